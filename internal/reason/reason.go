@@ -1,0 +1,85 @@
+package reason
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Code names one kind of reason. Codes are API: they are never renamed and never reused.
+type Code string
+
+// Reason says why one thing was refused, assumed or changed.
+type Reason struct {
+	Code    Code     `json:"code"`
+	Rule    string   `json:"rule,omitempty"`    // specification rule it follows from, such as "L-03"
+	Subject string   `json:"subject,omitempty"` // "nodepool/default", "spec.template.spec.taints[0].key"
+	Want    string   `json:"want,omitempty"`
+	Have    string   `json:"have,omitempty"`
+	Because []Reason `json:"because,omitempty"` // causes, most important first
+}
+
+// shownCauses bounds how many causes Text prints: past that a wall of text hides the useful part.
+const shownCauses = 3
+
+// Text renders the reason as one readable sentence: subject, what is wrong, what would be right,
+// then at most three causes. It is total: an unknown code renders its fields.
+func (r Reason) Text() string {
+	var b strings.Builder
+	r.write(&b)
+	return b.String()
+}
+
+func (r Reason) write(b *strings.Builder) {
+	if r.Subject != "" {
+		b.WriteString(r.Subject)
+		b.WriteString(": ")
+	}
+	b.WriteString(r.sentence())
+	if r.Rule != "" {
+		b.WriteString(" (" + r.Rule + ")")
+	}
+	for i, cause := range r.Because {
+		if i == shownCauses {
+			b.WriteString("; and " + strconv.Itoa(len(r.Because)-i) + " more")
+			break
+		}
+		b.WriteString("; ")
+		cause.write(b)
+	}
+}
+
+func (r Reason) sentence() string {
+	form := "{code}: have {have}, want {want}"
+	if doc, known := Lookup(r.Code); known {
+		form = doc.Form
+	}
+	return strings.NewReplacer("{code}", string(r.Code), "{want}", r.Want, "{have}", r.Have).Replace(form)
+}
+
+// Join renders several reasons for one message, in order, separated by "; ". It shows at most limit
+// of them and counts the rest; limit 0 shows all.
+func Join(reasons []Reason, limit int) string {
+	shown := reasons
+	if limit > 0 && len(shown) > limit {
+		shown = shown[:limit]
+	}
+	texts := make([]string, 0, len(shown)+1)
+	for _, r := range shown {
+		texts = append(texts, r.Text())
+	}
+	if rest := len(reasons) - len(shown); rest > 0 {
+		texts = append(texts, "and "+strconv.Itoa(rest)+" more")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Lookup returns the documentation of a code.
+func Lookup(code Code) (Doc, bool) {
+	docs := Codes()
+	i := slices.IndexFunc(docs, func(d Doc) bool { return d.Code == code })
+	if i < 0 {
+		return Doc{}, false
+	}
+	return docs[i], true
+}
