@@ -1,0 +1,68 @@
+package v1
+
+import corev1 "k8s.io/api/core/v1"
+
+// Labels the controller puts on NodeClaims and Nodes.
+const (
+	LabelNodePool        = Group + "/nodepool"
+	LabelCapacityType    = Group + "/capacity-type"
+	LabelRegistered      = Group + "/registered"
+	LabelInitialized     = Group + "/initialized"
+	LabelDoNotSyncTaints = Group + "/do-not-sync-taints"
+	LabelProvisionerName = Group + "/provisioner-name" // old name of LabelNodePool, kept on nodes (L-14)
+)
+
+// Values of LabelCapacityType.
+const (
+	CapacityTypeOnDemand = "on-demand"
+	CapacityTypeSpot     = "spot"
+	CapacityTypeReserved = "reserved"
+)
+
+// Annotations users set.
+const (
+	AnnotationDoNotDisrupt     = Group + "/do-not-disrupt"
+	AnnotationDoNotRepair      = Group + "/do-not-repair"
+	AnnotationDisruptionCost   = Group + "/disruption-cost"
+	AnnotationDoNotEvict       = Group + "/do-not-evict"       // v1alpha5; read as do-not-disrupt
+	AnnotationDoNotConsolidate = Group + "/do-not-consolidate" // v1alpha5; read as do-not-disrupt
+)
+
+// Annotations the controller keeps.
+const (
+	AnnotationNodePoolHash                 = Group + "/nodepool-hash"
+	AnnotationNodePoolHashVersion          = Group + "/nodepool-hash-version"
+	AnnotationTerminationTimestamp         = Group + "/nodeclaim-termination-timestamp"
+	AnnotationMinValuesRelaxed             = Group + "/nodeclaim-min-values-relaxed"
+	AnnotationRequestedDRADrivers          = Group + "/requested-dra-drivers"
+	AnnotationPriceOverlayApplied          = Group + "/price-overlay-applied"
+	AnnotationCapacityOverlayApplied       = Group + "/capacity-overlay-applied"
+	AnnotationRebootPreBootID              = Group + "/reboot-pre-boot-id"
+	AnnotationRebootTerminationGracePeriod = Group + "/reboot-termination-grace-period"
+)
+
+// FinalizerTermination holds NodeClaims and Nodes until the instance is gone.
+const FinalizerTermination = Group + "/termination"
+
+// Taint keys the controller owns.
+const (
+	TaintKeyUnregistered = Group + "/unregistered"
+	TaintKeyDisrupted    = Group + "/disrupted"
+	TaintKeyRebooting    = Group + "/rebooting"
+	TaintKeyDisruption   = Group + "/disruption" // v1beta1; removed from adopted nodes
+)
+
+// UnregisteredTaint is on a node from its first boot until registration.
+func UnregisteredTaint() corev1.Taint {
+	return corev1.Taint{Key: TaintKeyUnregistered, Effect: corev1.TaintEffectNoExecute}
+}
+
+// DisruptedTaint is on a node while a disruption command or its termination runs.
+func DisruptedTaint() corev1.Taint {
+	return corev1.Taint{Key: TaintKeyDisrupted, Effect: corev1.TaintEffectNoSchedule}
+}
+
+// RebootingTaint is on a node from a reboot request until a new boot is seen.
+func RebootingTaint() corev1.Taint {
+	return corev1.Taint{Key: TaintKeyRebooting, Effect: corev1.TaintEffectNoSchedule}
+}

@@ -1,0 +1,70 @@
+package v1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Operators of a requirement that Kubernetes itself does not have.
+const (
+	OperatorGte corev1.NodeSelectorOperator = "Gte"
+	OperatorLte corev1.NodeSelectorOperator = "Lte"
+)
+
+// Duration is a length of time as the user wrote it: groups of digits and s, m or h, or "Never" where
+// a field allows it. It stays text so that writing an object back never changes its spelling.
+type Duration string
+
+// Never switches the feature of an ExpireAfter or ConsolidateAfter off.
+const Never Duration = "Never"
+
+// NodeClassReference names the object that describes the machines of a cloud.
+type NodeClassReference struct {
+	// Group of the node class, without a version.
+	// +kubebuilder:default=karpenter.k8s.aws
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:Pattern=`^[^/]*$`
+	// +optional
+	Group string `json:"group,omitempty"`
+	// Kind of the node class.
+	// +kubebuilder:default=EC2NodeClass
+	// +kubebuilder:validation:MinLength=1
+	// +optional
+	Kind string `json:"kind,omitempty"`
+	// Name of the node class.
+	// +kubebuilder:validation:MinLength=1
+	// +required
+	Name string `json:"name"`
+	// APIVersion is the v1beta1 form of group; the version behind the slash is ignored.
+	// +kubebuilder:validation:MaxLength=316
+	// +optional
+	DeprecatedAPIVersion string `json:"apiVersion,omitempty"`
+}
+
+// Requirement limits one label of the nodes.
+// +kubebuilder:validation:XValidation:rule="self.operator != 'In' || (has(self.values) && size(self.values) > 0)",message="operator In needs at least one value in values"
+// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (has(self.values) && size(self.values) == 1 && self.values[0].matches('^[0-9]+$'))",message="operators Gt, Lt, Gte and Lte need exactly one value, a whole number of zero or more"
+// +kubebuilder:validation:XValidation:rule="self.operator != 'In' || !has(self.minValues) || (has(self.values) && size(self.values) >= self.minValues)",message="operator In needs at least minValues values"
+type Requirement struct {
+	// Key is the label.
+	// +kubebuilder:validation:MaxLength=316
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`
+	// +kubebuilder:validation:XValidation:rule="self in ['karpenter.sh/capacity-type', 'karpenter.sh/nodepool'] || !self.matches('^[^/]*karpenter[.]sh(/|$)')",message="label domain karpenter.sh is reserved; only karpenter.sh/capacity-type may be used"
+	// +kubebuilder:validation:XValidation:rule="self != 'kubernetes.io/hostname'",message="label kubernetes.io/hostname may not be used; it differs on every node"
+	// +required
+	Key string `json:"key"`
+	// Operator says how values limit the label.
+	// +kubebuilder:default=In
+	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist;Gt;Lt;Gte;Lte
+	// +optional
+	Operator corev1.NodeSelectorOperator `json:"operator,omitempty"`
+	// Values the operator works on.
+	// +listType=atomic
+	// +optional
+	Values []string `json:"values,omitempty"`
+	// MinValues is the least number of distinct values that the instance types of one node must
+	// leave open (alpha).
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=50
+	// +optional
+	MinValues *int `json:"minValues,omitempty"`
+}
