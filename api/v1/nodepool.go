@@ -182,7 +182,6 @@ type Budget struct {
 	// +kubebuilder:default="10%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
-	// +kubebuilder:validation:XValidation:rule="type(self) == string || int(self) >= 0",message="nodes may not be negative"
 	// +required
 	Nodes intstr.IntOrString `json:"nodes"`
 	// Reasons limits the budget to these reasons; absent means all.

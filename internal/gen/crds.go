@@ -67,6 +67,7 @@ func finish(crd *crdObject) error {
 		edit(root, "spec.template.spec.taints[]", restrictTaint)
 		edit(root, "spec.template.spec.startupTaints[]", restrictTaint)
 		edit(root, "spec.template.metadata.labels", restrictLabels)
+		edit(root, "spec.disruption.budgets[].nodes", func(nodes *schema) { nodes.Minimum = new(0.0) }) // text has a pattern
 		addVersion(crd, "v1beta1", oldNodePool)
 	case "NodeClaim":
 		edit(root, "spec.requirements[].key", restrictAWSKey)
