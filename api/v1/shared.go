@@ -4,12 +4,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Operators of a requirement that Kubernetes itself does not have.
-const (
-	OperatorGte corev1.NodeSelectorOperator = "Gte"
-	OperatorLte corev1.NodeSelectorOperator = "Lte"
-)
-
 // Duration is a length of time as the user wrote it: groups of digits and s, m or h, or "Never" where
 // a field allows it. It stays text so that writing an object back never changes its spelling.
 type Duration string

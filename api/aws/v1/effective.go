@@ -1,0 +1,218 @@
+package v1
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// Facts are what the reading of an EC2NodeClass depends on beside the object itself.
+type Facts struct {
+	Strict          bool   // turns the leniencies off
+	ClusterName     string // replaces ${CLUSTER_NAME}; empty leaves it
+	KubernetesMinor int    // 34 for 1.34; 0 when not known yet
+	RoleIsProfile   bool   // no IAM role is named like spec.role, but an instance profile is
+}
+
+const (
+	latest               = "latest"
+	clusterNamePlacehold = "${CLUSTER_NAME}"
+	bootstrapScript      = "/etc/eks/bootstrap.sh"
+	placeholderImage     = "ami-placeholder"
+	lastAL2Minor         = 32 // EKS publishes no AL2 image for 1.33 and later
+)
+
+// Effective returns the class as the provider reads it: strict v1 with every default filled in,
+// whatever shape was applied. The reasons name what was read into it, and some refuse the class
+// (see reason.Refusals). The receiver is not changed.
+func (c *EC2NodeClass) Effective(f Facts) (*EC2NodeClass, []reason.Reason) {
+	out, list := c.Canonical(f.Strict)
+	notes := &reason.Notes{Strict: f.Strict, List: list}
+	spec := &out.Spec
+	if spec.UserData != nil && out.Family() == FamilyAL2 && strings.Contains(*spec.UserData, bootstrapScript) {
+		notes.List = append(notes.List, reason.Reason{Code: reason.UserDataBootstraps, Rule: "L-16", Subject: "spec.userData", Have: bootstrapScript})
+	}
+	if !f.Strict {
+		spec.replaceRetiredAL2(f.KubernetesMinor, notes)
+		spec.expandClusterName(f.ClusterName)
+		if f.RoleIsProfile && spec.Role != "" {
+			notes.Old("L-11", "spec.role", spec.Role, "instanceProfile: "+spec.Role)
+			spec.InstanceProfile, spec.Role = new(spec.Role), ""
+		}
+	}
+	spec.MetadataOptions = spec.MetadataOptions.withDefaults(1)
+	return out, notes.List
+}
+
+// Canonical returns the class in strict v1 spelling: old names replaced, absent terms derived, and
+// no default filled in that strict v1 does not require. `dovetail convert` writes this form.
+func (c *EC2NodeClass) Canonical(strict bool) (*EC2NodeClass, []reason.Reason) {
+	out := c.DeepCopy()
+	notes := &reason.Notes{Strict: strict}
+	out.SetGroupVersionKind(GroupVersion().WithKind(Kind))
+	out.Spec.canonicalImages(notes)
+	out.Spec.canonicalSecurityGroups(notes)
+	return out, notes.List
+}
+
+// Family is the AMI family in force: the one named, else that of the alias, else Custom.
+func (c *EC2NodeClass) Family() AMIFamily {
+	if c.Spec.AMIFamily != "" {
+		return c.Spec.AMIFamily
+	}
+	for _, t := range c.Spec.AMISelectorTerms {
+		name, _, _ := strings.Cut(t.Alias, "@")
+		for _, family := range aliasFamilies() {
+			if t.Alias != "" && strings.EqualFold(name, string(family)) {
+				return family
+			}
+		}
+	}
+	return FamilyCustom // CV-10
+}
+
+// aliasFamilies are the families that an alias can name.
+func aliasFamilies() []AMIFamily {
+	return []AMIFamily{FamilyAL2, FamilyAL2023, FamilyBottlerocket, FamilyWindows2019, FamilyWindows2022, FamilyWindows2025}
+}
+
+// canonicalImages gives every alias a version and derives the terms that are absent (L-06, L-07,
+// CV-08 to CV-10).
+func (s *EC2NodeClassSpec) canonicalImages(notes *reason.Notes) {
+	const at = "spec.amiSelectorTerms"
+	for i, t := range s.AMISelectorTerms {
+		if t.Alias != "" && !strings.Contains(t.Alias, "@") {
+			full := t.Alias + "@" + latest
+			notes.Old("L-06", at+".alias", t.Alias, full)
+			s.AMISelectorTerms[i].Alias = full
+		}
+	}
+	if s.AMIFamily == familyUbuntu {
+		s.canonicalUbuntu(notes)
+		return
+	}
+	if len(s.AMISelectorTerms) > 0 || s.AMIFamily == "" || s.AMIFamily == FamilyCustom {
+		return
+	}
+	alias := strings.ToLower(string(s.AMIFamily)) + "@" + latest
+	notes.Assumed("L-07", at, "alias: "+alias)
+	s.AMISelectorTerms = []AMISelectorTerm{{Alias: alias}}
+	s.AMIFamily = ""
+}
+
+// canonicalUbuntu reads the v1beta1 family Ubuntu as AL2 with the disk Ubuntu images expect (CV-09).
+func (s *EC2NodeClassSpec) canonicalUbuntu(notes *reason.Notes) {
+	notes.Old("CV-09", "spec.amiFamily", string(familyUbuntu), string(FamilyAL2))
+	s.AMIFamily = FamilyAL2
+	if len(s.BlockDeviceMappings) == 0 {
+		s.BlockDeviceMappings = []BlockDeviceMapping{{
+			DeviceName: new("/dev/sda1"),
+			RootVolume: true,
+			EBS:        &BlockDevice{VolumeSize: new(resource.MustParse("20Gi")), VolumeType: new("gp3"), Encrypted: new(true)},
+		}}
+	}
+	if len(s.AMISelectorTerms) == 0 {
+		s.AMISelectorTerms = []AMISelectorTerm{{ID: placeholderImage}}
+		notes.List = append(notes.List, reason.Reason{
+			Code: reason.FieldRequired, Rule: "CV-09", Subject: "spec.amiSelectorTerms", Want: "terms that select an Ubuntu image; none is known by name",
+		})
+	}
+}
+
+// canonicalSecurityGroups derives absent terms from the tags of the subnets (L-08). Subnets picked
+// by id alone give no terms, and the cluster's own group is used.
+func (s *EC2NodeClassSpec) canonicalSecurityGroups(notes *reason.Notes) {
+	if len(s.SecurityGroupSelectorTerms) > 0 {
+		return
+	}
+	for _, t := range s.SubnetSelectorTerms {
+		if t.ID == "" && len(t.Tags) > 0 {
+			s.SecurityGroupSelectorTerms = append(s.SecurityGroupSelectorTerms, SecurityGroupSelectorTerm{Tags: t.DeepCopy().Tags})
+		}
+	}
+	want := "the cluster security group"
+	if len(s.SecurityGroupSelectorTerms) > 0 {
+		want = "the tags of subnetSelectorTerms, or " + want + " if they match none"
+	}
+	notes.Assumed("L-08", "spec.securityGroupSelectorTerms", want)
+}
+
+// replaceRetiredAL2 reads the latest AL2 as the latest AL2023 where EKS has no AL2 image (L-17). A
+// pinned version stays and is refused when it is resolved.
+func (s *EC2NodeClassSpec) replaceRetiredAL2(minor int, notes *reason.Notes) {
+	if minor <= lastAL2Minor {
+		return
+	}
+	for i, t := range s.AMISelectorTerms {
+		if t.Alias != "al2@"+latest {
+			continue
+		}
+		s.AMISelectorTerms[i].Alias = "al2023@" + latest
+		if s.AMIFamily == FamilyAL2 {
+			s.AMIFamily = FamilyAL2023
+		}
+		notes.List = append(notes.List, reason.Reason{
+			Code: reason.ImageFamilyRetired, Rule: "L-17", Subject: "spec.amiSelectorTerms.alias", Have: t.Alias, Want: s.AMISelectorTerms[i].Alias,
+		})
+	}
+}
+
+// expandClusterName replaces the placeholder that users forget to substitute before they apply
+// (L-12). User data is left alone: there it is shell text.
+func (s *EC2NodeClassSpec) expandClusterName(name string) {
+	if name == "" {
+		return
+	}
+	expand := func(text string) string { return strings.ReplaceAll(text, clusterNamePlacehold, name) }
+	tags := func(m map[string]string) {
+		for k, v := range m {
+			m[k] = expand(v)
+		}
+	}
+	for _, t := range s.SubnetSelectorTerms {
+		tags(t.Tags)
+	}
+	for _, t := range s.SecurityGroupSelectorTerms {
+		tags(t.Tags)
+	}
+	for _, t := range s.AMISelectorTerms {
+		tags(t.Tags)
+	}
+	for _, t := range s.CapacityReservationSelectorTerms {
+		tags(t.Tags)
+	}
+	tags(s.Tags)
+	s.Role = expand(s.Role)
+	if s.InstanceProfile != nil {
+		s.InstanceProfile = new(expand(*s.InstanceProfile))
+	}
+}
+
+// withDefaults fills absent members; the hop limit differs between API versions (CV-11).
+func (m *MetadataOptions) withDefaults(hopLimit int64) *MetadataOptions {
+	out := MetadataOptions{HTTPEndpoint: new("enabled"), HTTPProtocolIPv6: new("disabled"), HTTPPutResponseHopLimit: &hopLimit, HTTPTokens: new("required")}
+	if m == nil {
+		return &out
+	}
+	if m.HTTPEndpoint != nil {
+		out.HTTPEndpoint = m.HTTPEndpoint
+	}
+	if m.HTTPProtocolIPv6 != nil {
+		out.HTTPProtocolIPv6 = m.HTTPProtocolIPv6
+	}
+	if m.HTTPPutResponseHopLimit != nil {
+		out.HTTPPutResponseHopLimit = m.HTTPPutResponseHopLimit
+	}
+	if m.HTTPTokens != nil {
+		out.HTTPTokens = m.HTTPTokens
+	}
+	return &out
+}
+
+// DefaultOld fills in what v1beta1 had as defaults and v1 does not, so that a v1beta1 manifest read
+// without an API server means the same as one that was applied.
+func (c *EC2NodeClass) DefaultOld() {
+	c.Spec.MetadataOptions = c.Spec.MetadataOptions.withDefaults(2)
+}

@@ -1,0 +1,194 @@
+package drift
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/duration"
+)
+
+// Versions of the hashes. A change of the encoding or of the hashed fields needs a new version:
+// claims of another version are restamped, claims of the same version with another hash are
+// replaced.
+const (
+	PoolHashVersion  = "dovetail-1"
+	ClassHashVersion = "dovetail-1"
+)
+
+// PoolHash covers the fields of a pool that a running node cannot take over: its template without
+// requirements, which are compared with the node's labels instead (API 8). It reads the pool in its
+// effective form, so that an old spelling and its strict v1 equivalent hash alike.
+func PoolHash(pool *karpv1.NodePool) (string, error) {
+	effective, _ := pool.Effective(false)
+	template := effective.Spec.Template
+	kubelet, err := openObject(template.Spec.Kubelet)
+	if err != nil {
+		return "", err
+	}
+	return hash(map[string]any{
+		"labels":                 template.ObjectMeta.Labels,
+		"annotations":            template.ObjectMeta.Annotations,
+		"taints":                 template.Spec.Taints,
+		"startupTaints":          template.Spec.StartupTaints,
+		"nodeClassRef":           template.Spec.NodeClassRef,
+		"expireAfter":            canonicalDuration(template.Spec.ExpireAfter),
+		"terminationGracePeriod": canonicalDuration(template.Spec.TerminationGracePeriod),
+		"kubelet":                kubelet,
+	})
+}
+
+// ClassHash covers the static fields of a class, its family and the CA bundle the nodes trust
+// (EC2NodeClass 16). Selectors are compared with what they resolve to instead; ipPrefixCount never
+// drifts. The hash depends on the object and on constants of the cluster alone, never on what AWS
+// or the API server answered: a lookup that fails once must not replace a fleet.
+func ClassHash(class *awsv1.EC2NodeClass, clusterName, caBundle string) (string, error) {
+	effective, _ := class.Effective(awsv1.Facts{ClusterName: clusterName})
+	s := effective.Spec
+	kubelet, err := openObject(s.Kubelet)
+	if err != nil {
+		return "", err
+	}
+	return hash(map[string]any{
+		"amiFamily":                effective.Family(),
+		"caBundle":                 caBundle,
+		"placementGroupSelector":   s.PlacementGroupSelector,
+		"userData":                 s.UserData,
+		"role":                     s.Role,
+		"instanceProfile":          s.InstanceProfile,
+		"tags":                     s.Tags,
+		"kubelet":                  kubelet,
+		"blockDeviceMappings":      devices(s.BlockDeviceMappings),
+		"instanceStorePolicy":      s.InstanceStorePolicy,
+		"networkInterfaces":        s.NetworkInterfaces,
+		"detailedMonitoring":       s.DetailedMonitoring,
+		"associatePublicIPAddress": explicit(s.AssociatePublicIPAddress),
+		"metadataOptions":          s.MetadataOptions,
+		"connectionTracking":       s.ConnectionTracking,
+		"context":                  s.Context,
+		"cpuOptions":               s.CPUOptions,
+	})
+}
+
+func devices(mappings []awsv1.BlockDeviceMapping) []any {
+	list := make([]any, 0, len(mappings))
+	for _, m := range mappings {
+		device := map[string]any{"deviceName": m.DeviceName, "rootVolume": m.RootVolume, "ebs": m.EBS}
+		if m.EBS != nil {
+			device["deleteOnTermination"] = explicit(m.EBS.DeleteOnTermination)
+			device["encrypted"] = explicit(m.EBS.Encrypted)
+		}
+		list = append(list, device)
+	}
+	return list
+}
+
+// openObject encodes an object without a schema as JSON with sorted members. Here zero is not
+// absent: cpuCFSQuota false is not the kubelet's default. Nothing and {} are the same.
+func openObject(raw *runtime.RawExtension) (string, error) {
+	if raw == nil || len(raw.Raw) == 0 {
+		return "", nil
+	}
+	tree, err := decode(raw.Raw)
+	if err != nil {
+		return "", err
+	}
+	if m, isMap := tree.(map[string]any); tree == nil || isMap && len(m) == 0 {
+		return "", nil
+	}
+	text, err := json.Marshal(tree)
+	return string(text), err
+}
+
+// explicit keeps false apart from absent where the two launch different machines: absent leaves the
+// choice to the subnet or the image. For all other fields zero and absent mean the same.
+func explicit(b *bool) string {
+	if b == nil {
+		return ""
+	}
+	return strconv.FormatBool(*b)
+}
+
+// canonicalDuration makes 60m and 1h equal. Text that is no duration stands for itself.
+func canonicalDuration(d karpv1.Duration) string {
+	if length, never, err := duration.ParseOrNever(string(d)); err == nil && !never {
+		return length.String()
+	}
+	return string(d)
+}
+
+// hash is 64 bits of SHA-256 over the canonical encoding, as decimal text.
+func hash(input map[string]any) (string, error) {
+	text, err := json.Marshal(input)
+	if err != nil {
+		return "", err
+	}
+	tree, err := decode(text)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(encode(tree)))
+	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:]), 10), nil
+}
+
+// decode reads JSON with numbers as written: through float64, large ones would lose digits.
+func decode(text []byte) (tree any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	err = decoder.Decode(&tree)
+	return tree, err
+}
+
+// encode writes a JSON tree so that equal meaning gives equal text: members sorted by name, list
+// elements sorted by their own encoding, and everything zero or empty left out. Zero encodes as "".
+func encode(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		parts := make([]string, 0, len(v))
+		for name, inner := range v {
+			if text := encode(inner); text != "" {
+				parts = append(parts, strconv.Quote(name)+":"+text)
+			}
+		}
+		return wrap("{", parts, "}")
+	case []any:
+		parts := make([]string, 0, len(v))
+		for _, inner := range v {
+			if text := encode(inner); text != "" {
+				parts = append(parts, text)
+			}
+		}
+		return wrap("[", parts, "]")
+	case string:
+		if v == "" {
+			return ""
+		}
+		return strconv.Quote(v)
+	case json.Number:
+		if f, err := v.Float64(); err == nil && f == 0 {
+			return ""
+		}
+		return v.String()
+	case bool:
+		if v {
+			return "true"
+		}
+	}
+	return ""
+}
+
+func wrap(opening string, parts []string, closing string) string {
+	if len(parts) == 0 {
+		return ""
+	}
+	slices.Sort(parts)
+	return opening + strings.Join(parts, ",") + closing
+}
