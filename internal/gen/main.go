@@ -47,6 +47,7 @@ func run(controllerGen string, check bool, out io.Writer) error {
 		files = append(files, file{filepath.Join("api", "crds", crdFileName(crd)), text}, crdPage(crd))
 	}
 	files = append(files, reasonsPage())
+	files = append(files, cliPages()...)
 	if check {
 		return checkFiles(files, out)
 	}

@@ -2,10 +2,14 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/dovetail-sh/dovetail/internal/cli"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -127,4 +131,34 @@ func writeRules(b *strings.Builder, path string, s *schema) {
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
 		writeRules(b, path+".*", s.AdditionalProperties.Schema)
 	}
+}
+
+// cliPages describes each command from the command itself.
+func cliPages() []file {
+	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+	commands := append([]*cobra.Command{root}, root.Commands()...)
+	files := make([]file, 0, len(commands))
+	for _, cmd := range commands {
+		name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
+		text := cmd.Long
+		if text == "" {
+			text = cmd.Short + "."
+		}
+		var b strings.Builder
+		fmt.Fprintf(&b, "%s# %s\n\n%s\n\n```text\n%s\n```\n", generatedNote, cmd.CommandPath(), text, cmd.UseLine())
+		if cmd.HasAvailableSubCommands() {
+			b.WriteString("\n## Commands\n\n| Command | |\n|---|---|\n")
+			for _, sub := range cmd.Commands() {
+				fmt.Fprintf(&b, "| [%s](%s.md) | %s |\n", sub.Name(), name+"-"+sub.Name(), sub.Short)
+			}
+		}
+		if flags := strings.TrimRight(cmd.LocalFlags().FlagUsages(), "\n"); flags != "" {
+			fmt.Fprintf(&b, "\n## Flags\n\n```text\n%s\n```\n", flags)
+		}
+		if cmd.Example != "" {
+			fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(cmd.Example, "  "), "\n  ", "\n"))
+		}
+		files = append(files, file{filepath.Join("docs", "reference", "cli", name+".md"), []byte(b.String())})
+	}
+	return files
 }

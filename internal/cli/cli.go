@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dovetail-sh/dovetail/internal/version"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Streams are the standard streams of a call.
+type Streams struct {
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// usageError is a wrong call, as opposed to a call that failed.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Run executes one call and returns its exit code.
+func Run(args []string, s Streams) int {
+	root := New(s)
+	root.SetArgs(args)
+	called, err := root.ExecuteC()
+	if err == nil {
+		return exitOK
+	}
+	_, _ = fmt.Fprintln(s.Err, "dovetail:", err)
+	if _, wrongCall := errors.AsType[usageError](err); wrongCall || isUnknownCommand(err) {
+		_, _ = fmt.Fprintf(s.Err, "Run '%s --help' for usage.\n", called.CommandPath())
+		return exitUsage
+	}
+	return exitFailed
+}
+
+// isUnknownCommand knows the one wrong call that cobra reports without a hook to wrap it.
+func isUnknownCommand(err error) bool { return strings.HasPrefix(err.Error(), "unknown command ") }
+
+// New builds the command tree.
+func New(s Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "dovetail",
+		Short: "A node autoscaler for Kubernetes",
+		Long: "Dovetail watches pods that cannot be scheduled, buys the cheapest nodes that fit them, and keeps\n" +
+			"the fleet cheap, fresh and healthy. It reads the manifests of Karpenter.",
+		Example: "  # rewrite old manifests to strict v1\n  dovetail convert -f manifests/ -R\n\n" +
+			"  # install the CRDs\n  dovetail crds | kubectl apply --server-side -f -",
+		SilenceUsage:               true,
+		SilenceErrors:              true,
+		SuggestionsMinimumDistance: 2,
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+		if errors.Is(err, pflag.ErrHelp) {
+			return err
+		}
+		return usageError{err}
+	})
+	root.AddCommand(newConvert(s), newCRDs(s), newVersion(s))
+	return root
+}
+
+// noArgs refuses arguments where a command takes none.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		hint := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "; did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usagef("unknown command %q%s", args[0], hint)
+	}
+	return usagef("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])
+}
+
+func newVersion(s Streams) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "Print version and commit",
+		Example: "  dovetail version\n  dovetail version -o json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			switch output {
+			case "":
+				_, err := fmt.Fprintln(s.Out, version.Get())
+				return err
+			case "json":
+				return writeJSON(s.Out, version.Get())
+			default:
+				return usagef("--output %q is not known; want json", output)
+			}
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "output format: json")
+	return cmd
+}

@@ -1,0 +1,228 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// DefaultNodeRole stands for the role of nodes that an AWSNodeTemplate did not name; envsubst
+// replaces it.
+const DefaultNodeRole = "$KARPENTER_NODE_ROLE"
+
+// Options of a conversion.
+type Options struct {
+	IgnoreDefaults bool   // leave out the requirements that v1alpha5 added by itself
+	NodeRole       string // role where an AWSNodeTemplate has no instance profile; "" is DefaultNodeRole
+	Strict         bool   // unknown kinds and fields are errors
+}
+
+// Result of a conversion. With errors there are no documents: half of an input is worse than none.
+type Result struct {
+	Documents []Document
+	Warnings  []Finding
+	Errors    []Finding
+}
+
+// Convert rewrites all documents of all sources together, since a kubelet block moves from a pool to
+// the class it names.
+func Convert(sources []Source, opts Options) Result {
+	if opts.NodeRole == "" {
+		opts.NodeRole = DefaultNodeRole
+	}
+	b := &batch{opts: opts}
+	for _, src := range sources {
+		docs, faults := read(src)
+		b.result.Errors = append(b.result.Errors, faults...)
+		for _, d := range docs {
+			b.add(d)
+		}
+	}
+	b.moveKubelets()
+	if len(b.result.Errors) > 0 {
+		return b.result
+	}
+	for _, e := range b.entries {
+		doc, err := e.render()
+		if err != nil {
+			b.fail(e.doc, "", err.Error())
+			continue
+		}
+		b.result.Documents = append(b.result.Documents, doc)
+	}
+	if len(b.result.Errors) > 0 {
+		b.result.Documents = nil
+	}
+	return b.result
+}
+
+// batch is one conversion under way.
+type batch struct {
+	opts    Options
+	entries []*entry
+	result  Result
+}
+
+// entry is one document of the output: a pool, a class, a claim, or the document as it came.
+type entry struct {
+	doc   *document
+	pool  *karpv1.NodePool
+	class *awsv1.EC2NodeClass
+	claim *karpv1.NodeClaim
+	// apiVersion replaces that of a document that is otherwise passed through.
+	apiVersion string
+	// spelling holds quantities as the user wrote them, by path in the output.
+	spelling map[string]string
+}
+
+func (b *batch) warn(d *document, field, text string) {
+	b.result.Warnings = append(b.result.Warnings, d.finding(field, text))
+}
+
+func (b *batch) fail(d *document, field, text string) {
+	b.result.Errors = append(b.result.Errors, d.finding(field, text))
+}
+
+// doubt is a warning, or an error where the user asked for strictness.
+func (b *batch) doubt(d *document, field, text string) {
+	if b.opts.Strict {
+		b.fail(d, field, text)
+		return
+	}
+	b.warn(d, field, text)
+}
+
+func (b *batch) add(d *document) {
+	gvk := d.gvk()
+	switch gvk.GroupKind() {
+	case schema.GroupKind{Group: karpv1.Group, Kind: "NodePool"}:
+		b.addPool(d)
+	case schema.GroupKind{Group: karpv1.Group, Kind: "NodeClaim"}:
+		b.addClaim(d)
+	case schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}:
+		b.addClass(d)
+	case schema.GroupKind{Group: karpv1.Group, Kind: "Provisioner"}:
+		b.addProvisioner(d)
+	case schema.GroupKind{Group: awsv1.Group, Kind: "AWSNodeTemplate"}:
+		b.addNodeTemplate(d)
+	case schema.GroupKind{Group: karpv1.Group, Kind: "NodeOverlay"}:
+		b.entries = append(b.entries, &entry{doc: d})
+	case schema.GroupKind{Group: "autoscaling.x-k8s.io", Kind: "CapacityBuffer"}:
+		b.entries = append(b.entries, &entry{doc: d, apiVersion: "autoscaling.x-k8s.io/v1beta1"})
+	default:
+		what := "kind " + gvk.Kind + " of " + d.apiVersion() + " is not one to convert; passed through as it is"
+		if gvk.Kind == "" {
+			what = "has no kind; passed through as it is"
+		}
+		b.doubt(d, "", what)
+		b.entries = append(b.entries, &entry{doc: d})
+	}
+}
+
+func (d *document) apiVersion() string {
+	version, _ := d.tree["apiVersion"].(string)
+	return version
+}
+
+// versionKnown refuses versions whose meaning is not known.
+func (b *batch) versionKnown(d *document, known ...string) bool {
+	if slices.Contains(known, d.gvk().Version) {
+		return true
+	}
+	b.fail(d, "apiVersion", fmt.Sprintf("version %q of %s is not known; want one of %v", d.gvk().Version, d.gvk().Kind, known))
+	return false
+}
+
+func (b *batch) addPool(d *document) {
+	pool := &karpv1.NodePool{}
+	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, pool) || !b.named(d, &pool.ObjectMeta) {
+		return
+	}
+	canonical, notes := pool.Canonical(false)
+	b.report(d, notes)
+	if canonical.Spec.Template.Spec.NodeClassRef.Name == "" {
+		b.fail(d, "spec.template.spec.nodeClassRef.name", "is required; name the EC2NodeClass of the pool")
+	}
+	b.entries = append(b.entries, &entry{doc: d, pool: canonical, spelling: limitSpelling(d, "limits")})
+}
+
+func (b *batch) addClaim(d *document) {
+	claim := &karpv1.NodeClaim{}
+	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, claim) || !b.named(d, &claim.ObjectMeta) {
+		return
+	}
+	hadExpiry := claim.Spec.ExpireAfter != ""
+	effective, notes := claim.Effective(nil, false)
+	b.report(d, notes)
+	if !hadExpiry {
+		effective.Spec.ExpireAfter = "" // the owning pool decides, and it is not known here
+	}
+	if effective.Spec.Kubelet != nil {
+		b.doubt(d, "spec.kubelet", "a NodeClaim of v1 has no kubelet block; the one of its EC2NodeClass counts")
+		effective.Spec.Kubelet = nil
+	}
+	b.entries = append(b.entries, &entry{doc: d, claim: effective})
+}
+
+func (b *batch) addClass(d *document) {
+	class := &awsv1.EC2NodeClass{}
+	if !b.versionKnown(d, "v1", "v1beta1") || !b.decode(d, class) || !b.named(d, &class.ObjectMeta) {
+		return
+	}
+	if d.gvk().Version == "v1beta1" {
+		class.DefaultOld()
+	}
+	canonical, notes := class.Canonical(false)
+	b.report(d, notes)
+	b.entries = append(b.entries, &entry{doc: d, class: canonical, spelling: volumeSpelling(d)})
+}
+
+// report turns what was read into a manifest into warnings, and what makes it unusable into errors.
+func (b *batch) report(d *document, notes []reason.Reason) {
+	refused := reason.Refusals(notes)
+	for _, n := range notes {
+		field := n.Subject
+		n.Subject = ""
+		if slices.ContainsFunc(refused, func(r reason.Reason) bool { return r.Subject == field && r.Code == n.Code }) {
+			b.fail(d, field, n.Text())
+		} else {
+			b.warn(d, field, n.Text())
+		}
+	}
+}
+
+// named checks the name and drops what the server or a controller set.
+func (b *batch) named(d *document, meta *metav1.ObjectMeta) bool {
+	if meta.Name == "" {
+		b.fail(d, "metadata.name", "is required")
+		return false
+	}
+	*meta = keptMeta(*meta)
+	return true
+}
+
+// keptMeta is the part of the metadata that belongs to the user. Hashes and the last applied
+// configuration describe the object before the conversion and would only mislead.
+func keptMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
+	kept := metav1.ObjectMeta{Name: meta.Name, Labels: meta.Labels}
+	for key, value := range meta.Annotations {
+		switch key {
+		case "kubectl.kubernetes.io/last-applied-configuration",
+			karpv1.AnnotationNodePoolHash, karpv1.AnnotationNodePoolHashVersion,
+			karpv1.Group + "/provisioner-hash", awsv1.Group + "/nodetemplate-hash",
+			awsv1.AnnotationNodeClassHash, awsv1.AnnotationNodeClassHashVersion:
+		default:
+			if kept.Annotations == nil {
+				kept.Annotations = map[string]string{}
+			}
+			kept.Annotations[key] = value
+		}
+	}
+	return kept
+}

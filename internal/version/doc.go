@@ -1,0 +1,5 @@
+// Package version says which build this is. The linker sets the values (see the Makefile); a build
+// without them falls back on what the Go toolchain recorded.
+//
+// Enter at String.
+package version
