@@ -168,8 +168,10 @@ func TestEffectiveNodeClaim(t *testing.T) {
 	old := &karpv1.NodeClaim{
 		Spec: karpv1.NodeClaimSpec{NodeClassRef: karpv1.NodeClassReference{Name: "c", DeprecatedAPIVersion: "karpenter.k8s.aws/v1beta1"}},
 		Status: karpv1.NodeClaimStatus{Conditions: []metav1.Condition{
-			{Type: "Empty", Status: metav1.ConditionTrue}, {Type: karpv1.ConditionLaunched, Status: metav1.ConditionTrue},
-			{Type: "Underutilized"}, {Type: "Expired"},
+			{Type: "Empty", Status: metav1.ConditionTrue},
+			{Type: karpv1.ConditionLaunched, Status: metav1.ConditionTrue},
+			{Type: "Underutilized"},
+			{Type: "Expired"},
 		}},
 	}
 	got, _ := old.Effective(owner, false)

@@ -100,7 +100,7 @@ func (c Case) Run(ctx context.Context, api API) error {
 	case c.Refuse != "" && err == nil:
 		return fmt.Errorf("accepted, want a refusal with %q", c.Refuse)
 	case c.Refuse != "" && !strings.Contains(err.Error(), c.Refuse):
-		return fmt.Errorf("refused with %q, want %q", err, c.Refuse)
+		return fmt.Errorf("refused, but not with %q: %w", c.Refuse, err)
 	case c.Refuse != "":
 		return nil
 	}

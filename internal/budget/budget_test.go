@@ -2,6 +2,7 @@ package budget_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -196,7 +197,7 @@ func FuzzBudget(f *testing.F) {
 func checkInvariants(t rapid.TB, budgets []budget.Budget, more budget.Budget, cause string, total, disrupting int, now time.Time) {
 	t.Helper()
 	without, brokenWithout := budget.Allowed(budgets, cause, total, disrupting, now)
-	with, brokenWith := budget.Allowed(append(budgets[:len(budgets):len(budgets)], more), cause, total, disrupting, now)
+	with, brokenWith := budget.Allowed(append(slices.Clip(budgets), more), cause, total, disrupting, now)
 	_, brokenAlone := budget.Allowed([]budget.Budget{more}, cause, total, disrupting, now)
 	reversed, _ := budget.Allowed(append([]budget.Budget{more}, budgets...), cause, total, disrupting, now)
 	switch {

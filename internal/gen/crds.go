@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -21,7 +22,7 @@ type (
 )
 
 // buildCRDs runs controller-gen over the API types and adds what markers cannot say.
-func buildCRDs(controllerGen string) ([]*crdObject, error) {
+func buildCRDs(ctx context.Context, controllerGen string) ([]*crdObject, error) {
 	dir, err := os.MkdirTemp("", "crds")
 	if err != nil {
 		return nil, err
@@ -31,7 +32,7 @@ func buildCRDs(controllerGen string) ([]*crdObject, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(tool, "crd:crdVersions=v1", "paths=./api/...", "output:crd:dir="+dir)
+	cmd := exec.CommandContext(ctx, tool, "crd:crdVersions=v1", "paths=./api/...", "output:crd:dir="+dir)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s: %w\n%s", controllerGen, err, text)
 	}
@@ -216,7 +217,9 @@ func rawList(values ...string) []apiextensionsv1.JSON {
 	return list
 }
 
-func crdFileName(crd *crdObject) string { return crd.Spec.Group + "_" + crd.Spec.Names.Plural + ".yaml" }
+func crdFileName(crd *crdObject) string {
+	return crd.Spec.Group + "_" + crd.Spec.Names.Plural + ".yaml"
+}
 
 func encodeCRD(crd *crdObject) ([]byte, error) {
 	text, err := json.Marshal(crd)

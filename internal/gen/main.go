@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,14 +28,14 @@ func main() {
 	check := flag.Bool("check", false, "write nothing; fail when a generated file is stale")
 	controllerGen := flag.String("controller-gen", "bin/tools/controller-gen", "controller-gen binary")
 	flag.Parse()
-	if err := run(*controllerGen, *check, os.Stdout); err != nil {
+	if err := run(context.Background(), *controllerGen, *check, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "gen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(controllerGen string, check bool, out io.Writer) error {
-	crds, err := buildCRDs(controllerGen)
+func run(ctx context.Context, controllerGen string, check bool, out io.Writer) error {
+	crds, err := buildCRDs(ctx, controllerGen)
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ func (v *Vec) set(lane int, n int64) {
 		if n == 0 {
 			return
 		}
-		v.rest = append(v.rest[:len(v.rest):len(v.rest)], make([]int64, missing)...)
+		v.rest = append(slices.Clip(v.rest), make([]int64, missing)...)
 	}
 	v.rest[lane-fixed] = n
 }

@@ -19,7 +19,7 @@ type BlockDeviceMapping struct {
 
 // BlockDevice is an EBS volume. What is not set is left to EC2 and the image.
 // +kubebuilder:validation:XValidation:rule="has(self.snapshotID) || has(self.volumeSize)",message="set snapshotID or volumeSize"
-// +kubebuilder:validation:XValidation:rule="!has(self.volumeInitializationRate) || (has(self.snapshotID) && self.snapshotID != '')",message="volumeInitializationRate needs a snapshotID"
+// +kubebuilder:validation:XValidation:rule="!has(self.volumeInitializationRate) || (has(self.snapshotID) && size(self.snapshotID) > 0)",message="volumeInitializationRate needs a snapshotID"
 type BlockDevice struct {
 	// +optional
 	DeleteOnTermination *bool `json:"deleteOnTermination,omitempty"`

@@ -2,7 +2,7 @@ package v1
 
 // Tags a resource must have; a value of * matches any value.
 // +kubebuilder:validation:MaxProperties=20
-// +kubebuilder:validation:XValidation:rule="self.all(k, k != '' && self[k] != '')",message="tags need a key and a value; use * to match any value"
+// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) > 0 && size(self[k]) > 0)",message="tags need a key and a value; use * to match any value"
 type Tags map[string]string
 
 // SubnetSelectorTerm picks subnets by tags or by id.

@@ -1,0 +1,163 @@
+# Dovetail needs Go, make and a C compiler; everything else is built from pinned modules.
+# `make` lists the targets.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+GO ?= go
+# Version control is read below, once, and only for the version. Without this flag every build would
+# read it too, and fail in a checkout that git calls dubious.
+export GOFLAGS := $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false
+# The module says which Go it needs; a surrounding workspace would change what is built.
+export GOWORK := off
+
+MODULE  := github.com/dovetail-sh/dovetail
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS  = -X $(MODULE)/internal/version.Version=$(VERSION) -X $(MODULE)/internal/version.Commit=$(COMMIT)
+
+CHECKS   ?= 10000
+FUZZTIME ?= 60s
+BENCH    ?= .
+COUNT    ?= 1
+PKG      ?= ./...
+
+TOOLS     := bin/tools
+GOLANGCI  := $(TOOLS)/golangci-lint
+GOTESTSUM := $(CURDIR)/$(TOOLS)/gotestsum --format pkgname-and-test-fails --hide-summary skipped
+RESULTS   := $(CURDIR)/bin/test
+# Searches the test files of the root module.
+TESTS     := grep -r --include='*_test.go' --exclude-dir=sandbox --exclude-dir=tools --exclude-dir=bin
+
+##@ General
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z][a-z-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: build
+build: ## bin/dovetail
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/dovetail ./cmd/dovetail
+
+.PHONY: sandbox
+sandbox: ## bin/sandbox: a Kubernetes control plane in one process (ten minutes the first time)
+	cd sandbox && $(GO) build -o ../bin/sandbox ./cmd/sandbox
+
+.PHONY: demo
+demo: build sandbox ## the main job, on the embedded sandbox
+	bin/sandbox demo
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin dist
+
+##@ Test
+
+.PHONY: test
+test: ## everything CI runs
+	@tools/test.sh
+
+.PHONY: unit
+unit: $(TOOLS)/.built ## unit and property tests of the root module; PKG=./internal/reqs
+	@mkdir -p $(RESULTS)
+	$(GOTESTSUM) --jsonfile $(RESULTS)/unit.json -- $(PKG)
+
+.PHONY: race
+race: $(TOOLS)/.built ## the same under the race detector
+	@mkdir -p $(RESULTS)
+	CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(RESULTS)/race.json -- -race $(PKG)
+
+# Not under the race detector, and with the flags of `make sandbox`: anything else would compile
+# Kubernetes a second time. For the same reason vet runs here as the part of it that go test includes.
+.PHONY: sandbox-test
+sandbox-test: $(TOOLS)/.built ## tests against a real API server
+	@mkdir -p $(RESULTS)
+	cd sandbox && $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox.json -- ./...
+
+.PHONY: arch
+arch: ## import directions, package docs, names, go.mod budget
+	$(GO) test ./internal/arch/...
+
+.PHONY: prop
+prop: ## property tests, deeper; CHECKS=100000
+	$(GO) test $$($(TESTS) -l '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u) \
+		-timeout 0 -rapid.checks=$(CHECKS)
+
+.PHONY: fuzz
+fuzz: ## every fuzz target in turn; FUZZTIME=60s
+	@$(TESTS) -Eo '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \
+		echo "==> $$(dirname $$file) $${func#func } for $(FUZZTIME)"; \
+		$(GO) test $$(dirname $$file) -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) </dev/null; \
+	done
+
+.PHONY: bench
+bench: ## benchmarks; BENCH=Intersect COUNT=10, then bin/tools/benchstat
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+
+.PHONY: rules
+rules: ## which rules of the specification are cited by which tests, and which by none
+	@$(GO) run ./internal/arch/rules -missing compat/rules.txt
+
+##@ Check
+
+.PHONY: lint
+lint: $(TOOLS)/.built ## golangci-lint
+	$(GOLANGCI) run ./...
+
+# Type checking needs Kubernetes compiled, with the flags of `make sandbox`, and 4 GB of memory.
+.PHONY: sandbox-lint
+sandbox-lint: $(TOOLS)/.built ## golangci-lint on the sandbox
+	cd sandbox && $(CURDIR)/$(GOLANGCI) run ./...
+
+.PHONY: vet
+vet: ## go vet
+	$(GO) vet ./...
+
+.PHONY: fmt
+fmt: $(TOOLS)/.built ## format every Go file, nested modules included
+	$(GOLANGCI) fmt
+
+.PHONY: fmt-check
+fmt-check: $(TOOLS)/.built ## fail when fmt would change a file
+	@$(GOLANGCI) fmt --diff || { echo "run make fmt" >&2; exit 1; }
+
+.PHONY: verify
+verify: $(TOOLS)/.built ## generated files and go.mod files are fresh
+	@GO="$(GO)" tools/verify.sh
+
+.PHONY: vuln
+vuln: $(TOOLS)/.built ## known vulnerabilities (asks the Go vulnerability database)
+	$(TOOLS)/govulncheck ./...
+
+##@ Generate
+
+.PHONY: generate
+generate: $(TOOLS)/.built ## deepcopy functions, CRDs, reference documentation
+	$(TOOLS)/controller-gen object paths=./api/...
+	$(GO) run ./internal/gen -controller-gen $(TOOLS)/controller-gen
+
+.PHONY: docs
+docs: generate ## the same; the reference pages are generated with the CRDs
+
+.PHONY: tidy
+tidy: ## go mod tidy in all three modules
+	for dir in . tools sandbox; do (cd $$dir && $(GO) mod tidy); done
+
+##@ Set up
+
+.PHONY: tools
+tools: $(TOOLS)/.built ## build the pinned developer tools into bin/tools
+
+$(TOOLS)/.built: tools/go.mod tools/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) build -C tools -o ../$(TOOLS)/ tool
+	@touch $@
+
+.PHONY: hooks
+hooks: ## check formatting before each commit
+	git config core.hooksPath .githooks

@@ -1,0 +1,195 @@
+package arch_test
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A layer says what its packages may import. Patterns: "a/b" is that package, "a/..." is a and
+// everything below it, "std" is the standard library, "any" is everything outside this module.
+// Our own packages are named from the root of the module.
+type layer struct {
+	packages []string
+	may      []string
+	never    []string // wins over may
+}
+
+// Who may import whom, bottom up; an import may only point down. The groups of names first.
+var (
+	values = []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/..."}
+	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog"}
+	api    = []string{"api/..."}
+	view   = []string{"internal/cluster"}
+	// These decide alone, as does budget, which may also use cron; disrupt composes them.
+	single = []string{"internal/solve", "internal/drift", "internal/drain", "internal/lifecycle"}
+	joint  = []string{"internal/disrupt"}
+	port   = []string{"internal/cloud"}
+	yaml   = []string{"sigs.k8s.io/yaml/...", "sigs.k8s.io/json/...", "go.yaml.in/yaml/..."}
+	sdk    = []string{"github.com/aws/..."}
+
+	// Effects have no place in words, view and decisions, whatever library brings them.
+	effects = join(sdk, []string{
+		"k8s.io/client-go/...", "k8s.io/klog/...", "sigs.k8s.io/controller-runtime/...",
+		"github.com/prometheus/...", "github.com/go-logr/...",
+		"log", "log/slog", "math/rand", "net", "net/http", "os", "os/...", "syscall", "testing",
+	})
+)
+
+var layers = map[string]layer{
+	"0 words":     {packages: words, may: join(values, words), never: effects},
+	"0 api":       {packages: api, may: join(values, words, api), never: effects},
+	"1 view":      {packages: view, may: join(values, words, api), never: effects},
+	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
+	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
+	"2 disrupt":   {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget"}), never: effects},
+	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},
+	"3 port":      {packages: port, may: join(values, words, api), never: effects},
+	"3 simulator": {packages: []string{"internal/sim"}, may: join(values, words, api, view, single, joint, port, []string{"internal/budget"}), never: sdk},
+
+	"4 effects": {
+		packages: []string{"internal/store", "internal/execute", "internal/report", "internal/journal"},
+		may:      []string{"any", "api/...", "internal/..."},
+		never:    join(sdk, shells, []string{"internal/aws/..."}),
+	},
+	"4 aws": {
+		packages: []string{"internal/aws/..."},
+		may:      []string{"any", "api/...", "internal/..."},
+		never:    shells,
+	},
+	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml), never: effects},
+
+	"5 config":      {packages: []string{"internal/config"}, may: []string{"std"}},
+	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
+	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/app", "internal/cli", "internal/aws/..."}, offline)},
+	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/cli"})},
+	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
+
+	// Judges manifests with the API server's libraries, for tests and developer tools.
+	"judge": {packages: []string{"internal/admission"}, may: join(values, api, yaml, []string{"k8s.io/apiextensions-apiserver/...", "k8s.io/apiserver/..."})},
+
+	"generators":       {packages: []string{"internal/gen"}, may: []string{"any", "api/...", "internal/...", "cmd/..."}},
+	"repository rules": {packages: []string{"internal/arch/..."}, may: []string{"std"}},
+}
+
+var (
+	offline = []string{"internal/admission", "internal/gen", "internal/arch/..."} // never part of the controller
+	shells  = join(offline, []string{"internal/controller", "internal/app", "internal/cli", "internal/sim"})
+)
+
+// Nobody may import these, tests included: sandbox holds k8s.io/kubernetes.
+var closed = []string{module + "/sandbox/...", module + "/tools/...", "k8s.io/kubernetes/..."}
+
+func TestImportsPointDown(t *testing.T) {
+	t.Parallel()
+	for _, file := range repository(t).sources {
+		if file.nested {
+			continue
+		}
+		name, rule := layerOf(file.dir())
+		if name == "" {
+			t.Errorf("%s: package %s is in no layer; add it to the table in internal/arch/layers_test.go", file.path, file.dir())
+			continue
+		}
+		for _, spec := range file.syntax.Imports {
+			target, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if matches(closed, target) {
+				t.Errorf("%s imports %s: the root module may not", file.path, target)
+			}
+			if file.test() {
+				continue
+			}
+			if ours, found := strings.CutPrefix(target, module+"/"); found {
+				target = ours
+			}
+			if !allowed(rule, target) {
+				t.Errorf("%s imports %s: layer %q may not", file.path, target, name)
+			}
+		}
+	}
+}
+
+// The table itself: a package belongs to one layer, and what a layer may import exists in the table.
+func TestLayerTableIsSound(t *testing.T) {
+	t.Parallel()
+	owner := map[string]string{}
+	for name, rule := range layers {
+		for _, pattern := range rule.packages {
+			if other, taken := owner[pattern]; taken {
+				t.Errorf("%s is in layers %q and %q", pattern, name, other)
+			}
+			owner[pattern] = name
+		}
+	}
+	for _, tc := range []struct {
+		from, to string
+		want     bool
+	}{
+		{"internal/reqs", "strings", true},
+		{"internal/reqs", "internal/reason", true},
+		{"internal/reqs", "os", false},
+		{"internal/reqs", "internal/solve", false},
+		{"internal/reason", "api/v1", false},
+		{"api/aws/v1", "k8s.io/api/core/v1", true},
+		{"api/v1", "sigs.k8s.io/controller-runtime/pkg/scheme", false},
+		{"internal/solve", "k8s.io/client-go/kubernetes", false},
+		{"internal/solve", "internal/disrupt", false},
+		{"internal/disrupt", "internal/solve", true},
+		{"internal/budget", "github.com/robfig/cron/v3", true},
+		{"internal/drift", "github.com/robfig/cron/v3", false},
+		{"internal/aws/userdata", "github.com/aws/aws-sdk-go-v2/aws", false},
+		{"internal/aws/launch", "github.com/aws/aws-sdk-go-v2/aws", true},
+		{"internal/controller", "internal/aws", false},
+		{"internal/store", "internal/controller", false},
+		{"internal/config", "k8s.io/api/core/v1", false},
+		{"cmd/dovetail", "internal/app", true},
+	} {
+		name, rule := layerOf(tc.from)
+		if got := allowed(rule, tc.to); name == "" || got != tc.want {
+			t.Errorf("%s (layer %q) importing %s: allowed = %v, want %v", tc.from, name, tc.to, got, tc.want)
+		}
+	}
+	if name, _ := layerOf("internal/unheard"); name != "" {
+		t.Errorf("an unknown package is in layer %q", name)
+	}
+}
+
+// layerOf returns the layer whose pattern names the package most exactly.
+func layerOf(dir string) (string, layer) {
+	best, name := "", ""
+	for candidate, rule := range layers {
+		for _, pattern := range rule.packages {
+			if matches([]string{pattern}, dir) && len(pattern) > len(best) {
+				best, name = pattern, candidate
+			}
+		}
+	}
+	return name, layers[name]
+}
+
+func allowed(rule layer, target string) bool {
+	return matches(rule.may, target) && !matches(rule.never, target)
+}
+
+func matches(patterns []string, target string) bool {
+	first, _, _ := strings.Cut(target, "/")
+	outside := first != "api" && first != "internal" && first != "cmd"
+	std := outside && !strings.Contains(first, ".")
+	return slices.ContainsFunc(patterns, func(pattern string) bool {
+		if below, found := strings.CutSuffix(pattern, "/..."); found {
+			return target == below || strings.HasPrefix(target, below+"/")
+		}
+		return pattern == target || pattern == "std" && std || pattern == "any" && outside
+	})
+}
+
+func join(lists ...[]string) []string {
+	all := slices.Concat(lists...)
+	slices.SortFunc(all, cmp.Compare[string])
+	return slices.Compact(all)
+}

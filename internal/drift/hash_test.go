@@ -1,0 +1,271 @@
+package drift_test
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+	"sigs.k8s.io/yaml"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+)
+
+const fullPool = `
+metadata: {name: p}
+spec:
+  weight: 10
+  limits: {cpu: 100}
+  disruption: {consolidateAfter: 1m, budgets: [{nodes: 20%}]}
+  template:
+    metadata:
+      labels: {team: a, tier: web}
+      annotations: {note: hello}
+    spec:
+      requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: c}
+      taints: [{key: a, value: x, effect: NoSchedule}, {key: b, effect: NoExecute}]
+      startupTaints: [{key: s, effect: NoSchedule}]
+      expireAfter: 48h
+      terminationGracePeriod: 30m
+`
+
+const fullClass = `
+metadata: {name: c}
+spec:
+  subnetSelectorTerms: [{tags: {discovery: demo}}]
+  securityGroupSelectorTerms: [{tags: {discovery: demo}}]
+  amiSelectorTerms: [{alias: al2023@latest}]
+  role: nodes
+  userData: echo hi
+  tags: {team: a, env: dev}
+  kubelet: {maxPods: 20, clusterDNS: [10.0.0.1, 10.0.0.2]}
+  blockDeviceMappings:
+  - {deviceName: /dev/xvda, rootVolume: true, ebs: {volumeSize: 20Gi, volumeType: gp3, encrypted: true}}
+  - {deviceName: /dev/xvdb, ebs: {volumeSize: 1T, iops: 3000}}
+  instanceStorePolicy: RAID0
+  networkInterfaces: [{networkCardIndex: 0, deviceIndex: 0, interfaceType: interface}, {networkCardIndex: 0, deviceIndex: 1, interfaceType: efa-only}]
+  detailedMonitoring: true
+  associatePublicIPAddress: true
+  metadataOptions: {httpTokens: optional}
+  connectionTracking: {udpTimeout: 40}
+  context: ctx
+  cpuOptions: {nestedVirtualization: enabled}
+  placementGroupSelector: {name: g}
+`
+
+func poolHash(t *testing.T, text string) string {
+	t.Helper()
+	p := &karpv1.NodePool{}
+	if err := yaml.UnmarshalStrict([]byte(text), p); err != nil {
+		t.Fatal(err)
+	}
+	h, err := drift.PoolHash(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func classHash(t *testing.T, text string) string {
+	t.Helper()
+	c := &awsv1.EC2NodeClass{}
+	if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
+		t.Fatal(err)
+	}
+	h, err := drift.ClassHash(c, "demo", "ca")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// The values below are frozen. A different value under the same version string replaces every node
+// of every cluster at the next upgrade: change the version, not the table.
+func TestHashesAreFrozen(t *testing.T) {
+	t.Parallel()
+	if drift.PoolHashVersion != "dovetail-1" || drift.ClassHashVersion != "dovetail-1" {
+		t.Fatal("a new hash version needs a table of its own")
+	}
+	for name, tc := range map[string]struct{ got, want string }{
+		"API-8 full pool":                      {poolHash(t, fullPool), "16476003225045367696"},
+		"API-8 smallest pool":                  {poolHash(t, "spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}}}}"), "4910321577903426045"},
+		"API-8 pool with a kubelet":            {poolHash(t, "spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}, kubelet: {cpuCFSQuota: false}}}}"), "111013461744681060"},
+		"EC2NodeClass 16 full class":           {classHash(t, fullClass), "13766738937469246357"},
+		"EC2NodeClass 16 smallest class":       {classHash(t, "spec: {subnetSelectorTerms: [{id: subnet-1}], role: r, amiSelectorTerms: [{alias: al2023}]}"), "11531584572858057850"},
+		"EC2NodeClass 16 bottlerocket by name": {classHash(t, "spec: {subnetSelectorTerms: [{id: subnet-1}], instanceProfile: p, amiFamily: Bottlerocket, amiSelectorTerms: [{id: ami-1}]}"), "18232848384531350362"},
+	} {
+		if tc.got != tc.want {
+			t.Errorf("%s: hash %s, frozen as %s", name, tc.got, tc.want)
+		}
+	}
+}
+
+func TestPoolHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
+	t.Parallel()
+	base := poolHash(t, fullPool)
+	for name, tc := range map[string]struct {
+		oldnew     []string
+		wantChange bool
+	}{
+		"API-8 label":                                   {[]string{"team: a", "team: b"}, true},
+		"API-8 annotation":                              {[]string{"note: hello", "note: bye"}, true},
+		"API-8 taint":                                   {[]string{"value: x", "value: y"}, true},
+		"API-8 startup taint":                           {[]string{"key: s", "key: t"}, true},
+		"API-8 taint becomes startup taint":             {[]string{", {key: b, effect: NoExecute}]", "]", "startupTaints: [", "startupTaints: [{key: b, effect: NoExecute}, "}, true},
+		"API-8 node class":                              {[]string{"name: c}", "name: d}"}, true},
+		"API-8 expireAfter":                             {[]string{"48h", "49h"}, true},
+		"API-8 terminationGracePeriod":                  {[]string{"30m", "31m"}, true},
+		"CV-06 kubelet":                                 {[]string{"expireAfter: 48h", "expireAfter: 48h\n      kubelet: {maxPods: 3}"}, true},
+		"API-8 requirements are compared, not hashed":   {[]string{"amd64", "arm64"}, false},
+		"API-8 weight":                                  {[]string{"weight: 10", "weight: 20"}, false},
+		"API-8 limits":                                  {[]string{"cpu: 100", "cpu: 200"}, false},
+		"API-8 disruption":                              {[]string{"20%", "30%", "1m", "2m"}, false},
+		"API-8 name of the pool":                        {[]string{"{name: p}", "{name: q}"}, false},
+		"API-8 order of taints":                         {[]string{"{key: a, value: x, effect: NoSchedule}, {key: b, effect: NoExecute}", "{key: b, effect: NoExecute}, {key: a, value: x, effect: NoSchedule}"}, false},
+		"API-8 an empty value is no value":              {[]string{"key: b,", "key: b, value: '',"}, false},
+		"API-8 an empty kubelet is none":                {[]string{"expireAfter: 48h", "expireAfter: 48h\n      kubelet: {}"}, false},
+		"API-2.1 another spelling of the same duration": {[]string{"48h", "2880m", "30m", "1800s"}, false},
+		"L-09 another spelling of the reference":        {[]string{"group: karpenter.k8s.aws, kind: EC2NodeClass, ", "apiVersion: karpenter.k8s.aws/v1beta1, "}, false},
+		"L-10 another place of expireAfter":             {[]string{"      expireAfter: 48h\n", "", "consolidateAfter: 1m", "consolidateAfter: 1m, expireAfter: 48h"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := strings.NewReplacer(tc.oldnew...).Replace(fullPool)
+			if text == fullPool {
+				t.Fatal("the case changes nothing")
+			}
+			if changed := poolHash(t, text) != base; changed != tc.wantChange {
+				t.Errorf("hash changed: %v, want %v", changed, tc.wantChange)
+			}
+		})
+	}
+}
+
+func TestClassHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
+	t.Parallel()
+	base := classHash(t, fullClass)
+	for name, tc := range map[string]struct {
+		oldnew     []string
+		wantChange bool
+	}{
+		"EC2NodeClass 16 family":                                {[]string{"al2023@latest", "bottlerocket@latest"}, true},
+		"EC2NodeClass 16 role":                                  {[]string{"role: nodes", "role: other"}, true},
+		"EC2NodeClass 16 role becomes profile":                  {[]string{"role: nodes", "instanceProfile: nodes"}, true},
+		"EC2NodeClass 16 user data":                             {[]string{"echo hi", "echo ho"}, true},
+		"EC2NodeClass 16 tags":                                  {[]string{"env: dev", "env: prod"}, true},
+		"EC2NodeClass 16 kubelet":                               {[]string{"maxPods: 20", "maxPods: 21"}, true},
+		"EC2NodeClass 16 kubelet: false is not absent":          {[]string{"maxPods: 20", "maxPods: 20, cpuCFSQuota: false"}, true},
+		"EC2NodeClass 16 volume size":                           {[]string{"20Gi", "30Gi"}, true},
+		"EC2NodeClass 16 root volume":                           {[]string{"rootVolume: true", "rootVolume: false"}, true},
+		"EC2NodeClass 16 instance store":                        {[]string{"  instanceStorePolicy: RAID0\n", ""}, true},
+		"EC2NodeClass 16 network interfaces":                    {[]string{"deviceIndex: 1", "deviceIndex: 2"}, true},
+		"EC2NodeClass 16 monitoring":                            {[]string{"  detailedMonitoring: true\n", ""}, true},
+		"EC2NodeClass 16 public address":                        {[]string{"  associatePublicIPAddress: true\n", ""}, true},
+		"EC2NodeClass 16 metadata options":                      {[]string{"httpTokens: optional", "httpTokens: required"}, true},
+		"EC2NodeClass 16 connection tracking":                   {[]string{"udpTimeout: 40", "udpTimeout: 41"}, true},
+		"EC2NodeClass 16 context":                               {[]string{"context: ctx", "context: other"}, true},
+		"EC2NodeClass 16 cpu options":                           {[]string{"nestedVirtualization: enabled", "nestedVirtualization: disabled"}, true},
+		"EC2NodeClass 16 placement group":                       {[]string{"{name: g}", "{name: h}"}, true},
+		"EC2NodeClass 16 selectors are compared, not hashed":    {[]string{"discovery: demo", "discovery: other"}, false},
+		"EC2NodeClass 16 another version of the same family":    {[]string{"al2023@latest", "al2023@v20250101"}, false},
+		"EC2NodeClass 16 ipPrefixCount never drifts":            {[]string{"context: ctx", "context: ctx\n  ipPrefixCount: 2"}, false},
+		"EC2NodeClass 16 order of members of the kubelet block": {[]string{"maxPods: 20, clusterDNS: [10.0.0.1, 10.0.0.2]", "clusterDNS: [10.0.0.1, 10.0.0.2], maxPods: 20"}, false},
+		"EC2NodeClass 16 zero equals unset":                     {[]string{"iops: 3000", "iops: 3000, throughput: 0, kmsKeyID: ''"}, false},
+		"EC2NodeClass 16 the default written down":              {[]string{"httpTokens: optional", "httpTokens: optional, httpEndpoint: enabled, httpPutResponseHopLimit: 1"}, false},
+		"EC2NodeClass 16 another spelling of the same size":     {[]string{"1T", "1000G"}, false},
+		"L-06 alias without a version":                          {[]string{"al2023@latest", "al2023"}, false},
+		"encrypted: false is not the image's choice":            {[]string{"encrypted: true", "encrypted: false"}, true},
+		"deleteOnTermination: false is a choice":                {[]string{"encrypted: true", "encrypted: true, deleteOnTermination: false"}, true},
+		"no public address is not the subnet's choice":          {[]string{"associatePublicIPAddress: true", "associatePublicIPAddress: false"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if changed := classHash(t, strings.NewReplacer(tc.oldnew...).Replace(fullClass)) != base; changed != tc.wantChange {
+				t.Errorf("hash changed: %v, want %v", changed, tc.wantChange)
+			}
+		})
+	}
+	absent := classHash(t, strings.Replace(fullClass, "  associatePublicIPAddress: true\n", "", 1))
+	if absent == classHash(t, strings.Replace(fullClass, "associatePublicIPAddress: true", "associatePublicIPAddress: false", 1)) {
+		t.Error("associatePublicIPAddress false hashes like absent, but launches another machine")
+	}
+	c := &awsv1.EC2NodeClass{}
+	if err := yaml.Unmarshal([]byte(fullClass), c); err != nil {
+		t.Fatal(err)
+	}
+	if rotated, err := drift.ClassHash(c, "demo", "new ca"); err != nil || rotated == base {
+		t.Errorf("EC2NodeClass 16: a new CA bundle must drift the nodes (%v)", err)
+	}
+}
+
+// Whatever the order of lists and members, and whatever zero values are written down, the hash stays.
+func TestHashIgnoresOrderAndZeroValues(t *testing.T) {
+	t.Parallel()
+	var tree map[string]any
+	if err := yaml.Unmarshal([]byte(fullClass), &tree); err != nil {
+		t.Fatal(err)
+	}
+	base := classHash(t, fullClass)
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		text, err := json.Marshal(shuffled(tree, rand.New(rand.NewPCG(seed, 0))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &awsv1.EC2NodeClass{}
+		if err := json.Unmarshal(text, c); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := drift.ClassHash(c, "demo", "ca"); err != nil || got != base {
+			t.Fatalf("hash %s (%v), want %s, for %s", got, err, base, text)
+		}
+	})
+}
+
+// shuffled returns a copy with the elements of every list in another order, but for the kubelet
+// block: the order of name servers there is the user's.
+func shuffled(v any, r *rand.Rand) any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for k, inner := range v {
+			if out[k] = inner; k != "kubelet" {
+				out[k] = shuffled(inner, r)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, 0, len(v))
+		for _, inner := range v {
+			out = append(out, shuffled(inner, r))
+		}
+		r.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
+		return out
+	default:
+		return v
+	}
+}
+
+func FuzzKubeletBlock(f *testing.F) {
+	for _, seed := range []string{`{}`, `{"maxPods":1e3}`, `{"a":[null,{"b":0}]}`, `[`, `null`, `"x"`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, block string) {
+		c := &awsv1.EC2NodeClass{}
+		text, err := json.Marshal(map[string]any{"spec": map[string]any{"kubelet": json.RawMessage(block)}})
+		if err != nil || json.Unmarshal(text, c) != nil {
+			return
+		}
+		first, err := drift.ClassHash(c, "", "")
+		if err != nil {
+			return
+		}
+		if second, _ := drift.ClassHash(c.DeepCopy(), "", ""); first != second {
+			t.Errorf("two hashes of one object: %s and %s", first, second)
+		}
+	})
+}
