@@ -52,7 +52,7 @@ func seeds(t *testing.T) map[string][]byte {
 func documents(t *testing.T, text []byte) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured
-	for _, part := range bytes.Split(text, []byte("\n---\n")) {
+	for part := range bytes.SplitSeq(text, []byte("\n---\n")) {
 		raw, err := yaml.YAMLToJSON(part)
 		if err != nil {
 			t.Fatal(err)

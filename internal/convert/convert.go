@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -45,9 +46,6 @@ func Convert(sources []Source, opts Options) Result {
 		}
 	}
 	b.moveKubelets()
-	if len(b.result.Errors) > 0 {
-		return b.result
-	}
 	for _, e := range b.entries {
 		doc, err := e.render()
 		if err != nil {
@@ -59,7 +57,20 @@ func Convert(sources []Source, opts Options) Result {
 	if len(b.result.Errors) > 0 {
 		b.result.Documents = nil
 	}
+	inReadingOrder(b.result.Warnings, sources)
+	inReadingOrder(b.result.Errors, sources)
 	return b.result
+}
+
+// inReadingOrder sorts findings by source and line; those of one line keep their order.
+func inReadingOrder(findings []Finding, sources []Source) {
+	place := map[string]int{}
+	for i, src := range sources {
+		place[src.Name] = i
+	}
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(place[a.Source], place[b.Source]), cmp.Compare(a.Line, b.Line))
+	})
 }
 
 // batch is one conversion under way.
@@ -178,9 +189,17 @@ func (b *batch) addClass(d *document) {
 	if d.gvk().Version == "v1beta1" {
 		class.DefaultOld()
 	}
+	b.entries = append(b.entries, &entry{doc: d, class: b.canonicalClass(d, class), spelling: volumeSpelling(d)})
+}
+
+// canonicalClass rewrites a class. Only strict v1 that names no security groups is out of reach.
+func (b *batch) canonicalClass(d *document, class *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
 	canonical, notes := class.Canonical(false)
 	b.report(d, notes)
-	b.entries = append(b.entries, &entry{doc: d, class: canonical, spelling: volumeSpelling(d)})
+	if len(canonical.Spec.SecurityGroupSelectorTerms) == 0 && b.opts.Strict {
+		b.fail(d, "spec.securityGroupSelectorTerms", "is required by strict v1 and cannot be derived from subnets picked by id")
+	}
+	return canonical
 }
 
 // report turns what was read into a manifest into warnings, and what makes it unusable into errors.

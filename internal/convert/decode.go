@@ -4,9 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -16,6 +21,9 @@ func (b *batch) decode(d *document, into any) bool {
 	doubts, err := kjson.UnmarshalStrict(d.raw, into)
 	if err != nil {
 		field, text := explain(err)
+		if at, have, found := badQuantity(d.tree, ""); field == "" && found {
+			field, text = at, strconv.Quote(have)+" is not a quantity; want a number with an optional suffix, such as 100m, 4 or 16Gi"
+		}
 		b.fail(d, field, text)
 		return false
 	}
@@ -32,22 +40,52 @@ func explain(err error) (field, text string) {
 	if !isType {
 		return "", "cannot be read: " + strings.TrimPrefix(err.Error(), "json: ")
 	}
-	return wrong.Field, fmt.Sprintf("holds %s, want %s", article(wrong.Value), article(kindName(wrong.Type.String())))
+	return wrong.Field, fmt.Sprintf("holds %s, want %s", article(wrong.Value), article(kindName(wrong.Type)))
+}
+
+// badQuantity finds the quantity that does not parse: the decoder does not say where it was. Paths
+// are looked through in order of name, so that the answer is always the same.
+func badQuantity(node any, at string) (field, have string, found bool) {
+	switch node := node.(type) {
+	case map[string]any:
+		parent := at[strings.LastIndexByte(at, '.')+1:]
+		for _, name := range slices.Sorted(maps.Keys(node)) {
+			path := strings.TrimPrefix(at+"."+name, ".")
+			quantities := parent == "limits" || parent == "resources" || parent == "requests" || name == "volumeSize"
+			if text, isScalar := scalar(node[name]); isScalar && quantities {
+				if _, err := resource.ParseQuantity(text); err != nil {
+					return path, text, true
+				}
+			}
+			if field, have, found = badQuantity(node[name], path); found {
+				return field, have, true
+			}
+		}
+	case []any:
+		for i, inner := range node {
+			if field, have, found = badQuantity(inner, at+"["+strconv.Itoa(i)+"]"); found {
+				return field, have, true
+			}
+		}
+	}
+	return "", "", false
 }
 
 // kindName names a Go type as a user of YAML would.
-func kindName(goType string) string {
-	switch {
-	case strings.HasPrefix(goType, "[]"):
+func kindName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
 		return "list"
-	case strings.HasPrefix(goType, "map["), strings.Contains(goType, "v1."):
+	case reflect.Map, reflect.Struct:
 		return "mapping"
-	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "uint"):
-		return "whole number"
-	case strings.HasPrefix(goType, "float"):
+	case reflect.Bool:
+		return "boolean"
+	case reflect.Float32, reflect.Float64:
 		return "number"
+	case reflect.String:
+		return "string"
 	default:
-		return goType
+		return "whole number"
 	}
 }
 

@@ -111,13 +111,13 @@ func child(node *yamlnode.Node, step string) (*yamlnode.Node, int) {
 // separated by ---. Lists of kind List are unfolded.
 func read(src Source) ([]*document, []Finding) {
 	text := bytes.TrimPrefix(src.Text, []byte("\ufeff"))
-	var docs []*document
-	var faults []Finding
+	// YAML may begin with a brace too, so what is no JSON gets its second chance.
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {
-		docs, faults = readJSON(src.Name, text)
-	} else {
-		docs, faults = readYAML(src.Name, text)
+		if docs, faults := readJSON(src.Name, text); len(faults) == 0 {
+			return unfold(docs), nil
+		}
 	}
+	docs, faults := readYAML(src.Name, text)
 	return unfold(docs), faults
 }
 

@@ -98,9 +98,7 @@ func (b *batch) class(d *document, at string, meta metav1.ObjectMeta, old *nodeT
 	}
 	spec.MetadataOptions = old.MetadataOptions
 	class.DefaultOld()
-	canonical, notes := class.Canonical(false)
-	b.report(d, notes)
-	return canonical
+	return b.canonicalClass(d, class)
 }
 
 func (b *batch) selectors(d *document, at string, old *nodeTemplateSpec, spec *awsv1.EC2NodeClassSpec) {

@@ -96,7 +96,9 @@ func limitSpelling(d *document, path ...string) map[string]string {
 		node, _ = node[step].(map[string]any)
 	}
 	for name, value := range node {
-		spelling["limits\x00"+name] = scalar(value)
+		if text, isScalar := scalar(value); isScalar {
+			spelling["limits\x00"+name] = text
+		}
 	}
 	return spelling
 }
@@ -109,18 +111,23 @@ func volumeSpelling(d *document) map[string]string {
 	for i, m := range mappings {
 		mapping, _ := m.(map[string]any)
 		ebs, _ := mapping["ebs"].(map[string]any)
-		if size, given := ebs["volumeSize"]; given {
-			spelling["blockDeviceMappings\x00"+strconv.Itoa(i)+"\x00ebs\x00volumeSize"] = scalar(size)
+		if text, isScalar := scalar(ebs["volumeSize"]); isScalar {
+			spelling["blockDeviceMappings\x00"+strconv.Itoa(i)+"\x00ebs\x00volumeSize"] = text
 		}
 	}
 	return spelling
 }
 
-func scalar(v any) string {
-	if f, isNumber := v.(float64); isNumber {
-		return strconv.FormatFloat(f, 'f', -1, 64)
+// scalar returns the text of a quantity, which YAML reads as a string or a number.
+func scalar(v any) (string, bool) {
+	switch v := v.(type) {
+	case string:
+		return v, true
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64), true
+	default:
+		return "", false
 	}
-	return fmt.Sprint(v)
 }
 
 // respell replaces a value that is there by another text for it.
