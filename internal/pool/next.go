@@ -1,0 +1,94 @@
+package pool
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+// ValidationFailed is the reason of ValidationSucceeded=False.
+const ValidationFailed = "NodePoolValidationFailed"
+
+// Facts are what a decision about one pool rests on.
+type Facts struct {
+	Pool   *karpv1.NodePool // as stored
+	Claims []karpv1.NodeClaim
+	Words  reqs.Vocabulary
+	Strict bool
+	Now    metav1.Time
+}
+
+// Step is what to write. Writing it again changes nothing.
+type Step struct {
+	Conditions  []metav1.Condition // the whole list
+	Annotations map[string]string  // to be on the pool; nil when they are
+	Restamp     []Stamp            // claims to write before the pool
+	Assumed     []reason.Reason    // what was read into the pool; told once per generation
+	Ignored     []reason.Reason    // values without effect, for the log
+}
+
+// Stamp is the annotations to be put on one claim.
+type Stamp struct {
+	Claim       string
+	Annotations map[string]string
+}
+
+// Conditions says which conditions decide whether a pool is ready.
+func Conditions() condition.Kind {
+	return condition.Kind{Root: karpv1.ConditionReady, Dependents: []string{karpv1.ConditionValidationSucceeded, karpv1.ConditionNodeClassReady}}
+}
+
+// Next decides. The error is one of encoding the pool for its hash; nothing is to be written then.
+func Next(f Facts) (Step, error) {
+	effective, notes := f.Pool.Effective(f.Strict)
+	problems, ignored := effective.Validate(f.Words)
+	problems = append(reason.Refusals(notes), problems...)
+	change := condition.Change{Type: karpv1.ConditionValidationSucceeded, Status: metav1.ConditionTrue}
+	if len(problems) > 0 {
+		change.Status, change.Reason, change.Message = metav1.ConditionFalse, ValidationFailed, reason.Join(problems, 0)
+	}
+	object := condition.Object{Generation: f.Pool.Generation, Created: f.Pool.CreationTimestamp, Deleting: !f.Pool.DeletionTimestamp.IsZero()}
+	step := Step{Conditions: Conditions().Apply(f.Pool.Status.Conditions, object, f.Now, change), Ignored: ignored}
+
+	seen := condition.Find(f.Pool.Status.Conditions, karpv1.ConditionValidationSucceeded)
+	if len(problems) == 0 && (seen == nil || seen.ObservedGeneration != f.Pool.Generation || seen.Reason == condition.AwaitingReconciliation) {
+		step.Assumed = notes
+	}
+	hash, err := drift.PoolHash(f.Pool)
+	if err != nil {
+		return Step{}, err
+	}
+	step.stamp(f, hash)
+	return step, nil
+}
+
+// stamp keeps the hashes (API 8). Claims of another version are restamped before the pool, so that a
+// crash in between repeats the work instead of leaving claims that look drifted.
+func (s *Step) stamp(f Facts, hash string) {
+	have := f.Pool.Annotations
+	if have[karpv1.AnnotationNodePoolHash] == hash && have[karpv1.AnnotationNodePoolHashVersion] == drift.PoolHashVersion {
+		return
+	}
+	s.Annotations = map[string]string{
+		karpv1.AnnotationNodePoolHash:        hash,
+		karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion,
+	}
+	if have[karpv1.AnnotationNodePoolHashVersion] == drift.PoolHashVersion {
+		return // the pool changed: claims keep the hash they were made with, and drift
+	}
+	for i := range f.Claims {
+		claim := &f.Claims[i]
+		if claim.Annotations[karpv1.AnnotationNodePoolHashVersion] == drift.PoolHashVersion {
+			continue
+		}
+		stamp := Stamp{Claim: claim.Name, Annotations: map[string]string{karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion}}
+		if !condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) {
+			stamp.Annotations[karpv1.AnnotationNodePoolHash] = hash
+		}
+		s.Restamp = append(s.Restamp, stamp)
+	}
+}
