@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var seeds = filepath.Join("..", "..", "..", "examples", "seeds")
+
+func TestCalls(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range map[string]struct {
+		args     []string
+		wantCode int
+		wantOut  string
+		wantErr  string
+	}{
+		"no arguments show the help": {nil, exitOK, "sandbox demo", ""},
+		"help has examples":          {[]string{"up", "--help"}, exitOK, "sandbox up --dir", ""},
+		"version":                    {[]string{"version"}, exitOK, "commit", ""},
+		"unknown command":            {[]string{"fly"}, exitUsage, "", "Run 'sandbox --help'"},
+		"unknown flag":               {[]string{"up", "--height"}, exitUsage, "", "Run 'sandbox up --help'"},
+		"flag of Kubernetes":         {[]string{"up", "--version"}, exitUsage, "", "unknown flag"},
+		"port that is no number":     {[]string{"up", "--port", "x"}, exitUsage, "", "invalid argument"},
+		"argument too many":          {[]string{"demo", "now"}, exitUsage, "", "Run 'sandbox demo --help'"},
+		"folder that is a file":      {[]string{"up", "--dir", file}, exitFailed, "", "choose one that you may write to"},
+		"folder with a long path":    {[]string{"up", "--dir", "/tmp/" + strings.Repeat("x", 100)}, exitFailed, "", "choose a shorter one"},
+		"no manifests":               {[]string{"demo", "--manifests", missing}, exitFailed, "", "--manifests"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			code := run(t.Context(), tc.args, &out, &errOut)
+			if code != tc.wantCode || !strings.Contains(out.String(), tc.wantOut) || !strings.Contains(errOut.String(), tc.wantErr) {
+				t.Errorf("exit code %d, want %d with %q and %q; standard output:\n%s\nstandard error:\n%s", code, tc.wantCode, tc.wantOut, tc.wantErr, &out, &errOut)
+			}
+		})
+	}
+}
+
+// The demo holds, and leaves nothing in the folder for temporary files.
+func TestDemo(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	var out, errOut bytes.Buffer
+	if code := run(t.Context(), []string{"demo", "--manifests", seeds}, &out, &errOut); code != exitOK {
+		t.Fatalf("exit code %d; standard output:\n%s\nstandard error:\n%s", code, &out, &errOut)
+	}
+	for _, want := range []string{"All steps held", "no process and no file is left", "unknown field"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, &out)
+		}
+	}
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+}
+
+// A manifest that the server refuses fails the demo, by name.
+func TestDemoFails(t *testing.T) {
+	dir := t.TempDir()
+	bad := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: wrong}\nspec: {weight: 1000}\n"
+	if err := os.WriteFile(filepath.Join(dir, "wrong.yaml"), []byte(bad), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errOut bytes.Buffer
+	if code := run(t.Context(), []string{"demo", "--manifests", dir}, &out, &errOut); code != exitFailed {
+		t.Errorf("exit code %d, want %d:\n%s", code, exitFailed, &out)
+	}
+	for _, want := range []string{"step 3", "wrong.yaml", "NodePool wrong", "spec.weight"} {
+		if !strings.Contains(errOut.String(), want) {
+			t.Errorf("the error lacks %q:\n%s", want, &errOut)
+		}
+	}
+}
+
+// Up says what to type, works until it is interrupted, and stops at once.
+func TestUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dir := t.TempDir()
+	out := &trigger{text: "Ctrl-C stops everything", then: cancel}
+	var errOut bytes.Buffer
+	if code := run(ctx, []string{"up", "--dir", dir}, out, &errOut); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, &errOut)
+	}
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	for _, want := range []string{"kube-scheduler", "ready in", "export KUBECONFIG=" + kubeconfig, "stopped in"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q:\n%s", want, out)
+		}
+	}
+	if _, err := os.Stat(kubeconfig); err != nil {
+		t.Error(err)
+	}
+}
+
+// trigger is a buffer that does something once a text was written to it.
+type trigger struct {
+	bytes.Buffer
+	text string
+	then func()
+}
+
+func (w *trigger) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if strings.Contains(w.String(), w.text) {
+		w.then()
+	}
+	return n, err
+}

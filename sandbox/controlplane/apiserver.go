@@ -1,0 +1,112 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	cliflag "k8s.io/component-base/cli/flag"
+	apiapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
+	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+)
+
+const loopback = "127.0.0.1"
+
+// listen takes the port before anything starts: a free one without a race, or an early error.
+func listen(ctx context.Context, port int) (net.Listener, error) {
+	var config net.ListenConfig
+	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("port %d on %s is in use; stop what uses it, choose another port, or give none to get a free one", port, loopback)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen for the API server: %w", err)
+	}
+	return listener, nil
+}
+
+func (cp *ControlPlane) address() string {
+	return "https://" + cp.listener.Addr().String()
+}
+
+// launchAPIServer uses the options and Run of the command, not the command itself, which installs
+// signal handlers and flags for the whole process.
+func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
+	options := apioptions.NewServerRunOptions()
+	serving := options.SecureServing
+	serving.Listener = cp.listener
+	serving.BindAddress, serving.ExternalAddress = net.ParseIP(loopback), net.ParseIP(loopback)
+	if address, ok := cp.listener.Addr().(*net.TCPAddr); ok {
+		serving.BindPort = address.Port
+	}
+	pki := func(file string) string { return cp.folder.path("pki", file) }
+	err := parse(options.Flags(), []string{
+		"--etcd-servers=unix:" + cp.folder.path("etcd", clientSocket),
+		"--tls-cert-file=" + pki("apiserver.crt"),
+		"--tls-private-key-file=" + pki("apiserver.key"),
+		"--client-ca-file=" + pki("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + pki("service-account.key"),
+		"--service-account-signing-key-file=" + pki("service-account.key"),
+		"--service-cluster-ip-range=10.96.0.0/16",
+		"--authorization-mode=Node,RBAC",
+		"--allow-privileged=true",
+		"--endpoint-reconciler-type=none", // there is no other API server to agree with
+	})
+	if err != nil {
+		return err
+	}
+	// Feature gates: one set for all components of the process.
+	if err := options.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
+		return err
+	}
+	completed, err := options.Complete(ctx)
+	if err != nil {
+		return err
+	}
+	if errs := completed.Validate(); len(errs) > 0 {
+		return utilerrors.NewAggregate(errs)
+	}
+	cp.keep(ctx, "kube-apiserver", func() error { return apiapp.Run(ctx, completed) })
+	return nil
+}
+
+func (cp *ControlPlane) awaitAPIServer(ctx context.Context) error {
+	var err error
+	if cp.client, err = kubernetes.NewForConfig(cp.Config); err != nil {
+		return err
+	}
+	err = cp.pollReady(ctx)
+	if errors.Is(context.Cause(ctx), context.Canceled) {
+		// Interrupted. Stopped before it is ready, the API server would crash; it is a matter of seconds.
+		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+		defer cancel()
+		_ = cp.pollReady(grace)
+	}
+	return err
+}
+
+// pollReady asks again and again: readiness is the one thing that cannot be watched.
+func (cp *ControlPlane) pollReady(ctx context.Context) error {
+	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		answer, err := cp.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
+		return err == nil && string(answer) == "ok", nil
+	})
+}
+
+// parse reads arguments as the command of a component does.
+func parse(sets cliflag.NamedFlagSets, args []string) error {
+	all := pflag.NewFlagSet("", pflag.ContinueOnError)
+	for _, set := range sets.FlagSets {
+		all.AddFlagSet(set)
+	}
+	return all.Parse(args)
+}

@@ -1,0 +1,89 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+
+	"go.etcd.io/etcd/server/v3/embed"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+)
+
+const clientSocket = "client.sock"
+
+// launchEtcd runs the datastore on unix sockets in a folder that only this user may enter, so it
+// needs neither TLS nor ports.
+func (cp *ControlPlane) launchEtcd(context.Context) error {
+	socket := func(name string) []url.URL {
+		return []url.URL{{Scheme: "unix", Path: cp.folder.path("etcd", name)}}
+	}
+	broken := make(chan error, 1)
+	config := embed.NewConfig()
+	config.Dir = cp.folder.path("etcd", "data")
+	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(cp.etcdLogger(broken))
+	config.UnsafeNoFsync = true // a crash of the machine may lose the state; a crash of the process does not
+	config.QuotaBackendBytes = 4 << 30
+	config.ListenClientUrls, config.AdvertiseClientUrls = socket(clientSocket), socket(clientSocket)
+	config.ListenPeerUrls, config.AdvertisePeerUrls = socket("peer.sock"), socket("peer.sock")
+	config.InitialCluster = config.InitialClusterFromName(config.Name)
+
+	// In a goroutine, which stays behind when etcd gives up: see etcdLogger.
+	started := make(chan error, 1)
+	server := (*embed.Etcd)(nil)
+	go func() {
+		var err error
+		server, err = embed.StartEtcd(config)
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		cp.etcd = server
+		return err
+	case err := <-broken:
+		return fmt.Errorf("%w; if it stays so, remove %s and start from nothing", err, config.Dir)
+	}
+}
+
+func (cp *ControlPlane) awaitEtcd(ctx context.Context) error {
+	select {
+	case <-cp.etcd.Server.ReadyNotify():
+		return nil
+	case err := <-cp.etcd.Err():
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// etcdLogger writes beside the other components. Where etcd would log its last words and then panic,
+// in whatever goroutine, or end the process, the error is reported and only that goroutine ends.
+func (cp *ControlPlane) etcdLogger(broken chan<- error) *zap.Logger {
+	encoder := zapcore.NewConsoleEncoder(zap.NewProductionEncoderConfig())
+	core := zapcore.NewCore(encoder, zapcore.AddSync(cp.folder.log), zapcore.WarnLevel)
+	hook := lastWords(func(err error) {
+		cp.fail(fmt.Errorf("etcd: %w", err))
+		select {
+		case broken <- err:
+		default:
+		}
+	})
+	return zap.New(core, zap.WithPanicHook(hook), zap.WithFatalHook(hook))
+}
+
+// lastWords is called by zap after it wrote an entry that is meant to be the last one.
+type lastWords func(error)
+
+// OnWrite implements zapcore.CheckWriteHook.
+func (report lastWords) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field) {
+	err := errors.New(entry.Message)
+	for _, field := range fields {
+		if cause, ok := field.Interface.(error); ok {
+			err = fmt.Errorf("%s: %w", entry.Message, cause)
+		}
+	}
+	report(err)
+	runtime.Goexit()
+}

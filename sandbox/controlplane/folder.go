@@ -1,0 +1,151 @@
+package controlplane
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"k8s.io/klog/v2"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane/etcdlog"
+)
+
+// The kernel holds the path of a unix socket in 108 bytes (104 on macOS), with a zero at the end.
+const maxSocketPath = 103
+
+// folder is where one control plane keeps its state. It is locked while open, and it is where klog
+// writes, which is one logger for the whole process.
+type folder struct {
+	dir  string // absolute
+	lock *os.File
+	log  *os.File
+
+	stopping atomic.Bool // a component that gives up now does so because it was stopped
+}
+
+func (f *folder) path(elem ...string) string {
+	return filepath.Join(append([]string{f.dir}, elem...)...)
+}
+
+func (f *folder) kubeconfig() string { return f.path("kubeconfig") }
+func (f *folder) logFile() string    { return f.path("components.log") }
+
+// openFolder makes the folder and checks all that can be wrong with it before anything starts.
+func openFolder(dir string) (*folder, error) {
+	if dir == "" {
+		return nil, errors.New("no folder given for the state of the control plane")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{dir: dir}
+	if longest := f.path("etcd", clientSocket); len(longest) > maxSocketPath {
+		return nil, fmt.Errorf("the path of folder %s is too long for the unix sockets in it: it may have %d bytes and has %d; choose a shorter one",
+			dir, len(dir)-(len(longest)-maxSocketPath), len(dir))
+	}
+	if strings.ContainsAny(dir, "%?#,") {
+		return nil, fmt.Errorf("the path of folder %s has one of the characters %%?#, which the address of a socket cannot hold; choose another one", dir)
+	}
+	// Sockets and keys are in folders of their own, which nobody else may enter.
+	for _, sub := range []string{f.path("etcd"), f.path("pki")} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			return nil, unusable(dir, err)
+		}
+		if err := os.Chmod(sub, 0o700); err != nil {
+			return nil, unusable(dir, err)
+		}
+	}
+	if err := f.acquire(); err != nil {
+		return nil, err
+	}
+	if f.log, err = os.OpenFile(f.logFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err != nil {
+		_ = f.lock.Close()
+		return nil, unusable(dir, err)
+	}
+	if err := f.logHere(); err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func unusable(dir string, err error) error {
+	return fmt.Errorf("folder %s cannot be used: %w; choose one that you may write to", dir, err)
+}
+
+// acquire takes a lock that the kernel releases when the process ends, however it ends.
+func (f *folder) acquire() error {
+	lock, err := os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return unusable(f.dir, err)
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		_ = lock.Close()
+		if errors.Is(err, syscall.EWOULDBLOCK) {
+			return fmt.Errorf("folder %s belongs to a sandbox that still runs; stop that one, or choose another folder", f.dir)
+		}
+		return fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	f.lock = lock
+	return nil
+}
+
+// logHere sends the log of all components to the folder. Some end the process when they cannot work:
+// when they are being stopped only their goroutine ends, else the user is told where to read on.
+func (f *folder) logHere() error {
+	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
+	klog.InitFlags(flags)
+	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "FATAL"} {
+		if err := flags.Set(name, value); err != nil {
+			return fmt.Errorf("set up logging: %w", err)
+		}
+	}
+	klog.SetOutput(f.log)
+	etcdlog.To(f.log)
+	klog.OsExit = func(code int) {
+		if f.stopping.Load() {
+			runtime.Goexit()
+		}
+		fmt.Fprintf(os.Stderr, "a Kubernetes component gave up; the end of %s says why\n", f.logFile())
+		os.Exit(code)
+	}
+	return nil
+}
+
+// explain adds to an error where the log is, and its last errors: the folder may be a temporary one
+// that is gone when the user reads this.
+func (f *folder) explain(err error) error {
+	const shown = 3
+	text, readErr := os.ReadFile(f.logFile())
+	if readErr != nil {
+		return err
+	}
+	var errs []string
+	for line := range strings.Lines(string(text)) {
+		// klog begins with the level; etcd has it as its second column.
+		if strings.HasPrefix(line, "E") || strings.HasPrefix(line, "F") || strings.Contains(line, "\terror\t") || strings.Contains(line, "\tfatal\t") {
+			errs = append(errs, strings.TrimSpace(line))
+		}
+	}
+	if len(errs) == 0 {
+		return fmt.Errorf("%w; the log is %s", err, f.logFile())
+	}
+	last := errs[max(0, len(errs)-shown):]
+	return fmt.Errorf("%w; the log is %s and its last errors are:\n  %s", err, f.logFile(), strings.Join(last, "\n  "))
+}
+
+func (f *folder) close() {
+	klog.Flush()
+	klog.SetOutput(io.Discard) // late words of goroutines that nobody waits for
+	etcdlog.To(io.Discard)
+	_ = f.log.Close()
+	_ = f.lock.Close()
+}

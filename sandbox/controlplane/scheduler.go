@@ -1,0 +1,40 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"k8s.io/client-go/tools/cache"
+	schedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+)
+
+const schedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection: {kubeconfig: %q, qps: 2000, burst: 4000}
+`
+
+func (cp *ControlPlane) launchScheduler(ctx context.Context) error {
+	file := cp.folder.path("pki", "scheduler.yaml")
+	text := fmt.Sprintf(schedulerConfig, cp.folder.path("pki", "scheduler.kubeconfig"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		return err
+	}
+	options := scheduleroptions.NewOptions()
+	if err := parse(*options.Flags, []string{"--config=" + file, "--secure-port=0"}); err != nil {
+		return err
+	}
+	name, err := cache.NewInformerName("kube-scheduler")
+	if err != nil {
+		return err
+	}
+	options.InformerName = name
+	config, scheduler, err := schedulerapp.Setup(ctx, options)
+	if err != nil {
+		return err
+	}
+	cp.keep(ctx, "kube-scheduler", func() error { return schedulerapp.Run(ctx, config, scheduler) })
+	return nil
+}
