@@ -24,8 +24,8 @@ var (
 	api    = []string{"api/..."}
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
-	single = []string{"internal/solve", "internal/drift", "internal/drain", "internal/lifecycle"}
-	joint  = []string{"internal/disrupt"}
+	single = []string{"internal/condition", "internal/solve", "internal/drift", "internal/drain", "internal/lifecycle"}
+	joint  = []string{"internal/disrupt", "internal/pool"}
 	port   = []string{"internal/cloud"}
 	yaml   = []string{"sigs.k8s.io/yaml/...", "sigs.k8s.io/json/...", "go.yaml.in/yaml/..."}
 	sdk    = []string{"github.com/aws/..."}
@@ -44,7 +44,7 @@ var layers = map[string]layer{
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
-	"2 disrupt":   {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget"}), never: effects},
+	"2 joint":     {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},
 	"3 port":      {packages: port, may: join(values, words, api), never: effects},
 	"3 simulator": {packages: []string{"internal/sim"}, may: join(values, words, api, view, single, joint, port, []string{"internal/budget"}), never: sdk},
@@ -61,7 +61,7 @@ var layers = map[string]layer{
 	},
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml), never: effects},
 
-	"5 config":      {packages: []string{"internal/config"}, may: []string{"std"}},
+	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag"}), never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
 	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/app", "internal/cli", "internal/aws/..."}, offline)},
 	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/cli"})},
@@ -146,7 +146,7 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/aws/launch", "github.com/aws/aws-sdk-go-v2/aws", true},
 		{"internal/controller", "internal/aws", false},
 		{"internal/store", "internal/controller", false},
-		{"internal/config", "k8s.io/api/core/v1", false},
+		{"internal/config", "k8s.io/client-go/kubernetes", false},
 		{"cmd/dovetail", "internal/app", true},
 	} {
 		name, rule := layerOf(tc.from)

@@ -19,11 +19,12 @@ const (
 	exitUsage  = 2
 )
 
-// Streams are the standard streams of a call.
+// Streams are what a call reads and writes beside files: the standard streams and the environment.
 type Streams struct {
-	In  io.Reader
-	Out io.Writer
-	Err io.Writer
+	In        io.Reader
+	Out       io.Writer
+	Err       io.Writer
+	LookupEnv func(string) (string, bool)
 }
 
 // usageError is a wrong call, as opposed to a call that failed.
@@ -74,7 +75,7 @@ func New(s Streams) *cobra.Command {
 		}
 		return usageError{err}
 	})
-	root.AddCommand(newConvert(s), newCRDs(s), newVersion(s))
+	root.AddCommand(newController(s), newConvert(s), newCRDs(s), newVersion(s))
 	return root
 }
 

@@ -23,6 +23,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
+// maxAction is the longest action the API server takes in an event.
+const maxAction = 128
+
 // recorder is the part of the event recorder that reconcilers use.
 type recorder interface {
 	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
@@ -140,6 +143,8 @@ func (r *Pools) announce(p *karpv1.NodePool, flips []condition.Flip, assumed []r
 		r.Events.Eventf(p, nil, corev1.EventTypeNormal, f.Type, "Reconcile", "Status condition %s changed from %s to %s, reason %s. %s", f.Type, from, f.To, f.Reason, f.Message)
 	}
 	for _, a := range assumed {
-		r.Events.Eventf(p, nil, corev1.EventTypeNormal, string(reason.DefaultAssumed), "Reconcile", "%s", a.Text())
+		// Events of one reason and action are merged and keep only the first text: the field tells them apart.
+		action := a.Subject[:min(len(a.Subject), maxAction)]
+		r.Events.Eventf(p, nil, corev1.EventTypeNormal, string(reason.DefaultAssumed), action, "%s", a.Text())
 	}
 }

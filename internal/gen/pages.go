@@ -135,7 +135,7 @@ func writeRules(b *strings.Builder, path string, s *schema) {
 
 // cliPages describes each command from the command itself.
 func cliPages() []file {
-	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard})
+	root := cli.New(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, LookupEnv: func(string) (string, bool) { return "", false }})
 	commands := append([]*cobra.Command{root}, root.Commands()...)
 	files := make([]file, 0, len(commands))
 	for _, cmd := range commands {

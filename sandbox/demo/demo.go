@@ -18,8 +18,9 @@ import (
 
 // Options of a demo.
 type Options struct {
-	Manifests string    // folder of the manifests to apply
-	Out       io.Writer // plain text, one line per event
+	Manifests  string    // folder of the manifests to apply
+	Controller string    // the dovetail binary
+	Out        io.Writer // plain text, one line per event
 }
 
 // show is one run of the demo.
@@ -27,6 +28,7 @@ type show struct {
 	Options
 	manifests []kubectl.Manifest
 	client    *kubectl.Client
+	dir       string            // of the control plane
 	applied   map[string]string // kind and name of what is on the server, to the file it came from
 	accepted  int
 	refused   int
@@ -50,6 +52,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	s.dir = dir
 	var cp *controlplane.ControlPlane
 	defer func() { err = errors.Join(err, s.leave(cp, dir, err == nil)) }()
 
@@ -65,6 +68,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		{"apply the manifests of " + o.Manifests + " as kubectl apply --server-side does, unknown fields refused", s.applyAll},
 		{"convert what is too old for any API server, as dovetail convert does, and apply the result", s.applyConverted},
 		{"create two objects from manifests with a mistake: they must be refused, with a message that helps", s.applyBad},
+		{"run " + o.Controller + " controller: it validates each NodePool, stamps its drift hash, and tells in events what it assumed", s.runController},
 		{"look at it, as kubectl get nodepools,ec2nodeclasses does", s.printTables},
 	}
 	for i, step := range steps {
@@ -156,6 +160,6 @@ func (s *show) printTables(ctx context.Context) error {
 		}
 		s.say("")
 	}
-	s.say("      READY is empty: the controller that fills it in is not part of this demo yet.")
+	s.say("      READY is Unknown until the node class is ready, and so far nothing looks at node classes: that needs the AWS provider.")
 	return nil
 }

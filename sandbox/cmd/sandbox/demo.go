@@ -16,8 +16,8 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show what works today",
 		Long: "Starts a control plane in a temporary folder, installs the CRDs, applies manifests as users write\n" +
-			"them, says what Dovetail reads into each, shows how wrong ones are refused, and removes everything\n" +
-			"again. It fails when a step does not hold.",
+			"them, says what Dovetail reads into each, shows how wrong ones are refused, runs the controller on\n" +
+			"them, and removes everything again. It fails when a step does not hold.",
 		Example: "  # from the root of the repository\n  sandbox demo\n\n" +
 			"  # your own manifests\n  sandbox demo --manifests ~/cluster/nodepools",
 		Args: cobra.NoArgs,
@@ -26,6 +26,7 @@ func newDemo() *cobra.Command {
 			return demo.Run(ctx, options)
 		}),
 	}
+	cmd.Flags().StringVar(&options.Controller, "controller", filepath.Join("bin", "dovetail"), "the dovetail binary")
 	cmd.Flags().StringVar(&options.Manifests, "manifests", filepath.Join("examples", "seeds"), "folder of the manifests to apply")
 	return cmd
 }

@@ -1,0 +1,58 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/dovetail-sh/dovetail/internal/app"
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/version"
+)
+
+func newController(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "controller",
+		Short: "Run the controller",
+		Long: "Runs the controller against the cluster of the kubeconfig (KUBECONFIG, or the service account inside\n" +
+			"a cluster) until it is told to stop. Every flag can be given as the environment variable named in\n" +
+			"brackets; the flag wins. This build validates NodePools and keeps their drift hashes; it does not\n" +
+			"launch nodes yet.",
+		Example: "  # against a sandbox\n  KUBECONFIG=DIR/kubeconfig dovetail controller --cluster-name demo --disable-leader-election=true",
+		Args:    noArgs,
+	}
+	loader := config.Bind(cmd.Flags())
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, warnings, err := loader.Load(s.LookupEnv)
+		if err != nil {
+			return usageError{err}
+		}
+		log, err := app.Logger(string(cfg.Log.Level), cfg.Log.OutputPaths, cfg.Log.ErrorOutputPaths, version.Get().Commit)
+		if err != nil {
+			return err
+		}
+		for _, w := range warnings {
+			log.Info("setting deserves a look", "warning", w)
+		}
+		kube, err := ctrl.GetConfig()
+		if err != nil {
+			return fmt.Errorf("no cluster: set KUBECONFIG or run inside one: %w", err)
+		}
+		ctx, stop := signal.NotifyContext(parent(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		return app.Run(ctx, cfg, kube, log)
+	}
+	return cmd
+}
+
+// parent is the context of the call, which cobra leaves out where nobody gave one.
+func parent(ctx context.Context) context.Context {
+	if ctx == nil {
+		return context.Background()
+	}
+	return ctx
+}

@@ -1,0 +1,37 @@
+package config
+
+import "encoding/base64"
+
+// compare checks settings against each other. A setting that has a fault already is left out.
+func compare(c Config, found map[string]given, f *findings) {
+	relate := func(flag, relation, other string, holds bool) {
+		if holds || f.refused(flag) || f.refused(other) {
+			return
+		}
+		f.refuse(found[flag], relation+" --"+other+", which is "+found[other].text)
+	}
+	relate("health-probe-port", "a port other than", "metrics-port",
+		c.Server.HealthProbePort != c.Server.MetricsPort || c.Server.MetricsPort == 0)
+	relate("leader-election-renew-deadline", "less than", "leader-election-lease-duration",
+		c.Leader.RenewDeadline < c.Leader.LeaseDuration)
+	// The lease client stretches the pause by up to a fifth and refuses a deadline that has no room.
+	relate("leader-election-retry-period", "less than 5/6 of", "leader-election-renew-deadline",
+		c.Leader.RenewDeadline-c.Leader.RetryPeriod > c.Leader.RetryPeriod/5)
+	relate("batch-idle-duration", "at most", "batch-max-duration", c.Batch.Idle <= c.Batch.Max)
+}
+
+// advise points out what is allowed and probably not meant.
+func advise(c Config, found map[string]given, f *findings) {
+	if c.Compat.LegacyNodeRepair && !c.Gates.NodeRepair {
+		f.warn(found["legacy-node-repair"], "does nothing without gate NodeRepair")
+	}
+	if c.Gates.TerminateFirstRepair && !c.Gates.NodeRepair {
+		f.warn(found["feature-gates"], "gate TerminateFirstRepair does nothing without gate NodeRepair")
+	}
+	if c.AWS.VMMemoryOverheadPercent >= 1 {
+		f.warn(found["vm-memory-overhead-percent"], "a fraction of 1 or more leaves no memory for pods; 7.5 % is 0.075")
+	}
+	if _, err := base64.StdEncoding.DecodeString(c.AWS.ClusterCABundle); err != nil {
+		f.warn(found["cluster-ca-bundle"], "is not base64; nodes will not trust the API server")
+	}
+}

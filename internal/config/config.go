@@ -1,0 +1,141 @@
+package config
+
+import "time"
+
+// Config is every setting of the controller, valid and ready for use. It is a value: build it once,
+// hand each package the part it needs, and change nothing in it.
+type Config struct {
+	Service    string // name of the Service in front of the controller; nothing depends on it
+	Namespace  string // where the controller runs; empty if nobody said so
+	Server     Server
+	Kube       Kube
+	Leader     Leader
+	Process    Process
+	Log        Log
+	Batch      Batch
+	Scheduling Scheduling
+	Gates      Gates
+	Compat     Compat
+	AWS        AWS
+}
+
+// Server is what the controller serves. Port 0 means any free port, which tests use.
+type Server struct {
+	MetricsPort          int
+	HealthProbePort      int
+	Profiling            bool // pprof on the metrics port
+	ClusterStateDisabled bool // drop metrics and events that grow with the number of objects
+}
+
+// Kube limits the requests to the API server. The lease has a limiter of its own.
+type Kube struct {
+	QPS   int // requests per second; below 0 there is no limit
+	Burst int
+}
+
+// Leader is leader election. LeaseDuration > RenewDeadline > 1.2 × RetryPeriod > 0.
+type Leader struct {
+	Disabled       bool
+	WarmupDisabled bool // if not, standby replicas start their watches before they lead
+	Name           string
+	Namespace      string // of the lease; empty means the controller's own
+	LeaseDuration  time.Duration
+	RenewDeadline  time.Duration
+	RetryPeriod    time.Duration
+}
+
+// Process is what the container may use.
+type Process struct {
+	MemoryLimit int64 // bytes; 0 or less means none
+	CPUMillis   int   // requested millicores, above 0; scales worker counts
+}
+
+// Log says what is logged, and where.
+type Log struct {
+	Level            LogLevel
+	OutputPaths      []string // at least one; stdout, stderr or a file
+	ErrorOutputPaths []string // for faults of the logger itself
+}
+
+// LogLevel is the least important level that is logged.
+type LogLevel string
+
+// Log levels.
+const (
+	LogDebug LogLevel = "debug"
+	LogInfo  LogLevel = "info"
+	LogError LogLevel = "error"
+)
+
+// Batch is the window in which pending pods are collected. 0 < Idle ≤ Max.
+type Batch struct {
+	Idle time.Duration // closes the window after this long without a new pod
+	Max  time.Duration // closes it in any case
+}
+
+// Scheduling steers how pods are placed.
+type Scheduling struct {
+	PreferencePolicy   PreferencePolicy
+	MinValuesPolicy    MinValuesPolicy
+	IgnoreDRARequests  bool // leave pods with resource claims alone
+	DefaultConstraints []SpreadConstraint
+}
+
+// PreferencePolicy says what happens to preferred affinities and soft spreads.
+type PreferencePolicy string
+
+// Preference policies.
+const (
+	RespectPreferences PreferencePolicy = "Respect" // try them, relax one by one
+	IgnorePreferences  PreferencePolicy = "Ignore"  // drop them
+)
+
+// MinValuesPolicy says what happens if the minValues of a NodePool cannot be met.
+type MinValuesPolicy string
+
+// Policies for minValues.
+const (
+	StrictMinValues     MinValuesPolicy = "Strict"     // no node
+	BestEffortMinValues MinValuesPolicy = "BestEffort" // as many values as there are
+)
+
+// Gates switch features that are not settled yet (V15-01).
+type Gates struct {
+	NodeRepair                bool
+	ReservedCapacity          bool
+	SpotToSpotConsolidation   bool
+	NodeOverlay               bool
+	StaticCapacity            bool
+	CapacityBuffer            bool
+	TerminateFirstDrift       bool
+	TerminateFirstRepair      bool
+	PodDeletionCostManagement bool
+}
+
+// Compat chooses between old and new behaviour.
+type Compat struct {
+	Strict           bool // refuse manifests that only Dovetail is lenient about
+	LegacyNodeRepair bool // with gate NodeRepair: the controller of old instead of the method (V15-02)
+}
+
+// AWS is the cluster as AWS sees it, and how to deal with its services.
+type AWS struct {
+	ClusterName             string // never empty
+	ClusterEndpoint         string // absolute URL, or empty: ask EKS
+	ClusterCABundle         string // base64, or empty: take the controller's own
+	EKSControlPlane         bool
+	IsolatedVPC             bool
+	VMMemoryOverheadPercent float64 // a fraction, although the name says percent: 0.075 is 7.5 %
+	InterruptionQueue       string  // name of the queue, never an ARN or URL; empty means none
+	ReservedENIs            int
+	DryRunDisabled          bool
+	ZonalShift              bool
+	AMIRefreshInterval      time.Duration // at least a minute
+	SubnetRefreshInterval   time.Duration // at least a minute
+	Gates                   AWSGates
+}
+
+// AWSGates switch features of the AWS provider.
+type AWSGates struct {
+	NodeClassCEL bool
+}

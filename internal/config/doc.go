@@ -1,0 +1,9 @@
+// Package config holds the settings of the controller: their names, defaults, meaning and limits.
+// One table drives all of it: flags, environment variables, validation, help and reference page.
+//
+// A flag wins over its environment variable, which wins over the default. An empty variable counts as
+// not set. All faults are found in one go and returned as one Error.
+//
+// Not here: reading the process environment, clocks, logging; the caller passes what is needed in.
+// Enter at Bind and Loader.Load; Settings lists the table for documentation.
+package config

@@ -1,0 +1,88 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// gate is one switch: its name, and where it is.
+type gate struct {
+	name string
+	on   *bool
+}
+
+// coreGates lists the gates in the order of the default text (V15-01).
+func coreGates(c *Config) []gate {
+	g := &c.Gates
+	return []gate{
+		{"NodeRepair", &g.NodeRepair},
+		{"ReservedCapacity", &g.ReservedCapacity},
+		{"SpotToSpotConsolidation", &g.SpotToSpotConsolidation},
+		{"NodeOverlay", &g.NodeOverlay},
+		{"StaticCapacity", &g.StaticCapacity},
+		{"CapacityBuffer", &g.CapacityBuffer},
+		{"TerminateFirstDrift", &g.TerminateFirstDrift},
+		{"TerminateFirstRepair", &g.TerminateFirstRepair},
+		{"PodDeletionCostManagement", &g.PodDeletionCostManagement},
+	}
+}
+
+func awsGates(c *Config) []gate {
+	return []gate{{"NodeClassCEL", &c.AWS.Gates.NodeClassCEL}}
+}
+
+// gates accepts a comma list of name=true and name=false. Gates that are not named keep their
+// default. Unknown names are warnings: gates come and go, and an old list must not stop a start.
+func gates(of func(*Config) []gate) reader {
+	return reader{kind: "gates", read: func(c *Config, g given, f *findings) {
+		known := of(c)
+		defaults := g
+		defaults.text = g.def
+		readGates(known, defaults, f)
+		if g.from != fromDefault {
+			readGates(known, g, f)
+		}
+	}}
+}
+
+// readGates sets the gates that a list names. Spaces around names and values and empty parts are
+// fine; of a gate named twice the last one counts.
+func readGates(known []gate, g given, f *findings) {
+	var seen []string
+	for part := range strings.SplitSeq(g.text, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, value, found := strings.Cut(part, "=")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !found || name == "" {
+			f.refusePart(g, strings.TrimSpace(part), "a comma list of name=true and name=false")
+			continue
+		}
+		i := slices.IndexFunc(known, func(k gate) bool { return k.name == name })
+		if i < 0 {
+			f.warn(g, "unknown gate "+quote(name)+" is ignored"+nearest(known, name))
+			continue
+		}
+		on, ok := parseBool(value)
+		if !ok {
+			f.refusePart(g, strings.TrimSpace(part), name+"=true or "+name+"=false")
+			continue
+		}
+		if slices.Contains(seen, name) {
+			f.warn(g, "gate "+name+" is named twice; the last one counts")
+		}
+		seen = append(seen, name)
+		*known[i].on = on
+	}
+}
+
+// nearest helps with the spelling of the chart, which begins in lower case.
+func nearest(known []gate, name string) string {
+	for _, k := range known {
+		if strings.EqualFold(k.name, name) {
+			return "; did you mean " + k.name + "?"
+		}
+	}
+	return ""
+}

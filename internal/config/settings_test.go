@@ -1,0 +1,356 @@
+package config_test
+
+import (
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"pgregory.net/rapid"
+
+	"github.com/dovetail-sh/dovetail/internal/config"
+)
+
+// example is one setting with a text that changes the Config, how, and texts that are refused.
+type example struct {
+	text    string
+	want    func(*config.Config)
+	invalid []string
+}
+
+// defaults is the Config of a start that names nothing but the cluster.
+func defaults() config.Config {
+	return config.Config{
+		Server: config.Server{MetricsPort: 8080, HealthProbePort: 8081},
+		Kube:   config.Kube{QPS: 200, Burst: 300},
+		Leader: config.Leader{
+			WarmupDisabled: true, Name: "karpenter-leader-election",
+			LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		},
+		Process: config.Process{MemoryLimit: -1, CPUMillis: 1000},
+		Log:     config.Log{Level: config.LogInfo, OutputPaths: []string{"stdout"}, ErrorOutputPaths: []string{"stderr"}},
+		Batch:   config.Batch{Idle: time.Second, Max: 10 * time.Second},
+		Scheduling: config.Scheduling{
+			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true,
+		},
+		Gates: config.Gates{ReservedCapacity: true},
+		AWS: config.AWS{
+			ClusterName: "prod", VMMemoryOverheadPercent: 0.075,
+			AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
+		},
+	}
+}
+
+// examples has a row for every setting; TestEverySettingHasAnExample keeps it so.
+func examples() map[string]example {
+	notBool := []string{"True", "1", "yes", "t", " true", "on"}
+	notPeriod := []string{"0", "0s", "-1s", "10", "1d", "soon", "1 s"}
+	notMinute := append([]string{"59s", "59.999s"}, notPeriod...)
+	notList := []string{",", "stdout,", "stdout,,stderr", " "}
+	return map[string]example{
+		"karpenter-service": {text: "karpenter", want: func(c *config.Config) { c.Service = "karpenter" }},
+		"metrics-port": {
+			text: "9090", want: func(c *config.Config) { c.Server.MetricsPort = 9090 },
+			invalid: []string{"-1", "65536", "http", "80.5", "99999999999999999999", "0x50"},
+		},
+		"health-probe-port": {
+			text: "0", want: func(c *config.Config) { c.Server.HealthProbePort = 0 },
+			invalid: []string{"-1", "65536", "http"},
+		},
+		"kube-client-qps":   {text: "-1", want: func(c *config.Config) { c.Kube.QPS = -1 }, invalid: []string{"0", "many", "1.5"}},
+		"kube-client-burst": {text: "1000", want: func(c *config.Config) { c.Kube.Burst = 1000 }, invalid: []string{"0", "-1", "many"}},
+		"enable-profiling":  {text: "true", want: func(c *config.Config) { c.Server.Profiling = true }, invalid: notBool},
+		"disable-cluster-state-observability": {
+			text: "true", want: func(c *config.Config) { c.Server.ClusterStateDisabled = true }, invalid: notBool,
+		},
+		"disable-controller-warmup": {text: "false", want: func(c *config.Config) { c.Leader.WarmupDisabled = false }, invalid: notBool},
+		"disable-leader-election":   {text: "true", want: func(c *config.Config) { c.Leader.Disabled = true }, invalid: notBool},
+		"leader-election-name":      {text: "mine", want: func(c *config.Config) { c.Leader.Name = "mine" }, invalid: []string{"Mine", "a b", "-"}},
+		"leader-election-namespace": {
+			text: "karpenter", want: func(c *config.Config) { c.Leader.Namespace = "karpenter" }, invalid: []string{"Mine", "a.b"},
+		},
+		"leader-election-lease-duration": {
+			text: "1m", want: func(c *config.Config) { c.Leader.LeaseDuration = time.Minute },
+			invalid: append([]string{"999ms"}, notPeriod...),
+		},
+		"leader-election-renew-deadline": {
+			text: "12s", want: func(c *config.Config) { c.Leader.RenewDeadline = 12 * time.Second }, invalid: notPeriod,
+		},
+		"leader-election-retry-period": {
+			text: "500ms", want: func(c *config.Config) { c.Leader.RetryPeriod = 500 * time.Millisecond }, invalid: notPeriod,
+		},
+		"system-namespace": {text: "kube-system", want: func(c *config.Config) { c.Namespace = "kube-system" }, invalid: []string{"a.b", "A"}},
+		"memory-limit": {
+			text: "1073741824", want: func(c *config.Config) { c.Process.MemoryLimit = 1 << 30 },
+			invalid: []string{"1Gi", "1e9", "99999999999999999999"},
+		},
+		"cpu-requests": {text: "4000", want: func(c *config.Config) { c.Process.CPUMillis = 4000 }, invalid: []string{"1.5", "500m"}},
+		"log-level":    {text: "debug", want: func(c *config.Config) { c.Log.Level = config.LogDebug }, invalid: []string{"warn", "INFO", " "}},
+		"log-output-paths": {
+			text: "stdout, /var/log/a.log", want: func(c *config.Config) { c.Log.OutputPaths = []string{"stdout", "/var/log/a.log"} },
+			invalid: notList,
+		},
+		"log-error-output-paths": {
+			text: "stdout", want: func(c *config.Config) { c.Log.ErrorOutputPaths = []string{"stdout"} }, invalid: notList,
+		},
+		"batch-max-duration":  {text: "1m30s", want: func(c *config.Config) { c.Batch.Max = 90 * time.Second }, invalid: notPeriod},
+		"batch-idle-duration": {text: "2.5s", want: func(c *config.Config) { c.Batch.Idle = 2500 * time.Millisecond }, invalid: notPeriod},
+		"preference-policy": {
+			text: "Ignore", want: func(c *config.Config) { c.Scheduling.PreferencePolicy = config.IgnorePreferences },
+			invalid: []string{"ignore", "Strict"},
+		},
+		"min-values-policy": {
+			text: "BestEffort", want: func(c *config.Config) { c.Scheduling.MinValuesPolicy = config.BestEffortMinValues },
+			invalid: []string{"Besteffort", "Respect"},
+		},
+		"ignore-dra-requests": {text: "false", want: func(c *config.Config) { c.Scheduling.IgnoreDRARequests = false }, invalid: notBool},
+		"scheduler-config": {
+			text: "podTopologySpread:\n  defaultConstraints:\n    - maxSkew: 2\n      topologyKey: topology.kubernetes.io/zone\n      whenUnsatisfiable: DoNotSchedule\n",
+			want: func(c *config.Config) {
+				c.Scheduling.DefaultConstraints = []config.SpreadConstraint{
+					{MaxSkew: 2, TopologyKey: "topology.kubernetes.io/zone", WhenUnsatisfiable: "DoNotSchedule"},
+				}
+			},
+			invalid: []string{"{", "text", "[]", "7", "podtopologyspread: {}"},
+		},
+		"feature-gates": {
+			text: "NodeRepair=true,ReservedCapacity=false,SpotToSpotConsolidation=true,NodeOverlay=true,StaticCapacity=true," +
+				"CapacityBuffer=true,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true",
+			want: func(c *config.Config) {
+				c.Gates = config.Gates{
+					NodeRepair: true, SpotToSpotConsolidation: true, NodeOverlay: true, StaticCapacity: true, CapacityBuffer: true,
+					TerminateFirstDrift: true, TerminateFirstRepair: true, PodDeletionCostManagement: true,
+				}
+			},
+			invalid: []string{"NodeRepair", "NodeRepair=yes", "=true", "NodeRepair=", "NodeRepair:true"},
+		},
+		"legacy-node-repair":   {text: "true", want: func(c *config.Config) { c.Compat.LegacyNodeRepair = true }, invalid: notBool},
+		"strict-compatibility": {text: "true", want: func(c *config.Config) { c.Compat.Strict = true }, invalid: notBool},
+		"cluster-name":         {text: "other", want: func(c *config.Config) { c.AWS.ClusterName = "other" }, invalid: []string{" ", "\n"}},
+		"cluster-endpoint": {
+			text: "https://10.0.0.1:6443", want: func(c *config.Config) { c.AWS.ClusterEndpoint = "https://10.0.0.1:6443" },
+			invalid: []string{"api.example.com", "localhost:6443", "/path", "https://", "https://:443", "http://[::1", "%zz"},
+		},
+		"cluster-ca-bundle": {text: "bm9uZQ==", want: func(c *config.Config) { c.AWS.ClusterCABundle = "bm9uZQ==" }},
+		"eks-control-plane": {text: "true", want: func(c *config.Config) { c.AWS.EKSControlPlane = true }, invalid: notBool},
+		"isolated-vpc":      {text: "true", want: func(c *config.Config) { c.AWS.IsolatedVPC = true }, invalid: notBool},
+		"vm-memory-overhead-percent": {
+			text: "0", want: func(c *config.Config) { c.AWS.VMMemoryOverheadPercent = 0 },
+			invalid: []string{"-0.1", "NaN", "Inf", "+Inf", "1e999", "7%"},
+		},
+		"interruption-queue": {
+			text: "queue", want: func(c *config.Config) { c.AWS.InterruptionQueue = "queue" }, invalid: []string{"a b", "a.b", ".fifo"},
+		},
+		"reserved-enis":           {text: "1", want: func(c *config.Config) { c.AWS.ReservedENIs = 1 }, invalid: []string{"-1", "one"}},
+		"disable-dry-run":         {text: "true", want: func(c *config.Config) { c.AWS.DryRunDisabled = true }, invalid: notBool},
+		"enable-zonal-shift":      {text: "true", want: func(c *config.Config) { c.AWS.ZonalShift = true }, invalid: notBool},
+		"ami-refresh-interval":    {text: "5m", want: func(c *config.Config) { c.AWS.AMIRefreshInterval = 5 * time.Minute }, invalid: notMinute},
+		"subnet-refresh-interval": {text: "60s", want: func(*config.Config) {}, invalid: notMinute},
+		"aws-feature-gates": {
+			text: "NodeClassCEL=true", want: func(c *config.Config) { c.AWS.Gates.NodeClassCEL = true }, invalid: []string{"NodeClassCEL=1"},
+		},
+	}
+}
+
+// load is one start.
+func load(t interface{ Helper() }, args []string, env map[string]string) (config.Config, []string, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("controller", pflag.ContinueOnError)
+	loader := config.Bind(fs)
+	if err := fs.Parse(args); err != nil {
+		return config.Config{}, nil, err
+	}
+	return loader.Load(func(name string) (string, bool) {
+		value, ok := env[name]
+		return value, ok
+	})
+}
+
+func TestSurfaceIsFrozen(t *testing.T) {
+	t.Parallel()
+	file, err := os.ReadFile("testdata/settings.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for line := range strings.Lines(string(file)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			want = append(want, line)
+		}
+	}
+	for _, s := range config.Settings() {
+		def := `"` + s.Default + `"`
+		if s.Required {
+			def = "required"
+		}
+		got = append(got, "--"+s.Flag+" "+s.Env+" "+def)
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the settings differ from testdata/settings.txt (-frozen +code):\n%s", diff)
+	}
+}
+
+func TestEverySettingIsDescribed(t *testing.T) {
+	t.Parallel()
+	kinds := []string{"bool", "int", "float", "duration", "string", "list", "gates", "yaml"}
+	derived := []string{"karpenter-service", "system-namespace"} // the chart knows them without a value
+	for _, s := range config.Settings() {
+		if s.Usage == "" || strings.ContainsAny(s.Usage, "\n`") || strings.HasSuffix(s.Usage, ".") {
+			t.Errorf("--%s: usage %q must be one line without back quotes and full stop", s.Flag, s.Usage)
+		}
+		if !slices.Contains(kinds, s.Kind) {
+			t.Errorf("--%s: unknown kind %q", s.Flag, s.Kind)
+		}
+		if (s.Helm == "") != slices.Contains(derived, s.Flag) {
+			t.Errorf("--%s: Helm value %q", s.Flag, s.Helm)
+		}
+	}
+}
+
+func TestEverySettingHasAnExample(t *testing.T) {
+	t.Parallel()
+	all := examples()
+	for _, s := range config.Settings() {
+		if _, found := all[s.Flag]; !found {
+			t.Errorf("--%s has no example", s.Flag)
+		}
+		delete(all, s.Flag)
+	}
+	for flag := range all {
+		t.Errorf("--%s is no setting", flag)
+	}
+}
+
+// Every field of Config is the business of some setting: what no example changes, nobody can set.
+func TestEveryFieldHasASetting(t *testing.T) {
+	t.Parallel()
+	changed := map[string]bool{}
+	for _, ex := range examples() {
+		c := defaults()
+		ex.want(&c)
+		diffLeaves("", reflect.ValueOf(defaults()), reflect.ValueOf(c), changed)
+	}
+	changed["AWS.SubnetRefreshInterval"] = true // its example spells the default in another way
+	for path, ok := range changed {
+		if !ok {
+			t.Errorf("Config.%s is set by no setting", path)
+		}
+	}
+}
+
+// diffLeaves notes for every field that is not a struct whether it differs.
+func diffLeaves(path string, a, b reflect.Value, changed map[string]bool) {
+	if a.Kind() != reflect.Struct {
+		changed[path] = changed[path] || !reflect.DeepEqual(a.Interface(), b.Interface())
+		return
+	}
+	for i := range a.NumField() {
+		diffLeaves(strings.TrimPrefix(path+"."+a.Type().Field(i).Name, "."), a.Field(i), b.Field(i), changed)
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	got, warnings, err := load(t, []string{"--cluster-name=prod"}, nil)
+	if err != nil || len(warnings) != 0 {
+		t.Fatalf("warnings %q, error %v", warnings, err)
+	}
+	if diff := cmp.Diff(defaults(), got); diff != "" {
+		t.Errorf("defaults (-want +got):\n%s", diff)
+	}
+}
+
+func TestEverySetting(t *testing.T) {
+	t.Parallel()
+	all := examples()
+	for _, s := range config.Settings() {
+		ex := all[s.Flag]
+		want := defaults()
+		ex.want(&want)
+		name := []string{"--cluster-name=prod"}
+		flag := append(slices.Clone(name), "--"+s.Flag+"="+ex.text)
+		wrong := "certainly wrong"
+		for way, tc := range map[string]struct {
+			args []string
+			env  map[string]string
+			want config.Config
+		}{
+			"flag":                       {args: flag, want: want},
+			"flag, value apart":          {args: []string{"--" + s.Flag, ex.text, name[0]}, want: want},
+			"environment":                {env: map[string]string{"CLUSTER_NAME": "prod", s.Env: ex.text}, want: want},
+			"flag wins over environment": {args: flag, env: map[string]string{s.Env: wrong}, want: want},
+			"empty variable":             {args: name, env: map[string]string{s.Env: ""}, want: defaults()},
+			"last flag counts":           {args: append([]string{"--" + s.Flag + "=" + wrong}, flag...), want: want},
+		} {
+			if way == "flag, value apart" && (s.Kind == "bool" || s.Flag == "cluster-name") {
+				continue // a bare boolean flag is true; the name is given already
+			}
+			t.Run(s.Flag+"/"+way, func(t *testing.T) {
+				t.Parallel()
+				got, _, err := load(t, tc.args, tc.env)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("Config (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestEverySettingRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	all := examples()
+	for _, s := range config.Settings() {
+		for _, text := range all[s.Flag].invalid {
+			t.Run(s.Flag+"/"+text, func(t *testing.T) {
+				t.Parallel()
+				_, _, err := load(t, []string{"--cluster-name=prod", "--" + s.Flag + "=" + text}, nil)
+				checkFault(t, err, s, "flag", text)
+				env := map[string]string{"CLUSTER_NAME": "prod"}
+				env[s.Env] = text
+				_, _, err = load(t, nil, env)
+				checkFault(t, err, s, "environment", text)
+			})
+		}
+	}
+}
+
+// Any subset of settings, each given by flag or by variable, in any order, gives the same Config.
+func TestFlagAndEnvironmentAreEqual(t *testing.T) {
+	t.Parallel()
+	all := examples()
+	flags := make([]string, 0, len(all))
+	for _, s := range config.Settings() {
+		flags = append(flags, s.Flag)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		chosen := rapid.SliceOfDistinct(rapid.SampledFrom(flags), rapid.ID[string]).Draw(t, "settings")
+		want := defaults()
+		env := map[string]string{"CLUSTER_NAME": "prod"}
+		var args []string
+		for _, flag := range chosen {
+			ex := all[flag]
+			ex.want(&want)
+			if rapid.Bool().Draw(t, "by flag: "+flag) {
+				args = append(args, "--"+flag+"="+ex.text)
+				continue
+			}
+			env[strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))] = ex.text
+		}
+		got, _, err := load(t, args, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("Config (-want +got):\n%s", diff)
+		}
+	})
+}
