@@ -47,7 +47,7 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 		}
 		files = append(files, file{filepath.Join("api", "crds", crdFileName(crd)), text}, crdPage(crd))
 	}
-	files = append(files, reasonsPage())
+	files = append(files, reasonsPage(), settingsPage())
 	files = append(files, cliPages()...)
 	if check {
 		return checkFiles(files, out)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/internal/cli"
+	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -24,6 +25,29 @@ func reasonsPage() file {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", doc.Code, doc.Meaning, doc.Fix)
 	}
 	return file{filepath.Join("docs", "reference", "reasons.md"), []byte(b.String())}
+}
+
+// settingsPage lists every setting of the controller.
+func settingsPage() file {
+	var b strings.Builder
+	b.WriteString(generatedNote + "# Settings\n\nSettings of `dovetail controller`. Each is a flag and an environment variable; the flag wins. " +
+		"All faults are reported together at start, and there is no reload.\n\n" +
+		"| Flag | Variable | Default | Meaning | Helm value |\n|---|---|---|---|---|\n")
+	for _, s := range config.Settings() {
+		def := "`" + s.Default + "`"
+		switch {
+		case s.Required:
+			def = "required"
+		case s.Default == "":
+			def = ""
+		}
+		helm := ""
+		if s.Helm != "" {
+			helm = "`" + s.Helm + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s` | `%s` | %s | %s | %s |\n", s.Flag, s.Env, oneLine(def), oneLine(s.Usage), helm)
+	}
+	return file{filepath.Join("docs", "reference", "settings.md"), []byte(b.String())}
 }
 
 // crdPage describes the fields of one kind from its CRD, so that page and schema cannot disagree.
