@@ -59,23 +59,37 @@ func (p *NodePool) Canonical(strict bool) (*NodePool, []reason.Reason) {
 		notes.Old("L-03", "spec.disruption.consolidationPolicy", string(consolidationWhenUnderutilized), string(ConsolidationWhenEmptyOrUnderutilized))
 		d.ConsolidationPolicy = ConsolidationWhenEmptyOrUnderutilized
 	}
-	if d.DeprecatedExpireAfter != "" {
-		if spec.ExpireAfter == "" {
-			notes.Old("L-10", "spec.disruption.expireAfter", string(d.DeprecatedExpireAfter), "spec.template.spec.expireAfter")
-			spec.ExpireAfter = d.DeprecatedExpireAfter
-		}
-		d.DeprecatedExpireAfter = ""
-	}
+	moveExpireAfter(spec, d, notes)
 	if d.ConsolidateAfter == "" && (d.ConsolidationPolicy != "" || d.Budgets != nil) {
 		notes.Assumed("L-04", "spec.disruption.consolidateAfter", string(DefaultConsolidateAfter))
 		d.ConsolidateAfter = DefaultConsolidateAfter
 	}
 	for i := range d.Budgets {
 		if n := &d.Budgets[i].Nodes; n.Type == intstr.Int {
-			*n = intstr.FromString(n.String()) // L-13
+			notes.Note(reason.ShortFormRead, "L-13", index("spec.disruption.budgets", i)+".nodes", n.String(), `"`+n.String()+`"`)
+			*n = intstr.FromString(n.String())
 		}
 	}
+	if spec.Kubelet != nil {
+		notes.Old("CV-06", "spec.template.spec.kubelet", "a kubelet block on a pool", "settings of this pool that override spec.kubelet of its EC2NodeClass")
+	}
 	return out, notes.List
+}
+
+// moveExpireAfter moves expireAfter to its place in v1. The default of v1beta1 is no wish of the user
+// and equal to that of v1, so it goes without a word.
+func moveExpireAfter(spec *NodeClaimTemplateSpec, d *Disruption, notes *reason.Notes) {
+	const at = "spec.disruption.expireAfter"
+	switch old := d.DeprecatedExpireAfter; {
+	case old == "" || old == spec.ExpireAfter:
+	case spec.ExpireAfter == "" && old == DefaultExpireAfter:
+	case spec.ExpireAfter == "":
+		notes.Old("L-10", at, "expireAfter in this place", "spec.template.spec.expireAfter: "+string(old))
+		spec.ExpireAfter = old
+	case old != DefaultExpireAfter:
+		notes.Note(reason.FieldIgnored, "L-10", at, string(old), "spec.template.spec.expireAfter: "+string(spec.ExpireAfter))
+	}
+	d.DeprecatedExpireAfter = ""
 }
 
 // Effective returns the claim as the controllers read it. The pool that owns it, in its effective
@@ -100,13 +114,17 @@ func (c *NodeClaim) Effective(owner *NodePool, strict bool) (*NodeClaim, []reaso
 
 // canonicalize fills group and kind and moves apiVersion to group.
 func (r *NodeClassReference) canonicalize(at string, notes *reason.Notes) {
-	// The schema fills group with its default even where apiVersion names another group, so a
-	// default group next to an apiVersion is nobody's wish.
-	if old := r.DeprecatedAPIVersion; old != "" && (r.Group == "" || r.Group == defaultNodeClassGroup) {
-		if group, _, _ := strings.Cut(old, "/"); group != "" {
-			notes.Old("L-09", at+".apiVersion", old, "group: "+group)
-			r.Group = group
-		}
+	old := r.DeprecatedAPIVersion
+	group, _, versioned := strings.Cut(old, "/")
+	switch {
+	case !versioned || group == "": // no group in it; CV-05 reads that as absent
+	case r.Group == "" || r.Group == defaultNodeClassGroup:
+		// The schema fills group with its default even where apiVersion names another group, so a
+		// default group next to an apiVersion is nobody's wish.
+		notes.Old("L-09", at+".apiVersion", old, "group: "+group)
+		r.Group = group
+	case r.Group != group:
+		notes.Note(reason.FieldIgnored, "L-09", at+".apiVersion", old, "group: "+r.Group)
 	}
 	r.DeprecatedAPIVersion = ""
 	if r.Group == "" {

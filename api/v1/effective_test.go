@@ -87,7 +87,13 @@ func TestEffectiveNodePool(t *testing.T) {
 		},
 		"L-09 a group the user wrote wins over apiVersion": {
 			applied: strings.Replace(strictPool, "group: karpenter.k8s.aws", "apiVersion: other.io/v1, group: example.com", 1),
-			want:    strings.Replace(strictPool, "group: karpenter.k8s.aws", "group: example.com", 1),
+			want:    strings.Replace(strictPool, "group: karpenter.k8s.aws", "group: example.com", 1), wantRules: "L-09",
+		},
+		"CV-05 an apiVersion without a group is none": {
+			applied: strings.Replace(strictPool, "group: karpenter.k8s.aws", "apiVersion: v1beta1, group: karpenter.k8s.aws", 1),
+		},
+		"CV-05 an apiVersion with an empty group is none": {
+			applied: strings.Replace(strictPool, "group: karpenter.k8s.aws", "apiVersion: /v1beta1, group: karpenter.k8s.aws", 1),
 		},
 		"L-10 expireAfter in its old place": {
 			applied:   strings.Replace(strings.Replace(strictPool, "expireAfter: 720h", "", 1), "disruption: {", "disruption: {expireAfter: 2160h, ", 1),
@@ -95,11 +101,18 @@ func TestEffectiveNodePool(t *testing.T) {
 			wantRules: "L-10",
 		},
 		"L-10 the new place wins": {
-			applied: strings.Replace(strictPool, "disruption: {", "disruption: {expireAfter: 2160h, ", 1),
+			applied: strings.Replace(strictPool, "disruption: {", "disruption: {expireAfter: 2160h, ", 1), wantRules: "L-10",
+		},
+		"L-10 the default that v1beta1 filled in is no wish": {
+			applied: strings.Replace(strings.Replace(strictPool, "expireAfter: 720h", "", 1), "disruption: {", "disruption: {expireAfter: 720h, ", 1),
+		},
+		"an empty list of budgets is no bound and stays": {
+			applied: strings.Replace(strictPool, "[{nodes: 10%}]", "[]", 1),
+			want:    strings.Replace(strictPool, "[{nodes: 10%}]", "[]", 1),
 		},
 		"L-13 a budget given as a number": {
 			applied: strings.Replace(strictPool, "{nodes: 10%}", "{nodes: 5}", 1),
-			want:    strings.Replace(strictPool, "nodes: 10%", `nodes: "5"`, 1),
+			want:    strings.Replace(strictPool, "nodes: 10%", `nodes: "5"`, 1), wantRules: "L-13",
 		},
 		"no expireAfter means 720h": {
 			applied: strings.Replace(strictPool, "expireAfter: 720h", "", 1),
@@ -195,6 +208,9 @@ func TestEffectiveNodeClaim(t *testing.T) {
 func TestEffectiveKeepsTheKubeletBlockOfAPool(t *testing.T) {
 	t.Parallel()
 	p := pool(t, strings.Replace(strictPool, "expireAfter: 720h", "kubelet: {maxPods: 20}", 1))
+	if _, notes := p.Effective(true); len(reason.Refusals(notes)) != 1 {
+		t.Errorf("CV-06: under strict compatibility a kubelet block on a pool is not refused: %v", notes)
+	}
 	got, _ := p.Effective(false)
 	if k := got.Spec.Template.Spec.Kubelet; k == nil || string(k.Raw) != `{"maxPods":20}` {
 		t.Errorf("CV-06: kubelet %v, want it to stay in force", k)

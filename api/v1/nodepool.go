@@ -93,7 +93,7 @@ type NodeClaimTemplateSpec struct {
 	// +required
 	Requirements []Requirement `json:"requirements"`
 	// NodeClassRef names the node class. Its group and kind cannot change.
-	// +kubebuilder:validation:XValidation:rule="(has(self.apiVersion) && self.group == 'karpenter.k8s.aws' ? self.apiVersion.split('/')[0] : self.group) == (has(oldSelf.apiVersion) && oldSelf.group == 'karpenter.k8s.aws' ? oldSelf.apiVersion.split('/')[0] : oldSelf.group)",message="nodeClassRef.group cannot change; make a new NodePool"
+	// +kubebuilder:validation:XValidation:rule="(has(self.apiVersion) && self.group == 'karpenter.k8s.aws' && self.apiVersion.indexOf('/') > 0 ? self.apiVersion.split('/')[0] : self.group) == (has(oldSelf.apiVersion) && oldSelf.group == 'karpenter.k8s.aws' && oldSelf.apiVersion.indexOf('/') > 0 ? oldSelf.apiVersion.split('/')[0] : oldSelf.group)",message="nodeClassRef.group cannot change; make a new NodePool"
 	// +kubebuilder:validation:XValidation:rule="self.kind == oldSelf.kind",message="nodeClassRef.kind cannot change; make a new NodePool"
 	// +required
 	NodeClassRef NodeClassReference `json:"nodeClassRef"`
@@ -151,12 +151,13 @@ type Disruption struct {
 	// +kubebuilder:validation:Pattern=`^(([0-9]+(s|m|h))+|Never)$`
 	// +optional
 	ConsolidateAfter Duration `json:"consolidateAfter,omitempty"`
-	// Budgets bound how many nodes may be disrupted at a time; the strictest active one counts.
+	// Budgets bound how many nodes may be disrupted at a time; the strictest active one counts. An
+	// empty list means no bound, which is not the default.
 	// +listType=atomic
 	// +kubebuilder:default={{nodes: "10%"}}
 	// +kubebuilder:validation:MaxItems=50
 	// +optional
-	Budgets []Budget `json:"budgets,omitempty"`
+	Budgets []Budget `json:"budgets,omitzero"`
 	// ExpireAfter is the v1beta1 place of template.spec.expireAfter.
 	// +kubebuilder:validation:Pattern=`^(([0-9]+(s|m|h))+|Never)$`
 	// +optional
@@ -190,7 +191,7 @@ type Budget struct {
 	Reasons []DisruptionReason `json:"reasons,omitempty"`
 	// Schedule is a cron line of five fields, or a name such as @daily, in UTC, at which the budget
 	// becomes active.
-	// +kubebuilder:validation:Pattern=`^(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+)$`
+	// +kubebuilder:validation:Pattern=`^\s*(@(annually|yearly|monthly|weekly|daily|midnight|hourly)|(\S+\s+){4}\S+)\s*$`
 	// +optional
 	Schedule *string `json:"schedule,omitempty"`
 	// Duration is how long the budget stays active after each hit of schedule.

@@ -11,14 +11,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/dovetail-sh/dovetail/internal/duration"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 type condition = metav1.Condition
 
-// maxRequirements bounds template labels and requirements together: both become requirements of a
-// NodeClaim, whose list is no longer.
+// maxRequirements bounds the keys of template labels and requirements together: each becomes a
+// requirement of a NodeClaim, whose list is no longer.
 const maxRequirements = 100
 
 // Validate makes the checks of an effective pool that a schema cannot make (API 3.2). Problems are
@@ -30,10 +31,35 @@ func (p *NodePool) Validate(words reqs.Vocabulary) (problems, ignored []reason.R
 	v.labels("spec.template.metadata.labels", template.ObjectMeta.Labels)
 	v.taints("spec.template.spec", template.Spec.Taints, template.Spec.StartupTaints)
 	v.requirements("spec.template.spec.requirements", template.Spec.Requirements)
-	if n := len(template.Spec.Requirements) + len(template.ObjectMeta.Labels); n > maxRequirements {
-		v.problem(reason.TooManyEntries, "spec.template: requirements and labels together", strconv.Itoa(n), strconv.Itoa(maxRequirements))
+	if n := distinctKeys(template); n > maxRequirements {
+		v.problem(reason.TooManyEntries, "spec.template: keys of requirements and labels together", strconv.Itoa(n), strconv.Itoa(maxRequirements))
 	}
+	v.duration("spec.template.spec.expireAfter", string(template.Spec.ExpireAfter), true)
+	v.duration("spec.template.spec.terminationGracePeriod", string(template.Spec.TerminationGracePeriod), false)
+	v.duration("spec.disruption.consolidateAfter", string(p.Spec.Disruption.ConsolidateAfter), true)
 	return v.problems, v.ignored
+}
+
+func distinctKeys(template *NodeClaimTemplate) int {
+	keys := map[string]bool{}
+	for key := range template.ObjectMeta.Labels {
+		keys[key] = true
+	}
+	for _, r := range template.Spec.Requirements {
+		keys[r.Key] = true
+	}
+	return len(keys)
+}
+
+// duration checks what a pattern cannot: that the length has a representation.
+func (v *validator) duration(at, text string, mayBeNever bool) {
+	if text == "" || mayBeNever && text == duration.Never {
+		return
+	}
+	_, err := duration.Parse(text)
+	if wrong, bad := errors.AsType[*duration.Error](err); bad {
+		v.problem(reason.DurationMalformed, at, strconv.Quote(wrong.Text), wrong.Want)
+	}
 }
 
 type validator struct {
@@ -77,10 +103,10 @@ func (v *validator) taints(at string, lists ...[]corev1.Taint) {
 		for i, t := range list {
 			field := index(at+names[l], i)
 			if texts := validation.IsQualifiedName(t.Key); len(texts) > 0 {
-				v.problem(reason.LabelMalformed, field+".key", strconv.Quote(t.Key), strings.Join(texts, ", "))
+				v.problem(reason.TaintMalformed, field+".key", strconv.Quote(t.Key), strings.Join(texts, ", "))
 			}
 			if texts := validation.IsValidLabelValue(t.Value); len(texts) > 0 {
-				v.problem(reason.LabelMalformed, field+".value", strconv.Quote(t.Value), strings.Join(texts, ", "))
+				v.problem(reason.TaintMalformed, field+".value", strconv.Quote(t.Value), strings.Join(texts, ", "))
 			}
 			switch t.Effect {
 			case corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:

@@ -92,7 +92,7 @@ func managed(classes []schema.GroupKind, ref karpv1.NodeClassReference) bool {
 // perform writes claims before the pool and the status last: a crash in between repeats the step.
 func (r *Pools) perform(ctx context.Context, p *karpv1.NodePool, step pool.Step) error {
 	for _, ignored := range step.Ignored {
-		log.FromContext(ctx).Error(nil, "ignoring unknown values", "NodePool", p.Name, "reason", ignored.Text())
+		log.FromContext(ctx).Error(nil, "ignoring a part of the NodePool", "NodePool", p.Name, "reason", ignored.Text())
 	}
 	for _, stamp := range step.Restamp {
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: stamp.Claim}}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,12 +47,19 @@ func PoolHash(pool *karpv1.NodePool) (string, error) {
 	})
 }
 
-// ClassHash covers the static fields of a class, its family and the CA bundle the nodes trust
-// (EC2NodeClass 16). Selectors are compared with what they resolve to instead; ipPrefixCount never
-// drifts. The hash depends on the object and on constants of the cluster alone, never on what AWS
-// or the API server answered: a lookup that fails once must not replace a fleet.
-func ClassHash(class *awsv1.EC2NodeClass, clusterName, caBundle string) (string, error) {
-	effective, _ := class.Effective(awsv1.Facts{ClusterName: clusterName})
+// ErrVersionUnknown says that the Kubernetes version is not known yet, on which the family of a
+// class may depend. Nothing is to be stamped until it is: a wrong hash would replace a fleet.
+var ErrVersionUnknown = errors.New("the Kubernetes version is not known yet")
+
+// ClassHash covers the static fields of a class, the family in force and the CA bundle the nodes
+// trust (EC2NodeClass 16). Selectors are compared with what they resolve to instead; ipPrefixCount
+// never drifts. Whether a role is a profile, and whether leniencies are allowed, does not enter: a
+// lookup that fails once, or a setting, must not replace a fleet.
+func ClassHash(class *awsv1.EC2NodeClass, facts awsv1.Facts, caBundle string) (string, error) {
+	if facts.KubernetesMinor == 0 {
+		return "", ErrVersionUnknown
+	}
+	effective, _ := class.Effective(awsv1.Facts{ClusterName: facts.ClusterName, KubernetesMinor: facts.KubernetesMinor})
 	s := effective.Spec
 	kubelet, err := openObject(s.Kubelet)
 	if err != nil {

@@ -2,6 +2,7 @@ package drift_test
 
 import (
 	"encoding/json"
+	"errors"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -57,6 +58,8 @@ spec:
   placementGroupSelector: {name: g}
 `
 
+var facts = awsv1.Facts{ClusterName: "demo", KubernetesMinor: 34}
+
 func poolHash(t *testing.T, text string) string {
 	t.Helper()
 	p := &karpv1.NodePool{}
@@ -76,7 +79,7 @@ func classHash(t *testing.T, text string) string {
 	if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
 		t.Fatal(err)
 	}
-	h, err := drift.ClassHash(c, "demo", "ca")
+	h, err := drift.ClassHash(c, facts, "ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +180,7 @@ func TestClassHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
 		"EC2NodeClass 16 zero equals unset":                     {[]string{"iops: 3000", "iops: 3000, throughput: 0, kmsKeyID: ''"}, false},
 		"EC2NodeClass 16 the default written down":              {[]string{"httpTokens: optional", "httpTokens: optional, httpEndpoint: enabled, httpPutResponseHopLimit: 1"}, false},
 		"EC2NodeClass 16 another spelling of the same size":     {[]string{"1T", "1000G"}, false},
+		"L-17 AL2 where AL2023 is used anyway is AL2023": {[]string{"al2023@latest", "al2@latest"}, false},
 		"L-06 alias without a version":                          {[]string{"al2023@latest", "al2023"}, false},
 		"encrypted: false is not the image's choice":            {[]string{"encrypted: true", "encrypted: false"}, true},
 		"deleteOnTermination: false is a choice":                {[]string{"encrypted: true", "encrypted: true, deleteOnTermination: false"}, true},
@@ -197,8 +201,30 @@ func TestClassHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(fullClass), c); err != nil {
 		t.Fatal(err)
 	}
-	if rotated, err := drift.ClassHash(c, "demo", "new ca"); err != nil || rotated == base {
+	if rotated, err := drift.ClassHash(c, facts, "new ca"); err != nil || rotated == base {
 		t.Errorf("EC2NodeClass 16: a new CA bundle must drift the nodes (%v)", err)
+	}
+}
+
+// What AWS answered does not enter the hash, and without the version there is none.
+func TestClassHashDependsOnConstantsAlone(t *testing.T) {
+	t.Parallel()
+	c := &awsv1.EC2NodeClass{}
+	if err := yaml.Unmarshal([]byte(fullClass), c); err != nil {
+		t.Fatal(err)
+	}
+	base := classHash(t, fullClass)
+	for name, f := range map[string]awsv1.Facts{
+		"L-11 a role that is a profile": {ClusterName: "demo", KubernetesMinor: 34, RoleIsProfile: true},
+		"strict compatibility":          {ClusterName: "demo", KubernetesMinor: 34, Strict: true},
+		"a newer Kubernetes":            {ClusterName: "demo", KubernetesMinor: 35},
+	} {
+		if got, err := drift.ClassHash(c, f, "ca"); err != nil || got != base {
+			t.Errorf("%s changes the hash (%v)", name, err)
+		}
+	}
+	if _, err := drift.ClassHash(c, awsv1.Facts{ClusterName: "demo"}, "ca"); !errors.Is(err, drift.ErrVersionUnknown) {
+		t.Errorf("hash without a version: %v, want a refusal", err)
 	}
 }
 
@@ -220,7 +246,7 @@ func TestHashIgnoresOrderAndZeroValues(t *testing.T) {
 		if err := json.Unmarshal(text, c); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := drift.ClassHash(c, "demo", "ca"); err != nil || got != base {
+		if got, err := drift.ClassHash(c, facts, "ca"); err != nil || got != base {
 			t.Fatalf("hash %s (%v), want %s, for %s", got, err, base, text)
 		}
 	})
@@ -260,11 +286,11 @@ func FuzzKubeletBlock(f *testing.F) {
 		if err != nil || json.Unmarshal(text, c) != nil {
 			return
 		}
-		first, err := drift.ClassHash(c, "", "")
+		first, err := drift.ClassHash(c, facts, "")
 		if err != nil {
 			return
 		}
-		if second, _ := drift.ClassHash(c.DeepCopy(), "", ""); first != second {
+		if second, _ := drift.ClassHash(c.DeepCopy(), facts, ""); first != second {
 			t.Errorf("two hashes of one object: %s and %s", first, second)
 		}
 	})

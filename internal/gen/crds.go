@@ -187,12 +187,9 @@ func oldNodePool(root *schema) {
 	edit(root, "spec.disruption.consolidateAfter", func(s *schema) { s.Default = nil })
 }
 
-// oldEC2NodeClass gives v1beta1 its own defaults and required fields (API 11.3, CV-11).
+// oldEC2NodeClass gives v1beta1 its own defaults (API 11.3, CV-11). It requires no more than v1 does:
+// an object that was applied as v1 must be writable through v1beta1 as well.
 func oldEC2NodeClass(root *schema) {
-	edit(root, "spec", func(s *schema) {
-		s.Required = append(s.Required, "amiFamily", "securityGroupSelectorTerms")
-		slices.Sort(s.Required)
-	})
 	edit(root, "spec.metadataOptions", func(s *schema) {
 		s.Default = raw(map[string]any{
 			"httpEndpoint": "enabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": 2, "httpTokens": "required",

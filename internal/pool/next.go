@@ -1,9 +1,12 @@
 package pool
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -28,7 +31,7 @@ type Step struct {
 	Annotations map[string]string  // to be on the pool; nil when they are
 	Restamp     []Stamp            // claims to write before the pool
 	Assumed     []reason.Reason    // what was read into the pool; told once per generation
-	Ignored     []reason.Reason    // values without effect, for the log
+	Ignored     []reason.Reason    // what has no effect or cannot be read, for the log
 }
 
 // Stamp is the annotations to be put on one claim.
@@ -46,6 +49,7 @@ func Conditions() condition.Kind {
 func Next(f Facts) (Step, error) {
 	effective, notes := f.Pool.Effective(f.Strict)
 	problems, ignored := effective.Validate(f.Words)
+	ignored = append(ignored, unreadableBudgets(effective, f.Now.Time)...)
 	problems = append(reason.Refusals(notes), problems...)
 	change := condition.Change{Type: karpv1.ConditionValidationSucceeded, Status: metav1.ConditionTrue}
 	if len(problems) > 0 {
@@ -64,6 +68,24 @@ func Next(f Facts) (Step, error) {
 	}
 	step.stamp(f, hash)
 	return step, nil
+}
+
+// unreadableBudgets names the budgets that allow nothing because they cannot be read (API 5). That is
+// no reason not to launch nodes, so the pool stays valid.
+func unreadableBudgets(p *karpv1.NodePool, now time.Time) []reason.Reason {
+	list := make([]budget.Budget, 0, len(p.Spec.Disruption.Budgets))
+	for _, b := range p.Spec.Disruption.Budgets {
+		entry := budget.Budget{Nodes: b.Nodes.String()}
+		if b.Schedule != nil {
+			entry.Schedule = *b.Schedule
+		}
+		if b.Duration != nil {
+			entry.Duration = string(*b.Duration)
+		}
+		list = append(list, entry)
+	}
+	_, broken := budget.Limit(list, "", 1, now)
+	return broken
 }
 
 // stamp keeps the hashes (API 8). Claims of another version are restamped before the pool, so that a

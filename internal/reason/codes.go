@@ -4,6 +4,9 @@ package reason
 const (
 	DefaultAssumed     Code = "DefaultAssumed"
 	OldFieldRead       Code = "OldFieldRead"
+	ShortFormRead      Code = "ShortFormRead"
+	FieldIgnored       Code = "FieldIgnored"
+	ProfileGivenAsRole Code = "ProfileGivenAsRole"
 	NotStrict          Code = "NotStrict"
 	UserDataBootstraps Code = "UserDataBootstraps"
 	ImageFamilyRetired Code = "ImageFamilyRetired"
@@ -19,6 +22,7 @@ const (
 	ValueNotInteger   Code = "ValueNotInteger"
 	ValueUnknown      Code = "ValueUnknown"
 	MinValuesUnmet    Code = "MinValuesUnmet"
+	TaintMalformed    Code = "TaintMalformed"
 	TaintDuplicate    Code = "TaintDuplicate"
 	TooManyEntries    Code = "TooManyEntries"
 	BudgetUnreadable  Code = "BudgetUnreadable"
@@ -39,6 +43,9 @@ func Codes() []Doc {
 	return []Doc{
 		{DefaultAssumed, "not set; {want} is assumed", "A field the strict API requires was left out and a value was assumed.", "Nothing has to be done. Write the value down to make the manifest strict; `dovetail convert` does it."},
 		{OldFieldRead, "{have} is an old form; read as {want}", "A field or value of an older API version was read as its v1 equivalent.", "Nothing has to be done. `dovetail convert` rewrites the manifest to strict v1."},
+		{ShortFormRead, "{have} is short for {want}", "A short spelling was read as its full one.", "Nothing has to be done. `dovetail convert` writes the full spelling."},
+		{FieldIgnored, "{have} is ignored: {want} counts", "Two fields say the same thing differently, and only one counts.", "Remove the field that is ignored."},
+		{ProfileGivenAsRole, "no role is named {have}, but an instance profile is; read as {want}", "The role field names an instance profile.", "Move the name to instanceProfile."},
 		{NotStrict, "{have} is accepted only without strict compatibility; write {want}", "The manifest relies on a leniency and strict compatibility is on.", "Run `dovetail convert` on the manifest, or turn strict compatibility off."},
 		{UserDataBootstraps, "the user data calls {have} itself; it runs before the generated part, which wins", "User data of the AL2 family bootstraps the node a second time.", "Remove the bootstrap call from the user data."},
 		{ImageFamilyRetired, "{have} has no image for this Kubernetes version; {want} is used instead", "The AMI family is no longer published for the cluster's Kubernetes version.", "Name the newer family in the EC2NodeClass."},
@@ -53,6 +60,7 @@ func Codes() []Doc {
 		{ValueNotInteger, "{have} is not a whole number of zero or more", "A numeric operator was given something else than one non-negative integer.", "Give one integer."},
 		{ValueUnknown, "{have} is not a known value; use one of {want}", "A label with a closed set of values was given only unknown ones.", "Use a value of the set named."},
 		{MinValuesUnmet, "minValues asks for {want} values, {have} are possible", "Fewer values are listed or known than minValues demands.", "List more values or lower minValues."},
+		{TaintMalformed, "{have} is not legal in a taint: {want}", "The key or value of a taint breaks the Kubernetes label syntax.", "Keep keys to an optional DNS prefix, a slash and at most 63 characters, values to at most 63."},
 		{TaintDuplicate, "taint {have} appears more than once", "The same key and effect appear twice over taints and startupTaints.", "Keep one of them."},
 		{TooManyEntries, "has {have} entries; at most {want} are allowed", "A list or map is longer than the API allows.", "Shorten it."},
 		{BudgetUnreadable, "budget {have} cannot be read: {want}", "A disruption budget has a schedule, duration or node count that does not parse; it counts as zero.", "Correct the field named."},

@@ -12,6 +12,11 @@ func (n *Notes) Old(rule, subject, have, want string) {
 	n.add(OldFieldRead, rule, subject, have, want)
 }
 
+// Note notes a finding of another code.
+func (n *Notes) Note(code Code, rule, subject, have, want string) {
+	n.add(code, rule, subject, have, want)
+}
+
 // Assumed notes that a field was absent and got the value wanted.
 func (n *Notes) Assumed(rule, subject, want string) {
 	n.add(DefaultAssumed, rule, subject, "leaving this out", want)
@@ -30,7 +35,7 @@ func Refusals(reasons []Reason) []Reason {
 	var refused []Reason
 	for _, r := range reasons {
 		switch r.Code {
-		case DefaultAssumed, OldFieldRead, UserDataBootstraps, ImageFamilyRetired:
+		case DefaultAssumed, OldFieldRead, ShortFormRead, FieldIgnored, ProfileGivenAsRole, UserDataBootstraps, ImageFamilyRetired:
 		default:
 			refused = append(refused, r)
 		}

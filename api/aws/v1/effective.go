@@ -1,6 +1,8 @@
 package v1
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -31,16 +33,20 @@ func (c *EC2NodeClass) Effective(f Facts) (*EC2NodeClass, []reason.Reason) {
 	out, list := c.Canonical(f.Strict)
 	notes := &reason.Notes{Strict: f.Strict, List: list}
 	spec := &out.Spec
-	if spec.UserData != nil && out.Family() == FamilyAL2 && strings.Contains(*spec.UserData, bootstrapScript) {
-		notes.List = append(notes.List, reason.Reason{Code: reason.UserDataBootstraps, Rule: "L-16", Subject: "spec.userData", Have: bootstrapScript})
-	}
 	if !f.Strict {
-		spec.replaceRetiredAL2(f.KubernetesMinor, notes)
-		spec.expandClusterName(f.ClusterName)
+		if out.Family() == FamilyAL2 {
+			spec.replaceRetiredAL2(f.KubernetesMinor, notes)
+		}
+		if spec.expandClusterName(f.ClusterName) {
+			notes.Note(reason.ShortFormRead, "L-12", "spec", clusterNamePlacehold, f.ClusterName)
+		}
 		if f.RoleIsProfile && spec.Role != "" {
-			notes.Old("L-11", "spec.role", spec.Role, "instanceProfile: "+spec.Role)
+			notes.Note(reason.ProfileGivenAsRole, "L-11", "spec.role", spec.Role, "instanceProfile: "+spec.Role)
 			spec.InstanceProfile, spec.Role = new(spec.Role), ""
 		}
+	}
+	if spec.UserData != nil && out.Family() == FamilyAL2 && strings.Contains(*spec.UserData, bootstrapScript) {
+		notes.List = append(notes.List, reason.Reason{Code: reason.UserDataBootstraps, Rule: "L-16", Subject: "spec.userData", Have: bootstrapScript})
 	}
 	spec.MetadataOptions = spec.MetadataOptions.withDefaults(1)
 	return out, notes.List
@@ -85,13 +91,17 @@ func (s *EC2NodeClassSpec) canonicalImages(notes *reason.Notes) {
 	for i, t := range s.AMISelectorTerms {
 		if t.Alias != "" && !strings.Contains(t.Alias, "@") {
 			full := t.Alias + "@" + latest
-			notes.Old("L-06", at+".alias", t.Alias, full)
+			notes.Note(reason.ShortFormRead, "L-06", at+"["+strconv.Itoa(i)+"].alias", t.Alias, full)
 			s.AMISelectorTerms[i].Alias = full
 		}
 	}
 	if s.AMIFamily == familyUbuntu {
 		s.canonicalUbuntu(notes)
 		return
+	}
+	if s.AMIFamily == "" && len(s.AMISelectorTerms) > 0 && !slices.ContainsFunc(s.AMISelectorTerms, func(t AMISelectorTerm) bool { return t.Alias != "" }) {
+		notes.Assumed("CV-10", "spec.amiFamily", string(FamilyCustom))
+		s.AMIFamily = FamilyCustom
 	}
 	if len(s.AMISelectorTerms) > 0 || s.AMIFamily == "" || s.AMIFamily == FamilyCustom {
 		return
@@ -122,7 +132,8 @@ func (s *EC2NodeClassSpec) canonicalUbuntu(notes *reason.Notes) {
 }
 
 // canonicalSecurityGroups derives absent terms from the tags of the subnets (L-08). Subnets picked
-// by id alone give no terms, and the cluster's own group is used.
+// by id alone give no terms, and the cluster's own group is used. It is also used where derived
+// terms match nothing; that they were derived shows on the object as stored, which has none.
 func (s *EC2NodeClassSpec) canonicalSecurityGroups(notes *reason.Notes) {
 	if len(s.SecurityGroupSelectorTerms) > 0 {
 		return
@@ -132,9 +143,13 @@ func (s *EC2NodeClassSpec) canonicalSecurityGroups(notes *reason.Notes) {
 			s.SecurityGroupSelectorTerms = append(s.SecurityGroupSelectorTerms, SecurityGroupSelectorTerm{Tags: t.DeepCopy().Tags})
 		}
 	}
-	want := "the cluster security group"
-	if len(s.SecurityGroupSelectorTerms) > 0 {
-		want = "the tags of subnetSelectorTerms, or " + want + " if they match none"
+	const group = "the security group of the cluster"
+	want := group
+	switch {
+	case notes.Strict:
+		want = "terms that select the security groups"
+	case len(s.SecurityGroupSelectorTerms) > 0:
+		want = "the selection by the tags of subnetSelectorTerms (" + group + " where they match none)"
 	}
 	notes.Assumed("L-08", "spec.securityGroupSelectorTerms", want)
 }
@@ -161,11 +176,14 @@ func (s *EC2NodeClassSpec) replaceRetiredAL2(minor int, notes *reason.Notes) {
 
 // expandClusterName replaces the placeholder that users forget to substitute before they apply
 // (L-12). User data is left alone: there it is shell text.
-func (s *EC2NodeClassSpec) expandClusterName(name string) {
+func (s *EC2NodeClassSpec) expandClusterName(name string) (expanded bool) {
 	if name == "" {
-		return
+		return false
 	}
-	expand := func(text string) string { return strings.ReplaceAll(text, clusterNamePlacehold, name) }
+	expand := func(text string) string {
+		expanded = expanded || strings.Contains(text, clusterNamePlacehold)
+		return strings.ReplaceAll(text, clusterNamePlacehold, name)
+	}
 	tags := func(m map[string]string) {
 		for k, v := range m {
 			m[k] = expand(v)
@@ -188,6 +206,7 @@ func (s *EC2NodeClassSpec) expandClusterName(name string) {
 	if s.InstanceProfile != nil {
 		s.InstanceProfile = new(expand(*s.InstanceProfile))
 	}
+	return expanded
 }
 
 // withDefaults fills absent members; the hop limit differs between API versions (CV-11).

@@ -47,7 +47,7 @@ func TestEffectiveEC2NodeClass(t *testing.T) {
 	}{
 		"strict v1 stays as it is": {applied: strictClass},
 		"L-06 an alias without a version": {
-			applied: swap("al2023@latest", "al2023"), wantCodes: "OldFieldRead:L-06",
+			applied: swap("al2023@latest", "al2023"), wantCodes: "ShortFormRead:L-06",
 		},
 		"L-07 CV-08 a family without image terms": {
 			applied: swap("amiSelectorTerms: [{alias: al2023@latest}]", "amiFamily: AL2023"), wantCodes: "DefaultAssumed:L-07",
@@ -68,12 +68,13 @@ func TestEffectiveEC2NodeClass(t *testing.T) {
 		},
 		"L-11 a role that is an instance profile": {
 			applied: strictClass, facts: awsv1.Facts{RoleIsProfile: true},
-			want: swap("role: nodes", "instanceProfile: nodes"), wantCodes: "OldFieldRead:L-11",
+			want: swap("role: nodes", "instanceProfile: nodes"), wantCodes: "ProfileGivenAsRole:L-11",
 		},
 		"L-12 the placeholder in selectors, tags and role": {
 			applied: swap("demo", `"${CLUSTER_NAME}"`, "role: nodes", "role: nodes-${CLUSTER_NAME}\n  tags: {Name: \"${CLUSTER_NAME}-node\"}\n  userData: echo ${CLUSTER_NAME}"),
 			facts:   awsv1.Facts{ClusterName: "demo"},
 			want:    swap("role: nodes", "role: nodes-demo\n  tags: {Name: demo-node}\n  userData: echo ${CLUSTER_NAME}"),
+			wantCodes: "ShortFormRead:L-12",
 		},
 		"L-12 stays as it is while the name is not known": {
 			applied: swap("demo", `"${CLUSTER_NAME}"`), want: swap("demo", `"${CLUSTER_NAME}"`),
@@ -95,6 +96,11 @@ func TestEffectiveEC2NodeClass(t *testing.T) {
 			applied: swap("al2023@latest", "al2@v20240807"), facts: awsv1.Facts{KubernetesMinor: 34}, want: swap("al2023@latest", "al2@v20240807"),
 			wantFamily: awsv1.FamilyAL2,
 		},
+		"L-17 not under Custom, whose user data would not fit": {
+			applied: swap("amiSelectorTerms: [{alias: al2023@latest}]", "amiFamily: Custom\n  amiSelectorTerms: [{alias: al2@latest}]"), facts: awsv1.Facts{KubernetesMinor: 34},
+			want:       swap("amiSelectorTerms: [{alias: al2023@latest}]", "amiFamily: Custom\n  amiSelectorTerms: [{alias: al2@latest}]"),
+			wantFamily: awsv1.FamilyCustom,
+		},
 		"L-17 AL2 stays where it is published": {
 			applied: swap("al2023@latest", "al2@latest"), facts: awsv1.Facts{KubernetesMinor: 32}, want: swap("al2023@latest", "al2@latest"),
 			wantFamily: awsv1.FamilyAL2,
@@ -110,7 +116,8 @@ func TestEffectiveEC2NodeClass(t *testing.T) {
 			wantCodes: "OldFieldRead:CV-09", wantFamily: awsv1.FamilyAL2,
 		},
 		"CV-10 terms without alias and family are custom": {
-			applied: swap("alias: al2023@latest", "id: ami-1"), want: swap("alias: al2023@latest", "id: ami-1"), wantFamily: awsv1.FamilyCustom,
+			applied: swap("alias: al2023@latest", "id: ami-1"), want: swap("amiSelectorTerms: [{alias: al2023@latest}]", "amiFamily: Custom\n  amiSelectorTerms: [{id: ami-1}]"),
+			wantCodes: "DefaultAssumed:CV-10", wantFamily: awsv1.FamilyCustom,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
