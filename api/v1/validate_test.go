@@ -56,8 +56,8 @@ func TestValidateNodePool(t *testing.T) {
 		"API-2.3 a malformed taint key":                           {change: taints("a b:NoSchedule", "c:NoExecute"), want: reason.TaintMalformed},
 		"API-2.3 an unknown effect":                               {change: taints("a:Never", "c:NoExecute"), want: reason.FieldInvalid},
 		"API-6.5 labels and requirements together more than 100":  {change: many(60, 41), want: reason.TooManyEntries},
-		"API-2.1 a length without representation": {change: func(c *karpv1.NodeClaimTemplate) { c.Spec.ExpireAfter = "99999999999h" }, want: reason.DurationMalformed},
-		"API-2.1 a grace period of Never":         {change: func(c *karpv1.NodeClaimTemplate) { c.Spec.TerminationGracePeriod = "Never" }, want: reason.DurationMalformed},
+		"API-2.1 a length without representation":                 {change: func(c *karpv1.NodeClaimTemplate) { c.Spec.ExpireAfter = "99999999999h" }, want: reason.DurationMalformed},
+		"API-2.1 a grace period of Never":                         {change: func(c *karpv1.NodeClaimTemplate) { c.Spec.TerminationGracePeriod = "Never" }, want: reason.DurationMalformed},
 		"API-6.5 labels and requirements together exactly at 100": {change: many(60, 40)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -105,7 +105,7 @@ func effective(ctx context.Context, server *admission.Server, obj *unstructured.
 // golden files show the effective form of each and what was assumed.
 func TestSeedManifestsReadAsMeant(t *testing.T) {
 	t.Parallel()
-	server, err := admission.New(t.Context())
+	server, err := admission.New()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestSeedManifestsReadAsMeant(t *testing.T) {
 // What convert writes for a seed is accepted by the CRDs, needs no leniency, and means the same.
 func TestConvertedSeedsMeanTheSame(t *testing.T) {
 	t.Parallel()
-	server, err := admission.New(t.Context())
+	server, err := admission.New()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,13 +2,11 @@ package admission
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	crdvalidation "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
@@ -37,36 +35,25 @@ type version struct {
 	storage    schema.GroupVersionKind
 }
 
-// New compiles the embedded CRDs. It fails when the API server would not take one of them, for
-// example because a CEL rule is too expensive.
-func New(ctx context.Context) (*Server, error) {
+// New compiles the embedded CRDs. That the API server takes them is checked by a test.
+func New() (*Server, error) {
 	all, err := crds.All()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{versions: map[schema.GroupVersionKind]*version{}}
 	for _, crd := range all {
-		if err := s.add(ctx, crd.YAML); err != nil {
+		if err := s.add(crd.YAML); err != nil {
 			return nil, fmt.Errorf("%s: %w", crd.File, err)
 		}
 	}
 	return s, nil
 }
 
-func (s *Server) add(ctx context.Context, text []byte) error {
-	external := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.UnmarshalStrict(text, external); err != nil {
+func (s *Server) add(text []byte) error {
+	internal, err := Decode(text)
+	if err != nil {
 		return err
-	}
-	apiextensionsv1.SetDefaults_CustomResourceDefinition(external)
-	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&external.Spec)
-	external.Status.StoredVersions = []string{external.Spec.Versions[0].Name}
-	internal := &apiextensions.CustomResourceDefinition{}
-	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(external, internal, nil); err != nil {
-		return err
-	}
-	if errs := crdvalidation.ValidateCustomResourceDefinition(ctx, internal); len(errs) > 0 {
-		return errs.ToAggregate()
 	}
 	gvk := schema.GroupVersionKind{Group: internal.Spec.Group, Kind: internal.Spec.Names.Kind}
 	storage := gvk
@@ -84,6 +71,20 @@ func (s *Server) add(ctx context.Context, text []byte) error {
 		s.versions[schema.GroupVersionKind{Group: gvk.Group, Version: v.Name, Kind: gvk.Kind}] = compiled
 	}
 	return nil
+}
+
+// Decode reads a CRD the way the API server does, defaults included.
+func Decode(text []byte) (*apiextensions.CustomResourceDefinition, error) {
+	external := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.UnmarshalStrict(text, external); err != nil {
+		return nil, err
+	}
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(external)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&external.Spec)
+	external.Status.StoredVersions = []string{external.Spec.Versions[0].Name}
+	internal := &apiextensions.CustomResourceDefinition{}
+	err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(external, internal, nil)
+	return internal, err
 }
 
 func compile(crd *apiextensions.CustomResourceDefinition, name string) (*version, error) {
@@ -109,43 +110,55 @@ func compile(crd *apiextensions.CustomResourceDefinition, name string) (*version
 // Create returns the object as it would be read back after kubectl apply: unknown fields are
 // refused, defaults of its own version filled in, then those of the storage version.
 func (s *Server) Create(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return s.admit(ctx, obj, nil)
+	return s.Update(ctx, obj, nil)
 }
 
 // Update is Create for an object that exists as old, in the storage version.
 func (s *Server) Update(ctx context.Context, obj, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return s.admit(ctx, obj, old)
+	stored, errs := s.admit(ctx, obj, old)
+	return stored, errs.ToAggregate()
 }
 
-func (s *Server) admit(ctx context.Context, obj, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// Refusals lists what is wrong with a new object, field by field. The tree may hold numbers of any
+// type.
+func (s *Server) Refusals(ctx context.Context, tree map[string]any) field.ErrorList {
+	obj := &unstructured.Unstructured{}
+	text, err := json.Marshal(tree)
+	if err == nil {
+		err = obj.UnmarshalJSON(text) // the API machinery knows its own number types only
+	}
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	_, errs := s.admit(ctx, obj, nil)
+	return errs
+}
+
+func (s *Server) admit(ctx context.Context, obj, old *unstructured.Unstructured) (*unstructured.Unstructured, field.ErrorList) {
 	v, known := s.versions[obj.GroupVersionKind()]
 	if !known {
-		return nil, fmt.Errorf("no such kind: %s", obj.GroupVersionKind())
+		return nil, field.ErrorList{field.NotFound(field.NewPath("kind"), obj.GroupVersionKind().String())}
 	}
 	obj = obj.DeepCopy()
-	if err := checkMeta(obj); err != nil {
-		return nil, err
+	if obj.GetName() == "" {
+		return nil, field.ErrorList{field.Required(field.NewPath("metadata", "name"), "")}
 	}
-	unknown := pruning.PruneWithOptions(obj.Object, v.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	if len(unknown) > 0 {
-		return nil, fmt.Errorf("unknown fields: %s", strings.Join(unknown, ", "))
+	var errs field.ErrorList
+	for _, path := range pruning.PruneWithOptions(obj.Object, v.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}) {
+		errs = append(errs, field.Forbidden(field.NewPath(path), "unknown field"))
+	}
+	if len(errs) > 0 {
+		return nil, errs
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(obj.Object, v.structural)
 	defaulting.Default(obj.Object, v.structural)
 	if errs := v.validate(ctx, obj, old); len(errs) > 0 {
-		return nil, errs.ToAggregate()
+		return nil, errs
 	}
 	stored := s.versions[v.storage]
 	obj.SetGroupVersionKind(v.storage)
 	defaulting.Default(obj.Object, stored.structural)
 	return obj, nil
-}
-
-func checkMeta(obj *unstructured.Unstructured) error {
-	if obj.GetName() == "" {
-		return errors.New("metadata.name: required")
-	}
-	return nil
 }
 
 func (v *version) validate(ctx context.Context, obj, old *unstructured.Unstructured) field.ErrorList {

@@ -63,20 +63,21 @@ var layers = map[string]layer{
 
 	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag"}), never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
-	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/app", "internal/cli", "internal/aws/..."}, offline)},
-	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/cli"})},
+	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/..."}, offline)},
+	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/admission", "internal/cli"})},
 	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
 
-	// Judges manifests with the API server's libraries, for tests and developer tools.
-	"judge": {packages: []string{"internal/admission"}, may: join(values, api, yaml, []string{"k8s.io/apiextensions-apiserver/...", "k8s.io/apiserver/..."})},
+	// Judges manifests with the API server's libraries: for commands and tests, never for the controller.
+	"judge":       {packages: []string{"internal/admission"}, may: join(values, api, yaml, []string{"k8s.io/apiextensions-apiserver/...", "k8s.io/apiserver/..."})},
+	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
 	"generators":       {packages: []string{"internal/gen"}, may: []string{"any", "api/...", "internal/...", "cmd/..."}},
 	"repository rules": {packages: []string{"internal/arch/..."}, may: []string{"std"}},
 }
 
 var (
-	offline = []string{"internal/admission", "internal/gen", "internal/arch/..."} // never part of the controller
-	shells  = join(offline, []string{"internal/controller", "internal/app", "internal/cli", "internal/sim"})
+	offline = []string{"internal/admission/cases", "internal/gen", "internal/arch/..."} // never part of a binary
+	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 
 // Nobody may import these, tests included: sandbox holds k8s.io/kubernetes.

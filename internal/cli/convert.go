@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dovetail-sh/dovetail/internal/admission"
 	"github.com/dovetail-sh/dovetail/internal/convert"
 )
 
@@ -29,13 +31,14 @@ func newConvert(s Streams) *cobra.Command {
 		Short: "Rewrite old and sloppy manifests to strict v1",
 		Long: "Rewrites v1alpha5 Provisioners and AWSNodeTemplates, v1beta1 and lenient v1 manifests to strict v1.\n" +
 			"The result goes to standard output, warnings and errors to standard error. Documents of other\n" +
-			"kinds pass through as they are. When any document has an error nothing is written.\n\n" +
+			"kinds pass through as they are. What the API server would refuse is an error; when any document\n" +
+			"has one, nothing is written.\n\n" +
 			"Convert a pool and its class together: kubelet settings move from the one to the other.",
 		Example: "  # one file\n  dovetail convert -f provisioner.yaml > nodepool.yaml\n\n" +
 			"  # a folder with its sub-folders; fail on anything unknown\n  dovetail convert -f manifests/ -R --strict\n\n" +
 			"  # what is in the cluster now\n  kubectl get nodepools,ec2nodeclasses -o yaml | dovetail convert -f -",
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return runConvert(f, s) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runConvert(parent(cmd.Context()), f, s) },
 	}
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&f.files, "filename", "f", nil, "file, folder, or - for standard input; may be repeated")
@@ -47,7 +50,7 @@ func newConvert(s Streams) *cobra.Command {
 	return cmd
 }
 
-func runConvert(f *convertFlags, s Streams) error {
+func runConvert(ctx context.Context, f *convertFlags, s Streams) error {
 	if f.output != "yaml" && f.output != "json" {
 		return usagef("--output %q is not known; want yaml or json", f.output)
 	}
@@ -56,6 +59,9 @@ func runConvert(f *convertFlags, s Streams) error {
 	}
 	sources, err := readSources(f, s.In)
 	if err != nil {
+		return err
+	}
+	if f.opts.Judge, err = judge(ctx); err != nil {
 		return err
 	}
 	result := convert.Convert(sources, f.opts)
@@ -72,6 +78,21 @@ func runConvert(f *convertFlags, s Streams) error {
 		_, _ = fmt.Fprintln(s.Err, "warning: the input holds no documents")
 	}
 	return writeDocuments(s.Out, result.Documents, f.output)
+}
+
+// judge returns what the API server would say to an object, with the CRDs of this build.
+func judge(ctx context.Context) (func(map[string]any) []convert.Refusal, error) {
+	server, err := admission.New()
+	if err != nil {
+		return nil, err
+	}
+	return func(object map[string]any) []convert.Refusal {
+		var refusals []convert.Refusal
+		for _, e := range server.Refusals(ctx, object) {
+			refusals = append(refusals, convert.Refusal{Field: e.Field, Text: e.ErrorBody()})
+		}
+		return refusals
+	}, nil
 }
 
 func plural(n int, one, many string) string {

@@ -17,11 +17,21 @@ import (
 // replaces it.
 const DefaultNodeRole = "$KARPENTER_NODE_ROLE"
 
+const bufferGroup = "autoscaling.x-k8s.io"
+
 // Options of a conversion.
 type Options struct {
 	IgnoreDefaults bool   // leave out the requirements that v1alpha5 added by itself
 	NodeRole       string // role where an AWSNodeTemplate has no instance profile; "" is DefaultNodeRole
 	Strict         bool   // unknown kinds and fields are errors
+	// Judge returns what the API server would refuse in an object; nil accepts everything.
+	Judge func(object map[string]any) []Refusal
+}
+
+// Refusal is one thing the API server would not take.
+type Refusal struct {
+	Field string
+	Text  string
 }
 
 // Result of a conversion. With errors there are no documents: half of an input is worse than none.
@@ -45,6 +55,7 @@ func Convert(sources []Source, opts Options) Result {
 			b.add(d)
 		}
 	}
+	b.reportDuplicates()
 	b.moveKubelets()
 	for _, e := range b.entries {
 		doc, err := e.render()
@@ -52,6 +63,7 @@ func Convert(sources []Source, opts Options) Result {
 			b.fail(e.doc, "", err.Error())
 			continue
 		}
+		b.judge(e, doc)
 		b.result.Documents = append(b.result.Documents, doc)
 	}
 	if len(b.result.Errors) > 0 {
@@ -86,8 +98,12 @@ type entry struct {
 	pool  *karpv1.NodePool
 	class *awsv1.EC2NodeClass
 	claim *karpv1.NodeClaim
+	// known is set for a document of a kind of ours that is passed through.
+	known bool
 	// apiVersion replaces that of a document that is otherwise passed through.
 	apiVersion string
+	// kubeletField is where the kubelet block of the pool came from.
+	kubeletField string
 	// spelling holds quantities as the user wrote them, by path in the output.
 	spelling map[string]string
 }
@@ -110,6 +126,12 @@ func (b *batch) doubt(d *document, field, text string) {
 }
 
 func (b *batch) add(d *document) {
+	for _, field := range []string{"apiVersion", "kind"} {
+		if _, isText := d.tree[field].(string); d.tree[field] != nil && !isText {
+			b.fail(d, field, "must be text")
+			return
+		}
+	}
 	gvk := d.gvk()
 	switch gvk.GroupKind() {
 	case schema.GroupKind{Group: karpv1.Group, Kind: "NodePool"}:
@@ -123,9 +145,13 @@ func (b *batch) add(d *document) {
 	case schema.GroupKind{Group: awsv1.Group, Kind: "AWSNodeTemplate"}:
 		b.addNodeTemplate(d)
 	case schema.GroupKind{Group: karpv1.Group, Kind: "NodeOverlay"}:
-		b.entries = append(b.entries, &entry{doc: d})
-	case schema.GroupKind{Group: "autoscaling.x-k8s.io", Kind: "CapacityBuffer"}:
-		b.entries = append(b.entries, &entry{doc: d, apiVersion: "autoscaling.x-k8s.io/v1beta1"})
+		if b.versionKnown(d, "v1alpha1") {
+			b.entries = append(b.entries, &entry{doc: d, known: true})
+		}
+	case schema.GroupKind{Group: bufferGroup, Kind: "CapacityBuffer"}:
+		if b.versionKnown(d, "v1beta1", "v1alpha1") {
+			b.entries = append(b.entries, &entry{doc: d, known: true, apiVersion: bufferGroup + "/v1beta1"})
+		}
 	default:
 		what := "kind " + gvk.Kind + " of " + d.apiVersion() + " is not one to convert; passed through as it is"
 		if gvk.Kind == "" {
@@ -134,11 +160,6 @@ func (b *batch) add(d *document) {
 		b.doubt(d, "", what)
 		b.entries = append(b.entries, &entry{doc: d})
 	}
-}
-
-func (d *document) apiVersion() string {
-	version, _ := d.tree["apiVersion"].(string)
-	return version
 }
 
 // versionKnown refuses versions whose meaning is not known.
@@ -156,11 +177,9 @@ func (b *batch) addPool(d *document) {
 		return
 	}
 	canonical, notes := pool.Canonical(false)
+	notes = slices.DeleteFunc(notes, func(n reason.Reason) bool { return n.Rule == "CV-06" }) // moveKubelets tells
 	b.report(d, notes)
-	if canonical.Spec.Template.Spec.NodeClassRef.Name == "" {
-		b.fail(d, "spec.template.spec.nodeClassRef.name", "is required; name the EC2NodeClass of the pool")
-	}
-	b.entries = append(b.entries, &entry{doc: d, pool: canonical, spelling: limitSpelling(d, "limits")})
+	b.entries = append(b.entries, &entry{doc: d, pool: canonical, kubeletField: "spec.template.spec.kubelet", spelling: limitSpelling(d, "limits")})
 }
 
 func (b *batch) addClaim(d *document) {
@@ -192,12 +211,17 @@ func (b *batch) addClass(d *document) {
 	b.entries = append(b.entries, &entry{doc: d, class: b.canonicalClass(d, class), spelling: volumeSpelling(d)})
 }
 
-// canonicalClass rewrites a class. Only strict v1 that names no security groups is out of reach.
+// canonicalClass rewrites a class.
 func (b *batch) canonicalClass(d *document, class *awsv1.EC2NodeClass) *awsv1.EC2NodeClass {
+	const groups = "spec.securityGroupSelectorTerms"
 	canonical, notes := class.Canonical(false)
+	notes = slices.DeleteFunc(notes, func(n reason.Reason) bool { return n.Rule == "L-08" }) // strict v1 has no fallback
 	b.report(d, notes)
-	if len(canonical.Spec.SecurityGroupSelectorTerms) == 0 && b.opts.Strict {
-		b.fail(d, "spec.securityGroupSelectorTerms", "is required by strict v1 and cannot be derived from subnets picked by id")
+	switch derived := len(class.Spec.SecurityGroupSelectorTerms) == 0; {
+	case derived && len(canonical.Spec.SecurityGroupSelectorTerms) == 0:
+		b.doubt(d, groups, "is required by strict v1 and cannot be derived from subnets picked by id; without it Dovetail uses the security group of the cluster")
+	case derived:
+		b.warn(d, groups, "not set; written as the tags of subnetSelectorTerms. Should these match no group, name one: the fallback to the security group of the cluster ends here (L-08)")
 	}
 	return canonical
 }
@@ -219,7 +243,11 @@ func (b *batch) report(d *document, notes []reason.Reason) {
 // named checks the name and drops what the server or a controller set.
 func (b *batch) named(d *document, meta *metav1.ObjectMeta) bool {
 	if meta.Name == "" {
-		b.fail(d, "metadata.name", "is required")
+		text := "is required"
+		if meta.GenerateName != "" {
+			text = "is required; generateName is not enough, since other objects refer to the name"
+		}
+		b.fail(d, "metadata.name", text)
 		return false
 	}
 	*meta = keptMeta(*meta)
@@ -244,4 +272,44 @@ func keptMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 		}
 	}
 	return kept
+}
+
+// judge asks whether the API server would take what is about to be written.
+func (b *batch) judge(e *entry, doc Document) {
+	if b.opts.Judge == nil || e.pool == nil && e.class == nil && e.claim == nil && !e.known {
+		return
+	}
+	for _, r := range b.opts.Judge(doc.tree) {
+		b.fail(e.doc, r.Field, r.Text)
+	}
+}
+
+// reportDuplicates names documents that would overwrite each other when they are applied.
+func (b *batch) reportDuplicates() {
+	first := map[string]*document{}
+	for _, e := range b.entries {
+		key := e.identity()
+		if key == "" {
+			continue
+		}
+		if other, taken := first[key]; taken {
+			b.doubt(e.doc, "metadata.name", fmt.Sprintf("the same %s is at %s:%d too; applied together, the last one counts", key, other.source, other.lineOf("metadata.name")))
+			continue
+		}
+		first[key] = e.doc
+	}
+}
+
+// identity is kind and name of what the entry is written as.
+func (e *entry) identity() string {
+	switch {
+	case e.pool != nil:
+		return "NodePool " + e.pool.Name
+	case e.class != nil:
+		return awsv1.Kind + " " + e.class.Name
+	case e.claim != nil:
+		return "NodeClaim " + e.claim.Name
+	default:
+		return ""
+	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-sh/dovetail/internal/admission"
 	"github.com/dovetail-sh/dovetail/internal/convert"
 )
 
@@ -142,7 +143,141 @@ func TestJSONInAndOut(t *testing.T) {
 	}
 }
 
-// FuzzConvert: no input makes it panic, and its output is a fixed point that needs no warning of ours.
+const (
+	barePool  = "{apiVersion: karpenter.sh/v1, kind: NodePool, metadata: {name: p}, spec: {template: {spec: {requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: c}}}}}"
+	bareClass = "{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: c}, spec: {role: r, amiSelectorTerms: [{alias: al2023@latest}], subnetSelectorTerms: [{tags: {a: b}}], securityGroupSelectorTerms: [{tags: {a: b}}]}}"
+)
+
+func withKubelet(pool, block string) string {
+	return strings.Replace(pool, "requirements: []", "requirements: [], kubelet: "+block, 1)
+}
+
+// What once changed the meaning of a manifest, or lost a part of it, without a word.
+func TestNothingIsLostInSilence(t *testing.T) {
+	t.Parallel()
+	azure := strings.NewReplacer("karpenter.k8s.aws", "karpenter.azure.com", "EC2NodeClass", "AKSNodeClass").Replace(barePool)
+	rename := func(text, name string) string {
+		return strings.Replace(text, "metadata: {name: p}", "metadata: {name: "+name+"}", 1)
+	}
+	for name, tc := range map[string]struct {
+		text      string
+		wantText  []string // in the transcript
+		wantNever string
+		wantError string
+	}{
+		"an empty list of budgets is no bound, not the default": {
+			text: strings.Replace(barePool, "spec: {template", "spec: {disruption: {consolidateAfter: 0s, budgets: []}, template", 1), wantText: []string{"budgets: []"},
+		},
+		"a null limit is no limit": {
+			text: strings.Replace(barePool, "spec: {template", "spec: {limits: {cpu: null, memory: 1Gi}, template", 1), wantText: []string{"memory: 1Gi"}, wantNever: "cpu",
+		},
+		"large numbers keep their digits": {
+			text: strings.Replace(barePool, "spec: {template", "spec: {limits: {memory: 9007199254740993}, template", 1), wantText: []string{`memory: "9007199254740993"`},
+		},
+		"a kubelet block of another cloud stays where it is": {
+			text:     bareClass + "\n---\n" + withKubelet(azure, "{maxPods: 8}"),
+			wantText: []string{"kubelet:\n        maxPods: 8", "stays on the pool: its node class is not an EC2NodeClass"},
+		},
+		"the block of the class that its pools override is named": {
+			text:     strings.Replace(bareClass, "role: r", "role: r, kubelet: {podsPerCore: 3}", 1) + "\n---\n" + withKubelet(barePool, "{maxPods: 8}"),
+			wantText: []string{"podsPerCore", "is gone", "applying this replaces the nodes"},
+		},
+		"two classes of one name and kubelets to move": {
+			text:      bareClass + "\n---\n" + bareClass + "\n---\n" + withKubelet(barePool, "{maxPods: 8}"),
+			wantError: "in separate calls",
+		},
+		"two pools of one name": {text: barePool + "\n---\n" + barePool, wantText: []string{"in.yaml:3: NodePool p: metadata.name: the same NodePool p is at in.yaml:1 too"}},
+		"a copy of a class whose name is taken": {
+			text:      bareClass + "\n---\n" + strings.Replace(bareClass, "name: c}", "name: c-p}", 1) + "\n---\n" + withKubelet(barePool, "{maxPods: 8}") + "\n---\n" + rename(barePool, "q"),
+			wantError: "is taken",
+		},
+		"a copy of a class whose name is too long": {
+			text:      bareClass + "\n---\n" + withKubelet(rename(barePool, strings.Repeat("p", 62)), "{maxPods: 8}") + "\n---\n" + rename(barePool, "q"),
+			wantError: "more than 63 characters",
+		},
+		"a kubelet block that is none":        {text: withKubelet(barePool, "[1]"), wantError: "is not a mapping"},
+		"an empty kubelet block is none":      {text: withKubelet(barePool, "{}"), wantNever: "kubelet"},
+		"UTF-16":                              {text: "a\x00b\x00", wantError: "UTF-8"},
+		"a document after the end of another": {text: barePool + "\n...\n" + rename(barePool, "second"), wantText: []string{"name: p\n", "name: second"}},
+		"an item of a List that is none":      {text: "{apiVersion: v1, kind: List, items: [null, 5]}", wantError: "items[0]: is not an object"},
+		"a List in a List":                    {text: "{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: List, items: [" + bareProvisioner + "]}]}", wantText: []string{"kind: NodePool"}},
+		"a kind that only ends in List":       {text: "{apiVersion: example.com/v1, kind: IPAllowList, items: [{cidr: 10.0.0.0/8}]}", wantText: []string{"kind: IPAllowList"}},
+		"escapes that only JSON has":          {text: strings.Replace(bareProvisioner, `"spec"`, `"x\/y": "\ud83d\ude00", "spec"`, 1), wantText: []string{"x/y: is not a known field"}},
+		"the line of an item":                 {text: "apiVersion: v1\nkind: List\nitems:\n- apiVersion: karpenter.sh/v1\n  kind: NodePool\n  metadata: {name: p}\n  spec:\n    weight: x\n", wantError: "in.yaml:8: NodePool p: spec.weight"},
+		"the field of an inline provider": {
+			text:      "apiVersion: karpenter.sh/v1alpha5\nkind: Provisioner\nmetadata: {name: p}\nspec:\n  provider:\n    tags: 5\n",
+			wantError: "in.yaml:6: Provisioner p: spec.provider.tags",
+		},
+		"an apiVersion that is a number":    {text: "{apiVersion: 1, kind: NodePool}", wantError: "must be text"},
+		"a name to be generated":            {text: strings.Replace(barePool, "name: p", "generateName: p-", 1), wantError: "generateName is not enough"},
+		"a version of an overlay not known": {text: "{apiVersion: karpenter.sh/v1, kind: NodeOverlay, metadata: {name: o}, spec: {requirements: []}}", wantError: "is not known"},
+		"what the server set on a buffer": {
+			text:     "{apiVersion: autoscaling.x-k8s.io/v1beta1, kind: CapacityBuffer, metadata: {name: b, namespace: ns, uid: x}, spec: {replicas: 1, podTemplateRef: {name: t}}, status: {replicas: 3}}",
+			wantText: []string{"namespace: ns"}, wantNever: "status",
+		},
+		"CV-10 images without alias and family": {
+			text:     strings.NewReplacer("v1,", "v1beta1,", "{alias: al2023@latest}", "{id: ami-1}").Replace(bareClass),
+			wantText: []string{"amiFamily: Custom"},
+		},
+		"expiry at once":                          {text: strings.Replace(bareProvisioner, `"spec": {`, `"spec": {"ttlSecondsUntilExpired": 0, `, 1), wantText: []string{"every node expires as soon as it is there"}},
+		"an empty list of ids":                    {text: "{apiVersion: karpenter.k8s.aws/v1alpha1, kind: AWSNodeTemplate, metadata: {name: c}, spec: {subnetSelector: {aws-ids: ' '}}}", wantError: "aws-ids is empty"},
+		"L-10 an old place that does not count":   {text: strings.NewReplacer("spec: {template", "spec: {disruption: {consolidateAfter: 0s, expireAfter: Never}, template", "requirements: []", "requirements: [], expireAfter: 1h").Replace(barePool), wantText: []string{"Never is ignored"}},
+		"what the API server refuses is an error": {text: strings.Replace(barePool, "spec: {template", "spec: {weight: 1000, template", 1), wantError: "spec.weight: Invalid value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := convert.Convert(source(tc.text), convert.Options{Judge: judge(t)})
+			got := transcript(t, result)
+			if tc.wantError != "" {
+				if len(result.Errors) == 0 || !strings.Contains(got, tc.wantError) {
+					t.Errorf("want an error with %q:\n%s", tc.wantError, got)
+				}
+				return
+			}
+			if len(result.Errors) > 0 {
+				t.Fatal(result.Errors)
+			}
+			for _, want := range tc.wantText {
+				if !strings.Contains(got, want) {
+					t.Errorf("lacks %q:\n%s", want, got)
+				}
+			}
+			if tc.wantNever != "" && strings.Contains(got, tc.wantNever) {
+				t.Errorf("holds %q:\n%s", tc.wantNever, got)
+			}
+		})
+	}
+}
+
+// judge asks the API server's libraries.
+func judge(tb testing.TB) func(map[string]any) []convert.Refusal {
+	tb.Helper()
+	server, err := admission.New()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx := tb.Context()
+	return func(object map[string]any) []convert.Refusal {
+		var refusals []convert.Refusal
+		for _, e := range server.Refusals(ctx, object) {
+			refusals = append(refusals, convert.Refusal{Field: e.Field, Text: e.ErrorBody()})
+		}
+		return refusals
+	}
+}
+
+// A long manifest with a finding on every line must not be read again for each of them.
+func BenchmarkFindings(b *testing.B) {
+	pool := strings.Replace(barePool, "requirements: []", "requirements: ["+strings.TrimSuffix(strings.Repeat("{key: a, values: [b]},\n", 2000), ",\n")+"]", 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if r := convert.Convert(source(pool), convert.Options{}); len(r.Warnings) != 2000 {
+			b.Fatal(len(r.Warnings))
+		}
+	}
+}
+
+// FuzzConvert: no input makes it panic, and its output is a fixed point that the CRDs accept.
 func FuzzConvert(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
@@ -156,8 +291,9 @@ func FuzzConvert(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add([]byte(bareProvisioner))
+	opts := convert.Options{Judge: judge(f)}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		first := convert.Convert([]convert.Source{{Name: "in", Text: text}}, convert.Options{})
+		first := convert.Convert([]convert.Source{{Name: "in", Text: text}}, opts)
 		if len(first.Errors) > 0 {
 			if len(first.Documents) > 0 {
 				t.Error("errors and documents together")
@@ -176,7 +312,7 @@ func FuzzConvert(f *testing.F) {
 				out.WriteByte('\n')
 			}
 		}
-		second := convert.Convert([]convert.Source{{Name: "out", Text: out.Bytes()}}, convert.Options{})
+		second := convert.Convert([]convert.Source{{Name: "out", Text: out.Bytes()}}, opts)
 		if len(second.Errors) > 0 {
 			t.Fatalf("own output is refused: %v\n%s", second.Errors, out.Bytes())
 		}

@@ -17,19 +17,24 @@ import (
 
 // decode reads a document into a typed object. A field of the wrong type is an error, an unknown one
 // a doubt.
-func (b *batch) decode(d *document, into any) bool {
-	doubts, err := kjson.UnmarshalStrict(d.raw, into)
+func (b *batch) decode(d *document, into any) bool { return b.decodePart(d, "", d.raw, into) }
+
+// decodePart does it for the part of a document at a path.
+func (b *batch) decodePart(d *document, at string, raw []byte, into any) bool {
+	below := func(field string) string { return strings.Trim(at+"."+field, ".") }
+	doubts, err := kjson.UnmarshalStrict(raw, into)
 	if err != nil {
 		field, text := explain(err)
-		if at, have, found := badQuantity(d.tree, ""); field == "" && found {
-			field, text = at, strconv.Quote(have)+" is not a quantity; want a number with an optional suffix, such as 100m, 4 or 16Gi"
+		if path, have, found := badQuantity(d.tree, ""); field == "" && found {
+			b.fail(d, path, strconv.Quote(have)+" is not a quantity; want a number with an optional suffix, such as 100m, 4 or 16Gi")
+			return false
 		}
-		b.fail(d, field, text)
+		b.fail(d, below(field), text)
 		return false
 	}
 	for _, doubt := range doubts {
 		field, text := unknownField(doubt)
-		b.doubt(d, field, text)
+		b.doubt(d, below(field), text)
 	}
 	return true
 }

@@ -9,50 +9,30 @@ import (
 	"strconv"
 	"strings"
 
-	yamlnode "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// Source is one file, or standard input, to be converted.
-type Source struct {
-	Name string
-	Text []byte
-}
-
-// Finding is something the user should know about one document.
-type Finding struct {
-	Source string
-	Line   int    // 0 when not known
-	Object string // "NodePool default"; empty when the document could not be read
-	Text   string
-}
-
-// String renders the finding as file:line: object: text.
-func (f Finding) String() string {
-	place := f.Source
-	if f.Line > 0 {
-		place += ":" + strconv.Itoa(f.Line)
-	}
-	if f.Object == "" {
-		return place + ": " + f.Text
-	}
-	return place + ": " + f.Object + ": " + f.Text
-}
-
-// document is one YAML or JSON document of a source.
+// document is one YAML or JSON document of a source, or an item of a List.
 type document struct {
-	source string
-	line   int            // where it starts
-	text   []byte         // as written
-	tree   map[string]any // nil for an empty document
-	raw    []byte         // tree as JSON
+	place
+	text []byte         // as written
+	tree map[string]any // nil for an empty document; numbers as json.Number
+	raw  []byte         // tree as JSON
 }
 
 func (d *document) gvk() schema.GroupVersionKind {
-	version, _ := d.tree["apiVersion"].(string)
 	kind, _ := d.tree["kind"].(string)
-	return schema.FromAPIVersionAndKind(version, kind)
+	return schema.FromAPIVersionAndKind(d.apiVersion(), kind)
+}
+
+func (d *document) apiVersion() string {
+	version, _ := d.tree["apiVersion"].(string)
+	return version
 }
 
 func (d *document) object() string {
@@ -61,84 +41,41 @@ func (d *document) object() string {
 	return strings.TrimSpace(d.gvk().Kind + " " + name)
 }
 
-func (d *document) finding(field, text string) Finding {
-	if field != "" {
-		text = field + ": " + text
-	}
-	return Finding{Source: d.source, Line: d.lineOf(field), Object: d.object(), Text: text}
-}
-
-// lineOf finds the line of a field such as spec.template.spec.requirements[1].key, or of the nearest
-// parent that the document has.
-func (d *document) lineOf(field string) int {
-	var root yamlnode.Node
-	if err := yamlnode.Unmarshal(d.text, &root); err != nil || len(root.Content) == 0 {
-		return d.line
-	}
-	node, line := root.Content[0], root.Content[0].Line
-	path := strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' })
-	for _, step := range path {
-		next, at := child(node, step)
-		if next == nil {
-			break
-		}
-		node, line = next, at
-	}
-	return d.line + line - 1
-}
-
-// child returns the member or element that step names, and the line it stands on.
-func child(node *yamlnode.Node, step string) (*yamlnode.Node, int) {
-	switch node.Kind {
-	case yamlnode.MappingNode:
-		for i := 0; i+1 < len(node.Content); i += 2 {
-			if node.Content[i].Value == step {
-				return node.Content[i+1], node.Content[i].Line
-			}
-		}
-	case yamlnode.SequenceNode:
-		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(node.Content) {
-			return node.Content[i], node.Content[i].Line
-		}
-	case yamlnode.AliasNode:
-		return child(node.Alias, step)
-	case yamlnode.DocumentNode, yamlnode.ScalarNode:
-	}
-	return nil, 0
-}
-
 // read splits a source into documents. JSON sources hold one or more objects, YAML sources documents
-// separated by ---. Lists of kind List are unfolded.
+// separated by ---. Lists are unfolded.
 func read(src Source) ([]*document, []Finding) {
+	if bytes.IndexByte(src.Text, 0) >= 0 {
+		return nil, []Finding{{Source: src.Name, Text: "is not UTF-8 text; save it as UTF-8 (PowerShell: Out-File -Encoding utf8)"}}
+	}
 	text := bytes.TrimPrefix(src.Text, []byte("\ufeff"))
 	// YAML may begin with a brace too, so what is no JSON gets its second chance.
 	if trimmed := bytes.TrimSpace(text); len(trimmed) > 0 && trimmed[0] == '{' {
 		if docs, faults := readJSON(src.Name, text); len(faults) == 0 {
-			return unfold(docs), nil
+			return unfold(docs)
 		}
 	}
 	docs, faults := readYAML(src.Name, text)
-	return unfold(docs), faults
+	docs, more := unfold(docs)
+	return docs, append(faults, more...)
 }
 
 func readJSON(source string, text []byte) (docs []*document, faults []Finding) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	for {
-		start := int(decoder.InputOffset())
 		var raw json.RawMessage
 		err := decoder.Decode(&raw)
 		if errors.Is(err, io.EOF) {
 			return docs, faults
 		}
-		line := 1 + bytes.Count(text[:start], []byte("\n"))
+		end := int(decoder.InputOffset())
+		line := 1 + bytes.Count(text[:end-len(raw)], []byte("\n"))
 		if err != nil {
 			// What follows a syntax error in a stream cannot be told apart from it.
 			return docs, append(faults, Finding{Source: source, Line: line, Text: "not JSON: " + err.Error()})
 		}
-		lead := bytes.Count(text[start:int(decoder.InputOffset())-len(raw)], []byte("\n"))
-		doc, err := newDocument(source, line+lead, raw)
-		if err != nil {
-			faults = append(faults, Finding{Source: source, Line: line + lead, Text: err.Error()})
+		doc := &document{place: newPlace(source, line, raw), text: raw, raw: raw}
+		if err := doc.parse(); err != nil {
+			faults = append(faults, Finding{Source: source, Line: line, Text: err.Error()})
 			continue
 		}
 		docs = append(docs, doc)
@@ -149,10 +86,16 @@ func readYAML(source string, text []byte) (docs []*document, faults []Finding) {
 	var part bytes.Buffer
 	start, number := 1, 0
 	flush := func(next int) {
-		doc, err := newDocument(source, start, bytes.Clone(part.Bytes()))
+		written := bytes.Clone(part.Bytes())
+		doc := &document{place: newPlace(source, start, written), text: written}
+		raw, err := yaml.YAMLToJSONStrict(written)
+		if err == nil {
+			doc.raw = raw
+			err = doc.parse()
+		}
 		switch {
 		case err != nil:
-			faults = append(faults, Finding{Source: source, Line: start, Text: err.Error()})
+			faults = append(faults, Finding{Source: source, Line: start, Text: "cannot be read: " + strings.TrimPrefix(err.Error(), "yaml: ")})
 		case doc.tree != nil:
 			docs = append(docs, doc)
 		}
@@ -161,62 +104,122 @@ func readYAML(source string, text []byte) (docs []*document, faults []Finding) {
 	}
 	for line := range bytes.Lines(text) {
 		number++
-		if rest, isMark := bytes.CutPrefix(line, []byte("---")); isMark && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t') {
+		rest, isMark := bytes.CutPrefix(line, []byte("---"))
+		isMark = isMark && (len(bytes.TrimSpace(rest)) == 0 || rest[0] == ' ' || rest[0] == '\t')
+		switch {
+		case isMark:
 			flush(number + 1)
 			if content := bytes.TrimSpace(rest); len(content) > 0 && content[0] != '#' {
 				part.Write(rest) // content may follow the mark on its line
 				start = number
 			}
-			continue
+		case bytes.Equal(bytes.TrimSpace(line), []byte("...")) && line[0] == '.':
+			flush(number + 1) // the end of a document; another may follow without a mark
+		default:
+			part.Write(line)
 		}
-		part.Write(line)
 	}
 	flush(number)
 	return docs, faults
 }
 
-// newDocument parses one document the way kubectl does.
-func newDocument(source string, line int, text []byte) (*document, error) {
-	raw, err := yaml.YAMLToJSONStrict(text)
+// parse fills the tree from the JSON. Members that are null are left out, as the API server leaves
+// them out: null is not zero.
+func (d *document) parse() error {
+	var whole any
+	doubts, err := kjson.UnmarshalStrict(d.raw, &whole)
 	if err != nil {
-		return nil, fmt.Errorf("cannot be read: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return err
 	}
-	var tree any
-	if err := json.Unmarshal(raw, &tree); err != nil {
-		return nil, fmt.Errorf("cannot be read: %w", err)
+	if len(doubts) > 0 {
+		return doubts[0]
 	}
-	d := &document{source: source, line: line, text: text, raw: raw}
+	tree, err := decodeNumbers(d.raw)
+	if err != nil {
+		return err
+	}
 	switch tree := tree.(type) {
 	case nil:
+		return nil
 	case map[string]any:
+		dropNulls(tree)
 		d.tree = tree
+		d.raw, err = json.Marshal(tree)
+		return err
 	default:
-		return nil, errors.New("is not a Kubernetes object; it needs apiVersion and kind")
+		return errors.New("it is not a Kubernetes object, which has apiVersion and kind")
 	}
-	return d, nil
 }
 
-// unfold replaces a List by its items.
-func unfold(docs []*document) []*document {
-	var out []*document
+// decodeNumbers reads JSON with numbers as written: through float64, large ones would lose digits.
+func decodeNumbers(raw []byte) (tree any, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	err = decoder.Decode(&tree)
+	return tree, err
+}
+
+func dropNulls(node any) {
+	switch node := node.(type) {
+	case map[string]any:
+		for name, inner := range node {
+			if inner == nil {
+				delete(node, name)
+				continue
+			}
+			dropNulls(inner)
+		}
+	case []any:
+		for _, inner := range node {
+			dropNulls(inner)
+		}
+	}
+}
+
+// unfold replaces Lists by their items, also Lists in Lists.
+func unfold(docs []*document) (out []*document, faults []Finding) {
 	for _, d := range docs {
-		items, isList := d.tree["items"].([]any)
-		if !isList || !strings.HasSuffix(d.gvk().Kind, "List") {
+		items, hasItems := d.tree["items"].([]any)
+		if !hasItems || !isList(d.gvk()) {
 			out = append(out, d)
 			continue
 		}
-		for _, item := range items {
-			raw, err := json.Marshal(item)
+		for i, item := range items {
 			tree, isObject := item.(map[string]any)
-			if err != nil || !isObject {
+			if !isObject {
+				faults = append(faults, d.finding("items["+strconv.Itoa(i)+"]", "is not an object"))
 				continue
 			}
-			text, err := yaml.JSONToYAML(raw)
+			inner, err := d.item(i, tree)
 			if err != nil {
-				text = raw
+				faults = append(faults, d.finding("items["+strconv.Itoa(i)+"]", "cannot be read: "+err.Error()))
+				continue
 			}
-			out = append(out, &document{source: d.source, line: d.line, text: text, tree: tree, raw: raw})
+			unfolded, more := unfold([]*document{inner})
+			out, faults = append(out, unfolded...), append(faults, more...)
 		}
 	}
-	return out
+	return out, faults
+}
+
+// item makes a document of one item of a List.
+func (d *document) item(i int, tree map[string]any) (*document, error) {
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	text, err := yaml.JSONToYAML(raw)
+	if err != nil {
+		return nil, fmt.Errorf("as YAML: %w", err)
+	}
+	return &document{place: d.below("items[" + strconv.Itoa(i) + "]"), text: text, tree: tree, raw: raw}, nil
+}
+
+// isList knows v1 List and the lists of the kinds that are converted.
+func isList(gvk schema.GroupVersionKind) bool {
+	if gvk.Kind == "List" {
+		return gvk.Group == "" && gvk.Version == "v1"
+	}
+	ours := gvk.Group == karpv1.Group || gvk.Group == awsv1.Group || gvk.Group == bufferGroup
+	return ours && strings.HasSuffix(gvk.Kind, "List")
 }

@@ -57,9 +57,8 @@ func (b *batch) addNodeTemplate(d *document) {
 
 // inlineClass makes an EC2NodeClass of the provider block of a Provisioner.
 func (b *batch) inlineClass(d *document, name string, raw []byte) *entry {
-	inner := &document{source: d.source, line: d.lineOf("spec.provider"), text: d.text, raw: raw, tree: d.tree}
 	spec := &nodeTemplateSpec{}
-	if !b.decode(inner, spec) {
+	if !b.decodePart(d, "spec.provider", raw, spec) {
 		return nil
 	}
 	e := &entry{doc: d, class: b.class(d, "spec.provider", metav1.ObjectMeta{Name: name}, spec)}
@@ -102,14 +101,14 @@ func (b *batch) class(d *document, at string, meta metav1.ObjectMeta, old *nodeT
 }
 
 func (b *batch) selectors(d *document, at string, old *nodeTemplateSpec, spec *awsv1.EC2NodeClassSpec) {
+	if len(old.SubnetSelector) == 0 {
+		b.fail(d, at+".subnetSelector", "is required; select the subnets of the nodes by tag or id")
+	}
 	for _, t := range b.terms(d, at+".subnetSelector", old.SubnetSelector) {
 		spec.SubnetSelectorTerms = append(spec.SubnetSelectorTerms, awsv1.SubnetSelectorTerm{ID: t.id, Tags: t.tags})
 	}
-	if len(spec.SubnetSelectorTerms) == 0 {
-		b.fail(d, at+".subnetSelector", "is required; select the subnets of the nodes by tag or id")
-	}
 	for _, t := range b.terms(d, at+".securityGroupSelector", old.SecurityGroupSelector) {
-		spec.SecurityGroupSelectorTerms = append(spec.SecurityGroupSelectorTerms, awsv1.SecurityGroupSelectorTerm{ID: t.id, Tags: t.tags})
+		spec.SecurityGroupSelectorTerms = append(spec.SecurityGroupSelectorTerms, awsv1.SecurityGroupSelectorTerm{ID: t.id, Tags: t.tags, Name: t.name})
 	}
 	for _, t := range b.terms(d, at+".amiSelector", old.AMISelector) {
 		spec.AMISelectorTerms = append(spec.AMISelectorTerms, awsv1.AMISelectorTerm{ID: t.id, Tags: t.tags, Name: t.name, Owner: t.owner})
@@ -138,7 +137,11 @@ func (b *batch) terms(d *document, at string, selector map[string]string) []term
 			others++
 			continue
 		}
-		for _, id := range list(selector[key]) {
+		ids := slices.DeleteFunc(list(selector[key]), func(id string) bool { return id == "*" })
+		if len(ids) == 0 {
+			b.fail(d, at, "key "+key+" is empty; name the ids or remove it")
+		}
+		for _, id := range ids {
 			terms = append(terms, term{id: id})
 		}
 	}

@@ -62,6 +62,9 @@ func (b *batch) addProvisioner(d *document) {
 	template.Spec.ExpireAfter = karpv1.Never
 	if spec.TTLSecondsUntilExpired != nil {
 		template.Spec.ExpireAfter = b.seconds(d, "spec.ttlSecondsUntilExpired", *spec.TTLSecondsUntilExpired)
+		if *spec.TTLSecondsUntilExpired == 0 {
+			b.warn(d, "spec.ttlSecondsUntilExpired", "is 0: every node expires as soon as it is there; leave it out for no expiry")
+		}
 	}
 	pool.Spec.Disruption = b.poolDisruption(d, spec)
 	if spec.Limits != nil {
@@ -70,7 +73,7 @@ func (b *batch) addProvisioner(d *document) {
 	pool.Spec.Weight = spec.Weight
 	template.Spec.Kubelet = b.oldKubelet(d, spec.KubeletConfiguration)
 
-	e := &entry{doc: d, pool: pool, spelling: limitSpelling(d, "limits", "resources")}
+	e := &entry{doc: d, pool: pool, kubeletField: "spec.kubeletConfiguration", spelling: limitSpelling(d, "limits", "resources")}
 	var inline *entry
 	switch {
 	case spec.ProviderRef != nil && spec.ProviderRef.Name != "":

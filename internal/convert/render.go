@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -66,12 +65,29 @@ func (e *entry) render() (Document, error) {
 	return Document{tree: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": metaTree, "spec": specTree}}, nil
 }
 
-// passThrough keeps the text as written, comments included, unless its version changes.
+// passThrough keeps the text as written, comments included, unless something in it has to change: the
+// version, or what the server set on an object of ours.
 func (e *entry) passThrough() Document {
 	doc := Document{tree: e.doc.tree, text: e.doc.text}
+	if !e.known {
+		return doc
+	}
 	if e.apiVersion != "" && e.apiVersion != e.doc.apiVersion() {
 		doc.text = nil
 		doc.tree["apiVersion"] = e.apiVersion
+	}
+	if _, there := doc.tree["status"]; there {
+		doc.text = nil
+		delete(doc.tree, "status")
+	}
+	meta, _ := doc.tree["metadata"].(map[string]any)
+	for name := range meta {
+		switch name {
+		case "name", "namespace", "labels", "annotations":
+		default:
+			doc.text = nil
+			delete(meta, name)
+		}
 	}
 	return doc
 }
@@ -81,10 +97,8 @@ func tree(v any) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	err = decoder.Decode(&out)
+	decoded, err := decodeNumbers(text)
+	out, _ := decoded.(map[string]any)
 	return out, err
 }
 
@@ -123,8 +137,8 @@ func scalar(v any) (string, bool) {
 	switch v := v.(type) {
 	case string:
 		return v, true
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64), true
+	case json.Number:
+		return v.String(), true
 	default:
 		return "", false
 	}

@@ -180,7 +180,7 @@ func TestClassHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
 		"EC2NodeClass 16 zero equals unset":                     {[]string{"iops: 3000", "iops: 3000, throughput: 0, kmsKeyID: ''"}, false},
 		"EC2NodeClass 16 the default written down":              {[]string{"httpTokens: optional", "httpTokens: optional, httpEndpoint: enabled, httpPutResponseHopLimit: 1"}, false},
 		"EC2NodeClass 16 another spelling of the same size":     {[]string{"1T", "1000G"}, false},
-		"L-17 AL2 where AL2023 is used anyway is AL2023": {[]string{"al2023@latest", "al2@latest"}, false},
+		"L-17 AL2 where AL2023 is used anyway is AL2023":        {[]string{"al2023@latest", "al2@latest"}, false},
 		"L-06 alias without a version":                          {[]string{"al2023@latest", "al2023"}, false},
 		"encrypted: false is not the image's choice":            {[]string{"encrypted: true", "encrypted: false"}, true},
 		"deleteOnTermination: false is a choice":                {[]string{"encrypted: true", "encrypted: true, deleteOnTermination: false"}, true},

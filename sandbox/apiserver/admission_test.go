@@ -7,17 +7,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/dovetail-sh/dovetail/internal/admission"
+	"github.com/dovetail-sh/dovetail/internal/admission/cases"
 )
 
 // TestCases runs every admission case against the real API server. Rule ids are in the case files.
 func TestCases(t *testing.T) {
 	t.Parallel()
-	cases, err := admission.Cases()
+	all, err := cases.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, c := range cases {
+	for i, c := range all {
 		t.Run(c.File+"/"+c.Rule+" "+c.Name, func(t *testing.T) {
 			t.Parallel()
 			c.Object = c.Object.DeepCopy()
@@ -32,13 +32,13 @@ func TestCases(t *testing.T) {
 }
 
 // namesItself tells a case about names, which must keep the one it has.
-func namesItself(c admission.Case) bool {
+func namesItself(c cases.Case) bool {
 	metadata, _ := c.Patch["metadata"].(map[string]any)
 	_, named := metadata["name"]
 	return named
 }
 
-// caseAPI is an admission.API on the real server. It removes what it created when the test ends.
+// caseAPI is a cases.API on the real server. It removes what it created when the test ends.
 type caseAPI struct{ t *testing.T }
 
 func (a caseAPI) Create(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error) {

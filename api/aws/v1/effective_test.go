@@ -71,9 +71,9 @@ func TestEffectiveEC2NodeClass(t *testing.T) {
 			want: swap("role: nodes", "instanceProfile: nodes"), wantCodes: "ProfileGivenAsRole:L-11",
 		},
 		"L-12 the placeholder in selectors, tags and role": {
-			applied: swap("demo", `"${CLUSTER_NAME}"`, "role: nodes", "role: nodes-${CLUSTER_NAME}\n  tags: {Name: \"${CLUSTER_NAME}-node\"}\n  userData: echo ${CLUSTER_NAME}"),
-			facts:   awsv1.Facts{ClusterName: "demo"},
-			want:    swap("role: nodes", "role: nodes-demo\n  tags: {Name: demo-node}\n  userData: echo ${CLUSTER_NAME}"),
+			applied:   swap("demo", `"${CLUSTER_NAME}"`, "role: nodes", "role: nodes-${CLUSTER_NAME}\n  tags: {Name: \"${CLUSTER_NAME}-node\"}\n  userData: echo ${CLUSTER_NAME}"),
+			facts:     awsv1.Facts{ClusterName: "demo"},
+			want:      swap("role: nodes", "role: nodes-demo\n  tags: {Name: demo-node}\n  userData: echo ${CLUSTER_NAME}"),
 			wantCodes: "ShortFormRead:L-12",
 		},
 		"L-12 stays as it is while the name is not known": {

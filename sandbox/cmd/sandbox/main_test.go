@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,13 +48,14 @@ func TestCalls(t *testing.T) {
 
 // The demo holds, and leaves nothing in the folder for temporary files.
 func TestDemo(t *testing.T) {
+	binary := buildController(t)
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"demo", "--manifests", seeds}, &out, &errOut); code != exitOK {
+	if code := run(t.Context(), []string{"demo", "--manifests", seeds, "--controller", binary}, &out, &errOut); code != exitOK {
 		t.Fatalf("exit code %d; standard output:\n%s\nstandard error:\n%s", code, &out, &errOut)
 	}
-	for _, want := range []string{"All steps held", "no process and no file is left", "unknown field"} {
+	for _, want := range []string{"All steps held", "no process and no file is left", "unknown field", "DefaultAssumed", "cheap is not a known value"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)
 		}
@@ -61,6 +63,17 @@ func TestDemo(t *testing.T) {
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v %v", left, err)
 	}
+}
+
+// buildController builds the binary that the demo runs.
+func buildController(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "dovetail")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join("..", "..", ".."), "-o", binary, "./cmd/dovetail")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return binary
 }
 
 // A manifest that the server refuses fails the demo, by name.

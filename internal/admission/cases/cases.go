@@ -1,4 +1,4 @@
-package admission
+package cases
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
 	"reflect"
 	"strings"
 
@@ -14,10 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed cases/*.yaml
-var caseFiles embed.FS
+//go:embed *.yaml
+var files embed.FS
 
-// API takes objects: Server does, and so does a client of a real API server.
+// API takes objects: admission.Server does, and so does a client of a real API server.
 type API interface {
 	Create(ctx context.Context, obj *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	Update(ctx context.Context, obj, old *unstructured.Unstructured) (*unstructured.Unstructured, error)
@@ -43,15 +42,15 @@ type Case struct {
 	Object *unstructured.Unstructured `json:"-"`
 }
 
-// Cases returns all cases with their objects built.
-func Cases() ([]Case, error) {
-	entries, err := caseFiles.ReadDir("cases")
+// All returns all cases with their objects built.
+func All() ([]Case, error) {
+	entries, err := files.ReadDir(".")
 	if err != nil {
 		return nil, err
 	}
 	var cases []Case
 	for _, e := range entries {
-		text, err := caseFiles.ReadFile(path.Join("cases", e.Name()))
+		text, err := files.ReadFile(e.Name())
 		if err != nil {
 			return nil, err
 		}
