@@ -48,6 +48,24 @@ func seeds(t *testing.T) map[string][]byte {
 	return texts
 }
 
+// Each seed line about a manifest, and the file that shows it.
+var seedFiles = map[string]string{
+	"S-075": "s-075.yaml", "S-076": "s-076-077.yaml", "S-077": "s-076-077.yaml", "S-078": "s-078.yaml", "S-079": "s-079.yaml",
+	"S-080": "s-080.yaml", "S-081": "s-081.yaml", "S-082": "s-082-084.yaml", "S-083": "s-082-084.yaml", "S-084": "s-082-084.yaml",
+	"S-085": "s-085.yaml", "S-086": "s-086.yaml", "S-087": "s-087.yaml", "S-088": "s-088.yaml", "S-089": "s-089.yaml", "S-090": "s-090.yaml",
+}
+
+func TestEverySeedHasAManifest(t *testing.T) {
+	t.Parallel()
+	texts := seeds(t)
+	for id, file := range seedFiles {
+		first, _, _ := strings.Cut(string(texts[file]), "\n")
+		if !strings.HasPrefix(first, "#") || !strings.Contains(first, id) {
+			t.Errorf("%s: the first line of %s does not say that it shows it: %q", id, file, first)
+		}
+	}
+}
+
 // documents reads the objects of a file.
 func documents(t *testing.T, text []byte) []*unstructured.Unstructured {
 	t.Helper()
