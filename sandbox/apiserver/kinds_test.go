@@ -226,7 +226,7 @@ func TestCV_01_StatusIsApart(t *testing.T) {
 // CV-01: an old version works and says that it is old, once per request; the new one is silent.
 func TestCV_01_OldVersionsWarn(t *testing.T) {
 	t.Parallel()
-	for _, crd := range crds {
+	for _, crd := range server.CRDs {
 		for _, version := range crd.Spec.Versions {
 			kind := kindOf(crd.Spec.Group, version.Name, crd.Spec.Names.Kind)
 			t.Run(kind.Version+" "+kind.Kind, func(t *testing.T) {

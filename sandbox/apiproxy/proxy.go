@@ -1,0 +1,140 @@
+package apiproxy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/client-go/rest"
+)
+
+// Proxy is an http.Handler that passes requests on to an API server.
+type Proxy struct {
+	rules rules
+	info  *request.RequestInfoFactory
+	next  http.Handler
+}
+
+// New returns a proxy for the API server and identity of a client configuration.
+func New(config *rest.Config) (*Proxy, error) {
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		return nil, fmt.Errorf("API server %q: %w", config.Host, err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Proxy{
+		info: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		next: &httputil.ReverseProxy{
+			Transport:     transport,
+			FlushInterval: -1, // a watch event must not wait for the next
+			Rewrite: func(r *httputil.ProxyRequest) {
+				r.SetURL(target)
+				r.Out.Header.Del("Authorization") // the identity is ours
+			},
+			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+				refuse(w, http.StatusBadGateway, "the API server does not answer: "+err.Error())
+			},
+		},
+	}, nil
+}
+
+// Set replaces the faults in force; none makes everything pass.
+func (p *Proxy) Set(faults ...Fault) error {
+	for _, f := range faults {
+		if err := f.Check(); err != nil {
+			return err
+		}
+	}
+	p.rules.mu.Lock()
+	defer p.rules.mu.Unlock()
+	p.rules.faults = slices.Clone(faults)
+	return nil
+}
+
+// Faults returns what is in force.
+func (p *Proxy) Faults() []Fault {
+	p.rules.mu.Lock()
+	defer p.rules.mu.Unlock()
+	return slices.Clone(p.rules.faults)
+}
+
+// ServeHTTP passes one request on, or lets it go wrong.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	info, err := p.info.NewRequestInfo(r)
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	f, found := p.rules.take(info)
+	if !found {
+		p.next.ServeHTTP(w, r)
+		return
+	}
+	if f.Latency > 0 && !wait(r.Context(), f.Latency) {
+		return
+	}
+	switch {
+	case f.Drop:
+		panic(http.ErrAbortHandler) // the way of net/http to reset a connection
+	case f.Status != 0:
+		refuse(w, f.Status, "injected by the sandbox")
+	case f.CutAfter > 0:
+		ctx, cancel := context.WithTimeout(r.Context(), f.CutAfter)
+		defer cancel()
+		p.next.ServeHTTP(w, r.WithContext(ctx))
+		panic(http.ErrAbortHandler)
+	default:
+		p.next.ServeHTTP(w, r)
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// refuse answers like the API server, so that clients see a status they understand.
+func refuse(w http.ResponseWriter, code int, message string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{ // the client is gone; nothing to do about it
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Message: message, Reason: reasonOf(code),
+	})
+}
+
+func reasonOf(code int) metav1.StatusReason {
+	switch code {
+	case http.StatusConflict:
+		return metav1.StatusReasonConflict
+	case http.StatusTooManyRequests:
+		return metav1.StatusReasonTooManyRequests
+	case http.StatusNotFound:
+		return metav1.StatusReasonNotFound
+	case http.StatusForbidden:
+		return metav1.StatusReasonForbidden
+	case http.StatusInternalServerError:
+		return metav1.StatusReasonInternalError
+	case http.StatusServiceUnavailable:
+		return metav1.StatusReasonServiceUnavailable
+	default:
+		return metav1.StatusReasonUnknown
+	}
+}

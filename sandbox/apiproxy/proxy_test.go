@@ -1,0 +1,134 @@
+package apiproxy_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
+)
+
+// The control plane that all tests share.
+var upstream *harness.Server
+
+func TestMain(m *testing.M) { harness.Main(m, harness.Options{}, &upstream) }
+
+// through returns a client that reaches the API server through a proxy of its own.
+func through(t *testing.T) (*apiproxy.Proxy, kubernetes.Interface) {
+	t.Helper()
+	proxy, err := apiproxy.New(upstream.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return proxy, client
+}
+
+func set(t *testing.T, p *apiproxy.Proxy, faults ...apiproxy.Fault) {
+	t.Helper()
+	if err := p.Set(faults...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRequestsPassWithTheIdentityOfTheProxy(t *testing.T) {
+	t.Parallel()
+	_, client := through(t)
+	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFaultsByVerbAndResource(t *testing.T) {
+	t.Parallel()
+	proxy, client := through(t)
+	set(t, proxy, apiproxy.Fault{Verb: "list", Resource: "pods", Status: http.StatusConflict, Count: 2})
+	for i := range 2 {
+		if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsConflict(err) {
+			t.Errorf("list %d: %v, want a conflict", i, err)
+		}
+	}
+	if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("the fault was for two requests: %v", err)
+	}
+	set(t, proxy, apiproxy.Fault{Verb: "list", Resource: "pods", Drop: true})
+	if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err == nil || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		t.Errorf("dropped: %v, want an error of the connection", err)
+	}
+	if _, err := client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("another resource suffers: %v", err)
+	}
+	set(t, proxy)
+	if _, err := client.CoreV1().Pods("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Errorf("without faults: %v", err)
+	}
+}
+
+func TestLatencyEndsWithTheClient(t *testing.T) {
+	t.Parallel()
+	proxy, client := through(t)
+	set(t, proxy, apiproxy.Fault{Resource: "pods", Latency: time.Hour})
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); err == nil {
+		t.Error("a request that should wait for an hour was answered")
+	}
+}
+
+// A watch is cut in the middle, after it has delivered; the next one works.
+func TestWatchesAreCut(t *testing.T) {
+	t.Parallel()
+	proxy, client := through(t)
+	set(t, proxy, apiproxy.Fault{Verb: "watch", Resource: "configmaps", CutAfter: 300 * time.Millisecond, Count: 1})
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "watched"}}
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for i, wantCut := range []bool{true, false} {
+		w, err := client.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if event, open := <-w.ResultChan(); !open || event.Object.(*corev1.ConfigMap).Name == "" {
+			t.Errorf("watch %d delivered nothing", i)
+		}
+		if wantCut {
+			for range w.ResultChan() { // ends when the stream is cut; hangs and times out when it is not
+			}
+		}
+		w.Stop()
+	}
+}
+
+func TestWrongFaultsAreRefused(t *testing.T) {
+	t.Parallel()
+	proxy, _ := through(t)
+	for want, f := range map[string]apiproxy.Fault{
+		"nothing goes wrong": {Verb: "get"},
+		"negative":           {Status: 500, Count: -1},
+		"no HTTP status":     {Status: 999},
+		"syntax error":       {Verb: "[", Status: 500},
+	} {
+		if err := proxy.Set(f); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", f, err, want)
+		}
+	}
+	if len(proxy.Faults()) > 0 {
+		t.Error("a refused fault is in force")
+	}
+}

@@ -1,0 +1,170 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	karpv1alpha1 "github.com/dovetail-sh/dovetail/api/v1alpha1"
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
+)
+
+// patience is how long anything may take before a test gives up on it.
+const patience = time.Minute
+
+// Options of the control plane of a test binary.
+type Options struct {
+	Controllers bool // run kube-controller-manager
+	Scheduler   bool // run kube-scheduler
+}
+
+// Server is the control plane of a test binary, with our CRDs installed.
+type Server struct {
+	*kubectl.Client
+
+	Config *rest.Config
+	CRDs   []*apiextensionsv1.CustomResourceDefinition
+}
+
+// Main runs the tests of a binary with a control plane and ends the process. The tests find the
+// server through the pointer, which is set before they run.
+func Main(m *testing.M, o Options, server **Server) {
+	code, err := run(m, o, server)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(m *testing.M, o Options, server **Server) (code int, err error) {
+	dir, err := os.MkdirTemp("", "dovetail-")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, NoControllers: !o.Controllers, NoScheduler: !o.Scheduler})
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, cp.Stop()) }()
+	kube, err := kubectl.New(cp.Config)
+	if err != nil {
+		return 1, err
+	}
+	crds, err := kube.InstallCRDs(ctx)
+	if err != nil {
+		return 1, err
+	}
+	*server = &Server{Client: kube, Config: cp.Config, CRDs: crds}
+	return m.Run(), nil
+}
+
+// Typed returns a client that knows the kinds of Kubernetes and ours.
+func (s *Server) Typed(t *testing.T) client.WithWatch {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, autoscalingv1beta1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.NewWithWatch(s.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Namespace makes a namespace for one test and removes it when the test ends.
+func (s *Server) Namespace(t *testing.T) string {
+	t.Helper()
+	c := s.Typed(t)
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: strings.Trim(dnsName(t.Name()), "-") + "-"}}
+	if err := c.Create(t.Context(), namespace); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Delete(context.WithoutCancel(t.Context()), namespace); err != nil {
+			t.Error(err)
+		}
+	})
+	return namespace.Name
+}
+
+// dnsName keeps what a namespace may be called.
+func dnsName(name string) string {
+	const longest = 40
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return name[:min(len(name), longest)]
+}
+
+// Create makes an object from YAML and removes it when the test ends. It returns the object as the
+// server filled it in.
+func Create[T client.Object](t *testing.T, c client.Client, obj T, text string) T {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), obj); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Delete(context.WithoutCancel(t.Context()), obj); err != nil && !apierrors.IsNotFound(err) {
+			t.Error(err)
+		}
+	})
+	return obj
+}
+
+// Eventually waits on a watch until an object holds, and returns it. The list says what is watched.
+func Eventually[T client.Object](t *testing.T, c client.WithWatch, list client.ObjectList, what string, holds func(T) bool, opts ...client.ListOption) T {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	w, err := c.Watch(ctx, list, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("never seen: %s", what)
+		case event, open := <-w.ResultChan():
+			if !open {
+				t.Fatalf("the watch ended before: %s", what)
+			}
+			if obj, ok := event.Object.(T); ok && event.Type != watch.Deleted && holds(obj) {
+				return obj
+			}
+		}
+	}
+}
