@@ -39,7 +39,9 @@ func startController(t *testing.T, args ...string) {
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
-	go func() { done <- app.Run(ctx, cfg, server.Config, testr.NewWithOptions(t, testr.Options{Verbosity: -1})) }()
+	go func() {
+		done <- app.Run(ctx, cfg, server.Config, testr.NewWithOptions(t, testr.Options{Verbosity: -1}))
+	}()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
