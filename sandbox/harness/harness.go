@@ -26,6 +26,7 @@ import (
 	karpv1alpha1 "github.com/dovetail-sh/dovetail/api/v1alpha1"
 	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // patience is how long anything may take before a test gives up on it.
@@ -35,6 +36,9 @@ const patience = time.Minute
 type Options struct {
 	Controllers bool // run kube-controller-manager
 	Scheduler   bool // run kube-scheduler
+	// World runs a whole sandbox instead, with an emulated AWS and nodes for its instances.
+	World bool
+	Speed float64 // of the emulated clock of a world; 0 means 20
 }
 
 // Server is the control plane of a test binary, with our CRDs installed.
@@ -43,6 +47,7 @@ type Server struct {
 
 	Config *rest.Config
 	CRDs   []*apiextensionsv1.CustomResourceDefinition
+	World  *world.World // nil unless asked for
 }
 
 // Main runs the tests of a binary with a control plane and ends the process. The tests find the
@@ -63,21 +68,38 @@ func run(m *testing.M, o Options, server **Server) (code int, err error) {
 	}
 	defer os.RemoveAll(dir)
 	ctx := context.Background()
+	s, stop, err := start(ctx, dir, o)
+	if err != nil {
+		return 1, err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	if s.CRDs, err = s.InstallCRDs(ctx); err != nil {
+		return 1, err
+	}
+	*server = s
+	return m.Run(), nil
+}
+
+func start(ctx context.Context, dir string, o Options) (*Server, func() error, error) {
+	if o.World {
+		if o.Speed == 0 {
+			o.Speed = 20
+		}
+		w, err := world.Start(ctx, world.Options{Dir: dir, Speed: o.Speed, Nodes: 2})
+		if err != nil {
+			return nil, nil, err
+		}
+		return &Server{Client: w.Kube, Config: w.ControlPlane.Config, World: w}, w.Stop, nil
+	}
 	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, NoControllers: !o.Controllers, NoScheduler: !o.Scheduler})
 	if err != nil {
-		return 1, err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, cp.Stop()) }()
-	kube, err := kubectl.New(cp.Config)
+	client, err := kubectl.New(cp.Config)
 	if err != nil {
-		return 1, err
+		return nil, nil, errors.Join(err, cp.Stop())
 	}
-	crds, err := kube.InstallCRDs(ctx)
-	if err != nil {
-		return 1, err
-	}
-	*server = &Server{Client: kube, Config: cp.Config, CRDs: crds}
-	return m.Run(), nil
+	return &Server{Client: client, Config: cp.Config}, cp.Stop, nil
 }
 
 // Typed returns a client that knows the kinds of Kubernetes and ours.

@@ -1,5 +1,5 @@
-// Command sandbox runs a real Kubernetes control plane in one process, with Dovetail's CRDs, for
-// trying things out without a cluster or a cloud account.
+// Command sandbox runs a real Kubernetes control plane and an emulated AWS in one process, for trying
+// things out without a cluster or a cloud account.
 // Exit codes are 0 for success, 1 for a failure, 2 for a wrong call.
 package main
 
@@ -39,11 +39,12 @@ func (f failure) Unwrap() error { return f.error }
 func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	root := &cobra.Command{
 		Use:   "sandbox",
-		Short: "A real Kubernetes control plane in one process, with Dovetail's CRDs",
+		Short: "A real Kubernetes control plane and an emulated AWS in one process",
 		Long: "Runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler inside one process on this\n" +
-			"machine, reachable from this machine only. It has no nodes yet.",
+			"machine, with an AWS that speaks the wire protocol and nodes for its instances, reachable from this\n" +
+			"machine only.",
 		Example: "  # what works today, in ten seconds\n  sandbox demo\n\n" +
-			"  # a control plane to use with kubectl, until Ctrl-C\n  sandbox up",
+			"  # a sandbox to use with kubectl and aws, until Ctrl-C\n  sandbox up",
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
@@ -51,7 +52,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	}
 	// cobra offers the flags it finds here, and Kubernetes leaves a --version of its own.
 	pflag.CommandLine = pflag.NewFlagSet("sandbox", pflag.ContinueOnError)
-	root.AddCommand(newUp(), newDemo(), newVersion())
+	root.AddCommand(newUp(), newDemo(), newFault(), newVersion())
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)

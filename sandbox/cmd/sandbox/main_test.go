@@ -105,7 +105,7 @@ func TestUp(t *testing.T) {
 		t.Fatalf("exit code %d:\n%s", code, &errOut)
 	}
 	kubeconfig := filepath.Join(dir, "kubeconfig")
-	for _, want := range []string{"kube-scheduler", "ready in", "export KUBECONFIG=" + kubeconfig, "stopped in"} {
+	for _, want := range []string{"kube-scheduler", "ready in", ". " + filepath.Join(dir, "aws.env"), "AWS at", "stopped in"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, out)
 		}

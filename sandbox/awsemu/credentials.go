@@ -1,0 +1,52 @@
+package awsemu
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// credentialsPath is where a pod with pod identity gets its credentials: the value of
+// AWS_CONTAINER_CREDENTIALS_FULL_URI.
+const credentialsPath = "/_dovetail-credentials"
+
+// podCredentialsValid is how long the agent of pod identity makes credentials last.
+const podCredentialsValid = 6 * time.Hour
+
+// serveCredentials answers as the agent of pod identity does: credentials of the controller's role for
+// whoever shows a token.
+func (e *Emulator) serveCredentials(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Method != http.MethodGet:
+		refuseCredentials(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "credentials are read with GET")
+		return
+	case r.Header.Get("Authorization") == "":
+		refuseCredentials(w, http.StatusBadRequest, "AccessDeniedException", "the Authorization header must hold the service account token")
+		return
+	}
+	e.mu.Lock()
+	role, found := e.iam().Roles[e.controllerRole()]
+	var given issued
+	if found {
+		given = e.issue(role.Name, "eks-"+e.fixture.Cluster+"-karpenter", podCredentialsValid)
+	}
+	e.mu.Unlock()
+	if !found {
+		refuseCredentials(w, http.StatusNotFound, "ResourceNotFoundException", "no pod identity association: the role "+e.controllerRole()+" does not exist")
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{
+		"AccessKeyId": given.key, "SecretAccessKey": given.secret, "Token": given.token,
+		"AccountId": e.fixture.Account, "Expiration": given.expires.UTC().Format(time.RFC3339),
+	})
+}
+
+func refuseCredentials(w http.ResponseWriter, status int, code, message string) {
+	writeJSON(w, status, map[string]string{"code": code, "message": message})
+}
+
+func writeJSON(w http.ResponseWriter, status int, value map[string]string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // the client is gone; nothing to do about it
+}

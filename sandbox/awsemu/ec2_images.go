@@ -1,0 +1,224 @@
+package awsemu
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// Versions that a pinned alias of the fixture can name.
+const (
+	pinnedEKSVersion          = "v20260101"
+	pinnedBottlerocketVersion = "1.52.0"
+)
+
+// amazonOwner owns the images of the fixture.
+const amazonOwner = "602401143452"
+
+// aliasImage is an image and the public SSM parameter that points at it. Its id is imageIDFor(Path).
+type aliasImage struct {
+	Path         string
+	Name         string
+	Architecture string // x86_64 or arm64
+	Windows      bool
+	Pinned       bool // older than the recommended one
+	RootDevice   string
+}
+
+// imageIDFor derives the id of an image from a name, such as the path of its SSM parameter.
+func imageIDFor(name string) string { return stableID("ami-", name) }
+
+// stableID derives an id from a name: the same in every emulator.
+func stableID(prefix, name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return prefix + hex.EncodeToString(sum[:])[:17]
+}
+
+// minorOf is the 34 of 1.34, or 0.
+func minorOf(k8sVersion string) int {
+	_, minor, _ := strings.Cut(k8sVersion, ".")
+	n, err := strconv.Atoi(minor)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// aliasPaths returns every public parameter that names an image for a Kubernetes version such as 1.34.
+func aliasPaths(k8sVersion string) []aliasImage {
+	list := al2023Paths(k8sVersion)
+	if minorOf(k8sVersion) <= 32 {
+		list = append(list, al2Paths(k8sVersion)...)
+	}
+	for _, flavour := range []string{"", "-nvidia"} {
+		for _, arch := range []string{"x86_64", "arm64"} {
+			for _, version := range []string{"latest", pinnedBottlerocketVersion} {
+				list = append(list, aliasImage{
+					Path: "/aws/service/bottlerocket/aws-k8s-" + k8sVersion + flavour + "/" + arch + "/" + version + "/image_id",
+					Name: "bottlerocket-aws-k8s-" + k8sVersion + flavour + "-" + arch + "-v" + strings.Replace(version, "latest", "1.54.0", 1),
+
+					Architecture: arch, Pinned: version != "latest", RootDevice: "/dev/xvda",
+				})
+			}
+		}
+	}
+	years := []string{"2019", "2022"}
+	if minorOf(k8sVersion) >= 35 {
+		years = append(years, "2025")
+	}
+	for _, year := range years {
+		name := "Windows_Server-" + year + "-English-Core-EKS_Optimized-" + k8sVersion
+		list = append(list, aliasImage{
+			Path: "/aws/service/ami-windows-latest/" + name + "/image_id", Name: name + "-2026.02.11",
+			Architecture: "x86_64", Windows: true, RootDevice: "/dev/sda1",
+		})
+	}
+	return list
+}
+
+func al2023Paths(k8sVersion string) []aliasImage {
+	var list []aliasImage
+	for _, kind := range []string{"x86_64/standard", "x86_64/nvidia", "x86_64/neuron", "arm64/standard", "arm64/nvidia"} {
+		arch, variant, _ := strings.Cut(kind, "/")
+		name := "amazon-eks-node-al2023-" + arch + "-" + variant + "-" + k8sVersion
+		folder := "/aws/service/eks/optimized-ami/" + k8sVersion + "/amazon-linux-2023/" + arch + "/" + variant + "/"
+		list = append(list, eksPaths(folder, name, arch)...)
+	}
+	return list
+}
+
+func al2Paths(k8sVersion string) []aliasImage {
+	var list []aliasImage
+	for _, kind := range []struct{ folder, name, arch string }{
+		{"amazon-linux-2", "amazon-eks-node-", "x86_64"},
+		{"amazon-linux-2-arm64", "amazon-eks-arm64-node-", "arm64"},
+		{"amazon-linux-2-gpu", "amazon-eks-gpu-node-", "x86_64"},
+	} {
+		folder := "/aws/service/eks/optimized-ami/" + k8sVersion + "/" + kind.folder + "/"
+		list = append(list, eksPaths(folder, kind.name+k8sVersion, kind.arch)...)
+	}
+	return list
+}
+
+// eksPaths is the recommended image of a folder and a pinned one.
+func eksPaths(folder, name, arch string) []aliasImage {
+	pinned := name + "-" + pinnedEKSVersion
+	return []aliasImage{
+		{Path: folder + "recommended/image_id", Name: name + "-v20260211", Architecture: arch, RootDevice: "/dev/xvda"},
+		{Path: folder + pinned + "/image_id", Name: pinned, Architecture: arch, Pinned: true, RootDevice: "/dev/xvda"},
+	}
+}
+
+// emulatedVersions are the Kubernetes versions that have images.
+func (e *Emulator) emulatedVersions() []string {
+	var versions []string
+	for minor := oldestMinor; minor <= newestMinor; minor++ {
+		versions = append(versions, "1."+itoa(minor))
+	}
+	if v := e.fixture.KubernetesVersion; v != "" && !slices.Contains(versions, v) {
+		versions = append(versions, v)
+	}
+	return versions
+}
+
+// fixtureImages returns the images of every emulated Kubernetes version.
+func (e *Emulator) fixtureImages(now time.Time) map[string]*Image {
+	images := map[string]*Image{}
+	day := now.UTC().Truncate(24 * time.Hour)
+	for _, version := range e.emulatedVersions() {
+		for _, a := range aliasPaths(version) {
+			created := day.AddDate(0, 0, -30)
+			if a.Pinned {
+				created = day.AddDate(0, 0, -70)
+			}
+			image := &Image{
+				ID: imageIDFor(a.Path), Name: a.Name, Architecture: a.Architecture, Owner: amazonOwner, OwnerAlias: "amazon",
+				State: "available", RootDevice: a.RootDevice, Created: created, Deprecated: created.AddDate(2, 0, 0),
+			}
+			if a.Windows {
+				image.Platform = "windows"
+			}
+			images[image.ID] = image
+		}
+	}
+	return images
+}
+
+type imageItem struct {
+	ID           string    `xml:"imageId"`
+	Name         string    `xml:"name"`
+	Architecture string    `xml:"architecture"`
+	Platform     string    `xml:"platform,omitempty"`
+	State        string    `xml:"imageState"`
+	Owner        string    `xml:"imageOwnerId"`
+	OwnerAlias   string    `xml:"imageOwnerAlias,omitempty"`
+	Created      string    `xml:"creationDate"`
+	Deprecated   string    `xml:"deprecationTime,omitempty"`
+	RootDevice   string    `xml:"rootDeviceName"`
+	RootType     string    `xml:"rootDeviceType"`
+	Tags         []tagItem `xml:"tagSet>item"`
+}
+
+type imagesAnswer struct {
+	Items []imageItem `xml:"imagesSet>item"`
+	Next  string      `xml:"nextToken,omitempty"`
+}
+
+func (e *Emulator) describeImages(c *call) (any, error) {
+	filters, err := ec2Filters(c, "image-id", "name", "state", "architecture", "owner-id")
+	if err != nil {
+		return nil, err
+	}
+	ids, owners := c.Form.Strings("ImageId"), c.Form.Strings("Owner")
+	for _, id := range ids {
+		if e.ec2().Images[id] == nil {
+			return nil, imageNotFound(id)
+		}
+	}
+	var list []*Image
+	for _, image := range e.ec2().Images {
+		deprecated := !image.Deprecated.IsZero() && !image.Deprecated.After(c.now)
+		if deprecated && !c.Form.Bool("IncludeDeprecated") && image.Owner != e.fixture.Account {
+			continue
+		}
+		if len(ids) > 0 && !slices.Contains(ids, image.ID) || len(owners) > 0 && !e.ownedBy(image, owners) {
+			continue
+		}
+		if filters.match(image.Tags, map[string]string{
+			"image-id": image.ID, "name": image.Name, "state": image.State, "architecture": image.Architecture, "owner-id": image.Owner,
+		}) {
+			list = append(list, image)
+		}
+	}
+	page, next, err := ec2Page(c, list, func(i *Image) string { return i.ID }, 1000, 0)
+	answer := imagesAnswer{Next: next}
+	for _, i := range page {
+		item := imageItem{
+			ID: i.ID, Name: i.Name, Architecture: i.Architecture, Platform: i.Platform, State: i.State, Owner: i.Owner,
+			OwnerAlias: i.OwnerAlias, Created: wire.Time(i.Created), RootDevice: i.RootDevice, RootType: "ebs", Tags: tagItems(i.Tags),
+		}
+		if !i.Deprecated.IsZero() {
+			item.Deprecated = wire.Time(i.Deprecated)
+		}
+		answer.Items = append(answer.Items, item)
+	}
+	return answer, err
+}
+
+func (e *Emulator) ownedBy(image *Image, owners []string) bool {
+	return slices.ContainsFunc(owners, func(owner string) bool {
+		return owner == image.Owner || owner == image.OwnerAlias && owner != "" || owner == "self" && image.Owner == e.fixture.Account
+	})
+}
+
+func imageNotFound(id string) error {
+	if !strings.HasPrefix(id, "ami-") || len(id) == len("ami-") {
+		return wire.Errorf("InvalidAMIID.Malformed", "Invalid id: %q (expecting \"ami-...\")", id)
+	}
+	return wire.Errorf("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", id)
+}

@@ -1,0 +1,224 @@
+package awsemu
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// States of an instance.
+const (
+	statePending      = "pending"
+	stateRunning      = "running"
+	stateShuttingDown = "shutting-down"
+	stateTerminated   = "terminated"
+	stateStopping     = "stopping"
+	stateStopped      = "stopped"
+)
+
+// stateCode is the number of a state.
+func stateCode(state string) int {
+	switch state {
+	case stateRunning:
+		return 16
+	case stateShuttingDown:
+		return 32
+	case stateTerminated:
+		return 48
+	case stateStopping:
+		return 64
+	case stateStopped:
+		return 80
+	default:
+		return 0
+	}
+}
+
+// Instance is an instance with its whole life.
+type Instance struct {
+	ID            string             `json:"id"`
+	Type          string             `json:"type"`
+	VCPU          int                `json:"vcpu"`
+	ImageID       string             `json:"imageID"`
+	Architecture  string             `json:"architecture"`
+	Platform      string             `json:"platform,omitempty"`
+	Subnet        string             `json:"subnet"`
+	VPC           string             `json:"vpc"`
+	Zone          string             `json:"zone"`
+	ZoneID        string             `json:"zoneID"`
+	PrivateIP     string             `json:"privateIP"`
+	PrivateDNS    string             `json:"privateDNS"`
+	Addresses     int                `json:"addresses"` // taken from the subnet
+	Profile       string             `json:"profile,omitempty"`
+	CapacityType  string             `json:"capacityType"` // spot, on-demand or reserved
+	Lifecycle     string             `json:"lifecycle,omitempty"`
+	SpotRequest   string             `json:"spotRequest,omitempty"`
+	SpotMarked    bool               `json:"spotMarked,omitempty"` // for interruption
+	Tenancy       string             `json:"tenancy"`
+	Placement     string             `json:"placementGroup,omitempty"`
+	Partition     int                `json:"partition,omitempty"`
+	Reservation   string             `json:"capacityReservation,omitempty"`
+	Preference    string             `json:"reservationPreference,omitempty"`
+	Groups        []string           `json:"groups,omitempty"`
+	Interfaces    []NetworkInterface `json:"interfaces,omitempty"`
+	Template      string             `json:"template,omitempty"` // name
+	Fleet         string             `json:"fleet,omitempty"`
+	ReservationID string             `json:"reservationID"` // of the launch, not of capacity
+	UserData      string             `json:"userData,omitempty"`
+	Protected     bool               `json:"protected,omitempty"` // from termination
+	Tags          map[string]string  `json:"tags,omitempty"`
+	TagChanges    []TagChange        `json:"tagChanges,omitempty"` // not visible yet, by time
+
+	State         string    `json:"state"`
+	ReasonCode    string    `json:"reasonCode,omitempty"`
+	ReasonMessage string    `json:"reasonMessage,omitempty"`
+	Launched      time.Time `json:"launched"`
+	Visible       time.Time `json:"visible"` // in describes
+	Running       time.Time `json:"running,omitzero"`
+	Terminated    time.Time `json:"terminated,omitzero"`
+	Due           time.Time `json:"due,omitzero"`       // of the next state
+	Interrupt     time.Time `json:"interrupt,omitzero"` // when a notice ends
+}
+
+// NetworkInterface is an interface of an instance.
+type NetworkInterface struct {
+	ID     string `json:"id"`
+	Type   string `json:"type"` // interface, efa or efa-only
+	Subnet string `json:"subnet"`
+	Card   int    `json:"card,omitempty"`
+	Device int    `json:"device,omitempty"`
+}
+
+// TagChange is a tag that will be seen later.
+type TagChange struct {
+	At     time.Time `json:"at"`
+	Key    string    `json:"key"`
+	Value  string    `json:"value"`
+	Delete bool      `json:"delete,omitempty"`
+}
+
+// alive reports whether the instance still holds what it took.
+func (i *Instance) alive() bool { return i.State != stateTerminated }
+
+type stateItem struct {
+	Code int    `xml:"code"`
+	Name string `xml:"name"`
+}
+
+func stateItemOf(state string) stateItem { return stateItem{Code: stateCode(state), Name: state} }
+
+type launchItem struct {
+	ID        string         `xml:"reservationId"`
+	Owner     string         `xml:"ownerId"`
+	Instances []instanceItem `xml:"instancesSet>item"`
+}
+
+type instanceItem struct {
+	ID           string          `xml:"instanceId"`
+	ImageID      string          `xml:"imageId"`
+	State        stateItem       `xml:"instanceState"`
+	PrivateDNS   string          `xml:"privateDnsName,omitempty"`
+	PrivateIP    string          `xml:"privateIpAddress,omitempty"`
+	Type         string          `xml:"instanceType"`
+	Launched     string          `xml:"launchTime"`
+	Placement    placementOf     `xml:"placement"`
+	Subnet       string          `xml:"subnetId,omitempty"`
+	VPC          string          `xml:"vpcId,omitempty"`
+	Architecture string          `xml:"architecture"`
+	Platform     string          `xml:"platform,omitempty"`
+	Groups       []groupRef      `xml:"groupSet>item"`
+	Interfaces   []interfaceItem `xml:"networkInterfaceSet>item"`
+	Profile      *profileRef     `xml:"iamInstanceProfile"`
+	SpotRequest  string          `xml:"spotInstanceRequestId,omitempty"`
+	Lifecycle    string          `xml:"instanceLifecycle,omitempty"`
+	Reservation  string          `xml:"capacityReservationId,omitempty"`
+	Preference   *preferenceItem `xml:"capacityReservationSpecification"`
+	Reason       *reasonItem     `xml:"stateReason"`
+	Tags         []tagItem       `xml:"tagSet>item"`
+}
+
+type placementOf struct {
+	Zone      string `xml:"availabilityZone"`
+	ZoneID    string `xml:"availabilityZoneId"`
+	Tenancy   string `xml:"tenancy"`
+	Group     string `xml:"groupId,omitempty"`
+	GroupName string `xml:"groupName,omitempty"`
+	Partition string `xml:"partitionNumber,omitempty"`
+}
+
+type groupRef struct {
+	ID   string `xml:"groupId"`
+	Name string `xml:"groupName"`
+}
+
+type interfaceItem struct {
+	ID     string `xml:"networkInterfaceId"`
+	Type   string `xml:"interfaceType"`
+	Subnet string `xml:"subnetId"`
+	Status string `xml:"status"`
+}
+
+type profileRef struct {
+	ARN string `xml:"arn"`
+	ID  string `xml:"id"`
+}
+
+type preferenceItem struct {
+	Preference string         `xml:"capacityReservationPreference,omitempty"`
+	Target     *reservationID `xml:"capacityReservationTarget"`
+}
+
+type reservationID struct {
+	ID string `xml:"capacityReservationId"`
+}
+
+type reasonItem struct {
+	Code    string `xml:"code"`
+	Message string `xml:"message"`
+}
+
+// instanceItem renders an instance.
+func (e *Emulator) instanceItem(i *Instance) instanceItem {
+	item := instanceItem{
+		ID: i.ID, ImageID: i.ImageID, State: stateItemOf(i.State), Type: i.Type, Launched: wire.Time(i.Launched),
+		Placement: placementOf{Zone: i.Zone, ZoneID: i.ZoneID, Tenancy: i.Tenancy, Group: i.Placement}, Architecture: i.Architecture,
+		Platform: i.Platform, SpotRequest: i.SpotRequest, Lifecycle: i.Lifecycle, Tags: tagItems(i.Tags),
+	}
+	if g := e.ec2().Placements[i.Placement]; g != nil {
+		item.Placement.GroupName = g.Name
+	}
+	if i.Partition > 0 {
+		item.Placement.Partition = strconv.Itoa(i.Partition)
+	}
+	if i.ReasonCode != "" {
+		item.Reason = &reasonItem{Code: i.ReasonCode, Message: i.ReasonMessage}
+	}
+	if i.Preference != "" {
+		item.Preference = &preferenceItem{Preference: i.Preference}
+	}
+	if i.Reservation != "" {
+		if item.Preference == nil {
+			item.Preference = &preferenceItem{Preference: "open"}
+		}
+		item.Reservation, item.Preference.Target = i.Reservation, &reservationID{ID: i.Reservation}
+	}
+	if i.Profile != "" {
+		item.Profile = &profileRef{ARN: e.arn("iam", "instance-profile/"+i.Profile), ID: "AIPA" + stableID("", i.Profile)[:17]}
+	}
+	if !i.alive() { // what it had is gone
+		return item
+	}
+	item.PrivateDNS, item.PrivateIP, item.Subnet, item.VPC = i.PrivateDNS, i.PrivateIP, i.Subnet, i.VPC
+	for _, id := range i.Groups {
+		ref := groupRef{ID: id}
+		if g := e.ec2().Groups[id]; g != nil {
+			ref.Name = g.Name
+		}
+		item.Groups = append(item.Groups, ref)
+	}
+	for _, n := range i.Interfaces {
+		item.Interfaces = append(item.Interfaces, interfaceItem{ID: n.ID, Type: n.Type, Subnet: n.Subnet, Status: "in-use"})
+	}
+	return item
+}

@@ -1,0 +1,290 @@
+package awsemu
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// instancesWithIDs finds instances that can be seen; any that cannot fails the whole call.
+func (e *Emulator) instancesWithIDs(c *call, ids []string) ([]*Instance, error) {
+	var list []*Instance
+	var missing []string
+	for _, id := range ids {
+		if digits, ok := strings.CutPrefix(id, "i-"); !ok || digits == "" || strings.Trim(digits, "0123456789abcdef") != "" {
+			return nil, wire.Errorf("InvalidInstanceID.Malformed", "Invalid id: %q", id)
+		}
+		i := e.ec2().Instances[id]
+		if i == nil || c.now.Before(i.Visible) {
+			missing = append(missing, id)
+		} else if !slices.Contains(list, i) {
+			list = append(list, i)
+		}
+	}
+	switch len(missing) {
+	case 0:
+		return list, nil
+	case 1:
+		return nil, wire.Errorf("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", missing[0])
+	default:
+		return nil, wire.Errorf("InvalidInstanceID.NotFound", "The instance IDs '%s' do not exist", strings.Join(missing, ", "))
+	}
+}
+
+// instancesAsked finds the instances of InstanceId.N, or all that can be seen.
+func (e *Emulator) instancesAsked(c *call) ([]*Instance, error) {
+	if ids := c.Form.Strings("InstanceId"); len(ids) > 0 {
+		if c.Form.Has("MaxResults") {
+			return nil, maxResultsWithIDs("instancesSet")
+		}
+		return e.instancesWithIDs(c, ids)
+	}
+	var list []*Instance
+	for _, i := range e.ec2().Instances {
+		if !c.now.Before(i.Visible) {
+			list = append(list, i)
+		}
+	}
+	return list, nil
+}
+
+type instancesAnswer struct {
+	Items []launchItem `xml:"reservationSet>item"`
+	Next  string       `xml:"nextToken,omitempty"`
+}
+
+func (e *Emulator) describeInstances(c *call) (any, error) {
+	filters, err := ec2Filters(c, "instance-state-name", "instance-id", "instance-type", "availability-zone", "subnet-id", "vpc-id", "instance-lifecycle", "image-id", "private-dns-name")
+	if err != nil {
+		return nil, err
+	}
+	list, err := e.instancesAsked(c)
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(i *Instance) bool {
+		return !filters.match(i.Tags, map[string]string{
+			"instance-state-name": i.State, "instance-id": i.ID, "instance-type": i.Type, "availability-zone": i.Zone,
+			"subnet-id": i.Subnet, "vpc-id": i.VPC, "instance-lifecycle": i.Lifecycle, "image-id": i.ImageID, "private-dns-name": i.PrivateDNS,
+		})
+	})
+	fallback := 1000
+	if c.Form.Has("InstanceId.1") {
+		fallback = 0
+	}
+	page, next, err := ec2Page(c, list, func(i *Instance) string { return i.ID }, 1000, fallback)
+	answer := instancesAnswer{Next: next}
+	index := map[string]int{}
+	for _, i := range page {
+		at, known := index[i.ReservationID]
+		if !known {
+			at = len(answer.Items)
+			index[i.ReservationID] = at
+			answer.Items = append(answer.Items, launchItem{ID: i.ReservationID, Owner: e.fixture.Account})
+		}
+		answer.Items[at].Instances = append(answer.Items[at].Instances, e.instanceItem(i))
+	}
+	return answer, err
+}
+
+type stateChangeItem struct {
+	ID       string    `xml:"instanceId"`
+	Current  stateItem `xml:"currentState"`
+	Previous stateItem `xml:"previousState"`
+}
+
+type terminateAnswer struct {
+	Items []stateChangeItem `xml:"instancesSet>item"`
+}
+
+func (e *Emulator) terminateInstances(c *call) (any, error) {
+	ids := c.Form.Strings("InstanceId")
+	if len(ids) == 0 {
+		return nil, wire.Errorf("MissingParameter", "The request must contain the parameter InstanceId")
+	}
+	list, err := e.instancesWithIDs(c, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		if i.Protected && i.alive() {
+			return nil, wire.Errorf("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.ID)
+		}
+	}
+	var answer terminateAnswer
+	for _, i := range list {
+		before := i.State
+		e.terminate(c.now, i, "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown")
+		answer.Items = append(answer.Items, stateChangeItem{ID: i.ID, Previous: stateItemOf(before), Current: stateItemOf(i.State)})
+	}
+	return answer, nil
+}
+
+type returnAnswer struct {
+	Return bool `xml:"return"`
+}
+
+func (e *Emulator) rebootInstances(c *call) (any, error) {
+	_, err := e.instancesWithIDs(c, c.Form.Strings("InstanceId"))
+	return returnAnswer{Return: err == nil}, err
+}
+
+func (e *Emulator) createTags(c *call) (any, error) {
+	set := map[string]string{}
+	for _, tag := range c.Form.List("Tag") {
+		if err := checkTagKey(tag.String("Key")); err != nil {
+			return nil, err
+		}
+		set[tag.String("Key")] = tag.String("Value")
+	}
+	if len(set) == 0 {
+		return nil, wire.Errorf("MissingParameter", "The request must contain the parameter Tag")
+	}
+	return e.changeTags(c, func(tags map[string]string) { maps.Copy(tags, set) })
+}
+
+func (e *Emulator) deleteTags(c *call) (any, error) {
+	var gone []string
+	for _, tag := range c.Form.List("Tag") {
+		gone = append(gone, tag.String("Key"))
+	}
+	return e.changeTags(c, func(tags map[string]string) {
+		maps.DeleteFunc(tags, func(key, _ string) bool {
+			return !strings.HasPrefix(key, "aws:") && (len(gone) == 0 || slices.Contains(gone, key))
+		})
+	})
+}
+
+// changeTags applies a change to the tags of every resource of a call, or of none. Those of instances
+// are seen after the lag.
+func (e *Emulator) changeTags(c *call, change func(map[string]string)) (any, error) {
+	ids := c.Form.Strings("ResourceId")
+	if len(ids) == 0 {
+		return nil, wire.Errorf("MissingParameter", "The request must contain the parameter ResourceId")
+	}
+	type edit struct {
+		instance *Instance
+		tags     *map[string]string
+		after    map[string]string
+	}
+	var edits []edit
+	for _, id := range ids {
+		tags, err := e.tagsOf(c, id)
+		if err != nil {
+			return nil, err
+		}
+		one := edit{instance: e.ec2().Instances[id], tags: tags, after: map[string]string{}}
+		maps.Copy(one.after, *tags)
+		if one.instance != nil {
+			for _, earlier := range one.instance.TagChanges {
+				earlier.apply(one.after)
+			}
+		}
+		change(one.after)
+		mine := 0
+		for key := range one.after {
+			if !strings.HasPrefix(key, "aws:") {
+				mine++
+			}
+		}
+		if mine > maxTags {
+			return nil, tooManyTags()
+		}
+		edits = append(edits, one)
+	}
+	lag := e.lag("tags")
+	for _, one := range edits {
+		if one.instance == nil || lag == 0 && len(one.instance.TagChanges) == 0 {
+			*one.tags = one.after
+			continue
+		}
+		one.instance.changeTagsAt(c.now.Add(lag), one.after)
+	}
+	return returnAnswer{Return: true}, nil
+}
+
+// changeTagsAt queues what is needed to reach the wanted tags.
+func (i *Instance) changeTagsAt(at time.Time, want map[string]string) {
+	have := maps.Clone(i.Tags)
+	if have == nil {
+		have = map[string]string{}
+	}
+	for _, earlier := range i.TagChanges {
+		earlier.apply(have)
+		if earlier.At.After(at) {
+			at = earlier.At // changes arrive in the order they were made
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		if value, found := have[key]; !found || value != want[key] {
+			i.TagChanges = append(i.TagChanges, TagChange{At: at, Key: key, Value: want[key]})
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(have)) {
+		if _, kept := want[key]; !kept {
+			i.TagChanges = append(i.TagChanges, TagChange{At: at, Key: key, Delete: true})
+		}
+	}
+}
+
+func (t TagChange) apply(tags map[string]string) {
+	if t.Delete {
+		delete(tags, t.Key)
+	} else {
+		tags[t.Key] = t.Value
+	}
+}
+
+// tagsOf finds the tags of any resource.
+func (e *Emulator) tagsOf(c *call, id string) (*map[string]string, error) {
+	s := e.ec2()
+	prefix, _, _ := strings.Cut(id, "-")
+	switch prefix {
+	case "i":
+		list, err := e.instancesWithIDs(c, []string{id})
+		if err != nil {
+			return nil, err
+		}
+		return &list[0].Tags, nil
+	case "subnet":
+		if r := s.Subnets[id]; r != nil {
+			return &r.Tags, nil
+		}
+		return nil, wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+	case "sg":
+		if r := s.Groups[id]; r != nil {
+			return &r.Tags, nil
+		}
+		return nil, groupNotFound(id)
+	case "ami":
+		if r := s.Images[id]; r != nil {
+			return &r.Tags, nil
+		}
+		return nil, imageNotFound(id)
+	case "lt":
+		t, err := e.templateWithID(c, id)
+		if err != nil {
+			return nil, err
+		}
+		return &t.Tags, nil
+	case "cr":
+		if r := s.Reservations[id]; r != nil {
+			return &r.Tags, nil
+		}
+		return nil, reservationNotFound(id)
+	case "pg":
+		if r := s.Placements[id]; r != nil {
+			return &r.Tags, nil
+		}
+	}
+	return nil, wire.Errorf("InvalidID", "The ID '%s' is not valid", id)
+}
+
+// sortInstances orders instances by id.
+func sortInstances(list []*Instance) {
+	slices.SortFunc(list, func(a, b *Instance) int { return cmp.Compare(a.ID, b.ID) })
+}

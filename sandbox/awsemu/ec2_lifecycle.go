@@ -1,0 +1,173 @@
+package awsemu
+
+import (
+	"cmp"
+	"container/heap"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// nextDue is when something happens to the instance by itself; zero means never.
+func (i *Instance) nextDue() time.Time {
+	var next time.Time
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
+			next = t
+		}
+	}
+	sooner(i.Due)
+	if i.State != stateShuttingDown && i.alive() {
+		sooner(i.Interrupt)
+	}
+	if len(i.TagChanges) > 0 {
+		sooner(i.TagChanges[0].At)
+	}
+	return next
+}
+
+// dueHeap is instances by when something happens to them, then by id.
+type dueHeap []dueInstance
+
+type dueInstance struct {
+	at time.Time
+	*Instance
+}
+
+func (h dueHeap) Len() int      { return len(h) }
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h dueHeap) Less(i, j int) bool {
+	return cmp.Or(h[i].at.Compare(h[j].at), strings.Compare(h[i].ID, h[j].ID)) < 0
+}
+
+func (h *dueHeap) Push(x any) {
+	if d, ok := x.(dueInstance); ok {
+		*h = append(*h, d)
+	}
+}
+
+func (h *dueHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// advanceEC2 lets everything happen that is due, in the order of time, and reports whether there was
+// anything. The emulator must be locked.
+func (e *Emulator) advanceEC2(now time.Time) bool {
+	s := e.ec2()
+	var due dueHeap
+	for _, i := range s.Instances {
+		if at := i.nextDue(); !at.IsZero() && !at.After(now) {
+			due = append(due, dueInstance{at: at, Instance: i})
+		}
+	}
+	heap.Init(&due)
+	changed := len(due) > 0
+	for len(due) > 0 {
+		next, ok := heap.Pop(&due).(dueInstance)
+		if !ok {
+			break
+		}
+		e.happen(next.at, next.Instance)
+		if s.Instances[next.ID] != next.Instance {
+			continue
+		}
+		if at := next.nextDue(); !at.IsZero() && !at.After(now) {
+			heap.Push(&due, dueInstance{at: at, Instance: next.Instance})
+		}
+	}
+	before := len(s.ICE)
+	s.ICE = slices.DeleteFunc(s.ICE, func(p *ICEPool) bool { return !p.Expires.IsZero() && !p.Expires.After(now) })
+	return changed || len(s.ICE) != before
+}
+
+// nextEC2 is when the next thing happens by itself, at most a day ahead.
+func (e *Emulator) nextEC2(now time.Time) time.Time {
+	next := now.Add(24 * time.Hour)
+	for _, i := range e.ec2().Instances {
+		if at := i.nextDue(); !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	for _, p := range e.ec2().ICE {
+		if !p.Expires.IsZero() && p.Expires.Before(next) {
+			next = p.Expires
+		}
+	}
+	return next
+}
+
+// happen lets one thing happen to an instance.
+func (e *Emulator) happen(at time.Time, i *Instance) {
+	switch {
+	case len(i.TagChanges) > 0 && !i.TagChanges[0].At.After(at):
+		tags := maps.Clone(i.Tags)
+		if tags == nil {
+			tags = map[string]string{}
+		}
+		i.TagChanges[0].apply(tags)
+		i.Tags, i.TagChanges = tags, i.TagChanges[1:]
+	case !i.Interrupt.IsZero() && !i.Interrupt.After(at) && i.alive() && i.State != stateShuttingDown:
+		code := "Server.SpotInstanceTermination"
+		if i.CapacityType != capacitySpot {
+			code = "Server.CapacityReservationTermination"
+		}
+		e.terminate(at, i, code, code+": the notice ended")
+	case i.State == statePending:
+		i.Running = at
+		e.enter(at, i, stateRunning, 0)
+	case i.State == stateShuttingDown:
+		e.end(at, i)
+	case i.State == stateStopping:
+		e.enter(at, i, stateStopped, 0)
+	case i.State == stateTerminated:
+		delete(e.ec2().Instances, i.ID)
+		delete(e.ec2().StatusChecks, i.ID)
+	default:
+		i.Due = time.Time{} // imported with a date that means nothing
+	}
+}
+
+// enter brings an instance into a state that ends by itself after a while, or stays for 0.
+func (e *Emulator) enter(at time.Time, i *Instance, state string, lasts Duration) {
+	i.State, i.Due = state, time.Time{}
+	if lasts > 0 {
+		i.Due = at.Add(time.Duration(lasts))
+	}
+	e.publish(at, EventStateChange, []string{e.arn("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID, "state": state})
+}
+
+// terminate begins the end of an instance; once more does nothing.
+func (e *Emulator) terminate(at time.Time, i *Instance, code, message string) {
+	if i.State == stateShuttingDown || !i.alive() {
+		return
+	}
+	i.ReasonCode, i.ReasonMessage = code, message
+	e.enter(at, i, stateShuttingDown, max(1, e.ec2().Timing.ShuttingDown))
+}
+
+// end terminates an instance and gives back what it took.
+func (e *Emulator) end(at time.Time, i *Instance) {
+	if !i.alive() {
+		return
+	}
+	s := e.ec2()
+	if subnet := s.Subnets[i.Subnet]; subnet != nil {
+		subnet.Free += i.Addresses
+	}
+	if r := s.Reservations[i.Reservation]; r != nil {
+		r.Available = min(r.Total, r.Available+1)
+	}
+	i.Terminated = at
+	e.enter(at, i, stateTerminated, max(1, s.Timing.Terminated))
+}
+
+// stop begins to stop an instance.
+func (e *Emulator) stop(at time.Time, i *Instance) {
+	if i.State == statePending || i.State == stateRunning {
+		i.ReasonCode, i.ReasonMessage = "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"
+		e.enter(at, i, stateStopping, max(1, e.ec2().Timing.ShuttingDown))
+	}
+}

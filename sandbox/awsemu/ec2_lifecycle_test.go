@@ -1,0 +1,415 @@
+package awsemu
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/go-cmp/cmp"
+)
+
+// eventLines renders events as time offset, kind and state or action.
+func eventLines(events []map[string]any) []string {
+	var lines []string
+	for _, e := range events {
+		at, _ := time.Parse(time.RFC3339, e["time"].(string))
+		detail := e["detail"].(map[string]any)
+		line := at.Sub(ec2Start).String() + " " + e["detail-type"].(string)
+		for _, member := range []string{"state", "instance-action"} {
+			if text, ok := detail[member].(string); ok {
+				line += " " + text
+			}
+		}
+		lines = append(lines, line)
+	}
+	return sorted(lines)
+}
+
+func TestLifeOfAnInstance(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	id := lab.launch(spot, "m5.large/b")
+	i := lab.describe(id)
+	if i.State.Name != "pending" || *i.State.Code != 0 || *i.Placement.AvailabilityZone != "eu-west-1b" || *i.Placement.AvailabilityZoneId != "euw1-az2" ||
+		i.Placement.Tenancy != "default" || i.SpotInstanceRequestId == nil || i.InstanceLifecycle != "spot" || *i.PrivateDnsName != "ip-10-1-0-4.eu-west-1.compute.internal" ||
+		!i.LaunchTime.Equal(ec2Start) || i.Architecture != "x86_64" || len(i.SecurityGroups) != 1 || len(i.NetworkInterfaces) != 1 || i.IamInstanceProfile == nil || *i.ImageId != image("x86_64") {
+		t.Errorf("instance %+v", i)
+	}
+	free := func() int32 {
+		out, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{SubnetIds: []string{subnet("b")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *out.Subnets[0].AvailableIpAddressCount
+	}
+	if n := free(); n != 249 {
+		t.Errorf("%d addresses are free, want 249", n)
+	}
+	lab.advance(5*time.Second - 1)
+	lab.wantState(id, "pending")
+	lab.advance(1)
+	lab.wantState(id, "running")
+	out, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	if err != nil || out.TerminatingInstances[0].PreviousState.Name != "running" || out.TerminatingInstances[0].CurrentState.Name != "shutting-down" || *out.TerminatingInstances[0].CurrentState.Code != 32 {
+		t.Fatalf("terminate: %+v, %v", out, err)
+	}
+	out, err = lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	if err != nil || out.TerminatingInstances[0].PreviousState.Name != "shutting-down" {
+		t.Errorf("terminate again: %+v, %v", out, err)
+	}
+	lab.advance(10 * time.Second)
+	lab.wantState(id, "terminated")
+	if n := free(); n != 250 {
+		t.Errorf("%d addresses are free after termination, want 250", n)
+	}
+	if code := *lab.describe(id).StateReason.Code; code != "Client.UserInitiatedShutdown" {
+		t.Errorf("reason %s", code)
+	}
+	const kind = "EC2 Instance State-change Notification "
+	if diff := cmp.Diff([]string{"0s " + kind + "pending", "15s " + kind + "terminated", "5s " + kind + "running", "5s " + kind + "shutting-down"}, eventLines(lab.events())); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	lab.advance(5 * time.Minute)
+	if _, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); apiCode(err) != "InvalidInstanceID.NotFound" {
+		t.Errorf("gone: %v", err)
+	}
+}
+
+func TestOneLargeStepEqualsManySmallOnes(t *testing.T) {
+	t.Parallel()
+	run := func(steps int) string {
+		lab := newEC2Lab(t)
+		lab.template("t", nil)
+		lab.launch(spot, "m5.large/a")
+		lab.launch(spot, "m5.large/b")
+		lab.control(http.MethodPost, "interrupt", `{"selector":{"zone":"eu-west-1b"}}`)
+		for range steps {
+			lab.advance(4 * time.Minute / time.Duration(steps)) // messages are kept for five
+		}
+		return strings.Join(eventLines(lab.events()), "\n")
+	}
+	if diff := cmp.Diff(run(240), run(1)); diff != "" {
+		t.Errorf("240 steps against one (-many +one):\n%s", diff)
+	}
+}
+
+func TestInterruption(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	id, other := lab.launch(spot, "m5.large/a"), lab.launch(onDemand, "m5.large/a")
+	lab.advance(10 * time.Second)
+	lab.events()
+	if got := compact(lab.control(http.MethodPost, "interrupt", `{"selector":{"nodepool":"def*"},"notice":"60s"}`)); got != `{"instances":["`+id+`"]}` {
+		t.Errorf("interrupted %s, want %s", got, id)
+	}
+	events := lab.events()
+	if len(events) != 1 || events[0]["source"] != "aws.ec2" || events[0]["version"] != "0" || events[0]["detail"].(map[string]any)["instance-id"] != id {
+		t.Fatalf("events %v", events)
+	}
+	lab.advance(59 * time.Second)
+	lab.wantState(id, "running")
+	lab.advance(time.Second)
+	lab.wantState(id, "shutting-down")
+	lab.wantState(other, "running")
+	if code := *lab.describe(id).StateReason.Code; code != "Server.SpotInstanceTermination" {
+		t.Errorf("reason %s", code)
+	}
+	for body, want := range map[string]string{
+		`{"instance":"` + other + `"}`:       "no spot instance",
+		`{"instance":"i-1"}`:                 "not alive",
+		`{}`:                                 "either",
+		`{"instance":"` + other + `","x":1}`: "unknown field",
+		`{"instance":"x","selector":{}}`:     "either",
+		`{"selector":{},"notice":"soon"}`:    "soon",
+		``:                                   "EOF",
+	} {
+		if status, text := lab.tryControl(http.MethodPost, "interrupt", body); status != http.StatusBadRequest || !strings.Contains(text, want) {
+			t.Errorf("interrupt %s: %d %s, want ...%s", body, status, text, want)
+		}
+	}
+}
+
+func TestOtherInjections(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", reserve(stableID("cr-", "targeted")))
+	id := lab.launch(onDemand, "m5.large/a")
+	lab.advance(5 * time.Second)
+	lab.events()
+	one := `{"instance":"` + id + `"}`
+	lab.control(http.MethodPost, "rebalance", one)
+	lab.control(http.MethodPost, "health", one)
+	lab.control(http.MethodPost, "reservation-interrupt", one)
+	lab.control(http.MethodPost, "stop", one)
+	if diff := cmp.Diff([]string{
+		"5s AWS Health Event", "5s EC2 Capacity Reservation Instance Interruption Warning terminate", "5s EC2 Instance Rebalance Recommendation",
+		"5s EC2 Instance State-change Notification stopping",
+	}, eventLines(lab.events())); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	lab.advance(10 * time.Second)
+	lab.wantState(id, "stopped")
+	lab.advance(2 * time.Minute)
+	lab.wantState(id, "terminated")
+	lab.control(http.MethodDelete, "launch-templates/"+lab.templateID("t"), "")
+	lab.template("t", nil)
+	victim := lab.launch(onDemand, "m5.large/a")
+	lab.control(http.MethodPost, "kill", `{"instance":"`+victim+`"}`)
+	lab.wantState(victim, "terminated")
+}
+
+func TestInstanceStatus(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	ids := fleetIDs(lab.fleet(fleetInput(onDemand, 3, "m5.large/a")))
+	find := func(filters []types.Filter) []types.InstanceStatus {
+		t.Helper()
+		out, err := lab.ec2.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{Filters: filters})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out.InstanceStatuses
+	}
+	if got := find(nil); len(got) != 0 {
+		t.Errorf("pending instances have a status: %v", got)
+	}
+	lab.advance(time.Minute)
+	if got := find(ec2FilterOf("instance-status.status", "ok")); len(got) != 3 {
+		t.Errorf("%d are ok, want 3", len(got))
+	}
+	lab.control(http.MethodPost, "status-check", `{"instance":"`+ids[0]+`","check":{"system":"impaired"}}`)
+	lab.control(http.MethodPost, "status-check", `{"instance":"`+ids[1]+`","check":{"events":[{"code":"instance-retirement","notBefore":"2030-01-02T00:00:00Z"}]}}`)
+	got := find(ec2FilterOf("system-status.status", "impaired"))
+	if len(got) != 1 || *got[0].InstanceId != ids[0] || got[0].SystemStatus.Details[0].ImpairedSince == nil || !got[0].SystemStatus.Details[0].ImpairedSince.Equal(ec2Start.Add(time.Minute)) || got[0].InstanceStatus.Status != "ok" {
+		t.Errorf("impaired %+v", got)
+	}
+	got = find(ec2FilterOf("event.code", "instance-stop", "instance-ret*"))
+	if len(got) != 1 || *got[0].InstanceId != ids[1] || got[0].Events[0].NotBefore == nil {
+		t.Errorf("scheduled %+v", got)
+	}
+	lab.control(http.MethodDelete, "status-check", "")
+	if got := find(ec2FilterOf("system-status.status", "impaired")); len(got) != 0 {
+		t.Errorf("still impaired %+v", got)
+	}
+}
+
+func TestDescribeLag(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.control(http.MethodPut, "lag", `{"instances":"1s","tags":"3s"}`)
+	lab.template("t", nil)
+	id := lab.launch(onDemand, "m5.large/a")
+	_, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}})
+	if apiCode(err) != "InvalidInstanceID.NotFound" || !strings.Contains(err.Error(), id) {
+		t.Errorf("by id at once: %v", err)
+	}
+	if out, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{}); err != nil || len(out.Reservations) != 0 {
+		t.Errorf("list at once: %+v, %v", out, err)
+	}
+	lab.advance(time.Second)
+	if tags := lab.describe(id).Tags; !slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "karpenter.sh/nodepool" }) {
+		t.Errorf("tags come with the instance: %v", tags)
+	}
+	tag := func(value string) {
+		t.Helper()
+		if _, err := lab.ec2.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("Name"), Value: &value}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	named := func(value string) bool {
+		t.Helper()
+		out, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{Filters: ec2FilterOf("tag:Name", value)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(out.Reservations) == 1
+	}
+	tag("first")
+	lab.advance(time.Second)
+	tag("second")
+	if named("*") {
+		t.Errorf("the tag is there at once")
+	}
+	lab.advance(2 * time.Second)
+	if !named("first") {
+		t.Errorf("the first tag is not there after its lag")
+	}
+	lab.advance(time.Second)
+	if !named("second") {
+		t.Errorf("the second tag is not there after its lag")
+	}
+}
+
+func TestTags(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	id := lab.launch(onDemand, "m5.large/a")
+	tag := func(resource string, keys ...string) error {
+		in := &ec2.CreateTagsInput{Resources: []string{id, resource}}
+		for _, key := range keys {
+			in.Tags = append(in.Tags, types.Tag{Key: aws.String(key), Value: aws.String("v")})
+		}
+		_, err := lab.ec2.CreateTags(t.Context(), in)
+		return err
+	}
+	var many []string
+	for n := range 50 {
+		many = append(many, "k"+itoa(n))
+	}
+	for name, tc := range map[string]struct {
+		resource string
+		keys     []string
+		want     string
+	}{
+		"unknown instance":  {resource: "i-0123", keys: []string{"a"}, want: "InvalidInstanceID.NotFound"},
+		"malformed":         {resource: "i-xyz", keys: []string{"a"}, want: "InvalidInstanceID.Malformed"},
+		"reserved":          {resource: id, keys: []string{"aws:a"}, want: "InvalidParameterValue"},
+		"too many":          {resource: id, keys: many, want: "TagLimitExceeded"},
+		"unknown subnet":    {resource: "subnet-1", keys: []string{"a"}, want: "InvalidSubnetID.NotFound"},
+		"unknown group":     {resource: "sg-1", keys: []string{"a"}, want: "InvalidGroup.NotFound"},
+		"unknown kind":      {resource: "what", keys: []string{"a"}, want: "InvalidID"},
+		"unknown template":  {resource: "lt-1", keys: []string{"a"}, want: "InvalidLaunchTemplateId.NotFound"},
+		"unknown image":     {resource: "ami-1", keys: []string{"a"}, want: "InvalidAMIID.NotFound"},
+		"unknown capacity":  {resource: "cr-1", keys: []string{"a"}, want: "InvalidCapacityReservationId.NotFound"},
+		"unknown placement": {resource: "pg-1", keys: []string{"a"}, want: "InvalidID"},
+	} {
+		if err := tag(tc.resource, tc.keys...); apiCode(err) != tc.want {
+			t.Errorf("%s: %v, want %s", name, err, tc.want)
+		}
+	}
+	if tags := lab.describe(id).Tags; slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "a" }) {
+		t.Errorf("a call that failed left tags: %v", tags)
+	}
+	for _, resource := range []string{subnet("a"), stableID("sg-", "nodes"), image("x86_64"), lab.templateID("t"), stableID("cr-", "targeted"), stableID("pg-", "partitions")} {
+		if err := tag(resource, "b"); err != nil {
+			t.Errorf("%s: %v", resource, err)
+		}
+	}
+	if _, err := lab.ec2.DeleteTags(t.Context(), &ec2.DeleteTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: aws.String("b")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if tags := lab.describe(id).Tags; slices.ContainsFunc(tags, func(tag types.Tag) bool { return *tag.Key == "b" }) {
+		t.Errorf("the tag is still there: %v", tags)
+	}
+}
+
+func TestInstanceErrors(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	id := lab.launch(onDemand, "m5.large/a")
+	_, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id, "i-0a", "i-0b"}})
+	if apiCode(err) != "InvalidInstanceID.NotFound" || !strings.Contains(err.Error(), "i-0a, i-0b") {
+		t.Errorf("terminate: %v", err)
+	}
+	lab.wantState(id, "pending")
+	_, err = lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{"node-1"}})
+	if apiCode(err) != "InvalidInstanceID.Malformed" {
+		t.Errorf("malformed: %v", err)
+	}
+	_, err = lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}, MaxResults: aws.Int32(5)})
+	if apiCode(err) != "InvalidParameterCombination" {
+		t.Errorf("page of ids: %v", err)
+	}
+	lab.control(http.MethodPut, "permissions", `[{"action":"ec2:*Instance*","deny":true}]`)
+	_, err = lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
+	if apiCode(err) != "UnauthorizedOperation" {
+		t.Errorf("denied: %v", err)
+	}
+	_, err = lab.ec2.DescribeInstanceStatus(t.Context(), &ec2.DescribeInstanceStatusInput{})
+	if apiCode(err) != "UnauthorizedOperation" {
+		t.Errorf("denied status: %v", err)
+	}
+}
+
+func TestViewsOfInstances(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	changed := lab.emu.Changed()
+	id := lab.launch(spot, "m5.large/c")
+	select {
+	case <-changed:
+	default:
+		t.Errorf("nobody was told about the launch")
+	}
+	lab.clock.Advance(5 * time.Second)
+	views := lab.emu.Instances()
+	if len(views) != 1 {
+		t.Fatalf("%d instances, want 1", len(views))
+	}
+	v := views[0]
+	if v.ID != id || v.State != "running" || v.CapacityType != "spot" || string(v.UserData) != "#!/bin/bash\necho hello" || v.Profile != "nodes" || v.Region != "eu-west-1" ||
+		v.ZoneID != "euw1-az3" || !v.Running.Equal(ec2Start.Add(5*time.Second)) || v.Tags["karpenter.sh/nodepool"] != "default" || v.Tenancy != "default" || v.SubnetID != subnet("c") {
+		t.Errorf("view %+v", v)
+	}
+	var text string
+	if err := json.Unmarshal([]byte(lab.control(http.MethodGet, "instances/"+id+"/userdata", "")), &text); err != nil || text != string(v.UserData) {
+		t.Errorf("user data %q, %v", text, err)
+	}
+	if got := lab.control(http.MethodGet, "instances/"+id, ""); !strings.Contains(got, `"state": "running"`) {
+		t.Errorf("instance %s", got)
+	}
+	if got := lab.control(http.MethodGet, "instances", ""); !strings.Contains(got, id) {
+		t.Errorf("instances %s", got)
+	}
+	if status, _ := lab.tryControl(http.MethodGet, "instances/i-1", ""); status != http.StatusBadRequest {
+		t.Errorf("unknown instance: %d", status)
+	}
+}
+
+func TestRunMovesTheWorldWithoutCalls(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	id := lab.launch(onDemand, "m5.large/a")
+	state := func() (state string, next time.Time) {
+		lab.emu.mu.Lock()
+		defer lab.emu.mu.Unlock()
+		return lab.emu.ec2().Instances[id].State, lab.emu.nextEC2(lab.clock.Now())
+	}
+	if _, next := state(); !next.Equal(ec2Start.Add(5 * time.Second)) {
+		t.Errorf("next %s, want five seconds after the launch", next)
+	}
+	go func() { _ = lab.emu.Run(t.Context()) }()
+	changed := lab.emu.Changed()
+	lab.clock.Advance(5 * time.Second)
+	<-changed
+	if got, _ := state(); got != "running" {
+		t.Errorf("the instance is %s, want running", got)
+	}
+}
+
+func TestProfilesLag(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", func(d *types.RequestLaunchTemplateData) { d.IamInstanceProfile.Name = aws.String("fresh") })
+	lab.control(http.MethodPut, "lag", `{"profiles":"10s"}`)
+	lab.profile("fresh")
+	if got := fleetSummary(lab.fleet(fleetInput(onDemand, 1, "m5.large/a"))); !slices.Equal(got, []string{"InvalidParameterValue m5.large/a"}) {
+		t.Errorf("with a profile that is not known everywhere: %v", got)
+	}
+	lab.advance(10 * time.Second)
+	lab.launch(onDemand, "m5.large/a")
+}
+
+func TestSpotNeedsItsRole(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	lab.control(http.MethodPut, "roles", `["KarpenterNodeRole-sandbox"]`)
+	if got := fleetSummary(lab.fleet(fleetInput(spot, 1, "m5.large/a"))); !slices.Equal(got, []string{"AuthFailure.ServiceLinkedRoleCreationNotPermitted m5.large/a"}) {
+		t.Errorf("without the role: %v", got)
+	}
+	lab.launch(onDemand, "m5.large/a")
+}

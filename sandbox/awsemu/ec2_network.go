@@ -1,0 +1,250 @@
+package awsemu
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+func maxResultsWithIDs(ids string) error {
+	return wire.Errorf("InvalidParameterCombination", "The parameter %s cannot be used with the parameter maxResults", ids)
+}
+
+// selected reports whether an id was asked for; nothing asked means all.
+func selected(asked []string, id string) bool { return len(asked) == 0 || slices.Contains(asked, id) }
+
+type subnetItem struct {
+	ID          string    `xml:"subnetId"`
+	ARN         string    `xml:"subnetArn"`
+	State       string    `xml:"state"`
+	VPC         string    `xml:"vpcId"`
+	CIDR        string    `xml:"cidrBlock"`
+	Zone        string    `xml:"availabilityZone"`
+	ZoneID      string    `xml:"availabilityZoneId"`
+	Free        int       `xml:"availableIpAddressCount"`
+	MapPublicIP bool      `xml:"mapPublicIpOnLaunch"`
+	Owner       string    `xml:"ownerId"`
+	Tags        []tagItem `xml:"tagSet>item"`
+}
+
+type subnetsAnswer struct {
+	Items []subnetItem `xml:"subnetSet>item"`
+	Next  string       `xml:"nextToken,omitempty"`
+}
+
+func (e *Emulator) describeSubnets(c *call) (any, error) {
+	filters, err := ec2Filters(c, "subnet-id", "vpc-id", "availability-zone", "availability-zone-id", "state")
+	if err != nil {
+		return nil, err
+	}
+	ids := c.Form.Strings("SubnetId")
+	for _, id := range ids {
+		if e.ec2().Subnets[id] == nil {
+			return nil, wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+		}
+	}
+	var list []*Subnet
+	for _, s := range e.ec2().Subnets {
+		if selected(ids, s.ID) && filters.match(s.Tags, map[string]string{
+			"subnet-id": s.ID, "vpc-id": s.VPC, "availability-zone": s.Zone, "availability-zone-id": s.ZoneID, "state": "available",
+		}) {
+			list = append(list, s)
+		}
+	}
+	page, next, err := ec2Page(c, list, func(s *Subnet) string { return s.ID }, 1000, 0)
+	answer := subnetsAnswer{Next: next}
+	for _, s := range page {
+		answer.Items = append(answer.Items, subnetItem{
+			ID: s.ID, ARN: e.arn("ec2", "subnet/"+s.ID), State: "available", VPC: s.VPC, CIDR: s.CIDR, Zone: s.Zone, ZoneID: s.ZoneID,
+			Free: s.Free, MapPublicIP: s.MapPublicIP, Owner: e.fixture.Account, Tags: tagItems(s.Tags),
+		})
+	}
+	return answer, err
+}
+
+type groupItem struct {
+	ID          string    `xml:"groupId"`
+	Name        string    `xml:"groupName"`
+	Description string    `xml:"groupDescription"`
+	VPC         string    `xml:"vpcId"`
+	Owner       string    `xml:"ownerId"`
+	Tags        []tagItem `xml:"tagSet>item"`
+}
+
+type groupsAnswer struct {
+	Items []groupItem `xml:"securityGroupInfo>item"`
+	Next  string      `xml:"nextToken,omitempty"`
+}
+
+func (e *Emulator) describeSecurityGroups(c *call) (any, error) {
+	filters, err := ec2Filters(c, "group-id", "group-name", "vpc-id")
+	if err != nil {
+		return nil, err
+	}
+	ids := c.Form.Strings("GroupId")
+	for _, id := range ids {
+		if e.ec2().Groups[id] == nil {
+			return nil, groupNotFound(id)
+		}
+	}
+	var list []*SecurityGroup
+	for _, g := range e.ec2().Groups {
+		if selected(ids, g.ID) && filters.match(g.Tags, map[string]string{"group-id": g.ID, "group-name": g.Name, "vpc-id": g.VPC}) {
+			list = append(list, g)
+		}
+	}
+	page, next, err := ec2Page(c, list, func(g *SecurityGroup) string { return g.ID }, 1000, 0)
+	answer := groupsAnswer{Next: next}
+	for _, g := range page {
+		answer.Items = append(answer.Items, groupItem{ID: g.ID, Name: g.Name, Description: g.Name, VPC: g.VPC, Owner: e.fixture.Account, Tags: tagItems(g.Tags)})
+	}
+	return answer, err
+}
+
+func groupNotFound(id string) error {
+	return wire.Errorf("InvalidGroup.NotFound", "The security group '%s' does not exist", id)
+}
+
+type vpcItem struct {
+	ID    string `xml:"vpcId"`
+	State string `xml:"state"`
+	CIDR  string `xml:"cidrBlock"`
+	Owner string `xml:"ownerId"`
+}
+
+type vpcsAnswer struct {
+	Items []vpcItem `xml:"vpcSet>item"`
+}
+
+func (e *Emulator) describeVPCs(c *call) (any, error) {
+	filters, err := ec2Filters(c, "vpc-id", "state", "cidr")
+	if err != nil {
+		return nil, err
+	}
+	vpc := vpcItem{ID: e.ec2().VPC, State: "available", CIDR: "10.0.0.0/8", Owner: e.fixture.Account}
+	ids := c.Form.Strings("VpcId")
+	if !selected(ids, vpc.ID) {
+		return nil, wire.Errorf("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", ids[0])
+	}
+	if !filters.match(nil, map[string]string{"vpc-id": vpc.ID, "state": vpc.State, "cidr": vpc.CIDR}) {
+		return vpcsAnswer{}, nil
+	}
+	return vpcsAnswer{Items: []vpcItem{vpc}}, nil
+}
+
+type reservationItem struct {
+	ID            string    `xml:"capacityReservationId"`
+	ARN           string    `xml:"capacityReservationArn"`
+	Owner         string    `xml:"ownerId"`
+	InstanceType  string    `xml:"instanceType"`
+	Platform      string    `xml:"instancePlatform"`
+	Zone          string    `xml:"availabilityZone"`
+	Tenancy       string    `xml:"tenancy"`
+	Total         int       `xml:"totalInstanceCount"`
+	Available     int       `xml:"availableInstanceCount"`
+	State         string    `xml:"state"`
+	End           string    `xml:"endDate,omitempty"`
+	EndType       string    `xml:"endDateType"`
+	Match         string    `xml:"instanceMatchCriteria"`
+	Type          string    `xml:"reservationType"`
+	Interruptible bool      `xml:"interruptible"`
+	Tags          []tagItem `xml:"tagSet>item"`
+}
+
+type reservationsAnswer struct {
+	Items []reservationItem `xml:"capacityReservationSet>item"`
+	Next  string            `xml:"nextToken,omitempty"`
+}
+
+func (e *Emulator) describeReservations(c *call) (any, error) {
+	filters, err := ec2Filters(c, "state", "owner-id", "instance-match-criteria", "instance-type", "availability-zone")
+	if err != nil {
+		return nil, err
+	}
+	ids := c.Form.Strings("CapacityReservationId")
+	if len(ids) > 0 && c.Form.Has("MaxResults") {
+		return nil, maxResultsWithIDs("capacityReservationIds")
+	}
+	for _, id := range ids {
+		if e.ec2().Reservations[id] == nil {
+			return nil, reservationNotFound(id)
+		}
+	}
+	var list []*CapacityReservation
+	for _, r := range e.ec2().Reservations {
+		if selected(ids, r.ID) && filters.match(r.Tags, map[string]string{
+			"state": r.stateAt(c.now), "owner-id": r.Owner, "instance-match-criteria": r.Match, "instance-type": r.InstanceType, "availability-zone": r.Zone,
+		}) {
+			list = append(list, r)
+		}
+	}
+	page, next, err := ec2Page(c, list, func(r *CapacityReservation) string { return r.ID }, 1000, 0)
+	answer := reservationsAnswer{Next: next}
+	for _, r := range page {
+		item := reservationItem{
+			ID: r.ID, ARN: e.arn("ec2", "capacity-reservation/"+r.ID), Owner: r.Owner, InstanceType: r.InstanceType, Platform: "Linux/UNIX",
+			Zone: r.Zone, Tenancy: "default", Total: r.Total, Available: r.Available, State: r.stateAt(c.now), EndType: "unlimited",
+			Match: r.Match, Type: r.Type, Interruptible: r.Interruptible, Tags: tagItems(r.Tags),
+		}
+		if !r.End.IsZero() {
+			item.End, item.EndType = wire.Time(r.End), "limited"
+		}
+		answer.Items = append(answer.Items, item)
+	}
+	return answer, err
+}
+
+func reservationNotFound(id string) error {
+	return wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist", id)
+}
+
+type placementItem struct {
+	ID         string    `xml:"groupId"`
+	Name       string    `xml:"groupName"`
+	ARN        string    `xml:"groupArn"`
+	Strategy   string    `xml:"strategy"`
+	Partitions string    `xml:"partitionCount,omitempty"`
+	Spread     string    `xml:"spreadLevel,omitempty"`
+	State      string    `xml:"state"`
+	Tags       []tagItem `xml:"tagSet>item"`
+}
+
+type placementsAnswer struct {
+	Items []placementItem `xml:"placementGroupSet>item"`
+}
+
+func (e *Emulator) describePlacementGroups(c *call) (any, error) {
+	filters, err := ec2Filters(c, "state", "group-name", "strategy", "spread-level")
+	if err != nil {
+		return nil, err
+	}
+	ids, names := c.Form.Strings("GroupId"), c.Form.Strings("GroupName")
+	var found []string
+	var list []*PlacementGroup
+	for _, g := range e.ec2().Placements {
+		if !selected(ids, g.ID) || !selected(names, g.Name) {
+			continue
+		}
+		found = append(found, g.ID, g.Name)
+		if filters.match(g.Tags, map[string]string{"state": g.State, "group-name": g.Name, "strategy": g.Strategy, "spread-level": g.Spread}) {
+			list = append(list, g)
+		}
+	}
+	for _, asked := range slices.Concat(ids, names) {
+		if !slices.Contains(found, asked) {
+			return nil, wire.Errorf("InvalidPlacementGroup.Unknown", "The Placement Group '%s' is unknown.", asked)
+		}
+	}
+	slices.SortFunc(list, func(a, b *PlacementGroup) int { return strings.Compare(a.ID, b.ID) })
+	var answer placementsAnswer
+	for _, g := range list {
+		item := placementItem{ID: g.ID, Name: g.Name, ARN: e.arn("ec2", "placement-group/"+g.Name), Strategy: g.Strategy, Spread: g.Spread, State: g.State, Tags: tagItems(g.Tags)}
+		if g.Partitions > 0 {
+			item.Partitions = strconv.Itoa(g.Partitions)
+		}
+		answer.Items = append(answer.Items, item)
+	}
+	return answer, nil
+}

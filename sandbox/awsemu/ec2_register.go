@@ -1,0 +1,123 @@
+package awsemu
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/catalogue"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// loadCatalogue reads the instance types once: they are part of the program and never change.
+var loadCatalogue = sync.OnceValues(catalogue.Load)
+
+// Catalogue is the instance types that are emulated.
+func (e *Emulator) Catalogue() *catalogue.Catalogue {
+	c, err := loadCatalogue()
+	if err != nil {
+		panic(fmt.Sprintf("the instance types that were compiled in cannot be read: %v", err)) // a broken build, no input
+	}
+	return c
+}
+
+// registerEC2 adds the operations and the controls of EC2.
+func (e *Emulator) registerEC2() {
+	_ = e.Catalogue()
+	for action, run := range map[string]func(*call) (any, error){
+		"DescribeAvailabilityZones":     e.describeZones,
+		"DescribeCapacityReservations":  e.describeReservations,
+		"DescribeImages":                e.describeImages,
+		"DescribeInstances":             e.describeInstances,
+		"DescribeInstanceStatus":        e.describeInstanceStatus,
+		"DescribeInstanceTypeOfferings": e.describeOfferings,
+		"DescribeInstanceTypes":         e.describeInstanceTypes,
+		"DescribeLaunchTemplates":       e.describeTemplates,
+		"DescribePlacementGroups":       e.describePlacementGroups,
+		"DescribeSecurityGroups":        e.describeSecurityGroups,
+		"DescribeSpotPriceHistory":      e.describeSpotPrices,
+		"DescribeSubnets":               e.describeSubnets,
+		"DescribeVpcs":                  e.describeVPCs,
+	} {
+		e.register(wire.EC2, action, dryRunnable(run))
+	}
+	for action, run := range map[string]func(*call) (any, error){
+		"CreateLaunchTemplate": e.createTemplate, // dry runs look at the content first
+		"RunInstances":         e.runInstances,   // so do these
+		"CreateTags":           dryRunnable(e.createTags),
+		"DeleteLaunchTemplate": dryRunnable(e.deleteTemplate),
+		"DeleteTags":           dryRunnable(e.deleteTags),
+		"RebootInstances":      dryRunnable(e.rebootInstances),
+		"TerminateInstances":   dryRunnable(e.terminateInstances),
+	} {
+		e.registerMutating(wire.EC2, action, run)
+	}
+	e.registerLong(wire.EC2, "CreateFleet", e.createFleet)
+	e.registerEC2Controls()
+	e.registerEC2Injections()
+}
+
+func errDryRun() error {
+	return wire.Errorf("DryRunOperation", "Request would have succeeded, but DryRun flag is set.")
+}
+
+// dryRunnable lets an operation end before it has an effect. Permissions were checked before.
+func dryRunnable(run func(*call) (any, error)) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		if c.Form.Bool("DryRun") {
+			return nil, errDryRun()
+		}
+		return run(c)
+	}
+}
+
+// clientToken remembers the answer to a call that must not run twice.
+type clientToken struct {
+	Expires     time.Time       `json:"expires"`
+	Fingerprint string          `json:"fingerprint"` // of the parameters
+	Fleet       *fleetAnswer    `json:"fleet,omitempty"`
+	Template    *templateAnswer `json:"template,omitempty"`
+	Run         *runAnswer      `json:"run,omitempty"`
+}
+
+// tokenLife is how long EC2 remembers a client token.
+const tokenLife = 24 * time.Hour
+
+// remembered returns the token of an earlier call with the same parameters, or nil.
+func (e *Emulator) remembered(c *call) (*clientToken, error) {
+	token := c.Form.String("ClientToken")
+	old := e.ec2().Tokens[c.Action+"/"+token]
+	if token == "" || old == nil || !c.now.Before(old.Expires) {
+		return nil, nil
+	}
+	if old.Fingerprint != fingerprint(c) {
+		return nil, wire.Errorf("IdempotentParameterMismatch", "The client token '%s' was used before with other parameters", token)
+	}
+	return old, nil
+}
+
+// remember keeps the answer to a call that carries a token, and forgets old ones.
+func (e *Emulator) remember(c *call, answer clientToken) {
+	token := c.Form.String("ClientToken")
+	if token == "" {
+		return
+	}
+	maps.DeleteFunc(e.ec2().Tokens, func(_ string, t *clientToken) bool { return !c.now.Before(t.Expires) })
+	answer.Expires, answer.Fingerprint = c.now.Add(tokenLife), fingerprint(c)
+	e.ec2().Tokens[c.Action+"/"+token] = &answer
+}
+
+func fingerprint(c *call) string {
+	parameters := c.Form.Map()
+	sum := sha256.New()
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		if name != "ClientToken" {
+			fmt.Fprintf(sum, "%q=%q\n", name, parameters[name])
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:32]
+}

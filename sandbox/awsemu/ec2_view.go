@@ -1,0 +1,67 @@
+package awsemu
+
+import (
+	"encoding/base64"
+	"maps"
+	"slices"
+	"time"
+)
+
+// InstanceView is an instance as those see it who play its part, such as nodes.
+type InstanceView struct {
+	ID           string            `json:"id"`
+	Type         string            `json:"type"`
+	Zone         string            `json:"zone"`
+	ZoneID       string            `json:"zoneID"`
+	Region       string            `json:"region"`
+	SubnetID     string            `json:"subnetID"`
+	PrivateDNS   string            `json:"privateDNS"`
+	PrivateIP    string            `json:"privateIP"`
+	ImageID      string            `json:"imageID"`
+	Architecture string            `json:"architecture"`
+	CapacityType string            `json:"capacityType"`
+	Profile      string            `json:"profile"`
+	State        string            `json:"state"`
+	Launched     time.Time         `json:"launched"`
+	Running      time.Time         `json:"running,omitzero"`
+	Terminated   time.Time         `json:"terminated,omitzero"`
+	UserData     []byte            `json:"userData,omitempty"` // decoded
+	Tags         map[string]string `json:"tags,omitempty"`
+	Tenancy      string            `json:"tenancy"`
+}
+
+// Instances returns a copy of all instances by id, also those that were terminated a while ago.
+func (e *Emulator) Instances() []InstanceView {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.advance(e.clock.Now())
+	list := slices.Collect(maps.Values(e.ec2().Instances))
+	sortInstances(list)
+	views := make([]InstanceView, 0, len(list))
+	for _, i := range list {
+		views = append(views, InstanceView{
+			ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Region: e.fixture.Region, SubnetID: i.Subnet,
+			PrivateDNS: i.PrivateDNS, PrivateIP: i.PrivateIP, ImageID: i.ImageID, Architecture: i.Architecture,
+			CapacityType: i.CapacityType, Profile: i.Profile, State: i.State, Launched: i.Launched, Running: i.Running,
+			Terminated: i.Terminated, UserData: i.decodedUserData(), Tags: maps.Clone(i.Tags), Tenancy: i.Tenancy,
+		})
+	}
+	return views
+}
+
+// decodedUserData is the user data as the instance reads it.
+func (i *Instance) decodedUserData() []byte {
+	decoded, err := base64.StdEncoding.DecodeString(i.UserData)
+	if err != nil {
+		return nil // an imported state; calls with such user data are refused
+	}
+	return decoded
+}
+
+// Changed returns a channel that is closed at the next change of anything. Take it before looking, so
+// that no change is missed in between.
+func (e *Emulator) Changed() <-chan struct{} {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.changed
+}

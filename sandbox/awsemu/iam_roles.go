@@ -1,0 +1,238 @@
+package awsemu
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// Role is what a principal or an instance acts as.
+type Role struct {
+	Name     string    `json:"name"`
+	ID       string    `json:"id"`
+	Path     string    `json:"path"`
+	Trust    string    `json:"trust"`              // policy document
+	Policies []string  `json:"policies,omitempty"` // ARNs, in the order they were attached
+	Created  time.Time `json:"created"`
+}
+
+// Trust policies of the fixture.
+const (
+	ec2Trust  = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+	podTrust  = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"pods.eks.amazonaws.com"},"Action":["sts:AssumeRole","sts:TagSession"]}]}`
+	spotTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"spot.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
+)
+
+// nodePolicies are the managed policies that a node needs.
+func nodePolicies() []string {
+	return []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly", "AmazonSSMManagedInstanceCore"}
+}
+
+type roleXML struct {
+	Path                     string
+	RoleName                 string
+	RoleID                   string `xml:"RoleId"`
+	Arn                      string
+	CreateDate               string
+	AssumeRolePolicyDocument string `xml:",omitempty"` // URL-encoded, as AWS sends it
+	MaxSessionDuration       int
+}
+
+type roleResult struct{ Role roleXML }
+
+func (e *Emulator) newRole(now time.Time, name, path, trust string) Role {
+	return Role{Name: name, ID: e.iamID("AROA"), Path: path, Trust: trust, Created: now}
+}
+
+func (e *Emulator) renderRole(r Role) roleXML {
+	return roleXML{
+		Path: r.Path, RoleName: r.Name, RoleID: r.ID, Arn: e.arn("iam", "role"+r.Path+r.Name), CreateDate: wire.Time(r.Created),
+		AssumeRolePolicyDocument: url.QueryEscape(r.Trust), MaxSessionDuration: 3600,
+	}
+}
+
+func (e *Emulator) findRole(name string) (Role, error) {
+	if role, found := e.iam().Roles[name]; found {
+		return role, nil
+	}
+	return Role{}, wire.Errorf("NoSuchEntity", "The role with name %s cannot be found.", name)
+}
+
+func (e *Emulator) getRole(c *call) (any, error) {
+	role, err := e.findRole(c.Form.String("RoleName"))
+	if err != nil {
+		return nil, err
+	}
+	return roleResult{Role: e.renderRole(role)}, nil
+}
+
+func (e *Emulator) listRoles(c *call) (any, error) {
+	prefix, state := pathOf(c.Form.String("PathPrefix")), e.iam()
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(state.Roles)) {
+		if strings.HasPrefix(state.Roles[name].Path, prefix) {
+			names = append(names, name)
+		}
+	}
+	names, marker, err := iamPage(c, names)
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Roles       members[roleXML]
+		IsTruncated bool
+		Marker      string `xml:",omitempty"`
+	}{IsTruncated: marker != "", Marker: marker}
+	for _, name := range names {
+		out.Roles.Member = append(out.Roles.Member, e.renderRole(state.Roles[name]))
+	}
+	return out, nil
+}
+
+func (e *Emulator) createRole(c *call) (any, error) {
+	name, path, trust := c.Form.String("RoleName"), pathOf(c.Form.String("Path")), c.Form.String("AssumeRolePolicyDocument")
+	if err := validName("roleName", name, 64); err != nil {
+		return nil, err
+	}
+	if err := validPath("path", path); err != nil {
+		return nil, err
+	}
+	if !json.Valid([]byte(trust)) {
+		return nil, wire.Errorf("MalformedPolicyDocument", "This policy contains invalid Json")
+	}
+	for existing := range e.iam().Roles {
+		if strings.EqualFold(existing, name) {
+			return nil, wire.Errorf("EntityAlreadyExists", "Role with name %s already exists.", name)
+		}
+	}
+	role := e.newRole(c.now, name, path, trust)
+	e.iam().Roles[name] = role
+	return roleResult{Role: e.renderRole(role)}, nil
+}
+
+func (e *Emulator) deleteRole(c *call) (any, error) {
+	role, err := e.findRole(c.Form.String("RoleName"))
+	if err != nil {
+		return nil, err
+	}
+	for _, profile := range e.iam().Profiles {
+		if profile.Role == role.Name {
+			return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
+		}
+	}
+	if len(role.Policies) > 0 {
+		return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must detach all policies first.")
+	}
+	delete(e.iam().Roles, role.Name)
+	return nil, nil
+}
+
+func (e *Emulator) attachRolePolicy(c *call) (any, error) {
+	role, err := e.findRole(c.Form.String("RoleName"))
+	if err != nil {
+		return nil, err
+	}
+	policy := c.Form.String("PolicyArn")
+	if !strings.HasPrefix(policy, "arn:") {
+		return nil, wire.Errorf("InvalidInput", "ARN %s is not valid.", policy)
+	}
+	if !slices.Contains(role.Policies, policy) {
+		role.Policies = append(slices.Clone(role.Policies), policy)
+		e.iam().Roles[role.Name] = role
+	}
+	return nil, nil
+}
+
+func (e *Emulator) detachRolePolicy(c *call) (any, error) {
+	role, err := e.findRole(c.Form.String("RoleName"))
+	if err != nil {
+		return nil, err
+	}
+	policy := c.Form.String("PolicyArn")
+	at := slices.Index(role.Policies, policy)
+	if at < 0 {
+		return nil, wire.Errorf("NoSuchEntity", "Policy %s was not found.", policy)
+	}
+	role.Policies = slices.Delete(slices.Clone(role.Policies), at, at+1)
+	e.iam().Roles[role.Name] = role
+	return nil, nil
+}
+
+func (e *Emulator) listAttachedRolePolicies(c *call) (any, error) {
+	role, err := e.findRole(c.Form.String("RoleName"))
+	if err != nil {
+		return nil, err
+	}
+	type policyXML struct{ PolicyName, PolicyArn string }
+	out := struct {
+		AttachedPolicies members[policyXML]
+		IsTruncated      bool
+	}{}
+	for _, arn := range role.Policies {
+		out.AttachedPolicies.Member = append(out.AttachedPolicies.Member, policyXML{PolicyName: arn[strings.LastIndex(arn, "/")+1:], PolicyArn: arn})
+	}
+	return out, nil
+}
+
+// createServiceLinkedRole knows the role of spot; guides create it and accept that it is there.
+func (e *Emulator) createServiceLinkedRole(c *call) (any, error) {
+	if service := c.Form.String("AWSServiceName"); service != spotServiceName {
+		return nil, wire.Errorf("InvalidInput", "Service linked roles of %s are not emulated; only those of %s.", service, spotServiceName)
+	}
+	if e.spotRolePresent() {
+		return nil, wire.Errorf("InvalidInput", "Service role name %s has been taken in this account, please try a different suffix.", spotRoleName)
+	}
+	role := e.newRole(c.now, spotRoleName, "/aws-service-role/"+spotServiceName+"/", spotTrust)
+	e.iam().Roles[spotRoleName] = role
+	return roleResult{Role: e.renderRole(role)}, nil
+}
+
+// rolesControl lists the roles, or makes the account have exactly these: what is not named is gone,
+// also from profiles. Without AWSServiceRoleForEC2Spot the account cannot launch spot instances.
+func (e *Emulator) rolesControl() control {
+	return control{
+		http.MethodGet: func(*controlRequest) (any, error) {
+			return slices.AppendSeq([]string{}, slices.Values(slices.Sorted(maps.Keys(e.iam().Roles)))), nil
+		},
+		http.MethodPut: func(r *controlRequest) (any, error) {
+			var names []string
+			if err := r.decode(&names); err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				if err := validName("role name", name, 64); err != nil {
+					return nil, err
+				}
+			}
+			e.setRoles(r.now, names)
+			return nil, nil
+		},
+	}
+}
+
+func (e *Emulator) setRoles(now time.Time, names []string) {
+	state := e.iam()
+	maps.DeleteFunc(state.Roles, func(name string, _ Role) bool { return !slices.Contains(names, name) })
+	for _, name := range names {
+		if _, found := state.Roles[name]; found {
+			continue
+		}
+		path, trust := "/", ec2Trust
+		if name == spotRoleName {
+			path, trust = "/aws-service-role/"+spotServiceName+"/", spotTrust
+		}
+		state.Roles[name] = e.newRole(now, name, path, trust)
+	}
+	for name, profile := range state.Profiles {
+		if _, found := state.Roles[profile.Role]; !found {
+			profile.Role = ""
+			state.Profiles[name] = profile
+		}
+	}
+}

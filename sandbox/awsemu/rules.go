@@ -1,0 +1,202 @@
+package awsemu
+
+import (
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// rules decide over a call before its operation runs: who may, how often, and what goes wrong.
+type rules struct {
+	Permissions []Permission        `json:"permissions"` // the last one that matches counts; none allows
+	Throttle    map[string]*Bucket  `json:"throttle"`    // by action pattern such as ec2:Describe*; the longest pattern counts
+	Faults      []*Fault            `json:"faults"`      // in order; the first that matches and is not used up counts
+	Lag         map[string]Duration `json:"lag"`         // eventual consistency by what lags: instances, tags, profiles, templates
+}
+
+func newRules() rules {
+	return rules{Throttle: map[string]*Bucket{}, Lag: map[string]Duration{}}
+}
+
+// Duration is a length of time as text in JSON, such as 1.5s.
+type Duration time.Duration
+
+// MarshalText renders the duration.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// UnmarshalText reads the duration.
+func (d *Duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = Duration(parsed)
+	return err
+}
+
+// Permission allows or denies actions to a caller.
+type Permission struct {
+	Key     string `json:"key,omitempty"` // access key id; empty matches every caller
+	Action  string `json:"action"`        // pattern such as ec2:CreateFleet or iam:*
+	Deny    bool   `json:"deny"`
+	Message string `json:"message,omitempty"` // ends the refusal, such as: because no identity-based policy allows the action
+}
+
+// Bucket is a token bucket.
+type Bucket struct {
+	Rate  float64 `json:"rate"` // tokens per emulated second
+	Burst float64 `json:"burst"`
+
+	tokens float64
+	filled time.Time
+}
+
+// take uses one token if there is one.
+func (b *Bucket) take(now time.Time) bool {
+	if b.filled.IsZero() {
+		b.tokens = b.Burst
+	} else {
+		b.tokens = min(b.Burst, b.tokens+b.Rate*now.Sub(b.filled).Seconds())
+	}
+	b.filled = now
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+// Fault makes calls of an action go wrong.
+type Fault struct {
+	Action  string   `json:"action"`            // pattern such as ec2:CreateFleet
+	Count   int      `json:"count,omitempty"`   // how many calls; 0 means all until it is removed
+	Code    string   `json:"code,omitempty"`    // error to answer with instead of running the operation
+	Message string   `json:"message,omitempty"` // of the error
+	Status  int      `json:"status,omitempty"`  // of the error; 0 means the usual one
+	Latency Duration `json:"latency,omitempty"` // wall time to wait before anything happens
+	// Drop resets the connection: before the operation runs, or after it ran and before it answers.
+	Drop     string `json:"drop,omitempty"`
+	Truncate bool   `json:"truncate,omitempty"` // send half of the answer
+}
+
+// Ways to drop a connection.
+const (
+	DropBefore = "before"
+	DropAfter  = "after"
+)
+
+// fault is what was decided for one call; the zero value lets it pass.
+type fault struct {
+	latency  time.Duration
+	drop     string
+	truncate bool
+}
+
+// judge decides over a call. The emulator is locked.
+func (r *rules) judge(c *call) (fault, error) {
+	name := string(c.Service) + ":" + c.Action
+	if bucket := r.bucketOf(name); bucket != nil && !bucket.take(c.now) {
+		return fault{}, throttled(c.Service)
+	}
+	if err := r.permit(c.Service, c.Key, name); err != nil {
+		return fault{}, err
+	}
+	for _, f := range r.Faults {
+		if !matchAction(f.Action, name) || f.Count < 0 {
+			continue
+		}
+		if f.Count > 0 {
+			if f.Count--; f.Count == 0 {
+				f.Count = -1 // used up
+			}
+		}
+		decided := fault{latency: time.Duration(f.Latency), drop: f.Drop, truncate: f.Truncate}
+		if f.Code != "" {
+			return decided, &wire.Error{Code: f.Code, Message: f.Message, Status: f.Status}
+		}
+		return decided, nil
+	}
+	return fault{}, nil
+}
+
+// permit applies the permission rules to an action, which may also be one that a call implies, such
+// as iam:PassRole.
+func (r *rules) permit(service wire.Service, key, action string) error {
+	denied, message := false, ""
+	for _, p := range r.Permissions {
+		if (p.Key == "" || p.Key == key) && matchAction(p.Action, action) {
+			denied, message = p.Deny, p.Message
+		}
+	}
+	if !denied {
+		return nil
+	}
+	if message == "" {
+		message = "because no identity-based policy allows the " + action + " action"
+	}
+	code := "AccessDenied"
+	switch service {
+	case wire.EC2:
+		code = "UnauthorizedOperation"
+	case wire.SQS, wire.SSM, wire.Pricing, wire.EKS, wire.ZonalShift, wire.Events:
+		code = "AccessDeniedException"
+	case wire.IAM, wire.STS:
+	}
+	return wire.Errorf(code, "You are not authorized to perform this operation. User %q is not authorized to perform: %s %s", key, action, message)
+}
+
+func (r *rules) bucketOf(name string) *Bucket {
+	var best string
+	for pattern := range r.Throttle {
+		if matchAction(pattern, name) && len(pattern) > len(best) {
+			best = pattern
+		}
+	}
+	return r.Throttle[best]
+}
+
+func throttled(s wire.Service) error {
+	switch s {
+	case wire.EC2:
+		return wire.Errorf("RequestLimitExceeded", "Request limit exceeded.")
+	case wire.SQS:
+		return wire.Errorf("RequestThrottled", "Rate exceeded")
+	case wire.IAM, wire.STS:
+		return wire.Errorf("Throttling", "Rate exceeded")
+	default:
+		return wire.Errorf("ThrottlingException", "Rate exceeded")
+	}
+}
+
+func matchAction(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+// before waits, or resets the connection.
+func (f fault) before(gone <-chan struct{}) error {
+	if f.latency > 0 {
+		timer := time.NewTimer(f.latency)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-gone:
+			return wire.Errorf("RequestTimeout", "the client is gone")
+		}
+	}
+	if f.drop == DropBefore {
+		panic(http.ErrAbortHandler) // the way of net/http to reset a connection
+	}
+	return nil
+}
+
+// send writes the answer, or a part of it, or nothing.
+func (f fault) send(w http.ResponseWriter, r wire.Response) {
+	if f.drop == DropAfter {
+		panic(http.ErrAbortHandler)
+	}
+	if f.truncate {
+		r.Header["Content-Length"] = []string{itoa(len(r.Body))}
+		r.Body = r.Body[:len(r.Body)/2]
+	}
+	r.Send(w)
+}

@@ -1,0 +1,318 @@
+package awsemu
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// SQSState is the queues, and the rules of EventBridge that fill them.
+type SQSState struct {
+	Queues map[string]*Queue     `json:"queues"` // by name
+	Rules  map[string]*EventRule `json:"rules"`  // by name
+}
+
+// fixtureRetention is how long the interruption queue keeps a message, in seconds.
+const fixtureRetention = 300
+
+func (e *Emulator) registerSQS() {
+	for action, run := range map[string]func(*call) (any, error){
+		"GetQueueUrl": e.getQueueURL, "GetQueueAttributes": e.getQueueAttributes, "ListQueues": e.listQueues,
+	} {
+		e.register(wire.SQS, action, run)
+	}
+	for action, run := range map[string]func(*call) (any, error){
+		"DeleteMessage": e.deleteMessage, "DeleteMessageBatch": e.deleteMessageBatch, "SendMessage": e.sendMessage,
+		"CreateQueue": e.createQueue, "SetQueueAttributes": e.setQueueAttributes, "PurgeQueue": e.purgeQueue, "DeleteQueue": e.deleteQueue,
+	} {
+		e.registerMutating(wire.SQS, action, run)
+	}
+	e.registerLong(wire.SQS, "ReceiveMessage", e.receiveMessage)
+	e.controls["queues"] = e.queuesControl()
+	e.controls["message"] = control{http.MethodPost: e.injectMessage}
+	e.controls["events"] = e.eventsControl()
+}
+
+func (e *Emulator) resetSQS(now time.Time) {
+	e.model.SQS = nil
+	if e.fixture.Queue != "" {
+		e.sqs().Queues[e.fixture.Queue] = newQueue(now, e.fixture.Queue, map[string]string{retentionAttribute: strconv.Itoa(fixtureRetention)})
+	}
+	e.resetEvents()
+}
+
+// sqs is the state, whole even after a partial import. The emulator must be locked.
+func (e *Emulator) sqs() *SQSState {
+	if e.model.SQS == nil {
+		e.model.SQS = &SQSState{}
+	}
+	s := e.model.SQS
+	if s.Queues == nil {
+		s.Queues = map[string]*Queue{}
+	}
+	if s.Rules == nil {
+		s.Rules = map[string]*EventRule{}
+	}
+	return s
+}
+
+// send puts a message into a queue and wakes who waits for one. A queue that does not exist loses the
+// message, as a target of EventBridge does. The emulator must be locked.
+func (e *Emulator) send(now time.Time, queue, body string) {
+	q := e.sqs().Queues[queue]
+	if q == nil {
+		return
+	}
+	e.put(now, q, body, 0, 1+max(q.Duplicates, 0))
+}
+
+// put stores copies of one message: what at-least-once delivery may do.
+func (e *Emulator) put(now time.Time, q *Queue, body string, delay time.Duration, copies int) Message {
+	id := e.messageID()
+	for range copies {
+		q.Messages = append(q.Messages, Message{ID: id, Key: e.nextID(""), Body: body, Sent: now, Visible: now.Add(delay)})
+	}
+	e.touch()
+	return q.Messages[len(q.Messages)-1]
+}
+
+// messageID looks as SQS makes them: a UUID.
+func (e *Emulator) messageID() string {
+	hex := e.nextID("") + e.nextID("")
+	return strings.Join([]string{hex[:8], hex[8:12], hex[12:16], hex[16:20], hex[20:32]}, "-")
+}
+
+// queueURL is where clients believe the queue is; they send it back to us.
+func (e *Emulator) queueURL(c *call, name string) string {
+	return "http://" + c.Host + "/" + e.fixture.Account + "/" + name
+}
+
+func noQueue() error {
+	return sqsError("QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "The specified queue does not exist.")
+}
+
+// sqsError carries the code of the query protocol too: the SDK prefers it.
+func sqsError(code, queryCode, message string) error {
+	return &wire.Error{Code: code, QueryCode: queryCode, Message: message}
+}
+
+func invalidParameter(message string) error {
+	return sqsError("InvalidParameterValueException", "InvalidParameterValue", message)
+}
+
+// queueOf finds the queue of a URL, with what is too old gone. The emulator must be locked.
+func (e *Emulator) queueOf(now time.Time, address string) (*Queue, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, noQueue()
+	}
+	account, name, _ := strings.Cut(strings.Trim(u.Path, "/"), "/")
+	q := e.sqs().Queues[name]
+	if q == nil || account != e.fixture.Account {
+		return nil, noQueue()
+	}
+	q.expire(now)
+	return q, nil
+}
+
+func (e *Emulator) getQueueURL(c *call) (any, error) {
+	var in struct{ QueueName, QueueOwnerAWSAccountId string }
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	if e.sqs().Queues[in.QueueName] == nil || (in.QueueOwnerAWSAccountId != "" && in.QueueOwnerAWSAccountId != e.fixture.Account) {
+		return nil, noQueue()
+	}
+	return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
+}
+
+func (e *Emulator) listQueues(c *call) (any, error) {
+	var in struct {
+		QueueNamePrefix string
+		MaxResults      int
+		NextToken       string
+	}
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, name := range slices.Sorted(maps.Keys(e.sqs().Queues)) {
+		if strings.HasPrefix(name, in.QueueNamePrefix) && name > in.NextToken && e.sqs().Queues[name] != nil {
+			names = append(names, name)
+		}
+	}
+	out := struct {
+		QueueUrls []string `json:",omitempty"`
+		NextToken string   `json:",omitempty"`
+	}{}
+	if in.MaxResults > 0 && len(names) > in.MaxResults {
+		names = names[:in.MaxResults]
+		out.NextToken = names[len(names)-1]
+	}
+	for _, name := range names {
+		out.QueueUrls = append(out.QueueUrls, e.queueURL(c, name))
+	}
+	return out, nil
+}
+
+func (e *Emulator) createQueue(c *call) (any, error) {
+	var in struct {
+		QueueName  string
+		Attributes map[string]string
+	}
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	if ok, err := regexp.MatchString(`^[A-Za-z0-9_-]{1,80}$`, in.QueueName); err != nil || !ok {
+		return nil, invalidParameter("Can only include alphanumeric characters, hyphens, or underscores. 1 to 80 in length")
+	}
+	if err := validAttributes(in.Attributes); err != nil {
+		return nil, err
+	}
+	if q := e.sqs().Queues[in.QueueName]; q != nil {
+		for name, value := range in.Attributes {
+			if q.attribute(name) != value {
+				return nil, sqsError("QueueNameExists", "QueueAlreadyExists", "A queue already exists with the same name and a different value for attribute "+name)
+			}
+		}
+		return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
+	}
+	e.sqs().Queues[in.QueueName] = newQueue(c.now, in.QueueName, in.Attributes)
+	return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
+}
+
+// onQueue decodes the request of an operation and finds its queue.
+func (e *Emulator) onQueue(c *call, into any) (*Queue, error) {
+	var address struct {
+		QueueURL string `json:"QueueUrl"`
+	}
+	if err := c.JSON(&address); err != nil {
+		return nil, err
+	}
+	if into != nil {
+		if err := c.JSON(into); err != nil {
+			return nil, err
+		}
+	}
+	return e.queueOf(c.now, address.QueueURL)
+}
+
+func (e *Emulator) setQueueAttributes(c *call) (any, error) {
+	var in struct{ Attributes map[string]string }
+	q, err := e.onQueue(c, &in)
+	if err != nil {
+		return nil, err
+	}
+	if err := validAttributes(in.Attributes); err != nil {
+		return nil, err
+	}
+	q.set(c.now, in.Attributes)
+	return nil, nil
+}
+
+func (e *Emulator) getQueueAttributes(c *call) (any, error) {
+	var in struct{ AttributeNames []string }
+	q, err := e.onQueue(c, &in)
+	if err != nil {
+		return nil, err
+	}
+	all := q.attributes(c.now, e.arn("sqs", q.Name))
+	out := map[string]string{}
+	for _, name := range in.AttributeNames {
+		if name == "All" {
+			return map[string]any{"Attributes": all}, nil
+		}
+		if value, found := all[name]; found {
+			out[name] = value
+		} else if !slices.Contains(knownAttributes(), name) {
+			return nil, sqsError("InvalidAttributeName", "InvalidAttributeName", "Unknown Attribute "+name+".")
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil
+	}
+	return map[string]any{"Attributes": out}, nil
+}
+
+func (e *Emulator) purgeQueue(c *call) (any, error) {
+	q, err := e.onQueue(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	q.Messages = nil
+	return nil, nil
+}
+
+func (e *Emulator) deleteQueue(c *call) (any, error) {
+	q, err := e.onQueue(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	delete(e.sqs().Queues, q.Name)
+	return nil, nil
+}
+
+// queueSetting is one queue in the body of the control "queues".
+type queueSetting struct {
+	Attributes map[string]string `json:"attributes,omitempty"`
+	Duplicates *int              `json:"duplicates,omitempty"`
+}
+
+// queuesControl shows the queues with their messages, and creates, changes or (null) deletes those it
+// is told.
+func (e *Emulator) queuesControl() control {
+	return control{
+		http.MethodGet: func(r *controlRequest) (any, error) {
+			for _, q := range e.sqs().Queues {
+				if q != nil {
+					q.expire(r.now)
+				}
+			}
+			return frozen(e.sqs().Queues)
+		},
+		http.MethodPut: func(r *controlRequest) (any, error) {
+			var in map[string]*queueSetting
+			if err := r.decode(&in); err != nil {
+				return nil, err
+			}
+			for _, name := range slices.Sorted(maps.Keys(in)) {
+				if err := e.setQueue(r.now, name, in[name]); err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		},
+	}
+}
+
+// frozen renders a value of the model while the emulator is locked; controls answer when it is not any
+// more.
+func frozen(value any) (json.RawMessage, error) { return json.Marshal(value) }
+
+func (e *Emulator) setQueue(now time.Time, name string, setting *queueSetting) error {
+	if setting == nil {
+		delete(e.sqs().Queues, name)
+		return nil
+	}
+	if err := validAttributes(setting.Attributes); err != nil {
+		return err
+	}
+	q := e.sqs().Queues[name]
+	if q == nil {
+		q = newQueue(now, name, nil)
+		e.sqs().Queues[name] = q
+	}
+	q.set(now, setting.Attributes)
+	if setting.Duplicates != nil {
+		q.Duplicates = min(max(*setting.Duplicates, 0), maxCopies)
+	}
+	return nil
+}

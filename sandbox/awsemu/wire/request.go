@@ -1,0 +1,157 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// Service is a service as SigV4 names it.
+type Service string
+
+// Services that are emulated.
+const (
+	EC2        Service = "ec2"
+	IAM        Service = "iam"
+	STS        Service = "sts"
+	SQS        Service = "sqs"
+	SSM        Service = "ssm"
+	Pricing    Service = "pricing"
+	EKS        Service = "eks"
+	ZonalShift Service = "arc-zonal-shift"
+	Events     Service = "events"
+)
+
+// Request is one call, decoded as far as its protocol goes.
+type Request struct {
+	Service Service
+	Action  string // such as DescribeInstances
+	Key     string // access key id of the caller; empty when unsigned
+	Region  string // of the signature
+	Host    string // as the client addressed us
+	Path    string // REST services only, unescaped
+	ID      string // request id of the answer
+
+	Invocation string // same for all attempts of one call
+	Attempt    string // such as attempt=2; max=3
+
+	Form Form   // query services
+	Body []byte // JSON services
+}
+
+// maxBody bounds what a client may send; the largest real request is a launch template of about 100 KB.
+const maxBody = 4 << 20
+
+// Read decodes an HTTP request. The error is an *Error in the protocol of the service where that is
+// known.
+func Read(r *http.Request, id string) (*Request, error) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxBody {
+		return nil, &Error{Code: "RequestEntityTooLarge", Message: "the request is larger than 4 MiB", Status: http.StatusRequestEntityTooLarge}
+	}
+	req := &Request{
+		Host: r.Host, ID: id, Body: body,
+		Invocation: r.Header.Get("Amz-Sdk-Invocation-Id"), Attempt: r.Header.Get("Amz-Sdk-Request"),
+	}
+	req.Key, req.Region, req.Service = scope(r.Header.Get("Authorization"))
+	switch target := r.Header.Get("X-Amz-Target"); {
+	case target != "":
+		prefix, action, _ := strings.Cut(target, ".")
+		req.Action = action
+		if req.Service == "" {
+			req.Service = targetService(prefix)
+		}
+	case strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded"):
+		values, err := url.ParseQuery(string(body))
+		if err != nil {
+			return req, &Error{Code: "MalformedQueryString", Message: err.Error()}
+		}
+		req.Form = Form{values: values}
+		req.Action = req.Form.String("Action")
+		if req.Service == "" {
+			req.Service = versionService(req.Form.String("Version"))
+		}
+	default:
+		req.Path = r.URL.Path
+		req.Service, req.Action = restAction(req.Service, r.Method, r.URL.Path)
+	}
+	if req.Service == "" || req.Action == "" {
+		return req, &Error{Code: "InvalidAction", Message: fmt.Sprintf("%s %s is no call of a service that is emulated", r.Method, r.URL.Path)}
+	}
+	return req, nil
+}
+
+// JSON decodes the body of a JSON request.
+func (r *Request) JSON(into any) error {
+	if len(r.Body) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(r.Body, into); err != nil {
+		return &Error{Code: "SerializationException", Message: err.Error()}
+	}
+	return nil
+}
+
+// scope reads AWS4-HMAC-SHA256 Credential=<key>/<date>/<region>/<service>/aws4_request, ...
+func scope(header string) (key, region string, service Service) {
+	_, rest, found := strings.Cut(header, "Credential=")
+	if !found {
+		return "", "", ""
+	}
+	credential, _, _ := strings.Cut(rest, ",")
+	parts := strings.Split(strings.TrimSpace(credential), "/")
+	if len(parts) < 5 {
+		return "", "", ""
+	}
+	n := len(parts)
+	return strings.Join(parts[:n-4], "/"), parts[n-3], Service(parts[n-2])
+}
+
+func targetService(prefix string) Service {
+	switch prefix {
+	case "AmazonSQS":
+		return SQS
+	case "AmazonSSM":
+		return SSM
+	case "AWSPriceListService":
+		return Pricing
+	case "AWSEvents":
+		return Events
+	default:
+		return ""
+	}
+}
+
+func versionService(version string) Service {
+	switch version {
+	case "2016-11-15":
+		return EC2
+	case "2010-05-08":
+		return IAM
+	case "2011-06-15":
+		return STS
+	default:
+		return ""
+	}
+}
+
+// restAction names the operation of a REST service by method and path.
+func restAction(signed Service, method, path string) (Service, string) {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	switch {
+	case (signed == "" || signed == EKS) && first == "clusters" && rest == "" && method == http.MethodGet:
+		return EKS, "ListClusters"
+	case (signed == "" || signed == EKS) && first == "clusters" && method == http.MethodGet && !strings.Contains(rest, "/"):
+		return EKS, "DescribeCluster"
+	case (signed == "" || signed == ZonalShift) && first == "managedresources" && method == http.MethodGet:
+		return ZonalShift, "GetManagedResource"
+	default:
+		return signed, ""
+	}
+}

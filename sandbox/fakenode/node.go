@@ -1,0 +1,259 @@
+package fakenode
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	zoneIDLabel    = "topology.k8s.aws/zone-id"
+	ebsDriver      = "ebs.csi.aws.com"
+	ebsZoneLabel   = "topology.ebs.csi.aws.com/zone"
+	kubeletVersion = "v1.37.1"
+)
+
+func providerID(i Instance) string { return "aws:///" + i.Zone + "/" + i.ID }
+
+func instanceID(providerID string) (string, bool) {
+	rest, ok := strings.CutPrefix(providerID, "aws:///")
+	_, id, cut := strings.Cut(rest, "/")
+	return id, ok && cut && id != ""
+}
+
+func zoneOf(providerID string) string {
+	zone, _, _ := strings.Cut(strings.TrimPrefix(providerID, "aws:///"), "/")
+	return zone
+}
+
+func goArch(architecture string) string {
+	switch architecture {
+	case "x86_64", "i386", "":
+		return "amd64"
+	}
+	return strings.TrimSuffix(architecture, "_mac")
+}
+
+func osOf(c Config) string {
+	if c.Family == Windows {
+		return "windows"
+	}
+	return "linux"
+}
+
+// nodeLabels are those of the user data, and those a kubelet and its neighbours give by themselves,
+// which win.
+func nodeLabels(i Instance, c Config) map[string]string {
+	labels := maps.Clone(c.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	arch := goArch(i.Architecture)
+	for key, value := range map[string]string{
+		corev1.LabelHostname:   i.PrivateDNS,
+		corev1.LabelArchStable: arch, "beta.kubernetes.io/arch": arch,
+		corev1.LabelOSStable: osOf(c), "beta.kubernetes.io/os": osOf(c),
+		corev1.LabelInstanceTypeStable: i.Type, corev1.LabelInstanceType: i.Type,
+		corev1.LabelTopologyZone: i.Zone, corev1.LabelFailureDomainBetaZone: i.Zone,
+		corev1.LabelTopologyRegion: i.Region, corev1.LabelFailureDomainBetaRegion: i.Region,
+		zoneIDLabel: i.ZoneID, ebsZoneLabel: i.Zone,
+	} {
+		if value != "" {
+			labels[key] = value
+		}
+	}
+	return labels
+}
+
+func nodeTaints(c Config, f Fault) []corev1.Taint {
+	return slices.DeleteFunc(slices.Clone(c.Taints), func(t corev1.Taint) bool {
+		return f.NoUnregisteredTaint && t.Key == unregisteredTaint
+	})
+}
+
+// resources are the capacity and the allocatable that a node reports.
+func (o Options) resources(f facts) (capacity, allocatable corev1.ResourceList) {
+	loss := o.MemoryLoss + f.fault.MemoryLoss
+	if f.static {
+		loss = f.fault.MemoryLoss
+	}
+	capacity = Capacity(f.instance.Capacity, f.config, loss)
+	allocatable = Allocatable(f.instance.Capacity, capacity, f.config)
+	for _, name := range f.fault.Without {
+		delete(capacity, name)
+		delete(allocatable, name)
+	}
+	return capacity, allocatable
+}
+
+// uuid derives the same identifier from the same words, so that a node keeps its own.
+func uuid(words ...string) string {
+	h := sha256.Sum256([]byte(strings.Join(words, "/")))
+	return fmt.Sprintf("%x-%x-4%x-8%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])[:36]
+}
+
+func nodeInfo(f facts) corev1.NodeSystemInfo {
+	return corev1.NodeSystemInfo{
+		MachineID: strings.ReplaceAll(uuid("machine", f.instance.ID), "-", ""), SystemUUID: uuid("system", f.instance.ID),
+		BootID:        uuid("boot", f.instance.ID, f.instance.Running.UTC().String()),
+		KernelVersion: "6.12.0-simulated", OSImage: "Dovetail sandbox " + f.config.Family,
+		ContainerRuntimeVersion: "containerd://2.0.0-simulated", KubeletVersion: kubeletVersion,
+		OperatingSystem: osOf(f.config), Architecture: goArch(f.instance.Architecture),
+	}
+}
+
+func conditions(ready bool, now metav1.Time) []corev1.NodeCondition {
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
+		return corev1.NodeCondition{
+			Type: kind, Status: status, Reason: reason, Message: message,
+			LastHeartbeatTime: now, LastTransitionTime: now,
+		}
+	}
+	r := condition(corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
+	if !ready {
+		r = condition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "container runtime network not ready: cni plugin not initialized")
+	}
+	return []corev1.NodeCondition{
+		condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+		condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+		condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+		r,
+	}
+}
+
+func (o Options) newNode(f facts) *corev1.Node {
+	capacity, allocatable := o.resources(f)
+	i := f.instance
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: i.PrivateDNS, Labels: nodeLabels(i, f.config),
+			Annotations: map[string]string{SimulatedAnnotation: "true", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+		},
+		// The admission of the API server adds the taint not-ready.
+		Spec: corev1.NodeSpec{ProviderID: providerID(i), Taints: nodeTaints(f.config, f.fault)},
+		Status: corev1.NodeStatus{
+			Capacity: capacity, Allocatable: allocatable, NodeInfo: nodeInfo(f),
+			Conditions: conditions(false, metav1.NewTime(f.wall)),
+			Addresses: []corev1.NodeAddress{
+				{Type: corev1.NodeInternalIP, Address: i.PrivateIP},
+				{Type: corev1.NodeInternalDNS, Address: i.PrivateDNS},
+				{Type: corev1.NodeHostName, Address: i.PrivateDNS},
+			},
+		},
+	}
+}
+
+// register creates the Node and its CSINode.
+func (s *Simulator) register(ctx context.Context, f facts) error {
+	node, err := s.Client.CoreV1().Nodes().Create(ctx, s.newNode(f), metav1.CreateOptions{})
+	if err != nil { // if it exists, it will be seen, and either adopted or waited for
+		return fmt.Errorf("register node %s: %w", f.instance.PrivateDNS, err)
+	}
+	s.mu.Lock()
+	if m := s.machines[f.instance.ID]; m != nil {
+		m.joined, m.joinedAt = true, s.Clock.Now()
+	}
+	s.mu.Unlock()
+	return s.createCSINode(ctx, f, node)
+}
+
+func (s *Simulator) createCSINode(ctx context.Context, f facts, node *corev1.Node) error {
+	if f.config.Family == Windows {
+		return nil
+	}
+	_, err := s.Client.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{ownedBy(node)}},
+		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
+			Name: ebsDriver, NodeID: f.instance.ID, TopologyKeys: []string{ebsZoneLabel},
+			Allocatable: &storagev1.VolumeNodeResources{Count: new(s.VolumeLimit)},
+		}}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+func ownedBy(n *corev1.Node) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: n.Name, UID: n.UID}
+}
+
+// reportStatus writes the status of a node if it is not yet so: readiness, after someone else changed
+// it too, and resources.
+func (s *Simulator) reportStatus(ctx context.Context, f facts, ready bool) error {
+	capacity, allocatable := s.resources(f)
+	status := map[string]any{}
+	want := corev1.ConditionFalse
+	if ready {
+		want = corev1.ConditionTrue
+	}
+	if readiness(f.node) != want {
+		status["conditions"] = conditions(ready, metav1.NewTime(f.wall))
+	}
+	if !equality.Semantic.DeepEqual(capacity, f.node.Status.Capacity) {
+		status["capacity"] = replacing(f.node.Status.Capacity, capacity)
+	}
+	if !equality.Semantic.DeepEqual(allocatable, f.node.Status.Allocatable) {
+		status["allocatable"] = replacing(f.node.Status.Allocatable, allocatable)
+	}
+	if len(status) == 0 {
+		return nil
+	}
+	_, err := s.Client.CoreV1().Nodes().Patch(ctx, f.node.Name, types.StrategicMergePatchType,
+		patch(map[string]any{"metadata": map[string]any{"uid": f.node.UID}, "status": status}), metav1.PatchOptions{}, "status")
+	return err
+}
+
+// replacing is a merge patch from one list to another.
+func replacing(from, to corev1.ResourceList) map[string]any {
+	out := map[string]any{}
+	for name := range from {
+		out[string(name)] = nil
+	}
+	for name, q := range to {
+		out[string(name)] = q.String()
+	}
+	return out
+}
+
+func readiness(n *corev1.Node) corev1.ConditionStatus {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status
+		}
+	}
+	return ""
+}
+
+func (s *Simulator) dropStartupTaints(ctx context.Context, n *corev1.Node) error {
+	left := slices.DeleteFunc(slices.Clone(n.Spec.Taints), s.StartupTaint)
+	if len(left) == len(n.Spec.Taints) {
+		return nil
+	}
+	body := patch(map[string]any{
+		"metadata": map[string]any{"resourceVersion": n.ResourceVersion}, // the list is replaced as a whole
+		"spec":     map[string]any{"taints": left},
+	})
+	_, err := s.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
+}
+
+// patch cannot fail: all that is passed to it are API objects and plain maps.
+func patch(p map[string]any) []byte {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return []byte("{}")
+	}
+	return b
+}

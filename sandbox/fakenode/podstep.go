@@ -1,0 +1,166 @@
+package fakenode
+
+import (
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// podAction is what a kubelet does about a pod next.
+type podAction int
+
+const (
+	podNothing podAction = iota
+	podStart             // all containers run
+	podReady             // the Ready condition follows the readiness gates
+	podRestart           // all containers exited and run again
+	podSucceed           // all containers exited with 0, for good
+	podFail              // at least one exited with another code, for good
+	podEnd               // stopped on demand: a last status, then removal
+	podRemove            // from the API
+)
+
+// podStep is an action and, when the time has not come, how long to wait before asking again.
+type podStep struct {
+	action podAction
+	after  time.Duration
+}
+
+// duration of an annotation; one that does not parse counts as absent.
+func duration(p *corev1.Pod, annotation string) (time.Duration, bool) {
+	d, err := time.ParseDuration(p.Annotations[annotation])
+	return max(d, 0), err == nil
+}
+
+// decidePod is pure. ready is the state of the node: a kubelet that is not Ready starts nothing.
+func (o Options) decidePod(p *corev1.Pod, ready bool, now time.Time) podStep {
+	switch {
+	case p.DeletionTimestamp != nil:
+		return decideStop(p, now)
+	case p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed:
+		return podStep{}
+	case p.Status.Phase == corev1.PodRunning:
+		return o.decideRunning(p, now)
+	case !ready:
+		return podStep{} // comes again when the node turns Ready
+	}
+	delay, given := duration(p, StartAfterAnnotation)
+	if !given {
+		delay = o.PodStart
+	}
+	if wait := bound(p).Add(delay).Sub(now); wait > 0 {
+		return podStep{after: wait}
+	}
+	return podStep{action: podStart}
+}
+
+// bound is when the scheduler bound a pod; in whole seconds.
+func bound(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return p.CreationTimestamp.Time
+}
+
+func decideStop(p *corev1.Pod, now time.Time) podStep {
+	over := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+	var grace time.Duration
+	if p.DeletionGracePeriodSeconds != nil {
+		grace = time.Duration(*p.DeletionGracePeriodSeconds) * time.Second
+	}
+	if grace == 0 && over {
+		return podStep{} // removed already; a finalizer holds it
+	}
+	stop := grace
+	if d, given := duration(p, StopAfterAnnotation); given {
+		stop = min(stop, d)
+	}
+	if p.Status.Phase == corev1.PodPending || over {
+		stop = 0 // nothing runs that would have to stop
+	}
+	due := p.DeletionTimestamp.Add(stop - grace)
+	if stop > 0 {
+		due = due.Add(time.Second) // the API cuts times to whole seconds, and a pod gets no less than its due
+	}
+	if wait := due.Sub(now); wait > 0 {
+		return podStep{after: wait}
+	}
+	if len(p.Finalizers) > 0 && !over {
+		return podStep{action: podEnd} // who holds it wants to see how it ended
+	}
+	return podStep{action: podRemove}
+}
+
+func (o Options) decideRunning(p *corev1.Pod, now time.Time) podStep {
+	after, code, ends := o.ends(p)
+	if ends {
+		if wait := runningSince(p).Add(after).Sub(now); wait > 0 {
+			s := gates(p)
+			s.after = wait
+			return s
+		}
+		again := p.Spec.RestartPolicy == corev1.RestartPolicyAlways || p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && code != 0
+		switch {
+		case again:
+			return podStep{action: podRestart}
+		case code != 0:
+			return podStep{action: podFail}
+		}
+		return podStep{action: podSucceed}
+	}
+	return gates(p)
+}
+
+// ends says after what time the containers of a pod exit, and with what.
+func (o Options) ends(p *corev1.Pod) (after time.Duration, code int32, ends bool) {
+	if d, ok := duration(p, FailAfterAnnotation); ok {
+		return d, 1, true
+	}
+	if d, ok := duration(p, CompleteAfterAnnotation); ok {
+		return d, 0, true
+	}
+	if o.JobTime <= 0 || p.Spec.RestartPolicy == corev1.RestartPolicyAlways {
+		return 0, 0, false
+	}
+	_, hook := p.Annotations["helm.sh/hook"]
+	_, job := p.Labels[batchv1.JobNameLabel]
+	return o.JobTime, 0, hook || job
+}
+
+func runningSince(p *corev1.Pod) time.Time {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Running != nil {
+			return c.State.Running.StartedAt.Time
+		}
+	}
+	return p.CreationTimestamp.Time
+}
+
+// gates asks for an update when the Ready condition does not follow the readiness gates.
+func gates(p *corev1.Pod) podStep {
+	if conditionTrue(p, corev1.PodReady) != gatesOpen(p) {
+		return podStep{action: podReady}
+	}
+	return podStep{}
+}
+
+func gatesOpen(p *corev1.Pod) bool {
+	for _, g := range p.Spec.ReadinessGates {
+		if !conditionTrue(p, g.ConditionType) {
+			return false
+		}
+	}
+	return true
+}
+
+func conditionTrue(p *corev1.Pod, kind corev1.PodConditionType) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,52 @@
+package world
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// Environment is what a process needs to see to live in this world: a controller, kubectl, aws.
+func (w *World) Environment() []string {
+	env := []string{
+		"KUBECONFIG=" + w.ControlPlane.Kubeconfig,
+		"AWS_ENDPOINT_URL=" + w.AWSEndpoint,
+		"AWS_REGION=" + Region,
+		"AWS_DEFAULT_REGION=" + Region,
+		"AWS_ACCESS_KEY_ID=AKIASANDBOX",
+		"AWS_SECRET_ACCESS_KEY=sandbox",
+		"AWS_EC2_METADATA_DISABLED=true",
+		"CLUSTER_NAME=" + Cluster,
+		"CLUSTER_ENDPOINT=" + w.ControlPlane.Config.Host,
+		"INTERRUPTION_QUEUE=" + Queue,
+	}
+	for _, service := range []string{"EC2", "IAM", "SQS", "SSM", "PRICING", "EKS", "STS", "ARC_ZONAL_SHIFT", "EVENTBRIDGE"} {
+		env = append(env, "AWS_ENDPOINT_URL_"+service+"="+w.AWSEndpoint)
+	}
+	slices.Sort(env)
+	return env
+}
+
+// writeEnv writes aws.env for shells, and a kubeconfig that goes through the proxy.
+func (w *World) writeEnv() error {
+	var b strings.Builder
+	b.WriteString("# Point a shell at this sandbox: . " + filepath.Join(w.dir, "aws.env") + "\n")
+	for _, line := range w.Environment() {
+		name, value, _ := strings.Cut(line, "=")
+		fmt.Fprintf(&b, "export %s='%s'\n", name, strings.ReplaceAll(value, "'", `'\''`))
+	}
+	w.EnvFile = filepath.Join(w.dir, "aws.env")
+	if err := os.WriteFile(w.EnvFile, []byte(b.String()), 0o600); err != nil {
+		return err
+	}
+	config := clientcmdapi.NewConfig()
+	config.Clusters[Cluster] = &clientcmdapi.Cluster{Server: w.ProxyEndpoint}
+	config.Contexts[Cluster] = &clientcmdapi.Context{Cluster: Cluster}
+	config.CurrentContext = Cluster
+	return clientcmd.WriteToFile(*config, filepath.Join(w.dir, "proxy.kubeconfig"))
+}

@@ -1,0 +1,262 @@
+package world
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/component-base/version"
+
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
+)
+
+// The emulated account (aws-emulator 11).
+const (
+	Account = "111122223333"
+	Region  = "eu-west-1"
+	Cluster = "sandbox"
+	Queue   = "Karpenter-sandbox"
+)
+
+// saveInterval is how often the state of the emulated account is written down while it changes.
+const saveInterval = 2 * time.Second
+
+// Options of a world. Only Dir is required.
+type Options struct {
+	Dir      string  // state; made when it is missing
+	Port     int     // of the API server; 0 takes a free one
+	AWSPort  int     // of the emulated AWS; 0 takes a free one
+	Speed    float64 // of the emulated clock of instances and notices; 0 means 1
+	Nodes    int     // of the bootstrap group
+	Seed     uint64  // of ids and everything else that varies in the emulated account
+	Progress func(step string, took time.Duration)
+}
+
+// World is a running sandbox.
+type World struct {
+	ControlPlane *controlplane.ControlPlane
+	Kube         *kubectl.Client
+	AWS          *awsemu.Emulator
+	Clock        *awsemu.Clock
+	Nodes        *fakenode.Simulator
+	Proxy        *apiproxy.Proxy
+
+	AWSEndpoint   string // http://127.0.0.1:PORT
+	ProxyEndpoint string // the API server, through the proxy
+	EnvFile       string // shell lines that point clients at all of it
+
+	dir     string
+	stop    func() error
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	servers []*http.Server
+	failed  chan error
+}
+
+// Start brings everything up. When a step fails, what already runs is stopped again.
+func Start(ctx context.Context, o Options) (w *World, err error) {
+	if o.Speed <= 0 {
+		o.Speed = 1
+	}
+	if o.Progress == nil {
+		o.Progress = func(string, time.Duration) {}
+	}
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	w = &World{dir: o.Dir, cancel: cancel, failed: make(chan error, 8)}
+	w.stop = sync.OnceValue(w.stopAll)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.Stop())
+		}
+	}()
+	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Port: o.Port, Progress: o.Progress}); err != nil {
+		return w, err
+	}
+	for _, step := range []struct {
+		name string
+		run  func() error
+	}{
+		{"CRDs", func() error { return w.installCRDs(ctx) }},
+		{"AWS", func() error { return w.startAWS(background, o) }},
+		{"nodes", func() error { return w.startNodes(background, o) }},
+		{"proxy", func() error { return w.startProxy(background) }},
+		{"environment", w.writeEnv},
+	} {
+		began := time.Now()
+		if err := step.run(); err != nil {
+			return w, fmt.Errorf("%s: %w", step.name, err)
+		}
+		o.Progress(step.name, time.Since(began))
+	}
+	return w, nil
+}
+
+func (w *World) installCRDs(ctx context.Context) (err error) {
+	if w.Kube, err = kubectl.New(w.ControlPlane.Config); err != nil {
+		return err
+	}
+	_, err = w.Kube.InstallCRDs(ctx)
+	return err
+}
+
+// startAWS serves the emulated account, with the state it had if there is one.
+func (w *World) startAWS(ctx context.Context, o Options) error {
+	w.Clock = awsemu.NewClock(time.Now, o.Speed)
+	w.AWS = awsemu.New(awsemu.Options{Clock: w.Clock, Seed: o.Seed, Fixture: awsemu.Fixture{
+		Account: Account, Region: Region, Cluster: Cluster, Queue: Queue, KubernetesVersion: version.DefaultKubeBinaryVersion,
+		Zones:           []awsemu.Zone{{Name: Region + "a", ID: "euw1-az1"}, {Name: Region + "b", ID: "euw1-az2"}, {Name: Region + "c", ID: "euw1-az3"}},
+		ClusterEndpoint: w.ControlPlane.Config.Host,
+		ClusterCA:       base64.StdEncoding.EncodeToString(w.ControlPlane.Config.CAData),
+	}})
+	if err := w.restore(); err != nil {
+		return err
+	}
+	var err error
+	if w.AWSEndpoint, err = w.serve(ctx, o.AWSPort, w.AWS); err != nil {
+		return err
+	}
+	w.background(func() error { return w.AWS.Run(ctx) })
+	w.background(func() error { return w.keepSaving(ctx) })
+	return nil
+}
+
+func (w *World) startNodes(ctx context.Context, o Options) error {
+	client, err := fakenode.NewClient(w.ControlPlane.Config)
+	if err != nil {
+		return err
+	}
+	w.Nodes, err = fakenode.New(fakenode.Options{
+		Client: client, Cloud: &cloud{emulator: w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second,
+		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
+	})
+	if err != nil {
+		return err
+	}
+	w.background(func() error { return w.Nodes.Run(ctx) })
+	return nil
+}
+
+func (w *World) startProxy(ctx context.Context) (err error) {
+	if w.Proxy, err = apiproxy.New(w.ControlPlane.Config); err != nil {
+		return err
+	}
+	if w.ProxyEndpoint, err = w.serve(ctx, 0, w.Proxy); err != nil {
+		return err
+	}
+	w.addControls()
+	return nil
+}
+
+// serve listens on loopback and returns the address.
+func (w *World) serve(ctx context.Context, port int, handler http.Handler) (string, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return "", fmt.Errorf("%w; choose another port, or 0 for a free one", err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	w.servers = append(w.servers, server)
+	w.background(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return "http://" + listener.Addr().String(), nil
+}
+
+func (w *World) background(run func() error) {
+	w.running.Go(func() {
+		if err := run(); err != nil {
+			select {
+			case w.failed <- err:
+			default: // somebody was told already
+			}
+		}
+	})
+}
+
+// Err tells when a part of the world failed.
+func (w *World) Err() <-chan error { return w.failed }
+
+// Stop stops everything and writes the state down. Called again, it answers the same.
+func (w *World) Stop() error { return w.stop() }
+
+func (w *World) stopAll() error {
+	w.cancel()
+	var errs []error
+	for _, server := range w.servers {
+		errs = append(errs, server.Close())
+	}
+	w.running.Wait()
+	if w.AWS != nil {
+		errs = append(errs, w.save())
+	}
+	if w.ControlPlane != nil {
+		errs = append(errs, w.ControlPlane.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+func (w *World) stateFile() string { return filepath.Join(w.dir, "aws.json") }
+
+func (w *World) restore() error {
+	text, err := os.ReadFile(w.stateFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.AWS.Restore(text); err != nil {
+		return fmt.Errorf("%s: %w; remove the file to begin with an empty account", w.stateFile(), err)
+	}
+	return nil
+}
+
+// keepSaving writes the state down while it changes, so that a kill loses seconds at most.
+func (w *World) keepSaving(ctx context.Context) error {
+	for {
+		changed := w.AWS.Changed()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+		timer := time.NewTimer(saveInterval)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		if err := w.save(); err != nil {
+			return err
+		}
+	}
+}
+
+// save replaces the state file as a whole: a reader never sees half of it.
+func (w *World) save() error {
+	text, err := w.AWS.Snapshot()
+	if err != nil {
+		return err
+	}
+	part := w.stateFile() + ".part"
+	if err := os.WriteFile(part, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(part, w.stateFile())
+}

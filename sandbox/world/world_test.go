@@ -1,0 +1,290 @@
+package world_test
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/dovetail-sh/dovetail/sandbox/world"
+)
+
+// One control plane per process, so the flows follow each other in one test.
+func TestWorld(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, dir)
+	cloud, kube := clients(t, w)
+
+	instance := cloud.launch(t, userData(world.Cluster))
+	node := awaitNode(t, kube, func(n *corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+instance) && ready(n) })
+	t.Run("an instance becomes a node that looks like one", func(t *testing.T) {
+		for key, want := range map[string]string{
+			"node.kubernetes.io/instance-type": "m5.large", "karpenter.sh/nodepool": "demo", "topology.kubernetes.io/region": world.Region,
+		} {
+			if got := node.Labels[key]; got != want {
+				t.Errorf("label %s is %q, want %q", key, got, want)
+			}
+		}
+		if !strings.HasPrefix(node.Spec.ProviderID, "aws:///"+world.Region) || node.Status.Allocatable.Pods().Value() != 29 {
+			t.Errorf("provider id %s, %d pods", node.Spec.ProviderID, node.Status.Allocatable.Pods().Value())
+		}
+	})
+	t.Run("user data of another cluster never joins, and says why", func(t *testing.T) {
+		lost := cloud.launch(t, userData("another"))
+		awaitCall(t, w, func() bool { return strings.Contains(w.Nodes.Why(lost), "another") })
+		cloud.terminate(t, lost)
+	})
+	t.Run("the control API disturbs nodes and the API server", func(t *testing.T) {
+		control(t, w, http.MethodPost, "nodes", `{"name":"dead","selector":{"instance":"`+instance+`"},"neverReady":true}`)
+		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && !ready(n) })
+		control(t, w, http.MethodDelete, "nodes", `{"name":"dead"}`)
+		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && ready(n) })
+		control(t, w, http.MethodPost, "kube", `{"verb":"list","resource":"pods","status":503}`)
+		proxied, err := kubernetes.NewForConfig(&rest.Config{Host: w.ProxyEndpoint})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := proxied.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err == nil {
+			t.Error("a request that should fail passed")
+		}
+		control(t, w, http.MethodDelete, "kube", "")
+		if _, err := proxied.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("what the control API does not know is refused", func(t *testing.T) {
+		for path, body := range map[string]string{"nodes": `{"name":"x","neverjoin":1,"typo":2}`, "kube": `{"verb":"get"}`, "nothing": `{}`} {
+			if status, text := post(t, w, http.MethodPost, path, body); status == http.StatusOK {
+				t.Errorf("%s %s: accepted: %s", path, body, text)
+			}
+		}
+	})
+	if err := w.Stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	t.Run("the next start on the folder goes on", func(t *testing.T) {
+		again := start(t, dir)
+		cloud, kube := clients(t, again)
+		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && ready(n) })
+		cloud.terminate(t, instance)
+		awaitGone(t, kube, node.Name)
+	})
+}
+
+func TestStateThatCannotBeReadIsNamed(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "aws.json")
+	if err := os.WriteFile(file, []byte(`{"version":99}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := world.Start(t.Context(), world.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "remove the file") {
+		t.Errorf("error %v, want the file and what to do", err)
+	}
+}
+
+func start(t *testing.T, dir string) *world.World {
+	t.Helper()
+	w, err := world.Start(t.Context(), world.Options{Dir: dir, Speed: 50, Nodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// account is the emulated AWS through the unmodified SDK.
+type account struct {
+	ec2 *ec2.Client
+	iam *iam.Client
+	ssm *ssm.Client
+}
+
+func clients(t *testing.T, w *world.World) (*account, kubernetes.Interface) {
+	t.Helper()
+	cfg, err := config.LoadDefaultConfig(t.Context(), config.WithRegion(world.Region), config.WithBaseEndpoint(w.AWSEndpoint),
+		config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider("AKIASANDBOX", "x", "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube, err := kubernetes.NewForConfig(w.ControlPlane.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &account{ec2: ec2.NewFromConfig(cfg), iam: iam.NewFromConfig(cfg), ssm: ssm.NewFromConfig(cfg)}, kube
+}
+
+// launch starts one instance the way a controller does and returns its id.
+func (a *account) launch(t *testing.T, data string) string {
+	t.Helper()
+	ctx := t.Context()
+	versions, err := a.ssm.GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: aws.String("/aws/service/eks/optimized-ami/1.37/amazon-linux-2023/x86_64/standard"), Recursive: aws.Bool(true)})
+	if err != nil || len(versions.Parameters) == 0 {
+		t.Fatalf("no image for the version of the cluster: %v", err)
+	}
+	image := versions.Parameters[0].Value
+	profile := aws.String("world-test-" + fmt.Sprint(len(data)))
+	if _, err := a.iam.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: profile}); err == nil {
+		if _, err := a.iam.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: profile, RoleName: aws.String("KarpenterNodeRole-" + world.Cluster)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	name := aws.String("world-test-" + fmt.Sprint(time.Now().UnixNano()))
+	_, err = a.ec2.CreateLaunchTemplate(ctx, &ec2.CreateLaunchTemplateInput{LaunchTemplateName: name, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+		ImageId: image, UserData: aws.String(base64.StdEncoding.EncodeToString([]byte(data))),
+		IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: profile},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subnets, err := a.ec2.DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
+	if err != nil || len(subnets.Subnets) == 0 {
+		t.Fatalf("no subnets: %v", err)
+	}
+	fleet, err := a.ec2.CreateFleet(ctx, &ec2.CreateFleetInput{
+		Type:                        ec2types.FleetTypeInstant,
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand},
+		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
+			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: name, Version: aws.String("$Latest")},
+			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: ec2types.InstanceTypeM5Large, SubnetId: subnets.Subnets[0].SubnetId, ImageId: image}},
+		}},
+	})
+	if err != nil || len(fleet.Instances) != 1 || len(fleet.Instances[0].InstanceIds) != 1 {
+		t.Fatalf("fleet %+v: %v", fleet, err)
+	}
+	return fleet.Instances[0].InstanceIds[0]
+}
+
+func (a *account) terminate(t *testing.T, id string) {
+	t.Helper()
+	if _, err := a.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func userData(cluster string) string {
+	return `MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="//"
+
+--//
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: ` + cluster + `, apiServerEndpoint: https://x, certificateAuthority: eA==, cidr: 10.100.0.0/16}
+  kubelet:
+    config: {maxPods: 29}
+    flags: ['--node-labels="karpenter.sh/nodepool=demo"']
+--//--
+`
+}
+
+func ready(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// awaitNode waits on a watch until a node holds.
+func awaitNode(t *testing.T, kube kubernetes.Interface, holds func(*corev1.Node) bool) *corev1.Node {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	watch, err := kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		if node, isNode := event.Object.(*corev1.Node); isNode && holds(node) {
+			return node
+		}
+	}
+	t.Fatal("no node came to be as wanted in a minute")
+	return nil
+}
+
+func awaitGone(t *testing.T, kube kubernetes.Interface, name string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	watch, err := kube.CoreV1().Nodes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	for event := range watch.ResultChan() {
+		if event.Type == "DELETED" {
+			return
+		}
+	}
+	t.Fatalf("node %s is still there after a minute", name)
+}
+
+// awaitCall asks again whenever the emulated account changed, or a little later.
+func awaitCall(t *testing.T, w *world.World, holds func() bool) {
+	t.Helper()
+	deadline := time.After(time.Minute)
+	for {
+		changed := w.AWS.Changed()
+		if holds() {
+			return
+		}
+		select {
+		case <-changed:
+		case <-time.After(100 * time.Millisecond):
+		case <-deadline:
+			t.Fatal("nothing came of it in a minute")
+		}
+	}
+}
+
+func control(t *testing.T, w *world.World, method, path, body string) {
+	t.Helper()
+	if status, text := post(t, w, method, path, body); status != http.StatusOK {
+		t.Fatalf("%s %s: %s", method, path, text)
+	}
+}
+
+func post(t *testing.T, w *world.World, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, w.AWSEndpoint+"/_dovetail/"+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text := new(strings.Builder)
+	if _, err := fmt.Fprint(text, response.Status); err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, text.String()
+}
