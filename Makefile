@@ -84,6 +84,12 @@ sandbox-test: $(TOOLS)/.built ## tests against a real API server
 	@mkdir -p $(RESULTS)
 	cd sandbox && $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox.json -- -count=1 ./...
 
+# These parts of the sandbox do not import Kubernetes.
+.PHONY: sandbox-race
+sandbox-race: $(TOOLS)/.built ## the emulated AWS and the kubelets under the race detector
+	@mkdir -p $(RESULTS)
+	cd sandbox && CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox-race.json -- -race ./awsemu/... ./fakenode
+
 .PHONY: arch
 arch: ## import directions, package docs, names, go.mod budget
 	$(GO) test ./internal/arch/...
@@ -150,8 +156,8 @@ generate: $(TOOLS)/.built ## deepcopy functions, CRDs, reference documentation
 docs: generate ## the same; the reference pages are generated with the CRDs
 
 .PHONY: tidy
-tidy: ## go mod tidy in all three modules
-	for dir in . tools sandbox; do (cd $$dir && $(GO) mod tidy); done
+tidy: ## go mod tidy in every module
+	for dir in . tools sandbox sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
 
 ##@ Set up
 

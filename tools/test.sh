@@ -45,5 +45,6 @@ step "lint" run lint
 step "generated files and modules are fresh" run verify
 step "architecture" run arch
 step "unit and property tests, race detector on" run race
+step "emulated AWS and kubelets, race detector on" run sandbox-race
 step "sandbox tests (Kubernetes compiles the first time, ten minutes)" run sandbox-test
 step "sandbox lint" run sandbox-lint
