@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -115,16 +117,122 @@ func TestUp(t *testing.T) {
 	}
 }
 
+// TestMain lets a test run the command in a process of its own, to kill it.
+func TestMain(m *testing.M) {
+	if os.Getenv("SANDBOX_TEST_AS_COMMAND") != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// After kill -9 the next up on the folder goes on from where the last one was.
+func TestKilledUpRecovers(t *testing.T) {
+	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := exec.CommandContext(t.Context(), self, "up", "--dir", dir)
+	killed.Env = append(os.Environ(), "SANDBOX_TEST_AS_COMMAND=1")
+	output, err := killed.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed.Stderr = os.Stderr
+	if err := killed.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(output); lines.Scan() && !strings.Contains(lines.Text(), "Ctrl-C stops everything"); {
+	}
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.Wait() // it was killed, and says so
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &trigger{text: "Ctrl-C stops everything", then: cancel}
+	var errOut bytes.Buffer
+	if code := run(ctx, []string{"up", "--dir", dir}, out, &errOut); code != exitOK {
+		t.Fatalf("exit code %d after a kill:\n%s\n%s", code, out, &errOut)
+	}
+}
+
+// Wrong calls and ports that are taken are said before anything stays behind.
+func TestUpRefuses(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	for name, tc := range map[string]struct {
+		args     []string
+		wantCode int
+		wantErr  string
+	}{
+		"a controller that is not known": {[]string{"--controller", "karpenter"}, exitUsage, "want dovetail or none"},
+		"a clock that stands still":      {[]string{"--speed", "0"}, exitUsage, "--speed"},
+		"fewer nodes than none":          {[]string{"--nodes", "-1"}, exitUsage, "--nodes"},
+		"a port of AWS that is taken":    {[]string{"--aws-port", port, "--dir", t.TempDir()}, exitFailed, "choose another port"},
+		"a controller that is not there": {[]string{"--controller", "dovetail", "--binary", "/nope", "--dir", t.TempDir()}, exitFailed, "make build"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out, errOut bytes.Buffer
+			if code := run(t.Context(), append([]string{"up"}, tc.args...), &out, &errOut); code != tc.wantCode || !strings.Contains(errOut.String(), tc.wantErr) {
+				t.Errorf("exit code %d, want %d with %q:\n%s", code, tc.wantCode, tc.wantErr, &errOut)
+			}
+		})
+	}
+}
+
+func TestFaultSpeaksToARunningSandbox(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dir := t.TempDir()
+	up := &trigger{text: "Ctrl-C stops everything", then: func() {
+		defer cancel()
+		for name, tc := range map[string]struct {
+			args     []string
+			wantCode int
+			want     string
+		}{
+			"a fault":                {[]string{"ice", "capacityType=spot", "instanceType=m5.large", "zone=eu-west-1a", "ttl=5m"}, exitOK, "m5.large"},
+			"what is in force":       {[]string{"ice", "--show"}, exitOK, "eu-west-1a"},
+			"a fault of nodes":       {[]string{"nodes", "name=x", "selector.type=m5.large", "joinLate=90s", "without=nvidia.com/gpu,x.io/y"}, exitOK, "ok"},
+			"a setting":              {[]string{"lag", "instances=2s"}, exitOK, "ok"},
+			"a fault with a typo":    {[]string{"faults", "acton=ec2:*"}, exitFailed, "acton"},
+			"no key and value":       {[]string{"faults", "ec2"}, exitFailed, "is not key=value"},
+			"a fault not known":      {[]string{"earthquake"}, exitFailed, "interrupt"},
+			"a sandbox not there":    {[]string{"ice", "--dir", "/nope"}, exitFailed, "is this the folder"},
+			"nothing to make fail":   {[]string{}, exitUsage, "--help"},
+			"the clock, which moves": {[]string{"time", "advance=1m"}, exitOK, "speed"},
+		} {
+			var out, errOut bytes.Buffer
+			args := append([]string{"fault", "--dir", dir}, tc.args...)
+			if code := run(t.Context(), args, &out, &errOut); code != tc.wantCode || !strings.Contains(out.String()+errOut.String(), tc.want) {
+				t.Errorf("%s: exit code %d, want %d with %q:\n%s%s", name, code, tc.wantCode, tc.want, &out, &errOut)
+			}
+		}
+	}}
+	var errOut bytes.Buffer
+	if code := run(ctx, []string{"up", "--dir", dir}, up, &errOut); code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, &errOut)
+	}
+}
+
 // trigger is a buffer that does something once a text was written to it.
 type trigger struct {
 	bytes.Buffer
 	text string
 	then func()
+	done bool
 }
 
 func (w *trigger) Write(p []byte) (int, error) {
 	n, err := w.Buffer.Write(p)
-	if strings.Contains(w.String(), w.text) {
+	if !w.done && strings.Contains(w.String(), w.text) {
+		w.done = true
 		w.then()
 	}
 	return n, err

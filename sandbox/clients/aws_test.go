@@ -1,0 +1,133 @@
+package clients
+
+import (
+	"os/exec"
+	"regexp"
+	"testing"
+)
+
+// old finds the versions of aws from before SQS had a JSON protocol: Debian 12 has 2.9.
+var old = regexp.MustCompile(`^aws-cli/(1\.[12]?[0-9]|2\.([0-9]|1[0-4]))\.[0-9]+`)
+
+func needAWS(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("aws"); err != nil {
+		t.Skip("no aws in PATH; Debian's package awscli has one")
+	}
+}
+
+func awsVersion(t *testing.T) string {
+	t.Helper()
+	return step{run: "command aws --version 2>&1"}.perform(t, shell.env)
+}
+
+// What an operator asks about an account.
+func TestAWSReads(t *testing.T) {
+	t.Parallel()
+	needAWS(t)
+	perform(t, []step{
+		{name: "S-112 who am I", run: "aws sts get-caller-identity", want: []string{"111122223333", "arn:aws:"}},
+		{name: "cluster", run: `aws eks describe-cluster --name "$CLUSTER_NAME"`, want: []string{`"ACTIVE"`, "https://127.0.0.1:", "certificateAuthority"}},
+		{name: "no such cluster", run: "aws eks describe-cluster --name nothing", want: []string{"ResourceNotFoundException"}, fails: true},
+		{
+			name: "S-110 update-kubeconfig, looked at", run: `aws eks update-kubeconfig --region "$AWS_REGION" --name "$CLUSTER_NAME" --dry-run`,
+			want: []string{"arn:aws:eks:eu-west-1:111122223333:cluster/sandbox", "get-token"},
+		},
+		{
+			name: "S-110 context in ~/.kube/config", run: `(unset KUBECONFIG; aws eks update-kubeconfig --region "$AWS_REGION" --name "$CLUSTER_NAME"; kubectl config current-context); ls ~/.kube/config`,
+			want: []string{"cluster/sandbox", ".kube/config"},
+		},
+		{name: "S-112 role", run: `aws iam get-role --role-name "KarpenterNodeRole-$CLUSTER_NAME"`, want: []string{"role/KarpenterNodeRole-sandbox", "ec2.amazonaws.com"}},
+		{name: "S-112 no such role", run: "aws iam get-role --role-name nobody", want: []string{"NoSuchEntity"}, fails: true},
+		{name: "S-112 instance profile", run: "aws iam get-instance-profile --instance-profile-name KarpenterNodeInstanceProfile", want: []string{"instance-profile/KarpenterNodeInstanceProfile", "KarpenterNodeInstanceRole"}},
+		{
+			name: "S-113 S-137 rules", run: "aws events list-rules --name-prefix Karpenter",
+			want: []string{"EC2 Spot Instance Interruption Warning", "EC2 Instance Rebalance Recommendation", "EC2 Instance State-change Notification", "AWS Health Event", "ENABLED"},
+		},
+		{name: "S-113 targets", run: "aws events list-targets-by-rule --rule Karpenter-sandbox-SpotInterruptionRule", want: []string{":Karpenter-sandbox"}},
+		{
+			name: "types", run: "aws ec2 describe-instance-types --instance-types m5.large --query 'InstanceTypes[].[VCpuInfo.DefaultVCpus,MemoryInfo.SizeInMiB]' --output text",
+			want: []string{"2\t8192"},
+		},
+		{name: "no such type", run: "aws ec2 describe-instance-types --instance-types m99.large", want: []string{"InvalidInstanceType"}, fails: true},
+		{name: "every type, by pages", run: "aws ec2 describe-instance-types --query 'length(InstanceTypes) > `500`'", want: []string{"true"}},
+		{name: "images", run: "aws ec2 describe-images --owners amazon --filters 'Name=name,Values=amazon-eks-node-al2023-x86_64-standard-1.37-*'", want: []string{"ami-", "x86_64", "available"}},
+		{
+			name: "price", run: "aws pricing get-products --region us-east-1 --service-code AmazonEC2 --filters Type=TERM_MATCH,Field=instanceType,Value=m5.large Type=TERM_MATCH,Field=regionCode,Value=eu-west-1",
+			want: []string{"m5.large", "pricePerUnit", "USD"},
+		},
+		{name: "a spot price per zone", run: "aws ec2 describe-spot-price-history --instance-types m5.large --product-descriptions Linux/UNIX --start-time 2026-01-01T00:00:00Z --max-items 20", want: []string{"SpotPrice", "eu-west-1a"}},
+	})
+}
+
+// The queue of interruption messages.
+func TestAWSQueue(t *testing.T) {
+	t.Parallel()
+	needAWS(t)
+	if version := old.FindString(awsVersion(t)); version != "" {
+		t.Skipf("%s speaks the query protocol to SQS, which the emulator does not; versions 1.30 and 2.15 speak JSON", version)
+	}
+	perform(t, []step{
+		{name: "S-138 queue", run: `aws sqs get-queue-url --queue-name "Karpenter-$CLUSTER_NAME" --query QueueUrl --output text`, want: []string{"Karpenter-sandbox"}, save: "QUEUE"},
+		{name: "S-113 attributes of the queue", run: `aws sqs get-queue-attributes --queue-url "$QUEUE" --attribute-names All`, want: []string{"QueueArn", ":Karpenter-sandbox", "ApproximateNumberOfMessages"}},
+		{name: "S-138 no such queue", run: "aws sqs get-queue-url --queue-name nothing", want: []string{"NonExistentQueue"}, fails: true},
+	})
+}
+
+// An instance by hand: it becomes a node, runs pods, is drained, and takes its node with it.
+func TestAWSInstance(t *testing.T) {
+	t.Parallel()
+	needAWS(t)
+	const discovery = "--filters Name=tag:karpenter.sh/discovery,Values=$CLUSTER_NAME"
+	const ours = "--filters Name=tag:karpenter.sh/nodepool,Values=default Name=instance-state-name,Values=pending,running"
+	perform(t, namespace("instance", []step{
+		{name: "subnet", run: "aws ec2 describe-subnets " + discovery + " --query 'Subnets[0].SubnetId' --output text", want: []string{"subnet-"}, save: "SUBNET"},
+		{name: "security group", run: "aws ec2 describe-security-groups " + discovery + " --query 'SecurityGroups[0].GroupId' --output text", want: []string{"sg-"}, save: "GROUP"},
+		{
+			name: "image", run: "aws ssm get-parameter --name /aws/service/eks/optimized-ami/1.37/amazon-linux-2023/x86_64/standard/recommended/image_id --query Parameter.Value --output text",
+			want: []string{"ami-"}, save: "IMAGE",
+		},
+		{name: "authority", run: `aws eks describe-cluster --name "$CLUSTER_NAME" --query cluster.certificateAuthority.data --output text`, save: "AUTHORITY"},
+		{name: "user data", run: `sed "s|ENDPOINT|$CLUSTER_ENDPOINT|; s|AUTHORITY|$AUTHORITY|" "$TESTDATA/user-data.txt" | base64 | tr -d '\n'`, save: "USER_DATA"},
+		{
+			name: "launch template", run: `aws ec2 create-launch-template --launch-template-name clients --launch-template-data "{` +
+				`\"ImageId\":\"$IMAGE\",\"SecurityGroupIds\":[\"$GROUP\"],\"UserData\":\"$USER_DATA\",\"IamInstanceProfile\":{\"Name\":\"KarpenterNodeInstanceProfile\"}}"`,
+			want: []string{`"LaunchTemplateName": "clients"`, "lt-"},
+		},
+		{
+			name: "the name is taken", run: `aws ec2 create-launch-template --launch-template-name clients --launch-template-data "{\"ImageId\":\"$IMAGE\"}"`,
+			want: []string{"InvalidLaunchTemplateName.AlreadyExistsException"}, fails: true,
+		},
+		{name: "S-111 work", run: `kubectl apply -f "$TESTDATA/inflate.yaml"`, want: []string{"deployment.apps/inflate created"}},
+		{name: "S-095 no node for it", run: "kubectl get nodes -l karpenter.sh/nodepool", want: []string{"No resources found"}},
+		{
+			name: "fleet", run: `aws ec2 create-fleet --type instant --target-capacity-specification TotalTargetCapacity=1,DefaultTargetCapacityType=spot ` +
+				`--spot-options AllocationStrategy=price-capacity-optimized --launch-template-configs "[{\"LaunchTemplateSpecification\":{\"LaunchTemplateName\":\"clients\",\"Version\":\"\$Latest\"},` +
+				`\"Overrides\":[{\"InstanceType\":\"m5.large\",\"SubnetId\":\"$SUBNET\"}]}]" --tag-specifications 'ResourceType=instance,Tags=[{Key=karpenter.sh/nodepool,Value=default}]' ` +
+				`--query 'Instances[0].InstanceIds[0]' --output text`,
+			want: []string{"i-"}, save: "INSTANCE",
+		},
+		{name: "running", run: `aws ec2 wait instance-running --instance-ids "$INSTANCE"`},
+		{name: "instance by its tag", run: "aws ec2 describe-instances " + ours + " --query 'Reservations[].Instances[].[InstanceId,InstanceType,InstanceLifecycle,State.Name]' --output text", want: []string{"i-", "m5.large", "spot", "running"}},
+		{name: "name", run: `aws ec2 describe-instances --instance-ids "$INSTANCE" --query 'Reservations[0].Instances[0].PrivateDnsName' --output text`, want: []string{".compute.internal"}, save: "NODE"},
+		{name: "joined", run: `kubectl wait node "$NODE" --for=create --timeout=60s && kubectl wait node "$NODE" --for=condition=Ready --timeout=60s`},
+		{name: "its provider id", run: `test "$(kubectl get node "$NODE" -o jsonpath='{.spec.providerID}')" = "aws:///eu-west-1a/$INSTANCE"`},
+		{name: "not registered, so no work", run: "kubectl wait pod -l app=inflate --for=jsonpath='{.status.conditions[?(@.type==\"PodScheduled\")].reason}'=Unschedulable --timeout=60s"},
+		{name: "what a controller would do", run: `kubectl taint nodes "$NODE" karpenter.sh/unregistered:NoExecute-`, want: []string{"untainted"}},
+		{name: "S-103 scale", run: "kubectl scale deployment inflate --replicas=5 && kubectl rollout status deployment inflate --timeout=60s", want: []string{"successfully rolled out"}},
+		{name: "S-111 where", run: "kubectl get pods -o wide", want: []string{"inflate-", "Running", "ip-10-"}, avoid: []string{"bootstrap-"}},
+		{name: "S-095 managed nodes", run: "kubectl get nodes -l karpenter.sh/nodepool", want: []string{"ip-10-", "Ready"}, avoid: []string{"bootstrap-"}},
+		{name: "S-097 labels", run: "kubectl get nodes --show-labels | grep karpenter", want: []string{"karpenter.sh/capacity-type=spot", "karpenter.sh/nodepool=default", "topology.kubernetes.io/zone=eu-west-1a"}},
+		{name: "S-106 protect", run: `kubectl annotate node "$NODE" karpenter.sh/do-not-disrupt=true`, want: []string{"annotated"}},
+		{
+			name: "S-107 protected nodes", run: `kubectl get nodes -o jsonpath='{range .items[?(@.metadata.annotations.karpenter\.sh/do-not-disrupt=="true")]}{.metadata.name}{"\n"}{end}'`,
+			want: []string{"ip-10-"}, avoid: []string{"bootstrap-"},
+		},
+		{name: "drain", run: `kubectl drain "$NODE" --ignore-daemonsets --timeout=60s`, want: []string{"evicting pod instance/inflate-", "drained"}},
+		{name: "terminate", run: `aws ec2 terminate-instances --instance-ids "$INSTANCE"`, want: []string{"shutting-down"}},
+		{name: "the node goes too", run: `kubectl wait node "$NODE" --for=delete --timeout=60s`},
+		{name: "terminated", run: `aws ec2 wait instance-terminated --instance-ids "$INSTANCE"`},
+		{name: "no instance by its tag", run: "aws ec2 describe-instances " + ours + " --query 'Reservations[].Instances[].InstanceId' --output text", avoid: []string{"i-"}},
+		{name: "the template goes", run: "aws ec2 delete-launch-template --launch-template-name clients", want: []string{"clients"}},
+	}))
+}
