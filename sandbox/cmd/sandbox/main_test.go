@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var seeds = filepath.Join("..", "..", "..", "examples", "seeds")
@@ -117,6 +118,30 @@ func TestUp(t *testing.T) {
 	}
 }
 
+// With a controller, Ctrl-C ends that first, and at once.
+func TestUpWithController(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	dir := t.TempDir()
+	works := func() bool {
+		log, err := os.ReadFile(filepath.Join(dir, "controller.log"))
+		return err == nil && strings.Contains(string(log), "Starting workers")
+	}
+	out := &trigger{text: "Ctrl-C stops everything", then: func() {
+		defer cancel()
+		for deadline := time.Now().Add(time.Minute); !works(); time.Sleep(50 * time.Millisecond) { // a file has no watch
+			if time.Now().After(deadline) {
+				t.Error("the controller does not come up")
+				return
+			}
+		}
+	}}
+	var errOut bytes.Buffer
+	if code := run(ctx, []string{"up", "--dir", dir, "--controller", "dovetail", "--binary", buildController(t)}, out, &errOut); code != exitOK {
+		t.Fatalf("exit code %d:\n%s\n%s", code, out, &errOut)
+	}
+}
+
 // TestMain lets a test run the command in a process of its own, to kill it.
 func TestMain(m *testing.M) {
 	if os.Getenv("SANDBOX_TEST_AS_COMMAND") != "" {
@@ -164,7 +189,7 @@ func TestUpRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	defer func() { _ = taken.Close() }()
 	_, port, _ := net.SplitHostPort(taken.Addr().String())
 	for name, tc := range map[string]struct {
 		args     []string

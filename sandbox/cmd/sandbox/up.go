@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -85,13 +86,13 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	defer func() { err = errors.Join(err, w.Stop()) }()
 
 	failed := make(chan error, 1)
+	stopController := func() {}
 	if flags.controller == controllerDovetail {
-		stop, err := startController(ctx, flags, w, failed)
-		if err != nil {
+		if stopController, err = startController(ctx, flags, w, failed); err != nil {
 			return err
 		}
-		defer stop()
 	}
+	defer func() { stopController() }() // before the world it lives in
 	fmt.Fprintf(out, "ready in %.1f s at %s, AWS at %s\n", time.Since(began).Seconds(), w.ControlPlane.Config.Host, w.AWSEndpoint)
 	fmt.Fprintf(out, "\nIn another terminal, from the root of the repository:\n  . %s\n  kubectl apply -f examples/seeds/s-079.yaml\n  kubectl get nodepools,nodes\n", w.EnvFile)
 	fmt.Fprintf(out, "  aws ec2 describe-subnets\n  bin/sandbox fault --help\n")
@@ -100,8 +101,10 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	case <-ctx.Done():
 		stopped := time.Now()
 		fmt.Fprintf(out, "stopping; %s\n", left)
-		defer func() { fmt.Fprintf(out, "stopped in %.1f s\n", time.Since(stopped).Seconds()) }()
-		return w.Stop()
+		stopController()
+		err := w.Stop()
+		fmt.Fprintf(out, "stopped in %.1f s\n", time.Since(stopped).Seconds())
+		return err
 	case err := <-w.ControlPlane.Err():
 		return err
 	case err := <-w.Err():
@@ -120,6 +123,7 @@ func startController(ctx context.Context, flags upFlags, w *world.World, failed 
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), flags.binary, "controller", "--disable-leader-election=true", "--metrics-port=0", "--health-probe-port=0")
 	cmd.Env = append(os.Environ(), w.Environment()...)
 	cmd.Stdout, cmd.Stderr = log, log
+	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%w; make build makes it", err), log.Close())
 	}
@@ -132,9 +136,9 @@ func startController(ctx context.Context, flags upFlags, w *world.World, failed 
 			failed <- fmt.Errorf("the controller ended; see %s", log.Name())
 		}
 	}()
-	return func() {
+	return sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
 		<-done
 		_ = log.Close()
-	}, nil
+	}), nil
 }

@@ -1,0 +1,102 @@
+package bench
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// A small cluster comes and goes, and all of it is accounted for.
+func TestRun(t *testing.T) {
+	var progress bytes.Buffer
+	report, err := Run(t.Context(), Options{Nodes: 5, Pods: 20, Out: &progress})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &progress)
+	}
+	var names []string
+	for _, p := range report.Phases {
+		names = append(names, p.Name)
+	}
+	if got, want := strings.Join(names, ", "), "start, nodes ready, pods running, idle, pods deleted, nodes deleted, stop"; got != want {
+		t.Fatalf("phases %s, want %s", got, want)
+	}
+	for _, p := range report.Phases[1:3] {
+		if p.Wall <= 0 || p.CPU <= 0 || p.PeakRSS <= 0 || p.Heap <= 0 || p.Requests <= 0 || len(p.Parts) == 0 {
+			t.Errorf("something was not measured: %+v", p)
+		}
+	}
+	if report.Heap["kube-apiserver"] == 0 {
+		t.Errorf("the API server has no heap: %v", report.Heap)
+	}
+	var parts []string
+	for part := range report.Phases[0].Parts {
+		parts = append(parts, part)
+	}
+	if !strings.Contains(strings.Join(parts, " "), "kube-apiserver") {
+		t.Errorf("the start has no API server in it: %v", parts)
+	}
+	var table bytes.Buffer
+	if err := report.Print(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"5 nodes, 20 pods", "pods running", "kube-apiserver"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, &table)
+		}
+	}
+	t.Logf("%s%s", &progress, &table)
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		options Options
+		want    string
+	}{
+		"as it should be":          {Options{Nodes: 1, Pods: 50}, ""},
+		"no nodes":                 {Options{Pods: 1}, "nodes: want"},
+		"no pods":                  {Options{Nodes: 1}, "pods: want 1 to 50"},
+		"more pods than fit":       {Options{Nodes: 2, Pods: 101}, "pods: want 1 to 100"},
+		"time that runs backwards": {Options{Nodes: 1, Pods: 1, Idle: -1}, "idle"},
+		"a clock that does so":     {Options{Nodes: 1, Pods: 1, Speed: -1}, "speed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := tc.options.Check()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Check() = %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// Every change is counted and told.
+func TestTally(t *testing.T) {
+	t.Parallel()
+	tally := &tally{objects: map[types.UID]bool{}, changed: make(chan struct{})}
+	steps := []struct {
+		do   func()
+		want count
+	}{
+		{func() { tally.set("a", false) }, count{1, 0}},
+		{func() { tally.set("a", true) }, count{1, 1}},
+		{func() { tally.set("b", true) }, count{2, 2}},
+		{func() { tally.set("b", false) }, count{2, 1}},
+		{func() { tally.remove("b") }, count{1, 1}},
+		{func() { tally.remove("a") }, count{0, 0}},
+	}
+	for n, step := range steps {
+		changed := tally.changes()
+		step.do()
+		if got := tally.count(); got != step.want {
+			t.Errorf("step %d: %+v, want %+v", n, got, step.want)
+		}
+		select {
+		case <-changed:
+		default:
+			t.Errorf("step %d: nobody was told", n)
+		}
+	}
+}

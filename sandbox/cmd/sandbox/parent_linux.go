@@ -1,0 +1,9 @@
+package main
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// endWithParent makes a process end when this one is killed.
+func endWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} }
