@@ -52,6 +52,11 @@ build: ## bin/dovetail
 sandbox: ## bin/sandbox: a Kubernetes control plane in one process (ten minutes the first time)
 	cd sandbox && $(GO) build -ldflags '$(LDFLAGS) $(call kubernetes-version)' -o ../bin/sandbox ./cmd/sandbox
 
+.PHONY: clients
+clients: ## bin/kubectl and bin/helm, to try the sandbox with
+	$(GO) build -C sandbox -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
+	$(GO) build -C sandbox/clients/helm -o ../../../bin/helm helm.sh/helm/v3/cmd/helm
+
 .PHONY: demo
 demo: build sandbox ## the main job, on the embedded sandbox
 	bin/sandbox demo
@@ -157,7 +162,7 @@ docs: generate ## the same; the reference pages are generated with the CRDs
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for dir in . tools sandbox sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
+	for dir in . tools sandbox sandbox/clients/helm sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
 
 ##@ Set up
 

@@ -22,7 +22,7 @@ done < <(find api -name '*.go' -exec dirname {} + | sort -u)
 
 "$go" run ./internal/gen -check -controller-gen "$gen" || stale+=("the files internal/gen named above")
 
-for dir in . tools sandbox; do
+for dir in . tools sandbox sandbox/clients/helm; do
 	(cd "$dir" && "$go" mod tidy -diff >/dev/null) || stale+=("$dir/go.mod or $dir/go.sum, by make tidy")
 done
 

@@ -100,7 +100,8 @@ func (o Options) resources(f facts) (capacity, allocatable corev1.ResourceList) 
 // uuid derives the same identifier from the same words, so that a node keeps its own.
 func uuid(words ...string) string {
 	h := sha256.Sum256([]byte(strings.Join(words, "/")))
-	return fmt.Sprintf("%x-%x-4%x-8%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])[:36]
+	h[6], h[8] = h[6]&0x0f|0x40, h[8]&0x3f|0x80 // version and variant of a random one
+	return fmt.Sprintf("%x-%x-%x-%x-%x", h[0:4], h[4:6], h[6:8], h[8:10], h[10:16])
 }
 
 func nodeInfo(f facts) corev1.NodeSystemInfo {

@@ -40,6 +40,8 @@ type Request struct {
 
 	Form Form   // query services
 	Body []byte // JSON services
+
+	query bool // SQS only: the client speaks the protocol of before
 }
 
 // maxBody bounds what a client may send; the largest real request is a launch template of about 100 KB.
@@ -76,6 +78,9 @@ func Read(r *http.Request, id string) (*Request, error) {
 		req.Action = req.Form.String("Action")
 		if req.Service == "" {
 			req.Service = versionService(req.Form.String("Version"))
+		}
+		if req.Service == SQS {
+			req.query, req.Body = true, sqsBody(req.Form)
 		}
 	default:
 		req.Path = r.URL.Path

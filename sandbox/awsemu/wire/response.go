@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -54,6 +55,9 @@ func (r Response) Send(w http.ResponseWriter) {
 func Write(req *Request, value any, err error) Response {
 	if err != nil {
 		return writeError(req, err)
+	}
+	if req.query {
+		return sqsResult(req, value)
 	}
 	switch req.Service {
 	case EC2:
@@ -129,6 +133,10 @@ func writeError(req *Request, err error) Response {
 	status := e.Status
 	if status == 0 {
 		status = statusOf(req.Service, e.Code)
+	}
+	if req.query {
+		return xmlResponse(status, req, fmt.Appendf(nil, "<ErrorResponse xmlns=%q><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error><RequestId>%s</RequestId></ErrorResponse>",
+			sqsNamespace, escape(cmp.Or(e.QueryCode, e.Code)), escape(e.Message), req.ID))
 	}
 	switch req.Service {
 	case EC2, "":

@@ -153,6 +153,35 @@ func TestEnvelopes(t *testing.T) {
 	}
 }
 
+// Clients of before the end of 2023 speak query to SQS; they get the same answers in XML.
+func TestSQSOverQuery(t *testing.T) {
+	t.Parallel()
+	body := "Action=GetQueueAttributes&Version=2012-11-05&QueueUrl=http%3A%2F%2Fx&AttributeName.1=All&WaitTimeSeconds=5"
+	r := httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Authorization", signed("sqs"))
+	req, err := wire.Read(r, "id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var in struct {
+		QueueUrl        string
+		AttributeNames  []string
+		WaitTimeSeconds int
+	}
+	if err := req.JSON(&in); err != nil || in.QueueUrl != "http://x" || len(in.AttributeNames) != 1 || in.WaitTimeSeconds != 5 {
+		t.Errorf("read as %+v (%v)", in, err)
+	}
+	answer := wire.Write(req, map[string]any{"Attributes": map[string]string{"A": "1 < 2"}}, nil)
+	if want := "<Attribute><Name>A</Name><Value>1 &lt; 2</Value></Attribute>"; !strings.Contains(string(answer.Body), want) {
+		t.Errorf("answer %s, want %s", answer.Body, want)
+	}
+	refusal := wire.Write(req, nil, &wire.Error{Code: "QueueDoesNotExist", QueryCode: "AWS.SimpleQueueService.NonExistentQueue"})
+	if !strings.Contains(string(refusal.Body), "<Code>AWS.SimpleQueueService.NonExistentQueue</Code>") {
+		t.Errorf("refusal %s", refusal.Body)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add("POST", "/", "application/x-www-form-urlencoded", "", signed("ec2"), "Action=A&Filter.1.Name=x")
 	f.Add("GET", "/clusters/x/y", "", "", "", "")

@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Clients from before the end of 2023 speak the query protocol to SQS: Debian 12 has aws 2.9. The
+// emulator translates at the edge, so that there is one implementation.
+
+const sqsNamespace = "http://queue.amazonaws.com/doc/2012-11-05/"
+
+// sqsLists are the lists of the query protocol, by the name that JSON gives them.
+func sqsLists() map[string]string { return map[string]string{"AttributeName": "AttributeNames"} }
+
+// sqsBody is the JSON of a form.
+func sqsBody(f Form) []byte {
+	out := map[string]any{}
+	for name, values := range f.values {
+		value := values[0]
+		base, _, isList := strings.Cut(name, ".")
+		switch list, known := sqsLists()[base]; {
+		case name == "Action" || name == "Version":
+		case isList && known:
+			have, _ := out[list].([]string)
+			out[list] = append(have, value)
+		case strings.HasSuffix(name, "Seconds") || name == "MaxNumberOfMessages" || name == "VisibilityTimeout":
+			if n, err := strconv.Atoi(value); err == nil {
+				out[name] = n
+			}
+		case !isList:
+			out[name] = value
+		}
+	}
+	body, _ := json.Marshal(out)
+	return body
+}
+
+// sqsResult renders the answer of an operation in XML.
+func sqsResult(req *Request, value any) Response {
+	fields := map[string]any{}
+	if text, err := json.Marshal(value); err == nil {
+		_ = json.Unmarshal(text, &fields)
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `<%sResponse xmlns="%s"><%sResult>`, req.Action, sqsNamespace, req.Action)
+	sqsFields(&b, fields)
+	fmt.Fprintf(&b, "</%sResult><ResponseMetadata><RequestId>%s</RequestId></ResponseMetadata></%sResponse>", req.Action, req.ID, req.Action)
+	return xmlResponse(http.StatusOK, req, b.Bytes())
+}
+
+// sqsFields writes lists and maps flat, under the singular of their name.
+func sqsFields(b *bytes.Buffer, fields map[string]any) {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		one := strings.TrimSuffix(name, "s")
+		switch value := fields[name].(type) {
+		case map[string]any:
+			for _, key := range slices.Sorted(maps.Keys(value)) {
+				fmt.Fprintf(b, "<%s><Name>%s</Name><Value>%s</Value></%s>", one, escape(key), escape(fmt.Sprint(value[key])), one)
+			}
+		case []any:
+			for _, item := range value {
+				fmt.Fprintf(b, "<%s>", one)
+				if inner, isObject := item.(map[string]any); isObject {
+					sqsFields(b, inner)
+				} else {
+					b.WriteString(escape(fmt.Sprint(item)))
+				}
+				fmt.Fprintf(b, "</%s>", one)
+			}
+		default:
+			fmt.Fprintf(b, "<%s>%s</%s>", name, escape(fmt.Sprint(value)), name)
+		}
+	}
+}
