@@ -133,7 +133,7 @@ func (r *run) calls() int {
 
 func (r *run) start(ctx context.Context) (err error) {
 	r.world, err = world.Start(ctx, world.Options{
-		Dir: r.Dir, Speed: r.Speed,
+		Dir: r.Dir, Speed: r.Speed, Scale: true,
 		Progress: func(step string, took time.Duration) {
 			fmt.Fprintf(r.Out, "%7.1f s    %s (%.1f s)\n", time.Since(r.began).Seconds(), step, took.Seconds())
 		},

@@ -20,7 +20,10 @@ import (
 const unwanted = "-horizontal-pod-autoscaler-controller -node-ipam-controller -bootstrap-signer-controller " +
 	"-token-cleaner-controller -persistentvolume-expander-controller -ttl-controller"
 
-func (cp *ControlPlane) launchControllers(ctx context.Context) error {
+// scaledGrace is how long a node may be silent in a large cluster. Leases of 200 s fit it.
+const scaledGrace = "240s"
+
+func (cp *ControlPlane) launchControllers(ctx context.Context, scale bool) error {
 	options, err := kcmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return err
@@ -29,7 +32,7 @@ func (cp *ControlPlane) launchControllers(ctx context.Context) error {
 	flags := options.Flags(known, disabled, aliases)
 	options.ParsedFlags = &flags
 	pki := func(file string) string { return cp.folder.path("pki", file) }
-	err = parse(flags, []string{
+	args := []string{
 		"--kubeconfig=" + pki("controllers.kubeconfig"),
 		"--leader-elect=false", // it ends the process when it loses
 		"--secure-port=0",
@@ -44,8 +47,11 @@ func (cp *ControlPlane) launchControllers(ctx context.Context) error {
 		"--concurrent-replicaset-syncs=20",
 		"--concurrent-deployment-syncs=20",
 		"--concurrent-gc-syncs=10",
-	})
-	if err != nil {
+	}
+	if scale {
+		args = append(args, "--node-monitor-grace-period="+scaledGrace)
+	}
+	if err := parse(flags, args); err != nil {
 		return err
 	}
 	config, err := options.Config(ctx, known, disabled, aliases)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,10 @@ type Options struct {
 	NoControllers bool
 	// NoScheduler leaves kube-scheduler out.
 	NoScheduler bool
+	// Scale trades fidelity for size, so that two cores hold a thousand nodes: kube-controller-manager
+	// waits longer for a heartbeat, so that nodes may send fewer, and kube-scheduler looks at a tenth of
+	// the nodes and spreads only the pods that ask for it.
+	Scale bool
 	// Progress, when set, is told of each step of the start once it is done.
 	Progress func(step string, took time.Duration)
 }
@@ -127,10 +132,10 @@ func (cp *ControlPlane) steps(o Options) []step {
 		{name: "kube-apiserver", launch: cp.launchAPIServer, await: cp.awaitAPIServer},
 	}
 	if !o.NoControllers {
-		steps = append(steps, step{name: "kube-controller-manager", launch: cp.launchControllers})
+		steps = append(steps, step{name: "kube-controller-manager", launch: func(ctx context.Context) error { return cp.launchControllers(ctx, o.Scale) }})
 	}
 	if !o.NoScheduler {
-		steps = append(steps, step{name: "kube-scheduler", launch: cp.launchScheduler})
+		steps = append(steps, step{name: "kube-scheduler", launch: func(ctx context.Context) error { return cp.launchScheduler(ctx, o.Scale) }})
 	}
 	if !o.NoControllers {
 		steps = append(steps, step{name: "service accounts", await: cp.awaitServiceAccount})
@@ -145,7 +150,10 @@ func (s step) run(starting, components context.Context) error {
 		return context.Cause(starting)
 	}
 	if s.launch != nil {
-		if err := s.launch(components); err != nil {
+		var err error
+		// What a component starts inherits the label, so that a CPU profile can be split by part.
+		pprof.Do(components, pprof.Labels("part", s.name), func(ctx context.Context) { err = s.launch(ctx) })
+		if err != nil {
 			return err
 		}
 	}

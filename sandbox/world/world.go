@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"strconv"
 	"sync"
 	"time"
@@ -31,6 +32,9 @@ const (
 	Queue   = "Karpenter-sandbox"
 )
 
+// scaledLease is how long a lease lasts in a large cluster: a renewal of each node every 50 s.
+const scaledLease = 200 * time.Second
+
 // saveInterval is how often the state of the emulated account is written down while it changes.
 const saveInterval = 2 * time.Second
 
@@ -41,6 +45,7 @@ type Options struct {
 	AWSPort  int     // of the emulated AWS; 0 takes a free one
 	Speed    float64 // of the emulated clock of instances and notices; 0 means 1
 	Nodes    int     // of the bootstrap group
+	Scale    bool    // settings for a thousand nodes, see controlplane.Options; leases last 200 s
 	Seed     uint64  // of ids and everything else that varies in the emulated account
 	Progress func(step string, took time.Duration)
 }
@@ -82,7 +87,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 			err = errors.Join(err, w.Stop())
 		}
 	}()
-	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Port: o.Port, Progress: o.Progress}); err != nil {
+	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Port: o.Port, Scale: o.Scale, Progress: o.Progress}); err != nil {
 		return w, err
 	}
 	for _, step := range []struct {
@@ -96,7 +101,8 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		{"environment", w.writeEnv},
 	} {
 		began := time.Now()
-		if err := step.run(); err != nil {
+		pprof.Do(background, pprof.Labels("part", step.name), func(context.Context) { err = step.run() })
+		if err != nil {
 			return w, fmt.Errorf("%s: %w", step.name, err)
 		}
 		o.Progress(step.name, time.Since(began))
@@ -138,10 +144,14 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	w.Nodes, err = fakenode.New(fakenode.Options{
+	options := fakenode.Options{
 		Client: client, Cloud: &cloud{emulator: w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
-	})
+	}
+	if o.Scale {
+		options.LeaseDuration = scaledLease
+	}
+	w.Nodes, err = fakenode.New(options)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 	}
 	// cobra offers the flags it finds here, and Kubernetes leaves a --version of its own.
 	pflag.CommandLine = pflag.NewFlagSet("sandbox", pflag.ContinueOnError)
-	root.AddCommand(newUp(), newDemo(), newFault(), newVersion())
+	root.AddCommand(newUp(), newDemo(), newFault(), newBench(), newVersion())
 	root.SetArgs(args)
 	root.SetOut(out)
 	root.SetErr(errOut)
