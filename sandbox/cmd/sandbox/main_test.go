@@ -217,26 +217,27 @@ func TestFaultSpeaksToARunningSandbox(t *testing.T) {
 	dir := t.TempDir()
 	up := &trigger{text: "Ctrl-C stops everything", then: func() {
 		defer cancel()
-		for name, tc := range map[string]struct {
+		for _, tc := range []struct { // in order: one shows what another did
+			name     string
 			args     []string
 			wantCode int
 			want     string
 		}{
-			"a fault":                {[]string{"ice", "capacityType=spot", "instanceType=m5.large", "zone=eu-west-1a", "ttl=5m"}, exitOK, "m5.large"},
-			"what is in force":       {[]string{"ice", "--show"}, exitOK, "eu-west-1a"},
-			"a fault of nodes":       {[]string{"nodes", "name=x", "selector.type=m5.large", "joinLate=90s", "without=nvidia.com/gpu,x.io/y"}, exitOK, "ok"},
-			"a setting":              {[]string{"lag", "instances=2s"}, exitOK, "ok"},
-			"a fault with a typo":    {[]string{"faults", "acton=ec2:*"}, exitFailed, "acton"},
-			"no key and value":       {[]string{"faults", "ec2"}, exitFailed, "is not key=value"},
-			"a fault not known":      {[]string{"earthquake"}, exitFailed, "interrupt"},
-			"a sandbox not there":    {[]string{"ice", "--dir", "/nope"}, exitFailed, "is this the folder"},
-			"nothing to make fail":   {[]string{}, exitUsage, "--help"},
-			"the clock, which moves": {[]string{"time", "advance=1m"}, exitOK, "speed"},
+			{"a fault", []string{"ice", "capacityType=spot", "instanceType=m5.large", "zone=eu-west-1a", "ttl=5m"}, exitOK, "m5.large"},
+			{"what is in force", []string{"ice", "--show"}, exitOK, "eu-west-1a"},
+			{"a fault of nodes", []string{"nodes", "name=x", "selector.type=m5.large", "joinLate=90s", "without=nvidia.com/gpu,x.io/y"}, exitOK, "ok"},
+			{"a setting", []string{"lag", "instances=2s"}, exitOK, "ok"},
+			{"a fault with a typo", []string{"faults", "acton=ec2:*"}, exitFailed, "acton"},
+			{"no key and value", []string{"faults", "ec2"}, exitFailed, "is not key=value"},
+			{"a fault not known", []string{"earthquake"}, exitFailed, "interrupt"},
+			{"a sandbox not there", []string{"ice", "--dir", "/nope"}, exitFailed, "is this the folder"},
+			{"nothing to make fail", []string{}, exitUsage, "--help"},
+			{"the clock, which moves", []string{"time", "advance=1m"}, exitOK, "speed"},
 		} {
 			var out, errOut bytes.Buffer
 			args := append([]string{"fault", "--dir", dir}, tc.args...)
 			if code := run(t.Context(), args, &out, &errOut); code != tc.wantCode || !strings.Contains(out.String()+errOut.String(), tc.want) {
-				t.Errorf("%s: exit code %d, want %d with %q:\n%s%s", name, code, tc.wantCode, tc.want, &out, &errOut)
+				t.Errorf("%s: exit code %d, want %d with %q:\n%s%s", tc.name, code, tc.wantCode, tc.want, &out, &errOut)
 			}
 		}
 	}}
