@@ -49,7 +49,7 @@ build: ## bin/dovetail
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/dovetail ./cmd/dovetail
 
 .PHONY: sandbox
-sandbox: ## bin/sandbox: a Kubernetes control plane in one process (ten minutes the first time)
+sandbox: ## bin/sandbox: Kubernetes, an emulated AWS and nodes in one process (ten minutes the first time)
 	cd sandbox && $(GO) build -ldflags '$(LDFLAGS) $(call kubernetes-version)' -o ../bin/sandbox ./cmd/sandbox
 
 .PHONY: clients
