@@ -100,7 +100,7 @@ func (s *show) leave(cp *controlplane.ControlPlane, dir string, well bool) error
 		return err
 	}
 	s.say("Stopped in %s; no process and no file is left.", seconds(time.Since(began)))
-	s.say("\nNext, a control plane of your own to play with:\n  bin/sandbox up\nand old manifests made new:\n  bin/dovetail convert -f %s", s.Manifests)
+	s.say("\nNext, a sandbox of your own, with an emulated AWS and nodes:\n  bin/sandbox up\nand old manifests made new:\n  bin/dovetail convert -f %s", s.Manifests)
 	return nil
 }
 
