@@ -1,0 +1,52 @@
+package catalog
+
+import (
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// InstanceType is one kind of machine (SC-10). Zone, capacity type and reservation are not among its
+// labels: they belong to its offerings.
+type InstanceType struct {
+	Name         string         `json:"name"`
+	Labels       reqs.Set       `json:"labels"` // a value, or DoesNotExist, for every label the cloud knows
+	Capacity     resources.Vec  `json:"capacity"`
+	Overhead     resources.Vec  `json:"overhead"` // reserved for the system, the kubelet and eviction
+	Offerings    []Offering     `json:"offerings"`
+	VolumeLimits map[string]int `json:"volumeLimits,omitempty"` // by CSI driver; one that is absent is unlimited (V15-57)
+	Overlaid     bool           `json:"overlaid,omitempty"`     // a NodeOverlay changed its price or capacity
+}
+
+// Offering is one way to buy an instance type.
+type Offering struct {
+	Zone         string            `json:"zone"`
+	CapacityType string            `json:"capacityType"`
+	Price        float64           `json:"price"` // USD an hour
+	Available    bool              `json:"available"`
+	Reservation  string            `json:"reservation,omitempty"` // id, for capacity type "reserved"
+	Remaining    int               `json:"remaining,omitempty"`   // instances left in the reservation
+	Labels       map[string]string `json:"labels,omitempty"`      // further labels a node bought this way has
+	Size         *Size             `json:"size,omitempty"`        // where it differs from the type's
+}
+
+// Size is the capacity of an offering that differs from its type's.
+type Size struct {
+	Capacity resources.Vec `json:"capacity"`
+	Overhead resources.Vec `json:"overhead"`
+}
+
+// Allocatable is what pods can use: capacity less overhead, nothing below zero.
+func (t *InstanceType) Allocatable() resources.Vec {
+	return resources.Max(resources.Sub(t.Capacity, t.Overhead), resources.Vec{})
+}
+
+// Allocatable is what pods can use on a node bought this way.
+func (s *Size) Allocatable() resources.Vec {
+	return resources.Max(resources.Sub(s.Capacity, s.Overhead), resources.Vec{})
+}
+
+// Launchable reports whether a launch can be tried: a full reservation is available but not
+// launchable (V15-44).
+func (o *Offering) Launchable() bool {
+	return o.Available && (o.Reservation == "" || o.Remaining > 0)
+}
