@@ -20,7 +20,7 @@ type layer struct {
 // Who may import whom, bottom up; an import may only point down. The groups of names first.
 var (
 	values = []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/..."}
-	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog"}
+	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog", "internal/lp"}
 	api    = []string{"api/..."}
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
@@ -46,6 +46,8 @@ var layers = map[string]layer{
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},
+	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
+	"2 check":     {packages: []string{"internal/check"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"3 port":      {packages: port, may: join(values, words, api), never: effects},
 	"3 simulator": {packages: []string{"internal/sim"}, may: join(values, words, api, view, single, joint, port, []string{"internal/budget"}), never: sdk},
 
@@ -62,26 +64,31 @@ var layers = map[string]layer{
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml), never: effects},
 
 	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag"}), never: effects},
+	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
-	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/..."}, offline)},
-	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/admission", "internal/cli"})},
+	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/...", "internal/scenario"}, offline)},
+	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/admission", "internal/cli", "internal/scenario"})},
 	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
 
 	// Judges manifests with the API server's libraries: for commands and tests, never for the controller.
 	"judge":       {packages: []string{"internal/admission"}, may: join(values, api, yaml, []string{"k8s.io/apiextensions-apiserver/...", "k8s.io/apiserver/..."})},
 	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
+	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
+	"benchmarks":       {packages: []string{"internal/bench"}, may: []string{"std", "internal/scenario/...", "internal/columns"}},
+	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
 	"generators":       {packages: []string{"internal/gen"}, may: []string{"any", "api/...", "internal/...", "cmd/..."}},
 	"repository rules": {packages: []string{"internal/arch/..."}, may: []string{"std"}},
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/gen", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/gen", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 
-// Nobody may import these, tests included: sandbox holds k8s.io/kubernetes.
-var closed = []string{module + "/sandbox/...", module + "/tools/...", "k8s.io/kubernetes/..."}
+// Nobody may import these, tests included: sandbox holds k8s.io/kubernetes, bench the tools we measure
+// ourselves against.
+var closed = []string{module + "/sandbox/...", module + "/bench/...", module + "/tools/...", "k8s.io/kubernetes/..."}
 
 func TestImportsPointDown(t *testing.T) {
 	t.Parallel()
@@ -141,6 +148,10 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/solve", "k8s.io/client-go/kubernetes", false},
 		{"internal/solve", "internal/disrupt", false},
 		{"internal/disrupt", "internal/solve", true},
+		{"internal/check", "internal/solve", true},
+		{"internal/solve", "internal/check", false},
+		{"internal/check/random", "math/rand/v2", true},
+		{"internal/execute", "internal/check/random", false},
 		{"internal/budget", "github.com/robfig/cron/v3", true},
 		{"internal/drift", "github.com/robfig/cron/v3", false},
 		{"internal/aws/userdata", "github.com/aws/aws-sdk-go-v2/aws", false},

@@ -97,9 +97,10 @@ type HostPort struct {
 	Protocol string `json:"protocol"`
 }
 
+const anyIP = "0.0.0.0"
+
 // Conflicts reports whether two uses cannot be on one node (SC-25).
 func (p HostPort) Conflicts(o HostPort) bool {
-	const anyIP = "0.0.0.0"
 	return p.Port == o.Port && p.Protocol == o.Protocol && (p.IP == o.IP || p.IP == anyIP || o.IP == anyIP)
 }
 

@@ -31,7 +31,7 @@ type Pool struct {
 	Taints        []corev1.Taint         `json:"taints,omitempty"`
 	StartupTaints []corev1.Taint         `json:"startupTaints,omitempty"`
 	Limits        []Limit                `json:"limits,omitempty"`
-	NodeLimit     *int64                 `json:"nodeLimit,omitempty"` // nodes that may still be added
+	NodeLimit     *int64                 `json:"nodeLimit,omitempty"` // nodes that may still be added; may be negative
 	Types         []catalog.InstanceType `json:"types"`               // pools with the same types share the slice
 	Closed        bool                   `json:"closed,omitempty"`    // static, not ready or being deleted: nothing is bought from it (SC-06)
 }
@@ -64,9 +64,14 @@ type Node struct {
 	Initialized  bool              `json:"initialized,omitempty"`
 	Deleting     bool              `json:"deleting,omitempty"` // its capacity is offered to nobody and its pods are planned elsewhere
 	Settling     bool              `json:"settling,omitempty"` // inside consolidateAfter: takes only pending pods and pods of deleting nodes
+
+	// Needs is what the labels of a claim that is not launched yet will satisfy; Labels has only those
+	// that are certain. It lets planning go on while a launch runs.
+	Needs reqs.Set `json:"needs,omitempty"`
 }
 
-// Daemon is a DaemonSet: what its pod asks for of a node it runs on (SC-22).
+// Daemon is a DaemonSet: what its pod asks for of a node it runs on (SC-22). One whose shape is Invalid
+// runs on no planned node.
 type Daemon struct {
 	Key   PodKey `json:"key"`
 	Shape *Shape `json:"shape"`

@@ -1,5 +1,7 @@
 package reason
 
+import "slices"
+
 // Codes of the API: what a manifest got wrong, and what was read into it.
 const (
 	DefaultAssumed     Code = "DefaultAssumed"
@@ -40,6 +42,11 @@ type Doc struct {
 
 // Codes lists every code in the order of the reference.
 func Codes() []Doc {
+	return slices.Concat(apiCodes(), planningCodes(), podCodes())
+}
+
+// apiCodes documents the codes above.
+func apiCodes() []Doc {
 	return []Doc{
 		{DefaultAssumed, "not set; {want} is assumed", "A field the strict API requires was left out and a value was assumed.", "Nothing has to be done. Write the value down to make the manifest strict; `dovetail convert` does it."},
 		{OldFieldRead, "{have} is an old form; read as {want}", "A field or value of an older API version was read as its v1 equivalent.", "Nothing has to be done. `dovetail convert` rewrites the manifest to strict v1."},

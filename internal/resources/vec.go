@@ -19,6 +19,15 @@ type Vec struct {
 	rest []int64 // lanes from fixed on; may be shorter than the Table
 }
 
+// Of returns the vector with these numbers in its lanes.
+func Of(lanes ...int64) Vec {
+	var v Vec
+	if n := copy(v.base[:], lanes); n < len(lanes) {
+		v.rest = slices.Clone(trim(lanes[n:]))
+	}
+	return v
+}
+
 // At returns the number in a lane; a lane the vector does not have holds zero.
 func (v Vec) At(lane int) int64 {
 	switch {

@@ -1,0 +1,66 @@
+package cluster_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+// workload is count pods of the given number of deployments, as an API server returns them.
+func workload(tb testing.TB, count, deployments int) []*corev1.Pod {
+	tb.Helper()
+	template := podYAML(tb, `
+containers:
+- {name: app, image: web, resources: {requests: {cpu: 250m, memory: 512Mi}, limits: {memory: 512Mi}}, ports: [{containerPort: 8080}]}
+- {name: proxy, image: proxy, resources: {requests: {cpu: 100m, memory: 128Mi}}}
+initContainers:
+- {name: migrate, image: web, resources: {requests: {cpu: 100m}}}
+nodeSelector: {kubernetes.io/arch: amd64}
+tolerations:
+- {key: node.kubernetes.io/not-ready, operator: Exists, effect: NoExecute, tolerationSeconds: 300}
+- {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 300}
+topologySpreadConstraints:
+- {topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}
+`)
+	template.OwnerReferences = read[corev1.Pod](tb, "metadata: {ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, uid: x}]}").OwnerReferences
+	pods := make([]*corev1.Pod, count)
+	for i := range pods {
+		p := template.DeepCopy()
+		d := i % deployments
+		p.Name = fmt.Sprintf("web-%d-%d", d, i)
+		p.Labels = map[string]string{"app": "web", "app.kubernetes.io/name": "web", "app.kubernetes.io/part-of": "shop", "pod-template-hash": fmt.Sprint(d)}
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(int64(d+1)<<20, resource.BinarySI)
+		pods[i] = p
+	}
+	return pods
+}
+
+func benchmarkRead(b *testing.B, count, deployments int, renew bool) {
+	b.Helper()
+	pods := workload(b, count, deployments)
+	r := newReader(cluster.ReaderOptions{})
+	for _, p := range pods {
+		r.Pod(p, nil)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if renew {
+			r = r.Renew()
+		}
+		for _, p := range pods {
+			r.Pod(p, nil)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/pod")
+}
+
+// Pods whose shape is known: what a store pays for every pod of every snapshot.
+func BenchmarkReadPods(b *testing.B) { benchmarkRead(b, 100_000, 500, false) }
+
+// Pods of which each has a shape of its own, known and never seen.
+func BenchmarkReadDistinctPods(b *testing.B) { benchmarkRead(b, 10_000, 10_000, false) }
+func BenchmarkBuildShapes(b *testing.B)      { benchmarkRead(b, 10_000, 10_000, true) }

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+const labelNodePool = karpv1.LabelNodePool
+
+// owners is what matters of who made a pod.
+type owners struct {
+	daemonSet   bool
+	statefulSet bool
+	node        bool // a mirror pod: the kubelet runs it from a file
+}
+
+func ownersOf(p *corev1.Pod) owners {
+	var own owners
+	for i := range p.OwnerReferences {
+		switch ref := &p.OwnerReferences[i]; ref.Kind {
+		case "DaemonSet":
+			own.daemonSet = own.daemonSet || ref.APIVersion == "apps/v1"
+		case "StatefulSet":
+			own.statefulSet = own.statefulSet || ref.APIVersion == "apps/v1"
+		case "Node":
+			own.node = own.node || ref.APIVersion == "v1"
+		}
+	}
+	return own
+}
+
+// stays reports whether a pod is not planned elsewhere when its node goes (3.2): nobody makes it
+// again, it runs wherever a node is, or it cannot be evicted yet and so should hold no spare node.
+func (r *Reader) stays(p *corev1.Pod, own owners) bool {
+	ending := p.DeletionTimestamp != nil || terminal(p)
+	switch {
+	case own.daemonSet || own.node || terminal(p):
+		return true
+	case ending && !own.statefulSet:
+		return true
+	default:
+		return r.opts.Evictable != nil && !r.opts.Evictable(p)
+	}
+}
+
+// terminal reports whether the containers of a pod have ended for good.
+func terminal(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// EvictCost is what evicting a pod costs (V15-52), one for an ordinary pod. managed says that
+// pod-deletion-cost is written by the controller and so is no wish of the user.
+func EvictCost(p *corev1.Pod, managed bool) float64 {
+	const (
+		perCost, perPriority = 1 << 27, 1 << 25
+		most                 = 10
+	)
+	cost := 1.0
+	if len(p.Annotations) > 0 {
+		cost += float64(statedCost(p, managed)) / perCost
+	}
+	if p.Spec.Priority != nil {
+		cost += float64(*p.Spec.Priority) / perPriority
+	}
+	return min(max(cost, -most), most)
+}
+
+// statedCost is the cost the user wrote on a pod; one that cannot be read counts as zero.
+func statedCost(p *corev1.Pod, managed bool) int64 {
+	text, stated := p.Annotations[karpv1.AnnotationDisruptionCost]
+	if !stated && !managed {
+		text, stated = p.Annotations[corev1.PodDeletionCost]
+	}
+	if !stated {
+		return 0
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Snapshot freezes parts that were read by r: it puts them in order and adds vocabulary and lanes.
+// The slices belong to the Snapshot from then on.
+func (r *Reader) Snapshot(parts Snapshot) *Snapshot {
+	s := &parts
+	s.Words, s.Resources = r.words, r.table
+	slices.SortFunc(s.Pools, func(a, b Pool) int { // SC-07
+		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(b.Name, a.Name))
+	})
+	slices.SortFunc(s.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.Pending, comparePods)
+	slices.SortFunc(s.Daemons, func(a, b Daemon) int { return compareKeys(a.Key, b.Key) })
+	return s
+}
+
+func comparePods(a, b Pod) int { return compareKeys(a.Key, b.Key) }
+
+func compareKeys(a, b PodKey) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// Without returns a view in which the named nodes are gone, and the pods of those nodes that would
+// have to run elsewhere, in order. What the nodes used of the limits of their pools is free again.
+// Unknown names are ignored: a node may vanish between being chosen and being simulated.
+//
+// The view shares memory with s: only the list of nodes is copied, and the limits of pools that lose
+// nodes.
+func (s *Snapshot) Without(names ...string) (*Snapshot, []Pod) {
+	gone := make(map[int]bool, len(names))
+	for _, name := range names {
+		if i, found := s.find(name); found {
+			gone[i] = true
+		}
+	}
+	view := *s
+	if len(gone) == 0 {
+		return &view, nil
+	}
+	view.Nodes = make([]Node, 0, len(s.Nodes)-len(gone))
+	view.Pools = slices.Clone(s.Pools)
+	freed := map[string]bool{} // pools whose limits are copied already
+	var moved []Pod
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		if !gone[i] {
+			view.Nodes = append(view.Nodes, *n)
+			continue
+		}
+		for _, p := range n.Pods {
+			if !p.Stays {
+				moved = append(moved, p)
+			}
+		}
+		if !n.Deleting { // a node that is going already counts in no limit
+			view.free(n, freed)
+		}
+	}
+	slices.SortFunc(moved, comparePods)
+	return &view, moved
+}
+
+// find returns the place of a node.
+func (s *Snapshot) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(s.Nodes, name, func(n Node, name string) int { return strings.Compare(n.Name, name) })
+}
+
+// free gives the capacity of a node back to its pool. freed names the pools whose limits are no longer
+// shared with another view.
+func (s *Snapshot) free(n *Node, freed map[string]bool) {
+	i := slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Name == n.Pool })
+	if i < 0 || n.Pool == "" {
+		return
+	}
+	pool := &s.Pools[i]
+	if !freed[pool.Name] {
+		freed[pool.Name] = true
+		pool.Limits = slices.Clone(pool.Limits)
+		if pool.NodeLimit != nil {
+			left := *pool.NodeLimit
+			pool.NodeLimit = &left
+		}
+	}
+	if pool.NodeLimit != nil {
+		*pool.NodeLimit++
+	}
+	for j := range pool.Limits {
+		lane, _ := s.Resources.Lane(pool.Limits[j].Resource)
+		pool.Limits[j].Remaining = saturate(pool.Limits[j].Remaining, n.Capacity.At(lane))
+	}
+}
+
+// saturate adds what a node has without wrapping.
+func saturate(left, capacity int64) int64 {
+	if sum := left + max(capacity, 0); sum >= left {
+		return sum
+	}
+	return math.MaxInt64
+}

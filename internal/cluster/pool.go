@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// limitNodes is the limit that counts nodes instead of a resource.
+const limitNodes = corev1.ResourceName("nodes")
+
+// Pool reads a pool in its effective form. used is the capacity of its nodes and nodes their number,
+// without those being deleted (API 4.2). types must have been read with lanes that the Reader started
+// from.
+func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used corev1.ResourceList, nodes int64) Pool {
+	template := &np.Spec.Template
+	pool := Pool{
+		Name:          np.Name,
+		Taints:        template.Spec.Taints,
+		StartupTaints: template.Spec.StartupTaints,
+		Types:         types,
+	}
+	if np.Spec.Weight != nil {
+		pool.Weight = *np.Spec.Weight
+	}
+	var sound bool
+	pool.Requirements, sound = r.poolRequirements(np)
+	ready := conditionTrue(np.Status.Conditions, karpv1.ConditionReady)
+	pool.Closed = np.Spec.Replicas != nil || !ready || np.DeletionTimestamp != nil || !sound
+
+	if limit, limited := np.Spec.Limits[limitNodes]; limited {
+		left := limit.Value() - nodes
+		pool.NodeLimit = &left
+	}
+	pool.Limits = r.limits(np.Spec.Limits, used)
+	return pool
+}
+
+// limits returns what remains of each limited resource. Even a limit of zero needs a lane: it forbids
+// every instance type that has some.
+func (r *Reader) limits(limits, used corev1.ResourceList) []Limit {
+	names := slices.DeleteFunc(resources.Names(limits), func(name corev1.ResourceName) bool { return name == limitNodes })
+	r.table = r.table.Extend(names...)
+	left := resources.Sub(r.table.Capacity(limits), r.table.Capacity(used))
+	var out []Limit
+	for _, name := range names {
+		lane, _ := r.table.Lane(name)
+		out = append(out, Limit{Resource: name, Remaining: left.At(lane)})
+	}
+	return out
+}
+
+// poolRequirements combines requirements, template labels and the name of the pool. A pool whose
+// labels and requirements contradict each other can have no node: it is not sound.
+func (r *Reader) poolRequirements(np *karpv1.NodePool) (set reqs.Set, sound bool) {
+	template := &np.Spec.Template
+	set, faults := reqs.FromEntries(entries(template.Spec.Requirements), r.words)
+	sound = len(faults) == 0
+	labels := reqs.FromLabels(template.ObjectMeta.Labels, r.words)
+	for _, key := range labels.Keys() {
+		sound = set.Add(key, labels[key]) && sound
+	}
+	return set, set.Add(karpv1.LabelNodePool, reqs.Req{Values: []string{np.Name}}) && sound
+}
+
+func entries(list []karpv1.Requirement) []reqs.Entry {
+	out := make([]reqs.Entry, 0, len(list))
+	for _, e := range list {
+		entry := reqs.Entry{Key: e.Key, Operator: e.Operator, Values: e.Values}
+		if e.MinValues != nil {
+			entry.MinValues = *e.MinValues
+		}
+		out = append(out, entry)
+	}
+	return out
+}
+
+func conditionTrue(list []metav1.Condition, name string) bool {
+	return slices.ContainsFunc(list, func(c metav1.Condition) bool {
+		return c.Type == name && c.Status == metav1.ConditionTrue
+	})
+}

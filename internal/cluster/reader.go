@@ -1,0 +1,240 @@
+package cluster
+
+import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// ReaderOptions is what reading depends on besides the objects. The zero value is usable.
+type ReaderOptions struct {
+	Resources           resources.Table                   // lanes to start from: those the catalog was read with
+	KeepLabel           func(key string) bool             // pod labels that some selector may look at; nil keeps all
+	Evictable           func(*corev1.Pod) bool            // nothing holds the pod on its node (scheduling 3.2); nil: every pod
+	DefaultSpread       []corev1.TopologySpreadConstraint // for pods without a constraint of their own (SC-37)
+	SelectorOf          func(*corev1.Pod) Selector        // selector of a default constraint; one that matches nothing or everything gives the pod none
+	DeletionCostManaged bool                              // gate PodDeletionCostManagement: pod-deletion-cost is ours, not the user's (V15-52)
+	UnsupportedDrivers  map[string]bool                   // provisioners no node supports (3.4 f)
+	UnsupportedTopology map[string]bool                   // keys of allowedTopologies no node supports (3.4 f)
+}
+
+// Reader turns Kubernetes objects into the values of a Snapshot. Pods that mean the same get the same
+// *Shape, however they are written, in this and every later Snapshot of the Reader.
+//
+// It keeps every shape it has seen, and a lane for every resource name; lanes never move. Renew drops
+// the shapes. A Reader belongs to one goroutine: it reuses its buffers.
+type Reader struct {
+	words      reqs.Vocabulary
+	opts       ReaderOptions
+	table      resources.Table
+	namespaces map[string]map[string]string
+	epoch      int64 // counts changes of namespaces, on which shapes depend
+
+	shapes map[string]*Shape // by Shape.Key
+	// seen finds a shape by the raw bytes of the fields it was built from. Hashing those is far
+	// cheaper than building a shape to find out that it is known.
+	seen   map[string]*Shape
+	digest digest
+	claims []claimFacts
+}
+
+// NewReader returns a Reader that knows no shape yet.
+func NewReader(words reqs.Vocabulary, opts ReaderOptions) *Reader {
+	return &Reader{
+		words: words, opts: opts, table: opts.Resources,
+		shapes: map[string]*Shape{}, seen: map[string]*Shape{},
+	}
+}
+
+// Renew returns a Reader with the same options, lanes and namespaces that has forgotten all shapes:
+// what to use once most of the shapes belong to pods that are gone.
+func (r *Reader) Renew() *Reader {
+	fresh := NewReader(r.words, r.opts)
+	fresh.table, fresh.namespaces = r.table, r.namespaces
+	return fresh
+}
+
+// Table returns the lanes known so far. Vecs made before it grew stay valid.
+func (r *Reader) Table() resources.Table { return r.table }
+
+// Len is the number of shapes kept.
+func (r *Reader) Len() int { return len(r.shapes) }
+
+// SetNamespaces tells the labels of the namespaces, which namespaceSelectors choose from (SC-36). Pods
+// read before keep what they resolved to.
+func (r *Reader) SetNamespaces(labels map[string]map[string]string) {
+	if !maps.EqualFunc(r.namespaces, labels, maps.Equal[map[string]string, map[string]string]) {
+		r.namespaces, r.epoch = labels, r.epoch+1
+	}
+}
+
+// Pod reads one pod. A shape that is known costs about a microsecond and allocates nothing. With nil
+// vols volumes are not looked at.
+func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
+	if p == nil {
+		p = &corev1.Pod{}
+	}
+	own := ownersOf(p)
+	return Pod{
+		Key:         PodKey{Namespace: p.Namespace, Name: p.Name},
+		UID:         string(p.UID),
+		Created:     p.CreationTimestamp.UTC(),
+		Shape:       r.shape(input{pod: p, vols: vols}),
+		Daemon:      own.daemonSet,
+		Terminating: p.DeletionTimestamp != nil,
+		Stays:       r.stays(p, own),
+		EvictCost:   EvictCost(p, r.opts.DeletionCostManaged),
+	}
+}
+
+// Shape reads the template of a DaemonSet (SC-22): limits are copied into missing requests, and
+// volumes are not looked at. Rules for pending pods do not apply to it; it is Invalid only if its pod
+// can run on no node that may be planned.
+func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec) *Shape {
+	p := &corev1.Pod{}
+	if t != nil {
+		p.ObjectMeta, p.Spec = t.ObjectMeta, t.Spec
+	}
+	p.Namespace = namespace
+	defaultRequests(&p.Spec)
+	return r.shape(input{pod: p, template: true})
+}
+
+// Daemon reads a DaemonSet: its newest pod if there is one, else its template. The required node
+// affinity is always the template's, since real pods are pinned to a node (SC-22).
+func (r *Reader) Daemon(set *appsv1.DaemonSet, newest *corev1.Pod) Daemon {
+	template := set.Spec.Template
+	if newest != nil {
+		template.Labels = newest.Labels
+		template.Spec = newest.Spec
+		template.Spec.Affinity = withRequired(newest.Spec.Affinity, set.Spec.Template.Spec.Affinity)
+	}
+	return Daemon{
+		Key:   PodKey{Namespace: set.Namespace, Name: set.Name},
+		Shape: r.Shape(set.Namespace, &template),
+	}
+}
+
+// withRequired returns pod affinity with the required node affinity of another.
+func withRequired(pod, template *corev1.Affinity) *corev1.Affinity {
+	var merged corev1.Affinity
+	if pod != nil {
+		merged = *pod
+	}
+	var node corev1.NodeAffinity
+	if merged.NodeAffinity != nil {
+		node = *merged.NodeAffinity
+	}
+	node.RequiredDuringSchedulingIgnoredDuringExecution = nil
+	if template != nil && template.NodeAffinity != nil {
+		node.RequiredDuringSchedulingIgnoredDuringExecution = template.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	merged.NodeAffinity = &node
+	return &merged
+}
+
+// input is what a shape is read from.
+type input struct {
+	pod      *corev1.Pod
+	vols     VolumeLookup
+	template bool // of a DaemonSet
+
+	requests resources.Vec
+	claims   []claimFacts
+	spread   Selector // of the default constraints
+}
+
+// shape finds the shape of a pod, or builds it.
+func (r *Reader) shape(in input) *Shape {
+	in.requests = r.requests(in.pod)
+	in.claims = r.resolve(in)
+	if len(r.opts.DefaultSpread) > 0 && r.opts.SelectorOf != nil && len(in.pod.Spec.TopologySpreadConstraints) == 0 && !in.template {
+		in.spread = r.opts.SelectorOf(in.pod)
+	}
+	raw := r.print(in)
+	if known, found := r.seen[string(raw)]; found {
+		return known
+	}
+	built := r.build(in)
+	if known, found := r.shapes[built.Key]; found {
+		built = known
+	} else {
+		r.shapes[built.Key] = built
+	}
+	r.seen[string(raw)] = built
+	return built
+}
+
+// requests returns what a pod asks for. Names that the table does not know show in one lane, which is
+// empty for almost every pod: only then is the table extended.
+func (r *Reader) requests(p *corev1.Pod) resources.Vec {
+	v := r.table.PodRequests(p)
+	if v.At(resources.Unknown) != 0 {
+		r.table = r.table.Extend(resources.PodNames(p)...)
+		v = r.table.PodRequests(p)
+	}
+	// The API allows no negative request; one would make room on a node.
+	resources.MaxTo(&v, &resources.Vec{})
+	return v
+}
+
+// capacity reads what a node or pool offers. Names are learned here, not from the pods that ask for
+// them: those may be read later.
+func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
+	for name := range list {
+		if _, known := r.table.Lane(name); !known {
+			r.learn(list)
+			break
+		}
+	}
+	return r.table.Capacity(list)
+}
+
+// learn gives lanes to the names of what there is some of. Nodes report zero of many things.
+func (r *Reader) learn(list corev1.ResourceList) {
+	var names []corev1.ResourceName
+	for name, quantity := range list {
+		if !quantity.IsZero() {
+			names = append(names, name)
+		}
+	}
+	r.table = r.table.Extend(names...)
+}
+
+// defaultRequests does to a template what the API server does to pods: a limit without a request is
+// the request. The lists given are not changed.
+func defaultRequests(spec *corev1.PodSpec) {
+	asked := map[corev1.ResourceName]bool{}
+	for _, containers := range []*[]corev1.Container{&spec.Containers, &spec.InitContainers} {
+		*containers = append([]corev1.Container(nil), *containers...)
+		for i := range *containers {
+			c := &(*containers)[i]
+			c.Resources.Requests = withLimits(c.Resources.Requests, c.Resources.Limits, nil)
+			for name := range c.Resources.Requests {
+				asked[name] = true
+			}
+		}
+	}
+	if level := spec.Resources; level != nil {
+		// A pod-level limit is a request only for what no container asks for.
+		spec.Resources = &corev1.ResourceRequirements{Requests: withLimits(level.Requests, level.Limits, asked)}
+	}
+}
+
+func withLimits(requests, limits corev1.ResourceList, except map[corev1.ResourceName]bool) corev1.ResourceList {
+	if len(limits) == 0 {
+		return requests
+	}
+	all := make(corev1.ResourceList, len(limits))
+	for name, quantity := range limits {
+		if !except[name] {
+			all[name] = quantity
+		}
+	}
+	maps.Copy(all, requests)
+	return all
+}

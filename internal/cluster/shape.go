@@ -1,0 +1,329 @@
+package cluster
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+// builder fills one shape.
+type builder struct {
+	*Reader
+	in    input
+	shape *Shape
+}
+
+// build makes the shape of an input. It may read only what print writes.
+func (r *Reader) build(in input) *Shape {
+	b := &builder{Reader: r, in: in, shape: &Shape{
+		Namespace: in.pod.Namespace,
+		Labels:    r.keptLabels(in.pod.Labels),
+		Requests:  in.requests.Clone(),
+	}}
+	spec := &in.pod.Spec
+	if usesDevices(spec) {
+		b.refuse(reason.DevicesUnsupported, "spec.resourceClaims", "the pod", "that is not supported")
+	}
+	b.needs(spec)
+	b.shape.Tolerations = tolerations(spec.Tolerations)
+	b.shape.HostPorts = hostPorts(spec.Containers)
+	b.spread(spec.TopologySpreadConstraints)
+	if a := spec.Affinity; a != nil {
+		b.podAffinity(a)
+	}
+	b.volumes()
+	b.shape.Key = shapeKey(b.shape, r.table)
+	return b.shape
+}
+
+func (b *builder) refuse(code reason.Code, subject, have, want string) {
+	b.shape.Invalid = append(b.shape.Invalid, reason.Reason{Code: code, Subject: subject, Have: have, Want: want})
+}
+
+func (r *Reader) keptLabels(labels map[string]string) map[string]string {
+	kept := make(map[string]string, len(labels))
+	for key, value := range labels {
+		if r.opts.KeepLabel == nil || r.opts.KeepLabel(key) {
+			kept[key] = value
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// needs reads nodeSelector and node affinity (SC-12). An alternative that contradicts itself is left
+// out, as kube-scheduler would never choose it; in a Set it would read as a label that must be absent.
+func (b *builder) needs(spec *corev1.PodSpec) {
+	const at = "spec.nodeSelector"
+	b.checkSelector(at, spec.NodeSelector)
+	selector, faults := reqs.FromSelector(spec.NodeSelector, b.words)
+	var impossible []reason.Reason
+	for _, f := range faults {
+		impossible = append(impossible, faultReason(at, f))
+	}
+	var node corev1.NodeAffinity
+	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
+		node = *spec.Affinity.NodeAffinity
+	}
+	switch required := node.RequiredDuringSchedulingIgnoredDuringExecution; {
+	case len(faults) > 0:
+	case required == nil:
+		b.shape.Required = []reqs.Set{selector}
+	case len(required.NodeSelectorTerms) == 0:
+		impossible = append(impossible, emptyTerm("spec.affinity.nodeAffinity.required"))
+	default:
+		impossible = b.alternatives(selector, required.NodeSelectorTerms)
+	}
+	if len(b.shape.Required) == 0 { // nothing left: the pod is refused, and the Set only shown
+		b.shape.Required = []reqs.Set{selector}
+		b.shape.Invalid = append(b.shape.Invalid, impossible...)
+	}
+	b.shape.Refuses = !slices.ContainsFunc(b.shape.Required, acceptsManaged)
+	b.preferences(node.PreferredDuringSchedulingIgnoredDuringExecution)
+}
+
+// acceptsManaged reports whether nodes of a pool satisfy the set: the label that names their pool need
+// not be absent (3.4 a).
+func acceptsManaged(s reqs.Set) bool {
+	pool, asked := s[labelNodePool]
+	return !asked || !pool.Empty()
+}
+
+// alternatives reads the required terms, each together with the nodeSelector, and returns why those
+// that no node can satisfy were left out.
+func (b *builder) alternatives(selector reqs.Set, terms []corev1.NodeSelectorTerm) (impossible []reason.Reason) {
+	for i := range terms {
+		at := index("spec.affinity.nodeAffinity.required", i)
+		if len(terms[i].MatchExpressions) == 0 && len(terms[i].MatchFields) == 0 {
+			impossible = append(impossible, emptyTerm(at)) // Kubernetes: matches no node
+			continue
+		}
+		b.checkTerm(at, terms[i].MatchExpressions)
+		set, faults := reqs.FromNodeSelectorTerm(terms[i], b.words)
+		before := len(impossible)
+		for _, f := range faults {
+			if f.Kind == reqs.Contradiction || b.in.template {
+				impossible = append(impossible, faultReason(at, f))
+			} else {
+				b.shape.Invalid = append(b.shape.Invalid, faultReason(at, f))
+			}
+		}
+		both, why := together(at, selector, set)
+		if impossible = append(impossible, why...); len(impossible) == before {
+			b.shape.Required = append(b.shape.Required, both)
+		}
+	}
+	if len(b.shape.Invalid) > 0 && len(b.shape.Required) == 0 && len(impossible) == 0 {
+		b.shape.Required = []reqs.Set{selector}
+	}
+	return impossible
+}
+
+// together combines a nodeSelector and a term, and says where they contradict each other.
+func together(at string, selector, term reqs.Set) (both reqs.Set, why []reason.Reason) {
+	both = selector.Clone()
+	for _, key := range term.Keys() {
+		if have := both[key]; !both.Add(key, term[key]) {
+			why = append(why, reason.Reason{
+				Code: reason.RequirementsContradict, Subject: at,
+				Have: key + " " + term[key].String() + " together with " + have.String() + " of spec.nodeSelector",
+				Want: "change or remove one of the two",
+			})
+		}
+	}
+	return both, why
+}
+
+func emptyTerm(at string) reason.Reason {
+	return reason.Reason{Code: reason.RequirementsContradict, Subject: at, Have: "an empty term", Want: "an empty term matches nothing; remove it"}
+}
+
+// preferences reads preferred terms, heaviest first. One that means nothing or cannot be read is left
+// out: a preference never holds a pod up.
+func (b *builder) preferences(terms []corev1.PreferredSchedulingTerm) {
+	for i := range terms {
+		set, faults := reqs.FromNodeSelectorTerm(terms[i].Preference, b.words)
+		if len(faults) == 0 && len(set) > 0 && terms[i].Weight > 0 {
+			b.shape.Preferred = append(b.shape.Preferred, Preference{Weight: terms[i].Weight, Needs: set})
+		}
+	}
+	slices.SortStableFunc(b.shape.Preferred, func(a, b Preference) int { return cmp.Compare(b.Weight, a.Weight) })
+}
+
+// tolerations returns what counts for scheduling, in one order: for how long a taint is tolerated
+// does not.
+func tolerations(list []corev1.Toleration) []corev1.Toleration {
+	if len(list) == 0 {
+		return nil
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].TolerationSeconds = nil
+		if out[i].Operator == "" {
+			out[i].Operator = corev1.TolerationOpEqual
+		}
+	}
+	slices.SortFunc(out, func(a, b corev1.Toleration) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Operator, b.Operator), cmp.Compare(a.Value, b.Value), cmp.Compare(a.Effect, b.Effect))
+	})
+	return slices.Compact(out)
+}
+
+// hostPorts reads the ports that app containers take of the node (SC-25).
+func hostPorts(containers []corev1.Container) []HostPort {
+	var ports []HostPort
+	for i := range containers {
+		for _, p := range containers[i].Ports {
+			if p.HostPort <= 0 {
+				continue
+			}
+			port := HostPort{IP: p.HostIP, Port: p.HostPort, Protocol: string(p.Protocol)}
+			if port.IP == "" || port.IP == "::" {
+				port.IP = anyIP
+			}
+			if port.Protocol == "" {
+				port.Protocol = string(corev1.ProtocolTCP)
+			}
+			ports = append(ports, port)
+		}
+	}
+	slices.SortFunc(ports, func(a, b HostPort) int {
+		return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.IP, b.IP))
+	})
+	return slices.Compact(ports)
+}
+
+// spread reads the constraints of the pod, or the cluster's if it has none (SC-37). One without a
+// selector counts nothing and is left out (SC-30).
+func (b *builder) spread(own []corev1.TopologySpreadConstraint) {
+	for i := range own {
+		selector := b.selector(index("spec.topologySpreadConstraints", i), own[i].LabelSelector)
+		pinned := map[string]string{}
+		for _, key := range own[i].MatchLabelKeys {
+			if value, has := b.in.pod.Labels[key]; has {
+				pinned[key] = value
+			}
+		}
+		selector, err := selector.and(pinned)
+		if err != nil {
+			b.refuse(reason.FieldInvalid, index("spec.topologySpreadConstraints", i)+".matchLabelKeys", err.Error(), "legal labels")
+		}
+		b.constraint(&own[i], selector)
+	}
+	if s := b.in.spread; len(own) == 0 && s.Text != everything {
+		for i := range b.opts.DefaultSpread {
+			b.constraint(&b.opts.DefaultSpread[i], s)
+		}
+	}
+}
+
+func (b *builder) constraint(c *corev1.TopologySpreadConstraint, selector Selector) {
+	if selector.Inert() {
+		return
+	}
+	s := Spread{
+		Key:        b.words.Canonical(c.TopologyKey),
+		MaxSkew:    c.MaxSkew,
+		Soft:       c.WhenUnsatisfiable == corev1.ScheduleAnyway,
+		Selector:   selector,
+		AnyNode:    c.NodeAffinityPolicy != nil && *c.NodeAffinityPolicy == corev1.NodeInclusionPolicyIgnore,
+		HonorTaint: c.NodeTaintsPolicy != nil && *c.NodeTaintsPolicy == corev1.NodeInclusionPolicyHonor,
+	}
+	if c.MinDomains != nil {
+		s.MinDomains = *c.MinDomains
+	}
+	b.shape.Spread = append(b.shape.Spread, s)
+}
+
+// selector reads a label selector; a malformed one, which only very old objects have, refuses the pod.
+func (b *builder) selector(at string, s *metav1.LabelSelector) Selector {
+	read, err := NewSelector(s)
+	if err != nil {
+		b.refuse(reason.FieldInvalid, at+".labelSelector", oneLine(err.Error()), "a legal label selector")
+	}
+	return read
+}
+
+// podAffinity reads affinity and anti-affinity. An anti-affinity without a selector keeps nothing away
+// and is left out; an affinity without one can never be satisfied and stays (SC-30).
+func (b *builder) podAffinity(a *corev1.Affinity) {
+	const field = "spec.affinity.podAffinity"
+	if p := a.PodAffinity; p != nil {
+		b.shape.Affinity = b.podTerms(field, p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+		b.shape.Affinity = slices.DeleteFunc(b.shape.Affinity, func(t PodTerm) bool { return t.Weight > 0 && t.Selector.Inert() })
+	}
+	if p := a.PodAntiAffinity; p != nil {
+		b.shape.AntiAffinity = b.podTerms(field, p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+		b.shape.AntiAffinity = slices.DeleteFunc(b.shape.AntiAffinity, func(t PodTerm) bool { return t.Selector.Inert() })
+	}
+}
+
+// podTerms reads required terms, then preferred ones, heaviest first. A weight of zero has no effect
+// in Kubernetes; here it would mean required.
+func (b *builder) podTerms(at string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) []PodTerm {
+	var terms []PodTerm
+	for i := range required {
+		terms = append(terms, b.podTerm(index(at+".required", i), &required[i], 0))
+	}
+	for i := range preferred {
+		if preferred[i].Weight > 0 {
+			terms = append(terms, b.podTerm(index(at+".preferred", i), &preferred[i].PodAffinityTerm, preferred[i].Weight))
+		}
+	}
+	slices.SortStableFunc(terms[len(required):], func(a, b PodTerm) int { return cmp.Compare(b.Weight, a.Weight) })
+	return terms
+}
+
+// podTerm resolves the namespaces of a term (SC-36).
+func (b *builder) podTerm(at string, t *corev1.PodAffinityTerm, weight int32) PodTerm {
+	term := PodTerm{Key: b.words.Canonical(t.TopologyKey), Weight: weight, Selector: b.selector(at, t.LabelSelector)}
+	if t.NamespaceSelector == nil {
+		if term.Namespaces = distinct(t.Namespaces); len(term.Namespaces) == 0 {
+			term.Namespaces = []string{b.in.pod.Namespace}
+		}
+		return term
+	}
+	selector := b.selector(at+".namespaceSelector", t.NamespaceSelector)
+	if term.Everywhere = selector.Text == everything; term.Everywhere {
+		return term
+	}
+	named := slices.Clone(t.Namespaces)
+	for _, name := range slices.Sorted(maps.Keys(b.namespaces)) {
+		if selector.Matches(b.namespaces[name]) {
+			named = append(named, name)
+		}
+	}
+	term.Namespaces = distinct(named)
+	return term
+}
+
+// usesDevices reports whether a pod asks for devices by resource claim (scheduling 17).
+func usesDevices(spec *corev1.PodSpec) bool {
+	if len(spec.ResourceClaims) > 0 {
+		return true
+	}
+	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
+		for i := range containers {
+			if len(containers[i].Resources.Claims) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func index(at string, i int) string { return at + "[" + strconv.Itoa(i) + "]" }
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func compareText(a, b string) int { return strings.Compare(a, b) }
