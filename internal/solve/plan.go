@@ -10,7 +10,8 @@ import (
 // Problem is everything a plan depends on.
 type Problem struct {
 	View   *cluster.Snapshot `json:"view"`
-	Pods   []cluster.Pod     `json:"pods"` // to be placed; the order does not matter
+	Pods   []cluster.Pod     `json:"pods"`            // to be placed; the order does not matter
+	Moved  []cluster.Pod     `json:"moved,omitempty"` // also to be placed: of nodes that would be removed, so not onto nodes that settle or are not up
 	Policy Policy            `json:"policy"`
 }
 

@@ -1,0 +1,200 @@
+package solve
+
+import (
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+// choose narrows a frame to domains that the topology rules of a profile allow, and returns how many
+// pods may go there, at most want. It is the last thing to narrow a node, since it may pin one domain.
+func (s *state) choose(p *profile, b *bin, f *frame, want int) int {
+	for i := range p.near {
+		if !s.chooseNear(&p.near[i], b, f) {
+			return 0
+		}
+	}
+	for i := range p.apart {
+		r := &p.apart[i]
+		g := s.m.groups[r.group]
+		if g.host {
+			continue
+		}
+		if !s.avoid(b, f, g.key, s.sel[r.group]) {
+			return 0
+		}
+		if r.self {
+			want = min(want, 1)
+		}
+	}
+	for _, id := range p.kept {
+		if g := s.m.groups[id]; !g.host && !s.avoid(b, f, g.key, s.own[id]) {
+			return 0
+		}
+	}
+	for i := range p.spread {
+		r := &p.spread[i]
+		if s.m.groups[r.group].host {
+			continue
+		}
+		if want = s.chooseSpread(r, b, f, want); want <= 0 {
+			return 0
+		}
+	}
+	return want
+}
+
+// chooseSpread pins the valid domain with the fewest pods (SC-32).
+func (s *state) chooseSpread(r *spreadRule, b *bin, f *frame, want int) int {
+	g := s.m.groups[r.group]
+	open := s.open(b, f, g.key)
+	open.and(r.eligible)
+	best := -1
+	for v := open.next(0); v >= 0; v = open.next(v + 1) {
+		if best < 0 || s.sel[r.group][v] < s.sel[r.group][best] {
+			best = v
+		}
+	}
+	if best < 0 {
+		return 0
+	}
+	room := s.spreadRoom(r, best)
+	if room <= 0 || !s.demand(f, b, s.m.pin(g.key, reqs.ValueID(best))) {
+		return 0
+	}
+	return min(want, room)
+}
+
+// chooseNear narrows a frame to the domains where the pods are that must be near (SC-33).
+func (s *state) chooseNear(r *groupRule, b *bin, f *frame) bool {
+	g := s.m.groups[r.group]
+	if g.host {
+		return true
+	}
+	open := s.open(b, f, g.key)
+	open.and(r.eligible)
+	with, first := newSet(len(open)*64), -1
+	for v := open.next(0); v >= 0; v = open.next(v + 1) {
+		if first < 0 {
+			first = v
+		}
+		if s.sel[r.group][v] > 0 {
+			with.add(v)
+		}
+	}
+	switch {
+	case !with.empty():
+		return s.demand(f, b, s.m.oneOf(g.key, with))
+	case first >= 0 && s.mayStart(r):
+		return s.demand(f, b, s.m.pin(g.key, reqs.ValueID(first)))
+	}
+	return false
+}
+
+// avoid narrows a frame to the domains without any of the pods counted (SC-34, SC-35).
+func (s *state) avoid(b *bin, f *frame, k reqs.KeyID, count []int32) bool {
+	open := s.open(b, f, k)
+	if open.empty() { // no such label on this node: nothing to share
+		return true
+	}
+	all := true
+	for v := open.next(0); v >= 0; v = open.next(v + 1) {
+		if count[v] > 0 {
+			open.drop(v)
+			all = false
+		}
+	}
+	return all || s.demand(f, b, s.m.oneOf(k, open))
+}
+
+// open returns the domains of a key that a frame can still be in.
+func (s *state) open(b *bin, f *frame, k reqs.KeyID) set {
+	return s.m.openDomains(&s.m.pools[b.pool], f.row, f.types, f.cols, k)
+}
+
+func (m *model) openDomains(pl *pool, row reqs.Row, types set, cols columns, k reqs.KeyID) set {
+	cat := m.catalogues[pl.catalogue]
+	x := &cat.keys[k]
+	out := newSet(m.table.ValueCount(k))
+	switch {
+	case x.columns:
+		var live columns
+		for t := types.next(0); t >= 0; t = types.next(t + 1) {
+			live = live.or(cat.avail[t].and(cols))
+		}
+		for v, with := range x.colWith {
+			if row.Allows(k, reqs.ValueID(v)) && !with.and(live).empty() {
+				out.add(v)
+			}
+		}
+	case x.typed:
+		for v, with := range x.with {
+			if with != nil && row.Allows(k, reqs.ValueID(v)) && with.meets(types) {
+				out.add(v)
+			}
+		}
+	case row.Defined(k) && !row.Open(k):
+		for v := range m.table.ValueCount(k) {
+			if row.Allows(k, reqs.ValueID(v)) {
+				out.add(v)
+			}
+		}
+	}
+	return out
+}
+
+// noteBin counts pods on a planned node. A domain counts for spreading and affinity once it is the
+// only one left, for anti-affinity as soon as it is possible (SC-34).
+func (s *state) noteBin(p *profile, b *bin, place int32, count int) {
+	m := s.m
+	values := make([]int32, m.table.Len())
+	for k := range values {
+		values[k] = -1
+		if !m.domains[k].used {
+			continue
+		}
+		open := m.openDomains(&m.pools[b.pool], b.row, b.types, b.cols, reqs.KeyID(k))
+		if v := open.next(0); v >= 0 && open.next(v+1) < 0 {
+			values[k] = int32(v)
+			s.settle(b, k, v)
+		} else {
+			s.noteOpen(p, k, open, count)
+		}
+	}
+	s.note(p, place, values, count, nil)
+}
+
+// settle counts the pods that were put on a planned node before its domain was certain.
+func (s *state) settle(b *bin, k, v int) {
+	if b.settled == nil {
+		b.settled = make([]bool, s.m.table.Len())
+	}
+	if b.settled[k] {
+		return
+	}
+	b.settled[k] = true
+	for _, h := range b.pods {
+		for _, id := range s.m.profiles[h.profile].counts {
+			if g := s.m.groups[id]; !g.host && int(g.key) == k && g.kind != apart {
+				s.sel[id][v] += h.count
+			}
+		}
+	}
+}
+
+// noteOpen counts pods for anti-affinity in every domain they could end up in.
+func (s *state) noteOpen(p *profile, k int, open set, count int) {
+	for _, id := range p.counts {
+		if g := s.m.groups[id]; !g.host && int(g.key) == k && g.kind == apart {
+			for v := open.next(0); v >= 0; v = open.next(v + 1) {
+				s.sel[id][v] += int32(count)
+			}
+		}
+	}
+	for i := range p.apart {
+		r := &p.apart[i]
+		if g := s.m.groups[r.group]; !g.host && int(g.key) == k && r.required {
+			for v := open.next(0); v >= 0; v = open.next(v + 1) {
+				s.own[r.group][v] += int32(count)
+			}
+		}
+	}
+}

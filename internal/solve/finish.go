@@ -1,0 +1,220 @@
+package solve
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// launch is how a planned node will be bought: what is written on its NodeClaim. Planned nodes that
+// leave the same open share one.
+type launch struct {
+	types    []string
+	needs    reqs.Set
+	offer    Offer
+	overlaid bool
+	over     []int64 // the least that DaemonSets take
+	short    bool    // cutting the list broke minValues (SC-44)
+}
+
+// cost is what the planned nodes come to.
+func (s *state) cost() float64 {
+	total := 0.0
+	for _, b := range s.bins {
+		total += s.price(b)
+	}
+	return total
+}
+
+// price is the cheapest launch of a planned node.
+func (s *state) price(b *bin) float64 {
+	cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
+	cols, best := s.launchColumns(b), math.Inf(1)
+	for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
+		p, _ := cat.cheapest(t, cols)
+		best = min(best, p)
+	}
+	return best
+}
+
+// launchColumns are the columns a planned node is written with: those of its reservations if it holds
+// any (SC-47).
+func (s *state) launchColumns(b *bin) columns {
+	if len(b.held) == 0 {
+		return b.cols.not(s.m.pools[b.pool].reserved)
+	}
+	var cols columns
+	cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
+	for i := range cat.cols {
+		if cat.cols[i].reserved >= 0 && slices.Contains(b.held, cat.cols[i].reserved) {
+			cols.add(i)
+		}
+	}
+	return cols.and(b.cols)
+}
+
+// plan writes the state down.
+func (s *state) plan(left []int) Plan {
+	m := s.m
+	plan := Plan{Version: m.view.Version, Partial: s.stopped}
+	next := make([]int, len(m.classes))
+	pods := make([][]cluster.PodKey, len(s.bins))
+	for _, at := range s.placed {
+		for range at.count {
+			key := m.pods[m.classes[at.class].pods[next[at.class]]].Key
+			next[at.class]++
+			if n := int(at.place); n < len(m.nodes) {
+				plan.Bind = append(plan.Bind, Bind{key, m.nodes[n].src.Name})
+			} else {
+				pods[n-len(m.nodes)] = append(pods[n-len(m.nodes)], key)
+			}
+		}
+	}
+	known := map[string]*launch{}
+	for i, b := range s.bins {
+		if len(pods[i]) == 0 {
+			continue
+		}
+		l := s.launchOf(b, known)
+		slices.SortFunc(pods[i], comparePodKeys)
+		if l.short {
+			plan.Unplaced = append(plan.Unplaced, s.cutShort(b, pods[i])...)
+			continue
+		}
+		lanes := slices.Clone(b.used[:m.view.Resources.Len()])
+		for n := range lanes {
+			lanes[n] += l.over[n]
+		}
+		plan.Create = append(plan.Create, NewNode{
+			Pool: m.pools[b.pool].src.Name, Needs: l.needs, Types: l.types, Requests: resources.Of(lanes...),
+			Pods: pods[i], Offer: l.offer, Relaxed: b.relaxed, Overlaid: l.overlaid,
+		})
+		plan.Cost += l.offer.Price
+	}
+	for k, n := range left {
+		if n > 0 {
+			plan.Unplaced = append(plan.Unplaced, s.unplaced(k, m.classes[k].pods[next[k]:])...)
+		}
+	}
+	for i := range m.pods {
+		if m.pods[i].Shape == nil {
+			plan.Unplaced = append(plan.Unplaced, shapeless(m.pods[i].Key))
+		}
+	}
+	slices.SortFunc(plan.Bind, func(a, b Bind) int { return cmp.Or(comparePodKeys(a.Pod, b.Pod), cmp.Compare(a.Node, b.Node)) })
+	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePodKeys(a.Pod, b.Pod) })
+	return plan
+}
+
+func comparePodKeys(a, b cluster.PodKey) int {
+	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+}
+
+// launchOf works out how a planned node is bought.
+func (s *state) launchOf(b *bin, known map[string]*launch) *launch {
+	m := s.m
+	cols := s.launchColumns(b)
+	key := launchKey(b, cols)
+	if l, found := known[key]; found {
+		return l
+	}
+	pl := &m.pools[b.pool]
+	cat := m.catalogues[pl.catalogue]
+	type choice struct {
+		t     int
+		price float64
+	}
+	var list []choice
+	for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
+		if p, at := cat.cheapest(t, cols); at >= 0 {
+			list = append(list, choice{t, p})
+		}
+	}
+	slices.SortFunc(list, func(a, b choice) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(cat.types[a.t].it.Name, cat.types[b.t].it.Name))
+	})
+	l := &launch{over: make([]int64, m.lanes)}
+	known[key] = l
+	kept := newSet(len(cat.types))
+	for _, c := range list {
+		name := cat.types[c.t].it.Name
+		if slices.Contains(l.types, name) { // its offerings differ in size
+			kept.add(c.t)
+			continue
+		}
+		if len(l.types) == MaxTypes {
+			break
+		}
+		kept.add(c.t)
+		l.types = append(l.types, name)
+		l.overlaid = l.overlaid || cat.types[c.t].it.Overlaid
+		for n, v := range pl.rooms.over[c.t*m.lanes : (c.t+1)*m.lanes] {
+			if len(l.types) == 1 || v < l.over[n] {
+				l.over[n] = v
+			}
+		}
+	}
+	if len(list) > 0 {
+		p, at := cat.cheapest(list[0].t, cols)
+		l.offer = Offer{Type: l.types[0], Zone: cat.cols[at].zone, CapacityType: cat.cols[at].capacity, Reservation: cat.cols[at].reservation, Price: p}
+	}
+	l.needs = m.needsOf(b, cols, kept)
+	f := frame{row: b.row, types: kept, cols: cols}
+	l.short = len(list) == 0 || len(list) > MaxTypes && !s.minimums(b.minimum, pl, &f)
+	return l
+}
+
+func launchKey(b *bin, cols columns) string {
+	var w strings.Builder
+	put := func(v uint64) {
+		for range 8 {
+			w.WriteByte(byte(v))
+			v >>= 8
+		}
+	}
+	put(uint64(b.pool))
+	put(cols[0])
+	put(cols[1])
+	for _, v := range b.types {
+		put(v)
+	}
+	for _, id := range b.needs {
+		put(uint64(id))
+	}
+	return w.String()
+}
+
+// needsOf writes the requirements of a planned node: those of its pool and pods, with the capacity
+// types that can be launched (SC-47).
+func (m *model) needsOf(b *bin, cols columns, types set) reqs.Set {
+	needs := b.row.Set()
+	cat := m.catalogues[m.pools[b.pool].catalogue]
+	var open columns
+	for t := types.next(0); t >= 0; t = types.next(t + 1) {
+		open = open.or(cat.launch[t].and(cols))
+	}
+	values := map[string][]string{}
+	for i := open.next(0); i >= 0; i = open.next(i + 1) {
+		for _, l := range cat.cols[i].labels {
+			if l.key == karpv1.LabelCapacityType || cat.cols[i].reservation != "" && l.key != corev1.LabelTopologyZone {
+				values[l.key] = append(values[l.key], l.value)
+			}
+		}
+	}
+	for key, list := range values {
+		slices.Sort(list)
+		r, err := reqs.New(corev1.NodeSelectorOpIn, slices.Compact(list), 0)
+		if err == nil {
+			needs[key] = r.WithMinValues(needs[key].MinValues)
+		}
+	}
+	return needs
+}

@@ -1,0 +1,229 @@
+package solve
+
+import "slices"
+
+// greedy places every pod exactly as the rules say, class by class: existing nodes first, then nodes
+// planned so far, then new ones (SC-17, SC-18). It is the baseline that every other way is measured
+// against, and what finishes the pods that the faster ways leave. left says how many pods of each
+// class are still to be placed, and is what remains when it returns.
+func (s *state) greedy(left []int) {
+	for progress := true; progress; {
+		progress = false
+		for k := range left {
+			if left[k] == 0 {
+				continue
+			}
+			if s.halt() {
+				return
+			}
+			n := s.relax(k, left[k])
+			left[k] -= n
+			progress = progress || n > 0
+		}
+	}
+}
+
+// relax places pods of a class, giving up wishes one by one for those that have no place (SC-14).
+func (s *state) relax(k, want int) int {
+	done := 0
+	c := &s.m.classes[k]
+	if len(c.shape.Invalid) > 0 || c.shape.Refuses {
+		return 0
+	}
+	for _, v := range c.variants {
+		s.deferred = false
+		done += s.place(k, v.profile, want-done)
+		if done == want || s.deferred || s.stopped { // reserved capacity is waited for, not relaxed (SC-15)
+			break
+		}
+	}
+	return done
+}
+
+// place places up to want pods of a class at one step of relaxation.
+func (s *state) place(k, profileID, want int) int {
+	p := s.m.profiles[profileID]
+	done := s.onNodes(k, p, want)
+	for done < want {
+		n := s.inBins(k, profileID, want-done)
+		if n == 0 {
+			n = s.openBin(k, profileID, want-done)
+		}
+		if n == 0 {
+			break
+		}
+		done += n
+		if s.halt() {
+			break
+		}
+		if p.zoned && done < want { // what changed elsewhere may have made room in other domains
+			done += s.onNodes(k, p, want-done)
+		}
+	}
+	return done
+}
+
+// onNodes places pods on existing nodes, in order.
+func (s *state) onNodes(k int, p *profile, want int) int {
+	m, done := s.m, 0
+	c := &m.classes[k]
+	cpu, memory := c.req[0], c.req[1]
+	for again := true; again && done < want; {
+		again = false
+		for n := 0; n < len(m.nodes) && done < want; n++ {
+			if n%block == 0 {
+				for n < len(m.nodes) && (s.top[2*(n/block)] < cpu || s.top[2*(n/block)+1] < memory) {
+					n += block
+				}
+				if n >= len(m.nodes) {
+					break
+				}
+			}
+			got := s.onNode(c, p, n, want-done)
+			if got == 0 {
+				continue
+			}
+			s.takeNode(k, p, n, got)
+			done += got
+			again = again || p.zoned || len(c.shared) > 0 || len(p.near) > 0
+			if len(c.shared) > 0 && done < want {
+				n-- // the next pod shares what this one attached
+			}
+		}
+	}
+	return done
+}
+
+// inBins places pods on nodes planned so far.
+func (s *state) inBins(k, profileID, want int) int {
+	p, c, done := s.m.profiles[profileID], &s.m.classes[k], 0
+	for i := 0; i < len(s.bins) && done < want; i++ {
+		b, place := s.bins[i], int32(len(s.m.nodes)+i)
+		for done < want {
+			n, f := s.inBin(c, p, b, place, want-done)
+			if n == 0 {
+				break
+			}
+			s.takeBin(k, profileID, b, place, n, &f)
+			done += n
+		}
+	}
+	return done
+}
+
+// openBin plans a new node in the first pool that can offer one (SC-20).
+func (s *state) openBin(k, profileID, want int) int {
+	m := s.m
+	p, c := m.profiles[profileID], &m.classes[k]
+	for i := range m.pools {
+		b := s.blank(i, p)
+		if b == nil {
+			continue
+		}
+		place := int32(len(m.nodes) + len(s.bins))
+		n, f := s.inBin(c, p, b, place, want)
+		if n == 0 && len(b.minimum) > 0 && m.problem.Policy.BestEffortMinimums {
+			n, f = s.lower(c, p, b, place, want)
+		}
+		if n == 0 {
+			if s.deferred { // lower pools are not tried (SC-46)
+				return 0
+			}
+			continue
+		}
+		s.bins = append(s.bins, b)
+		s.takeBin(k, profileID, b, place, n, &f)
+		s.charge(b)
+		return n
+	}
+	return 0
+}
+
+// blank is a new node of a pool before any pod is on it, or nil if the pool cannot have one for this
+// profile.
+func (s *state) blank(poolID int, p *profile) *bin {
+	m := s.m
+	pl := &m.pools[poolID]
+	if s.nodesLeft[poolID] <= 0 || !m.tolerated(p.tol, pl.taints) {
+		return nil
+	}
+	if f := m.fits(p.need, poolID); !f.ok {
+		return nil
+	}
+	types := s.affordable(poolID)
+	if types.empty() {
+		return nil
+	}
+	b := &bin{pool: poolID, row: pl.row.Clone(), types: types, cols: pl.cols, used: make([]int64, m.lanes), top: make([]int64, m.lanes), minimum: pl.minimums}
+	s.measure(b)
+	return b
+}
+
+// affordable returns the types of a pool that its limits still allow.
+func (s *state) affordable(poolID int) set {
+	m := s.m
+	pl := &m.pools[poolID]
+	types := pl.types.clone()
+	cat := m.catalogues[pl.catalogue]
+	for i, l := range pl.limits {
+		for t := types.next(0); t >= 0; t = types.next(t + 1) {
+			if cat.cap[t*m.lanes+l.lane] > s.limits[poolID][i] {
+				types.drop(t)
+			}
+		}
+	}
+	return types
+}
+
+// charge takes the largest a new node could turn out to be off the limits of its pool.
+func (s *state) charge(b *bin) {
+	m := s.m
+	pl := &m.pools[b.pool]
+	cat := m.catalogues[pl.catalogue]
+	s.nodesLeft[b.pool]--
+	for i, l := range pl.limits {
+		most := int64(0)
+		for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
+			most = max(most, cat.cap[t*m.lanes+l.lane])
+		}
+		s.limits[b.pool][i] -= most
+	}
+}
+
+// lower opens a node although minValues is not met, and demands of it what there is (SC-43).
+func (s *state) lower(c *class, p *profile, b *bin, place int32, want int) (int, frame) {
+	asked := b.minimum
+	b.minimum = nil
+	n, f := s.inBin(c, p, b, place, 1)
+	if n == 0 {
+		return 0, f
+	}
+	pl := &s.m.pools[b.pool]
+	for _, least := range asked {
+		have := s.distinct(pl, &f, least.key)
+		b.relaxed = b.relaxed || have < least.values
+		b.minimum = append(b.minimum, minimum{least.key, min(have, least.values)})
+	}
+	return n, f
+}
+
+// remaining is how many pods of each class are to be placed at first.
+func (m *model) remaining() []int {
+	left := make([]int, len(m.classes))
+	for k := range left {
+		left[k] = len(m.classes[k].pods)
+	}
+	return left
+}
+
+// sum adds up counts.
+func sum(counts []int) int {
+	n := 0
+	for _, c := range counts {
+		n += c
+	}
+	return n
+}
+
+// has reports whether an id is in a short list.
+func has(list []int, id int) bool { return slices.Contains(list, id) }

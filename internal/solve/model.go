@@ -1,0 +1,339 @@
+package solve
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+// model is a Problem compiled: names became ids, requirements bits, quantities flat vectors. It is
+// built once and then only read, except for memo tables that fill up as questions are asked; each
+// solver therefore asks on its own goroutine only after the tables it needs are filled.
+type model struct {
+	problem Problem
+	view    *cluster.Snapshot
+	lanes   int      // of the snapshot, then one for each CSI driver
+	drivers []string // sorted
+
+	table    *reqs.Table
+	relevant map[string]bool // keys that a pool, a pod or a topology mentions
+	needs    []*need
+	needIDs  map[string]int
+	pins     map[pinKey]int // need that demands one value of a key
+
+	tolerations []tolerations
+	tolIDs      map[string]int
+	taints      []taintSet
+	taintIDs    map[string]int
+
+	catalogues []*catalogue
+	pools      []pool
+	daemons    []daemon
+	rooms      []*rooms
+
+	nodes     []node
+	signs     []sign // label signatures of nodes
+	signIDs   map[string]int
+	classes   []class
+	profiles  []*profile
+	profIDs   map[string]int
+	wearers   []wearer // distinct (namespace, labels)
+	wearerIDs map[string]int
+	shapeWear map[*cluster.Shape]int
+	groups    []*group
+	groupIDs  map[string]int
+	index     groupIndex
+	hosts     map[hostKey]hostCount // counts of host groups by bound pods
+	claims    map[string]int        // claims that more than one pod uses
+	softTaint bool                  // some pool has a PreferNoSchedule taint (SC-14)
+	aliases   map[string][]string   // canonical key → keys as written, sorted
+	coming    map[[2]int][]int64    // what DaemonSets take of nodes with a signature and taints
+	domains   []domains             // by key of the table, as far as topologies use it
+	reserves  []reserve             // reservations, by id
+	pods      []cluster.Pod         // to be placed: Problem.Pods, then Problem.Moved
+}
+
+// class is a set of pods that are interchangeable. Pods are placed as counts of a class.
+type class struct {
+	shape    *cluster.Shape
+	moved    bool // from a node that would be removed: not onto settling or unready nodes
+	wearer   int  // its labels
+	req      []int64
+	asks     []int   // lanes it asks for
+	pods     []int32 // into model.pods, in queue order
+	shared   []int   // claims that other pods use too
+	variants []variant
+}
+
+// variant is one step of relaxation (SC-14): the profile in force after it.
+type variant struct {
+	profile int // -1: contradicts itself
+	term    int // of Shape.Required in force
+}
+
+// compile reads a problem. stop is not asked: compiling is linear and short.
+func compile(p Problem) *model {
+	view := p.View
+	if view == nil {
+		view = &cluster.Snapshot{}
+	}
+	m := &model{
+		problem: p, view: view,
+		relevant: map[string]bool{}, needIDs: map[string]int{}, pins: map[pinKey]int{},
+		tolIDs: map[string]int{}, taintIDs: map[string]int{}, signIDs: map[string]int{},
+		profIDs: map[string]int{}, wearerIDs: map[string]int{},
+		shapeWear: map[*cluster.Shape]int{}, groupIDs: map[string]int{}, hosts: map[hostKey]hostCount{}, claims: map[string]int{},
+		aliases: map[string][]string{}, coming: map[[2]int][]int64{},
+	}
+	for alias, canonical := range view.Words.Aliases {
+		m.aliases[canonical] = append(m.aliases[canonical], alias)
+	}
+	for _, list := range m.aliases {
+		slices.Sort(list)
+	}
+	m.pods = p.Pods
+	if len(p.Moved) > 0 {
+		m.pods = slices.Concat(p.Pods, p.Moved)
+	}
+	m.readClasses()
+	m.readLanes()
+	m.readKeys()
+	m.readCatalogues()
+	m.readDaemons()
+	m.readPools()
+	m.readNodes()
+	m.readGroups()
+	m.readProfiles()
+	m.countBound()
+	return m
+}
+
+// readClasses folds the pods into classes, in the order in which they are placed (SC-16).
+func (m *model) readClasses() {
+	type id struct {
+		shape *cluster.Shape
+		moved bool
+	}
+	at := map[id]int{}
+	for i := range m.pods {
+		pod := &m.pods[i]
+		if pod.Shape == nil {
+			continue
+		}
+		moved := i >= len(m.problem.Pods)
+		k, known := at[id{pod.Shape, moved}]
+		if !known {
+			k = len(m.classes)
+			at[id{pod.Shape, moved}] = k
+			m.classes = append(m.classes, class{shape: pod.Shape, moved: moved})
+		}
+		m.classes[k].pods = append(m.classes[k].pods, int32(i))
+	}
+	for k := range m.classes {
+		slices.SortFunc(m.classes[k].pods, func(a, b int32) int { return m.comparePods(&m.pods[a], &m.pods[b]) })
+	}
+	slices.SortFunc(m.classes, func(a, b class) int {
+		x, y := a.shape, b.shape
+		return cmp.Or(
+			cmp.Compare(y.Requests.At(0), x.Requests.At(0)),
+			cmp.Compare(y.Requests.At(1), x.Requests.At(1)),
+			m.pods[a.pods[0]].Created.Compare(m.pods[b.pods[0]].Created),
+			cmp.Compare(x.Key, y.Key),
+			cmp.Compare(boolInt(a.moved), boolInt(b.moved)),
+			m.comparePods(&m.pods[a.pods[0]], &m.pods[b.pods[0]]),
+		)
+	})
+}
+
+func (m *model) comparePods(a, b *cluster.Pod) int {
+	return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.UID, b.UID),
+		cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// readLanes gives every CSI driver a lane of its own: attachments are a resource like any other, as
+// long as no claim is shared.
+func (m *model) readLanes() {
+	seen, uses := map[string]bool{}, map[string]int{}
+	note := func(s *cluster.Shape, times int) {
+		if s == nil {
+			return
+		}
+		for _, v := range s.Volumes {
+			seen[v.Driver] = true
+			uses[v.Claim] += times
+		}
+	}
+	for _, c := range m.classes {
+		note(c.shape, len(c.pods))
+	}
+	if len(seen) > 0 {
+		for i := range m.view.Nodes {
+			for _, p := range m.view.Nodes[i].Pods {
+				note(p.Shape, 1)
+			}
+		}
+	}
+	for d := range seen {
+		m.drivers = append(m.drivers, d)
+	}
+	slices.Sort(m.drivers)
+	m.lanes = m.view.Resources.Len() + len(m.drivers)
+	shared := make([]string, 0, len(uses))
+	for claim, n := range uses {
+		if n > 1 {
+			shared = append(shared, claim)
+		}
+	}
+	slices.Sort(shared)
+	for i, claim := range shared {
+		m.claims[claim] = i
+	}
+	for k := range m.classes {
+		c := &m.classes[k]
+		c.req = m.requests(c.shape)
+		for l, v := range c.req {
+			if v != 0 {
+				c.asks = append(c.asks, l)
+			}
+		}
+		for _, v := range c.shape.Volumes {
+			if id, found := m.claims[v.Claim]; found {
+				c.shared = append(c.shared, id)
+			}
+		}
+	}
+}
+
+// requests flattens what a pod asks for, attachments included.
+func (m *model) requests(s *cluster.Shape) []int64 {
+	req := make([]int64, m.lanes)
+	base := m.view.Resources.Len()
+	for l := range base {
+		req[l] = max(0, s.Requests.At(l))
+	}
+	for _, v := range s.Volumes {
+		req[base+m.driver(v.Driver)]++
+	}
+	return req
+}
+
+// driver returns the position of a driver that some pod uses.
+func (m *model) driver(name string) int {
+	at, _ := slices.BinarySearch(m.drivers, name)
+	return at
+}
+
+// readKeys builds the table of every key and value that matters to someone here.
+func (m *model) readKeys() {
+	b := reqs.NewBuilder(m.view.Words)
+	add := func(s reqs.Set) {
+		b.AddSet(s)
+		for key := range s {
+			m.relevant[key] = true
+		}
+	}
+	for i := range m.view.Pools {
+		add(m.view.Pools[i].Requirements)
+	}
+	shapes := make(map[*cluster.Shape]bool, len(m.classes))
+	for _, c := range m.classes {
+		m.addShape(c.shape, shapes, add)
+	}
+	for _, d := range m.view.Daemons {
+		if d.Shape != nil {
+			m.addShape(d.Shape, shapes, add)
+		}
+	}
+	for i := range m.view.Nodes { // their anti-affinity binds others (SC-35)
+		for _, p := range m.view.Nodes[i].Pods {
+			if p.Shape != nil && len(p.Shape.AntiAffinity) > 0 {
+				for _, t := range p.Shape.AntiAffinity {
+					m.relevant[t.Key] = true
+				}
+			}
+		}
+	}
+	delete(m.relevant, corev1.LabelHostname) // its domains are the nodes themselves
+	m.addValues(b)
+	m.table = b.Build()
+	m.intern(reqs.Set{}) // need 0 asks for nothing
+}
+
+func (m *model) addShape(s *cluster.Shape, seen map[*cluster.Shape]bool, add func(reqs.Set)) {
+	if seen[s] {
+		return
+	}
+	seen[s] = true
+	for _, r := range s.Required {
+		add(r)
+	}
+	for _, p := range s.Preferred {
+		add(p.Needs)
+	}
+	for _, z := range s.Zones {
+		add(z)
+	}
+	for _, t := range s.Spread {
+		m.relevant[t.Key] = true
+	}
+	for _, t := range s.Affinity {
+		m.relevant[t.Key] = true
+	}
+	for _, t := range s.AntiAffinity {
+		m.relevant[t.Key] = true
+	}
+}
+
+// addValues adds what types, offerings and nodes have of the keys that matter.
+func (m *model) addValues(b *reqs.Builder) {
+	for key := range m.relevant {
+		b.AddValues(key)
+	}
+	for i := range m.view.Pools {
+		if i > 0 && sameTypes(m.view.Pools[i].Types, m.view.Pools[i-1].Types) {
+			continue
+		}
+		for t := range m.view.Pools[i].Types {
+			it := &m.view.Pools[i].Types[t]
+			for key, r := range it.Labels {
+				if m.relevant[key] {
+					b.AddValues(key, r.Values...)
+				}
+			}
+			for o := range it.Offerings {
+				for _, l := range offeringLabels(&it.Offerings[o]) {
+					if m.relevant[l.key] {
+						b.AddValues(l.key, l.value)
+					}
+				}
+			}
+		}
+	}
+	for i := range m.view.Nodes {
+		for key, value := range m.view.Nodes[i].Labels {
+			if canonical := m.view.Words.Canonical(key); m.relevant[canonical] {
+				b.AddValues(canonical, m.view.Words.Value(canonical, value))
+			}
+		}
+	}
+}
+
+// appendKey writes text with a separator that no label contains.
+func appendKey(b *strings.Builder, parts ...string) {
+	for _, p := range parts {
+		b.WriteString(p)
+		b.WriteByte(0)
+	}
+}
