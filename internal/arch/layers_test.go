@@ -45,6 +45,7 @@ var layers = map[string]layer{
 	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget"}), never: effects},
+	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},
 	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
 	"2 check":     {packages: []string{"internal/check"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
@@ -82,7 +83,7 @@ var layers = map[string]layer{
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/gen", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/gen", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 

@@ -38,6 +38,7 @@ const (
 	NodeDeleting     Code = "NodeDeleting"
 	NodeSettling     Code = "NodeSettling"
 
+	PodUnreadable  Code = "PodUnreadable"
 	ManagedRefused Code = "ManagedRefused"
 	OutOfTime      Code = "OutOfTime"
 
@@ -80,6 +81,7 @@ func planningCodes() []Doc {
 		{NodeDeleting, "is going away", "The node is being deleted; its capacity is offered to nobody.", "Nothing has to be done."},
 		{NodeSettling, "changed a moment ago and is left alone until consolidateAfter has passed", "Consolidation moves no pods to a node inside its pool's consolidateAfter.", "Nothing has to be done."},
 
+		{PodUnreadable, "has no description to plan with", "A pod reached planning without having been read; this is a fault of Dovetail.", "Report it, with the recorded problem."},
 		{ManagedRefused, "wants no node of a NodePool", "The pod requires that karpenter.sh/nodepool does not exist.", "Nothing has to be done: some other part of the cluster must have room for the pod."},
 		{OutOfTime, "time was up before it was tried", "Planning was stopped before this pod or node was looked at.", "Nothing has to be done: the next round starts with what is left."},
 

@@ -23,6 +23,8 @@ type bin struct {
 	relaxed bool  // minValues was lowered to open it
 	minimum []minimum
 	settled []bool // by key of the table: its only domain is counted
+	best    int    // cheapest of the types, -1: not looked up
+	bestCol int    // and how it is bought
 }
 
 // share is how many pods of a class, at one step of relaxation, are on a planned node.
@@ -331,6 +333,7 @@ func (s *state) swapHeld(b *bin, held []int) {
 
 // measure notes the most that any type of a bin has of each resource, to refuse quickly.
 func (s *state) measure(b *bin) {
+	b.best = -1
 	room, lanes := s.m.pools[b.pool].rooms.room, s.m.lanes
 	for l := range b.top {
 		b.top[l] = math.MinInt64

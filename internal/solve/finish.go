@@ -2,7 +2,6 @@ package solve
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strings"
 
@@ -25,24 +24,17 @@ type launch struct {
 	short    bool    // cutting the list broke minValues (SC-44)
 }
 
-// cost is what the planned nodes come to.
-func (s *state) cost() float64 {
+// bill is what the planned nodes come to, with their fees.
+func (s *state) bill() float64 {
 	total := 0.0
 	for _, b := range s.bins {
-		total += s.price(b)
+		if t, col := s.cheapestOf(b); t >= 0 {
+			cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
+			total += cat.price[t*len(cat.cols)+col]
+		}
+		total += s.m.problem.Policy.NodeFee
 	}
 	return total
-}
-
-// price is the cheapest launch of a planned node.
-func (s *state) price(b *bin) float64 {
-	cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
-	cols, best := s.launchColumns(b), math.Inf(1)
-	for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
-		p, _ := cat.cheapest(t, cols)
-		best = min(best, p)
-	}
-	return best
 }
 
 // launchColumns are the columns a planned node is written with: those of its reservations if it holds

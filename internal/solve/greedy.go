@@ -45,9 +45,17 @@ func (s *state) place(k, profileID, want int) int {
 	p := s.m.profiles[profileID]
 	done := s.onNodes(k, p, want)
 	for done < want {
-		n := s.inBins(k, profileID, want-done)
+		n := 0
+		if s.frugal {
+			n = s.joinBins(k, profileID, want-done)
+		} else {
+			n = s.inBins(k, profileID, want-done)
+		}
 		if n == 0 {
 			n = s.openBin(k, profileID, want-done)
+		}
+		if n == 0 && s.frugal {
+			n = s.inBins(k, profileID, want-done)
 		}
 		if n == 0 {
 			break
@@ -107,6 +115,15 @@ func (s *state) inBins(k, profileID, want int) int {
 			s.takeBin(k, profileID, b, place, n, &f)
 			done += n
 		}
+	}
+	return done
+}
+
+// joinBins places pods on nodes planned so far where that makes none of them dearer.
+func (s *state) joinBins(k, profileID, want int) int {
+	done := 0
+	for i := 0; i < len(s.bins) && done < want; i++ {
+		done += s.join(k, profileID, s.m.profiles[profileID].need, i, want-done)
 	}
 	return done
 }

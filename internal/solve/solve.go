@@ -1,11 +1,34 @@
 package solve
 
+import "cmp"
+
 // Solve places the pods of a problem. It is total: bad input becomes a Reason. stop is polled between
-// placements; once it says true, what was decided is kept and the Plan is Partial.
+// placements, from more than one goroutine if there are several workers; once it says true, what was
+// decided is kept and the Plan is Partial.
+//
+// Two ways are tried: pod by pod as the rules say, and as numbers packed by price. The better plan
+// wins: more pods placed, then cheaper. So a plan never costs more than the first way's.
 func Solve(p Problem, stop func() bool) Plan {
-	m := compile(p)
-	s := newState(m, stop)
-	left := m.remaining()
-	s.greedy(left)
-	return s.plan(left)
+	ways := []func(*state, []int){
+		func(s *state, left []int) { s.greedy(left) },
+		func(s *state, left []int) { s.frugal = true; s.fast(left); s.greedy(left) },
+	}
+	if p.Policy.Greedy {
+		ways = ways[:1]
+	}
+	states, rests := make([]*state, len(ways)), make([][]int, len(ways))
+	each(len(ways), p.Policy.Workers, func(i int) {
+		m := compile(p) // each has its own: its tables fill up as questions are asked
+		states[i], rests[i] = newState(m, stop), m.remaining()
+		ways[i](states[i], rests[i])
+	})
+	best := len(ways) - 1
+	for i := range ways {
+		if cmp.Or(cmp.Compare(sum(rests[i]), sum(rests[best])), cmp.Compare(states[i].bill(), states[best].bill())) < 0 {
+			best = i
+		}
+	}
+	plan := states[best].plan(rests[best])
+	plan.Bound = states[best].bound(rests[best])
+	return plan
 }

@@ -28,6 +28,7 @@ type state struct {
 	row       reqs.Row // to work in
 	types     set
 	deferred  bool // the last refusal was for want of reserved capacity
+	frugal    bool // a planned node is made dearer only for pods that have no other place
 }
 
 // placement is some pods of a class at a place.

@@ -3,6 +3,8 @@
 // It is a module of its own, so that 130 MB of data never become a dependency of the sandbox.
 //
 // Usage, in this directory: go run . > ../types.json.gz
+//
+// With -table it writes the table of package internal/scenario/families from the same data instead.
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -30,13 +33,15 @@ const (
 )
 
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
+	table := flag.Bool("table", false, "write the table of internal/scenario/families")
+	flag.Parse()
+	if err := run(context.Background(), os.Stdout, *table); err != nil {
 		fmt.Fprintln(os.Stderr, "generate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, out io.Writer) error {
+func run(ctx context.Context, out io.Writer, table bool) error {
 	dir, version, err := locate(ctx)
 	if err != nil {
 		return err
@@ -50,6 +55,9 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	source := fmt.Sprintf("%s %s (%s)", dataSource, version, licence)
+	if table {
+		return writeTable(out, source, types)
+	}
 	return write(out, document{Source: source, Region: region, Types: types})
 }
 
@@ -107,6 +115,8 @@ func convert(from *instance, linux prices) (record, error) {
 		GPUModel:   from.GPUModel,
 		GPUMiB:     from.GPUMemoryGiB * 1024,
 		Cluster:    from.Cluster,
+
+		NetworkMbps: networkMbps(from.Network),
 	}
 	if from.Storage != nil && from.Storage.NVMe {
 		to.Disks, to.DiskGB = from.Storage.Devices, from.Storage.SizeGB

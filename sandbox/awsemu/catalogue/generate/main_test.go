@@ -61,7 +61,7 @@ func TestProjectRefusesNonsense(t *testing.T) {
 func TestFileIsCurrent(t *testing.T) {
 	t.Parallel()
 	var fresh bytes.Buffer
-	if err := run(t.Context(), &fresh); err != nil {
+	if err := run(t.Context(), &fresh, false); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.ReadFile("../types.json.gz")

@@ -15,6 +15,7 @@ type instance struct {
 	GPUModel     string                  `json:"GPU_model"`
 	GPUMemoryGiB int                     `json:"GPU_memory"` // of all GPUs together
 	Cluster      bool                    `json:"placement_group_support"`
+	Network      string                  `json:"network_performance"` // "Up to 12.5 Gigabit", "4x 100 Gigabit", "Moderate"
 	Zones        map[string][]string     `json:"availability_zones"`
 	Pricing      map[string]regionPrices `json:"pricing"`
 	VPC          struct {
@@ -64,4 +65,6 @@ type record struct {
 	Zones      string    `json:"zones"`
 	OnDemand   float64   `json:"usd"`
 	Spot       []float64 `json:"spot,omitempty"`
+
+	NetworkMbps int `json:"-"` // for the table only; 0: the source has a word for it
 }

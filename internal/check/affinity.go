@@ -1,0 +1,212 @@
+package check
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+// chooses reports whether a term of a pod selects another pod (SC-36).
+func chooses(t *cluster.PodTerm, p *cluster.Pod) bool {
+	return (t.Everywhere || slices.Contains(t.Namespaces, p.Key.Namespace)) && t.Selector.Matches(shapeOf(p.Shape).Labels)
+}
+
+// tally counts where the pods are that a term selects.
+type tally struct {
+	term *cluster.PodTerm
+	key  string
+	in   map[string]int // by domain, of pods to which a single one is left
+	on   map[*place]int
+	free map[string]bool // domains to which pods come that wait for nobody
+	with map[*place]bool // the same by place
+}
+
+// arrival is a pod that the plan puts somewhere.
+type arrival struct {
+	pod   *cluster.Pod
+	at    *place
+	terms []*tally // of its required affinity
+}
+
+// attraction is the state of putting pods in place one after another.
+type attraction struct {
+	tallies []*tally
+	free    []*arrival // wait for nobody
+	waiting []*arrival // have required affinity
+}
+
+// affinities judges required pod affinity (SC-33): there must be an order in which every pod finds a
+// match where it goes, or may start. A few orders are tried; the plan is at fault only if each fails.
+// Pods without affinity may come before all others or, so that they do not keep a group from
+// starting elsewhere, after those that can start without them.
+func (c *checker) affinities() {
+	var left []*arrival
+	for try, forward := range []bool{true, true, false} {
+		a := c.attract()
+		if len(a.waiting) == 0 {
+			return
+		}
+		if !forward {
+			slices.Reverse(a.waiting)
+		}
+		if try > 0 {
+			a.settle(true)
+		}
+		for _, f := range a.free {
+			a.put(f)
+		}
+		a.settle(false)
+		if len(a.waiting) == 0 {
+			return
+		}
+		if left == nil || len(a.waiting) < len(left) {
+			left = a.waiting
+		}
+	}
+	for _, w := range left {
+		var keys []string
+		for _, t := range w.terms {
+			keys = append(keys, t.key+" "+t.term.Selector.Text+" at "+w.at.spot(t.key).String())
+		}
+		c.add(AffinityUnmet, "SC-33", "pod/"+w.pod.Key.String(), "a match in its domain on "+w.at.name, strings.Join(keys, "; "))
+	}
+}
+
+// attract counts what is there before the plan.
+func (c *checker) attract() *attraction {
+	a := &attraction{}
+	byText := map[string]*tally{}
+	for _, at := range c.places {
+		for _, p := range at.come {
+			w := &arrival{pod: p, at: at}
+			shape := shapeOf(p.Shape)
+			for i := range shape.Affinity {
+				t := &shape.Affinity[i]
+				if t.Weight != 0 {
+					continue
+				}
+				key := c.view.Words.Canonical(t.Key)
+				text := strings.Join(append([]string{key, t.Selector.Text, strconv.FormatBool(t.Everywhere)}, t.Namespaces...), "\x00")
+				if byText[text] == nil {
+					byText[text] = &tally{term: t, key: key, in: map[string]int{}, on: map[*place]int{}, free: map[string]bool{}, with: map[*place]bool{}}
+					a.tallies = append(a.tallies, byText[text])
+				}
+				w.terms = append(w.terms, byText[text])
+			}
+			if len(w.terms) == 0 {
+				a.free = append(a.free, w)
+			} else {
+				a.waiting = append(a.waiting, w)
+			}
+		}
+	}
+	for _, at := range c.places {
+		for _, p := range at.stay {
+			if !p.Terminating {
+				a.put(&arrival{pod: p, at: at})
+			}
+		}
+	}
+	for _, f := range a.free {
+		for _, t := range a.tallies {
+			if chooses(t.term, f.pod) {
+				t.with[f.at] = true
+				if d, pinned := f.at.spot(t.key).only(); pinned {
+					t.free[d] = true
+				}
+			}
+		}
+	}
+	return a
+}
+
+// put counts a pod where it is. SC-34: for affinity a domain counts once it is the only one left.
+func (a *attraction) put(w *arrival) {
+	for _, t := range a.tallies {
+		if !chooses(t.term, w.pod) {
+			continue
+		}
+		t.on[w.at]++
+		if d, pinned := w.at.spot(t.key).only(); pinned {
+			t.in[d]++
+		}
+	}
+}
+
+// settle puts waiting pods in place until none can be: all that can follow, then one that can start,
+// and again. With careful set no pod starts a group where one comes that waits for nobody: it can
+// follow that one later.
+func (a *attraction) settle(careful bool) {
+	for a.follow() || a.start(careful) {
+		continue
+	}
+}
+
+func (a *attraction) follow() (progress bool) {
+	var rest []*arrival
+	for _, w := range a.waiting {
+		if w.ready(false, false) {
+			a.put(w)
+			progress = true
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	a.waiting = rest
+	return progress
+}
+
+func (a *attraction) start(careful bool) bool {
+	i := slices.IndexFunc(a.waiting, func(w *arrival) bool { return w.ready(true, careful) })
+	if i < 0 {
+		return false
+	}
+	a.put(a.waiting[i])
+	a.waiting = slices.Delete(a.waiting, i, i+1)
+	return true
+}
+
+func (w *arrival) ready(mayStart, careful bool) bool {
+	return !slices.ContainsFunc(w.terms, func(t *tally) bool {
+		return !w.follows(t) && (!mayStart || !w.starts(t, careful))
+	})
+}
+
+// follows reports whether a match is sure to be in the domain the pod ends up in: in each domain that
+// is left, or on the very node, which is in one domain with itself wherever it lands.
+func (w *arrival) follows(t *tally) bool {
+	s := w.at.spot(t.key)
+	if s.nowhere() || s.absent {
+		return false
+	}
+	if t.on[w.at] > 0 {
+		return true
+	}
+	return !s.open && !slices.ContainsFunc(s.values, func(d string) bool { return t.in[d] == 0 })
+}
+
+// starts reports whether the pod may be the first of its group: it matches its own term, and no
+// domain that its requirements allow has a match. The specification pins the node to the domain
+// started in; a node that stays open harms nobody, since pods elsewhere cannot follow it.
+func (w *arrival) starts(t *tally, careful bool) bool {
+	s := w.at.spot(t.key)
+	if s.nowhere() || s.absent || !chooses(t.term, w.pod) {
+		return false
+	}
+	if careful {
+		if d, pinned := s.only(); t.with[w.at] || pinned && t.free[d] {
+			return false
+		}
+	}
+	return slices.ContainsFunc(strictly(w.at, shapeOf(w.pod.Shape)), func(strict reqs.Set) bool {
+		for d, n := range t.in {
+			if n > 0 && strict.Allows(t.key, d) {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,266 @@
+package check
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// newNode judges a node to be bought (scheduling 6.2).
+func (c *checker) newNode(at *place) {
+	switch {
+	case at.stock == nil:
+		c.add(PoolUnknown, "SC-06", at.name, "a pool of the snapshot", at.plan.Pool)
+		return
+	case at.stock.pool.Closed:
+		c.add(PoolClosed, "SC-06", at.name, "a pool that is open", at.plan.Pool)
+	case len(at.come) == 0:
+		c.add(NodeEmpty, "SC-24", at.name, "a pod", "none")
+	}
+	c.needs(at)
+	for _, p := range at.come {
+		c.podOn(at, p)
+		if taint, refused := untolerated(shapeOf(p.Shape), at.stock.pool.Taints); refused {
+			c.add(TaintNotTolerated, "scheduling 6.2", "pod/"+p.Key.String(), "no taint "+taint, at.name)
+		}
+	}
+	c.ports(at, nil, nil)
+	c.listed(at)
+	for _, t := range at.types {
+		if v, wrong := c.unfit(at, t, at.plan.Needs); wrong {
+			c.add(v.Code, v.Rule, at.name+" type "+t.Name, v.Want, v.Have)
+		}
+	}
+	c.offer(at)
+	c.requests(at)
+	c.minimums(at)
+	c.reservedFirst(at)
+	if overlaid := slices.ContainsFunc(at.types, func(t *catalog.InstanceType) bool { return t.Overlaid }); overlaid != at.plan.Overlaid {
+		c.add(OverlaidWrong, "SC-50", at.name, strconv.FormatBool(overlaid), strconv.FormatBool(at.plan.Overlaid))
+	}
+}
+
+// needs judges that the pool's requirements were narrowed and never widened.
+func (c *checker) needs(at *place) {
+	pool := at.stock.pool.Requirements
+	for _, key := range pool.Keys() {
+		have, defined := at.plan.Needs[key]
+		if !defined || !within(have, pool[key]) || have.Empty() && !pool[key].Negative() {
+			c.add(NeedsTooWide, "scheduling 6.2", at.name, key+" "+pool[key].String(), have.String())
+		}
+	}
+}
+
+// listed judges the list of types itself.
+func (c *checker) listed(at *place) {
+	if n := len(at.plan.Types); n > solve.MaxTypes {
+		c.add(TooManyTypes, "SC-48", at.name, strconv.Itoa(solve.MaxTypes), strconv.Itoa(n))
+	}
+	if len(at.plan.Types) == 0 {
+		c.add(TypeUnknown, "SC-19", at.name, "a type", "none")
+	}
+	seen := map[string]bool{}
+	for _, name := range at.plan.Types {
+		if at.stock.types[name] == nil {
+			c.add(TypeUnknown, "SC-08", at.name, "a type of pool "+at.plan.Pool, name)
+		}
+		if seen[name] {
+			c.add(TypeTwice, "SC-48", at.name, "each type once", name)
+		}
+		seen[name] = true
+	}
+}
+
+// unfit returns the first reason for which a type cannot carry the node's pods (SC-19, V15-57). The
+// needs are an argument so that it can be asked what other needs would allow.
+func (c *checker) unfit(at *place, t *catalog.InstanceType, needs reqs.Set) (Violation, bool) {
+	if key, conflict := labelsOf(t).Conflict(needs); conflict {
+		return Violation{Code: TypeMismatch, Rule: "SC-19", Want: key + " " + needs[key].String(), Have: labelsOf(t)[key].String()}, true
+	}
+	after := claims(at.come)
+	for _, driver := range sortedKeys(t.VolumeLimits) {
+		if n := len(after[driver]); n > t.VolumeLimits[driver] {
+			return Violation{Code: VolumeLimit, Rule: "V15-57", Want: fmt.Sprintf("at most %d volumes of %s", t.VolumeLimits[driver], driver), Have: strconv.Itoa(n)}, true
+		}
+	}
+	daemons := c.daemonsOf(at.stock, t)
+	for _, d := range daemons {
+		for _, port := range d.HostPorts {
+			for _, s := range shapesOf(at.come) {
+				if slices.ContainsFunc(s.HostPorts, func(o cluster.HostPort) bool { return clash(port, o) }) {
+					return Violation{Code: PortConflict, Rule: "SC-25", Want: fmt.Sprintf("port %d/%s free", port.Port, port.Protocol), Have: "taken by a DaemonSet"}, true
+				}
+			}
+		}
+	}
+	open := c.open(at, t, needs)
+	if len(open) == 0 {
+		return Violation{Code: OfferingMissing, Rule: "SC-19", Want: "an available offering within " + needs.String(), Have: "none"}, true
+	}
+	asked := resources.Add(total(shapesOf(at.come)), total(daemons))
+	if !slices.ContainsFunc(open, func(o *catalog.Offering) bool { return carries(t, o, asked) }) {
+		have := allocatable(t, open[0])
+		lane, _ := resources.Short(&asked, &have)
+		return Violation{Code: TooSmall, Rule: "SC-19", Want: fmt.Sprintf("%s %d", c.view.Resources.Name(lane), asked.At(lane)), Have: strconv.FormatInt(have.At(lane), 10)}, true
+	}
+	return Violation{}, false
+}
+
+// open are the offerings of a type that the needs allow and that are available, launchable or not
+// (V15-44: compatibility and fit go by available).
+func (c *checker) open(at *place, t *catalog.InstanceType, needs reqs.Set) []*catalog.Offering {
+	var open []*catalog.Offering
+	for i := range t.Offerings {
+		if o := &t.Offerings[i]; o.Available && at.compatible(o, needs) {
+			open = append(open, o)
+		}
+	}
+	return open
+}
+
+func allocatable(t *catalog.InstanceType, o *catalog.Offering) resources.Vec {
+	if o.Size != nil {
+		return o.Size.Allocatable()
+	}
+	return t.Allocatable()
+}
+
+func carries(t *catalog.InstanceType, o *catalog.Offering, asked resources.Vec) bool {
+	have := allocatable(t, o)
+	return resources.Fits(&asked, &have)
+}
+
+// reading is one way to understand "cheapest": which of the open offerings of a type count.
+type reading struct {
+	fitting   bool // only those large enough, where offerings of one type differ in size
+	available bool // also full reservations: with the gate off they are ordinary (scheduling 16)
+}
+
+func (c *checker) readings() []reading {
+	all := []reading{{fitting: true}, {}}
+	if c.policy.NoReserved {
+		all = append(all, reading{fitting: true, available: true}, reading{available: true})
+	}
+	return all
+}
+
+// prices are the cheapest launchable offerings of the listed types, infinite where there is none.
+func (c *checker) prices(at *place, r reading) []float64 {
+	prices := make([]float64, 0, len(at.types))
+	for _, t := range at.types {
+		asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t)))
+		cheapest := math.Inf(1)
+		for _, o := range c.open(at, t, at.plan.Needs) {
+			if (r.available || o.Launchable()) && (!r.fitting || carries(t, o, asked)) {
+				cheapest = min(cheapest, o.Price)
+			}
+		}
+		prices = append(prices, cheapest)
+	}
+	return prices
+}
+
+// offer judges the order of types (SC-48, by launchable offerings: V15-44) and the offer, which must
+// be one that can be launched, that fits, and than which none is cheaper.
+func (c *checker) offer(at *place) {
+	if len(at.types) == 0 {
+		return
+	}
+	var have []float64
+	if !slices.ContainsFunc(c.readings(), func(r reading) bool { have = c.prices(at, r); return slices.IsSorted(have) }) {
+		c.add(TypesDisordered, "SC-48", at.name, "cheapest first", fmt.Sprint(have))
+	}
+	bought := at.plan.Offer
+	subject := at.name + " offer " + bought.Type
+	t := at.stock.types[bought.Type]
+	if t == nil || !slices.Contains(at.plan.Types, bought.Type) {
+		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
+		return
+	}
+	asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t)))
+	var matches []*catalog.Offering
+	for _, o := range c.open(at, t, at.plan.Needs) {
+		if o.Zone == bought.Zone && o.CapacityType == bought.CapacityType && o.Reservation == bought.Reservation &&
+			(o.Launchable() || c.policy.NoReserved) && carries(t, o, asked) {
+			matches = append(matches, o)
+		}
+	}
+	if len(matches) == 0 {
+		c.add(OfferWrong, "V15-44", subject, "a launchable offering left open", fmt.Sprintf("%s in %s %s", bought.CapacityType, bought.Zone, bought.Reservation))
+		return
+	}
+	if !slices.ContainsFunc(matches, func(o *catalog.Offering) bool { return o.Price == bought.Price }) {
+		c.add(PriceWrong, "SC-10", subject, fmt.Sprint(matches[0].Price), fmt.Sprint(bought.Price))
+	}
+	cheapest := func(r reading) bool { return r.fitting && slices.Min(c.prices(at, r)) == bought.Price }
+	if !slices.ContainsFunc(c.readings(), cheapest) {
+		c.add(OfferWrong, "SC-48", subject, fmt.Sprint(slices.Min(c.prices(at, reading{fitting: true}))), fmt.Sprint(bought.Price))
+	}
+}
+
+// requests judges SC-49: the pods and, resource by resource, the least that any candidate's
+// DaemonSets ask for. A list that was cut may have lost the group with the least.
+func (c *checker) requests(at *place) {
+	if len(at.types) == 0 || len(at.plan.Types) >= solve.MaxTypes {
+		return
+	}
+	least := total(c.daemonsOf(at.stock, at.types[0]))
+	for _, t := range at.types[1:] {
+		least = lesser(least, total(c.daemonsOf(at.stock, t)))
+	}
+	want := resources.Add(total(shapesOf(at.come)), least)
+	if !want.Equal(at.plan.Requests) {
+		c.add(RequestsWrong, "SC-49", at.name, c.view.Resources.Format(want), c.view.Resources.Format(at.plan.Requests))
+	}
+}
+
+// lesser is the smaller number of each lane: a + b less the larger one.
+func lesser(a, b resources.Vec) resources.Vec {
+	return resources.Sub(resources.Add(a, b), resources.Max(a, b))
+}
+
+// minimums judges minValues: as many distinct values over the listed types as the pool asks for,
+// counting only values that the needs still allow (SC-42, SC-44, V15-60). Under BestEffort a node may
+// be opened with less, says so, and then keeps to what it says (SC-43).
+func (c *checker) minimums(at *place) {
+	lowered := false
+	for _, key := range at.stock.pool.Requirements.Keys() {
+		want := at.stock.pool.Requirements[key].MinValues
+		if want == 0 {
+			continue
+		}
+		kept := at.plan.Needs[key].MinValues
+		have := len(c.distinct(at, key))
+		lowered = lowered || have < want
+		switch {
+		case !at.plan.Relaxed && (have < want || kept < want):
+			c.add(MinValuesUnmet, "SC-42", at.name, fmt.Sprintf("%d values of %s", want, key), fmt.Sprintf("%d, and %d asked for", have, kept))
+		case at.plan.Relaxed && have < kept:
+			c.add(MinValuesUnmet, "SC-43", at.name, fmt.Sprintf("the lowered %d values of %s", kept, key), strconv.Itoa(have))
+		case at.plan.Relaxed && kept > want:
+			c.add(RelaxedWrong, "SC-43", at.name, fmt.Sprintf("at most %d values of %s", want, key), strconv.Itoa(kept))
+		}
+	}
+	if at.plan.Relaxed && (!c.policy.BestEffortMinimums || !lowered) {
+		c.add(RelaxedWrong, "SC-43", at.name, "minValues kept", "relaxed")
+	}
+}
+
+// distinct are the values that the listed types bring to a label.
+func (c *checker) distinct(at *place, key string) []string {
+	var values []string
+	for _, t := range at.types {
+		told := slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { _, found := at.labelOf(&o, key); return found })
+		if _, known := labelsOf(t)[key]; known || told {
+			values = append(values, at.couldAs(t, key).have.Values...)
+		}
+	}
+	return several(values).Values
+}

@@ -1,0 +1,148 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// Consolidation returns what is wrong with moves made one after another, each judged on the cluster
+// that the moves before it leave; nothing if they obey every rule.
+func Consolidation(q solve.Question, answer solve.Consolidation) []Violation {
+	c := asked(q)
+	for i := range answer.Moves {
+		c.prefix = "moves[" + strconv.Itoa(i) + "] "
+		c.move(q, &answer.Moves[i])
+	}
+	c.prefix = ""
+	c.totals(answer)
+	c.verdicts(q, answer)
+	return c.found
+}
+
+// Move returns what is wrong with a single move, made first.
+func Move(q solve.Question, m solve.Move) []Violation {
+	c := asked(q)
+	c.move(q, &m)
+	return c.found
+}
+
+// asked starts a checker. Disruption is always in fallback mode (SC-46, V15-46).
+func asked(q solve.Question) *checker {
+	q.Policy.ReservedFallback = true
+	return newChecker(q.View, q.Policy)
+}
+
+func (c *checker) move(q solve.Question, m *solve.Move) {
+	batch := &roster{by: map[cluster.PodKey]*entry{}}
+	removed := c.remove(q, m, batch)
+	c.bind(m.Bind, batch)
+	c.create(m.Create, batch)
+	c.everyPodOnce(batch)
+	c.judge()
+	for i := range m.Create {
+		removed -= m.Create[i].Offer.Price
+	}
+	if !same(removed, m.Saves) || !(m.Saves > 0) {
+		c.add(SavesWrong, "packing 2", "move", fmt.Sprintf("%v, above zero", removed), fmt.Sprint(m.Saves))
+	}
+	if m.Moved != len(batch.order) {
+		c.add(MovedWrong, "", "move", strconv.Itoa(len(batch.order)), strconv.Itoa(m.Moved))
+	}
+	for _, at := range c.places { // what comes next sees the cluster as this move leaves it
+		at.stay, at.come, at.judged = slices.Concat(at.stay, at.come), nil, true
+	}
+}
+
+// remove takes nodes away. Their pods that are planned elsewhere join the batch (scheduling 3.2); the
+// others go with the node. The room a node held in its pool's limits is given back: the specification
+// is silent on whether it already counts while the replacement is planned, so a planner may use it.
+func (c *checker) remove(q solve.Question, m *solve.Move, batch *roster) (price float64) {
+	if len(m.Remove) == 0 {
+		c.add(RemovedTwice, "", "move", "a node to remove", "none")
+	}
+	for _, name := range m.Remove {
+		i := slices.IndexFunc(c.places, func(at *place) bool { return at.node != nil && at.node.Name == name })
+		if i < 0 {
+			c.add(NodeUnknown, "", "node/"+name, "a node of the snapshot", "none")
+			continue
+		}
+		at := c.places[i]
+		if at.removed {
+			c.add(RemovedTwice, "", at.name, "removed once", "again")
+			continue
+		}
+		if !slices.Contains(q.Candidates, name) {
+			c.add(NotCandidate, "disruption 5", at.name, "a candidate", "none")
+		}
+		for _, p := range at.stay {
+			if !p.Stays && !p.Daemon {
+				batch.add(p)
+				batch.by[p.Key].settled = !at.going
+			}
+		}
+		if pool := at.node.Pool; !at.going {
+			c.purse.back[pool] = resources.Add(c.purse.back[pool], at.node.Capacity)
+			c.purse.nodes[pool]++
+		}
+		price += at.node.Price
+		at.stay, at.going, at.removed = nil, true, true
+	}
+	return price
+}
+
+// totals judges what the cluster costs. Nodes that are being deleted may count or not: they have a
+// price, but not for long.
+func (c *checker) totals(answer solve.Consolidation) {
+	all, staying, saved := 0.0, 0.0, 0.0
+	for i := range c.view.Nodes {
+		all += c.view.Nodes[i].Price
+		if !c.view.Nodes[i].Deleting {
+			staying += c.view.Nodes[i].Price
+		}
+	}
+	for i := range answer.Moves {
+		saved += answer.Moves[i].Saves
+	}
+	if !same(answer.Before, all) && !same(answer.Before, staying) {
+		c.add(TotalsWrong, "", "before", fmt.Sprint(all), fmt.Sprint(answer.Before))
+	}
+	if !same(answer.After, answer.Before-saved) {
+		c.add(TotalsWrong, "", "after", fmt.Sprint(answer.Before-saved), fmt.Sprint(answer.After))
+	}
+	if answer.Bound > answer.After && !same(answer.Bound, answer.After) {
+		c.add(BoundWrong, "", "bound", fmt.Sprintf("at most %v", answer.After), fmt.Sprint(answer.Bound))
+	}
+}
+
+// verdicts judges that every candidate either goes or stays for a reason.
+func (c *checker) verdicts(q solve.Question, answer solve.Consolidation) {
+	kept := map[string]bool{}
+	for i, v := range answer.Kept {
+		if i > 0 && answer.Kept[i-1].Node > v.Node {
+			c.add(Disordered, "", "kept", "by name", "another order")
+		}
+		if kept[v.Node] || !slices.Contains(q.Candidates, v.Node) {
+			c.add(VerdictMissing, "", "node/"+v.Node, "one verdict on a candidate", "another")
+		}
+		if v.Why.Code == "" {
+			c.add(ReasonMissing, "disruption 5", "node/"+v.Node, "a reason", "none")
+		}
+		kept[v.Node] = true
+	}
+	for _, at := range c.places {
+		if at.node == nil || !slices.Contains(q.Candidates, at.node.Name) {
+			continue
+		}
+		switch stays := kept[at.node.Name]; {
+		case at.removed && stays:
+			c.add(VerdictMissing, "", at.name, "removed or kept", "both")
+		case !at.removed && !stays && !answer.Partial: // a partial answer has not looked at all of them
+			c.add(VerdictMissing, "", at.name, "removed or kept", "neither")
+		}
+	}
+}

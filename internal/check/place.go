@@ -1,0 +1,242 @@
+package check
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+const (
+	zoneKey     = corev1.LabelTopologyZone
+	hostKey     = corev1.LabelHostname
+	typeKey     = corev1.LabelInstanceTypeStable
+	capacityKey = "karpenter.sh/capacity-type"
+	reserved    = "reserved"
+)
+
+// place is a node as it will be once the plan is carried out: one that exists, or one to be bought.
+type place struct {
+	name  string
+	host  string // placeholder of a new node's hostname (SC-21)
+	words reqs.Vocabulary
+
+	node   *cluster.Node // nil: to be bought
+	labels reqs.Set      // of a node that exists
+
+	plan  *solve.NewNode // nil: exists
+	stock *stock         // where a new node is bought; nil if its pool is unknown
+	types []*catalog.InstanceType
+
+	stay  []*cluster.Pod // were here before the plan
+	leave []*cluster.Pod // are here now but are planned for: they count in no topology
+	come  []*cluster.Pod // the plan puts them here
+
+	going   bool // being deleted: offered to nobody, and no domain of its own
+	removed bool // by a move
+	judged  bool // bought by an earlier move
+	spots   map[string]spot
+}
+
+// label is what a node's label may turn out to be.
+type label struct {
+	have   reqs.Req
+	absent bool // the node may come without the label
+}
+
+// could returns what the label of a new node may turn out to be, once for every type it lists. Every
+// offering the needs leave open counts, available or not: what is sold out while planning may be for
+// sale at launch, so only the needs and the list of types rule a value out.
+func (p *place) could(key string) []label {
+	if p.node != nil {
+		have, found := p.labels[key]
+		if key == hostKey && !found { // SC-27: falls back to the name
+			have, found = one(p.node.Name), true
+		}
+		return []label{{have: have, absent: !found}}
+	}
+	if key == hostKey { // SC-21
+		return []label{{have: one(p.host)}}
+	}
+	all := make([]label, 0, len(p.types))
+	for _, t := range p.types {
+		all = append(all, p.couldAs(t, key))
+	}
+	if len(all) == 0 {
+		all = append(all, p.wanted(key))
+	}
+	return all
+}
+
+// couldAs is the label if the node becomes one of this type: the type says it, or the offering, or
+// nobody but the needs do, in which case the label is ours to set.
+func (p *place) couldAs(t *catalog.InstanceType, key string) label {
+	wanted, narrowed := p.plan.Needs[key]
+	if have, known := labelsOf(t)[key]; known {
+		absent := have.Negative()
+		if narrowed {
+			have = have.Intersect(wanted)
+		}
+		return label{have: have.WithMinValues(0), absent: absent}
+	}
+	var values []string
+	told, absent := false, false
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		if !p.compatible(o, p.plan.Needs) {
+			continue
+		}
+		if v, found := p.labelOf(o, key); found {
+			told, values = true, append(values, v)
+		} else {
+			absent = true
+		}
+	}
+	if !told {
+		return p.wanted(key)
+	}
+	return label{have: several(values), absent: absent}
+}
+
+// wanted is a label that neither types nor offerings know: the needs alone decide. Of a label that
+// must not have a value nothing is set, so it is absent.
+func (p *place) wanted(key string) label {
+	r, narrowed := p.plan.Needs[key]
+	return label{have: r.WithMinValues(0), absent: !narrowed || r.Negative()}
+}
+
+// sure reports whether every node this place may turn out to be satisfies the requirement.
+func (p *place) sure(key string, want reqs.Req) bool {
+	return !slices.ContainsFunc(p.could(key), func(l label) bool {
+		return l.absent && !want.Negative() || !l.have.Empty() && !within(l.have, want)
+	})
+}
+
+// fits reports whether every node this place may turn out to be satisfies the set, and if not the
+// first key that may fail. On a node that exists a label must be there (scheduling 6.1).
+func (p *place) fits(want reqs.Set) (failing string, ok bool) {
+	if p.node != nil {
+		why, ok := reqs.Compatible(want, p.labels, reqs.Options{})
+		return why.Key, ok
+	}
+	for _, key := range want.Keys() {
+		if !p.sure(key, want[key]) {
+			return key, false
+		}
+	}
+	return "", true
+}
+
+// compatible reports whether buying this way gives a node that the needs allow (SC-19).
+func (p *place) compatible(o *catalog.Offering, needs reqs.Set) bool {
+	if !needs.Allows(zoneKey, o.Zone) || !needs.Allows(capacityKey, o.CapacityType) {
+		return false
+	}
+	for key, value := range o.Labels {
+		if !needs.Allows(p.words.Canonical(key), p.words.Value(key, value)) {
+			return false
+		}
+	}
+	return true
+}
+
+// labelOf is a label that a node has because it was bought this way.
+func (p *place) labelOf(o *catalog.Offering, key string) (string, bool) {
+	switch key {
+	case zoneKey:
+		return o.Zone, true
+	case capacityKey:
+		return o.CapacityType, true
+	}
+	for k, v := range o.Labels {
+		if p.words.Canonical(k) == key {
+			return p.words.Value(k, v), true
+		}
+	}
+	return "", false
+}
+
+// spot is where a node is, or may turn out to be, in one topology.
+type spot struct {
+	values []string
+	open   bool // or somewhere that cannot be listed
+	absent bool // or nowhere: it may come without the label
+}
+
+// only returns the domain if a single one is left.
+func (s spot) only() (string, bool) {
+	if len(s.values) != 1 || s.open || s.absent {
+		return "", false
+	}
+	return s.values[0], true
+}
+
+// nowhere reports that the node is in no domain.
+func (s spot) nowhere() bool { return len(s.values) == 0 && !s.open }
+
+// String lists the domains.
+func (s spot) String() string {
+	text := several(s.values).String()
+	switch {
+	case s.open:
+		text = "any"
+	case len(s.values) == 0:
+		return "no label"
+	}
+	if s.absent {
+		text += " or no label"
+	}
+	return text
+}
+
+// spot returns where the node may be in the topology of a key.
+func (p *place) spot(key string) spot {
+	if s, known := p.spots[key]; known {
+		return s
+	}
+	var s spot
+	for _, l := range p.could(key) {
+		s.absent = s.absent || l.absent
+		switch {
+		case l.have.Not && !l.absent: // Exists or bounds; for NotIn nothing is set
+			s.open = true
+		case !l.have.Not:
+			s.values = append(s.values, l.have.Values...)
+		}
+	}
+	slices.Sort(s.values)
+	s.values = slices.Compact(s.values)
+	if p.spots == nil {
+		p.spots = map[string]spot{}
+	}
+	p.spots[key] = s
+	return s
+}
+
+// pods are those that are here in the end.
+func (p *place) pods() []*cluster.Pod { return slices.Concat(p.stay, p.come) }
+
+// labelsOf are the labels of a type, its name among them.
+func labelsOf(t *catalog.InstanceType) reqs.Set {
+	if _, named := t.Labels[typeKey]; named {
+		return t.Labels
+	}
+	labels := t.Labels.Clone()
+	labels[typeKey] = one(t.Name)
+	return labels
+}
+
+// within reports whether every value that inner allows is allowed by outer.
+func within(inner, outer reqs.Req) bool {
+	return inner.Intersect(outer).WithMinValues(0).Equal(inner.WithMinValues(0))
+}
+
+func one(value string) reqs.Req { return reqs.Req{Values: []string{value}} }
+
+func several(values []string) reqs.Req {
+	return reqs.Req{Values: slices.Compact(slices.Sorted(slices.Values(values)))}
+}

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/version"
+)
+
+const (
+	modeProvision   = "provision"
+	modeConsolidate = "consolidate"
+
+	formatAuto  = "auto"
+	formatJSON  = "json"
+	formatTable = "table"
+)
+
+type planFlags struct {
+	scenario  string
+	out       string
+	mode      string
+	format    string
+	explain   bool
+	greedy    bool
+	firstLook bool
+	workers   int
+	nodeFee   float64
+	timeout   time.Duration
+}
+
+func newPlan(s Streams) *cobra.Command {
+	f := &planFlags{}
+	cmd := &cobra.Command{
+		Use:   "plan --scenario FILE",
+		Short: "Plan for a scenario file and say what it costs",
+		Long: "Reads a scenario (what can be bought, what is there, what is waiting), plans as the controller would, and\n" +
+			"reports nodes, cost, time and memory. No cluster and no cloud are asked.\n\n" +
+			"In mode provision, waiting pods get places. In mode consolidate, nodes that are not worth their price go:\n" +
+			"moves are made at once and the cluster is looked at again, until nothing is left to gain.\n\n" +
+			"On a terminal the report is a table, otherwise one line of JSON. Times are in milliseconds: setupMs is from\n" +
+			"being handed the Kubernetes objects to the first decision, solveMs the decision. lowerBound is a cost that no\n" +
+			"plan can beat; 0 says that none is known.",
+		Example: "  # what to buy for the pods of a scenario, and why\n  dovetail plan --scenario s2-500.json --explain\n\n" +
+			"  # figures for a script, and the plan itself\n  dovetail plan --scenario s2-500.json --format json --out plan.json\n\n" +
+			"  # against the simple way: pod by pod\n  dovetail plan --scenario s2-500.json --greedy\n\n" +
+			"  # which nodes can go, first look only\n  dovetail plan --scenario c1-200.json --mode consolidate --first-look",
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return runPlan(f, s) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.scenario, "scenario", "", "scenario file, or - for standard input")
+	flags.StringVar(&f.out, "out", "", "provision: also write which pods go where to this file")
+	flags.StringVar(&f.mode, "mode", modeProvision, "provision or consolidate")
+	flags.StringVar(&f.format, "format", formatAuto, "json, table, or auto: a table on a terminal, else json")
+	flags.BoolVar(&f.explain, "explain", false, "say why: what each kind of node is for, and every reason against a pod")
+	flags.BoolVar(&f.greedy, "greedy", false, "only the baseline: pod by pod, as it comes")
+	flags.BoolVar(&f.firstLook, "first-look", false, "consolidate: stop after the first look at the untouched cluster")
+	flags.IntVar(&f.workers, "workers", 0, "goroutines that decide; 0 is one per CPU. Never changes the plan")
+	flags.Float64Var(&f.nodeFee, "node-fee", 0, "USD an hour that a node costs beyond its price")
+	flags.DurationVar(&f.timeout, "timeout", 0, "stop deciding after this long and keep what was decided; 0 is never")
+	return cmd
+}
+
+func runPlan(f *planFlags, s Streams) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	data, err := readScenario(f.scenario, s.In)
+	if err != nil {
+		return usageError{err}
+	}
+	sc, err := scenario.Load(data)
+	if err != nil {
+		return usagef("%s is not a scenario:\n%w", f.scenario, err)
+	}
+	if f.mode == modeConsolidate {
+		return runConsolidate(f, sc, s.Out)
+	}
+	return runProvision(f, sc, s.Out)
+}
+
+// check refuses calls that make no sense, and fills in what was left open.
+func (f *planFlags) check() error {
+	switch {
+	case f.scenario == "":
+		return usagef("name a scenario file with --scenario, or - for standard input")
+	case f.mode != modeProvision && f.mode != modeConsolidate:
+		return usagef("--mode %q is not known; want %s or %s", f.mode, modeProvision, modeConsolidate)
+	case f.format != formatAuto && f.format != formatJSON && f.format != formatTable:
+		return usagef("--format %q is not known; want %s, %s or %s", f.format, formatJSON, formatTable, formatAuto)
+	case f.workers < 0:
+		return usagef("--workers %d is below zero", f.workers)
+	case f.nodeFee < 0:
+		return usagef("--node-fee %v is below zero", f.nodeFee)
+	case f.timeout < 0:
+		return usagef("--timeout %v is below zero", f.timeout)
+	case f.mode == modeConsolidate && f.out != "":
+		return usagef("--out belongs to --mode %s: consolidation changes the cluster, it places no waiting pods", modeProvision)
+	case f.mode == modeProvision && f.firstLook:
+		return usagef("--first-look belongs to --mode %s", modeConsolidate)
+	}
+	if f.workers == 0 {
+		f.workers = runtime.GOMAXPROCS(0)
+	}
+	return nil
+}
+
+func (f *planFlags) policy() solve.Policy {
+	return solve.Policy{NodeFee: f.nodeFee, Workers: f.workers, Greedy: f.greedy}
+}
+
+// stop returns what the solver polls: whether the time is up.
+func (f *planFlags) stop() func() bool {
+	if f.timeout == 0 {
+		return func() bool { return false }
+	}
+	deadline := time.Now().Add(f.timeout)
+	return func() bool { return time.Now().After(deadline) }
+}
+
+// asTable decides the form of the report. Explanations are for people, unless JSON was asked for.
+func (f *planFlags) asTable(out io.Writer) bool {
+	switch f.format {
+	case formatTable:
+		return true
+	case formatJSON:
+		return false
+	}
+	return f.explain || isTerminal(out)
+}
+
+func isTerminal(out io.Writer) bool {
+	file, isFile := out.(*os.File)
+	if !isFile {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func readScenario(name string, in io.Reader) ([]byte, error) {
+	if name != "-" {
+		return os.ReadFile(name)
+	}
+	if in == nil {
+		return nil, errors.New("standard input is closed")
+	}
+	return io.ReadAll(in)
+}
+
+func toolName() string { return "dovetail " + version.Get().Version }
+
+// writeLine prints one line of JSON, as tools that read scenarios do.
+func writeLine(out io.Writer, result any) error {
+	line, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "%s\n", line)
+	return err
+}

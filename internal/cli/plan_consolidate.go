@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/columns"
+	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// consolidateResult says how far a cluster can be shrunk, and what it took to find out.
+type consolidateResult struct {
+	Tool         string  `json:"tool"`
+	Scenario     string  `json:"scenario"`
+	Concurrency  int     `json:"concurrency"`
+	NodesBefore  int     `json:"nodesBefore"`
+	NodesAfter   int     `json:"nodesAfter"`
+	CostBefore   float64 `json:"costBefore"`
+	CostAfter    float64 `json:"costAfter"`
+	LowerBound   float64 `json:"lowerBound"`
+	Done         bool    `json:"done"` // a look found nothing more; false: it was told to stop before
+	Commands     int     `json:"commands"`
+	PodsMoved    int     `json:"podsMoved"`
+	Replacements int     `json:"replacements"`
+	Invalid      int     `json:"invalidPlacements"`
+	Looks        int     `json:"looks"`
+	FirstLook    look    `json:"firstLook"`
+	LastLook     *look   `json:"lastLook,omitempty"` // the one that found nothing
+	SetupMs      float64 `json:"setupMs"`
+	PlanningMs   float64 `json:"planningMs"` // of all looks
+	usage
+	Explanation []keptNodes `json:"explanation,omitempty"` // with --explain: why nodes stay, at the last look
+}
+
+// look is one question which nodes could go.
+type look struct {
+	Candidates int     `json:"candidates"`
+	ComputeMs  float64 `json:"computeMs"`
+	CPUMs      float64 `json:"cpuMs"`
+	Decision   string  `json:"decision"` // delete, replace or no-op
+	Removed    int     `json:"removed"`
+	Added      int     `json:"added"`
+}
+
+// keptNodes are the candidates that stay for the same reason.
+type keptNodes struct {
+	Count int    `json:"count"`
+	Why   string `json:"why"`
+	Node  string `json:"node"` // the first of them
+}
+
+// runConsolidate makes moves until a look at the cluster finds none.
+func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
+	world := sc.World(time.Now())
+	r := &consolidateResult{Tool: toolName(), Scenario: sc.Name, Concurrency: f.workers}
+	meter := startMeter()
+	compiled := world.Compile()
+	r.SetupMs = millis(time.Since(meter.start))
+	r.NodesBefore, r.CostBefore = compiled.Cost()
+	stop := f.stop()
+	var answer solve.Consolidation
+	for {
+		var seen look
+		answer, seen = lookOnce(f, compiled, stop)
+		r.Looks++
+		r.PlanningMs += seen.ComputeMs
+		if r.Looks == 1 {
+			r.FirstLook, r.LowerBound = seen, answer.Bound
+		}
+		if len(answer.Moves) == 0 && !answer.Partial {
+			r.Done, r.LastLook = true, &seen
+			break
+		}
+		if f.firstLook || len(answer.Moves) == 0 {
+			break
+		}
+		applied, err := compiled.Apply(answer.Moves)
+		if err != nil {
+			return fmt.Errorf("look %d: %w", r.Looks, err)
+		}
+		r.add(len(answer.Moves), applied)
+		if stop() {
+			break
+		}
+	}
+	r.usage = meter.stop()
+	r.NodesAfter, r.CostAfter = compiled.Cost()
+	if f.explain {
+		r.Explanation = kept(answer.Kept)
+	}
+	if !f.asTable(out) {
+		return writeLine(out, r)
+	}
+	_, err := fmt.Fprint(out, consolidateTable(r))
+	return err
+}
+
+func lookOnce(f *planFlags, compiled *scenario.Compiled, stop func() bool) (solve.Consolidation, look) {
+	start, cpu := time.Now(), cpuTime()
+	question := solve.Question{View: compiled.View, Candidates: compiled.Candidates(), Policy: f.policy()}
+	answer := solve.Consolidate(question, stop)
+	seen := look{
+		Candidates: len(question.Candidates), ComputeMs: millis(time.Since(start)), CPUMs: millis(cpuTime() - cpu), Decision: "no-op",
+	}
+	for i := range answer.Moves {
+		seen.Removed += len(answer.Moves[i].Remove)
+		seen.Added += len(answer.Moves[i].Create)
+	}
+	switch {
+	case seen.Added > 0:
+		seen.Decision = "replace"
+	case seen.Removed > 0:
+		seen.Decision = "delete"
+	}
+	return answer, seen
+}
+
+func (r *consolidateResult) add(moves int, applied scenario.Applied) {
+	r.Commands += moves
+	r.PodsMoved += applied.Moved
+	r.Replacements += applied.Added
+	r.Invalid += applied.Invalid
+}
+
+// kept folds verdicts by reason, in the order in which they first appear.
+func kept(verdicts []solve.Verdict) []keptNodes {
+	var all []keptNodes
+	at := map[string]int{}
+	for _, v := range verdicts {
+		why := v.Why
+		why.Subject = "" // names the node, which would keep equal reasons apart
+		text := why.Text()
+		k, found := at[text]
+		if !found {
+			k = len(all)
+			at[text] = k
+			all = append(all, keptNodes{Why: text, Node: v.Node})
+		}
+		all[k].Count++
+	}
+	return all
+}
+
+func consolidateTable(r *consolidateResult) string {
+	rows := [][]string{
+		{"", "NODES", "AN HOUR"},
+		{"before", fmt.Sprint(r.NodesBefore), dollars(r.CostBefore)},
+		{"after", fmt.Sprint(r.NodesAfter), dollars(r.CostAfter)},
+	}
+	var b strings.Builder
+	b.WriteString(columns.Text(rows) + "\n")
+	fmt.Fprintf(&b, "%s moved %s; %s came up\n", count(r.Commands, "command", "commands"), count(r.PodsMoved, "pod", "pods"), count(r.Replacements, "new node", "new nodes"))
+	if r.LowerBound > 0 {
+		fmt.Fprintf(&b, "no cluster that holds these pods costs less than %s an hour\n", dollars(r.LowerBound))
+	}
+	fmt.Fprintf(&b, "%s took %s; the first, over %s, %s\n",
+		count(r.Looks, "look", "looks"), milliseconds(r.PlanningMs), count(r.FirstLook.Candidates, "candidate", "candidates"), milliseconds(r.FirstLook.ComputeMs))
+	if !r.Done {
+		b.WriteString("stopped before a look found nothing more\n")
+	}
+	if r.Invalid > 0 {
+		fmt.Fprintf(&b, "%d placements do not fit: this is a bug\n", r.Invalid)
+	}
+	for i, k := range r.Explanation {
+		if i == 0 {
+			b.WriteString("\nnodes that stay:\n")
+		}
+		fmt.Fprintf(&b, "  %s, such as %s: %s\n", count(k.Count, "node", "nodes"), k.Node, k.Why)
+	}
+	return b.String()
+}

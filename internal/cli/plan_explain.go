@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// explanation is a plan folded for people: nodes of one kind together, pods refused for one reason
+// together.
+type explanation struct {
+	Nodes    []nodeKind    `json:"nodes"`
+	Unplaced []refusedPods `json:"unplaced,omitempty"`
+}
+
+// nodeKind is the new nodes bought from one pool as one type in one zone.
+type nodeKind struct {
+	Pool         string  `json:"nodePool"`
+	Type         string  `json:"instanceType"`
+	Zone         string  `json:"zone"`
+	CapacityType string  `json:"capacityType"`
+	Count        int     `json:"count"`
+	Price        float64 `json:"price"` // of one, USD an hour
+	Pods         int     `json:"pods"`
+	CPUUse       float64 `json:"cpuUse"` // share of what pods can use, DaemonSets included
+	MemoryUse    float64 `json:"memoryUse"`
+	Types        int     `json:"typesOpen"` // instance types that the launch may choose from, at most
+	Needs        string  `json:"needs"`     // of the first of them
+	For          string  `json:"for"`       // groups of the scenario whose pods are there
+
+	asked, room [2]float64
+	groups      map[int]int
+}
+
+// refusedPods are the pods without a place for the same first reason.
+type refusedPods struct {
+	Count int      `json:"count"`
+	Why   []string `json:"why"`
+	For   string   `json:"for"`
+
+	groups map[int]int
+}
+
+// shownGroups bounds how many groups of pods are named for one kind of node.
+const shownGroups = 6
+
+func explain(c *scenario.Compiled, plan *solve.Plan) *explanation {
+	allocatable := map[string]resources.Vec{}
+	for i := range c.World.Types {
+		allocatable[c.World.Types[i].Name] = c.World.Types[i].Allocatable()
+	}
+	type identity struct{ pool, offer, zone, capacityType string }
+	at := map[identity]int{}
+	e := &explanation{Nodes: []nodeKind{}}
+	for i := range plan.Create {
+		n := &plan.Create[i]
+		id := identity{n.Pool, n.Offer.Type, n.Offer.Zone, n.Offer.CapacityType}
+		k, found := at[id]
+		if !found {
+			k = len(e.Nodes)
+			at[id] = k
+			e.Nodes = append(e.Nodes, nodeKind{
+				Pool: id.pool, Type: id.offer, Zone: id.zone, CapacityType: id.capacityType,
+				Price: n.Offer.Price, Needs: n.Needs.String(), groups: map[int]int{},
+			})
+		}
+		e.Nodes[k].add(n, allocatable[n.Offer.Type])
+	}
+	for i := range e.Nodes {
+		e.Nodes[i].finish()
+	}
+	slices.SortStableFunc(e.Nodes, func(a, b nodeKind) int {
+		return cmp.Or(cmp.Compare(float64(b.Count)*b.Price, float64(a.Count)*a.Price), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone))
+	})
+	e.Unplaced = refused(plan.Unplaced)
+	return e
+}
+
+func (k *nodeKind) add(n *solve.NewNode, room resources.Vec) {
+	k.Count++
+	k.Pods += len(n.Pods)
+	k.Types = max(k.Types, len(n.Types))
+	for i, lane := range []int{resources.CPU, resources.Memory} {
+		k.asked[i] += float64(n.Requests.At(lane))
+		k.room[i] += float64(room.At(lane))
+	}
+	addGroups(k.groups, n.Pods)
+}
+
+func (k *nodeKind) finish() {
+	k.CPUUse, k.MemoryUse = share(k.asked[0], k.room[0]), share(k.asked[1], k.room[1])
+	k.For = scenario.GroupText(k.groups, shownGroups)
+}
+
+func share(part, whole float64) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / whole
+}
+
+func addGroups(counts map[int]int, pods []cluster.PodKey) {
+	for group, n := range scenario.Groups(pods) {
+		counts[group] += n
+	}
+}
+
+// refused folds pods by their first reason, the most common first.
+func refused(unplaced []solve.Unplaced) []refusedPods {
+	var all []refusedPods
+	at := map[string]int{}
+	for i := range unplaced {
+		u := &unplaced[i]
+		first := "no reason given"
+		if len(u.Why) > 0 {
+			first = u.Why[0].Text()
+		}
+		k, found := at[first]
+		if !found {
+			k = len(all)
+			at[first] = k
+			all = append(all, refusedPods{Why: texts(u.Why, first), groups: map[int]int{}})
+		}
+		all[k].Count++
+		addGroups(all[k].groups, []cluster.PodKey{u.Pod})
+	}
+	for i := range all {
+		all[i].For = scenario.GroupText(all[i].groups, shownGroups)
+	}
+	slices.SortStableFunc(all, func(a, b refusedPods) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
+func texts(why []reason.Reason, first string) []string {
+	if len(why) == 0 {
+		return []string{first}
+	}
+	list := make([]string, 0, len(why))
+	for _, r := range why {
+		list = append(list, r.Text())
+	}
+	return list
+}

@@ -1,0 +1,4 @@
+// Package columns lays out rows of text in aligned columns, for people who read a terminal.
+//
+// Not here: colours, borders, wrapping. Enter at Text.
+package columns

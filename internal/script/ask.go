@@ -1,0 +1,62 @@
+package script
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+func never() bool { return false }
+
+// askSolve performs `solve`.
+func askSolve(w *World, l *Line) string {
+	r := w.rendering(l)
+	if l.fault != nil {
+		return ""
+	}
+	return r.plan(w.plan(r))
+}
+
+func (w *World) plan(r *rendering) solve.Plan {
+	return solve.Solve(solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}, never)
+}
+
+// askExplain performs `explain`.
+func askExplain(w *World, l *Line) string {
+	r, wanted := w.rendering(l), l.Text("pod")
+	if l.fault != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, u := range w.plan(r).Unplaced {
+		if name := podName(u.Pod); wanted == "" || name == wanted || r.groups[u.Pod] == wanted {
+			b.WriteString(name + ": " + reason.Join(u.Why, 0) + "\n")
+		}
+	}
+	return b.String()
+}
+
+// askConsolidate performs `consolidate`.
+func askConsolidate(w *World, l *Line) string {
+	r := w.rendering(l)
+	candidates := l.List("candidates")
+	if candidates == nil {
+		for i := range r.view.Nodes {
+			if n := &r.view.Nodes[i]; n.Pool != "" && n.Initialized && !n.Deleting {
+				candidates = append(candidates, n.Name)
+			}
+		}
+	}
+	for _, name := range candidates {
+		if !slices.ContainsFunc(r.view.Nodes, func(n cluster.Node) bool { return n.Name == name }) {
+			l.Failf("there is no node %s; candidates= names nodes", name)
+		}
+	}
+	if l.fault != nil {
+		return ""
+	}
+	return r.consolidation(solve.Consolidate(solve.Question{View: r.view, Candidates: candidates, Policy: w.policy}, never))
+}

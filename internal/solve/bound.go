@@ -1,0 +1,196 @@
+package solve
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/lp"
+)
+
+// pivots bounds the work on the lower bound; programs of a hundred pools take about a thousand.
+const pivots = 10000
+
+// demandClass is the pods that may be on the same kinds of nodes.
+type demandClass struct {
+	needs  []int // alternatives
+	tol    int
+	wants  []int64 // of resources that not every node has
+	demand []float64
+	one    *class // the only class in it, or nil
+	count  int
+}
+
+// bound returns what new nodes for the pods placed cost at least, whatever the plan: what they ask
+// for in all, less what existing nodes have left, at the best prices there are (packing.md). Spread,
+// affinity and zones are left out, which makes it lower, never wrong.
+func (s *state) bound(left []int) float64 {
+	m := s.m
+	classes := s.demandClasses(left)
+	if len(classes) == 0 {
+		return 0
+	}
+	options := s.options(classes)
+	list := make([]lp.Class, len(classes))
+	for i, c := range classes {
+		list[i] = lp.Class{Demand: c.demand}
+	}
+	hosts := 0.0
+	if len(m.nodes) == 0 {
+		hosts = float64(s.hosts(left))
+	}
+	value, _ := lp.Bound(list, options, hosts, pivots)
+	if len(classes) == 1 && classes[0].one != nil && len(m.nodes) == 0 && hosts == 0 {
+		value = max(value, s.boundAlike(classes[0], options))
+	}
+	return value
+}
+
+// boundAlike is exact for pods of one size.
+func (s *state) boundAlike(c *demandClass, options []lp.Option) float64 {
+	bins := make([]lp.Bin, len(options))
+	for i, o := range options {
+		n := c.count
+		for _, l := range c.one.asks {
+			n = min(n, int(o.Room[l]/float64(c.one.req[l])))
+		}
+		bins[i] = lp.Bin{Pods: n, Cost: o.Cost}
+	}
+	cost, counts := lp.OneSize(bins, c.count)
+	if counts == nil {
+		return 0
+	}
+	return cost
+}
+
+func (s *state) demandClasses(left []int) []*demandClass {
+	m := s.m
+	at := map[string]*demandClass{}
+	var list []*demandClass
+	spare := s.spare()
+	for k := range m.classes {
+		c := &m.classes[k]
+		n := len(c.pods) - left[k]
+		if n == 0 {
+			continue
+		}
+		var key []byte
+		d := &demandClass{tol: m.tolerate(c.shape.Tolerations, true), demand: make([]float64, m.lanes), wants: make([]int64, m.lanes)}
+		for _, r := range c.shape.Required {
+			if id := m.intern(r); id >= 0 {
+				d.needs = append(d.needs, id)
+				key = binary.AppendVarint(key, int64(id))
+			}
+		}
+		key = binary.AppendVarint(append(key, 0xff), int64(d.tol))
+		for l := 4; l < m.lanes; l++ {
+			d.wants[l] = c.req[l]
+			key = binary.AppendVarint(key, c.req[l])
+		}
+		if known := at[string(key)]; known != nil {
+			d = known
+			d.one = nil
+		} else {
+			at[string(key)], d.one = d, c
+			list = append(list, d)
+		}
+		d.count += n
+		for l, v := range c.req {
+			d.demand[l] += float64(n) * float64(v)
+		}
+	}
+	for _, d := range list {
+		for l := range d.demand {
+			d.demand[l] = max(0, d.demand[l]-spare[l])
+		}
+	}
+	return list
+}
+
+// spare is what existing nodes had left at first.
+func (s *state) spare() []float64 {
+	total := make([]float64, s.m.lanes)
+	for i := range s.m.nodes {
+		for l, v := range s.m.nodes[i].free {
+			total[l] += float64(max(0, v))
+		}
+	}
+	return total
+}
+
+// options are the kinds of nodes there are: a type of a pool at its best price for each capacity type.
+func (s *state) options(classes []*demandClass) []lp.Option {
+	m := s.m
+	var out []lp.Option
+	words := (len(classes) + 63) / 64
+	for i := range m.pools {
+		pl := &m.pools[i]
+		cat := m.catalogues[pl.catalogue]
+		sale := cat.byCapacity()
+		for t := pl.types.next(0); t >= 0; t = pl.types.next(t + 1) {
+			for _, cols := range sale {
+				price, col := cat.cheapest(t, cols.and(pl.cols))
+				if col < 0 {
+					continue
+				}
+				o := lp.Option{Cost: price, Room: make([]float64, m.lanes), May: make([]uint64, words)}
+				for l := range o.Room {
+					o.Room[l] = float64(max(0, pl.rooms.room[t*m.lanes+l]))
+				}
+				for c, d := range classes {
+					if m.tolerated(d.tol, pl.taints) && s.mayUse(d, i, t, cols) {
+						o.May[c>>6] |= 1 << (c & 63)
+					}
+				}
+				out = append(out, o)
+			}
+		}
+	}
+	return out
+}
+
+func (s *state) mayUse(d *demandClass, poolID, t int, cols columns) bool {
+	for l, v := range d.wants {
+		if v > s.m.pools[poolID].rooms.room[t*s.m.lanes+l] {
+			return false
+		}
+	}
+	return slices.ContainsFunc(d.needs, func(id int) bool {
+		f := s.m.fits(id, poolID)
+		return f.ok && f.types.has(t) && !f.cols.and(cols).empty()
+	})
+}
+
+// byCapacity groups the columns by capacity type.
+func (c *catalogue) byCapacity() []columns {
+	var names []string
+	var out []columns
+	for i := range c.cols {
+		at := slices.Index(names, c.cols[i].capacity)
+		if at < 0 {
+			at = len(names)
+			names, out = append(names, c.cols[i].capacity), append(out, columns{})
+		}
+		out[at].add(i)
+	}
+	return out
+}
+
+// hosts is how many nodes the pods need that must all be apart.
+func (s *state) hosts(left []int) int {
+	m := s.m
+	count, most := make([]int, len(m.groups)), 0
+	for k := range m.classes {
+		c := &m.classes[k]
+		if len(c.variants) == 0 || len(c.pods) == left[k] {
+			continue
+		}
+		p := m.profiles[c.variants[0].profile]
+		for _, r := range p.apart {
+			if m.groups[r.group].host && r.self && r.required {
+				count[r.group] += len(c.pods) - left[k]
+				most = max(most, count[r.group])
+			}
+		}
+	}
+	return most
+}

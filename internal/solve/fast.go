@@ -1,0 +1,257 @@
+package solve
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/lp"
+)
+
+// fast places pods as numbers: existing nodes first, then the rest packed onto new nodes by price.
+// What is coupled in other ways is left for greedy.
+func (s *state) fast(left []int) {
+	m := s.m
+	for k := range m.classes {
+		if left[k] > 0 && !s.halt() {
+			left[k] -= s.fillNodes(k, left[k])
+		}
+	}
+	lots := s.divide(left)
+	for poolID := len(m.pools) - 1; poolID >= 0; poolID-- {
+		var here, others []lot
+		for _, l := range lots {
+			if l.home == poolID {
+				here = append(here, l)
+			} else {
+				others = append(others, l)
+			}
+		}
+		if len(here) == 0 {
+			continue
+		}
+		w := s.attempts(poolID, here)
+		first := len(s.bins)
+		s.build(w, left)
+		lots = s.guests(others, first)
+	}
+	for _, l := range lots { // homes that turned out too small
+		left[l.class] += l.count
+	}
+}
+
+// fillNodes places pods of a class on existing nodes with the wishes it has at first.
+func (s *state) fillNodes(k, want int) int {
+	c := &s.m.classes[k]
+	if len(c.variants) == 0 || len(c.shape.Invalid) > 0 || c.shape.Refuses {
+		return 0
+	}
+	return s.onNodes(k, s.m.profiles[c.variants[0].profile], want)
+}
+
+// attempts packs in several ways and returns the cheapest.
+func (s *state) attempts(poolID int, lots []lot) *packer {
+	fits := make([]*fit, len(lots))
+	for i := range lots {
+		fits[i] = s.m.fits(lots[i].need, poolID)
+	}
+	if w := s.packAlike(poolID, lots, fits); w != nil {
+		return w
+	}
+	ways := []tuning{{bend: 10}, {bend: 3}, {bend: 10, lead: true}}
+	if most := s.fair(poolID, lots, fits); most > 0 {
+		ways = append(ways, tuning{bend: 3, most: most})
+	}
+	tried := make([]*packer, len(ways))
+	each(len(ways), s.m.problem.Policy.Workers, func(i int) { tried[i] = s.pack(poolID, lots, fits, ways[i]) })
+	return slices.MinFunc(tried, func(a, b *packer) int {
+		return cmp.Or(cmp.Compare(sum(a.left), sum(b.left)), cmp.Compare(a.cost(), b.cost()))
+	})
+}
+
+// packAlike packs pods of a single size exactly, or returns nil.
+func (s *state) packAlike(poolID int, lots []lot, fits []*fit) *packer {
+	m := s.m
+	if len(lots) != 1 || m.profiles[lots[0].profile].hosted {
+		return nil
+	}
+	pl, c := &m.pools[poolID], &m.classes[lots[0].class]
+	w := &packer{m: m, pool: poolID, cat: m.catalogues[pl.catalogue], room: pl.rooms.room, afford: s.affordable(poolID), fee: m.problem.Policy.NodeFee, lots: lots, fits: fits}
+	types, cost := w.choices(fits[0])
+	bins := make([]lp.Bin, len(types))
+	for i, t := range types {
+		bins[i] = lp.Bin{Pods: few(c, w.room[t*m.lanes:(t+1)*m.lanes], lots[0].count), Cost: cost[i]}
+	}
+	_, counts := lp.OneSize(bins, lots[0].count)
+	w.left = []int{lots[0].count}
+	for i, times := range counts {
+		for times > 0 && w.left[0] > 0 {
+			n := min(bins[i].Pods, w.left[0])
+			p := &pattern{takes: []take{{0, n}}, used: make([]int64, m.lanes), cols: fits[0].cols, types: fits[0].types.clone(), times: min(times, w.left[0]/n)}
+			for _, l := range c.asks {
+				p.used[l] = int64(n) * c.req[l]
+			}
+			w.reprice(p)
+			w.left[0] -= n * p.times
+			times -= p.times
+			w.out = append(w.out, p)
+		}
+	}
+	return w
+}
+
+// fair returns what a node may be worth if the pods are to be spread over as many nodes as those that
+// must be apart need, or 0 if none must. Without it the first nodes take what the last ones need to
+// be well filled.
+func (s *state) fair(poolID int, lots []lot, fits []*fit) float64 {
+	w := &packer{m: s.m, pool: poolID, lots: lots}
+	w.readFamilies()
+	hosts := 0
+	for _, n := range w.crowd {
+		hosts = max(hosts, n)
+	}
+	if hosts < 2 {
+		return 0
+	}
+	pl := &s.m.pools[poolID]
+	w.cat, w.room, w.afford, w.fits = s.m.catalogues[pl.catalogue], pl.rooms.room, s.affordable(poolID), fits
+	w.value = make([]float64, len(lots))
+	w.readWays()
+	w.readKinds()
+	total := 0.0
+	for i, l := range lots {
+		total += w.value[i] * float64(l.count)
+	}
+	const slack = 1.25 // not all nodes are filled alike
+	return slack * total / float64(hosts)
+}
+
+// build turns patterns into planned nodes. What limits do not allow goes back to left.
+func (s *state) build(w *packer, left []int) {
+	for _, p := range w.out {
+		for range p.times {
+			if !s.buildOne(w, p) {
+				for _, t := range p.takes {
+					left[w.lots[t.lot].class] += t.count
+				}
+			}
+		}
+	}
+	for i, n := range w.left {
+		left[w.lots[i].class] += n
+	}
+}
+
+func (s *state) buildOne(w *packer, p *pattern) bool {
+	m := s.m
+	if s.nodesLeft[w.pool] <= 0 {
+		return false
+	}
+	b := &bin{pool: w.pool, row: m.pools[w.pool].row.Clone(), types: p.types.clone(), cols: p.cols, used: slices.Clone(p.used), top: make([]int64, m.lanes)}
+	if len(m.pools[w.pool].limits) > 0 {
+		b.types.and(s.affordable(w.pool))
+		if b.types.empty() {
+			return false
+		}
+	}
+	var seen []int
+	for _, t := range p.takes {
+		if n := w.lots[t.lot].need; n > 0 && !has(seen, n) {
+			seen = append(seen, n)
+			m.table.Intersect(b.row, b.row, m.needs[n].row)
+		}
+	}
+	b.needs = seen
+	b.cols = m.pools[w.pool].cols
+	for _, t := range p.takes {
+		b.cols = b.cols.and(w.fits[t.lot].cols)
+	}
+	place := int32(len(m.nodes) + len(s.bins))
+	s.bins = append(s.bins, b)
+	s.measure(b)
+	for _, t := range p.takes {
+		l := &w.lots[t.lot]
+		prof := m.profiles[l.profile]
+		if len(prof.counts) > 0 || len(prof.apart) > 0 {
+			s.noteBin(prof, b, place, t.count)
+		}
+		b.pods = append(b.pods, share{int32(l.class), int32(l.profile), int32(t.count)})
+		b.count += t.count
+		s.placed = append(s.placed, placement{int32(l.class), place, int32(t.count)})
+	}
+	s.charge(b)
+	return true
+}
+
+// guests lets pods whose home is another pool use what is left on the nodes from first on, where that
+// makes no node dearer. It returns what remains of the lots.
+func (s *state) guests(lots []lot, first int) []lot {
+	for i := range lots {
+		l := &lots[i]
+		for at := first; at < len(s.bins) && l.count > 0; at++ {
+			l.count -= s.join(l.class, l.profile, l.need, at, l.count)
+		}
+	}
+	return slices.DeleteFunc(lots, func(l lot) bool { return l.count == 0 })
+}
+
+// join puts pods on a planned node without making it dearer, and returns how many.
+func (s *state) join(k, profileID, needID, at, want int) int {
+	m := s.m
+	b, c, p := s.bins[at], &m.classes[k], m.profiles[profileID]
+	for _, l := range c.asks {
+		if b.used[l]+c.req[l] > b.top[l] {
+			return 0
+		}
+	}
+	if !m.tolerated(p.tol, m.pools[b.pool].taints) {
+		return 0
+	}
+	t, col := s.cheapestOf(b)
+	if t < 0 {
+		return 0
+	}
+	room := m.pools[b.pool].rooms.room[t*m.lanes : (t+1)*m.lanes]
+	for _, l := range c.asks {
+		want = int(min(int64(want), (room[l]-b.used[l])/c.req[l]))
+	}
+	place := int32(len(m.nodes) + at)
+	if want <= 0 {
+		return 0
+	}
+	if want = s.binRules(c, p, place, want); want <= 0 {
+		return 0
+	}
+	f := s.begin(b)
+	if !s.demand(&f, b, needID) || !f.types.has(t) || !f.cols.has(col) {
+		return 0
+	}
+	if p.zoned && needID == p.need { // no domain was assigned to it
+		if want = s.choose(p, b, &f, want); want <= 0 {
+			return 0
+		}
+	}
+	n := s.size(c, b, &f, want)
+	if n == 0 || !f.types.has(t) || !f.cols.has(col) {
+		return 0
+	}
+	s.takeBin(k, profileID, b, place, n, &f)
+	return n
+}
+
+// cheapestOf returns the cheapest type of a planned node and how it is bought.
+func (s *state) cheapestOf(b *bin) (t, col int) {
+	if b.best >= 0 {
+		return b.best, b.bestCol
+	}
+	cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
+	cols := s.launchColumns(b)
+	t, col = -1, -1
+	best := 0.0
+	for i := b.types.next(0); i >= 0; i = b.types.next(i + 1) {
+		if p, at := cat.cheapest(i, cols); at >= 0 && (t < 0 || p < best) {
+			t, col, best = i, at, p
+		}
+	}
+	b.best, b.bestCol = t, col
+	return t, col
+}
