@@ -19,7 +19,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS  = -X $(MODULE)/internal/version.Version=$(VERSION) -X $(MODULE)/internal/version.Commit=$(COMMIT)
 
-# Kubernetes says which version it is only when the linker tells it; kubectl and helm look at it.
+# kubectl says which version it is only when the linker tells it; the control plane tells itself.
 kubernetes-version = $(shell $(GO) -C sandbox list -m -f '{{.Version}}' k8s.io/kubernetes | awk -F'[v.]' '{ \
 	printf "-X k8s.io/component-base/version.gitVersion=%s -X k8s.io/component-base/version.gitMajor=%s -X k8s.io/component-base/version.gitMinor=%s", $$0, $$2, $$3 }')
 
@@ -28,6 +28,17 @@ FUZZTIME ?= 60s
 BENCH    ?= .
 COUNT    ?= 1
 PKG      ?= ./...
+
+# Scenarios are made anew for each run unless SCENARIO_DIR holds files to use. One worker each makes
+# times comparable; WORKERS changes that for both sides.
+SCENARIOS    ?=
+SCENARIO_DIR ?=
+SEED         ?= 1
+WORKERS      ?= 1
+PEER_TIMEOUT ?= 1m
+peer-scenarios = $(or $(SCENARIOS),s1-500 s2-500 s3-2000 s6-1000 s7-1000 c1-200)
+run-scenarios  = $(GO) run ./internal/bench -workers $(WORKERS) \
+	$(if $(SCENARIO_DIR),-existing -dir '$(SCENARIO_DIR)',-dir bin/scenarios -seed $(SEED))
 
 TOOLS     := bin/tools
 GOLANGCI  := $(TOOLS)/golangci-lint
@@ -50,11 +61,11 @@ build: ## bin/dovetail
 
 .PHONY: sandbox
 sandbox: ## bin/sandbox: Kubernetes, an emulated AWS and nodes in one process (ten minutes the first time)
-	cd sandbox && $(GO) build -ldflags '$(LDFLAGS) $(call kubernetes-version)' -o ../bin/sandbox ./cmd/sandbox
+	cd sandbox && $(GO) build -ldflags '$(LDFLAGS)' -o ../bin/sandbox ./cmd/sandbox
 
 .PHONY: clients
 clients: ## bin/kubectl and bin/helm, to try the sandbox with
-	$(GO) build -C sandbox -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
+	$(GO) build -C sandbox -ldflags '$(call kubernetes-version)' -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
 	$(GO) build -C sandbox/clients/helm -o ../../../bin/helm helm.sh/helm/v3/cmd/helm
 
 .PHONY: demo
@@ -112,7 +123,19 @@ fuzz: ## every fuzz target in turn; FUZZTIME=60s
 	done
 
 .PHONY: bench
-bench: ## benchmarks; BENCH=Intersect COUNT=10, then bin/tools/benchstat
+bench: build ## scenarios: time, memory, cost, bound, gap; SCENARIOS='s1-500 s2-500' SCENARIO_DIR=dir
+	$(run-scenarios) $(SCENARIOS)
+
+.PHONY: peer
+peer: ## bin/peer: Karpenter over the same scenarios (needs a newer Go, which the go command fetches)
+	cd bench/peer && GOTOOLCHAIN=auto $(GO) build -o ../../bin/peer .
+
+.PHONY: bench-peer
+bench-peer: build peer ## the same beside Karpenter: how much faster, smaller, cheaper; PEER_TIMEOUT=1m
+	$(run-scenarios) -peer bin/peer -peer-timeout $(PEER_TIMEOUT) $(peer-scenarios)
+
+.PHONY: bench-go
+bench-go: ## Go benchmarks with allocation counts; BENCH=Intersect COUNT=10, then bin/tools/benchstat
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
 
 .PHONY: sandbox-bench
@@ -167,6 +190,7 @@ docs: generate ## the same; the reference pages are generated with the CRDs
 .PHONY: tidy
 tidy: ## go mod tidy in every module
 	for dir in . tools sandbox sandbox/clients/helm sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
+	cd bench/peer && GOTOOLCHAIN=auto $(GO) mod tidy
 
 ##@ Set up
 

@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -16,7 +17,7 @@ type Call struct {
 	Key        string            `json:"key,omitempty"`
 	Invocation string            `json:"invocation,omitempty"`
 	Attempt    string            `json:"attempt,omitempty"`
-	Parameters map[string]string `json:"parameters,omitempty"` // query services
+	Parameters map[string]string `json:"parameters,omitempty"` // of JSON services the top level: texts as they are, the rest as JSON
 	Body       string            `json:"body,omitempty"`       // JSON services
 	Path       string            `json:"path,omitempty"`       // REST services
 	Done       bool              `json:"done"`
@@ -34,13 +35,30 @@ func (r *recorder) add(c *call) *Call {
 		Parameters: c.Form.Map(), Path: c.Path,
 	}
 	if len(record.Parameters) == 0 {
-		record.Body = string(c.Body)
+		record.Body, record.Parameters = string(c.Body), topLevel(c.Body)
 	}
 	if len(r.list) >= maxCalls {
 		r.list = append([]*Call(nil), r.list[maxCalls/10:]...)
 	}
 	r.list = append(r.list, record)
 	return record
+}
+
+// topLevel reads the members of a JSON object; none when it is no object.
+func topLevel(body []byte) map[string]string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(body, &members) != nil {
+		return nil
+	}
+	out := map[string]string{}
+	for name, raw := range members {
+		var text string
+		if json.Unmarshal(raw, &text) != nil {
+			text = string(raw)
+		}
+		out[name] = text
+	}
+	return out
 }
 
 func (c *Call) finish(err error) {

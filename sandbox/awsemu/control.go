@@ -88,7 +88,7 @@ func (e *Emulator) runControl(run func(*controlRequest) (any, error), r *control
 }
 
 // replaced is a control that shows a setting and replaces it as a whole: what a body leaves out is
-// gone, and a member of an old value never shines through.
+// gone, and a member of an old value never shines through. DELETE leaves nothing.
 func replaced[T any](setting func() *T) control {
 	return control{
 		http.MethodGet: func(*controlRequest) (any, error) { return *setting(), nil },
@@ -100,32 +100,21 @@ func replaced[T any](setting func() *T) control {
 			*setting() = fresh
 			return nil, nil
 		},
+		http.MethodDelete: func(*controlRequest) (any, error) {
+			var none T
+			*setting() = none
+			return nil, nil
+		},
 	}
 }
 
 // registerRules adds the controls of the pipeline.
 func (e *Emulator) registerRules() {
-	e.controls["permissions"] = replaced(func() *[]Permission { return &e.rules.Permissions })
+	e.controls["keys"] = replaced(func() *[]string { return &e.rules.Keys })
+	e.controls["permissions"] = e.permissionsControl()
 	e.controls["lag"] = replaced(func() *map[string]Duration { return &e.rules.Lag })
-	e.controls["throttle"] = replaced(func() *map[string]*Bucket { return &e.rules.Throttle })
-	e.controls["faults"] = control{
-		http.MethodGet:    func(*controlRequest) (any, error) { return e.rules.Faults, nil },
-		http.MethodDelete: func(*controlRequest) (any, error) { e.rules.Faults = nil; return nil, nil },
-		http.MethodPost: func(r *controlRequest) (any, error) {
-			f := &Fault{}
-			if err := r.decode(f); err != nil {
-				return nil, err
-			}
-			if f.Action == "" {
-				return nil, fmt.Errorf("action: is required; a pattern such as ec2:CreateFleet")
-			}
-			if f.Drop != "" && f.Drop != DropBefore && f.Drop != DropAfter {
-				return nil, fmt.Errorf("drop: %q is not known; want %s or %s", f.Drop, DropBefore, DropAfter)
-			}
-			e.rules.Faults = append(e.rules.Faults, f)
-			return nil, nil
-		},
-	}
+	e.controls["throttle"] = e.throttleControl()
+	e.controls["faults"] = e.faultsControl()
 	e.controls["reset"] = control{http.MethodPost: func(*controlRequest) (any, error) { e.reset(); return nil, nil }}
 	e.controls["calls"] = control{
 		http.MethodGet: func(r *controlRequest) (any, error) {

@@ -3,7 +3,10 @@ package awsemu
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
 // credentialsPath is where a pod with pod identity gets its credentials: the value of
@@ -49,4 +52,32 @@ func writeJSON(w http.ResponseWriter, status int, value map[string]string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(value) // the client is gone; nothing to do about it
+}
+
+// authenticate turns away keys that nobody gave out, if the known ones are listed. Who asks STS for
+// credentials has none yet. The emulator must be locked.
+func (e *Emulator) authenticate(c *call) error {
+	if len(e.rules.Keys) == 0 || slices.Contains(e.rules.Keys, c.Key) || c.Key == "" && c.Service == wire.STS {
+		return nil
+	}
+	session, issued := e.iam().Sessions[c.Key]
+	if issued && e.clock.wall().Before(session.Expires) {
+		return nil
+	}
+	unknown := &wire.Error{Code: "UnrecognizedClientException", Message: "The security token included in the request is invalid.", Status: http.StatusForbidden}
+	expired := &wire.Error{Code: "ExpiredTokenException", Message: "The security token included in the request is expired", Status: http.StatusForbidden}
+	switch c.Service {
+	case wire.EC2:
+		unknown = &wire.Error{Code: "AuthFailure", Message: "AWS was not able to validate the provided access credentials", Status: http.StatusUnauthorized}
+		expired = &wire.Error{Code: "RequestExpired", Message: "Request has expired.", Status: http.StatusBadRequest}
+	case wire.IAM, wire.STS:
+		unknown.Code, expired.Code = "InvalidClientTokenId", "ExpiredToken"
+	case wire.SSM, wire.Pricing, wire.Events:
+		unknown.Status, expired.Status = http.StatusBadRequest, http.StatusBadRequest
+	case wire.SQS, wire.EKS, wire.ZonalShift:
+	}
+	if issued {
+		return expired
+	}
+	return unknown
 }

@@ -35,6 +35,7 @@ func (e *Emulator) registerEC2Controls() {
 	templates := collection(func() map[string]*LaunchTemplate { return e.ec2().Templates }, nil)
 	delete(templates, http.MethodPut) // the API makes them
 	e.controls["launch-templates"] = templates
+	e.controls["catalogue"] = e.catalogueControl()
 	e.controls["instances"] = control{http.MethodGet: e.showInstances}
 }
 
@@ -228,6 +229,8 @@ func checkPrices(list *[]PriceOverride) error {
 type iceBody struct {
 	CapacityPool
 	Remaining int      `json:"remaining,omitempty"`
+	Code      string   `json:"code,omitempty"` // instead of InsufficientInstanceCapacity, such as PendingVerification
+	Message   string   `json:"message,omitempty"`
 	TTL       Duration `json:"ttl,omitempty"` // 0: until it is removed
 }
 
@@ -236,7 +239,7 @@ func (e *Emulator) addICE(r *controlRequest) (any, error) {
 	if err := r.decode(&body); err != nil {
 		return nil, err
 	}
-	pool := &ICEPool{CapacityPool: body.CapacityPool, Remaining: body.Remaining}
+	pool := &ICEPool{CapacityPool: body.CapacityPool, Remaining: body.Remaining, Code: body.Code, Message: body.Message}
 	if body.TTL > 0 {
 		pool.Expires = r.now.Add(time.Duration(body.TTL))
 	}

@@ -10,6 +10,7 @@ import (
 func (e *Emulator) resetEC2(now time.Time) {
 	s := newEC2State()
 	e.model.EC2 = s
+	e.buildCatalogue()
 	s.VPC = stableID("vpc-", "sandbox")
 	discovery := map[string]string{"karpenter.sh/discovery": e.fixture.Cluster}
 	for i, zone := range e.fixture.Zones {

@@ -137,10 +137,8 @@ func (e *Emulator) poolsOfFleet(c *call) ([]*launchPool, error) {
 			return nil, err
 		}
 		data, version := t.form(), spec.String("Version")
-		switch version {
-		case "", "$Latest", "$Default", "1":
-		default:
-			return nil, wire.Errorf("InvalidLaunchTemplateId.VersionNotFound", "Could not find the specified version %s for the launch template with ID %s.", version, t.ID)
+		if !oneVersion(version) {
+			return nil, versionNotFound(version, t)
 		}
 		for _, o := range config.List("Overrides") {
 			pools = append(pools, &launchPool{
@@ -266,14 +264,17 @@ func (r *fleetRun) order(strategy string) []int {
 	return order
 }
 
-// report lists one error for each pool that had one.
+// report lists one error for each distinct pool that had one.
 func (r *fleetRun) report() {
 	for n, p := range r.pools {
 		problem, ok := errors.AsType[*wire.Error](r.problems[n])
 		if !ok {
 			continue
 		}
-		r.answer.Errors = append(r.answer.Errors, fleetError{Pool: poolItem(p), Lifecycle: lifecycleItem(p), Code: problem.Code, Message: problem.Message})
+		item := fleetError{Pool: poolItem(p), Lifecycle: lifecycleItem(p), Code: problem.Code, Message: problem.Message}
+		if !slices.Contains(r.answer.Errors, item) {
+			r.answer.Errors = append(r.answer.Errors, item)
+		}
 	}
 }
 

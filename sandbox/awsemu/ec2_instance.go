@@ -2,6 +2,7 @@ package awsemu
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
@@ -204,7 +205,11 @@ func (e *Emulator) instanceItem(i *Instance) instanceItem {
 		item.Reservation, item.Preference.Target = i.Reservation, &reservationID{ID: i.Reservation}
 	}
 	if i.Profile != "" {
-		item.Profile = &profileRef{ARN: e.arn("iam", "instance-profile/"+i.Profile), ID: "AIPA" + stableID("", i.Profile)[:17]}
+		profile, found := e.iam().Profiles[i.Profile]
+		if !found { // deleted under the instance, which keeps its name
+			profile = InstanceProfile{Path: "/", ID: "AIPA" + strings.ToUpper(stableID("", i.Profile)[:16])}
+		}
+		item.Profile = &profileRef{ARN: e.arn("iam", "instance-profile"+profile.Path+i.Profile), ID: profile.ID}
 	}
 	if !i.alive() { // what it had is gone
 		return item

@@ -128,26 +128,6 @@ func launchTags(data, request wire.Form) (map[string]string, error) {
 	return tags, nil
 }
 
-// permitLaunch checks what a launch implies: to run, to tag and to pass the role of the nodes.
-func (e *Emulator) permitLaunch(c *call, pools []*launchPool) error {
-	actions := []string{"ec2:RunInstances"}
-	if c.Form.Has("TagSpecification") {
-		actions = append(actions, "ec2:CreateTags")
-	}
-	for _, p := range pools {
-		if p.data.Has("IamInstanceProfile") {
-			actions = append(actions, "iam:PassRole")
-			break
-		}
-	}
-	for _, action := range actions {
-		if err := e.rules.permit(wire.EC2, c.Key, action); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 type runAnswer struct {
 	ID        string         `xml:"reservationId"`
 	Owner     string         `xml:"ownerId"`
@@ -221,6 +201,9 @@ func (e *Emulator) poolOfRun(c *call) (*launchPool, error) {
 		t, err := e.templateOf(c, c.Form.Sub("LaunchTemplate"))
 		if err != nil {
 			return nil, err
+		}
+		if version := c.Form.String("LaunchTemplate.Version"); !oneVersion(version) {
+			return nil, versionNotFound(version, t)
 		}
 		p.template = t
 		for key, value := range t.Data {

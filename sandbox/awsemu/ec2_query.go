@@ -75,12 +75,23 @@ type ec2Filter struct {
 // ec2FilterSet holds when all of its filters do.
 type ec2FilterSet []ec2Filter
 
-// ec2Filters reads the filters of a call. Tags can always be asked for, of other names only the known.
+// ec2Filters reads the filters of a call on things that have tags: these can be asked for too.
 func ec2Filters(c *call, known ...string) (ec2FilterSet, error) {
+	return readFilters(c, func(name string) bool {
+		return name == "tag-key" || strings.HasPrefix(name, "tag:") && len(name) > len("tag:") || slices.Contains(known, name)
+	})
+}
+
+// untaggedFilters reads the filters of a call on things that have no tags.
+func untaggedFilters(c *call, known ...string) (ec2FilterSet, error) {
+	return readFilters(c, func(name string) bool { return slices.Contains(known, name) })
+}
+
+func readFilters(c *call, known func(name string) bool) (ec2FilterSet, error) {
 	var set ec2FilterSet
 	for _, f := range c.Form.List("Filter") {
 		name := f.String("Name")
-		if name != "tag-key" && !(strings.HasPrefix(name, "tag:") && len(name) > len("tag:")) && !slices.Contains(known, name) {
+		if !known(name) {
 			return nil, wire.Errorf("InvalidParameterValue", "The filter '%s' is invalid", name)
 		}
 		patterns := f.Strings("Value")

@@ -6,42 +6,29 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/sandbox/awsemu/catalogue"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// loadCatalogue reads the instance types once: they are part of the program and never change.
-var loadCatalogue = sync.OnceValues(catalogue.Load)
-
-// Catalogue is the instance types that are emulated.
-func (e *Emulator) Catalogue() *catalogue.Catalogue {
-	c, err := loadCatalogue()
-	if err != nil {
-		panic(fmt.Sprintf("the instance types that were compiled in cannot be read: %v", err)) // a broken build, no input
-	}
-	return c
-}
-
 // registerEC2 adds the operations and the controls of EC2.
 func (e *Emulator) registerEC2() {
-	_ = e.Catalogue()
 	for action, run := range map[string]func(*call) (any, error){
-		"DescribeAvailabilityZones":     e.describeZones,
-		"DescribeCapacityReservations":  e.describeReservations,
-		"DescribeImages":                e.describeImages,
-		"DescribeInstances":             e.describeInstances,
-		"DescribeInstanceStatus":        e.describeInstanceStatus,
-		"DescribeInstanceTypeOfferings": e.describeOfferings,
-		"DescribeInstanceTypes":         e.describeInstanceTypes,
-		"DescribeLaunchTemplates":       e.describeTemplates,
-		"DescribePlacementGroups":       e.describePlacementGroups,
-		"DescribeSecurityGroups":        e.describeSecurityGroups,
-		"DescribeSpotPriceHistory":      e.describeSpotPrices,
-		"DescribeSubnets":               e.describeSubnets,
-		"DescribeVpcs":                  e.describeVPCs,
+		"DescribeAvailabilityZones":      e.describeZones,
+		"DescribeCapacityReservations":   e.describeReservations,
+		"DescribeImages":                 e.describeImages,
+		"DescribeInstances":              e.describeInstances,
+		"DescribeInstanceStatus":         e.describeInstanceStatus,
+		"DescribeInstanceTypeOfferings":  e.describeOfferings,
+		"DescribeInstanceTypes":          e.describeInstanceTypes,
+		"DescribeLaunchTemplates":        e.describeTemplates,
+		"DescribeLaunchTemplateVersions": e.describeTemplateVersions,
+		"DescribePlacementGroups":        e.describePlacementGroups,
+		"DescribeSecurityGroups":         e.describeSecurityGroups,
+		"DescribeSpotPriceHistory":       e.describeSpotPrices,
+		"DescribeSubnets":                e.describeSubnets,
+		"DescribeTags":                   e.describeTags,
+		"DescribeVpcs":                   e.describeVPCs,
 	} {
 		e.register(wire.EC2, action, dryRunnable(run))
 	}

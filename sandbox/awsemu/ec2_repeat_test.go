@@ -108,11 +108,17 @@ func TestStateSurvivesJSON(t *testing.T) {
 func TestNothingInAStateIsTrusted(t *testing.T) {
 	t.Parallel()
 	var s EC2State
-	if err := s.UnmarshalJSON([]byte(`{"subnets":{"x":null},"instances":null,"ice":[null]}`)); err != nil {
+	if err := s.UnmarshalJSON([]byte(`{"subnets":{"x":null},"instances":null,"ice":[null],"types":{"x":null,"y":{"zones":["mars"],"spotPrices":{"mars":-1}}}}`)); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.Subnets) != 0 || s.Instances == nil || len(s.ICE) != 0 || s.Timing.Pending == 0 {
+	if len(s.Subnets) != 0 || s.Instances == nil || len(s.ICE) != 0 || s.Timing.Pending == 0 || len(s.Types) != 1 {
 		t.Errorf("state %+v", s)
+	}
+	lab := newEC2Lab(t)
+	lab.emu.model.EC2.Types = s.Types
+	lab.emu.buildCatalogue()
+	if got := lab.ask("y"); !got.Known || got.Zones != nil || got.Spot != nil {
+		t.Errorf("a type without anything: %+v", got)
 	}
 }
 

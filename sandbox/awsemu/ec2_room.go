@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -21,7 +22,7 @@ func (e *Emulator) room(c *call, p *launchPool) error {
 	}
 	for _, ice := range e.ec2().ICE {
 		if ice.Remaining <= 0 && ice.matches(p.capacityType(), p.instanceType, p.zone) {
-			return noCapacity("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", p.instanceType, p.zone)
+			return ice.refusal(p)
 		}
 	}
 	if err := e.checkQuota(p); err != nil {
@@ -44,6 +45,12 @@ func (e *Emulator) room(c *call, p *launchPool) error {
 	}
 	p.address = address
 	return nil
+}
+
+// refusal is why a pool that ran out cannot serve.
+func (ice *ICEPool) refusal(p *launchPool) error {
+	usual := fmt.Sprintf("We currently do not have sufficient %s capacity in the Availability Zone you requested (%s).", p.instanceType, p.zone)
+	return &wire.Error{Code: cmp.Or(ice.Code, "InsufficientInstanceCapacity"), Message: cmp.Or(ice.Message, usual)}
 }
 
 func noCapacity(format string, args ...any) error {

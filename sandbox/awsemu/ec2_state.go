@@ -23,6 +23,7 @@ type EC2State struct {
 	PriceOverrides []PriceOverride                 `json:"prices"`
 	StatusChecks   map[string]*StatusCheck         `json:"statusChecks"`
 	Timing         EC2Timing                       `json:"timing"`
+	Types          map[string]*TypeOffer           `json:"types,omitempty"` // by name: how the catalogue differs from the embedded one
 }
 
 // Subnet is a subnet and what is left of it.
@@ -115,7 +116,9 @@ func (p CapacityPool) matches(capacityType, instanceType, zone string) bool {
 type ICEPool struct {
 	CapacityPool
 	Remaining int       `json:"remaining"`
-	Expires   time.Time `json:"expires,omitzero"` // zero: until it is removed
+	Code      string    `json:"code,omitempty"`    // of the error; empty: InsufficientInstanceCapacity
+	Message   string    `json:"message,omitempty"` // of the error
+	Expires   time.Time `json:"expires,omitzero"`  // zero: until it is removed
 }
 
 // EC2Quotas are limits of the account; nil means none.
@@ -194,6 +197,7 @@ func (s *EC2State) fill() {
 	fillMap(&s.Placements)
 	fillMap(&s.Tokens)
 	fillMap(&s.StatusChecks)
+	fillMap(&s.Types)
 	var ice []*ICEPool
 	for _, pool := range s.ICE {
 		if pool != nil {

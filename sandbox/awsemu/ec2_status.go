@@ -43,7 +43,7 @@ type statusesAnswer struct {
 
 // describeInstanceStatus speaks of running instances only, unless all are asked for.
 func (e *Emulator) describeInstanceStatus(c *call) (any, error) {
-	filters, err := ec2Filters(c, "instance-status.status", "system-status.status", "attached-ebs-status.status", "event.code", "instance-state-name", "availability-zone")
+	filters, err := untaggedFilters(c, "instance-status.status", "system-status.status", "attached-ebs-status.status", "event.code", "instance-state-name", "availability-zone")
 	if err != nil {
 		return nil, err
 	}

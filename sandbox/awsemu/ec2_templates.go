@@ -115,11 +115,6 @@ func (e *Emulator) createTemplate(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(tags) > 0 {
-		if err := e.rules.permit(wire.EC2, c.Key, "ec2:CreateTags"); err != nil {
-			return nil, err
-		}
-	}
 	if err := checkUserData(data.String("UserData")); err != nil {
 		return nil, err
 	}

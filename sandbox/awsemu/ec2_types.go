@@ -23,7 +23,7 @@ type typesAnswer struct {
 }
 
 func (e *Emulator) describeInstanceTypes(c *call) (any, error) {
-	filters, err := ec2Filters(c, "supported-virtualization-type", "processor-info.supported-architecture", "instance-type", "current-generation", "bare-metal", "supported-usage-class", "hypervisor")
+	filters, err := untaggedFilters(c, "supported-virtualization-type", "processor-info.supported-architecture", "instance-type", "current-generation", "bare-metal", "supported-usage-class", "hypervisor")
 	if err != nil {
 		return nil, err
 	}
@@ -60,10 +60,14 @@ func typeValues(t catalogue.Type) map[string]string {
 }
 
 func usageClasses(t catalogue.Type) []string {
+	classes := []string{capacityOnDemand}
 	if t.Spot {
-		return []string{capacityOnDemand, capacitySpot}
+		classes = append(classes, capacitySpot)
 	}
-	return []string{capacityOnDemand}
+	if t.CapacityBlocks {
+		classes = append(classes, marketCapacityBlock)
+	}
+	return classes
 }
 
 type offeringItem struct {
@@ -78,7 +82,7 @@ type offeringsAnswer struct {
 }
 
 func (e *Emulator) describeOfferings(c *call) (any, error) {
-	filters, err := ec2Filters(c, "instance-type", "location")
+	filters, err := untaggedFilters(c, "instance-type", "location")
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +134,7 @@ type spotPricesAnswer struct {
 
 // describeSpotPrices answers with the present prices only: nobody here looks at older ones.
 func (e *Emulator) describeSpotPrices(c *call) (any, error) {
-	filters, err := ec2Filters(c, "instance-type", "availability-zone", "product-description")
+	filters, err := untaggedFilters(c, "instance-type", "availability-zone", "product-description")
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +203,7 @@ type zonesAnswer struct {
 }
 
 func (e *Emulator) describeZones(c *call) (any, error) {
-	filters, err := ec2Filters(c, "zone-name", "zone-id", "state", "zone-type", "region-name", "opt-in-status")
+	filters, err := untaggedFilters(c, "zone-name", "zone-id", "state", "zone-type", "region-name", "opt-in-status")
 	if err != nil {
 		return nil, err
 	}

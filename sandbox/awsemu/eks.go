@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -20,28 +21,34 @@ type Cluster struct {
 	Name          string    `json:"name"`
 	Version       string    `json:"version"`
 	Endpoint      string    `json:"endpoint"`
-	CA            string    `json:"ca"` // base64
-	ServiceCIDR   string    `json:"serviceCIDR"`
+	CA            string    `json:"ca"`                     // base64
+	ServiceCIDR   string    `json:"serviceCIDR"`            // IPv4
+	ServiceCIDR6  string    `json:"serviceCIDR6,omitempty"` // of a cluster with IPv6; it has no other then
 	VPC           string    `json:"vpc,omitempty"`
 	Subnets       []string  `json:"subnets,omitempty"`
 	SecurityGroup string    `json:"securityGroup,omitempty"`
 	Created       time.Time `json:"created"`
-	// AccessEntries are the names of the roles whose instances may join.
-	AccessEntries []string `json:"accessEntries"`
+	// AccessEntries say whose instances may join. The control also takes the name of a role for one.
+	AccessEntries []AccessEntry `json:"accessEntries"`
 }
 
 func (e *Emulator) registerEKS() {
 	e.register(wire.EKS, "DescribeCluster", e.describeCluster)
 	e.register(wire.EKS, "ListClusters", e.listClusters)
+	e.registerAccessEntries()
 	e.controls["cluster"] = e.clusterControl()
 }
 
 func (e *Emulator) resetEKS(now time.Time) {
+	var entries []AccessEntry
+	for _, role := range []string{e.nodeRole(), nodeRolePrefix, seedRoleName} {
+		entries = append(entries, AccessEntry{Principal: e.arn("iam", "role/"+role), Type: entryLinux, Created: now})
+	}
 	e.model.EKS = &EKSState{
 		Shifts: Shifts{Enabled: true},
 		Cluster: Cluster{
 			Name: e.fixture.Cluster, Version: e.fixture.KubernetesVersion, Endpoint: e.fixture.ClusterEndpoint, CA: e.fixture.ClusterCA,
-			ServiceCIDR: "10.100.0.0/16", Created: now, AccessEntries: []string{e.nodeRole(), nodeRolePrefix, seedRoleName},
+			ServiceCIDR: "10.100.0.0/16", Created: now, AccessEntries: entries,
 		},
 	}
 }
@@ -54,15 +61,6 @@ func (e *Emulator) eks() *EKSState {
 	return e.model.EKS
 }
 
-// MayJoin reports whether a node whose instance has this profile is let into the cluster: the role of
-// the profile needs an access entry.
-func (e *Emulator) MayJoin(profile string) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	role := e.iam().Profiles[profile].Role
-	return role != "" && slices.Contains(e.eks().Cluster.AccessEntries, role)
-}
-
 func (e *Emulator) clusterARN() string { return e.arn("eks", "cluster/"+e.eks().Cluster.Name) }
 
 func (e *Emulator) describeCluster(c *call) (any, error) {
@@ -71,11 +69,15 @@ func (e *Emulator) describeCluster(c *call) (any, error) {
 		return nil, wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", name)
 	}
 	type object = map[string]any
+	network := object{"serviceIpv4Cidr": cluster.ServiceCIDR, "ipFamily": "ipv4"}
+	if cluster.ServiceCIDR6 != "" {
+		network = object{"serviceIpv6Cidr": cluster.ServiceCIDR6, "ipFamily": "ipv6"}
+	}
 	return object{"cluster": object{
 		"name": cluster.Name, "arn": e.clusterARN(), "version": cluster.Version, "platformVersion": "eks.1", "status": "ACTIVE",
 		"endpoint": cluster.Endpoint, "createdAt": wire.Epoch(cluster.Created), "certificateAuthority": object{"data": cluster.CA},
 		"roleArn":                 e.arn("iam", "role/EKSClusterRole-"+cluster.Name),
-		"kubernetesNetworkConfig": object{"serviceIpv4Cidr": cluster.ServiceCIDR, "ipFamily": "ipv4"},
+		"kubernetesNetworkConfig": network,
 		"resourcesVpcConfig": object{
 			"vpcId": cluster.VPC, "subnetIds": append([]string{}, cluster.Subnets...), "clusterSecurityGroupId": cluster.SecurityGroup,
 			"endpointPublicAccess": true, "endpointPrivateAccess": true,
@@ -95,9 +97,14 @@ func (e *Emulator) clusterControl() control {
 		http.MethodGet: func(*controlRequest) (any, error) { return e.eks().Cluster, nil },
 		http.MethodPut: func(r *controlRequest) (any, error) {
 			changed := e.eks().Cluster
-			changed.Subnets, changed.AccessEntries = slices.Clone(changed.Subnets), slices.Clone(changed.AccessEntries)
+			changed.Subnets, changed.AccessEntries = slices.Clone(changed.Subnets), cloneEntries(changed.AccessEntries)
 			if err := r.decode(&changed); err != nil {
 				return nil, err
+			}
+			for n := range changed.AccessEntries {
+				if err := e.completeEntry(r.now, &changed.AccessEntries[n]); err != nil {
+					return nil, fmt.Errorf("accessEntries: element %d: %w", n, err)
+				}
 			}
 			e.eks().Cluster = changed
 			return nil, nil

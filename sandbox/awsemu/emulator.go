@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/catalogue"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
@@ -46,6 +48,7 @@ type Emulator struct {
 	fixture    Fixture
 	operations map[wire.Service]map[string]operation
 	controls   map[string]control
+	catalogue  atomic.Pointer[catalogue.Catalogue] // replaced as a whole, so that it can be read without the lock
 
 	mu      sync.Mutex // guards everything below
 	random  *rand.Rand
@@ -207,7 +210,7 @@ func (e *Emulator) receive(c *call) (*Call, fault, error) {
 	defer e.mu.Unlock()
 	c.now = e.clock.Now()
 	record := e.calls.add(c)
-	fault, err := e.rules.judge(c)
+	fault, err := e.judge(c)
 	return record, fault, err
 }
 

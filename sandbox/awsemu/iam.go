@@ -15,6 +15,7 @@ type IAMState struct {
 	Roles    map[string]Role            `json:"roles"`    // by name
 	Profiles map[string]InstanceProfile `json:"profiles"` // by name; names are unique regardless of path
 	Sessions map[string]Session         `json:"sessions"` // by access key id
+	Policies map[string]Policy          `json:"policies"` // of the account, by ARN
 }
 
 // InstanceProfile is the door through which an instance gets a role.
@@ -59,6 +60,7 @@ func (e *Emulator) registerIAM() {
 	} {
 		e.registerMutating(wire.IAM, action, run)
 	}
+	e.registerPolicies()
 	e.controls["roles"] = e.rolesControl()
 }
 
@@ -94,6 +96,9 @@ func (e *Emulator) iam() *IAMState {
 	}
 	if s.Profiles == nil {
 		s.Profiles = map[string]InstanceProfile{}
+	}
+	if s.Policies == nil {
+		s.Policies = map[string]Policy{}
 	}
 	if s.Sessions == nil {
 		s.Sessions = map[string]Session{}
@@ -232,7 +237,7 @@ func (e *Emulator) addRoleToInstanceProfile(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := e.rules.permit(wire.IAM, c.Key, "iam:PassRole"); err != nil {
+	if err := e.permit(c, e.passRole(role.Name)); err != nil {
 		return nil, err
 	}
 	if profile.Role != "" {

@@ -14,12 +14,13 @@ import (
 
 // Role is what a principal or an instance acts as.
 type Role struct {
-	Name     string    `json:"name"`
-	ID       string    `json:"id"`
-	Path     string    `json:"path"`
-	Trust    string    `json:"trust"`              // policy document
-	Policies []string  `json:"policies,omitempty"` // ARNs, in the order they were attached
-	Created  time.Time `json:"created"`
+	Name     string            `json:"name"`
+	ID       string            `json:"id"`
+	Path     string            `json:"path"`
+	Trust    string            `json:"trust"`              // policy document
+	Policies []string          `json:"policies,omitempty"` // ARNs, in the order they were attached
+	Inline   map[string]string `json:"inline,omitempty"`   // policy documents by name
+	Created  time.Time         `json:"created"`
 }
 
 // Trust policies of the fixture.
@@ -126,6 +127,9 @@ func (e *Emulator) deleteRole(c *call) (any, error) {
 			return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must remove roles from instance profile first.")
 		}
 	}
+	if len(role.Inline) > 0 {
+		return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must delete policies first.")
+	}
 	if len(role.Policies) > 0 {
 		return nil, wire.Errorf("DeleteConflict", "Cannot delete entity, must detach all policies first.")
 	}
@@ -141,6 +145,9 @@ func (e *Emulator) attachRolePolicy(c *call) (any, error) {
 	policy := c.Form.String("PolicyArn")
 	if !strings.HasPrefix(policy, "arn:") {
 		return nil, wire.Errorf("InvalidInput", "ARN %s is not valid.", policy)
+	}
+	if err := e.attachable(policy); err != nil {
+		return nil, err
 	}
 	if !slices.Contains(role.Policies, policy) {
 		role.Policies = append(slices.Clone(role.Policies), policy)

@@ -2,14 +2,18 @@ package awsemu
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/credentials/endpointcreds"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
-	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
@@ -35,32 +39,224 @@ func TestPassRoleIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestStrictPermissionsAllowTheSixPoliciesOnly(t *testing.T) {
+// A table of rules, each with a call that it lets pass and one that it stops.
+func TestConditionsOfPermissions(t *testing.T) {
+	t.Parallel()
+	tag := func(lab *ec2Lab, id string, tags ...string) error {
+		in := &ec2.CreateTagsInput{Resources: []string{id}}
+		for n := 0; n < len(tags); n += 2 {
+			in.Tags = append(in.Tags, types.Tag{Key: &tags[n], Value: &tags[n+1]})
+		}
+		_, err := lab.ec2.CreateTags(lab.Context(), in)
+		return err
+	}
+	template := func(lab *ec2Lab, name string, tags ...string) error {
+		in := &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: &types.RequestLaunchTemplateData{ImageId: aws.String(image("x86_64"))}}
+		if len(tags) > 0 {
+			in.TagSpecifications = []types.TagSpecification{{ResourceType: types.ResourceTypeLaunchTemplate, Tags: []types.Tag{{Key: &tags[0], Value: &tags[1]}}}}
+		}
+		_, err := lab.ec2.CreateLaunchTemplate(lab.Context(), in)
+		return err
+	}
+	own, other := subnet("a"), subnet("b")
+	for name, tc := range map[string]struct {
+		rule string // comes after one that denies the action
+		pass func(*ec2Lab) error
+		stop func(*ec2Lab) error
+		want string // in the refusal
+	}{
+		"request tag": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"aws:RequestTag/team":"a"}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want: `StringEquals aws:RequestTag/team ["a"], not ["b"]`,
+		},
+		"one of several values": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"StringLike":{"aws:RequestTag/team":["a*","b"]}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "team", "abc") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "team", "bcd") },
+			want: "aws:RequestTag/team",
+		},
+		"resource tag": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"StringLike":{"aws:ResourceTag/Name":"*-private-eu-west-1a"}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "x", "y") },
+			stop: func(l *ec2Lab) error { return tag(l, other, "x", "y") },
+			want: "aws:ResourceTag/Name",
+		},
+		"every tag key": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"ForAllValues:StringEquals":{"aws:TagKeys":["Name","team"]}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "Name", "n", "cost", "a") },
+			want: "aws:TagKeys",
+		},
+		"any tag key": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"ForAnyValue:StringEquals":{"aws:TagKeys":["team"]}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			want: "aws:TagKeys",
+		},
+		"if it exists": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"StringEqualsIfExists":{"aws:RequestTag/team":"a"}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want: "aws:RequestTag/team",
+		},
+		"absent": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"Null":{"aws:RequestTag/team":"true"}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want: "Null aws:RequestTag/team",
+		},
+		"not": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"StringNotEquals":{"aws:RequestTag/team":"b"}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want: "StringNotEquals",
+		},
+		"create action": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"ec2:CreateAction":["CreateLaunchTemplate"]}}}`,
+			pass: func(l *ec2Lab) error { return template(l, "tagged", "team", "a") },
+			stop: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			want: "ec2:CreateAction",
+		},
+		"region": {
+			rule: `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"aws:RequestedRegion":"eu-west-1"}}}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			stop: func(l *ec2Lab) error {
+				elsewhere := *l
+				elsewhere.ec2 = ec2.NewFromConfig(l.sdk, func(o *ec2.Options) { o.Region = "us-east-1" })
+				return tag(&elsewhere, own, "team", "a")
+			},
+			want: `not ["us-east-1"]`,
+		},
+		"resource": {
+			rule: `{"action":"ec2:CreateTags","resources":["arn:aws:ec2:*:111122223333:subnet/` + own + `"]}`,
+			pass: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			stop: func(l *ec2Lab) error { return tag(l, other, "team", "a") },
+			want: "on resource: arn:aws:ec2:eu-west-1:111122223333:subnet/" + other,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lab := newEC2Lab(t)
+			lab.control(http.MethodPut, "permissions", `[{"action":"ec2:CreateTags","deny":true},`+tc.rule+`]`)
+			if err := tc.pass(lab); err != nil {
+				t.Errorf("the call that should pass: %v", err)
+			}
+			err := tc.stop(lab)
+			if apiCode(err) != "UnauthorizedOperation" || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("the call that should not: %v, want UnauthorizedOperation with %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDenialsHaveTheirPhrases(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	for message, want := range map[string]string{
+		"": "because no identity-based policy allows the ec2:DescribeSubnets action",
+		"with an explicit deny in a permissions boundary":     "explicit deny in a permissions boundary",
+		"with an explicit deny in a service control policy":   "explicit deny in a service control policy",
+		"because no identity-based policy allows the action.": "no identity-based policy",
+	} {
+		lab.control(http.MethodDelete, "permissions", "")
+		lab.control(http.MethodPost, "permissions", `{"action":"ec2:Describe*","deny":true,"message":"`+message+`"}`)
+		_, err := lab.ec2.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
+		if apiCode(err) != "UnauthorizedOperation" || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ec2:DescribeSubnets") {
+			t.Errorf("message %q: %v", message, err)
+		}
+	}
+}
+
+func TestPermissionsAreChecked(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	for body, want := range map[string]string{
+		`[{"deny":true}]`: "action: is required",
+		`[{"action":"*","conditions":{"NumericLessThan":{"x":"1"}}}]`: `"NumericLessThan" is not emulated`,
+		`{"profile":"lax"}`:                  `want open or strict`,
+		`{"profile":"strict","nodeRule":""}`: `unknown field`,
+		`{"action":"*","effect":"Deny"}`:     `cannot unmarshal object`,
+	} {
+		if status, answer := lab.tryControl(http.MethodPut, "permissions", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
+			t.Errorf("PUT %s: %d %s, want %q", body, status, answer, want)
+		}
+	}
+}
+
+// podIdentity is a configuration with the credentials that a pod of the controller gets.
+func (c *cloud) podIdentity(t *testing.T) aws.Config {
+	t.Helper()
+	cfg := c.cfg.Copy()
+	cfg.Credentials = endpointcreds.New(c.url+credentialsPath, func(o *endpointcreds.Options) { o.AuthorizationToken = "token" })
+	return cfg
+}
+
+// Who calls decides: a key, or the role behind a session of STS.
+func TestPermissionsOfARole(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
-	c.locked(func(time.Time) { c.rules.Permissions = StrictPermissions("sandbox") })
-	ctx, profiles, queues := t.Context(), iam.NewFromConfig(c.cfg), sqs.NewFromConfig(c.cfg)
-
-	_, err := profiles.CreateInstanceProfile(ctx, &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("p")})
+	ctx := t.Context()
+	assumed, err := sts.NewFromConfig(c.cfg).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("me")})
 	check(t, err)
-	_, err = profiles.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("p"), RoleName: aws.String("KarpenterNodeRole")})
-	check(t, err)
-	_, err = queues.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: aws.String("Karpenter-sandbox")})
-	check(t, err)
-	_, err = eks.NewFromConfig(c.cfg).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("sandbox")})
-	check(t, err)
-	_, err = sts.NewFromConfig(c.cfg).GetCallerIdentity(ctx, &sts.GetCallerIdentityInput{})
-	check(t, err)
-
-	_, err = profiles.CreateServiceLinkedRole(ctx, &iam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String(spotServiceName)})
-	wantCode(t, err, "AccessDenied", 403)
-	if !strings.Contains(err.Error(), "iam:CreateServiceLinkedRole") || !strings.Contains(err.Error(), "no identity-based policy") {
-		t.Errorf("err = %v", err)
+	session := c.cfg.Copy()
+	session.Credentials = credentials.NewStaticCredentialsProvider(*assumed.Credentials.AccessKeyId, *assumed.Credentials.SecretAccessKey, *assumed.Credentials.SessionToken)
+	ask := func(cfg aws.Config) error {
+		_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole-sandbox")})
+		return err
 	}
-	_, err = queues.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: aws.String("x"), MessageBody: aws.String("x")})
-	wantCode(t, err, "AccessDeniedException", 400)
-	_, err = ssm.NewFromConfig(c.cfg).GetParameters(ctx, &ssm.GetParametersInput{Names: []string{"x"}})
-	wantCode(t, err, "AccessDeniedException", 400)
-	_, err = eks.NewFromConfig(c.cfg).ListClusters(ctx, &eks.ListClustersInput{})
-	wantCode(t, err, "AccessDeniedException", 403)
+	c.set(t, http.MethodPut, "permissions", `[{"action":"iam:*","deny":true,"role":"KarpenterControllerRole-sandbox"}]`)
+	check(t, ask(c.cfg))
+	err = ask(session)
+	wantCode(t, err, "AccessDenied", 403)
+	if !strings.Contains(err.Error(), "assumed-role/KarpenterControllerRole-sandbox/me") {
+		t.Errorf("err = %v, want the caller in it", err)
+	}
+	wantCode(t, ask(c.podIdentity(t)), "AccessDenied", 403)
+	c.set(t, http.MethodPut, "permissions", `[{"action":"iam:*","deny":true,"key":"AKIDTEST"}]`)
+	wantCode(t, ask(c.cfg), "AccessDenied", 403)
+	check(t, ask(session))
+	c.set(t, http.MethodPut, "permissions", `{"profile":"strict","role":"KarpenterControllerRole-sandbox"}`)
+	check(t, ask(c.cfg))
+	wantCode(t, ask(session), "AccessDenied", 403)
+	c.set(t, http.MethodPut, "permissions", `{"profile":"open"}`)
+	check(t, ask(session))
+}
+
+func TestKnownKeys(t *testing.T) {
+	t.Parallel()
+	c := startCloud(t)
+	ctx := t.Context()
+	assumed, err := sts.NewFromConfig(c.cfg).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("me")})
+	check(t, err)
+	c.set(t, http.MethodPut, "keys", `["AKIDTEST"]`)
+	with := func(key string) aws.Config {
+		cfg := c.cfg.Copy()
+		cfg.Credentials = credentials.NewStaticCredentialsProvider(key, "secret", "")
+		return cfg
+	}
+	calls := func(cfg aws.Config) map[string]error {
+		_, ec2Err := ec2.NewFromConfig(cfg).DescribeSubnets(ctx, &ec2.DescribeSubnetsInput{})
+		_, iamErr := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole")})
+		_, ssmErr := ssm.NewFromConfig(cfg).GetParameters(ctx, &ssm.GetParametersInput{Names: []string{"x"}})
+		_, eksErr := eks.NewFromConfig(cfg).ListClusters(ctx, &eks.ListClustersInput{})
+		return map[string]error{"ec2": ec2Err, "iam": iamErr, "ssm": ssmErr, "eks": eksErr}
+	}
+	for _, key := range []string{"AKIDTEST", *assumed.Credentials.AccessKeyId} {
+		for service, err := range calls(with(key)) {
+			if err != nil {
+				t.Errorf("%s with a known key: %v", service, err)
+			}
+		}
+	}
+	for service, err := range calls(with("AKIDOTHER")) {
+		wantCode(t, err, map[string]string{"ec2": "AuthFailure", "iam": "InvalidClientTokenId", "ssm": "UnrecognizedClientException", "eks": "UnrecognizedClientException"}[service], 0)
+	}
+	c.locked(func(time.Time) {
+		c.iam().Sessions["ASIAOLD"] = Session{Role: "KarpenterNodeRole", Name: "n", Expires: time.Now().Add(-time.Second)}
+	})
+	for service, err := range calls(with("ASIAOLD")) {
+		wantCode(t, err, map[string]string{"ec2": "RequestExpired", "iam": "ExpiredToken", "ssm": "ExpiredTokenException", "eks": "ExpiredTokenException"}[service], 0)
+	}
 }

@@ -3,6 +3,7 @@ package awsemu
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -81,7 +82,7 @@ func (e *Emulator) priceList(filters []priceFilter) ([]product, error) {
 	var out []product
 	for _, name := range e.Catalogue().Names() {
 		kind, found := e.Catalogue().Type(name)
-		price, priced := e.Catalogue().OnDemand(name)
+		price, priced := e.listPrice(name)
 		if !found || !priced {
 			continue
 		}
@@ -104,6 +105,17 @@ func (e *Emulator) priceList(filters []priceFilter) ([]product, error) {
 		}
 	}
 	return out, nil
+}
+
+// listPrice is what a type costs in the price list. The list has no zones: an override counts if it
+// is for all of them.
+func (e *Emulator) listPrice(name string) (float64, bool) {
+	for _, o := range slices.Backward(e.ec2().PriceOverrides) {
+		if !slices.ContainsFunc(e.fixture.Zones, func(z Zone) bool { return !o.matches(capacityOnDemand, name, z.Name) }) {
+			return o.Price, true
+		}
+	}
+	return e.Catalogue().OnDemand(name)
 }
 
 func (p product) passes(filters []priceFilter) (bool, error) {

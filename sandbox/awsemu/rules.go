@@ -10,6 +10,7 @@ import (
 
 // rules decide over a call before its operation runs: who may, how often, and what goes wrong.
 type rules struct {
+	Keys        []string            `json:"keys"`        // access key ids that are known besides those of STS; none lets all in
 	Permissions []Permission        `json:"permissions"` // the last one that matches counts; none allows
 	Throttle    map[string]*Bucket  `json:"throttle"`    // by action pattern such as ec2:Describe*; the longest pattern counts
 	Faults      []*Fault            `json:"faults"`      // in order; the first that matches and is not used up counts
@@ -31,14 +32,6 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	*d = Duration(parsed)
 	return err
-}
-
-// Permission allows or denies actions to a caller.
-type Permission struct {
-	Key     string `json:"key,omitempty"` // access key id; empty matches every caller
-	Action  string `json:"action"`        // pattern such as ec2:CreateFleet or iam:*
-	Deny    bool   `json:"deny"`
-	Message string `json:"message,omitempty"` // ends the refusal, such as: because no identity-based policy allows the action
 }
 
 // Bucket is a token bucket.
@@ -92,13 +85,19 @@ type fault struct {
 }
 
 // judge decides over a call. The emulator is locked.
-func (r *rules) judge(c *call) (fault, error) {
-	name := string(c.Service) + ":" + c.Action
+func (e *Emulator) judge(c *call) (fault, error) {
+	r, name := &e.rules, string(c.Service)+":"+c.Action
+	if err := e.authenticate(c); err != nil {
+		return fault{}, err
+	}
 	if bucket := r.bucketOf(name); bucket != nil && !bucket.take(c.now) {
 		return fault{}, throttled(c.Service)
 	}
-	if err := r.permit(c.Service, c.Key, name); err != nil {
-		return fault{}, err
+	if len(r.Permissions) > 0 {
+		e.advance(c.now) // tags that arrive by now count
+		if err := e.permit(c, e.wanted(c)...); err != nil {
+			return fault{}, err
+		}
 	}
 	for _, f := range r.Faults {
 		if !matchAction(f.Action, name) || f.Count < 0 {
@@ -116,32 +115,6 @@ func (r *rules) judge(c *call) (fault, error) {
 		return decided, nil
 	}
 	return fault{}, nil
-}
-
-// permit applies the permission rules to an action, which may also be one that a call implies, such
-// as iam:PassRole.
-func (r *rules) permit(service wire.Service, key, action string) error {
-	denied, message := false, ""
-	for _, p := range r.Permissions {
-		if (p.Key == "" || p.Key == key) && matchAction(p.Action, action) {
-			denied, message = p.Deny, p.Message
-		}
-	}
-	if !denied {
-		return nil
-	}
-	if message == "" {
-		message = "because no identity-based policy allows the " + action + " action"
-	}
-	code := "AccessDenied"
-	switch service {
-	case wire.EC2:
-		code = "UnauthorizedOperation"
-	case wire.SQS, wire.SSM, wire.Pricing, wire.EKS, wire.ZonalShift, wire.Events:
-		code = "AccessDeniedException"
-	case wire.IAM, wire.STS:
-	}
-	return wire.Errorf(code, "You are not authorized to perform this operation. User %q is not authorized to perform: %s %s", key, action, message)
 }
 
 func (r *rules) bucketOf(name string) *Bucket {

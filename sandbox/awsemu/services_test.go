@@ -143,7 +143,7 @@ func TestJunkIsAnsweredAndNeverPanics(t *testing.T) {
 	services := []wire.Service{wire.IAM, wire.STS, wire.SQS, wire.SSM, wire.Pricing, wire.EKS, wire.Events, wire.ZonalShift}
 	states := []string{
 		`{}`,
-		`{"iam":{"roles":{"r":{}},"profiles":{"p":{"role":"gone"}}},"sqs":{"queues":{"Karpenter-sandbox":null,"q":{"attributes":{"MessageRetentionPeriod":"x"}}},"rules":{"r":null,"s":{}}},"ssm":{},"eks":{}}`,
+		`{"iam":{"roles":{"r":{}},"profiles":{"p":{"role":"gone"}}},"sqs":{"queues":{"Karpenter-sandbox":null,"q":{"attributes":{"MessageRetentionPeriod":"x"}}},"rules":{"r":null,"s":{}}},"ssm":{},"eks":{"cluster":{"name":"sandbox","accessEntries":["r",{},{"principal":"arn"}]}}}`,
 	}
 	bodies := []string{``, `null`, `[]`, `{}`, `"x"`, `{"a":`, `{"QueueUrl":"://"}`, `{"QueueUrl":"http://h/111122223333/Karpenter-sandbox"}`, `{"QueueUrl":"http://h/111122223333/q","Entries":[{}],"AttributeNames":["All"],"MessageBody":"b","Names":[""],"Name":"arn:","Rule":"s","NextToken":"-1","Filters":[{}],"ServiceCode":"AmazonEC2","Path":"/","Targets":[{}],"EventPattern":"{}"}`}
 	forms := []string{``, `InstanceProfileName=p&RoleName=r&MaxItems=-1`, `InstanceProfileName=p&RoleName=r&Marker=zzz&Tags.member.1.Key=&PathPrefix=x`, `RoleArn=x&RoleSessionName=s&WebIdentityToken=a.b.c`, `%zz`}
@@ -179,13 +179,60 @@ func junkRequest(ctx context.Context, service wire.Service, action, body string)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential=AK/20300101/eu-west-1/"+string(service)+"/aws4_request")
 	case wire.EKS:
-		return httptest.NewRequestWithContext(ctx, http.MethodGet, "/clusters/x", http.NoBody)
+		return clusterRequest(ctx, action, body)
 	case wire.ZonalShift:
 		return httptest.NewRequestWithContext(ctx, http.MethodGet, "/managedresources/x", http.NoBody)
 	default:
 		r.Header.Set("X-Amz-Target", "X."+action)
 	}
 	return r
+}
+
+func TestCallsAreRecorded(t *testing.T) {
+	t.Parallel()
+	c := startCloud(t)
+	ctx := t.Context()
+	_, _ = sqs.NewFromConfig(c.cfg).ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: aws.String("http://h/1/none"), MaxNumberOfMessages: 10})
+	_, _ = iam.NewFromConfig(c.cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole")})
+	_, _ = eks.NewFromConfig(c.cfg).DescribeCluster(ctx, &eks.DescribeClusterInput{Name: aws.String("sandbox")})
+	for query, want := range map[string]Call{
+		"service=sqs&action=ReceiveMessage":  {Parameters: map[string]string{"QueueUrl": "http://h/1/none", "MaxNumberOfMessages": "10"}, Code: "QueueDoesNotExist"},
+		"service=iam":                        {Parameters: map[string]string{"Action": "GetRole", "RoleName": "KarpenterNodeRole", "Version": "2010-05-08"}},
+		"action=DescribeCluster&service=eks": {Path: "/clusters/sandbox"},
+	} {
+		var calls []Call
+		c.control(t, http.MethodGet, "calls?"+query, "", &calls)
+		if len(calls) != 1 {
+			t.Fatalf("%s: %d calls", query, len(calls))
+		}
+		got := calls[0]
+		if diff := cmp.Diff(want.Parameters, got.Parameters); diff != "" || got.Code != want.Code || got.Path != want.Path {
+			t.Errorf("%s: %+v (-want +got):\n%s", query, got, diff)
+		}
+		if !got.Done || got.Key != "AKIDTEST" || got.Invocation == "" || !strings.HasPrefix(got.Attempt, "attempt=1") || got.Time.IsZero() {
+			t.Errorf("%s: %+v", query, got)
+		}
+	}
+}
+
+// clusterRequest is the REST request of an operation of EKS, with junk for a body.
+func clusterRequest(ctx context.Context, action, body string) *http.Request {
+	method, path := http.MethodGet, "/clusters/sandbox"
+	switch {
+	case action == "ListClusters":
+		path = "/clusters"
+	case strings.HasPrefix(action, "List"):
+		path += "/access-entries?maxResults=x&nextToken=%00"
+	case strings.HasPrefix(action, "Create"):
+		method, path = http.MethodPost, path+"/access-entries"
+	case strings.HasPrefix(action, "Update"):
+		method, path = http.MethodPost, path+"/access-entries/arn"
+	case strings.HasPrefix(action, "Delete"):
+		method, path = http.MethodDelete, path+"/access-entries/arn"
+	case action == "DescribeAccessEntry":
+		path += "/access-entries/arn:aws:iam::1:role%2Fx"
+	}
+	return httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 }
 
 func TestThrottlingAndFaultsHaveTheCodesOfTheService(t *testing.T) {

@@ -264,6 +264,7 @@ func (e *Emulator) deleteQueue(c *call) (any, error) {
 type queueSetting struct {
 	Attributes map[string]string `json:"attributes,omitempty"`
 	Duplicates *int              `json:"duplicates,omitempty"`
+	InFlight   *int              `json:"inFlight,omitempty"`
 }
 
 // queuesControl shows the queues with their messages, and creates, changes or (null) deletes those it
@@ -313,6 +314,9 @@ func (e *Emulator) setQueue(now time.Time, name string, setting *queueSetting) e
 	q.set(now, setting.Attributes)
 	if setting.Duplicates != nil {
 		q.Duplicates = min(max(*setting.Duplicates, 0), maxCopies)
+	}
+	if setting.InFlight != nil {
+		q.InFlight = max(*setting.InFlight, 0)
 	}
 	return nil
 }

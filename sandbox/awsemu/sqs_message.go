@@ -116,6 +116,9 @@ func (e *Emulator) tryReceive(c *call, in *receiveInput) (receiveTry, error) {
 		if err != nil {
 			return err
 		}
+		if q.full(c.now) {
+			return sqsError("OverLimit", "OverLimit", "The maximum number of in flight messages is reached.")
+		}
 		most, hide := 1, q.seconds(visibilityAttribute)
 		try.wait = q.seconds(waitAttribute)
 		if in.MaxNumberOfMessages != nil {

@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ type Queue struct {
 	Attributes map[string]string `json:"attributes,omitempty"` // those that were set
 	Messages   []Message         `json:"messages"`
 	Duplicates int               `json:"duplicates,omitempty"` // extra copies of every message that is sent
+	InFlight   int               `json:"inFlight,omitempty"`   // how many messages may be received and not deleted; 0: as many as SQS allows
 }
 
 // Message is one in a queue. Copies of a message share the id, not the key.
@@ -118,6 +120,20 @@ func (q *Queue) seconds(name string) time.Duration {
 func (q *Queue) expire(now time.Time) {
 	retention := q.seconds(retentionAttribute)
 	q.Messages = slices.DeleteFunc(q.Messages, func(m Message) bool { return !now.Before(m.Sent.Add(retention)) })
+}
+
+// maxInFlight is how many messages of a standard queue may be received and not deleted.
+const maxInFlight = 120000
+
+// full reports whether consumers have more messages in hand than they may.
+func (q *Queue) full(now time.Time) bool {
+	inHand := 0
+	for i := range q.Messages {
+		if q.Messages[i].Receives > 0 && q.Messages[i].Visible.After(now) {
+			inHand++
+		}
+	}
+	return inHand >= cmp.Or(q.InFlight, maxInFlight)
 }
 
 // receive hands out at most so many messages and hides them for a while.

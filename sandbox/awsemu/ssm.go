@@ -72,14 +72,17 @@ type parameterOutput struct {
 }
 
 func (e *Emulator) renderParameter(name, selector string, p Parameter) parameterOutput {
-	arn := e.arn("ssm", "parameter/"+strings.TrimPrefix(name, "/"))
-	if strings.HasPrefix(name, publicPrefix) {
-		arn = fmt.Sprintf("arn:aws:ssm:%s::parameter%s", e.fixture.Region, name)
-	}
 	return parameterOutput{
-		Name: name, Type: "String", Value: p.Value, Version: p.Version, Selector: selector, ARN: arn, DataType: "text",
+		Name: name, Type: "String", Value: p.Value, Version: p.Version, Selector: selector, ARN: e.parameterARN(name), DataType: "text",
 		LastModifiedDate: wire.Epoch(p.Modified),
 	}
+}
+
+func (e *Emulator) parameterARN(name string) string {
+	if strings.HasPrefix(name, publicPrefix) {
+		return fmt.Sprintf("arn:aws:ssm:%s::parameter%s", e.fixture.Region, name)
+	}
+	return e.arn("ssm", "parameter/"+strings.TrimPrefix(name, "/"))
 }
 
 // findParameter takes a name or an ARN, either with a version after a colon.

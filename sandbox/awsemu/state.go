@@ -50,6 +50,7 @@ func (e *Emulator) restore(text []byte) error {
 	}
 	e.model, e.rules = s.Model, s.Rules
 	e.linkCluster()
+	e.buildCatalogue()
 	if s.Now.After(e.clock.Now()) {
 		e.clock.Set(s.Now, e.clock.Speed())
 	}

@@ -55,11 +55,11 @@ func (e *Emulator) getCallerIdentity(c *call) (any, error) {
 	}
 	out := struct{ Arn, UserId, Account string }{Account: e.fixture.Account}
 	if session, found := e.iam().Sessions[c.Key]; found {
-		out.Arn = e.arn("sts", "assumed-role/"+session.Role+"/"+session.Name)
+		out.Arn = e.callerARN(c.Key)
 		out.UserId = e.iam().Roles[session.Role].ID + ":" + session.Name
 		return out, nil
 	}
-	out.Arn, out.UserId = e.arn("iam", "user/"+c.Key), c.Key
+	out.Arn, out.UserId = e.callerARN(c.Key), c.Key
 	return out, nil
 }
 

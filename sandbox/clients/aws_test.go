@@ -83,6 +83,10 @@ func TestAWSInstance(t *testing.T) {
 			want: []string{`"LaunchTemplateName": "clients"`, "lt-"},
 		},
 		{
+			name: "its content", run: "aws ec2 describe-launch-template-versions --launch-template-name clients --versions '$Latest'",
+			want: []string{`"VersionNumber": 1`, "KarpenterNodeInstanceProfile", "ami-", "sg-"},
+		},
+		{
 			name: "the name is taken", run: `aws ec2 create-launch-template --launch-template-name clients --launch-template-data "{\"ImageId\":\"$IMAGE\"}"`,
 			want: []string{"InvalidLaunchTemplateName.AlreadyExistsException"}, fails: true,
 		},
@@ -99,6 +103,7 @@ func TestAWSInstance(t *testing.T) {
 		{name: "joined", run: `kubectl wait node "$NODE" --for=create --timeout=60s && kubectl wait node "$NODE" --for=condition=Ready --timeout=60s`},
 		{name: "running", run: `aws ec2 wait instance-running --instance-ids "$INSTANCE"`},
 		{name: "instance by its tag", run: "aws ec2 describe-instances " + ours + " --query 'Reservations[].Instances[].[InstanceId,InstanceType,InstanceLifecycle,State.Name]' --output text", want: []string{"i-", "m5.large", "spot", "running"}},
+		{name: "its tags", run: `aws ec2 describe-tags --filters "Name=resource-id,Values=$INSTANCE"`, want: []string{"karpenter.sh/nodepool", "aws:ec2:fleet-id", `"instance"`}},
 		{name: "its provider id", run: `test "$(kubectl get node "$NODE" -o jsonpath='{.spec.providerID}')" = "aws:///eu-west-1a/$INSTANCE"`},
 		{name: "not registered, so no work", run: "kubectl wait pod -l app=inflate --for=jsonpath='{.status.conditions[?(@.type==\"PodScheduled\")].reason}'=Unschedulable --timeout=60s"},
 		{name: "what a controller would do", run: `kubectl taint nodes "$NODE" karpenter.sh/unregistered:NoExecute-`, want: []string{"untainted"}},

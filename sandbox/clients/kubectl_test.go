@@ -1,6 +1,10 @@
 package clients
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+)
 
 const (
 	first  = "bootstrap-1.eu-west-1.compute.internal"
@@ -11,6 +15,10 @@ const (
 // the taint of the bootstrap group.
 func TestKubectlWorkload(t *testing.T) {
 	perform(t, namespace("workload", []step{
+		{
+			name: "version", run: "kubectl version --warnings-as-errors",
+			want: []string{"Client Version: " + controlplane.Version(), "Server Version: " + controlplane.Version(), "Version: v1."},
+		},
 		{name: "nodes join", run: "kubectl wait nodes --all --for=condition=Ready --timeout=60s", want: []string{first, second}},
 		{name: "S-097 nodes", run: "kubectl get nodes", want: []string{first, second, " Ready ", "v1.37"}},
 		{name: "S-097 nodes, watched", run: "kubectl get nodes --watch --request-timeout=1s", want: []string{first, second}},

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -62,18 +63,28 @@ func build(ctx context.Context) (bin string, err error) {
 	if bin, err = filepath.Abs("../../bin"); err != nil {
 		return "", err
 	}
-	for _, c := range []struct{ name, module, pkg string }{
-		// The flags of everything else in the sandbox, so that what is compiled is compiled once.
-		{"kubectl", "..", "k8s.io/kubernetes/cmd/kubectl"},
-		{"helm", "helm", "helm.sh/helm/v3/cmd/helm"},
+	for _, c := range []struct{ name, module, pkg, link string }{
+		// The flags of everything else in the sandbox, so that what is compiled is compiled once; kubectl
+		// knows its version from the linker only, and refuses to compare without.
+		{"kubectl", "..", "k8s.io/kubernetes/cmd/kubectl", kubectlVersion()},
+		{"helm", "helm", "helm.sh/helm/v3/cmd/helm", ""},
 	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-C", c.module, "-o", filepath.Join(bin, c.name), c.pkg)
+		cmd := exec.CommandContext(ctx, "go", "build", "-C", c.module, "-ldflags", c.link, "-o", filepath.Join(bin, c.name), c.pkg)
 		cmd.Env = append(os.Environ(), "GOWORK=off")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
 		}
 	}
 	return bin, nil
+}
+
+// kubectlVersion is the flags of the linker that make clients has too.
+func kubectlVersion() string {
+	release := controlplane.Version()
+	major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	const variable = "-X k8s.io/component-base/version.git"
+	return variable + "Version=" + release + " " + variable + "Major=" + major + " " + variable + "Minor=" + minor
 }
 
 // environment is that of the caller without what could lead a client elsewhere.

@@ -40,6 +40,9 @@ func (cp *ControlPlane) address() string {
 // launchAPIServer uses the options and Run of the command, not the command itself, which installs
 // signal handlers and flags for the whole process.
 func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
+	if err := nameVersion(); err != nil {
+		return err
+	}
 	options := apioptions.NewServerRunOptions()
 	serving := options.SecureServing
 	serving.Listener = cp.listener

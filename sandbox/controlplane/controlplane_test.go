@@ -6,12 +6,15 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/discovery"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -30,6 +33,7 @@ func TestStartStopAndGoOn(t *testing.T) {
 	if _, err := clientOf(t, cp).ConfigMaps("default").Create(t.Context(), note, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	wantVersion(t, cp)
 	if _, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()}); err == nil {
 		t.Error("two control planes in one process: no error")
 	}
@@ -43,9 +47,31 @@ func TestStartStopAndGoOn(t *testing.T) {
 	if found.Data["left"] != "here" {
 		t.Errorf("read %v after the second start", found.Data)
 	}
+	wantVersion(t, cp)
 	stop(t, cp)
 	if err := cp.Stop(); err != nil {
 		t.Errorf("second Stop: %v", err)
+	}
+}
+
+// wantVersion reads /version as kubectl version does, which refuses what is no release. This binary is
+// linked without flags.
+func wantVersion(t *testing.T, cp *controlplane.ControlPlane) {
+	t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(cp.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := client.ServerVersion()
+	if err != nil {
+		t.Fatal(err)
+	}
+	release, err := version.ParseSemantic(info.GitVersion)
+	if err != nil || info.GitVersion != controlplane.Version() {
+		t.Fatalf("the server says it is %q (%v), want %s", info.GitVersion, err, controlplane.Version())
+	}
+	if major, minor := strconv.Itoa(int(release.Major())), strconv.Itoa(int(release.Minor())); info.Major != major || info.Minor != minor || info.EmulationMinor != minor {
+		t.Errorf("%s is %s.%s and emulates %s.%s", info.GitVersion, info.Major, info.Minor, info.EmulationMajor, info.EmulationMinor)
 	}
 }
 

@@ -25,7 +25,7 @@ func (c *cloud) Instances() []fakenode.Instance {
 			PrivateDNS: v.PrivateDNS, PrivateIP: v.PrivateIP, ImageID: v.ImageID, Architecture: v.Architecture,
 			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: v.Running, UserData: v.UserData,
 		}
-		if t, known := c.emulator.Catalogue().Type(v.Type); known {
+		if t, known := c.emulator.Catalogue().Machine(v.Type); known {
 			instance.Capacity = capacity(t)
 		}
 		out = append(out, instance)

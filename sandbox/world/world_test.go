@@ -16,6 +16,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ func TestWorld(t *testing.T) {
 	w := start(t, dir)
 	cloud, kube := clients(t, w)
 
-	instance := cloud.launch(t, userData(world.Cluster))
+	instance := cloud.launch(t, ec2types.InstanceTypeM5Large, userData(world.Cluster))
 	node := awaitNode(t, kube, func(n *corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+instance) && ready(n) })
 	t.Run("an instance becomes a node that looks like one", func(t *testing.T) {
 		for key, want := range map[string]string{
@@ -47,7 +48,7 @@ func TestWorld(t *testing.T) {
 		}
 	})
 	t.Run("user data of another cluster never joins, and says why", func(t *testing.T) {
-		lost := cloud.launch(t, userData("another"))
+		lost := cloud.launch(t, ec2types.InstanceTypeM5Large, userData("another"))
 		awaitCall(t, w, func() bool { return strings.Contains(w.Nodes.Why(lost), "another") })
 		cloud.terminate(t, lost)
 	})
@@ -68,6 +69,31 @@ func TestWorld(t *testing.T) {
 		if _, err := proxied.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{}); err != nil {
 			t.Error(err)
 		}
+	})
+	t.Run("a type of the control becomes a node of its size, and stays one", func(t *testing.T) {
+		control(t, w, http.MethodPost, "catalogue", `{"name":"x9.large","like":"m5.large","vcpu":6}`)
+		made := cloud.launch(t, "x9.large", userData(world.Cluster))
+		big := func(n *corev1.Node) bool {
+			return strings.HasSuffix(n.Spec.ProviderID, "/"+made) && ready(n) && n.Status.Capacity.Cpu().Value() == 6
+		}
+		awaitNode(t, kube, big)
+		control(t, w, http.MethodDelete, "catalogue/x9.large", "")
+		awaitNode(t, kube, big)
+		cloud.terminate(t, made)
+	})
+	t.Run("a role without an access entry does not join until it gets one", func(t *testing.T) {
+		role := aws.String("arn:aws:iam::" + world.Account + ":role/KarpenterNodeRole-" + world.Cluster)
+		if _, err := cloud.eks.DeleteAccessEntry(t.Context(), &eks.DeleteAccessEntryInput{ClusterName: aws.String(world.Cluster), PrincipalArn: role}); err != nil {
+			t.Fatal(err)
+		}
+		late := cloud.launch(t, ec2types.InstanceTypeM5Large, userData(world.Cluster))
+		awaitCall(t, w, func() bool { return strings.Contains(w.Nodes.Why(late), "access entry") })
+		_, err := cloud.eks.CreateAccessEntry(t.Context(), &eks.CreateAccessEntryInput{ClusterName: aws.String(world.Cluster), PrincipalArn: role, Type: aws.String("EC2_LINUX")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		awaitNode(t, kube, func(n *corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+late) && ready(n) })
+		cloud.terminate(t, late)
 	})
 	t.Run("what the control API does not know is refused", func(t *testing.T) {
 		for path, body := range map[string]string{"nodes": `{"name":"x","neverjoin":1,"typo":2}`, "kube": `{"verb":"get"}`, "nothing": `{}`} {
@@ -117,6 +143,7 @@ func start(t *testing.T, dir string) *world.World {
 // account is the emulated AWS through the unmodified SDK.
 type account struct {
 	ec2 *ec2.Client
+	eks *eks.Client
 	iam *iam.Client
 	ssm *ssm.Client
 }
@@ -132,11 +159,11 @@ func clients(t *testing.T, w *world.World) (*account, kubernetes.Interface) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &account{ec2: ec2.NewFromConfig(cfg), iam: iam.NewFromConfig(cfg), ssm: ssm.NewFromConfig(cfg)}, kube
+	return &account{ec2: ec2.NewFromConfig(cfg), eks: eks.NewFromConfig(cfg), iam: iam.NewFromConfig(cfg), ssm: ssm.NewFromConfig(cfg)}, kube
 }
 
 // launch starts one instance the way a controller does and returns its id.
-func (a *account) launch(t *testing.T, data string) string {
+func (a *account) launch(t *testing.T, kind ec2types.InstanceType, data string) string {
 	t.Helper()
 	ctx := t.Context()
 	versions, err := a.ssm.GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: aws.String("/aws/service/eks/optimized-ami/1.37/amazon-linux-2023/x86_64/standard"), Recursive: aws.Bool(true)})
@@ -167,7 +194,7 @@ func (a *account) launch(t *testing.T, data string) string {
 		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: aws.Int32(1), DefaultTargetCapacityType: ec2types.DefaultTargetCapacityTypeOnDemand},
 		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
 			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: name, Version: aws.String("$Latest")},
-			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: ec2types.InstanceTypeM5Large, SubnetId: subnets.Subnets[0].SubnetId, ImageId: image}},
+			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: kind, SubnetId: subnets.Subnets[0].SubnetId, ImageId: image}},
 		}},
 	})
 	if err != nil || len(fleet.Instances) != 1 || len(fleet.Instances[0].InstanceIds) != 1 {

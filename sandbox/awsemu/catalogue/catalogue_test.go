@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -158,6 +159,53 @@ func TestSeedTypesAreEverywhere(t *testing.T) {
 				t.Errorf("%s is missing in zone %d: offered %v, spot %v", name, zone, c.Offered(name, zone), priced)
 			}
 		}
+	}
+}
+
+// A catalogue is never changed; one that differs is made.
+func TestWithMakesAnotherCatalogue(t *testing.T) {
+	t.Parallel()
+	c := load(t)
+	old, found := c.Offer("m5.large")
+	if !found {
+		t.Fatal("no m5.large")
+	}
+	retired, made := old, Offer{Type: Type{Name: "x9.large", VCPU: 2}, OnDemand: 1, Offered: []bool{true, false}, SpotUSD: []float64{0.5, 0.5}}
+	retired.Retired = true
+	other := c.With(retired, made)
+	if _, bought := other.Type("m5.large"); bought || other.Offered("m5.large", 0) || slices.Contains(other.Names(), "m5.large") {
+		t.Error("a retired type can be bought")
+	}
+	if machine, runs := other.Machine("m5.large"); !runs || machine.VCPU != 2 {
+		t.Errorf("a machine of a retired type is %+v, %v", machine, runs)
+	}
+	if _, priced := other.OnDemand("m5.large"); priced {
+		t.Error("a retired type has a price")
+	}
+	for zone, want := range []bool{true, false, true, false} {
+		if _, spot := other.Spot("x9.large", zone, epoch); spot != want || other.Offered("x9.large", zone) != want {
+			t.Errorf("zone %d sells a new type: %v, as spot %v, want %v", zone, other.Offered("x9.large", zone), spot, want)
+		}
+	}
+	if !slices.IsSorted(other.Names()) || len(other.Names()) != len(c.Names()) {
+		t.Errorf("%d names after one came and one went, want %d", len(other.Names()), len(c.Names()))
+	}
+	if _, bought := c.Type("x9.large"); bought || !c.Offered("m5.large", 0) {
+		t.Error("the first catalogue changed")
+	}
+}
+
+// A type without an on-demand price may still be sold as spot.
+func TestSpotWithoutOnDemand(t *testing.T) {
+	t.Parallel()
+	c := load(t).With(Offer{Type: Type{Name: "x9.large"}, Offered: []bool{true}, SpotUSD: []float64{0.5}})
+	for hour := range 48 {
+		if price, sold := c.Spot("x9.large", 0, epoch.Add(time.Duration(hour)*time.Hour)); !sold || price < 0.4 || price > 0.6 {
+			t.Errorf("hour %d: %v, %v", hour, price, sold)
+		}
+	}
+	if _, priced := c.OnDemand("x9.large"); priced {
+		t.Error("there is an on-demand price")
 	}
 }
 

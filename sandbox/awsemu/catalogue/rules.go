@@ -18,6 +18,7 @@ func describe(r *record) Type {
 		BareMetal:         strings.HasPrefix(size, "metal"),
 		CurrentGeneration: r.Current,
 		Spot:              len(r.Spot) > 0,
+		CapacityBlocks:    has(blockSizes[family], size),
 		MaxENIs:           r.MaxENIs,
 		IPv4PerENI:        r.IPv4PerENI,
 		Cards:             cards(r),
@@ -165,6 +166,11 @@ var efaSizes = map[string]string{
 	"vt1":   "24xlarge",
 	"x2idn": "32xlarge metal", "x2iedn": "32xlarge metal", "x2iezn": "12xlarge metal",
 	"x8g": "24xlarge 48xlarge metal-24xl metal-48xl",
+}
+
+// blockSizes has the sizes that are sold in capacity blocks for machine learning.
+var blockSizes = map[string]string{
+	"p4d": "24xlarge", "p4de": "24xlarge", "p5": "4xlarge 48xlarge", "p5e": "48xlarge", "p5en": "48xlarge", "trn1": "32xlarge",
 }
 
 // sevSizes has the sizes whose processor can encrypt the memory of a machine with a key of its own.

@@ -17,15 +17,19 @@ const (
 // base, and between two such points it glides. Its mean is the base, and it stays between a tenth of the
 // on-demand price and all of it. The same arguments always give the same price.
 func (c *Catalogue) Spot(name string, zone int, at time.Time) (usdPerHour float64, ok bool) {
-	o, found := c.offers[name]
-	if !found || zone < 0 || o.spot[zone%zones] == 0 {
+	o, found := c.Offer(name)
+	if !found || !o.in(zone) || len(o.SpotUSD) == 0 || o.SpotUSD[zone%len(o.SpotUSD)] == 0 {
 		return 0, false
 	}
-	floor := spotFloor * o.onDemand
-	base := min(max(o.spot[zone%zones], floor), o.onDemand)
-	swing := min(spotSwing*base, base-floor, o.onDemand-base)
-	price := base + swing*tide(name, zone, at)
-	return min(max(math.Round(price*spotUnit)/spotUnit, floor), o.onDemand), true
+	price := o.SpotUSD[zone%len(o.SpotUSD)]
+	floor, ceiling := spotFloor*o.OnDemand, o.OnDemand
+	if ceiling == 0 { // in no price list: nothing bounds it from above
+		ceiling = (1 + spotSwing) * price
+	}
+	base := min(max(price, floor), ceiling)
+	swing := min(spotSwing*base, base-floor, ceiling-base)
+	price = base + swing*tide(name, zone, at)
+	return min(max(math.Round(price*spotUnit)/spotUnit, floor), ceiling), true
 }
 
 // tide is between -1 and 1, 0 on average, and constant within an hour.

@@ -55,7 +55,7 @@ func TestSpotMeanIsTheBasePrice(t *testing.T) {
 	c := load(t)
 	for _, name := range []string{"m5.large", "c6i.xlarge", "t4g.small", "p3.8xlarge", "a1.large"} {
 		for zone := range zones {
-			base := c.offers[name].spot[zone]
+			base := c.offers[name].SpotUSD[zone]
 			if base == 0 {
 				continue
 			}

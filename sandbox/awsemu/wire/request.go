@@ -28,12 +28,13 @@ const (
 // Request is one call, decoded as far as its protocol goes.
 type Request struct {
 	Service Service
-	Action  string // such as DescribeInstances
-	Key     string // access key id of the caller; empty when unsigned
-	Region  string // of the signature
-	Host    string // as the client addressed us
-	Path    string // REST services only, unescaped
-	ID      string // request id of the answer
+	Action  string     // such as DescribeInstances
+	Key     string     // access key id of the caller; empty when unsigned
+	Region  string     // of the signature
+	Host    string     // as the client addressed us
+	Path    string     // REST services only, unescaped
+	Query   url.Values // REST services only
+	ID      string     // request id of the answer
 
 	Invocation string // same for all attempts of one call
 	Attempt    string // such as attempt=2; max=3
@@ -58,7 +59,7 @@ func Read(r *http.Request, id string) (*Request, error) {
 		return nil, &Error{Code: "RequestEntityTooLarge", Message: "the request is larger than 4 MiB", Status: http.StatusRequestEntityTooLarge}
 	}
 	req := &Request{
-		Host: r.Host, ID: id, Body: body,
+		Host: r.Host, ID: id, Body: body, Query: r.URL.Query(),
 		Invocation: r.Header.Get("Amz-Sdk-Invocation-Id"), Attempt: r.Header.Get("Amz-Sdk-Request"),
 	}
 	req.Key, req.Region, req.Service = scope(r.Header.Get("Authorization"))
@@ -150,13 +151,46 @@ func versionService(version string) Service {
 func restAction(signed Service, method, path string) (Service, string) {
 	first, rest, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch {
-	case (signed == "" || signed == EKS) && first == "clusters" && rest == "" && method == http.MethodGet:
-		return EKS, "ListClusters"
-	case (signed == "" || signed == EKS) && first == "clusters" && method == http.MethodGet && !strings.Contains(rest, "/"):
-		return EKS, "DescribeCluster"
+	case (signed == "" || signed == EKS) && first == "clusters":
+		return EKS, clusterAction(method, rest)
 	case (signed == "" || signed == ZonalShift) && first == "managedresources" && method == http.MethodGet:
 		return ZonalShift, "GetManagedResource"
 	default:
 		return signed, ""
 	}
+}
+
+// clusterAction names the operation of EKS by what follows /clusters/. The principal of an access entry
+// is an ARN, which has slashes of its own.
+func clusterAction(method, rest string) string {
+	cluster, below, _ := strings.Cut(rest, "/")
+	kind, entry, _ := strings.Cut(below, "/")
+	switch {
+	case cluster == "" && method == http.MethodGet:
+		return "ListClusters"
+	case cluster == "":
+		return ""
+	case below == "" && method == http.MethodGet:
+		return "DescribeCluster"
+	case kind != "access-entries" || strings.HasSuffix(entry, "/access-policies") || strings.Contains(entry, "/access-policies/"):
+		return ""
+	}
+	if entry == "" {
+		switch method {
+		case http.MethodGet:
+			return "ListAccessEntries"
+		case http.MethodPost:
+			return "CreateAccessEntry"
+		}
+		return ""
+	}
+	switch method {
+	case http.MethodGet:
+		return "DescribeAccessEntry"
+	case http.MethodPost:
+		return "UpdateAccessEntry"
+	case http.MethodDelete:
+		return "DeleteAccessEntry"
+	}
+	return ""
 }

@@ -134,6 +134,11 @@ func writeError(req *Request, err error) Response {
 	if status == 0 {
 		status = statusOf(req.Service, e.Code)
 	}
+	if req.Service == SQS && e.QueryCode == "" { // an injected fault names one code only
+		both := *e
+		both.QueryCode = sqsQueryCode(e.Code)
+		e = &both
+	}
 	if req.query {
 		return xmlResponse(status, req, fmt.Appendf(nil, "<ErrorResponse xmlns=%q><Error><Type>Sender</Type><Code>%s</Code><Message>%s</Message></Error><RequestId>%s</RequestId></ErrorResponse>",
 			sqsNamespace, escape(cmp.Or(e.QueryCode, e.Code)), escape(e.Message), req.ID))
@@ -181,8 +186,15 @@ func statusOf(s Service, code string) int {
 	case "EntityAlreadyExists", "DeleteConflict", "LimitExceeded", "ConcurrentModification":
 		return http.StatusConflict
 	}
-	if (s == EKS || s == ZonalShift) && strings.HasSuffix(code, "NotFoundException") {
-		return http.StatusNotFound
+	if s == EKS || s == ZonalShift {
+		switch {
+		case strings.HasSuffix(code, "NotFoundException"):
+			return http.StatusNotFound
+		case code == "ResourceInUseException":
+			return http.StatusConflict
+		case code == "ServerException" || code == "InternalServerException":
+			return http.StatusInternalServerError
+		}
 	}
 	return http.StatusBadRequest
 }

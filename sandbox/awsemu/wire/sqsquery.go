@@ -16,6 +16,20 @@ import (
 
 const sqsNamespace = "http://queue.amazonaws.com/doc/2012-11-05/"
 
+// sqsQueryCode is the code that the query protocol has for an error, where that differs.
+func sqsQueryCode(code string) string {
+	switch code {
+	case "QueueDoesNotExist":
+		return "AWS.SimpleQueueService.NonExistentQueue"
+	case "QueueNameExists":
+		return "QueueAlreadyExists"
+	case "PurgeQueueInProgress", "QueueDeletedRecently":
+		return "AWS.SimpleQueueService." + code
+	default:
+		return ""
+	}
+}
+
 // sqsLists are the lists of the query protocol, by the name that JSON gives them.
 func sqsLists() map[string]string { return map[string]string{"AttributeName": "AttributeNames"} }
 

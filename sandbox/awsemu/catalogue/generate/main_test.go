@@ -73,6 +73,32 @@ func TestFileIsCurrent(t *testing.T) {
 	}
 }
 
+// The same for the table that scenarios are made of.
+func TestTableIsCurrent(t *testing.T) {
+	t.Parallel()
+	var fresh bytes.Buffer
+	if err := run(t.Context(), &fresh, true); err != nil {
+		t.Fatal(err)
+	}
+	const name = "../../../../internal/scenario/families/types.csv"
+	file, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(fresh.Bytes(), file) {
+		t.Errorf("types.csv is out of date: go run . -table > %s", name)
+	}
+}
+
+func TestNetworkMbps(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{"Up to 12.5 Gigabit": 12500, "4x 100 Gigabit": 400000, "25 Gigabit": 25000, "Moderate": 0, "": 0} {
+		if got := networkMbps(text); got != want {
+			t.Errorf("networkMbps(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+
 func unpack(t *testing.T, data []byte) []byte {
 	t.Helper()
 	reader, err := gzip.NewReader(bytes.NewReader(data))

@@ -34,6 +34,10 @@ func listed(r *record) bool {
 	return r.Current && !unusual && !strings.HasPrefix(size, "metal") && strings.ContainsAny(r.Zones, zonesInTable)
 }
 
+// mostENIs is how many interfaces the first network card has at most. Pods get addresses of that card
+// alone.
+const mostENIs = 15
+
 func row(r *record) []string {
 	arch, hypervisor := "amd64", "xen"
 	if slices.Contains(r.Arch, "arm64") {
@@ -47,7 +51,7 @@ func row(r *record) []string {
 		maker, model = "", ""
 	}
 	cells := []string{
-		r.Name, arch, strconv.Itoa(r.VCPU), strconv.Itoa(r.MemoryMiB), strconv.Itoa(r.MaxENIs*(r.IPv4PerENI-1) + 2), hypervisor,
+		r.Name, arch, strconv.Itoa(r.VCPU), strconv.Itoa(r.MemoryMiB), strconv.Itoa(min(r.MaxENIs, mostENIs)*(r.IPv4PerENI-1) + 2), hypervisor,
 		number(r.NetworkMbps), number(r.EBSMbps), number(r.Disks * r.DiskGB),
 		number(r.GPUs), strings.ToLower(maker), strings.ToLower(strings.ReplaceAll(model, " ", "-")), number(r.GPUMiB),
 		strconv.FormatFloat(r.OnDemand, 'f', -1, 64),

@@ -1,0 +1,308 @@
+package awsemu
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// wanted is what a call wants to do, as permissions see it. What a launch implies besides is known
+// later, see launchAccess.
+func (e *Emulator) wanted(c *call) []access {
+	plain := access{action: string(c.Service) + ":" + c.Action, resource: "*"}
+	switch c.Service {
+	case wire.EC2:
+		return e.ec2Access(c, plain)
+	case wire.IAM:
+		return []access{e.iamAccess(c, plain)}
+	case wire.SQS:
+		return []access{e.sqsAccess(c, plain)}
+	case wire.SSM:
+		return e.ssmAccess(c, plain)
+	case wire.EKS:
+		if cluster, _, _ := strings.Cut(strings.TrimPrefix(c.Path, "/clusters/"), "/"); cluster != "" && c.Action != "ListClusters" {
+			plain.resource = e.arn("eks", "cluster/"+cluster)
+		}
+	case wire.ZonalShift:
+		plain = plain.with(keyShifted, strings.TrimPrefix(c.Path, "/managedresources/"))
+	case wire.STS, wire.Pricing, wire.Events:
+	}
+	return []access{plain}
+}
+
+func (e *Emulator) ec2Access(c *call, plain access) []access {
+	switch c.Action {
+	case "TerminateInstances", "RebootInstances":
+		return e.onResources(c, plain, c.Form.Strings("InstanceId"), nil)
+	case "CreateTags", "DeleteTags":
+		tags := map[string]string{}
+		for _, tag := range c.Form.List("Tag") {
+			tags[tag.String("Key")] = tag.String("Value")
+		}
+		return e.onResources(c, plain, c.Form.Strings("ResourceId"), tags)
+	case "DeleteLaunchTemplate":
+		return []access{e.onTemplate(c, plain, c.Form)}
+	case "CreateLaunchTemplate":
+		return e.creating(c, plain, "launch-template", tagsAsked("launch-template", c.Form))
+	case "CreateFleet":
+		list := e.creating(c, plain, "fleet", tagsAsked("fleet", c.Form))
+		for _, config := range c.Form.List("LaunchTemplateConfigs") {
+			list = append(list, e.onTemplate(c, plain, config.Sub("LaunchTemplateSpecification")))
+		}
+		return list
+	case "RunInstances": // the launch asks again, when it knows what it needs
+		plain.resource, plain.unsure = "", []string{""}
+	}
+	return []access{plain}
+}
+
+// onResources is an action on resources of EC2 that exist, or should.
+func (e *Emulator) onResources(c *call, plain access, ids []string, sent map[string]string) []access {
+	var list []access
+	for _, id := range ids {
+		a := plain.withRequestTags(sent)
+		a.resource = e.resourceARN(id)
+		if tags, err := e.tagsOf(c, id); err == nil {
+			a = a.withTags(keyResourceTag, *tags)
+		} else {
+			a.unsure = []string{keyResourceTag}
+		}
+		list = append(list, a)
+	}
+	if len(list) == 0 {
+		plain.unsure = []string{""} // the operation says what it misses
+		plain.resource = ""
+		return []access{plain}
+	}
+	return list
+}
+
+// onTemplate is an action on the template that a form names.
+func (e *Emulator) onTemplate(c *call, plain access, f wire.Form) access {
+	t, err := e.templateOf(c, f)
+	if err != nil {
+		plain.resource, plain.unsure = e.arn("ec2", "launch-template/*"), []string{keyResourceTag}
+		return plain
+	}
+	plain.resource = e.arn("ec2", "launch-template/"+t.ID)
+	return plain.withTags(keyResourceTag, t.Tags)
+}
+
+// creating is an action that makes a resource of EC2, and to tag it when there are tags.
+func (e *Emulator) creating(c *call, plain access, kind string, tags map[string]string) []access {
+	plain.resource = e.arn("ec2", kind+"/*")
+	plain = plain.withRequestTags(tags)
+	if len(tags) == 0 {
+		return []access{plain}
+	}
+	tagging := plain.with(keyCreateAction, c.Action)
+	tagging.action = "ec2:CreateTags"
+	return []access{plain, tagging}
+}
+
+// tagsAsked merges what forms ask a kind of resource to be tagged with. Whether that is allowed at all
+// is checked elsewhere.
+func tagsAsked(kind string, forms ...wire.Form) map[string]string {
+	tags := map[string]string{}
+	for _, f := range forms {
+		for _, spec := range f.List("TagSpecification") {
+			if spec.String("ResourceType") != kind {
+				continue
+			}
+			for _, tag := range spec.List("Tag") {
+				tags[tag.String("Key")] = tag.String("Value")
+			}
+		}
+	}
+	return tags
+}
+
+// resourceARN is the ARN of a resource of EC2 by its id.
+func (e *Emulator) resourceARN(id string) string {
+	prefix, _, _ := strings.Cut(id, "-")
+	kind := resourceKind(prefix)
+	if prefix == "ami" { // of no account, since most are AWS's
+		return "arn:aws:ec2:" + e.fixture.Region + "::image/" + id
+	}
+	return e.arn("ec2", kind+"/"+id)
+}
+
+// resourceKind is the resource type of an id, by what stands before its dash.
+func resourceKind(prefix string) string {
+	switch prefix {
+	case "i":
+		return "instance"
+	case "subnet":
+		return "subnet"
+	case "sg":
+		return "security-group"
+	case "ami":
+		return "image"
+	case "lt":
+		return "launch-template"
+	case "cr":
+		return "capacity-reservation"
+	case "pg":
+		return "placement-group"
+	default:
+		return prefix
+	}
+}
+
+// permitLaunch says what of a launch its caller may not do. The emulator must be locked.
+func (e *Emulator) permitLaunch(c *call, pools []*launchPool) error {
+	if len(e.rules.Permissions) == 0 { // spare hundreds of pools the trouble
+		return nil
+	}
+	return e.permit(c, e.launchAccess(c, pools)...)
+}
+
+// launchAccess is what a launch implies: to use what it names, to make instances with all that belongs
+// to them, to tag these, and to pass the role of the nodes.
+func (e *Emulator) launchAccess(c *call, pools []*launchPool) []access {
+	run := access{action: "ec2:RunInstances"}
+	var used []string
+	var list []access
+	templates := map[string]bool{}
+	for _, p := range pools {
+		used = append(used, e.resourcesUsed(p)...)
+		id := ""
+		if p.template != nil {
+			id = p.template.ID
+		}
+		if templates[id] { // tags and profile are the template's: the same for all of its pools
+			continue
+		}
+		templates[id] = true
+		if p.template != nil {
+			a := run
+			a.resource = e.arn("ec2", "launch-template/"+id)
+			list = append(list, a.withTags(keyResourceTag, p.template.Tags))
+		}
+		kinds := []string{"instance", "volume", "network-interface"}
+		if p.market == capacitySpot {
+			kinds = append(kinds, "spot-instances-request")
+		}
+		for _, kind := range kinds {
+			list = append(list, e.creating(c, run, kind, tagsAsked(kind, p.data, c.Form))...)
+		}
+		if profile := p.profile(); profile != "" {
+			list = append(list, e.passRole(e.iam().Profiles[profile].Role))
+		}
+	}
+	slices.Sort(used)
+	for _, resource := range slices.Compact(used) {
+		a := run
+		a.resource = resource
+		list = append(list, a)
+	}
+	return list
+}
+
+// resourcesUsed are the ARNs of what a pool names and does not make.
+func (e *Emulator) resourcesUsed(p *launchPool) []string {
+	ids := slices.Concat([]string{p.imageID, p.subnetID}, p.data.Strings("SecurityGroupId"))
+	if p.imageID == "" {
+		ids = append(ids, p.data.String("ImageId"))
+	}
+	for _, n := range p.data.List("NetworkInterface") {
+		ids = append(ids, n.String("SubnetId"))
+		ids = append(ids, n.Strings("SecurityGroupId")...)
+	}
+	ids = append(ids, p.data.String("Placement.GroupId"), p.data.String("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"))
+	var list []string
+	for _, id := range ids {
+		if id != "" {
+			list = append(list, e.resourceARN(id))
+		}
+	}
+	return list
+}
+
+// passRole is to hand a role to EC2.
+func (e *Emulator) passRole(name string) access {
+	a := access{action: "iam:PassRole"}
+	if role, found := e.iam().Roles[name]; found {
+		a.resource = e.arn("iam", "role"+role.Path+role.Name)
+	}
+	return a.with(keyPassedTo, "ec2.amazonaws.com")
+}
+
+func (e *Emulator) iamAccess(c *call, plain access) access {
+	name := c.Form.String("InstanceProfileName")
+	switch {
+	case name != "":
+		plain = plain.withRequestTags(tagMembers(c.Form))
+		profile, found := e.iam().Profiles[name]
+		if !found {
+			plain.unsure = []string{keyResourceTag}
+			profile.Path = pathOf(c.Form.String("Path"))
+		}
+		if c.Action == "CreateInstanceProfile" {
+			plain.unsure = nil
+		}
+		plain.resource = e.arn("iam", "instance-profile"+profile.Path+name)
+		plain = plain.withTags(keyResourceTag, profile.Tags)
+	case c.Form.String("RoleName") != "":
+		role := e.iam().Roles[c.Form.String("RoleName")]
+		plain.resource = e.arn("iam", "role"+pathOf(role.Path)+c.Form.String("RoleName"))
+	}
+	return plain
+}
+
+// tagMembers reads the tags of a call of IAM.
+func tagMembers(f wire.Form) map[string]string {
+	tags := map[string]string{}
+	for _, tag := range f.List("Tags") {
+		tags[tag.String("Key")] = tag.String("Value")
+	}
+	return tags
+}
+
+func (e *Emulator) sqsAccess(c *call, plain access) access {
+	var in struct {
+		QueueName string
+		QueueURL  string `json:"QueueUrl"`
+	}
+	if c.JSON(&in) != nil {
+		return plain // the operation says so
+	}
+	if address, err := url.Parse(in.QueueURL); err == nil && in.QueueURL != "" {
+		in.QueueName = address.Path[strings.LastIndex(address.Path, "/")+1:]
+	}
+	if in.QueueName != "" {
+		plain.resource = e.arn("sqs", in.QueueName)
+	}
+	return plain
+}
+
+func (e *Emulator) ssmAccess(c *call, plain access) []access {
+	var in struct {
+		Name, Path string
+		Names      []string
+	}
+	if c.JSON(&in) != nil {
+		return []access{plain} // the operation says so
+	}
+	names := map[string]bool{in.Name: true, in.Path: true}
+	for _, name := range in.Names {
+		names[name] = true
+	}
+	delete(names, "")
+	var list []access
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a := plain
+		a.resource = name
+		if !strings.HasPrefix(name, "arn:") {
+			a.resource = e.parameterARN(name)
+		}
+		list = append(list, a)
+	}
+	if len(list) == 0 {
+		return []access{plain}
+	}
+	return list
+}
