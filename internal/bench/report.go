@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
+	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/columns"
 )
@@ -59,8 +61,8 @@ func consolidateRow(p *pair) []string {
 
 func provisionPair(p *pair) []string {
 	a, b := p.ours, p.theirs
-	if b.killed {
-		return []string{name(p.file), ms(a.provisionMs()), "-", "-", whole(a.aboveBase()), "-", "-", strconv.Itoa(a.NewNodes), "-", money(a.Cost), "-", "-"}
+	if cut := millis(b.killedAfter); cut > 0 {
+		return []string{name(p.file), ms(a.provisionMs()), atLeast(true, cut), times(cut, a.provisionMs()), whole(a.aboveBase()), "-", "-", strconv.Itoa(a.NewNodes), "-", money(a.Cost), "-", "-"}
 	}
 	return []string{
 		name(p.file), ms(a.provisionMs()), atLeast(b.TimedOut, b.provisionMs()), times(b.provisionMs(), a.provisionMs()),
@@ -72,7 +74,8 @@ func provisionPair(p *pair) []string {
 func consolidatePair(p *pair) []string {
 	a, b := p.ours, p.theirs
 	row := []string{name(p.file), ms(a.firstLookMs()), "-", "-", ms(a.planningMs()), "-", "-", whole(a.aboveBase()), "-", strconv.Itoa(a.NodesAfter), "-", money(a.CostAfter), "-", "-"}
-	if b.killed {
+	if cut := millis(b.killedAfter); cut > 0 {
+		row[5], row[6] = atLeast(true, cut), times(cut, a.planningMs())
 		return row
 	}
 	return []string{
@@ -81,6 +84,8 @@ func consolidatePair(p *pair) []string {
 		row[9], strconv.Itoa(b.NodesAfter), row[11], money(b.CostAfter), saved(a.CostAfter, b.CostAfter),
 	}
 }
+
+func millis(d time.Duration) float64 { return float64(d.Milliseconds()) }
 
 func ms(n float64) string {
 	if n < 10 {
@@ -105,7 +110,11 @@ func gap(cost, bound float64) string {
 	if bound <= 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f%%", (cost/bound-1)*100)
+	above := (cost/bound - 1) * 100
+	if math.Abs(above) < 0.005 {
+		above = 0 // and not -0.00: a bound above the cost has to stand out
+	}
+	return fmt.Sprintf("%.2f%%", above)
 }
 
 func times(theirs, ours float64) string {

@@ -43,7 +43,7 @@ type figures struct {
 	BaseRSSMiB float64 `json:"baseRssMiB"`
 	PeakRSSMiB float64 `json:"peakRssMiB"`
 
-	killed bool // it did not stop when it was told to
+	killedAfter time.Duration // it did not stop when it was told to
 }
 
 type look struct {
@@ -86,9 +86,10 @@ func runPeer(ctx context.Context, o options, p pair) (*figures, error) {
 	const patience = 3 // it finishes what it has begun, which may take as long again
 	ctx, cancel := context.WithTimeout(ctx, patience*o.limit)
 	defer cancel()
+	started := time.Now()
 	f, err := call(ctx, o.peer, "-scenario", p.file, "-mode", p.mode(), "-concurrency", strconv.Itoa(o.workers), "-timeout", o.limit.String())
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &figures{killed: true}, nil
+		return &figures{killedAfter: time.Since(started)}, nil
 	}
 	return f, err
 }

@@ -19,6 +19,7 @@ type tally struct {
 	term *cluster.PodTerm
 	key  string
 	in   map[string]int // by domain, of pods to which a single one is left
+	held map[string]int // the same without nodes that are going
 	on   map[*place]int
 	free map[string]bool // domains to which pods come that wait for nobody
 	with map[*place]bool // the same by place
@@ -40,20 +41,22 @@ type attraction struct {
 
 // affinities judges required pod affinity (SC-33): there must be an order in which every pod finds a
 // match where it goes, or may start. A few orders are tried; the plan is at fault only if each fails.
-// Pods without affinity may come before all others or, so that they do not keep a group from
-// starting elsewhere, after those that can start without them.
+// Pods without affinity come before all others, or after those that can start without them, so that
+// they do not keep a group from starting elsewhere.
 func (c *checker) affinities() {
 	var left []*arrival
-	for try, forward := range []bool{true, true, false} {
+	for _, order := range []struct{ early, patient, backward bool }{
+		{}, {early: true, patient: true}, {early: true, patient: true, backward: true}, {early: true}, {early: true, backward: true},
+	} {
 		a := c.attract()
 		if len(a.waiting) == 0 {
 			return
 		}
-		if !forward {
+		if order.backward {
 			slices.Reverse(a.waiting)
 		}
-		if try > 0 {
-			a.settle(true)
+		if order.early {
+			a.settle(order.patient)
 		}
 		for _, f := range a.free {
 			a.put(f)
@@ -91,7 +94,7 @@ func (c *checker) attract() *attraction {
 				key := c.view.Words.Canonical(t.Key)
 				text := strings.Join(append([]string{key, t.Selector.Text, strconv.FormatBool(t.Everywhere)}, t.Namespaces...), "\x00")
 				if byText[text] == nil {
-					byText[text] = &tally{term: t, key: key, in: map[string]int{}, on: map[*place]int{}, free: map[string]bool{}, with: map[*place]bool{}}
+					byText[text] = &tally{term: t, key: key, in: map[string]int{}, held: map[string]int{}, on: map[*place]int{}, free: map[string]bool{}, with: map[*place]bool{}}
 					a.tallies = append(a.tallies, byText[text])
 				}
 				w.terms = append(w.terms, byText[text])
@@ -132,15 +135,17 @@ func (a *attraction) put(w *arrival) {
 		t.on[w.at]++
 		if d, pinned := w.at.spot(t.key).only(); pinned {
 			t.in[d]++
+			if !w.at.going {
+				t.held[d]++
+			}
 		}
 	}
 }
 
 // settle puts waiting pods in place until none can be: all that can follow, then one that can start,
-// and again. With careful set no pod starts a group where one comes that waits for nobody: it can
-// follow that one later.
-func (a *attraction) settle(careful bool) {
-	for a.follow() || a.start(careful) {
+// and again. With patient set no pod starts that can later follow those that wait for nobody.
+func (a *attraction) settle(patient bool) {
+	for a.follow() || a.start(patient) {
 		continue
 	}
 }
@@ -148,7 +153,7 @@ func (a *attraction) settle(careful bool) {
 func (a *attraction) follow() (progress bool) {
 	var rest []*arrival
 	for _, w := range a.waiting {
-		if w.ready(false, false) {
+		if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) }) {
 			a.put(w)
 			progress = true
 		} else {
@@ -159,8 +164,10 @@ func (a *attraction) follow() (progress bool) {
 	return progress
 }
 
-func (a *attraction) start(careful bool) bool {
-	i := slices.IndexFunc(a.waiting, func(w *arrival) bool { return w.ready(true, careful) })
+func (a *attraction) start(patient bool) bool {
+	i := slices.IndexFunc(a.waiting, func(w *arrival) bool {
+		return !(patient && w.canWait()) && !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) && !w.starts(t) })
+	})
 	if i < 0 {
 		return false
 	}
@@ -169,9 +176,11 @@ func (a *attraction) start(careful bool) bool {
 	return true
 }
 
-func (w *arrival) ready(mayStart, careful bool) bool {
+// canWait reports whether each term that has no match yet gets one from pods that wait for nobody.
+func (w *arrival) canWait() bool {
 	return !slices.ContainsFunc(w.terms, func(t *tally) bool {
-		return !w.follows(t) && (!mayStart || !w.starts(t, careful))
+		d, pinned := w.at.spot(t.key).only()
+		return !w.follows(t) && !t.with[w.at] && !(pinned && t.free[d])
 	})
 }
 
@@ -189,20 +198,17 @@ func (w *arrival) follows(t *tally) bool {
 }
 
 // starts reports whether the pod may be the first of its group: it matches its own term, and no
-// domain that its requirements allow has a match. The specification pins the node to the domain
-// started in; a node that stays open harms nobody, since pods elsewhere cannot follow it.
-func (w *arrival) starts(t *tally, careful bool) bool {
+// domain that its requirements allow has a match. A match on a node that is going does not count, for
+// nobody can join it there; it may be followed all the same where others share its domain. The
+// specification pins the node to the domain started in; a node that stays open harms nobody, since
+// pods elsewhere cannot follow it.
+func (w *arrival) starts(t *tally) bool {
 	s := w.at.spot(t.key)
 	if s.nowhere() || s.absent || !chooses(t.term, w.pod) {
 		return false
 	}
-	if careful {
-		if d, pinned := s.only(); t.with[w.at] || pinned && t.free[d] {
-			return false
-		}
-	}
 	return slices.ContainsFunc(strictly(w.at, shapeOf(w.pod.Shape)), func(strict reqs.Set) bool {
-		for d, n := range t.in {
+		for d, n := range t.held {
 			if n > 0 && strict.Allows(t.key, d) {
 				return false
 			}

@@ -30,7 +30,7 @@ func Plan(p solve.Problem, plan solve.Plan) []Violation {
 	if plan.Version != c.view.Version {
 		c.add(VersionWrong, "", "plan", strconv.FormatUint(c.view.Version, 10), strconv.FormatUint(plan.Version, 10))
 	}
-	batch := rosterOf(p.Pods)
+	batch := rosterOf(p.Pods, p.Moved)
 	c.release(batch)
 	c.bind(plan.Bind, batch)
 	c.create(plan.Create, batch)
@@ -64,10 +64,10 @@ func (c *checker) add(code Code, rule, subject, want, have string) {
 
 // entry is a pod that the plan has to place.
 type entry struct {
-	pod     *cluster.Pod
-	given   int  // how often the problem has it
-	placed  int  // how often the plan has it
-	settled bool // is bound to a node that stays: a pod that is moved, not one that is pending
+	pod    *cluster.Pod
+	given  int  // how often the problem has it
+	placed int  // how often the plan has it
+	moved  bool // of a node that would be removed: not pending, nor of a node that goes anyway
 }
 
 // roster is the batch, in the order given.
@@ -76,21 +76,24 @@ type roster struct {
 	by    map[cluster.PodKey]*entry
 }
 
-func rosterOf(pods []cluster.Pod) *roster {
-	r := &roster{by: make(map[cluster.PodKey]*entry, len(pods))}
+func rosterOf(pods, moved []cluster.Pod) *roster {
+	r := &roster{by: make(map[cluster.PodKey]*entry, len(pods)+len(moved))}
 	for i := range pods {
-		r.add(&pods[i])
+		r.add(&pods[i], false)
+	}
+	for i := range moved {
+		r.add(&moved[i], true)
 	}
 	return r
 }
 
-func (r *roster) add(p *cluster.Pod) {
+func (r *roster) add(p *cluster.Pod, moved bool) {
 	if e := r.by[p.Key]; e != nil {
 		e.given++
 		return
 	}
 	r.order = append(r.order, p.Key)
-	r.by[p.Key] = &entry{pod: p, given: 1}
+	r.by[p.Key] = &entry{pod: p, given: 1, moved: moved}
 }
 
 // release takes the pods of the batch out of the topology counts of the nodes they are on now
@@ -99,13 +102,11 @@ func (c *checker) release(batch *roster) {
 	for _, at := range c.places {
 		var stay []*cluster.Pod
 		for _, p := range at.stay {
-			e := batch.by[p.Key]
-			if e == nil {
+			if batch.by[p.Key] == nil {
 				stay = append(stay, p)
-				continue
+			} else {
+				at.leave = append(at.leave, p)
 			}
-			at.leave = append(at.leave, p)
-			e.settled = e.settled || !at.going
 		}
 		at.stay = stay
 	}
@@ -141,8 +142,8 @@ func (c *checker) bind(binds []solve.Bind, batch *roster) {
 		case e == nil:
 		case at.going:
 			c.add(NodeLeaving, "scheduling 3.2", "pod/"+b.Pod.String(), "a node that stays", b.Node)
-		case at.node.Settling && e.settled:
-			c.add(NodeSettling, "scheduling 6.1", "pod/"+b.Pod.String(), "a node outside consolidateAfter", b.Node)
+		case e.moved && (at.node.Settling || !at.node.Initialized):
+			c.add(NodeSettling, "scheduling 6.1", "pod/"+b.Pod.String(), "a node that is up and outside consolidateAfter", b.Node)
 		default:
 			at.come = append(at.come, e.pod)
 		}

@@ -90,7 +90,7 @@ func (c *checker) unfit(at *place, t *catalog.InstanceType, needs reqs.Set) (Vio
 			return Violation{Code: VolumeLimit, Rule: "V15-57", Want: fmt.Sprintf("at most %d volumes of %s", t.VolumeLimits[driver], driver), Have: strconv.Itoa(n)}, true
 		}
 	}
-	daemons := c.daemonsOf(at.stock, t)
+	daemons := c.daemonsOf(at.stock, t, bySale)
 	for _, d := range daemons {
 		for _, port := range d.HostPorts {
 			for _, s := range shapesOf(at.come) {
@@ -155,7 +155,7 @@ func (c *checker) readings() []reading {
 func (c *checker) prices(at *place, r reading) []float64 {
 	prices := make([]float64, 0, len(at.types))
 	for _, t := range at.types {
-		asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t)))
+		asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t, bySale)))
 		cheapest := math.Inf(1)
 		for _, o := range c.open(at, t, at.plan.Needs) {
 			if (r.available || o.Launchable()) && (!r.fitting || carries(t, o, asked)) {
@@ -184,7 +184,7 @@ func (c *checker) offer(at *place) {
 		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
 		return
 	}
-	asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t)))
+	asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t, bySale)))
 	var matches []*catalog.Offering
 	for _, o := range c.open(at, t, at.plan.Needs) {
 		if o.Zone == bought.Zone && o.CapacityType == bought.CapacityType && o.Reservation == bought.Reservation &&
@@ -211,14 +211,22 @@ func (c *checker) requests(at *place) {
 	if len(at.types) == 0 || len(at.plan.Types) >= solve.MaxTypes {
 		return
 	}
-	least := total(c.daemonsOf(at.stock, at.types[0]))
-	for _, t := range at.types[1:] {
-		least = lesser(least, total(c.daemonsOf(at.stock, t)))
-	}
-	want := resources.Add(total(shapesOf(at.come)), least)
-	if !want.Equal(at.plan.Requests) {
+	pods := total(shapesOf(at.come))
+	if !slices.ContainsFunc([]overlap{bySale, byOffers, byLabels}, func(by overlap) bool {
+		return resources.Add(pods, c.leastOverhead(at, by)).Equal(at.plan.Requests)
+	}) {
+		want := resources.Add(pods, c.leastOverhead(at, byOffers))
 		c.add(RequestsWrong, "SC-49", at.name, c.view.Resources.Format(want), c.view.Resources.Format(at.plan.Requests))
 	}
+}
+
+// leastOverhead is the component-wise minimum of SC-24.
+func (c *checker) leastOverhead(at *place, by overlap) resources.Vec {
+	least := total(c.daemonsOf(at.stock, at.types[0], by))
+	for _, t := range at.types[1:] {
+		least = lesser(least, total(c.daemonsOf(at.stock, t, by)))
+	}
+	return least
 }
 
 // lesser is the smaller number of each lane: a + b less the larger one.
@@ -228,7 +236,8 @@ func lesser(a, b resources.Vec) resources.Vec {
 
 // minimums judges minValues: as many distinct values over the listed types as the pool asks for,
 // counting only values that the needs still allow (SC-42, SC-44, V15-60). Under BestEffort a node may
-// be opened with less, says so, and then keeps to what it says (SC-43).
+// be opened with less, says so, and then keeps to what it says (SC-43). Whether the zones and capacity
+// types of sold-out offerings count is not said: counting them or not, either is accepted.
 func (c *checker) minimums(at *place) {
 	lowered := false
 	for _, key := range at.stock.pool.Requirements.Keys() {
@@ -237,8 +246,8 @@ func (c *checker) minimums(at *place) {
 			continue
 		}
 		kept := at.plan.Needs[key].MinValues
-		have := len(c.distinct(at, key))
-		lowered = lowered || have < want
+		have := len(c.distinct(at, key, false))
+		lowered = lowered || len(c.distinct(at, key, true)) < want
 		switch {
 		case !at.plan.Relaxed && (have < want || kept < want):
 			c.add(MinValuesUnmet, "SC-42", at.name, fmt.Sprintf("%d values of %s", want, key), fmt.Sprintf("%d, and %d asked for", have, kept))
@@ -253,13 +262,19 @@ func (c *checker) minimums(at *place) {
 	}
 }
 
-// distinct are the values that the listed types bring to a label.
-func (c *checker) distinct(at *place, key string) []string {
+// distinct are the values that the listed types bring to a label, of those that the needs allow.
+func (c *checker) distinct(at *place, key string, available bool) []string {
 	var values []string
 	for _, t := range at.types {
-		told := slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { _, found := at.labelOf(&o, key); return found })
-		if _, known := labelsOf(t)[key]; known || told {
+		if _, known := labelsOf(t)[key]; known {
 			values = append(values, at.couldAs(t, key).have.Values...)
+			continue
+		}
+		for i := range t.Offerings {
+			o := &t.Offerings[i]
+			if v, told := at.labelOf(o, key); told && (o.Available || !available) && at.compatible(o, at.plan.Needs) {
+				values = append(values, v)
+			}
 		}
 	}
 	return several(values).Values

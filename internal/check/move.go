@@ -59,8 +59,7 @@ func (c *checker) move(q solve.Question, m *solve.Move) {
 }
 
 // remove takes nodes away. Their pods that are planned elsewhere join the batch (scheduling 3.2); the
-// others go with the node. The room a node held in its pool's limits is given back: the specification
-// is silent on whether it already counts while the replacement is planned, so a planner may use it.
+// others go with the node. The room a node held in its pool's limits is given back.
 func (c *checker) remove(q solve.Question, m *solve.Move, batch *roster) (price float64) {
 	if len(m.Remove) == 0 {
 		c.add(RemovedTwice, "", "move", "a node to remove", "none")
@@ -80,9 +79,8 @@ func (c *checker) remove(q solve.Question, m *solve.Move, batch *roster) (price 
 			c.add(NotCandidate, "disruption 5", at.name, "a candidate", "none")
 		}
 		for _, p := range at.stay {
-			if !p.Stays && !p.Daemon {
-				batch.add(p)
-				batch.by[p.Key].settled = !at.going
+			if !p.Stays {
+				batch.add(p, !at.going)
 			}
 		}
 		if pool := at.node.Pool; !at.going {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -34,7 +35,7 @@ func (c *checker) remainder(at *place) resources.Vec {
 	var expected, held resources.Vec
 	for i := range c.view.Daemons {
 		shape := shapeOf(c.view.Daemons[i].Shape)
-		if _, refused := untolerated(shape, at.node.Taints); refused {
+		if _, refused := untolerated(shape, at.node.Taints); refused || len(shape.Invalid) > 0 {
 			continue
 		}
 		if slices.ContainsFunc(alternatives(shape.Required), func(term reqs.Set) bool { _, ok := at.fits(term); return ok }) {
@@ -58,13 +59,23 @@ func (c *checker) podOn(at *place, p *cluster.Pod) {
 		c.add(PodInvalid, "scheduling 3.4", subject, "to be left alone", "a place on "+at.name)
 	}
 	if len(holding(at, shape.Required)) == 0 {
-		key, _ := at.fits(alternatives(shape.Required)[0])
-		c.add(RequiredUnmet, "SC-12", subject, alternatives(shape.Required)[0].String(), at.name+" with "+key+" "+at.spot(key).String())
+		want, have := lacking(at, alternatives(shape.Required))
+		c.add(RequiredUnmet, "SC-12", subject, want, have)
 	}
 	if len(holding(at, shape.Zones)) == 0 {
-		key, _ := at.fits(shape.Zones[0])
-		c.add(VolumeZoneUnmet, "SC-38", subject, shape.Zones[0].String(), at.name+" with "+key+" "+at.spot(key).String())
+		want, have := lacking(at, shape.Zones)
+		c.add(VolumeZoneUnmet, "SC-38", subject, want, have)
 	}
+}
+
+// lacking says which label each alternative fails on.
+func lacking(at *place, terms []reqs.Set) (want, have string) {
+	var wants, haves []string
+	for _, term := range terms {
+		key, _ := at.fits(term)
+		wants, haves = append(wants, term.String()), append(haves, key+" "+at.spot(key).String())
+	}
+	return strings.Join(wants, " or "), at.name + " with " + strings.Join(haves, " and ")
 }
 
 // holding returns the alternatives that are sure to hold at a place. Which of several the planner

@@ -53,11 +53,7 @@ type label struct {
 // sale at launch, so only the needs and the list of types rule a value out.
 func (p *place) could(key string) []label {
 	if p.node != nil {
-		have, found := p.labels[key]
-		if key == hostKey && !found { // SC-27: falls back to the name
-			have, found = one(p.node.Name), true
-		}
-		return []label{{have: have, absent: !found}}
+		return []label{p.known(key)}
 	}
 	if key == hostKey { // SC-21
 		return []label{{have: one(p.host)}}
@@ -70,6 +66,19 @@ func (p *place) could(key string) []label {
 		all = append(all, p.wanted(key))
 	}
 	return all
+}
+
+// known is the label of a node that exists. Of a claim that is not launched yet only its needs may be
+// known; nobody can narrow them any more.
+func (p *place) known(key string) label {
+	if have, found := p.labels[key]; found {
+		return label{have: have}
+	}
+	if key == hostKey { // SC-27: falls back to the name
+		return label{have: one(p.node.Name)}
+	}
+	have, claimed := p.node.Needs[key]
+	return label{have: have.WithMinValues(0), absent: !claimed || have.Negative()}
 }
 
 // couldAs is the label if the node becomes one of this type: the type says it, or the offering, or
@@ -117,12 +126,8 @@ func (p *place) sure(key string, want reqs.Req) bool {
 }
 
 // fits reports whether every node this place may turn out to be satisfies the set, and if not the
-// first key that may fail. On a node that exists a label must be there (scheduling 6.1).
+// first key that may fail. A label that is asked for must be there (scheduling 6.1).
 func (p *place) fits(want reqs.Set) (failing string, ok bool) {
-	if p.node != nil {
-		why, ok := reqs.Compatible(want, p.labels, reqs.Options{})
-		return why.Key, ok
-	}
 	for _, key := range want.Keys() {
 		if !p.sure(key, want[key]) {
 			return key, false

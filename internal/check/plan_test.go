@@ -53,27 +53,31 @@ func onNode(w *world) {
 	w.bind(pod("p", shape("web", nil)), "n1")
 }
 
+func moved(w *world) {
+	w.node("n1", "a")
+	w.bind(pod("p", shape("web", nil)), "n1")
+	w.Pods, w.Moved = nil, w.Pods
+}
+
 func TestWhoIsWhere(t *testing.T) {
 	t.Parallel()
 	runMutations(t, map[string]mutation{
-		"a pod is nowhere":                {lone, func(w *world) { w.Pods = append(w.Pods, pod("q", shape("web", nil))) }, check.PodLost},
-		"a pod is in two places":          {lone, func(w *world) { w.plan.Create[0].Pods = append(w.plan.Create[0].Pods, key("p")) }, check.PodTwice},
-		"a pod is placed and unplaced":    {lone, func(w *world) { w.skip(pod("p", nil)); w.Pods = w.Pods[:1] }, check.PodTwice},
-		"a pod nobody knows":              {lone, func(w *world) { w.plan.Create[0].Pods = append(w.plan.Create[0].Pods, key("ghost")) }, check.PodUnknown},
-		"6.3 no reason":                   {func(w *world) { w.skip(pod("p", shape("web", nil))) }, func(w *world) { w.plan.Unplaced[0].Why = nil }, check.ReasonMissing},
-		"SC-46 deferred in fallback mode": {func(w *world) { w.skip(pod("p", shape("web", nil))); w.plan.Unplaced[0].Deferred = true }, func(w *world) { w.Policy.ReservedFallback = true }, check.DeferredWrong},
-		"3.4 an invalid pod has a place":  {lone, func(w *world) { w.Pods[0].Shape.Invalid = []reason.Reason{{Code: "Bad"}} }, check.PodInvalid},
-		"3.4 a pod that wants to be left": {lone, func(w *world) { w.Pods[0].Shape.Refuses = true }, check.PodInvalid},
-		"6.1 a node nobody knows":         {onNode, func(w *world) { w.plan.Bind[0].Node = "ghost" }, check.NodeUnknown},
-		"3.2 a node that is going":        {onNode, func(w *world) { w.View.Nodes[0].Deleting = true }, check.NodeLeaving},
-		"the plan is of another snapshot": {lone, func(w *world) { w.plan.Version++ }, check.VersionWrong},
-		"binds are by pod":                {func(w *world) { onNode(w); w.bind(pod("q", shape("web", nil)), "n1") }, func(w *world) { slices.Reverse(w.plan.Bind) }, check.Disordered},
-		"unplaced pods are by pod":        {func(w *world) { w.skip(pod("p", shape("web", nil))); w.skip(pod("q", shape("web", nil))) }, func(w *world) { slices.Reverse(w.plan.Unplaced) }, check.Disordered},
-		"a pod of a node that stays settles": {func(w *world) {
-			w.node("n1", "a")
-			w.node("n2", "a", pod("p", shape("web", nil)))
-			w.bind(pod("p", shape("web", nil)), "n1")
-		}, func(w *world) { w.View.Nodes[0].Settling = true }, check.NodeSettling},
+		"a pod is nowhere":                         {lone, func(w *world) { w.Pods = append(w.Pods, pod("q", shape("web", nil))) }, check.PodLost},
+		"a pod is in two places":                   {lone, func(w *world) { w.plan.Create[0].Pods = append(w.plan.Create[0].Pods, key("p")) }, check.PodTwice},
+		"a pod is placed and unplaced":             {lone, func(w *world) { w.skip(pod("p", nil)); w.Pods = w.Pods[:1] }, check.PodTwice},
+		"a pod nobody knows":                       {lone, func(w *world) { w.plan.Create[0].Pods = append(w.plan.Create[0].Pods, key("ghost")) }, check.PodUnknown},
+		"6.3 no reason":                            {func(w *world) { w.skip(pod("p", shape("web", nil))) }, func(w *world) { w.plan.Unplaced[0].Why = nil }, check.ReasonMissing},
+		"SC-46 deferred in fallback mode":          {func(w *world) { w.skip(pod("p", shape("web", nil))); w.plan.Unplaced[0].Deferred = true }, func(w *world) { w.Policy.ReservedFallback = true }, check.DeferredWrong},
+		"3.4 an invalid pod has a place":           {lone, func(w *world) { w.Pods[0].Shape.Invalid = []reason.Reason{{Code: "Bad"}} }, check.PodInvalid},
+		"3.4 a pod that wants to be left":          {lone, func(w *world) { w.Pods[0].Shape.Refuses = true }, check.PodInvalid},
+		"6.1 a node nobody knows":                  {onNode, func(w *world) { w.plan.Bind[0].Node = "ghost" }, check.NodeUnknown},
+		"3.2 a node that is going":                 {onNode, func(w *world) { w.View.Nodes[0].Deleting = true }, check.NodeLeaving},
+		"the plan is of another snapshot":          {lone, func(w *world) { w.plan.Version++ }, check.VersionWrong},
+		"binds are by pod":                         {func(w *world) { onNode(w); w.bind(pod("q", shape("web", nil)), "n1") }, func(w *world) { slices.Reverse(w.plan.Bind) }, check.Disordered},
+		"unplaced pods are by pod":                 {func(w *world) { w.skip(pod("p", shape("web", nil))); w.skip(pod("q", shape("web", nil))) }, func(w *world) { slices.Reverse(w.plan.Unplaced) }, check.Disordered},
+		"6.1 a moved pod on a settling node":       {moved, func(w *world) { w.View.Nodes[0].Settling = true }, check.NodeSettling},
+		"6.1 a moved pod on a node that is not up": {moved, func(w *world) { w.View.Nodes[0].Initialized = false }, check.NodeSettling},
+		"a moved pod is nowhere":                   {moved, func(w *world) { w.plan.Bind = nil }, check.PodLost},
 	})
 	t.Run("6.1 a settling node takes pending pods and pods of deleting nodes", func(t *testing.T) {
 		t.Parallel()

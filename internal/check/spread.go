@@ -11,11 +11,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// once names what is judged once for all pods of one shape that are in one domain.
-type once struct {
-	shape  *cluster.Shape
-	index  int
-	domain string
+// rule is one spread constraint of one shape, in one reading of which taints are honoured.
+type rule struct {
+	shape *cluster.Shape
+	*cluster.Spread
+	key string // canonical
+	shy bool   // PreferNoSchedule counts as a taint: the pod has not given it up
 }
 
 // counts are the pods that a spread constraint counts, by domain (SC-27, SC-28).
@@ -24,10 +25,16 @@ type counts struct {
 	after  map[string]int // there in the end, as far as a single domain is left to them
 }
 
-// spreads judges every required spread constraint of every pod that comes (SC-26 to SC-32).
+// spreads judges every required spread constraint of every pod that comes (SC-26 to SC-32), once for
+// all pods of one shape in one domain.
 func (c *checker) spreads() {
+	type once struct {
+		constraint *cluster.Spread
+		domain     string
+		disliked   bool
+	}
 	done := map[once]bool{}
-	counted := map[once]counts{}
+	counted := map[rule]counts{}
 	for _, at := range c.places {
 		for _, p := range at.come {
 			shape := shapeOf(p.Shape)
@@ -42,35 +49,68 @@ func (c *checker) spreads() {
 					c.add(SpreadUnmet, "SC-32", "pod/"+p.Key.String(), "one domain of "+key, at.name+" with "+at.spot(key).String())
 					continue
 				}
-				if this := (once{shape, i, domain}); !done[this] {
+				if this := (once{s, domain, disliked(shape, at.taints())}); !done[this] {
 					done[this] = true
-					group := once{shape: shape, index: i}
-					if _, known := counted[group]; !known {
-						counted[group] = c.count(shape, s, key)
-					}
-					c.skew(at, p, s, key, domain, counted[group])
+					c.skew(at, p, rule{shape: shape, Spread: s, key: key}, domain, counted)
 				}
 			}
 		}
 	}
 }
 
+// skew judges one constraint in one domain that pods of this plan came to. With nodeTaintsPolicy Honor
+// a pod that has not given up PreferNoSchedule does not see such nodes, one that has does; which of
+// the two a pod is shows only where it is on such a node.
+func (c *checker) skew(at *place, p *cluster.Pod, r rule, domain string, counted map[rule]counts) {
+	text, bad := c.over(at, p, r, domain, counted)
+	if bad && r.HonorTaint && !disliked(r.shape, at.taints()) {
+		r.shy = true
+		_, bad = c.over(at, p, r, domain, counted)
+	}
+	if bad {
+		c.add(SpreadUnmet, "SC-32", "pod/"+p.Key.String(), fmt.Sprintf("maxSkew %d over %s", r.MaxSkew, r.key), text)
+	}
+}
+
+// over compares. The last of the pods that share the constraint saw all the others there, whatever
+// the order, and the smallest count it can have seen elsewhere is at most the final one. So those
+// before the plan and those that share the constraint must together keep to maxSkew over the final
+// minimum; pods that merely match the selector may have come later. Skew from before the plan in
+// domains it does not touch is not judged.
+func (c *checker) over(at *place, p *cluster.Pod, r rule, domain string, counted map[rule]counts) (string, bool) {
+	n, known := counted[r]
+	if !known {
+		n = c.count(r)
+		counted[r] = n
+	}
+	have, least := n.before[domain], 0
+	if r.selects(p) {
+		have += c.sharers(r, domain)
+	}
+	if r.key != hostKey { // SC-32: a new host can always be made
+		for _, strict := range strictly(at, r.shape) {
+			least = max(least, c.least(r, strict, n))
+		}
+	}
+	return fmt.Sprintf("%d in %s, %d elsewhere", have, domain, least), have-least > int(r.MaxSkew)
+}
+
 // count counts the pods that a constraint sees.
-func (c *checker) count(shape *cluster.Shape, s *cluster.Spread, key string) counts {
+func (c *checker) count(r rule) counts {
 	n := counts{before: map[string]int{}, after: map[string]int{}}
 	for _, at := range c.places {
-		domain, pinned := at.spot(key).only()
-		if !pinned || !c.seen(at, shape, s) {
+		domain, pinned := at.spot(r.key).only()
+		if !pinned || !c.seen(at, r) {
 			continue
 		}
 		for _, p := range at.stay {
-			if selects(shape, s, p) && !p.Terminating {
+			if r.selects(p) && !p.Terminating {
 				n.before[domain]++
 				n.after[domain]++
 			}
 		}
 		for _, p := range at.come {
-			if selects(shape, s, p) {
+			if r.selects(p) {
 				n.after[domain]++
 			}
 		}
@@ -78,25 +118,32 @@ func (c *checker) count(shape *cluster.Shape, s *cluster.Spread, key string) cou
 	return n
 }
 
-// selects reports whether the constraint of a shape counts the pod: its own namespace only (SC-36).
-func selects(shape *cluster.Shape, s *cluster.Spread, p *cluster.Pod) bool {
-	return p.Key.Namespace == shape.Namespace && s.Selector.Matches(shapeOf(p.Shape).Labels)
+// selects reports whether the constraint counts the pod: its own namespace only (SC-36).
+func (r rule) selects(p *cluster.Pod) bool {
+	return p.Key.Namespace == r.shape.Namespace && r.Selector.Matches(shapeOf(p.Shape).Labels)
+}
+
+// honours reports whether nodes with the taints count (SC-28).
+func (r rule) honours(taints []corev1.Taint) bool {
+	if !r.HonorTaint {
+		return true
+	}
+	_, refused := untolerated(r.shape, taints)
+	return !refused && (!r.shy || !disliked(r.shape, taints))
 }
 
 // seen is the node filter of SC-28.
-func (c *checker) seen(at *place, shape *cluster.Shape, s *cluster.Spread) bool {
-	if s.HonorTaint {
-		if _, refused := untolerated(shape, at.taints()); refused {
-			return false
-		}
+func (c *checker) seen(at *place, r rule) bool {
+	if !r.honours(at.taints()) {
+		return false
 	}
-	if s.AnyNode || at.node == nil && at.stock == nil {
+	if r.AnyNode || at.node == nil && at.stock == nil {
 		return true
 	}
 	if at.node != nil {
-		return len(holding(at, shape.Required)) > 0
+		return len(holding(at, r.shape.Required)) > 0
 	}
-	return slices.ContainsFunc(alternatives(shape.Required), func(term reqs.Set) bool {
+	return slices.ContainsFunc(alternatives(r.shape.Required), func(term reqs.Set) bool {
 		_, ok := reqs.Compatible(term, at.plan.Needs, reqs.Options{AllowUndefined: c.view.Words.WellKnownKeys})
 		return ok
 	})
@@ -113,28 +160,6 @@ func (p *place) taints() []corev1.Taint {
 	}
 }
 
-// skew judges one constraint in one domain that pods of this plan came to. The last of the pods that
-// share the constraint saw all the others there, whatever the order, and the smallest count it can
-// have seen elsewhere is at most the final one. So the sum of those before the plan and those that
-// share the constraint must keep to maxSkew over the final minimum; pods that merely match the
-// selector may have come later. Skew from before the plan in domains it does not touch is not judged.
-func (c *checker) skew(at *place, p *cluster.Pod, s *cluster.Spread, key, domain string, n counts) {
-	shape := shapeOf(p.Shape)
-	have := n.before[domain]
-	if selects(shape, s, p) {
-		have += c.sharers(shape, s, key, domain)
-	}
-	least := 0
-	if key != hostKey { // SC-32: a new host can always be made
-		for _, strict := range strictly(at, shape) {
-			least = max(least, c.least(shape, s, key, strict, n))
-		}
-	}
-	if have-least > int(s.MaxSkew) {
-		c.add(SpreadUnmet, "SC-32", "pod/"+p.Key.String(), fmt.Sprintf("maxSkew %d over %s", s.MaxSkew, key), fmt.Sprintf("%d in %s, %d elsewhere", have, domain, least))
-	}
-}
-
 // strictly are the strict requirements (SC-13) that the planner may have gone by.
 func strictly(at *place, shape *cluster.Shape) []reqs.Set {
 	if hold := holding(at, shape.Required); len(hold) > 0 {
@@ -145,17 +170,17 @@ func strictly(at *place, shape *cluster.Shape) []reqs.Set {
 
 // sharers counts the pods in a domain that the plan put there under the same constraint, or a
 // tighter one of the same kind. On one host the node filter cannot tell them apart.
-func (c *checker) sharers(shape *cluster.Shape, s *cluster.Spread, key, domain string) int {
+func (c *checker) sharers(r rule, domain string) int {
 	n := 0
 	for _, at := range c.places {
-		if d, pinned := at.spot(key).only(); !pinned || d != domain {
+		if d, pinned := at.spot(r.key).only(); !pinned || d != domain {
 			continue
 		}
 		for _, p := range at.come {
 			other := shapeOf(p.Shape)
-			if selects(shape, s, p) && slices.ContainsFunc(other.Spread, func(o cluster.Spread) bool {
-				return !o.Soft && c.view.Words.Canonical(o.Key) == key && o.Selector.Text == s.Selector.Text &&
-					o.MaxSkew <= s.MaxSkew && (key == hostKey || sameFilter(shape, s, other, &o))
+			if r.selects(p) && slices.ContainsFunc(other.Spread, func(o cluster.Spread) bool {
+				return !o.Soft && c.view.Words.Canonical(o.Key) == r.key && o.Selector.Text == r.Selector.Text &&
+					o.MaxSkew <= r.MaxSkew && (r.key == hostKey || r.sameFilter(other, &o))
 			}) {
 				n++
 			}
@@ -164,24 +189,25 @@ func (c *checker) sharers(shape *cluster.Shape, s *cluster.Spread, key, domain s
 	return n
 }
 
-func sameFilter(a *cluster.Shape, s *cluster.Spread, b *cluster.Shape, o *cluster.Spread) bool {
-	return s.MinDomains == o.MinDomains && s.AnyNode == o.AnyNode && s.HonorTaint == o.HonorTaint &&
-		slices.EqualFunc(a.Required, b.Required, reqs.Set.Equal) &&
-		(!s.HonorTaint || slices.EqualFunc(a.Tolerations, b.Tolerations, sameToleration))
+func (r rule) sameFilter(other *cluster.Shape, o *cluster.Spread) bool {
+	return r.MinDomains == o.MinDomains && r.AnyNode == o.AnyNode && r.HonorTaint == o.HonorTaint &&
+		slices.EqualFunc(r.shape.Required, other.Required, reqs.Set.Equal) &&
+		(!r.HonorTaint || slices.EqualFunc(r.shape.Tolerations, other.Tolerations, sameToleration))
 }
 
 func sameToleration(a, b corev1.Toleration) bool { return a.MatchToleration(&b) }
 
 // least is the minimum of SC-32 over the domains that the pod's own requirements allow. Which domains
 // exist has two readings, and the one kinder to the plan counts: everything SC-26 lists; or of that
-// only what a node can be in, with sold-out offerings, types that the pool rules out and nodes that
-// the filter of SC-28 does not see left aside, which is what kube-scheduler will go by.
-func (c *checker) least(shape *cluster.Shape, s *cluster.Spread, key string, strict reqs.Set, n counts) int {
+// only what a node can be in, with sold-out offerings, types that the pool rules out, pools that can
+// sell nothing and nodes that the filter of SC-28 does not see left aside, which is closer to what
+// kube-scheduler will go by.
+func (c *checker) least(r rule, strict reqs.Set, n counts) int {
 	best := 0
 	for _, wide := range []bool{true, false} {
 		least, domains := -1, 0
-		for domain := range c.universe(shape, s, key, wide) {
-			if !strict.Allows(key, domain) {
+		for domain := range c.universe(r, wide) {
+			if !strict.Allows(r.key, domain) {
 				continue
 			}
 			domains++
@@ -189,7 +215,7 @@ func (c *checker) least(shape *cluster.Shape, s *cluster.Spread, key string, str
 				least = have
 			}
 		}
-		if domains >= int(s.MinDomains) {
+		if domains >= int(r.MinDomains) {
 			best = max(best, least)
 		}
 	}
@@ -197,24 +223,21 @@ func (c *checker) least(shape *cluster.Shape, s *cluster.Spread, key string, str
 }
 
 // universe are the domains of a key (SC-26).
-func (c *checker) universe(shape *cluster.Shape, s *cluster.Spread, key string, wide bool) map[string]bool {
+func (c *checker) universe(r rule, wide bool) map[string]bool {
 	domains := map[string]bool{}
 	for i := range c.view.Pools {
 		pool := &c.view.Pools[i]
-		if pool.Closed {
-			continue
+		if !pool.Closed && r.honours(pool.Taints) {
+			c.poolDomains(pool, r.key, wide, domains)
 		}
-		if s.HonorTaint {
-			if _, refused := untolerated(shape, pool.Taints); refused {
-				continue
-			}
-		}
-		c.poolDomains(pool, key, wide, domains)
 	}
 	for _, at := range c.places {
-		if at.node != nil && !at.going && (wide || c.seen(at, shape, s)) {
-			for _, d := range at.spot(key).values {
-				domains[d] = true
+		if at.node != nil && !at.going && (wide || c.seen(at, r)) {
+			for _, d := range at.spot(r.key).values {
+				_, certain := at.spot(r.key).only() // not of a claim that may yet land elsewhere
+				if wide || certain {
+					domains[d] = true
+				}
 			}
 		}
 	}
@@ -222,42 +245,51 @@ func (c *checker) universe(shape *cluster.Shape, s *cluster.Spread, key string, 
 }
 
 // poolDomains adds the domains that nodes of a pool can be in: what types and offerings tell within
-// the pool's requirements, and what the pool lists itself.
+// the pool's requirements, and what the pool lists itself. A pool that can sell nothing is no pool
+// (SC-09).
 func (c *checker) poolDomains(pool *cluster.Pool, key string, wide bool, domains map[string]bool) {
 	allowed, listed := pool.Requirements[key]
-	told := false
+	at := &place{words: c.view.Words}
+	sells, told := false, false
 	for i := range pool.Types {
 		t := &pool.Types[i]
 		if _, conflict := labelsOf(t).Conflict(pool.Requirements); conflict && !wide {
 			continue
 		}
-		for _, d := range c.typeDomains(t, pool, key, wide) {
-			told = true
+		told = told || len(c.typeDomains(at, t, key, nil)) > 0
+		sold := func(o *catalog.Offering) bool { return o.Available && at.compatible(o, pool.Requirements) }
+		if wide {
+			sold = nil
+		} else if !slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return sold(&o) }) {
+			continue
+		}
+		sells = true
+		for _, d := range c.typeDomains(at, t, key, sold) {
 			if !listed || allowed.Has(d) {
 				domains[d] = true
 			}
 		}
 	}
-	if listed && !allowed.Not && (wide || !told) {
+	if listed && !allowed.Not && (wide || sells && !told) {
 		for _, d := range allowed.Values {
 			domains[d] = true
 		}
 	}
 }
 
-// typeDomains are the values that nodes of a type can have, by its labels or its offerings.
-func (c *checker) typeDomains(t *catalog.InstanceType, pool *cluster.Pool, key string, wide bool) []string {
+// typeDomains are the values that nodes of a type can have, by its labels or by the offerings that
+// count; all do if counts is nil.
+func (c *checker) typeDomains(at *place, t *catalog.InstanceType, key string, counts func(*catalog.Offering) bool) []string {
 	if r, known := labelsOf(t)[key]; known {
 		if r.Not {
 			return nil
 		}
 		return r.Values
 	}
-	at := &place{words: c.view.Words}
 	var values []string
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
-		if d, found := at.labelOf(o, key); found && (wide || o.Available && at.compatible(o, pool.Requirements)) {
+		if d, found := at.labelOf(o, key); found && (counts == nil || counts(o)) {
 			values = append(values, d)
 		}
 	}

@@ -15,8 +15,25 @@ import (
 type stock struct {
 	pool    *cluster.Pool
 	types   map[string]*catalog.InstanceType
-	daemons map[string][]*cluster.Shape // by type, filled on demand
+	daemons map[group][]*cluster.Shape // filled on demand
 }
+
+// group names the DaemonSets of a type, in one reading of SC-23.
+type group struct {
+	name string
+	by   overlap
+}
+
+// overlap is how a DaemonSet "overlaps the type's requirements", of which zones and capacity types are
+// a part (SC-10) that here only offerings know. Pods must fit beside the fewest DaemonSets; the sum
+// written on the claim may follow any reading.
+type overlap int
+
+const (
+	bySale   overlap = iota // some offering that the pool allows satisfies it
+	byOffers                // for each label some offering does
+	byLabels                // offerings are not looked at
+)
 
 func stocksOf(view *cluster.Snapshot) map[string]*stock {
 	stocks := make(map[string]*stock, len(view.Pools))
@@ -25,7 +42,7 @@ func stocksOf(view *cluster.Snapshot) map[string]*stock {
 		if stocks[pool.Name] != nil {
 			continue // of two pools with one name the first counts
 		}
-		s := &stock{pool: pool, types: make(map[string]*catalog.InstanceType, len(pool.Types)), daemons: map[string][]*cluster.Shape{}}
+		s := &stock{pool: pool, types: make(map[string]*catalog.InstanceType, len(pool.Types)), daemons: map[group][]*cluster.Shape{}}
 		for j := range pool.Types {
 			if t := &pool.Types[j]; s.types[t.Name] == nil {
 				s.types[t.Name] = t
@@ -37,8 +54,9 @@ func stocksOf(view *cluster.Snapshot) map[string]*stock {
 }
 
 // daemonsOf returns the DaemonSets that count for a type of the pool (SC-23).
-func (c *checker) daemonsOf(s *stock, t *catalog.InstanceType) []*cluster.Shape {
-	if known, found := s.daemons[t.Name]; found {
+func (c *checker) daemonsOf(s *stock, t *catalog.InstanceType, by overlap) []*cluster.Shape {
+	of := group{t.Name, by}
+	if known, found := s.daemons[of]; found {
 		return known
 	}
 	side := s.pool.Requirements.Clone()
@@ -46,40 +64,39 @@ func (c *checker) daemonsOf(s *stock, t *catalog.InstanceType) []*cluster.Shape 
 	counted := []*cluster.Shape{}
 	for i := range c.view.Daemons {
 		shape := shapeOf(c.view.Daemons[i].Shape)
-		if _, refused := untolerated(shape, s.pool.Taints); refused {
+		if _, refused := untolerated(shape, s.pool.Taints); refused || len(shape.Invalid) > 0 {
 			continue
 		}
 		if slices.ContainsFunc(alternatives(shape.Required), func(term reqs.Set) bool {
 			_, fits := reqs.Compatible(term, side, reqs.Options{AllowUndefined: c.view.Words.WellKnownKeys})
-			return fits && overlaps(t, term)
+			_, conflict := labelsOf(t).Conflict(term)
+			return fits && !conflict && c.offered(s.pool, t, term, by)
 		}) {
 			counted = append(counted, shape)
 		}
 	}
-	s.daemons[t.Name] = counted
+	s.daemons[of] = counted
 	return counted
 }
 
-// overlaps reports whether some node of the type could satisfy the set, as far as the type decides.
-// The zones and capacity types of a type are those of all its offerings, sold out or not.
-func overlaps(t *catalog.InstanceType, want reqs.Set) bool {
-	if _, conflict := labelsOf(t).Conflict(want); conflict {
-		return false
+// offered reports whether the offerings of a type overlap a set. Sold-out ones count.
+func (c *checker) offered(pool *cluster.Pool, t *catalog.InstanceType, want reqs.Set, by overlap) bool {
+	if by == byLabels || len(t.Offerings) == 0 {
+		return true
 	}
-	offered := func(key string, value func(*catalog.Offering) string) bool {
-		r, asked := want[key]
-		if _, told := t.Labels[key]; !asked || told {
-			return true
-		}
-		for i := range t.Offerings {
-			if r.Has(value(&t.Offerings[i])) {
-				return true
-			}
-		}
-		return len(t.Offerings) == 0
+	some := func(set reqs.Set) bool {
+		at := &place{words: c.view.Words}
+		return slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return at.compatible(&o, set) })
 	}
-	return offered(zoneKey, func(o *catalog.Offering) string { return o.Zone }) &&
-		offered(capacityKey, func(o *catalog.Offering) string { return o.CapacityType })
+	if by == bySale {
+		return some(pool.Requirements.Intersect(want))
+	}
+	for key, r := range want {
+		if !some(reqs.Set{key: r}) {
+			return false
+		}
+	}
+	return true
 }
 
 func total(shapes []*cluster.Shape) resources.Vec {
@@ -118,15 +135,22 @@ func alternatives(terms []reqs.Set) []reqs.Set {
 // the last step of relaxation (SC-14), and DaemonSets ignore it (SC-23).
 func untolerated(s *cluster.Shape, taints []corev1.Taint) (string, bool) {
 	for i := range taints {
-		taint := &taints[i]
-		if taint.Effect == corev1.TaintEffectPreferNoSchedule {
-			continue
-		}
-		if !slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) }) {
-			return taint.ToString(), true
+		if taints[i].Effect != corev1.TaintEffectPreferNoSchedule && !toleratesOne(s, &taints[i]) {
+			return taints[i].ToString(), true
 		}
 	}
 	return "", false
+}
+
+// disliked reports whether the pod comes here only if PreferNoSchedule is given up.
+func disliked(s *cluster.Shape, taints []corev1.Taint) bool {
+	return slices.ContainsFunc(taints, func(t corev1.Taint) bool {
+		return t.Effect == corev1.TaintEffectPreferNoSchedule && !toleratesOne(s, &t)
+	})
+}
+
+func toleratesOne(s *cluster.Shape, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(s.Tolerations, func(t corev1.Toleration) bool { return tolerates(&t, taint) })
 }
 
 // tolerates follows the API: an empty effect, or an empty key with Exists, matches all of them.

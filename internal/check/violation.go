@@ -13,7 +13,7 @@ const (
 	DeferredWrong Code = "DeferredWrong" // deferred for reserved capacity where that cannot be (SC-46, V15-46)
 	NodeUnknown   Code = "NodeUnknown"   // the plan names a node that does not exist
 	NodeLeaving   Code = "NodeLeaving"   // a pod is put on a node that goes away (scheduling 3.2)
-	NodeSettling  Code = "NodeSettling"  // a moved pod is put on a node inside consolidateAfter (scheduling 6.1)
+	NodeSettling  Code = "NodeSettling"  // a moved pod is put on a node inside consolidateAfter, or not up yet (scheduling 6.1)
 	Disordered    Code = "Disordered"    // a list that has a documented order does not follow it
 	VersionWrong  Code = "VersionWrong"  // the plan was made for another snapshot
 )

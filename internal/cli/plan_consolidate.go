@@ -60,11 +60,11 @@ func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 	compiled := world.Compile()
 	r.SetupMs = millis(time.Since(meter.start))
 	r.NodesBefore, r.CostBefore = compiled.Cost()
-	stop := f.stop()
+	timeUp := f.stop()
 	var answer solve.Consolidation
 	for {
 		var seen look
-		answer, seen = lookOnce(f, compiled, stop)
+		answer, seen = lookOnce(f, compiled)
 		r.Looks++
 		r.PlanningMs += seen.ComputeMs
 		if r.Looks == 1 {
@@ -74,16 +74,11 @@ func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 			r.Done, r.LastLook = true, &seen
 			break
 		}
-		if f.firstLook || len(answer.Moves) == 0 {
+		if f.firstLook || len(answer.Moves) == 0 || timeUp() {
 			break
 		}
-		applied, err := compiled.Apply(answer.Moves)
-		if err != nil {
+		if err := r.apply(compiled, answer.Moves); err != nil {
 			return fmt.Errorf("look %d: %w", r.Looks, err)
-		}
-		r.add(len(answer.Moves), applied)
-		if stop() {
-			break
 		}
 	}
 	r.usage = meter.stop()
@@ -98,10 +93,12 @@ func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 	return err
 }
 
-func lookOnce(f *planFlags, compiled *scenario.Compiled, stop func() bool) (solve.Consolidation, look) {
+// lookOnce asks once, to the end: a limit of time stops further looks, so that the first is always
+// measured whole.
+func lookOnce(f *planFlags, compiled *scenario.Compiled) (solve.Consolidation, look) {
 	start, cpu := time.Now(), cpuTime()
 	question := solve.Question{View: compiled.View, Candidates: compiled.Candidates(), Policy: f.policy()}
-	answer := solve.Consolidate(question, stop)
+	answer := solve.Consolidate(question, func() bool { return false })
 	seen := look{
 		Candidates: len(question.Candidates), ComputeMs: millis(time.Since(start)), CPUMs: millis(cpuTime() - cpu), Decision: "no-op",
 	}
@@ -118,11 +115,24 @@ func lookOnce(f *planFlags, compiled *scenario.Compiled, stop func() bool) (solv
 	return answer, seen
 }
 
-func (r *consolidateResult) add(moves int, applied scenario.Applied) {
-	r.Commands += moves
+// apply makes the moves of one look. Each look must leave a cheaper cluster, or one of fewer nodes at
+// the same cost; otherwise looking would never end.
+func (r *consolidateResult) apply(compiled *scenario.Compiled, moves []solve.Move) error {
+	const noise = 1e-9 // of sums of prices in another order
+	nodesBefore, costBefore := compiled.Cost()
+	applied, err := compiled.Apply(moves)
+	if err != nil {
+		return err
+	}
+	r.Commands += len(moves)
 	r.PodsMoved += applied.Moved
 	r.Replacements += applied.Added
 	r.Invalid += applied.Invalid
+	if nodes, cost := compiled.Cost(); cost > costBefore+noise || cost > costBefore-noise && nodes >= nodesBefore {
+		return fmt.Errorf("%s changed %s for %s to %s for %s: nothing is gained, and this is a bug", count(len(moves), "move", "moves"),
+			count(nodesBefore, "node", "nodes"), dollars(costBefore), count(nodes, "node", "nodes"), dollars(cost))
+	}
+	return nil
 }
 
 // kept folds verdicts by reason, in the order in which they first appear.
@@ -162,7 +172,7 @@ func consolidateTable(r *consolidateResult) string {
 		b.WriteString("stopped before a look found nothing more\n")
 	}
 	if r.Invalid > 0 {
-		fmt.Fprintf(&b, "%d placements do not fit: this is a bug\n", r.Invalid)
+		fmt.Fprintf(&b, "%s cannot hold the pods that were moved there: this is a bug\n", count(r.Invalid, "node", "nodes"))
 	}
 	for i, k := range r.Explanation {
 		if i == 0 {

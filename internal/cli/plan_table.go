@@ -67,6 +67,9 @@ func gapText(cost, bound float64) string {
 	if bound <= 0 {
 		return "; no lower bound is known"
 	}
+	if cost/bound < 1.0005 {
+		return "; no plan costs less"
+	}
 	return fmt.Sprintf("; no plan costs less than %s, which this is %s above", dollars(bound), percent(max(0, cost/bound-1)))
 }
 

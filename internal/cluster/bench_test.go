@@ -64,3 +64,21 @@ func BenchmarkReadPods(b *testing.B) { benchmarkRead(b, 100_000, 500, false) }
 // Pods of which each has a shape of its own, known and never seen.
 func BenchmarkReadDistinctPods(b *testing.B) { benchmarkRead(b, 10_000, 10_000, false) }
 func BenchmarkBuildShapes(b *testing.B)      { benchmarkRead(b, 10_000, 10_000, true) }
+
+// A what-if question on a large cluster: 5,000 nodes of 20 pods, three of them gone.
+func BenchmarkWithout(b *testing.B) {
+	pods := workload(b, 20, 5)
+	r := newReader(cluster.ReaderOptions{})
+	nodes := make([]cluster.Node, 5000)
+	for i := range nodes {
+		nodes[i] = r.Node(cluster.NodeFacts{Node: &corev1.Node{}, Pods: pods})
+		nodes[i].Name = fmt.Sprintf("node-%04d", i)
+	}
+	s := r.Snapshot(cluster.Snapshot{Nodes: nodes})
+	b.ReportAllocs()
+	for b.Loop() {
+		if view, moved := s.Without("node-0100", "node-2000", "node-4999"); len(view.Nodes) != 4997 || len(moved) != 60 {
+			b.Fatalf("%d nodes, %d pods", len(view.Nodes), len(moved))
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -30,8 +31,10 @@ func podYAML(tb testing.TB, spec string) *corev1.Pod {
 	return p
 }
 
+var words = sync.OnceValue(awsv1.Vocabulary)
+
 func newReader(opts cluster.ReaderOptions) *cluster.Reader {
-	return cluster.NewReader(awsv1.Vocabulary(), opts)
+	return cluster.NewReader(words(), opts)
 }
 
 // shapeOf reads the shape of a pod with the given spec.

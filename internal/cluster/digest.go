@@ -139,14 +139,15 @@ func (d *digest) terms(terms []corev1.NodeSelectorTerm) {
 	}
 }
 
+// term writes a term. That it uses matchFields is enough: no shape says which node is meant, and every
+// pod of a DaemonSet means another.
 func (d *digest) term(t *corev1.NodeSelectorTerm) {
-	for _, list := range [...][]corev1.NodeSelectorRequirement{t.MatchExpressions, t.MatchFields} {
-		d.number(int64(len(list)))
-		for i := range list {
-			d.text(list[i].Key)
-			d.text(string(list[i].Operator))
-			d.texts(list[i].Values)
-		}
+	d.flag(len(t.MatchFields) > 0)
+	d.number(int64(len(t.MatchExpressions)))
+	for i := range t.MatchExpressions {
+		d.text(t.MatchExpressions[i].Key)
+		d.text(string(t.MatchExpressions[i].Operator))
+		d.texts(t.MatchExpressions[i].Values)
 	}
 }
 

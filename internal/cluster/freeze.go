@@ -7,11 +7,14 @@ import (
 	"strings"
 )
 
-// Snapshot freezes parts that were read by r: it puts them in order and adds vocabulary and lanes.
-// The slices belong to the Snapshot from then on.
+// Snapshot freezes parts that were read by r: it puts them in order and adds vocabulary, lanes and, if
+// they are not given, namespaces. The slices belong to the Snapshot from then on.
 func (r *Reader) Snapshot(parts Snapshot) *Snapshot {
 	s := &parts
 	s.Words, s.Resources = r.words, r.table
+	if s.Namespaces == nil {
+		s.Namespaces = r.namespaces
+	}
 	slices.SortFunc(s.Pools, func(a, b Pool) int { // SC-07
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(b.Name, a.Name))
 	})
@@ -31,29 +34,30 @@ func compareKeys(a, b PodKey) int {
 // have to run elsewhere, in order. What the nodes used of the limits of their pools is free again.
 // Unknown names are ignored: a node may vanish between being chosen and being simulated.
 //
-// The view shares memory with s: only the list of nodes is copied, and the limits of pools that lose
-// nodes.
+// The view shares memory with s: only the list of nodes is copied, in as many pieces as there are
+// names, and the limits of pools that lose nodes.
 func (s *Snapshot) Without(names ...string) (*Snapshot, []Pod) {
-	gone := make(map[int]bool, len(names))
+	gone := make([]int, 0, len(names))
 	for _, name := range names {
 		if i, found := s.find(name); found {
-			gone[i] = true
+			gone = append(gone, i)
 		}
 	}
 	view := *s
 	if len(gone) == 0 {
 		return &view, nil
 	}
+	slices.Sort(gone)
+	gone = slices.Compact(gone)
 	view.Nodes = make([]Node, 0, len(s.Nodes)-len(gone))
 	view.Pools = slices.Clone(s.Pools)
 	freed := map[string]bool{} // pools whose limits are copied already
 	var moved []Pod
-	for i := range s.Nodes {
+	next := 0
+	for _, i := range gone {
+		view.Nodes = append(view.Nodes, s.Nodes[next:i]...)
+		next = i + 1
 		n := &s.Nodes[i]
-		if !gone[i] {
-			view.Nodes = append(view.Nodes, *n)
-			continue
-		}
 		for _, p := range n.Pods {
 			if !p.Stays {
 				moved = append(moved, p)
@@ -63,6 +67,7 @@ func (s *Snapshot) Without(names ...string) (*Snapshot, []Pod) {
 			view.free(n, freed)
 		}
 	}
+	view.Nodes = append(view.Nodes, s.Nodes[next:]...)
 	slices.SortFunc(moved, comparePods)
 	return &view, moved
 }

@@ -46,6 +46,11 @@ affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeS
 			wantRequired: []string{"kubernetes.io/arch DoesNotExist"},
 			wantInvalid:  []string{"RequirementsContradict spec.nodeSelector"},
 		},
+		"3.4 a: a pool asked for under two names is a contradiction, not a refusal of managed nodes": {
+			spec:         `{nodeSelector: {karpenter.sh/provisioner-name: a, karpenter.sh/nodepool: b}}`,
+			wantRequired: []string{"karpenter.sh/nodepool DoesNotExist"},
+			wantInvalid:  []string{"RequirementsContradict spec.nodeSelector"},
+		},
 		"an empty required term matches no node, as in kube-scheduler": {
 			spec:         `{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{}]}}}}`,
 			wantRequired: []string{""},

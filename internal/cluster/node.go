@@ -119,10 +119,10 @@ func (r *Reader) labels(s stage, name string) map[string]string {
 	if out == nil {
 		out = map[string]string{}
 	}
-	for key, value := range given {
+	for _, key := range slices.Sorted(maps.Keys(given)) { // of two aliases the first counts
 		canonical := r.words.Canonical(key)
-		if _, there := given[canonical]; !there || key == canonical {
-			out[canonical] = r.words.Value(canonical, value)
+		if _, there := out[canonical]; !there || key == canonical {
+			out[canonical] = r.words.Value(canonical, given[key])
 		}
 	}
 	if !s.registered { // a label that can have only one value will have it

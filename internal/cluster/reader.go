@@ -13,8 +13,8 @@ import (
 // ReaderOptions is what reading depends on besides the objects. The zero value is usable.
 type ReaderOptions struct {
 	Resources           resources.Table                   // lanes to start from: those the catalog was read with
-	KeepLabel           func(key string) bool             // pod labels that some selector may look at; nil keeps all
-	Evictable           func(*corev1.Pod) bool            // nothing holds the pod on its node (scheduling 3.2); nil: every pod
+	KeepLabel           func(key string) bool             // pod labels that some selector may look at; nil keeps all (see LabelUse)
+	Evictable           func(*corev1.Pod) bool            // nothing holds the pod on its node (scheduling 3.2); nil: every pod (see Guards)
 	DefaultSpread       []corev1.TopologySpreadConstraint // for pods without a constraint of their own (SC-37)
 	SelectorOf          func(*corev1.Pod) Selector        // selector of a default constraint; one that matches nothing or everything gives the pod none
 	DeletionCostManaged bool                              // gate PodDeletionCostManagement: pod-deletion-cost is ours, not the user's (V15-52)
@@ -65,7 +65,7 @@ func (r *Reader) Table() resources.Table { return r.table }
 func (r *Reader) Len() int { return len(r.shapes) }
 
 // SetNamespaces tells the labels of the namespaces, which namespaceSelectors choose from (SC-36). Pods
-// read before keep what they resolved to.
+// read before keep what they resolved to. The map must not change afterwards.
 func (r *Reader) SetNamespaces(labels map[string]map[string]string) {
 	if !maps.EqualFunc(r.namespaces, labels, maps.Equal[map[string]string, map[string]string]) {
 		r.namespaces, r.epoch = labels, r.epoch+1
@@ -191,7 +191,9 @@ func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
 			break
 		}
 	}
-	return r.table.Capacity(list)
+	v := r.table.Capacity(list)
+	resources.MaxTo(&v, &resources.Vec{}) // nobody has less than nothing
+	return v
 }
 
 // learn gives lanes to the names of what there is some of. Nodes report zero of many things.

@@ -47,7 +47,22 @@ func SelectorFrom(s labels.Selector) Selector {
 	if !selectable {
 		return Selector{}
 	}
-	return selectorOf(list)
+	out := make([]labels.Requirement, 0, len(list))
+	for _, r := range list {
+		op := r.Operator()
+		switch op {
+		case selection.Equals, selection.DoubleEquals:
+			op = selection.In
+		case selection.NotEquals:
+			op = selection.NotIn
+		}
+		same, err := labels.NewRequirement(r.Key(), op, r.Values().List())
+		if err != nil { // cannot be: the library made it
+			return Selector{}
+		}
+		out = append(out, *same)
+	}
+	return selectorOf(out)
 }
 
 // operatorOf turns an operator of the API into the library's; one that does not exist stays as it is

@@ -87,8 +87,9 @@ func (b *builder) needs(spec *corev1.PodSpec) {
 	if len(b.shape.Required) == 0 { // nothing left: the pod is refused, and the Set only shown
 		b.shape.Required = []reqs.Set{selector}
 		b.shape.Invalid = append(b.shape.Invalid, impossible...)
+	} else {
+		b.shape.Refuses = !slices.ContainsFunc(b.shape.Required, acceptsManaged)
 	}
-	b.shape.Refuses = !slices.ContainsFunc(b.shape.Required, acceptsManaged)
 	b.preferences(node.PreferredDuringSchedulingIgnoredDuringExecution)
 }
 
@@ -122,9 +123,6 @@ func (b *builder) alternatives(selector reqs.Set, terms []corev1.NodeSelectorTer
 		if impossible = append(impossible, why...); len(impossible) == before {
 			b.shape.Required = append(b.shape.Required, both)
 		}
-	}
-	if len(b.shape.Invalid) > 0 && len(b.shape.Required) == 0 && len(impossible) == 0 {
-		b.shape.Required = []reqs.Set{selector}
 	}
 	return impossible
 }
@@ -254,18 +252,26 @@ func (b *builder) selector(at string, s *metav1.LabelSelector) Selector {
 	return read
 }
 
-// podAffinity reads affinity and anti-affinity. An anti-affinity without a selector keeps nothing away
-// and is left out; an affinity without one can never be satisfied and stays (SC-30).
+// podAffinity reads affinity and anti-affinity. A term without a selector matches nothing (SC-30):
+// as an anti-affinity or a preference it says nothing and is left out, as a required affinity it can
+// never be satisfied and stays.
 func (b *builder) podAffinity(a *corev1.Affinity) {
-	const field = "spec.affinity.podAffinity"
 	if p := a.PodAffinity; p != nil {
-		b.shape.Affinity = b.podTerms(field, p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
-		b.shape.Affinity = slices.DeleteFunc(b.shape.Affinity, func(t PodTerm) bool { return t.Weight > 0 && t.Selector.Inert() })
+		terms := b.podTerms("spec.affinity.podAffinity", p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+		b.shape.Affinity = without(terms, func(t PodTerm) bool { return t.Weight > 0 && t.Selector.Inert() })
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		b.shape.AntiAffinity = b.podTerms(field, p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
-		b.shape.AntiAffinity = slices.DeleteFunc(b.shape.AntiAffinity, func(t PodTerm) bool { return t.Selector.Inert() })
+		terms := b.podTerms("spec.affinity.podAntiAffinity", p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+		b.shape.AntiAffinity = without(terms, func(t PodTerm) bool { return t.Selector.Inert() })
 	}
+}
+
+// without drops terms; none left is nil, as it is after decoding.
+func without(terms []PodTerm, drop func(PodTerm) bool) []PodTerm {
+	if terms = slices.DeleteFunc(terms, drop); len(terms) > 0 {
+		return terms
+	}
+	return nil
 }
 
 // podTerms reads required terms, then preferred ones, heaviest first. A weight of zero has no effect

@@ -251,14 +251,13 @@ func (c *claimFacts) places(words reqs.Vocabulary) (places []reqs.Set, anywhere 
 	}
 	for _, term := range terms {
 		if len(term.MatchExpressions) == 0 {
-			continue // matches nothing, in Kubernetes too
+			continue // matches nothing, or one node by name, of which no other can be had
 		}
 		if c.volume != nil && onNode(c.volume) {
 			term.MatchExpressions = slices.DeleteFunc(slices.Clone(term.MatchExpressions), func(e corev1.NodeSelectorRequirement) bool {
 				return words.Canonical(e.Key) == corev1.LabelHostname
 			})
 		}
-		term.MatchFields = nil
 		if set, faults := reqs.FromNodeSelectorTerm(term, words); len(faults) == 0 {
 			places = append(places, set)
 		}
@@ -302,6 +301,9 @@ func describe(places []reqs.Set) string {
 	const shown = 3
 	var texts []string
 	for _, s := range places[:min(len(places), shown)] {
+		if len(s) == 0 {
+			return "any place"
+		}
 		texts = append(texts, "["+s.String()+"]")
 	}
 	if len(texts) == 0 {

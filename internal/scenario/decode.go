@@ -61,7 +61,7 @@ func decode(data []byte, out any) Faults {
 		return faults
 	}
 	l := locator{}
-	l.look("$", data, reflect.TypeOf(out))
+	l.look("$", bytes.TrimSpace(data), reflect.TypeOf(out))
 	if len(l.faults) > 0 {
 		return l.faults
 	}

@@ -41,6 +41,10 @@ func (s *Scenario) resolve(g *PodGroup) {
 	}
 }
 
+// maxCount bounds the copies of a group. Each becomes an object: a typing error should cost a message,
+// not the memory of the machine.
+const maxCount = 1_000_000
+
 // checker finds what a schema cannot.
 type checker struct {
 	scenario *Scenario
@@ -115,10 +119,23 @@ func (c *checker) instanceType(path string, t *InstanceType) {
 
 func (c *checker) quantities(path string, list corev1.ResourceList) {
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if q := list[name]; q.Cmp(resource.Quantity{}) < 0 {
+		switch q := list[name]; {
+		case outOfRange(q):
+			c.faults.add(path+key(string(name)), "is larger or more exact than any quantity needs to be")
+		case q.Sign() < 0:
 			c.faults.add(path+key(string(name)), "%s is below zero", q.String())
 		}
 	}
+}
+
+// outOfRange finds exponents such as that of 1e99999999: arithmetic with one takes hours.
+func outOfRange(q resource.Quantity) bool {
+	const digits = 30
+	if _, small := q.AsInt64(); small {
+		return false
+	}
+	scale := q.AsDec().Scale()
+	return scale < -digits || scale > digits
 }
 
 // nodePools puts every pool in its effective form and checks it as the controller would.
@@ -154,8 +171,23 @@ func (c *checker) template(path string, t *corev1.PodTemplateSpec) {
 	switch {
 	case t == nil:
 		c.faults.add(path, "is missing; want a pod template")
+		return
 	case len(t.Spec.Containers) == 0:
 		c.faults.add(path+".spec.containers", "is missing; a pod has at least one container")
+	}
+	c.containers(path+".spec.containers", t.Spec.Containers)
+	c.containers(path+".spec.initContainers", t.Spec.InitContainers)
+	c.quantities(path+".spec.overhead", t.Spec.Overhead)
+	if level := t.Spec.Resources; level != nil {
+		c.quantities(path+".spec.resources.requests", level.Requests)
+		c.quantities(path+".spec.resources.limits", level.Limits)
+	}
+}
+
+func (c *checker) containers(path string, list []corev1.Container) {
+	for i := range list {
+		c.quantities(index(path, i)+".resources.requests", list[i].Resources.Requests)
+		c.quantities(index(path, i)+".resources.limits", list[i].Resources.Limits)
 	}
 }
 
@@ -170,6 +202,7 @@ func (c *checker) node(path string, n *Node) {
 		c.faults.add(path+".allocatable", "is missing; a node without an instanceType says what it has")
 	}
 	c.quantities(path+".capacity", n.Capacity)
+	c.quantities(path+".allocatable", n.Allocatable)
 	for i := range n.Pods {
 		c.group(index(path+".pods", i), &n.Pods[i])
 	}
@@ -181,6 +214,8 @@ func (c *checker) group(path string, g *PodGroup) {
 		c.faults.add(path+".count", "is missing; say how many copies there are")
 	case *g.Count < 0:
 		c.faults.add(path+".count", "%d is below zero", *g.Count)
+	case *g.Count > maxCount:
+		c.faults.add(path+".count", "%d is more than %d, the most that is planned for", *g.Count, maxCount)
 	}
 	switch {
 	case g.Template != nil && g.TemplateRef != "":

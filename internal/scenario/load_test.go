@@ -70,6 +70,14 @@ $.nodes[0].zone: 1; want a string`},
 			`"nvidia.com/gpu": "1"},`, `"nvidia.com/gpu": "-1"},`,
 			`$.instanceTypes[1].capacity["nvidia.com/gpu"]: -1 is below zero`,
 		},
+		"a quantity no machine has": {
+			`"memory": "32Gi"`, `"memory": "1e99999999"`,
+			`$.instanceTypes[1].capacity.memory: is larger or more exact than any quantity needs to be`,
+		},
+		"a pod that asks for less than nothing": {
+			`{"requests": {"cpu": "64", "memory": "1Gi"}}`, `{"requests": {"cpu": "-64", "memory": "1Gi"}}`,
+			`$.pods[2].template.spec.containers[0].resources.requests.cpu: -64 is below zero`,
+		},
 		"a price below zero": {`"price": 0.9`, `"price": -1`, `$.instanceTypes[1].offerings[0].price: -1 is below zero`},
 		"no name":            {`"name": "tiny"`, `"name": ""`, `$.name: is missing; give it a name`},
 		"a type without a name": {
@@ -116,7 +124,10 @@ $.nodes[0].nodePool: no NodePool "default"`,
 			`$.nodes[0].allocatable: is missing; a node without an instanceType says what it has`,
 		},
 		"fewer pods than none": {`{"count": 1,`, `{"count": -1,`, `$.pods[1].count: -1 is below zero`},
-		"no number of pods":    {`{"count": 1,`, `{`, `$.pods[1].count: is missing; say how many copies there are`},
+		"more pods than any cluster has": {
+			`{"count": 1,`, `{"count": 1000001,`, `$.pods[1].count: 1000001 is more than 1000000, the most that is planned for`,
+		},
+		"no number of pods": {`{"count": 1,`, `{`, `$.pods[1].count: is missing; say how many copies there are`},
 		"an unknown template": {
 			`{"count": 3, "templateRef": "small"}`, `{"count": 3, "templateRef": "smal"}`,
 			`$.pods[0].templateRef: no template "smal"; did you mean "small"?`,

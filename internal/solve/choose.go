@@ -30,6 +30,9 @@ func (s *state) choose(p *profile, b *bin, f *frame, want int) int {
 			return 0
 		}
 	}
+	if !s.certain(p, b, f) {
+		return 0
+	}
 	for i := range p.spread {
 		r := &p.spread[i]
 		if s.m.groups[r.group].host {
@@ -40,6 +43,31 @@ func (s *state) choose(p *profile, b *bin, f *frame, want int) int {
 		}
 	}
 	return want
+}
+
+// certain pins one domain for pods that keep others away or that others must be with: while it is open
+// it would block every domain, or help in none.
+func (s *state) certain(p *profile, b *bin, f *frame) bool {
+	for i := range p.apart {
+		if g := s.m.groups[p.apart[i].group]; !g.host && p.apart[i].required && !s.pinFirst(b, f, g.key) {
+			return false
+		}
+	}
+	for _, id := range p.anchor {
+		if !s.pinFirst(b, f, s.m.groups[id].key) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *state) pinFirst(b *bin, f *frame, k reqs.KeyID) bool {
+	open := s.open(b, f, k)
+	v := open.next(0)
+	if v < 0 || open.next(v+1) < 0 {
+		return true
+	}
+	return s.demand(f, b, s.m.pin(k, reqs.ValueID(v)))
 }
 
 // chooseSpread pins the valid domain with the fewest pods (SC-32).

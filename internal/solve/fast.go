@@ -16,7 +16,13 @@ func (s *state) fast(left []int) {
 			left[k] -= s.fillNodes(k, left[k])
 		}
 	}
-	lots := s.divide(left)
+	s.packLots(s.divide(left), left)
+}
+
+// packLots packs lots onto new nodes, pool by pool: those that are asked last first, since the pods
+// that could go anywhere have their home in the others, and may fill what is left.
+func (s *state) packLots(lots []lot, left []int) {
+	m := s.m
 	for poolID := len(m.pools) - 1; poolID >= 0; poolID-- {
 		var here, others []lot
 		for _, l := range lots {

@@ -1,6 +1,10 @@
 package solve
 
 import (
+	"cmp"
+	"slices"
+	"strconv"
+
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -30,7 +34,7 @@ type Move struct {
 	Remove []string  `json:"remove"`
 	Bind   []Bind    `json:"bind,omitempty"`
 	Create []NewNode `json:"create,omitempty"`
-	Saves  float64   `json:"saves"` // USD an hour, always above zero
+	Saves  float64   `json:"saves"` // USD an hour; above zero, unless the price of what goes is not known
 	Moved  int       `json:"moved"` // pods
 }
 
@@ -40,9 +44,111 @@ type Verdict struct {
 	Why  reason.Reason `json:"why"`
 }
 
-// Consolidate proposes moves. Every move lowers what the cluster costs by more than a threshold, so a
-// sequence of them ends: no cluster is ever reached twice.
+// Consolidate proposes moves: nodes whose pods fit others go, nodes that can be replaced by cheaper
+// ones are. The cost of the cluster falls with every move that creates a node, and the number of nodes
+// with every other, so a sequence of them ends and no cluster is ever reached twice.
+//
+// Two ways are tried: node by node, and for the whole cluster at once. What saves more is proposed.
 func Consolidate(q Question, stop func() bool) Consolidation {
-	_, _ = q, stop
-	return Consolidation{}
+	var one, whole *mover
+	var moves []Move
+	each(2, q.Policy.Workers, func(i int) {
+		if i == 0 {
+			one = newMover(q, stop)
+			one.removeAll()
+		} else {
+			whole, moves = absorbAll(q, stop)
+		}
+	})
+	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || whole.s.stopped}
+	used := one
+	if saved(moves) > saved(out.Moves) {
+		out.Moves, used = moves, whole
+	}
+	if !used.m.zoned() { // then the order does not matter to anyone's topology
+		slices.SortStableFunc(out.Moves, func(a, b Move) int {
+			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
+		})
+	}
+	for i := range one.m.view.Nodes {
+		out.Before += one.m.view.Nodes[i].Price
+	}
+	out.After = out.Before - saved(out.Moves)
+	out.Kept = used.verdicts(out.Moves, one.stuck)
+	return out
 }
+
+// zoned reports whether some pod has a rule over a key other than the host.
+func (m *model) zoned() bool {
+	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.host })
+}
+
+func saved(moves []Move) float64 {
+	total := 0.0
+	for i := range moves {
+		total += moves[i].Saves
+	}
+	return total
+}
+
+// removeAll removes the nodes whose pods fit others: empty ones, then the most overpriced, of those
+// alike the ones that save most for each pod that moves.
+func (v *mover) removeAll() {
+	list := make([]int, 0, len(v.may))
+	for n, may := range v.may {
+		if may {
+			list = append(list, n)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b int) int {
+		return cmp.Or(
+			cmp.Compare(boolInt(len(v.pods[b]) == 0), boolInt(len(v.pods[a]) == 0)),
+			cmp.Compare(v.dear[b], v.dear[a]),
+			cmp.Compare(len(v.pods[a]), len(v.pods[b])),
+		)
+	})
+	v.examined = len(v.stuck)
+	for _, n := range list {
+		if v.s.halt() {
+			break
+		}
+		v.examined++
+		if v.host[n] || !v.drain(n) {
+			continue
+		}
+		v.moves = append(v.moves, Move{
+			Remove: []string{v.m.nodes[n].src.Name}, Bind: slices.Clone(v.binds), Saves: v.price[n], Moved: len(v.pods[n]),
+		})
+	}
+}
+
+// verdicts says why the other candidates stay.
+func (v *mover) verdicts(moves []Move, stuck map[int]int) []Verdict {
+	goes := map[string]bool{}
+	for i := range moves {
+		for _, name := range moves[i].Remove {
+			goes[name] = true
+		}
+	}
+	var out []Verdict
+	for n := range v.m.nodes {
+		name := v.m.nodes[n].src.Name
+		if !v.candidate[n] || goes[name] {
+			continue
+		}
+		why := reason.Reason{Subject: "node/" + name}
+		switch pods := stuck[n]; {
+		case pods > 0:
+			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
+		case v.price[n] <= 0:
+			why.Code = reason.PriceUnknown
+		default:
+			why.Code, why.Have, why.Want = reason.NothingCheaper, dollars(v.price[n]), dollars(max(v.worth[n], 0))
+		}
+		out = append(out, Verdict{name, why})
+	}
+	slices.SortFunc(out, func(a, b Verdict) int { return cmp.Compare(a.Node, b.Node) })
+	return out
+}
+
+func dollars(v float64) string { return "$" + strconv.FormatFloat(v, 'f', 4, 64) }

@@ -41,7 +41,8 @@ type limit struct {
 
 // daemon is a DaemonSet as planning sees it.
 type daemon struct {
-	needs []int // alternatives
+	needs []int // alternatives on a node that is there
+	fresh []int // alternatives on a new node, which will be registered and initialized (SC-23)
 	tol   int
 	req   []int64
 	ports []cluster.HostPort
@@ -71,9 +72,29 @@ func (m *model) readDaemons() {
 			if id := m.intern(r); id >= 0 {
 				d.needs = append(d.needs, id)
 			}
+			if fresh, possible := onceUp(r); possible {
+				d.fresh = append(d.fresh, m.intern(fresh))
+			}
 		}
 		m.daemons = append(m.daemons, d)
 	}
+}
+
+// onceUp returns what is left of requirements for a node that carries the labels of one that is up.
+func onceUp(s reqs.Set) (reqs.Set, bool) {
+	out := s
+	for _, key := range []string{karpv1.LabelRegistered, karpv1.LabelInitialized} {
+		if r, asked := s[key]; asked {
+			if !r.Has("true") {
+				return nil, false
+			}
+			if len(out) == len(s) {
+				out = s.Clone()
+			}
+			delete(out, key)
+		}
+	}
+	return out, true
 }
 
 func (m *model) readPools() {
@@ -135,7 +156,7 @@ func (m *model) roomsOf(poolID int) *rooms {
 		d := &m.daemons[i]
 		types := newSet(len(c.types))
 		if m.tolerated(d.tol, p.taints) {
-			for _, n := range d.needs {
+			for _, n := range d.fresh {
 				if f := m.fits(n, poolID); f.ok {
 					types.or(m.leaves(n, p.catalogue).types)
 				}

@@ -19,6 +19,7 @@ type profile struct {
 	apart  []groupRule // pods it must not be with
 	kept   []int       // groups of apart that select it: where their owners are, it may not be (SC-35)
 	counts []int       // groups that select it
+	anchor []int       // groups whose pods must be where it is: its domain is made certain
 	ports  []cluster.HostPort
 	zoned  bool // has a rule over a key other than the host
 	hosted bool // has, or is subject to, a rule over hosts
@@ -215,9 +216,13 @@ func (m *model) finishProfile(p *profile) {
 		}
 	}
 	for _, id := range p.counts {
-		if g := m.groups[id]; g.kind == apart {
+		switch g := m.groups[id]; {
+		case g.kind == apart:
 			p.kept = append(p.kept, id)
 			p.note(g)
+		case g.kind == together && g.wanted && !g.host:
+			p.anchor = append(p.anchor, id)
+			p.zoned = true
 		}
 	}
 }

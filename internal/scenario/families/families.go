@@ -63,7 +63,11 @@ func Make(name string, seed uint64) (*scenario.Scenario, error) {
 		if err != nil {
 			return nil, fmt.Errorf("table of instance types: %w", err)
 		}
-		m := &maker{Rand: rand.New(rand.NewPCG(seed, uint64(i))), table: table, scenario: &scenario.Scenario{Name: name, InstanceTypes: instanceTypes(table)}}
+		m := &maker{Rand: rand.New(rand.NewPCG(seed, uint64(i))), table: table, scenario: &scenario.Scenario{
+			Name: name, InstanceTypes: instanceTypes(table),
+			// Written as empty lists, not as null: every tool reads those.
+			DaemonSets: []scenario.DaemonSet{}, Nodes: []scenario.Node{}, Pods: []scenario.PodGroup{},
+		}}
 		f.build(m, size)
 		return m.scenario, m.err
 	}

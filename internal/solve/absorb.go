@@ -1,0 +1,409 @@
+package solve
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/lp"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+// keepWithin is how overpriced a node may be to be kept and filled up rather than replaced.
+const keepWithin = 1.06
+
+// retries is how often the whole cluster is planned again without the nodes whose pods had no place.
+const retries = 3
+
+// absorbAll plans for the whole cluster. Nodes whose pods turn out to have no other place are left
+// out, and it is planned again.
+func absorbAll(q Question, stop func() bool) (*mover, []Move) {
+	var v *mover
+	q.Candidates = slices.Clone(q.Candidates)
+	for range retries {
+		v = newMover(q, stop)
+		moves, stranded := v.absorb()
+		if len(stranded) == 0 {
+			return v, moves
+		}
+		q.Candidates = slices.DeleteFunc(q.Candidates, func(name string) bool { return stranded[name] })
+	}
+	return v, nil
+}
+
+// absorb lets the nodes stay that are worth their price, as many as the pods need, and fills them with
+// the pods of all others; what is left over gets new nodes. If some pods would have no place it
+// returns the nodes they are on.
+func (v *mover) absorb() ([]Move, map[string]bool) {
+	keep := v.keepers()
+	left := make([]int, len(v.m.classes))
+	waiting := make([][]int32, len(v.m.classes)) // pods of each class that look for a place
+	for n, may := range v.may {
+		if !may || keep[n] {
+			continue
+		}
+		v.gone[n] = true
+		v.s.gone(n)
+		v.s.count(n, -1)
+		for _, p := range v.pods[n] {
+			left[v.class[p]]++
+			waiting[v.class[p]] = append(waiting[v.class[p]], p)
+		}
+	}
+	for k := range waiting { // from here on the pods of the nodes that stay are no longer asked about
+		v.m.classes[k].pods = waiting[k]
+	}
+	v.fillKept(left)
+	lots := v.s.divide(left)
+	v.s.packLots(lots, left)
+	v.s.greedy(left)
+	if sum(left) > 0 {
+		return nil, v.stranded(left)
+	}
+	return v.regroup(), nil
+}
+
+// stranded returns the nodes of the classes that have pods left.
+func (v *mover) stranded(left []int) map[string]bool {
+	out := map[string]bool{}
+	for n := range v.pods {
+		for _, p := range v.pods[n] {
+			if v.gone[n] && left[v.class[p]] > 0 {
+				out[v.m.nodes[n].src.Name] = true
+			}
+		}
+	}
+	return out
+}
+
+// stock is the existing nodes of one kind, as something to choose from.
+type stock struct {
+	nodes []int // with the most pods first: keeping those moves fewest
+	price float64
+	room  []float64
+	used  bool
+}
+
+// keepers returns the nodes that stay: those that are not candidates, and of the others as many of
+// each kind as the cheapest mix has, of nodes that exist and nodes that can be bought. Existing ones
+// count a little less than they cost, since keeping them moves no pods.
+func (v *mover) keepers() []bool {
+	keep := make([]bool, len(v.may))
+	for n, may := range v.may {
+		keep[n] = !may
+	}
+	demand := v.demand()
+	stocks := v.stocks()
+	lanes := len(demand)
+	cost, rows := v.market(lanes, v.m.problem.Policy.NodeFee)
+	fresh := len(cost)
+	for range len(stocks) + 1 {
+		cost, rows = cost[:fresh], rows[:fresh*lanes]
+		for _, k := range stocks {
+			c := (k.price + v.m.problem.Policy.NodeFee) / keepWithin
+			if k.used {
+				c = math.Inf(1)
+			}
+			cost, rows = append(cost, c), append(rows, k.room...)
+		}
+		sol := lp.Cover(cost, rows, lanes, demand)
+		again := false
+		for _, x := range sol.X {
+			if x.Column < fresh {
+				continue
+			}
+			k := stocks[x.Column-fresh]
+			all := x.Amount >= float64(len(k.nodes))
+			again = again || all
+			if !all && again { // wait until what is used up is settled
+				continue
+			}
+			k.used = all
+			for i, n := range k.nodes {
+				keep[n] = all || float64(i)+0.5 < x.Amount
+				if keep[n] && all {
+					for l := range demand {
+						demand[l] = max(0, demand[l]-k.room[l])
+					}
+				}
+			}
+		}
+		if !again {
+			break
+		}
+	}
+	return keep
+}
+
+// demand is what all pods ask for that could move, less what nodes that stay in any case have left.
+func (v *mover) demand() []float64 {
+	m := v.m
+	demand := make([]float64, m.view.Resources.Len())
+	for k := range m.classes {
+		for l := range demand {
+			demand[l] += float64(len(m.classes[k].pods)) * float64(m.classes[k].req[l])
+		}
+	}
+	for n, may := range v.may {
+		for l := range demand {
+			if !may && !m.nodes[n].full {
+				demand[l] = max(0, demand[l]-float64(max(0, m.nodes[n].free[l])))
+			}
+		}
+	}
+	return demand
+}
+
+// stocks groups the candidates by price and room.
+func (v *mover) stocks() []*stock {
+	m := v.m
+	lanes := m.view.Resources.Len()
+	at := map[string]*stock{}
+	var list []*stock
+	for n, may := range v.may {
+		src := m.nodes[n].src
+		if !may || v.price[n] <= 0 {
+			continue
+		}
+		key := src.InstanceType + " " + src.CapacityType + " " + strconv.FormatFloat(v.price[n], 'g', -1, 64)
+		k := at[key]
+		if k == nil {
+			k = &stock{price: v.price[n], room: make([]float64, lanes)}
+			coming := m.comingTo(&m.nodes[n])
+			for l := range lanes {
+				k.room[l] = float64(max(0, src.Allocatable.At(l)-coming[l]))
+			}
+			at[key] = k
+			list = append(list, k)
+		}
+		k.nodes = append(k.nodes, n)
+	}
+	for _, k := range list {
+		slices.SortStableFunc(k.nodes, func(a, b int) int { return cmp.Compare(len(v.pods[b]), len(v.pods[a])) })
+	}
+	return list
+}
+
+// fillKept fills the nodes that stay, each with the pods that suit it best.
+func (v *mover) fillKept(left []int) {
+	s, m := v.s, v.m
+	w := &packer{m: m, tune: tuning{bend: 0.3}}
+	for k, n := range left {
+		if n == 0 || len(m.classes[k].variants) == 0 {
+			continue
+		}
+		w.lots = append(w.lots, lot{class: k, profile: m.classes[k].variants[0].profile, count: n})
+		w.left = append(w.left, n)
+	}
+	w.took = make([]int, len(w.lots))
+	w.readCells()
+	room := make([]int64, m.lanes)
+	for _, n := range v.order {
+		if v.gone[n] || m.nodes[n].full {
+			continue
+		}
+		flat(room, m.nodes[n].src.Allocatable, m.view.Resources.Len())
+		rest := s.free[n*m.lanes : (n+1)*m.lanes]
+		w.live = w.live[:0]
+		for i := range w.cells {
+			if len(w.cells[i].sizes) > 0 && within(w.cells[i].low, rest) {
+				w.live = append(w.live, i)
+			}
+		}
+		for {
+			at := w.pick(room, rest)
+			if at < 0 {
+				break
+			}
+			if !v.takeOne(w, &w.cells[w.live[at]], n, rest, left) {
+				w.live[at] = w.live[len(w.live)-1]
+				w.live = w.live[:len(w.live)-1]
+			}
+		}
+	}
+}
+
+// takeOne puts one pod of a cell on a node, if the node can take any of them.
+func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) bool {
+	for i := range c.sizes {
+		if !within(c.sizes[i].req, rest) {
+			continue
+		}
+		for _, l := range c.sizes[i].lots {
+			k := w.lots[l].class
+			p := v.m.profiles[w.lots[l].profile]
+			if w.left[l] == 0 || v.s.onNode(&v.m.classes[k], p, n, 1) == 0 {
+				continue
+			}
+			v.s.takeNode(k, p, n, 1)
+			v.host[n] = true
+			left[k]--
+			if w.left[l]--; w.left[l] == 0 {
+				w.empty(l)
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// regroup turns the placements into moves: nodes whose pods share a new node, or a rule over zones, go
+// together, all others on their own. Moves that save too little are left out.
+func (v *mover) regroup() []Move {
+	plan := v.s.plan(make([]int, len(v.m.classes)))
+	from := map[cluster.PodKey]int{}
+	for n := range v.m.nodes {
+		for _, p := range v.pods[n] {
+			from[v.m.pods[p].Key] = n
+		}
+	}
+	sets := newSets(len(v.m.nodes))
+	for i := range plan.Create {
+		for _, p := range plan.Create[i].Pods {
+			sets.join(from[plan.Create[i].Pods[0]], from[p])
+		}
+	}
+	v.joinZoned(sets)
+	at, list := map[int]*Move{}, []*Move(nil)
+	removed := map[*Move]float64{}
+	for n, gone := range v.gone {
+		if !gone {
+			continue
+		}
+		m := at[sets.root(n)]
+		if m == nil {
+			m = &Move{}
+			at[sets.root(n)] = m
+			list = append(list, m)
+		}
+		m.Remove = append(m.Remove, v.m.nodes[n].src.Name)
+		m.Moved += len(v.pods[n])
+		removed[m] += v.price[n]
+	}
+	for _, b := range plan.Bind {
+		m := at[sets.root(from[b.Pod])]
+		m.Bind = append(m.Bind, b)
+	}
+	for _, c := range plan.Create {
+		m := at[sets.root(from[c.Pods[0]])]
+		m.Create = append(m.Create, c)
+	}
+	var out []Move
+	for _, m := range list {
+		if v.worthwhile(m, removed[m]) {
+			slices.Sort(m.Remove)
+			out = append(out, *m)
+		}
+	}
+	return out
+}
+
+// joinZoned puts nodes together whose pods have a rule over zones in common: only at the end of such
+// a move is it certain that the rule holds.
+func (v *mover) joinZoned(sets *sets) {
+	first := map[int]int{}
+	for n, gone := range v.gone {
+		if !gone {
+			continue
+		}
+		for _, p := range v.pods[n] {
+			for _, g := range v.m.profiles[v.m.classes[v.class[p]].variants[0].profile].zoneGroups(v.m) {
+				if at, known := first[g]; known {
+					sets.join(at, n)
+				} else {
+					first[g] = n
+				}
+			}
+		}
+	}
+}
+
+// worthwhile works out what a move saves, keeps only those types of its new nodes with which it
+// certainly does, and reports whether it is worth the pods it moves.
+func (v *mover) worthwhile(m *Move, removed float64) bool {
+	m.Saves = removed
+	for i := range m.Create {
+		m.Saves -= m.Create[i].Offer.Price
+	}
+	if len(m.Create) == 0 {
+		return true
+	}
+	if m.Saves < leastSaving*removed || m.Saves < leastPerPod*float64(m.Moved) {
+		return false
+	}
+	for i := range m.Create {
+		v.cheaper(&m.Create[i], m.Saves/float64(len(m.Create)))
+	}
+	return true
+}
+
+// cheaper drops the types of a new node that would cost more than planned by at least so much: were
+// all of them launched, the move would save nothing.
+func (v *mover) cheaper(c *NewNode, by float64) {
+	for i := range v.m.pools {
+		if v.m.pools[i].src.Name != c.Pool {
+			continue
+		}
+		cat := v.m.catalogues[v.m.pools[i].catalogue]
+		cols := cat.leave(v.m.rowOf(c.Needs), v.m.table).cols
+		cost := map[string]float64{}
+		for t := range cat.types {
+			p, at := cat.cheapest(t, cols)
+			name := cat.types[t].it.Name
+			if old, known := cost[name]; at >= 0 && (!known || p < old) {
+				cost[name] = p
+			}
+		}
+		keep := slices.Clone(c.Types)
+		c.Types = slices.DeleteFunc(keep, func(name string) bool { return cost[name] >= c.Offer.Price+by })
+	}
+}
+
+// rowOf compiles requirements of a planned node; what the table does not know does not constrain.
+func (m *model) rowOf(s reqs.Set) reqs.Row {
+	known := reqs.Set{}
+	for key, r := range s {
+		if m.relevant[key] {
+			known[key] = r
+		}
+	}
+	row, err := m.table.Compile(known)
+	if err != nil {
+		return m.table.NewRow()
+	}
+	return row
+}
+
+// sets are disjoint sets of small numbers.
+type sets struct{ parent []int }
+
+func newSets(n int) *sets {
+	s := &sets{parent: make([]int, n)}
+	for i := range s.parent {
+		s.parent[i] = i
+	}
+	return s
+}
+
+func (s *sets) root(i int) int {
+	for s.parent[i] != i {
+		s.parent[i] = s.parent[s.parent[i]]
+		i = s.parent[i]
+	}
+	return i
+}
+
+func (s *sets) join(a, b int) {
+	x, y := s.root(a), s.root(b)
+	s.parent[max(x, y)] = min(x, y)
+}
+
+// gone takes a node out of what can be used.
+func (s *state) gone(n int) {
+	for l := range s.m.lanes {
+		s.free[n*s.m.lanes+l] = -1
+	}
+	s.raise(n / block)
+}

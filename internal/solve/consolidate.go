@@ -1,0 +1,318 @@
+package solve
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/lp"
+)
+
+// mover looks for nodes that could go. It keeps one state in which nodes disappear one by one; a node
+// that has taken in pods of another stays, so no pod moves twice and no move undoes another.
+type mover struct {
+	s         *state
+	m         *model
+	pods      [][]int32 // movable pods of each node, into model.pods, largest first
+	class     []int32   // of each pod
+	price     []float64
+	dear      []float64   // price over what its room is worth: how overpriced a node is
+	worth     []float64   // of the pods on it, at the best prices there are
+	may       []bool      // candidate that could go
+	stuck     map[int]int // candidates that cannot, and how many pods keep them
+	gone      []bool
+	host      []bool // has taken pods in
+	order     []int  // places to put pods, least overpriced first
+	candidate []bool
+	examined  int
+	moves     []Move
+	undo      []undone
+	binds     []Bind
+}
+
+// undone is a node before a pod was put on it.
+type undone struct {
+	node, class, profile int
+	free                 []int64
+	ports, claims        int
+}
+
+const (
+	// leastSaving is the share of what is removed that a replacement must save: below it, moving pods
+	// costs more than it brings.
+	leastSaving = 0.1
+	// leastPerPod is what a replacement must save for each pod it moves, USD an hour.
+	leastPerPod = 0.001
+)
+
+func newMover(q Question, stop func() bool) *mover {
+	view := q.View
+	if view == nil {
+		view = &cluster.Snapshot{}
+	}
+	candidates := make(map[string]bool, len(q.Candidates))
+	for _, name := range q.Candidates {
+		candidates[name] = true
+	}
+	var moved []cluster.Pod
+	from := map[string][2]int{}
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if !candidates[n.Name] || n.Deleting {
+			continue
+		}
+		first := len(moved)
+		for _, p := range n.Pods {
+			if !p.Daemon && !p.Stays {
+				moved = append(moved, p)
+			}
+		}
+		from[n.Name] = [2]int{first, len(moved)}
+	}
+	policy := q.Policy
+	policy.ReservedFallback = true
+	m := compile(Problem{View: view, Moved: moved, Policy: policy})
+	v := &mover{s: newState(m, stop), m: m}
+	v.s.frugal = true
+	v.class = slices.Repeat([]int32{-1}, len(m.pods))
+	for k := range m.classes {
+		for _, p := range m.classes[k].pods {
+			v.class[p] = int32(k)
+		}
+	}
+	n := len(m.nodes)
+	v.pods, v.price, v.dear, v.worth = make([][]int32, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	v.may, v.gone, v.host, v.candidate, v.stuck = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n), map[int]int{}
+	for i := range m.nodes {
+		src := m.nodes[i].src
+		v.price[i] = max(0, src.Price)
+		span, is := from[src.Name]
+		v.candidate[i], v.may[i] = is, is
+		for p := span[0]; p < span[1]; p++ {
+			v.pods[i] = append(v.pods[i], int32(p))
+			if v.class[p] < 0 || v.fixed(&m.classes[v.class[p]]) {
+				v.stuck[i]++
+				v.may[i] = false
+			}
+		}
+		if !v.may[i] {
+			v.pods[i] = nil
+			continue
+		}
+		slices.SortFunc(v.pods[i], func(a, b int32) int { return cmp.Or(cmp.Compare(v.class[a], v.class[b]), cmp.Compare(a, b)) })
+	}
+	v.appraise()
+	return v
+}
+
+// fixed reports whether pods of a class can be planned for at all.
+func (v *mover) fixed(c *class) bool {
+	return len(c.shape.Invalid) > 0 || c.shape.Refuses || len(c.variants) == 0
+}
+
+// appraise finds out what resources are worth at the best prices for all pods that can move, and from
+// that how overpriced each node is.
+func (v *mover) appraise() {
+	m := v.m
+	duals := v.duals()
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		room, used := 0.0, 0.0
+		for l, d := range duals {
+			coming := m.comingTo(n)[l]
+			room += d * float64(max(0, n.src.Allocatable.At(l)-coming))
+		}
+		for _, p := range v.pods[i] {
+			for l, d := range duals {
+				used += d * float64(m.classes[v.class[p]].req[l])
+			}
+		}
+		v.worth[i], v.dear[i] = used, v.price[i]/max(room, 1e-9)
+	}
+	v.order = make([]int, 0, len(m.nodes))
+	for i := range m.nodes {
+		v.order = append(v.order, i)
+	}
+	slices.SortStableFunc(v.order, func(a, b int) int { return cmp.Compare(v.dear[a], v.dear[b]) })
+}
+
+// bound is what a cluster costs at least that holds the pods: the nodes that cannot go, and the
+// cheapest mix for what does not fit them.
+func (v *mover) bound() float64 {
+	fixed := 0.0
+	for i := range v.m.view.Nodes {
+		fixed += max(0, v.m.view.Nodes[i].Price)
+	}
+	for n, may := range v.may {
+		if may {
+			fixed -= v.price[n]
+		}
+	}
+	demand := v.demand()
+	cost, rows := v.market(len(demand), 0)
+	sol := lp.Cover(cost, rows, len(demand), demand)
+	if !sol.OK {
+		return 0
+	}
+	return fixed + sol.Value*(1-1e-9)
+}
+
+// duals prices resources by the cheapest mix of nodes for everything that can move.
+func (v *mover) duals() []float64 {
+	m := v.m
+	lanes := m.view.Resources.Len()
+	demand := make([]float64, lanes)
+	for k := range m.classes {
+		for l := range lanes {
+			demand[l] += float64(len(m.classes[k].pods)) * float64(m.classes[k].req[l])
+		}
+	}
+	cost, rows := v.market(lanes, m.problem.Policy.NodeFee)
+	sol := lp.Cover(cost, rows, lanes, demand)
+	if !sol.OK {
+		return make([]float64, lanes)
+	}
+	return sol.Duals
+}
+
+// market is every node that can be bought: what it costs, and its room.
+func (v *mover) market(lanes int, fee float64) (cost, rows []float64) {
+	m := v.m
+	for i := range m.pools {
+		pl := &m.pools[i]
+		cat := m.catalogues[pl.catalogue]
+		for t := pl.types.next(0); t >= 0; t = pl.types.next(t + 1) {
+			price, at := cat.cheapest(t, pl.cols)
+			if at < 0 {
+				continue
+			}
+			cost = append(cost, price+fee)
+			for l := range lanes {
+				rows = append(rows, float64(max(0, pl.rooms.room[t*m.lanes+l])))
+			}
+		}
+	}
+	return cost, rows
+}
+
+// drain tries to put every pod of a node on other nodes. It leaves the state as it was if it cannot.
+func (v *mover) drain(n int) bool {
+	s := v.s
+	v.gone[n] = true
+	s.count(n, -1)
+	v.undo, v.binds = v.undo[:0], v.binds[:0]
+	for _, p := range v.pods[n] {
+		k := int(v.class[p])
+		at, profileID := v.target(k)
+		if at < 0 {
+			v.rollback(n)
+			return false
+		}
+		v.take(k, profileID, at)
+		v.binds = append(v.binds, Bind{v.m.pods[p].Key, v.m.nodes[at].src.Name})
+	}
+	for _, u := range v.undo {
+		v.host[u.node] = true
+	}
+	return true
+}
+
+func (v *mover) take(k, profileID, at int) {
+	s := v.s
+	v.undo = append(v.undo, undone{
+		node: at, class: k, profile: profileID, free: slices.Clone(s.free[at*s.m.lanes : (at+1)*s.m.lanes]),
+		ports: len(s.ports[int32(at)]), claims: len(s.claims[int32(at)]),
+	})
+	s.takeNode(k, s.m.profiles[profileID], at, 1)
+	s.placed = s.placed[:len(s.placed)-1]
+}
+
+func (v *mover) rollback(n int) {
+	s := v.s
+	for _, u := range slices.Backward(v.undo) {
+		place := int32(u.node)
+		s.note(s.m.profiles[u.profile], place, s.m.signs[s.m.nodes[u.node].sign].values, -1, &s.m.nodes[u.node])
+		copy(s.free[u.node*s.m.lanes:], u.free)
+		s.ports[place], s.claims[place] = s.ports[place][:u.ports], s.claims[place][:u.claims]
+		s.raise(u.node / block)
+	}
+	v.undo, v.binds = v.undo[:0], v.binds[:0]
+	v.gone[n] = false
+	s.count(n, 1)
+}
+
+// target returns the best node for a pod: of the least overpriced ones that can take it, the one it
+// fills best. A node that is itself more overpriced than others is a last resort.
+func (v *mover) target(k int) (at, profileID int) {
+	c := &v.m.classes[k]
+	for _, variant := range c.variants {
+		if at := v.targetFor(c, v.m.profiles[variant.profile]); at >= 0 {
+			return at, variant.profile
+		}
+	}
+	return -1, 0
+}
+
+// alike is how much more overpriced a node may be to be looked at together with a better one.
+const alike = 1.02
+
+func (v *mover) targetFor(c *class, p *profile) int {
+	s, m := v.s, v.m
+	best, score, upTo := -1, math.Inf(-1), 0.0
+	for _, n := range v.order {
+		if best >= 0 && v.dear[n] > upTo {
+			break
+		}
+		free := s.free[n*m.lanes : (n+1)*m.lanes]
+		if v.gone[n] || free[0] < c.req[0] || free[1] < c.req[1] || s.onNode(c, p, n, 1) == 0 {
+			continue
+		}
+		if best < 0 {
+			upTo = v.dear[n] * alike
+		}
+		room := m.nodes[n].src.Allocatable
+		perCPU, perMemory := 1/float64(max(1, room.At(0))), 1/float64(max(1, room.At(1)))
+		cpu, memory := float64(free[0])*perCPU, float64(free[1])*perMemory
+		a, b := float64(c.req[0])*perCPU, float64(c.req[1])*perMemory
+		// Fullest first: the sum of what is left counts against, unlike shapes count against.
+		if x := -(cpu + memory) - 4*math.Abs(a*memory-b*cpu); x > score {
+			best, score = n, x
+		}
+	}
+	return best
+}
+
+// count takes the pods of a node out of the topology groups, or puts them back.
+func (s *state) count(n int, sign int32) {
+	m := s.m
+	if len(m.groups) == 0 {
+		return
+	}
+	values := m.signs[m.nodes[n].sign].values
+	bump := func(id int, sel, own int32) {
+		g := m.groups[id]
+		if g.host {
+			s.total[id] += sign * sel
+		} else if v := values[g.key]; v >= 0 {
+			s.sel[id][v] += sign * sel
+			s.own[id][v] += sign * own
+		}
+	}
+	for i := range m.nodes[n].src.Pods {
+		p := &m.nodes[n].src.Pods[i]
+		if p.Shape == nil || p.Terminating {
+			continue
+		}
+		for _, id := range m.selecting(m.wear(p.Shape)) {
+			if m.counts(m.groups[id], &m.nodes[n]) {
+				bump(id, 1, 0)
+			}
+		}
+		for t := range p.Shape.AntiAffinity {
+			if p.Shape.AntiAffinity[t].Weight == 0 {
+				bump(m.termGroup(apart, &p.Shape.AntiAffinity[t]), 0, 1)
+			}
+		}
+	}
+}
