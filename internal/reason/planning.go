@@ -5,13 +5,15 @@ package reason
 // The fields are written the same way everywhere. Of several resources that are short the one with the
 // first lane is named, as name:quantity in Want and as a quantity alone in Have: "cpu:4", "2". A
 // requirement is key and reqs.Req.String in Want, reqs.Req.String alone in Have. A taint is
-// key=value:Effect, a port number/protocol@ip. Subjects are "nodepool/NAME" and "node/NAME".
+// key=value:Effect, a port number/protocol@ip. Subjects are "nodepool/NAME" and "node/NAME"; a reason
+// that holds for others as well names one and counts them: "nodepool/NAME and 12 more". Lists of more
+// than 25 domains, taints or ids are cut and counted in the same way.
 const (
 	TaintNotTolerated     Code = "TaintNotTolerated"     // have: the taints
 	RequirementConflict   Code = "RequirementConflict"   // want: the requirement; have: what is there
 	LabelUnknown          Code = "LabelUnknown"          // want: the key; have: the known key that is alike, or "none"
 	VolumeZoneConflict    Code = "VolumeZoneConflict"    // want: the requirements of the volumes; have: what is there
-	TopologyUnsatisfiable Code = "TopologyUnsatisfiable" // want: "spread KEY maxSkew N", "affinity KEY SELECTOR", "anti-affinity KEY SELECTOR"; have: counts of domains
+	TopologyUnsatisfiable Code = "TopologyUnsatisfiable" // want: "spread KEY maxSkew N", "affinity KEY SELECTOR", "anti-affinity KEY SELECTOR" or that "of other pods"; have: counts of domains
 
 	NoTypeMeetsRequirements Code = "NoTypeMeetsRequirements" // want: the requirements
 	NoTypeFits              Code = "NoTypeFits"              // want: the resource; have: the most any type has of it
@@ -37,6 +39,7 @@ const (
 	HostPortConflict Code = "HostPortConflict" // want: the port; have: who has it
 	NodeDeleting     Code = "NodeDeleting"
 	NodeSettling     Code = "NodeSettling"
+	NodeUnready      Code = "NodeUnready"
 
 	PodUnreadable  Code = "PodUnreadable"
 	ManagedRefused Code = "ManagedRefused"
@@ -80,6 +83,7 @@ func planningCodes() []Doc {
 		{HostPortConflict, "host port {want} is taken by {have}", "Two pods want the same port of the node.", "Use different host ports or none."},
 		{NodeDeleting, "is going away", "The node is being deleted; its capacity is offered to nobody.", "Nothing has to be done."},
 		{NodeSettling, "changed a moment ago and is left alone until consolidateAfter has passed", "Consolidation moves no pods to a node inside its pool's consolidateAfter.", "Nothing has to be done."},
+		{NodeUnready, "is not initialized yet, and pods that run are moved only to nodes that are", "Consolidation moves no pods to a node that has not come up.", "Nothing has to be done: once the node is initialized it is looked at again."},
 
 		{PodUnreadable, "has no description to plan with", "A pod reached planning without having been read; this is a fault of Dovetail.", "Report it, with the recorded problem."},
 		{ManagedRefused, "wants no node of a NodePool", "The pod requires that karpenter.sh/nodepool does not exist.", "Nothing has to be done: some other part of the cluster must have room for the pod."},

@@ -141,9 +141,11 @@ func (v *mover) keepers() []bool {
 func (v *mover) demand() []float64 {
 	m := v.m
 	demand := make([]float64, m.view.Resources.Len())
-	for k := range m.classes {
-		for l := range demand {
-			demand[l] += float64(len(m.classes[k].pods)) * float64(m.classes[k].req[l])
+	for n := range v.pods {
+		for _, p := range v.pods[n] {
+			for l := range demand {
+				demand[l] += float64(m.classes[v.class[p]].req[l])
+			}
 		}
 	}
 	for n, may := range v.may {
@@ -179,6 +181,15 @@ func (v *mover) stocks() []*stock {
 			list = append(list, k)
 		}
 		k.nodes = append(k.nodes, n)
+		used := make([]float64, lanes) // a node may hold more than it should
+		for _, p := range v.pods[n] {
+			for l := range used {
+				used[l] += float64(m.classes[v.class[p]].req[l])
+			}
+		}
+		for l := range used {
+			k.room[l] = max(k.room[l], used[l])
+		}
 	}
 	for _, k := range list {
 		slices.SortStableFunc(k.nodes, func(a, b int) int { return cmp.Compare(len(v.pods[b]), len(v.pods[a])) })
@@ -356,8 +367,8 @@ func (v *mover) cheaper(c *NewNode, by float64) {
 				cost[name] = p
 			}
 		}
-		keep := slices.Clone(c.Types)
-		c.Types = slices.DeleteFunc(keep, func(name string) bool { return cost[name] >= c.Offer.Price+by })
+		c.Types = slices.DeleteFunc(slices.Clone(c.Types), func(name string) bool { return cost[name] >= c.Offer.Price+by })
+		c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
 	}
 }
 

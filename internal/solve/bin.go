@@ -153,7 +153,7 @@ func (s *state) size(c *class, b *bin, f *frame, want int) int {
 		return 0
 	}
 	s.keepTypes(c, b, f, best, back)
-	if !s.minimums(b.minimum, pl, f) || !s.hold(b, f) {
+	if !s.hold(b, f) || !s.minimums(b.minimum, pl, f) {
 		return 0
 	}
 	return best
@@ -226,19 +226,24 @@ func (s *state) minimums(list []minimum, pl *pool, f *frame) bool {
 func (s *state) distinct(pl *pool, f *frame, k reqs.KeyID) int {
 	cat := s.m.catalogues[pl.catalogue]
 	x := &cat.keys[k]
+	cols := s.heldColumns(pl, f.cols, f.held)
+	var open columns
+	types := newSet(len(cat.types)) // those that can be launched so
+	for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
+		if left := cat.launch[t].and(cols); !left.empty() {
+			open = open.or(left)
+			types.add(t)
+		}
+	}
 	n := 0
 	switch {
 	case x.columns:
-		var open columns
-		for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
-			open = open.or(cat.avail[t].and(f.cols))
-		}
 		for v, with := range x.colWith {
 			n += boolInt(f.row.Allows(k, reqs.ValueID(v)) && !with.and(open).empty())
 		}
 	case x.typed:
 		for v, with := range x.with {
-			n += boolInt(with != nil && f.row.Allows(k, reqs.ValueID(v)) && with.meets(f.types))
+			n += boolInt(with != nil && f.row.Allows(k, reqs.ValueID(v)) && with.meets(types))
 		}
 	default:
 		n = f.row.Count(k)

@@ -82,7 +82,7 @@ func (s *state) demandClasses(left []int) []*demandClass {
 			}
 		}
 		key = binary.AppendVarint(append(key, 0xff), int64(d.tol))
-		for l := 4; l < m.lanes; l++ {
+		for l := 4; l < m.view.Resources.Len(); l++ {
 			d.wants[l] = c.req[l]
 			key = binary.AppendVarint(key, c.req[l])
 		}
@@ -94,7 +94,7 @@ func (s *state) demandClasses(left []int) []*demandClass {
 			list = append(list, d)
 		}
 		d.count += n
-		for l, v := range c.req {
+		for l, v := range c.req[:m.view.Resources.Len()] { // claims may be shared: attachments are left out
 			d.demand[l] += float64(n) * float64(v)
 		}
 	}

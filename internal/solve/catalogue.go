@@ -338,7 +338,7 @@ func (c *catalogue) cheapest(t int, cols columns) (float64, int) {
 	best, at := math.Inf(1), -1
 	left := c.launch[t].and(cols)
 	for i := left.next(0); i >= 0; i = left.next(i + 1) {
-		if p := c.price[t*len(c.cols)+i]; p < best || p == best && rank(c.cols[i].capacity) < rank(c.cols[at].capacity) {
+		if p := c.price[t*len(c.cols)+i]; p < best || at >= 0 && p == best && rank(c.cols[i].capacity) < rank(c.cols[at].capacity) {
 			best, at = p, i
 		}
 	}

@@ -62,12 +62,12 @@ func (s *state) certain(p *profile, b *bin, f *frame) bool {
 }
 
 func (s *state) pinFirst(b *bin, f *frame, k reqs.KeyID) bool {
-	open := s.open(b, f, k)
-	v := open.next(0)
-	if v < 0 || open.next(v+1) < 0 {
+	possible := s.m.possible(&s.m.pools[b.pool], f.row, f.types, f.cols, k)
+	if v := possible.next(0); v < 0 || possible.next(v+1) < 0 {
 		return true
 	}
-	return s.demand(f, b, s.m.pin(k, reqs.ValueID(v)))
+	v := s.open(b, f, k).next(0)
+	return v >= 0 && s.demand(f, b, s.m.pin(k, reqs.ValueID(v)))
 }
 
 // chooseSpread pins the valid domain with the fewest pods (SC-32).
@@ -119,23 +119,55 @@ func (s *state) chooseNear(r *groupRule, b *bin, f *frame) bool {
 
 // avoid narrows a frame to the domains without any of the pods counted (SC-34, SC-35).
 func (s *state) avoid(b *bin, f *frame, k reqs.KeyID, count []int32) bool {
-	open := s.open(b, f, k)
-	if open.empty() { // no such label on this node: nothing to share
+	if !s.m.enumerable(&s.m.pools[b.pool], f.row, k) { // it will have some value, nobody knows which
+		return false
+	}
+	possible := s.m.possible(&s.m.pools[b.pool], f.row, f.types, f.cols, k)
+	if possible.empty() { // no such label on this node: nothing to share
 		return true
 	}
 	all := true
+	for v := possible.next(0); v >= 0; v = possible.next(v + 1) {
+		all = all && count[v] == 0
+	}
+	if all {
+		return true
+	}
+	open := s.open(b, f, k)
 	for v := open.next(0); v >= 0; v = open.next(v + 1) {
 		if count[v] > 0 {
 			open.drop(v)
-			all = false
 		}
 	}
-	return all || s.demand(f, b, s.m.oneOf(k, open))
+	return s.demand(f, b, s.m.oneOf(k, open))
 }
 
 // open returns the domains of a key that a frame can still be in.
 func (s *state) open(b *bin, f *frame, k reqs.KeyID) set {
 	return s.m.openDomains(&s.m.pools[b.pool], f.row, f.types, f.cols, k)
+}
+
+// enumerable reports whether the values that a planned node can have of a key are known: they are not
+// if its pool demands the label and leaves the value open.
+func (m *model) enumerable(pl *pool, row reqs.Row, k reqs.KeyID) bool {
+	x := &m.catalogues[pl.catalogue].keys[k]
+	return x.columns || x.typed || !row.Defined(k) || !row.Open(k)
+}
+
+// possible is openDomains with those that are sold out: capacity may come back before the launch.
+func (m *model) possible(pl *pool, row reqs.Row, types set, cols columns, k reqs.KeyID) set {
+	cat := m.catalogues[pl.catalogue]
+	x := &cat.keys[k]
+	if !x.columns {
+		return m.openDomains(pl, row, types, cols, k)
+	}
+	out := newSet(m.table.ValueCount(k))
+	for v, with := range x.colWith {
+		if row.Allows(k, reqs.ValueID(v)) && !with.and(cols).empty() {
+			out.add(v)
+		}
+	}
+	return out
 }
 
 func (m *model) openDomains(pl *pool, row reqs.Row, types set, cols columns, k reqs.KeyID) set {
@@ -184,7 +216,7 @@ func (s *state) noteBin(p *profile, b *bin, place int32, count int) {
 			values[k] = int32(v)
 			s.settle(b, k, v)
 		} else {
-			s.noteOpen(p, k, open, count)
+			s.noteOpen(p, k, m.possible(&m.pools[b.pool], b.row, b.types, b.cols, reqs.KeyID(k)), count)
 		}
 	}
 	s.note(p, place, values, count, nil)

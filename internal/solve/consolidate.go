@@ -151,6 +151,9 @@ func (v *mover) bound() float64 {
 	}
 	demand := v.demand()
 	cost, rows := v.market(len(demand), 0)
+	for _, k := range v.stocks() { // they may be cheaper than anything there is to buy
+		cost, rows = append(cost, k.price), append(rows, k.room...)
+	}
 	sol := lp.Cover(cost, rows, len(demand), demand)
 	if !sol.OK {
 		return 0

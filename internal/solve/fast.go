@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/lp"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // fast places pods as numbers: existing nodes first, then the rest packed onto new nodes by price.
@@ -56,9 +57,9 @@ func (s *state) fillNodes(k, want int) int {
 
 // attempts packs in several ways and returns the cheapest.
 func (s *state) attempts(poolID int, lots []lot) *packer {
-	fits := make([]*fit, len(lots))
+	fits, wants := make([]*fit, len(lots)), make([]int, len(lots))
 	for i := range lots {
-		fits[i] = s.m.fits(lots[i].need, poolID)
+		fits[i], wants[i] = s.m.fits(lots[i].need, poolID), s.m.wants(lots[i].need, poolID)
 	}
 	if w := s.packAlike(poolID, lots, fits); w != nil {
 		return w
@@ -68,10 +69,29 @@ func (s *state) attempts(poolID int, lots []lot) *packer {
 		ways = append(ways, tuning{bend: 3, most: most})
 	}
 	tried := make([]*packer, len(ways))
-	each(len(ways), s.m.problem.Policy.Workers, func(i int) { tried[i] = s.pack(poolID, lots, fits, ways[i]) })
+	each(len(ways), s.m.problem.Policy.Workers, func(i int) { tried[i] = s.pack(poolID, lots, fits, wants, ways[i]) })
 	return slices.MinFunc(tried, func(a, b *packer) int {
 		return cmp.Or(cmp.Compare(sum(a.left), sum(b.left)), cmp.Compare(a.cost(), b.cost()))
 	})
+}
+
+// wants returns the part of a need that is about labels whose value a pool leaves to the pods: a node
+// can have only one (scheduling 18.7).
+func (m *model) wants(needID, poolID int) int {
+	pl := &m.pools[poolID]
+	cat := m.catalogues[pl.catalogue]
+	free := reqs.Set{}
+	for key, r := range m.needs[needID].set {
+		k, known := m.table.Key(key)
+		if !known || cat.keys[k].columns || cat.keys[k].typed || pl.row.Defined(k) && !pl.row.Open(k) && pl.row.Count(k) == 1 {
+			continue
+		}
+		free[key] = r
+	}
+	if len(free) == 0 {
+		return 0
+	}
+	return m.intern(free)
 }
 
 // packAlike packs pods of a single size exactly, or returns nil.

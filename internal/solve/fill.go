@@ -232,7 +232,7 @@ func (w *packer) lotOf(z *size, k *config, p *pattern) (int, int) {
 			continue
 		}
 		f := w.fits[i]
-		if !f.types.has(k.t) || f.cols.and(p.cols).empty() {
+		if !f.types.has(k.t) || f.cols.and(p.cols).empty() || w.wants[i] != 0 && p.wants != 0 && w.wants[i] != p.wants {
 			continue
 		}
 		r := 0
@@ -261,6 +261,9 @@ func (w *packer) put(p *pattern, lot, n int, rest []int64) {
 		p.used[lane] += int64(n) * c.req[lane]
 	}
 	p.cols = p.cols.and(w.fits[lot].cols)
+	if w.wants[lot] != 0 {
+		p.wants = w.wants[lot]
+	}
 	if prof := w.m.profiles[l.profile]; prof.hosted || len(prof.counts) > 0 {
 		w.local.add(w.m, prof, n)
 	}

@@ -40,17 +40,21 @@ func (s *state) bill() float64 {
 // launchColumns are the columns a planned node is written with: those of its reservations if it holds
 // any (SC-47).
 func (s *state) launchColumns(b *bin) columns {
-	if len(b.held) == 0 {
-		return b.cols.not(s.m.pools[b.pool].reserved)
+	return s.heldColumns(&s.m.pools[b.pool], b.cols, b.held)
+}
+
+func (s *state) heldColumns(pl *pool, cols columns, held []int) columns {
+	if len(held) == 0 {
+		return cols.not(pl.reserved)
 	}
-	var cols columns
-	cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
+	var out columns
+	cat := s.m.catalogues[pl.catalogue]
 	for i := range cat.cols {
-		if cat.cols[i].reserved >= 0 && slices.Contains(b.held, cat.cols[i].reserved) {
-			cols.add(i)
+		if cat.cols[i].reserved >= 0 && slices.Contains(held, cat.cols[i].reserved) {
+			out.add(i)
 		}
 	}
-	return cols.and(b.cols)
+	return out.and(cols)
 }
 
 // plan writes the state down.
@@ -159,7 +163,11 @@ func (s *state) launchOf(b *bin, known map[string]*launch) *launch {
 		l.offer = Offer{Type: l.types[0], Zone: cat.cols[at].zone, CapacityType: cat.cols[at].capacity, Reservation: cat.cols[at].reservation, Price: p}
 	}
 	l.needs = m.needsOf(b, cols, kept)
-	f := frame{row: b.row, types: kept, cols: cols}
+	for _, least := range b.minimum { // as lowered, if it was
+		key := m.table.KeyName(least.key)
+		l.needs[key] = l.needs[key].WithMinValues(least.values)
+	}
+	f := frame{row: b.row, types: kept, cols: cols, held: b.held}
 	l.short = len(list) == 0 || len(list) > MaxTypes && !s.minimums(b.minimum, pl, &f)
 	return l
 }
@@ -180,6 +188,9 @@ func launchKey(b *bin, cols columns) string {
 	}
 	for _, id := range b.needs {
 		put(uint64(id))
+	}
+	for _, least := range b.minimum {
+		put(uint64(least.values))
 	}
 	return w.String()
 }

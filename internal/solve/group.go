@@ -125,7 +125,7 @@ func (m *model) spreadGroup(s *cluster.Shape, t *cluster.Spread) int {
 		}
 	}
 	if t.HonorTaint {
-		g.filter.tol = m.tolerate(s.Tolerations, false)
+		g.filter.tol = m.tolerate(s.Tolerations, true) // kube-scheduler looks at no soft taint here
 	}
 	return m.addGroup(g, t.Key)
 }

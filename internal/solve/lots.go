@@ -180,9 +180,9 @@ func (s *state) tangled(p *profile) bool {
 	m := s.m
 	zones := 0
 	for i := range p.spread {
-		if !m.groups[p.spread[i].group].host {
+		if g := m.groups[p.spread[i].group]; !g.host {
 			zones++
-			if !p.spread[i].self {
+			if !p.spread[i].self || !m.priced(g.key) {
 				return true
 			}
 		}
@@ -190,7 +190,7 @@ func (s *state) tangled(p *profile) bool {
 	for i := range p.near {
 		g := m.groups[p.near[i].group]
 		zones++
-		if g.host || !p.near[i].self {
+		if g.host || !p.near[i].self || !m.priced(g.key) {
 			return true
 		}
 	}
@@ -212,6 +212,11 @@ func (s *state) tangled(p *profile) bool {
 		}
 	}
 	return zones > 1
+}
+
+// priced reports whether the values of a key are a matter of what is bought, in every catalogue.
+func (m *model) priced(k reqs.KeyID) bool {
+	return !slices.ContainsFunc(m.catalogues, func(c *catalogue) bool { return !c.keys[k].columns && !c.keys[k].typed })
 }
 
 func (p *profile) owns(id int) bool {

@@ -229,9 +229,12 @@ func (m *model) requests(s *cluster.Shape) []int64 {
 	return req
 }
 
-// driver returns the position of a driver that some pod uses.
+// driver returns the position of a driver, or -1 if no pod to be placed uses it.
 func (m *model) driver(name string) int {
-	at, _ := slices.BinarySearch(m.drivers, name)
+	at, found := slices.BinarySearch(m.drivers, name)
+	if !found {
+		return -1
+	}
 	return at
 }
 
@@ -257,6 +260,7 @@ func (m *model) readKeys() {
 		}
 	}
 	for i := range m.view.Nodes { // their anti-affinity binds others (SC-35)
+		add(m.view.Nodes[i].Needs)
 		for _, p := range m.view.Nodes[i].Pods {
 			if p.Shape != nil && len(p.Shape.AntiAffinity) > 0 {
 				for _, t := range p.Shape.AntiAffinity {

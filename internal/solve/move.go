@@ -74,7 +74,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 		out.Before += one.m.view.Nodes[i].Price
 	}
 	out.After = out.Before - saved(out.Moves)
-	out.Kept = used.verdicts(out.Moves, one.stuck)
+	out.Kept = one.verdicts(out.Moves)
 	return out
 }
 
@@ -123,7 +123,7 @@ func (v *mover) removeAll() {
 }
 
 // verdicts says why the other candidates stay.
-func (v *mover) verdicts(moves []Move, stuck map[int]int) []Verdict {
+func (v *mover) verdicts(moves []Move) []Verdict {
 	goes := map[string]bool{}
 	for i := range moves {
 		for _, name := range moves[i].Remove {
@@ -137,7 +137,7 @@ func (v *mover) verdicts(moves []Move, stuck map[int]int) []Verdict {
 			continue
 		}
 		why := reason.Reason{Subject: "node/" + name}
-		switch pods := stuck[n]; {
+		switch pods := v.stuck[n]; {
 		case pods > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
 		case v.price[n] <= 0:

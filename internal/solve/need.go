@@ -38,6 +38,23 @@ type pinKey struct {
 
 // intern returns the id of a set of requirements; the set must be of keys and values in the table.
 func (m *model) intern(s reqs.Set) int {
+	key := needKey(s)
+	if id, known := m.needIDs[key]; known {
+		return id
+	}
+	row, err := m.table.Compile(s)
+	if err != nil {
+		// Every set was shown to the table; one that was not constrains more than can be met.
+		return -1
+	}
+	id := len(m.needs)
+	m.needs = append(m.needs, &need{set: s, row: row})
+	m.needIDs[key] = id
+	return id
+}
+
+// needKey is a text that is equal for equal sets.
+func needKey(s reqs.Set) string {
 	var b strings.Builder
 	for _, key := range s.Keys() {
 		r := s[key]
@@ -51,18 +68,7 @@ func (m *model) intern(s reqs.Set) int {
 		}
 		b.WriteByte(2)
 	}
-	if id, known := m.needIDs[b.String()]; known {
-		return id
-	}
-	row, err := m.table.Compile(s)
-	if err != nil {
-		// Every set was shown to the table; one that was not constrains more than can be met.
-		return -1
-	}
-	id := len(m.needs)
-	m.needs = append(m.needs, &need{set: s, row: row})
-	m.needIDs[b.String()] = id
-	return id
+	return b.String()
 }
 
 // both returns the need that demands two needs at once, or -1 if they contradict each other.
@@ -155,7 +161,8 @@ func (m *model) onNode(needID, signID int) bool {
 	}
 	if n.signs[signID] == 0 {
 		n.signs[signID] = -1
-		if m.table.Compatible(n.row, m.signs[signID].row, false) {
+		x := &m.signs[signID]
+		if m.table.Compatible(n.row, x.row, false) && (!x.vague || x.certain(n, m.table)) {
 			n.signs[signID] = 1
 		}
 	}

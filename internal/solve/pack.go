@@ -22,6 +22,7 @@ type packer struct {
 	left   []int
 	value  []float64 // of a pod of each lot
 	fits   []*fit    // of each lot in the pool
+	wants  []int     // of each lot: need for labels that the pool lets pods choose, 0 if none
 	cells  []cell
 	inCell []int    // of each lot
 	kinds  []config // worth filling while there is plenty
@@ -58,6 +59,7 @@ type pattern struct {
 	used  []int64
 	types set
 	cols  columns
+	wants int     // need for labels that the pool lets pods choose
 	price float64 // of the cheapest type that holds it
 	value float64
 	times int
@@ -67,12 +69,12 @@ type take struct{ lot, count int }
 
 // pack packs lots whose home is a pool. What no node can hold stays in left. It only reads what it is
 // given, so attempts at one problem may run at once.
-func (s *state) pack(poolID int, lots []lot, fits []*fit, tune tuning) *packer {
+func (s *state) pack(poolID int, lots []lot, fits []*fit, wants []int, tune tuning) *packer {
 	m := s.m
 	pl := &m.pools[poolID]
 	w := &packer{
 		m: m, pool: poolID, cat: m.catalogues[pl.catalogue], room: pl.rooms.room, afford: s.affordable(poolID),
-		fee: m.problem.Policy.NodeFee, lots: lots, fits: fits, tune: tune,
+		fee: m.problem.Policy.NodeFee, lots: lots, fits: fits, wants: wants, tune: tune,
 	}
 	w.left, w.took, w.value = make([]int, len(lots)), make([]int, len(lots)), make([]float64, len(lots))
 	for i := range lots {

@@ -205,8 +205,16 @@ type node struct {
 // sign is one distinct combination of the labels that matter.
 type sign struct {
 	row    reqs.Row
-	values []int32 // by key of the table; -1: no such label
+	values []int32  // by key of the table; absent or open if there is no certain value
+	open   reqs.Set // of a claim that is not launched: what its labels will satisfy
+	vague  bool     // some value is open
 }
+
+// What a node has of a key instead of a value.
+const (
+	absent int32 = -1
+	open   int32 = -2 // some value, but it is not known which: the node is not launched yet
+)
 
 // readNodes reads the nodes that offer capacity: initialized ones first, then by name (SC-18).
 func (m *model) readNodes() {
@@ -287,13 +295,17 @@ func (m *model) comingTo(n *node) []int64 {
 // attach counts the volumes of a pod on a node; a claim that several pods share counts once.
 func (m *model) attach(n *node, s *cluster.Shape) {
 	for _, v := range s.Volumes {
+		d := m.driver(v.Driver)
+		if d < 0 { // nobody who is to be placed uses it
+			continue
+		}
 		if id, shared := m.claims[v.Claim]; shared {
 			if slices.Contains(n.claims, id) {
 				continue
 			}
 			n.claims = append(n.claims, id)
 		}
-		n.free[m.view.Resources.Len()+m.driver(v.Driver)]--
+		n.free[m.view.Resources.Len()+d]--
 	}
 }
 
@@ -308,20 +320,24 @@ func (m *model) runsOn(d *daemon, n *node) bool {
 func (m *model) signOf(n *cluster.Node) int {
 	values := make([]int32, m.table.Len())
 	key := make([]byte, 0, 4*len(values))
+	vague := false
 	for k := range values {
-		values[k] = -1
-		if value, has := m.labelOf(n, m.table.KeyName(reqs.KeyID(k))); has {
-			if v, known := m.table.Value(reqs.KeyID(k), value); known {
-				values[k] = int32(v)
-			}
-		}
+		values[k] = m.valueOf(n, reqs.KeyID(k))
+		vague = vague || values[k] == open
 		key = binary.LittleEndian.AppendUint32(key, uint32(values[k]))
+	}
+	if vague {
+		key = append(key, needKey(n.Needs)...)
 	}
 	if id, known := m.signIDs[string(key)]; known {
 		return id
 	}
 	labels := reqs.Set{}
 	for k, v := range values {
+		name := m.table.KeyName(reqs.KeyID(k))
+		if r, says := n.Needs[name]; v == open && says {
+			labels[name] = r
+		}
 		if v < 0 {
 			continue
 		}
@@ -335,8 +351,49 @@ func (m *model) signOf(n *cluster.Node) int {
 		row = m.table.NewRow()
 	}
 	m.signIDs[string(key)] = len(m.signs)
-	m.signs = append(m.signs, sign{row: row, values: values})
+	m.signs = append(m.signs, sign{row: row, values: values, open: n.Needs, vague: vague})
 	return len(m.signs) - 1
+}
+
+// valueOf returns what a node has of a key.
+func (m *model) valueOf(n *cluster.Node, k reqs.KeyID) int32 {
+	name := m.table.KeyName(k)
+	value, has := m.labelOf(n, name)
+	r, says := n.Needs[name]
+	switch {
+	case has:
+	case says && !r.Not && len(r.Values) == 1:
+		value = r.Values[0]
+	case says && r.Empty():
+		return absent
+	case says || n.Needs != nil && m.view.Words.WellKnown(name):
+		return open
+	default:
+		return absent
+	}
+	if v, known := m.table.Value(k, value); known {
+		return int32(v)
+	}
+	return absent
+}
+
+// certain reports whether a vague node will meet a need whatever it turns out to be.
+func (x *sign) certain(n *need, table *reqs.Table) bool {
+	for k, v := range x.values {
+		if v != open || !n.row.Defined(reqs.KeyID(k)) {
+			continue
+		}
+		r, says := x.open[table.KeyName(reqs.KeyID(k))]
+		if !says || r.Not {
+			return false
+		}
+		for _, value := range r.Values {
+			if id, known := table.Value(reqs.KeyID(k), value); !known || !n.row.Allows(reqs.KeyID(k), id) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // labelOf reads a label by its canonical key; a label under an alias counts where the canonical one

@@ -2,6 +2,7 @@ package solve
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -179,6 +180,9 @@ func (m *model) terms(k kind, list []cluster.PodTerm, dropped int, key []byte) (
 			continue
 		}
 		id := m.termGroup(k, &list[i])
+		if slices.ContainsFunc(rules, func(r groupRule) bool { return r.group == id }) {
+			continue // the same term again; a required one comes first
+		}
 		rules = append(rules, groupRule{group: id, required: list[i].Weight == 0})
 		key = append(key, 'n'+byte(k), byte(boolInt(list[i].Weight == 0)))
 		key = binary.AppendVarint(key, int64(id))

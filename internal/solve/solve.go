@@ -11,7 +11,11 @@ import "cmp"
 func Solve(p Problem, stop func() bool) Plan {
 	ways := []func(*state, []int){
 		func(s *state, left []int) { s.greedy(left) },
-		func(s *state, left []int) { s.frugal = true; s.fast(left); s.greedy(left) },
+		func(s *state, left []int) {
+			s.frugal = true
+			s.fast(left)
+			s.greedy(left)
+		},
 	}
 	if p.Policy.Greedy {
 		ways = ways[:1]
@@ -23,10 +27,10 @@ func Solve(p Problem, stop func() bool) Plan {
 		ways[i](states[i], rests[i])
 	})
 	best := len(ways) - 1
-	for i := range ways {
-		if cmp.Or(cmp.Compare(sum(rests[i]), sum(rests[best])), cmp.Compare(states[i].bill(), states[best].bill())) < 0 {
-			best = i
-		}
+	// Quotas hold only if all of them were placed; limits or a stop may have prevented that.
+	if best > 0 && (sum(rests[best]) > 0 && states[best].skewed() ||
+		cmp.Or(cmp.Compare(sum(rests[0]), sum(rests[best])), cmp.Compare(states[0].bill(), states[best].bill())) < 0) {
+		best = 0
 	}
 	plan := states[best].plan(rests[best])
 	plan.Bound = states[best].bound(rests[best])

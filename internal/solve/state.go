@@ -252,8 +252,11 @@ func (s *state) zoneRules(p *profile, values []int32, want int) int {
 	for i := range p.apart {
 		r := &p.apart[i]
 		g := s.m.groups[r.group]
-		if g.host || values[g.key] < 0 { // without the label there is no domain to share
+		if g.host || values[g.key] == absent { // without the label there is no domain to share
 			continue
+		}
+		if values[g.key] == open {
+			return 0
 		}
 		if s.sel[r.group][values[g.key]] > 0 {
 			return 0
@@ -263,7 +266,7 @@ func (s *state) zoneRules(p *profile, values []int32, want int) int {
 		}
 	}
 	for _, id := range p.kept {
-		if g := s.m.groups[id]; !g.host && values[g.key] >= 0 && s.own[id][values[g.key]] > 0 {
+		if g := s.m.groups[id]; !g.host && (values[g.key] == open || values[g.key] >= 0 && s.own[id][values[g.key]] > 0) {
 			return 0
 		}
 	}

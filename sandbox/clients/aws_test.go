@@ -110,6 +110,7 @@ func TestAWSInstance(t *testing.T) {
 		{name: "S-103 scale", run: "kubectl scale deployment inflate --replicas=5 && kubectl rollout status deployment inflate --timeout=60s", want: []string{"successfully rolled out"}},
 		{name: "S-111 where", run: "kubectl get pods -o wide", want: []string{"inflate-", "Running", "ip-10-"}, avoid: []string{"bootstrap-"}},
 		{name: "S-095 managed nodes", run: "kubectl get nodes -l karpenter.sh/nodepool", want: []string{"ip-10-", "Ready"}, avoid: []string{"bootstrap-"}},
+		{name: "S-096 the same by the old label", run: "kubectl get nodes -l karpenter.sh/provisioner-name", want: []string{"ip-10-", "Ready"}, avoid: []string{"bootstrap-"}},
 		{name: "S-097 labels", run: "kubectl get nodes --show-labels | grep karpenter", want: []string{"karpenter.sh/capacity-type=spot", "karpenter.sh/nodepool=default", "topology.kubernetes.io/zone=eu-west-1a"}},
 		{name: "S-106 protect", run: `kubectl annotate node "$NODE" karpenter.sh/do-not-disrupt=true`, want: []string{"annotated"}},
 		{

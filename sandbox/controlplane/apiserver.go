@@ -63,6 +63,13 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
 		"--endpoint-reconciler-type=none", // there is no other API server to agree with
+		// Kubelets that have a port are on this machine, and say so by a name that no client looks at.
+		"--kubelet-preferred-address-types=ExternalDNS,InternalIP",
+		"--kubelet-certificate-authority=" + pki("ca.crt"),
+		"--kubelet-client-certificate=" + pki(serverAsClient+".crt"),
+		"--kubelet-client-key=" + pki(serverAsClient+".key"),
+		"--proxy-client-cert-file=" + pki(serverAsClient+".crt"),
+		"--proxy-client-key-file=" + pki(serverAsClient+".key"),
 	})
 	if err != nil {
 		return err

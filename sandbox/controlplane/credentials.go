@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -26,6 +27,9 @@ type keyPair struct {
 	keyPEM  []byte
 }
 
+// serverAsClient is the API server where it calls others: kubelets, and servers of further APIs.
+const serverAsClient = "kube-apiserver-client"
+
 // writeCredentials makes a new authority at each start, the certificates it signs, and the
 // kubeconfigs of the components. RBAC knows each by its name.
 func (cp *ControlPlane) writeCredentials(context.Context) error {
@@ -46,7 +50,11 @@ func (cp *ControlPlane) writeCredentials(context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, pair := range map[string]*keyPair{"ca": cp.ca, "apiserver": server, "service-account": tokens} {
+	caller, err := cp.ca.signClient(serverAsClient)
+	if err != nil {
+		return err
+	}
+	for name, pair := range map[string]*keyPair{"ca": cp.ca, "apiserver": server, "service-account": tokens, serverAsClient: caller} {
 		if err := os.WriteFile(cp.folder.path("pki", name+".crt"), pair.certPEM, 0o600); err != nil {
 			return err
 		}
@@ -79,6 +87,31 @@ func (cp *ControlPlane) writeCredentials(context.Context) error {
 
 func (cp *ControlPlane) writeKubeconfig(context.Context) error {
 	return clientcmd.WriteToFile(*cp.kubeconfigOf(cp.admin), cp.Kubeconfig)
+}
+
+// ServingConfig is for a server that only the API server may call, and that it calls by these names.
+func (cp *ControlPlane) ServingConfig(names ...string) (*tls.Config, error) {
+	pair, err := cp.ca.sign(x509.Certificate{
+		Subject:     pkix.Name{CommonName: names[0]},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    names,
+	})
+	if err != nil {
+		return nil, err
+	}
+	clients := x509.NewCertPool()
+	clients.AddCert(cp.ca.cert)
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{{Certificate: [][]byte{pair.cert.Raw}, PrivateKey: pair.key}},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: clients,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if name := state.PeerCertificates[0].Subject.CommonName; name != serverAsClient {
+				return fmt.Errorf("%s may not call this server", name)
+			}
+			return nil
+		},
+	}, nil
 }
 
 func (cp *ControlPlane) kubeconfigOf(client *keyPair) *clientcmdapi.Config {

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"go.etcd.io/etcd/client/pkg/v3/fileutil"
 	"k8s.io/klog/v2"
 
 	"github.com/dovetail-sh/dovetail/sandbox/controlplane/etcdlog"
@@ -66,6 +67,10 @@ func openFolder(dir string) (*folder, error) {
 	if err := f.acquire(); err != nil {
 		return nil, err
 	}
+	if err := f.checkRoom(); err != nil {
+		_ = f.lock.Close()
+		return nil, err
+	}
 	if f.log, err = os.OpenFile(f.logFile(), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600); err != nil {
 		_ = f.lock.Close()
 		return nil, unusable(dir, err)
@@ -79,6 +84,24 @@ func openFolder(dir string) (*folder, error) {
 
 func unusable(dir string, err error) error {
 	return fmt.Errorf("folder %s cannot be used: %w; choose one that you may write to", dir, err)
+}
+
+// checkRoom tries whether the disk has room for a start: etcd reserves two logs of 64 MB, and the rest is
+// for its data and what the components say. Found out later, it would be one of them that gives up.
+func (f *folder) checkRoom() error {
+	const megabytes = 200
+	probe, err := os.CreateTemp(f.dir, "room-")
+	if err != nil {
+		return unusable(f.dir, err)
+	}
+	err = errors.Join(fileutil.Preallocate(probe, megabytes<<20, true), probe.Close(), os.Remove(probe.Name()))
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		return fmt.Errorf("folder %s has no room: %w; a sandbox begins with %d MB: free some, or choose another folder", f.dir, err, megabytes)
+	case err != nil:
+		return unusable(f.dir, err)
+	}
+	return nil
 }
 
 // acquire takes a lock that the kernel releases when the process ends, however it ends.

@@ -23,8 +23,10 @@ type facts struct {
 	fault     Fault
 	flapping  time.Time    // wall time since when, if the fault says so
 	node      *corev1.Node // the Node of that name, if there is one
+	twin      *corev1.Node // the second Node of the instance, if there is one
 	joined    bool         // it registered before
 	seen      bool         // and the Node was seen since
+	csiNode   bool         // the volume driver registered
 	joinedAt  time.Time    // emulated
 	goneAt    time.Time    // emulated; when it was first seen to be terminated
 	now, wall time.Time    // emulated, and that of Kubernetes
@@ -42,12 +44,31 @@ type step struct {
 	deleteNode  bool
 	forget      bool // nothing is left of it
 	dropStartup bool // startup taints go now
+	identify    bool // the Node gets its provider id now
+	csiNode     bool // the volume driver registers now
+	twin        bool // there is a second Node
 	again       time.Time
 	againWall   time.Duration
 }
 
 // own says whether the Node that is there is that of the instance.
-func (f facts) own() bool { return f.node != nil && f.node.Spec.ProviderID == providerID(f.instance) }
+func (f facts) own() bool { return belongs(f.node, f.instance) }
+
+// belongs goes by the provider id, and before there is one by the annotation.
+func belongs(n *corev1.Node, i Instance) bool {
+	if n == nil {
+		return false
+	}
+	return n.Spec.ProviderID == providerID(i) || n.Spec.ProviderID == "" && n.Annotations[SimulatedAnnotation] == i.ID
+}
+
+// sooner is the earlier of two times, of which the zero one is never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
 
 // decide is pure: the same facts give the same step.
 func (o Options) decide(f facts) step {
@@ -65,11 +86,11 @@ func (o Options) decide(f facts) step {
 func (o Options) decideGone(f facts) step {
 	s := step{why: "the instance is terminated"}
 	switch {
-	case !f.own():
+	case !f.own() && f.twin == nil:
 		s.forget = !f.present
-	case o.KeepNodes || f.node.Annotations[SimulatedAnnotation] == "":
+	case o.KeepNodes || f.own() && f.node.Annotations[SimulatedAnnotation] == "":
 		s.forget = !f.present
-	case f.node.DeletionTimestamp != nil: // others have a finalizer on it
+	case f.own() && f.node.DeletionTimestamp != nil: // others have a finalizer on it
 	case f.now.Before(f.goneAt.Add(o.DeleteAfter)):
 		s.again = f.goneAt.Add(o.DeleteAfter)
 	default:
@@ -113,26 +134,45 @@ func (o Options) decideJoined(f facts) step {
 		return step{why: "the kubelet is dead (fault)", adopt: s.adopt}
 	case f.node == nil && !f.seen:
 		return step{why: "registered, not Ready yet"} // the watch is behind
+	case f.node == nil && f.fault.Rejoin:
+		return step{why: "registers again: fault", register: true, alive: true}
 	case f.node == nil:
 		s.why, s.heartbeat = "its Node was deleted; a kubelet registers only once", false
 		return s
 	case !f.own():
 		return step{why: "its Node is now that of " + f.node.Spec.ProviderID}
-	case f.fault.NeverReady:
+	}
+	s.twin = f.fault.JoinTwice
+	if at := f.joinedAt.Add(f.fault.CSINodeLate); !f.csiNode && f.now.Before(at) {
+		s.again = at
+	} else {
+		s.csiNode = !f.csiNode
+	}
+	if at := f.joinedAt.Add(f.fault.ProviderIDLate); f.node.Spec.ProviderID == "" && f.now.Before(at) {
+		s.again = sooner(s.again, at)
+	} else {
+		s.identify = f.node.Spec.ProviderID == ""
+	}
+	if f.fault.NeverReady {
 		s.why = "never Ready: fault"
 		return s
 	}
+	return o.decideReady(f, s)
+}
+
+// decideReady adds to a step what depends on the time since the registration.
+func (o Options) decideReady(f facts, s step) step {
 	readyAt := f.joinedAt.Add(o.ReadyTime)
 	if f.static {
 		readyAt = f.joinedAt
 	}
 	if f.now.Before(readyAt) {
-		s.why, s.again = "registered, not Ready yet", readyAt
+		s.why, s.again = "registered, not Ready yet", sooner(s.again, readyAt)
 		return s
 	}
 	s.ready = true
 	if taintsAt := readyAt.Add(o.StartupTime + f.fault.StartupTaintsLate); f.now.Before(taintsAt) {
-		s.again = taintsAt
+		s.again = sooner(s.again, taintsAt)
 	} else {
 		s.dropStartup = true
 	}

@@ -23,9 +23,9 @@ func booted() facts {
 
 func registered() facts {
 	f := booted()
-	f.joined, f.seen, f.joinedAt = true, true, f.now
+	f.joined, f.seen, f.csiNode, f.joinedAt = true, true, true, f.now
 	f.node = &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "one", Annotations: map[string]string{SimulatedAnnotation: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "one", Annotations: map[string]string{SimulatedAnnotation: "i-1"}},
 		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/i-1"},
 	}
 	f.now = f.now.Add(time.Minute)
@@ -78,6 +78,34 @@ func TestDecide(t *testing.T) {
 		"flaps up": {
 			facts: change(registered(), func(f *facts) { f.fault.Flap = 10 * time.Second; f.flapping = at(-13) }),
 			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, againWall: 7 * time.Second},
+		},
+		"joins twice": {
+			facts: change(registered(), func(f *facts) { f.fault.JoinTwice = true }),
+			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, twin: true},
+		},
+		"joins again": {
+			facts: change(registered(), func(f *facts) { f.node, f.fault.Rejoin = nil, true }),
+			want:  step{register: true, alive: true}, why: "again",
+		},
+		"no provider id yet": {
+			facts: change(registered(), func(f *facts) { f.node.Spec.ProviderID, f.fault.ProviderIDLate = "", time.Hour }),
+			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, again: at(20 + 3600)},
+		},
+		"a provider id at last": {
+			facts: change(registered(), func(f *facts) { f.node.Spec.ProviderID = "" }),
+			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, identify: true},
+		},
+		"no volume driver yet": {
+			facts: change(registered(), func(f *facts) { f.csiNode, f.fault.CSINodeLate = false, time.Hour }),
+			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, again: at(20 + 3600)},
+		},
+		"a volume driver at last": {
+			facts: change(registered(), func(f *facts) { f.csiNode = false }),
+			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true, csiNode: true},
+		},
+		"only the second Node is left": {
+			facts: change(registered(), func(f *facts) { f.present, f.twin, f.node, f.goneAt = false, f.node, nil, epoch }),
+			want:  step{deleteNode: true}, why: "terminated",
 		},
 		"dead":            {facts: change(registered(), func(f *facts) { f.fault.Dead = true }), why: "dead"},
 		"deleted by hand": {facts: change(registered(), func(f *facts) { f.node = nil }), want: step{alive: true}, why: "deleted"},

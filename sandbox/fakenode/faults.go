@@ -30,6 +30,14 @@ type Fault struct {
 	NeverJoin bool `json:"neverJoin,omitempty"`
 	// JoinLate adds to the boot time, on the emulated clock.
 	JoinLate time.Duration `json:"joinLate,omitempty"`
+	// JoinTwice registers a second Node with the same provider id, while the fault is in force.
+	JoinTwice bool `json:"joinTwice,omitempty"`
+	// Rejoin registers a Node again that somebody deleted while the instance runs.
+	Rejoin bool `json:"rejoin,omitempty"`
+	// ProviderIDLate registers without a provider id, and sets it that much later on the emulated clock.
+	ProviderIDLate time.Duration `json:"providerIDLate,omitempty"`
+	// CSINodeLate is how long after the registration the volume driver registers, on the emulated clock.
+	CSINodeLate time.Duration `json:"csiNodeLate,omitempty"`
 	// NeverReady holds Ready at False.
 	NeverReady bool `json:"neverReady,omitempty"`
 	// Flap turns Ready False and True again, each for this long on the wall clock.
@@ -38,10 +46,16 @@ type Fault struct {
 	MemoryLoss float64 `json:"memoryLoss,omitempty"`
 	// Without are resources that the node does not report, as when a device plugin fails.
 	Without []corev1.ResourceName `json:"without,omitempty"`
+	// Zero are resources that the node reports as 0.
+	Zero []corev1.ResourceName `json:"zero,omitempty"`
+	// Conditions of the node by type, such as those of a node monitoring agent.
+	Conditions map[corev1.NodeConditionType]corev1.ConditionStatus `json:"conditions,omitempty"`
 	// NoUnregisteredTaint registers without the taint karpenter.sh/unregistered.
 	NoUnregisteredTaint bool `json:"noUnregisteredTaint,omitempty"`
 	// StartupTaintsLate adds to the time until startup taints go, on the emulated clock.
 	StartupTaintsLate time.Duration `json:"startupTaintsLate,omitempty"`
+	// DetachLate is how long a volume takes to detach, on the wall clock.
+	DetachLate time.Duration `json:"detachLate,omitempty"`
 	// Dead stops the kubelet: no lease, no status, pods stay as they are.
 	Dead bool `json:"dead,omitempty"`
 }
@@ -50,14 +64,26 @@ type Fault struct {
 func (f Fault) with(g Fault) Fault {
 	f.NeverJoin = f.NeverJoin || g.NeverJoin
 	f.JoinLate += g.JoinLate
+	f.JoinTwice = f.JoinTwice || g.JoinTwice
+	f.Rejoin = f.Rejoin || g.Rejoin
+	f.ProviderIDLate += g.ProviderIDLate
+	f.CSINodeLate += g.CSINodeLate
 	f.NeverReady = f.NeverReady || g.NeverReady
 	if f.Flap == 0 || g.Flap > 0 && g.Flap < f.Flap {
 		f.Flap = g.Flap
 	}
 	f.MemoryLoss += g.MemoryLoss
 	f.Without = append(slices.Clip(f.Without), g.Without...)
+	f.Zero = append(slices.Clip(f.Zero), g.Zero...)
+	if len(g.Conditions) > 0 {
+		both := map[corev1.NodeConditionType]corev1.ConditionStatus{}
+		maps.Copy(both, f.Conditions)
+		maps.Copy(both, g.Conditions)
+		f.Conditions = both
+	}
 	f.NoUnregisteredTaint = f.NoUnregisteredTaint || g.NoUnregisteredTaint
 	f.StartupTaintsLate += g.StartupTaintsLate
+	f.DetachLate += g.DetachLate
 	f.Dead = f.Dead || g.Dead
 	return f
 }

@@ -23,6 +23,9 @@ type reader struct {
 	pods        corelisters.PodLister
 	podIndex    cache.Indexer
 	attachments storagelisters.VolumeAttachmentLister
+	classes     storagelisters.StorageClassLister
+	claims      corelisters.PersistentVolumeClaimLister
+	volumes     corelisters.PersistentVolumeLister
 	factories   []informers.SharedInformerFactory
 }
 
@@ -34,7 +37,9 @@ func (s *Simulator) startInformers(ctx context.Context) error {
 		}))
 	s.factories = []informers.SharedInformerFactory{all, bound}
 	nodes, pods, attachments := all.Core().V1().Nodes(), bound.Core().V1().Pods(), all.Storage().V1().VolumeAttachments()
+	claims, volumes, classes := all.Core().V1().PersistentVolumeClaims(), all.Core().V1().PersistentVolumes(), all.Storage().V1().StorageClasses()
 	s.nodes, s.pods, s.attachments = nodes.Lister(), pods.Lister(), attachments.Lister()
+	s.claims, s.volumes, s.classes = claims.Lister(), volumes.Lister(), classes.Lister()
 	s.podIndex = pods.Informer().GetIndexer()
 	indexErr := pods.Informer().AddIndexers(cache.Indexers{podsByNode: func(o any) ([]string, error) {
 		if p, ok := o.(*corev1.Pod); ok {
@@ -44,8 +49,11 @@ func (s *Simulator) startInformers(ctx context.Context) error {
 	}})
 	_, nodeErr := nodes.Informer().AddEventHandler(handler(s.nodeSeen, s.nodeSeen))
 	_, podErr := pods.Informer().AddEventHandler(handler(s.podSeen, s.podGone))
-	_, volumeErr := attachments.Informer().AddEventHandler(handler(s.attachmentSeen, func(*storagev1.VolumeAttachment) {}))
-	if err := errors.Join(indexErr, nodeErr, podErr, volumeErr); err != nil {
+	_, attachmentErr := attachments.Informer().AddEventHandler(handler(s.attachmentSeen, func(*storagev1.VolumeAttachment) {}))
+	_, claimErr := claims.Informer().AddEventHandler(handler(s.claimSeen, func(*corev1.PersistentVolumeClaim) {}))
+	_, volumeErr := volumes.Informer().AddEventHandler(handler(s.volumeSeen, func(*corev1.PersistentVolume) {}))
+	_, classErr := classes.Informer().AddEventHandler(handler(func(*storagev1.StorageClass) {}, func(*storagev1.StorageClass) {}))
+	if err := errors.Join(indexErr, nodeErr, podErr, attachmentErr, claimErr, volumeErr, classErr); err != nil {
 		return fmt.Errorf("fakenode: %w", err)
 	}
 	for _, f := range s.factories {
@@ -107,9 +115,40 @@ func (s *Simulator) podsOf(node string) {
 
 func (s *Simulator) podSeen(p *corev1.Pod) {
 	s.addresses.note(p)
+	switch p.Status.Phase {
+	case corev1.PodRunning:
+		s.room.hold(p)
+	case corev1.PodSucceeded, corev1.PodFailed:
+		s.room.release(p)
+	}
 	s.podQueue.Add(p.Namespace + "/" + p.Name)
+	s.volumesChanged(p)
 }
 
-func (s *Simulator) podGone(p *corev1.Pod) { s.addresses.release(p) }
+// volumesChanged has the node of a pod with volumes looked at: it reports which are in use.
+func (s *Simulator) volumesChanged(p *corev1.Pod) {
+	if len(claimNames(p)) == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if id, known := s.byNode[p.Spec.NodeName]; known {
+		s.nodeQueue.Add(id)
+	}
+}
 
-func (s *Simulator) attachmentSeen(a *storagev1.VolumeAttachment) { s.volumeQueue.Add(a.Name) }
+func (s *Simulator) podGone(p *corev1.Pod) {
+	s.addresses.release(p)
+	s.room.release(p)
+	s.volumesChanged(p)
+}
+
+func (s *Simulator) attachmentSeen(a *storagev1.VolumeAttachment) {
+	s.storageQueue.Add(attachmentKey + a.Name)
+}
+
+func (s *Simulator) claimSeen(c *corev1.PersistentVolumeClaim) {
+	s.storageQueue.Add(claimKey + c.Namespace + "/" + c.Name)
+}
+
+func (s *Simulator) volumeSeen(v *corev1.PersistentVolume) { s.storageQueue.Add(volumeKey + v.Name) }

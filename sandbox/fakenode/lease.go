@@ -20,7 +20,7 @@ func (s *Simulator) renewLeases(ctx context.Context) {
 		if stop {
 			return
 		}
-		if m, ok := s.kubelet(name); ok && m.heartbeat && ctx.Err() == nil {
+		if m, ok := s.kubelet(name); ok && m.beats(name) && ctx.Err() == nil {
 			again := s.LeaseDuration / 4
 			if err := s.renew(ctx, name); err != nil {
 				again = min(again, time.Second)

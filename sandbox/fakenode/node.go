@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -94,6 +95,9 @@ func (o Options) resources(f facts) (capacity, allocatable corev1.ResourceList) 
 		delete(capacity, name)
 		delete(allocatable, name)
 	}
+	for _, name := range f.fault.Zero {
+		capacity[name], allocatable[name] = resource.Quantity{Format: resource.DecimalSI}, resource.Quantity{Format: resource.DecimalSI}
+	}
 	return capacity, allocatable
 }
 
@@ -114,8 +118,16 @@ func nodeInfo(f facts) corev1.NodeSystemInfo {
 	}
 }
 
-func conditions(ready bool, now metav1.Time) []corev1.NodeCondition {
+// faultReason is that of conditions which are there only because a fault says so.
+const faultReason = "SandboxFault"
+
+// conditions that a node reports: those of every kubelet, then those of the fault.
+func conditions(f facts, ready bool) []corev1.NodeCondition {
+	now := metav1.NewTime(f.wall)
 	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
+		if wrong, there := f.fault.Conditions[kind]; there {
+			status, reason, message = wrong, faultReason, "a fault of the sandbox"
+		}
 		return corev1.NodeCondition{
 			Type: kind, Status: status, Reason: reason, Message: message,
 			LastHeartbeatTime: now, LastTransitionTime: now,
@@ -125,65 +137,144 @@ func conditions(ready bool, now metav1.Time) []corev1.NodeCondition {
 	if !ready {
 		r = condition(corev1.NodeReady, corev1.ConditionFalse, "KubeletNotReady", "container runtime network not ready: cni plugin not initialized")
 	}
-	return []corev1.NodeCondition{
+	list := []corev1.NodeCondition{
 		condition(corev1.NodeMemoryPressure, corev1.ConditionFalse, "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
 		condition(corev1.NodeDiskPressure, corev1.ConditionFalse, "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
 		condition(corev1.NodePIDPressure, corev1.ConditionFalse, "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
 		r,
 	}
+	for _, kind := range slices.Sorted(maps.Keys(f.fault.Conditions)) {
+		if !slices.ContainsFunc(list, func(c corev1.NodeCondition) bool { return c.Type == kind }) {
+			list = append(list, condition(kind, "", "", ""))
+		}
+	}
+	return list
+}
+
+// conditionsPatch is what changes on a Node, empty if all is so already. Conditions that stay as they
+// are keep the time of their last transition, which repair goes by.
+func conditionsPatch(have, want []corev1.NodeCondition) []any {
+	find := func(list []corev1.NodeCondition, kind corev1.NodeConditionType) *corev1.NodeCondition {
+		for i := range list {
+			if list[i].Type == kind {
+				return &list[i]
+			}
+		}
+		return nil
+	}
+	var list []any
+	for _, c := range want {
+		if old := find(have, c.Type); old == nil || old.Status != c.Status {
+			list = append(list, c)
+		}
+	}
+	for _, c := range have {
+		if c.Reason == faultReason && find(want, c.Type) == nil {
+			list = append(list, map[string]any{"$patch": "delete", "type": c.Type})
+		}
+	}
+	return list
 }
 
 func (o Options) newNode(f facts) *corev1.Node {
 	capacity, allocatable := o.resources(f)
 	i := f.instance
+	id := providerID(i)
+	if f.fault.ProviderIDLate > 0 && !f.own() {
+		id = ""
+	}
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: i.PrivateDNS, Labels: nodeLabels(i, f.config),
-			Annotations: map[string]string{SimulatedAnnotation: "true", "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+			Annotations: map[string]string{SimulatedAnnotation: i.ID, "volumes.kubernetes.io/controller-managed-attach-detach": "true"},
 		},
 		// The admission of the API server adds the taint not-ready.
-		Spec: corev1.NodeSpec{ProviderID: providerID(i), Taints: nodeTaints(f.config, f.fault)},
+		Spec: corev1.NodeSpec{ProviderID: id, Taints: nodeTaints(f.config, f.fault)},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable, NodeInfo: nodeInfo(f),
-			Conditions: conditions(false, metav1.NewTime(f.wall)),
-			Addresses: []corev1.NodeAddress{
-				{Type: corev1.NodeInternalIP, Address: i.PrivateIP},
-				{Type: corev1.NodeInternalDNS, Address: i.PrivateDNS},
-				{Type: corev1.NodeHostName, Address: i.PrivateDNS},
-			},
+			Conditions: conditions(f, false), DaemonEndpoints: o.endpoints(),
+			Addresses: o.nodeAddresses(i),
 		},
 	}
 }
 
-// register creates the Node and its CSINode.
+// nodeAddresses are those of the emulated network, and where the API server finds the kubelet: see
+// Options.KubeletPort.
+func (o Options) nodeAddresses(i Instance) []corev1.NodeAddress {
+	list := []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: i.PrivateIP},
+		{Type: corev1.NodeInternalDNS, Address: i.PrivateDNS},
+		{Type: corev1.NodeHostName, Address: i.PrivateDNS},
+	}
+	if o.KubeletPort != 0 {
+		list = append(list, corev1.NodeAddress{Type: corev1.NodeExternalDNS, Address: "localhost"})
+	}
+	return list
+}
+
+func (o Options) endpoints() corev1.NodeDaemonEndpoints {
+	return corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: o.KubeletPort}}
+}
+
+// register creates the Node.
 func (s *Simulator) register(ctx context.Context, f facts) error {
-	node, err := s.Client.CoreV1().Nodes().Create(ctx, s.newNode(f), metav1.CreateOptions{})
+	_, err := s.Client.CoreV1().Nodes().Create(ctx, s.newNode(f), metav1.CreateOptions{})
 	if err != nil { // if it exists, it will be seen, and either adopted or waited for
 		return fmt.Errorf("register node %s: %w", f.instance.PrivateDNS, err)
 	}
 	s.mu.Lock()
 	if m := s.machines[f.instance.ID]; m != nil {
-		m.joined, m.joinedAt = true, s.Clock.Now()
+		m.joined, m.joinedAt, m.seen, m.csiNode = true, s.Clock.Now(), false, false
 	}
 	s.mu.Unlock()
-	return s.createCSINode(ctx, f, node)
+	return nil
 }
 
-func (s *Simulator) createCSINode(ctx context.Context, f facts, node *corev1.Node) error {
-	if f.config.Family == Windows {
-		return nil
+func (s *Simulator) setProviderID(ctx context.Context, f facts) error {
+	body := patch(map[string]any{
+		"metadata": map[string]any{"uid": f.node.UID}, "spec": map[string]any{"providerID": providerID(f.instance)},
+	})
+	_, err := s.Client.CoreV1().Nodes().Patch(ctx, f.node.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return err
+}
+
+// createCSINode acts for the volume driver on the node.
+func (s *Simulator) createCSINode(ctx context.Context, f facts) error {
+	if f.config.Family != Windows {
+		if err := s.registerDriver(ctx, f); err != nil {
+			return err
+		}
 	}
-	_, err := s.Client.StorageV1().CSINodes().Create(ctx, &storagev1.CSINode{
-		ObjectMeta: metav1.ObjectMeta{Name: node.Name, OwnerReferences: []metav1.OwnerReference{ownedBy(node)}},
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.machines[f.instance.ID]; m != nil {
+		m.csiNode = true
+	}
+	return nil
+}
+
+func (s *Simulator) registerDriver(ctx context.Context, f facts) error {
+	csiNodes := s.Client.StorageV1().CSINodes()
+	_, err := csiNodes.Create(ctx, &storagev1.CSINode{
+		ObjectMeta: metav1.ObjectMeta{Name: f.node.Name, OwnerReferences: []metav1.OwnerReference{ownedBy(f.node)}},
 		Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{
 			Name: ebsDriver, NodeID: f.instance.ID, TopologyKeys: []string{ebsZoneLabel},
 			Allocatable: &storagev1.VolumeNodeResources{Count: new(s.VolumeLimit)},
 		}}},
 	}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
+	if !apierrors.IsAlreadyExists(err) {
+		return err
 	}
-	return err
+	old, err := csiNodes.Get(ctx, f.node.Name, metav1.GetOptions{})
+	if err != nil || len(old.OwnerReferences) == 0 || old.OwnerReferences[0].UID == f.node.UID {
+		return err
+	}
+	// Of an earlier Node of this name, and about to be collected with it.
+	err = csiNodes.Delete(ctx, old.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(old.UID))})
+	if ignoreNotFound(err) != nil {
+		return err
+	}
+	return fmt.Errorf("the CSINode of an earlier Node %s was in the way", old.Name)
 }
 
 func ownedBy(n *corev1.Node) metav1.OwnerReference {
@@ -192,27 +283,33 @@ func ownedBy(n *corev1.Node) metav1.OwnerReference {
 
 // reportStatus writes the status of a node if it is not yet so: readiness, after someone else changed
 // it too, and resources.
-func (s *Simulator) reportStatus(ctx context.Context, f facts, ready bool) error {
+func (s *Simulator) reportStatus(ctx context.Context, f facts, n *corev1.Node, ready bool) error {
 	capacity, allocatable := s.resources(f)
 	status := map[string]any{}
-	want := corev1.ConditionFalse
-	if ready {
-		want = corev1.ConditionTrue
+	if changed := conditionsPatch(n.Status.Conditions, conditions(f, ready)); len(changed) > 0 {
+		status["conditions"] = changed
 	}
-	if readiness(f.node) != want {
-		status["conditions"] = conditions(ready, metav1.NewTime(f.wall))
+	if !equality.Semantic.DeepEqual(capacity, n.Status.Capacity) {
+		status["capacity"] = replacing(n.Status.Capacity, capacity)
 	}
-	if !equality.Semantic.DeepEqual(capacity, f.node.Status.Capacity) {
-		status["capacity"] = replacing(f.node.Status.Capacity, capacity)
+	if !equality.Semantic.DeepEqual(allocatable, n.Status.Allocatable) {
+		status["allocatable"] = replacing(n.Status.Allocatable, allocatable)
 	}
-	if !equality.Semantic.DeepEqual(allocatable, f.node.Status.Allocatable) {
-		status["allocatable"] = replacing(f.node.Status.Allocatable, allocatable)
+	inUse, err := s.volumesInUse(n.Name)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(inUse, n.Status.VolumesInUse) {
+		status["volumesInUse"] = append([]corev1.UniqueVolumeName{}, inUse...) // none is a list too
+	}
+	if endpoints := s.endpoints(); n.Status.DaemonEndpoints != endpoints { // another port than in an earlier run
+		status["daemonEndpoints"], status["addresses"] = endpoints, s.nodeAddresses(f.instance)
 	}
 	if len(status) == 0 {
 		return nil
 	}
-	_, err := s.Client.CoreV1().Nodes().Patch(ctx, f.node.Name, types.StrategicMergePatchType,
-		patch(map[string]any{"metadata": map[string]any{"uid": f.node.UID}, "status": status}), metav1.PatchOptions{}, "status")
+	_, err = s.Client.CoreV1().Nodes().Patch(ctx, n.Name, types.StrategicMergePatchType,
+		patch(map[string]any{"metadata": map[string]any{"uid": n.UID}, "status": status}), metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -226,15 +323,6 @@ func replacing(from, to corev1.ResourceList) map[string]any {
 		out[string(name)] = q.String()
 	}
 	return out
-}
-
-func readiness(n *corev1.Node) corev1.ConditionStatus {
-	for _, c := range n.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status
-		}
-	}
-	return ""
 }
 
 func (s *Simulator) dropStartupTaints(ctx context.Context, n *corev1.Node) error {

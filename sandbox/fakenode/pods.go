@@ -2,6 +2,8 @@ package fakenode
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -10,6 +12,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
+
+// resizeRetry is how often a resize for which there is no room is tried again.
+const resizeRetry = 2 * time.Second
 
 // syncPod looks at one bound pod. Pods of nodes that are not ours, or whose kubelet is dead, stay as
 // they are.
@@ -26,18 +31,44 @@ func (s *Simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 	if !ok || !m.alive {
 		return 0, nil
 	}
-	now := time.Now()
+	now, retry := time.Now(), time.Duration(0)
+	switch alive := p.DeletionTimestamp == nil; {
+	case alive && m.ready && p.Status.Phase == corev1.PodPending:
+		refused, err := s.admit(ctx, p, m)
+		if err != nil {
+			return 0, err
+		}
+		if refused != nil {
+			s.warn(ctx, p, refused.reason, refused.message)
+			return 0, ignoreNotFound(s.patchPod(ctx, p, refused.status()))
+		}
+	case alive && p.Status.Phase == corev1.PodRunning && wantsResize(p):
+		// Room may come when other pods end, which is looked at from time to time.
+		if changed, err := s.resize(ctx, p, m, metav1.NewTime(now)); changed || err != nil {
+			return resizeRetry, ignoreNotFound(err)
+		}
+		retry = resizeRetry
+	}
 	d := s.decidePod(p, m.ready, now)
+	d.after = shorter(d.after, retry)
 	if d.action == podNothing {
 		return d.after, nil
 	}
 	if d.action == podStart {
-		attached, err := s.attached(ctx, p)
+		attached, err := s.attached(p)
 		if err != nil || !attached {
 			return 250 * time.Millisecond, err
 		}
 	}
 	return d.after, ignoreNotFound(s.act(ctx, p, m.instance, d.action, metav1.NewTime(now)))
+}
+
+// shorter is the smaller of two waits, of which 0 is none.
+func shorter(a, b time.Duration) time.Duration {
+	if a == 0 || b == 0 {
+		return a + b
+	}
+	return min(a, b)
 }
 
 func (s *Simulator) act(ctx context.Context, p *corev1.Pod, i Instance, action podAction, now metav1.Time) error {
@@ -57,6 +88,9 @@ func (s *Simulator) act(ctx context.Context, p *corev1.Pod, i Instance, action p
 		status = map[string]any{"conditions": podConditions(p, true, now)}
 	case podRestart:
 		status = restartStatus(p, now)
+	case podBackOff:
+		status = s.backOffStatus(p, now)
+		s.warn(ctx, p, "BackOff", "Back-off restarting failed container "+names(p.Spec.Containers)+" in pod "+p.Name+"_"+p.Namespace+"("+string(p.UID)+")")
 	case podSucceed:
 		status = endStatus(p, corev1.PodSucceeded, 0, now)
 	case podFail:
@@ -87,6 +121,22 @@ func (s *Simulator) patchPod(ctx context.Context, p *corev1.Pod, status map[stri
 	body := patch(map[string]any{"metadata": map[string]any{"uid": p.UID}, "status": status})
 	_, err := s.Client.CoreV1().Pods(p.Namespace).Patch(ctx, p.Name, types.StrategicMergePatchType, body, metav1.PatchOptions{}, "status")
 	return err
+}
+
+// warn records an event of the kubelet. A pod that is not told about goes on all the same.
+func (s *Simulator) warn(ctx context.Context, p *corev1.Pod, reason, message string) {
+	now := metav1.Now()
+	_, err := s.Client.CoreV1().Events(p.Namespace).Create(ctx, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: p.Name + ".", Namespace: p.Namespace},
+		InvolvedObject: corev1.ObjectReference{
+			APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID, ResourceVersion: p.ResourceVersion,
+		},
+		Type: corev1.EventTypeWarning, Reason: reason, Message: message, FirstTimestamp: now, LastTimestamp: now, Count: 1,
+		Source: corev1.EventSource{Component: "kubelet", Host: p.Spec.NodeName}, ReportingController: "kubelet", ReportingInstance: p.Spec.NodeName,
+	}, metav1.CreateOptions{})
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn("fakenode: event", "pod", p.Namespace+"/"+p.Name, "error", err)
+	}
 }
 
 func startStatus(p *corev1.Pod, hostIP, ip string, now metav1.Time) map[string]any {
@@ -127,6 +177,7 @@ func running(containers []corev1.Container, before []corev1.ContainerStatus, now
 			Name: c.Name, Image: c.Image, ImageID: c.Image, ContainerID: "containerd://" + c.Name, Ready: true, Started: new(true),
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
 		}
+		allocate(&status, c, before)
 		for _, b := range before {
 			if b.Name == c.Name {
 				status.RestartCount = b.RestartCount + 1
@@ -150,10 +201,52 @@ func exited(code int32, started, now metav1.Time) corev1.ContainerState {
 func restartStatus(p *corev1.Pod, now metav1.Time) map[string]any {
 	list := running(p.Spec.Containers, p.Status.ContainerStatuses, now)
 	_, code, _ := Options{}.ends(p)
+	last := exited(code, metav1.NewTime(runningSince(p)), now)
+	if ended := backingOff(p); ended != nil {
+		last = corev1.ContainerState{Terminated: ended}
+	}
 	for i := range list {
-		list[i].LastTerminationState = exited(code, metav1.NewTime(runningSince(p)), now)
+		list[i].LastTerminationState = last
 	}
 	return map[string]any{"containerStatuses": list, "conditions": podConditions(p, true, now)}
+}
+
+// backOffStatus is that of a pod whose containers ended so often that they wait before they run again.
+func (o Options) backOffStatus(p *corev1.Pod, now metav1.Time) map[string]any {
+	_, code, _ := Options{}.ends(p)
+	since := runningSince(p)
+	wait := o.backOff(restarts(p), now.Sub(since))
+	var list []corev1.ContainerStatus
+	for _, c := range p.Spec.Containers {
+		status := corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, ImageID: c.Image, Started: new(false), RestartCount: restarts(p),
+			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason:  "CrashLoopBackOff",
+				Message: fmt.Sprintf("back-off %s restarting failed container=%s pod=%s_%s(%s)", wait, c.Name, p.Name, p.Namespace, p.UID),
+			}},
+			LastTerminationState: exited(code, metav1.NewTime(since), now),
+		}
+		allocate(&status, c, p.Status.ContainerStatuses)
+		list = append(list, status)
+	}
+	conditions := podConditions(p, true, now)
+	for i := range conditions {
+		if kind := conditions[i].Type; kind == corev1.ContainersReady || kind == corev1.PodReady {
+			conditions[i] = corev1.PodCondition{
+				Type: kind, Status: corev1.ConditionFalse, Reason: "ContainersNotReady", LastTransitionTime: now,
+				Message: "containers with unready status: [" + names(p.Spec.Containers) + "]",
+			}
+		}
+	}
+	return map[string]any{"containerStatuses": list, "conditions": conditions}
+}
+
+func names(containers []corev1.Container) string {
+	var list []string
+	for _, c := range containers {
+		list = append(list, c.Name)
+	}
+	return strings.Join(list, " ")
 }
 
 func endStatus(p *corev1.Pod, phase corev1.PodPhase, code int32, now metav1.Time) map[string]any {

@@ -15,6 +15,7 @@ const (
 	podStart             // all containers run
 	podReady             // the Ready condition follows the readiness gates
 	podRestart           // all containers exited and run again
+	podBackOff           // all containers exited once more and wait before they run again
 	podSucceed           // all containers exited with 0, for good
 	podFail              // at least one exited with another code, for good
 	podEnd               // stopped on demand: a last status, then removal
@@ -95,6 +96,13 @@ func decideStop(p *corev1.Pod, now time.Time) podStep {
 }
 
 func (o Options) decideRunning(p *corev1.Pod, now time.Time) podStep {
+	if ended := backingOff(p); ended != nil {
+		due := ended.FinishedAt.Add(o.backOff(restarts(p), ended.FinishedAt.Sub(ended.StartedAt.Time)))
+		if wait := due.Sub(now); wait > 0 {
+			return podStep{after: wait}
+		}
+		return podStep{action: podRestart}
+	}
 	after, code, ends := o.ends(p)
 	if ends {
 		if wait := runningSince(p).Add(after).Sub(now); wait > 0 {
@@ -104,6 +112,8 @@ func (o Options) decideRunning(p *corev1.Pod, now time.Time) podStep {
 		}
 		again := p.Spec.RestartPolicy == corev1.RestartPolicyAlways || p.Spec.RestartPolicy == corev1.RestartPolicyOnFailure && code != 0
 		switch {
+		case again && o.backOff(restarts(p), now.Sub(runningSince(p))) > 0:
+			return podStep{action: podBackOff}
 		case again:
 			return podStep{action: podRestart}
 		case code != 0:
@@ -112,6 +122,35 @@ func (o Options) decideRunning(p *corev1.Pod, now time.Time) podStep {
 		return podStep{action: podSucceed}
 	}
 	return gates(p)
+}
+
+const mostBackOff = 30 // times the first one: five minutes of ten seconds
+
+// backOff is how long a container waits that ended after it had run for a while. The first restart is at
+// once, and so is that of a container that ran for long: it begins anew.
+func (o Options) backOff(restarts int32, ran time.Duration) time.Duration {
+	if restarts == 0 || ran > 2*mostBackOff*o.RestartBackoff {
+		return 0
+	}
+	return min(o.RestartBackoff<<min(restarts-1, 10), mostBackOff*o.RestartBackoff)
+}
+
+// backingOff returns how a container ended that waits to run again.
+func backingOff(p *corev1.Pod) *corev1.ContainerStateTerminated {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.State.Waiting != nil && c.LastTerminationState.Terminated != nil {
+			return c.LastTerminationState.Terminated
+		}
+	}
+	return nil
+}
+
+// restarts of the containers of a pod, which go together here.
+func restarts(p *corev1.Pod) int32 {
+	for _, c := range p.Status.ContainerStatuses {
+		return c.RestartCount
+	}
+	return 0
 }
 
 // ends says after what time the containers of a pod exit, and with what.

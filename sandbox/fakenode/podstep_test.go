@@ -44,16 +44,38 @@ func TestDecidePod(t *testing.T) {
 		want  podStep
 		tasks time.Duration
 	}{
-		"starts":                       {pod: pod(corev1.PodPending), want: podStep{action: podStart}},
-		"starts when the node is":      {pod: pod(corev1.PodPending), down: true},
-		"starts later":                 {pod: pod(corev1.PodPending, StartAfterAnnotation, "5s"), want: podStep{after: 3 * s}},
-		"a bad annotation is none":     {pod: pod(corev1.PodPending, StartAfterAnnotation, "soon"), want: podStep{action: podStart}},
-		"runs for ever":                {pod: pod(corev1.PodRunning)},
-		"runs on an unready node":      {pod: pod(corev1.PodRunning), down: true},
-		"will complete":                {pod: pod(corev1.PodRunning, CompleteAfterAnnotation, "15s"), want: podStep{after: 5 * s}},
-		"completes":                    {pod: pod(corev1.PodRunning, CompleteAfterAnnotation, "5s"), want: podStep{action: podSucceed}},
-		"fails":                        {pod: pod(corev1.PodRunning, FailAfterAnnotation, "5s"), want: podStep{action: podFail}},
-		"restarts":                     {pod: with(pod(corev1.PodRunning, CompleteAfterAnnotation, "5s"), always), want: podStep{action: podRestart}},
+		"starts":                   {pod: pod(corev1.PodPending), want: podStep{action: podStart}},
+		"starts when the node is":  {pod: pod(corev1.PodPending), down: true},
+		"starts later":             {pod: pod(corev1.PodPending, StartAfterAnnotation, "5s"), want: podStep{after: 3 * s}},
+		"a bad annotation is none": {pod: pod(corev1.PodPending, StartAfterAnnotation, "soon"), want: podStep{action: podStart}},
+		"runs for ever":            {pod: pod(corev1.PodRunning)},
+		"runs on an unready node":  {pod: pod(corev1.PodRunning), down: true},
+		"will complete":            {pod: pod(corev1.PodRunning, CompleteAfterAnnotation, "15s"), want: podStep{after: 5 * s}},
+		"completes":                {pod: pod(corev1.PodRunning, CompleteAfterAnnotation, "5s"), want: podStep{action: podSucceed}},
+		"fails":                    {pod: pod(corev1.PodRunning, FailAfterAnnotation, "5s"), want: podStep{action: podFail}},
+		"restarts":                 {pod: with(pod(corev1.PodRunning, CompleteAfterAnnotation, "5s"), always), want: podStep{action: podRestart}},
+		"waits before it restarts": {
+			pod:  with(with(pod(corev1.PodRunning, FailAfterAnnotation, "5s"), always), func(p *corev1.Pod) { p.Status.ContainerStatuses[0].RestartCount = 1 }),
+			want: podStep{action: podBackOff},
+		},
+		"still waits": {
+			pod: with(with(pod(corev1.PodRunning, FailAfterAnnotation, "5s"), always), func(p *corev1.Pod) {
+				p.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+					RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}},
+					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: ago(13 * time.Second), FinishedAt: ago(8 * time.Second)}},
+				}
+			}),
+			want: podStep{after: 12 * s},
+		},
+		"has waited": {
+			pod: with(with(pod(corev1.PodRunning, FailAfterAnnotation, "5s"), always), func(p *corev1.Pod) {
+				p.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+					RestartCount: 1, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{}},
+					LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{StartedAt: ago(16 * time.Second), FinishedAt: ago(11 * time.Second)}},
+				}
+			}),
+			want: podStep{action: podRestart},
+		},
 		"a task":                       {pod: pod(corev1.PodRunning, "helm.sh/hook", "test"), tasks: s, want: podStep{action: podSucceed}},
 		"no task":                      {pod: pod(corev1.PodRunning), tasks: s},
 		"is over":                      {pod: pod(corev1.PodSucceeded)},
@@ -71,7 +93,7 @@ func TestDecidePod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := (Options{JobTime: tc.tasks}).decidePod(tc.pod, !tc.down, now); got != tc.want {
+			if got := (Options{JobTime: tc.tasks, RestartBackoff: 10 * s}).decidePod(tc.pod, !tc.down, now); got != tc.want {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 )
 
@@ -17,11 +19,12 @@ import (
 type Simulator struct {
 	Options
 	reader
-	nodeQueue, podQueue, volumeQueue workqueue.TypedRateLimitingInterface[string]
-	leaseQueue                       workqueue.TypedDelayingInterface[string]
-	addresses                        *addresses
-	ran                              atomic.Bool
-	running                          sync.WaitGroup
+	nodeQueue, podQueue, storageQueue workqueue.TypedRateLimitingInterface[string]
+	leaseQueue                        workqueue.TypedDelayingInterface[string]
+	addresses                         *addresses
+	room                              *room
+	ran                               atomic.Bool
+	running                           sync.WaitGroup
 
 	mu       sync.Mutex
 	machines map[string]*machine // by instance id
@@ -41,7 +44,14 @@ type machine struct {
 	why              string
 	refused          bool // for want of an access entry, which may come
 	alive, heartbeat bool
-	ready            bool
+	ready, twin      bool
+	csiNode          bool // the volume driver registered
+	allocatable      corev1.ResourceList
+}
+
+// beats says whether the lease of one of its Nodes is renewed.
+func (m machine) beats(node string) bool {
+	return m.heartbeat && (node == m.instance.PrivateDNS || m.twin)
 }
 
 // New checks the options. Nothing happens before Run.
@@ -53,9 +63,9 @@ func New(o Options) (*Simulator, error) {
 	s := &Simulator{
 		Options:  o,
 		machines: map[string]*machine{}, byNode: map[string]string{}, wakes: map[string]context.CancelFunc{},
-		nodeQueue: newQueue(), podQueue: newQueue(), volumeQueue: newQueue(),
+		nodeQueue: newQueue(), podQueue: newQueue(), storageQueue: newQueue(),
 		leaseQueue: workqueue.NewTypedDelayingQueue[string](),
-		addresses:  newAddresses(),
+		addresses:  newAddresses(), room: newRoom(),
 	}
 	for _, n := range o.Static {
 		if n.Instance.ID == "" || n.Instance.PrivateDNS == "" {
@@ -95,12 +105,12 @@ func (s *Simulator) Run(ctx context.Context) error {
 		s.running.Go(func() { s.work(ctx, s.nodeQueue, s.syncNode) })
 		s.running.Go(func() { s.renewLeases(ctx) })
 	}
-	s.running.Go(func() { s.work(ctx, s.volumeQueue, s.syncAttachment) })
+	s.running.Go(func() { s.work(ctx, s.storageQueue, s.syncStorage) })
 	s.running.Go(func() { s.followFaults(ctx) })
 	s.followCloud(ctx)
 	s.podQueue.ShutDown()
 	s.nodeQueue.ShutDown()
-	s.volumeQueue.ShutDown()
+	s.storageQueue.ShutDown()
 	s.leaseQueue.ShutDown()
 	s.running.Wait()
 	s.stopInformers()
@@ -214,6 +224,11 @@ func (s *Simulator) followFaults(ctx context.Context) {
 			s.nodeQueue.Add(id)
 		}
 		s.mu.Unlock()
+		if list, err := s.attachments.List(labels.Everything()); err == nil {
+			for _, a := range list {
+				s.attachmentSeen(a)
+			}
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -261,14 +276,17 @@ func (s *Simulator) kubelet(node string) (machine, bool) {
 func (s *Simulator) nodeSeen(n *corev1.Node) {
 	id, ok := instanceID(n.Spec.ProviderID)
 	if !ok {
-		return
+		if id = n.Annotations[SimulatedAnnotation]; id == "" {
+			return
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.machines[id] == nil && n.Annotations[SimulatedAnnotation] != "" {
 		// Of an earlier run, and its instance may be gone. If the cloud lists it, refresh takes over.
-		s.machines[id] = &machine{instance: Instance{ID: id, Zone: zoneOf(n.Spec.ProviderID), PrivateDNS: n.Name}}
-		s.byNode[n.Name] = id
+		name := strings.TrimPrefix(n.Name, twinPrefix)
+		s.machines[id] = &machine{instance: Instance{ID: id, Zone: zoneOf(n.Spec.ProviderID), PrivateDNS: name}}
+		s.byNode[name] = id
 	}
 	if s.machines[id] != nil {
 		s.nodeQueue.Add(id)

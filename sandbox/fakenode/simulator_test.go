@@ -3,6 +3,7 @@ package fakenode
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -138,7 +139,11 @@ func awaitWhy(t *testing.T, s *Simulator, want string) {
 	}
 }
 
-func isReady(n *corev1.Node) bool { return n != nil && readiness(n) == corev1.ConditionTrue }
+func isReady(n *corev1.Node) bool {
+	return n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
 
 // The emulated clock decides when a node registers, turns Ready and is deleted; a second simulator
 // carries on with the Nodes of the first.

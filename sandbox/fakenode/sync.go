@@ -2,8 +2,10 @@ package fakenode
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -34,7 +36,7 @@ func (s *Simulator) observe(id string) (facts, bool) {
 	f := facts{
 		instance: m.instance, present: m.present, static: m.static,
 		config: m.config, configErr: m.configErr,
-		joined: m.joined, seen: m.seen, joinedAt: m.joinedAt, goneAt: m.goneAt,
+		joined: m.joined, seen: m.seen, csiNode: m.csiNode, joinedAt: m.joinedAt, goneAt: m.goneAt,
 		now: now, wall: time.Now(),
 	}
 	s.mu.Unlock()
@@ -44,6 +46,9 @@ func (s *Simulator) observe(id string) (facts, bool) {
 	if f.instance.PrivateDNS != "" {
 		if n, err := s.nodes.Get(f.instance.PrivateDNS); err == nil {
 			f.node = n
+		}
+		if n, err := s.nodes.Get(twinPrefix + f.instance.PrivateDNS); err == nil && belongs(n, f.instance) && n.Annotations[SimulatedAnnotation] != "" {
+			f.twin = n
 		}
 	}
 	return f, true
@@ -57,10 +62,16 @@ func (s *Simulator) note(id string, f facts, d step) {
 		s.mu.Unlock()
 		return
 	}
-	beats := d.heartbeat && !m.heartbeat
+	_, allocatable := s.resources(f)
+	beats, twinBeats := d.heartbeat && !m.heartbeat, d.heartbeat && d.twin && !(m.heartbeat && m.twin)
 	woke := d.alive && !m.alive || d.ready && !m.ready
 	m.why, m.refused = d.why, d.refused
-	m.alive, m.heartbeat, m.ready = d.alive, d.heartbeat, d.ready
+	m.alive, m.heartbeat, m.ready, m.twin = d.alive, d.heartbeat, d.ready, d.twin
+	m.allocatable = allocatable
+	twin := twinPrefix + m.instance.PrivateDNS
+	if d.twin {
+		s.byNode[twin] = id
+	}
 	if d.adopt {
 		m.joined = true // joinedAt stays zero: it has been up for long
 	}
@@ -69,38 +80,82 @@ func (s *Simulator) note(id string, f facts, d step) {
 		delete(s.machines, id)
 		if s.byNode[m.instance.PrivateDNS] == id {
 			delete(s.byNode, m.instance.PrivateDNS)
+			delete(s.byNode, twin)
 		}
 	}
 	s.mu.Unlock()
 	if beats {
 		s.leaseQueue.Add(f.instance.PrivateDNS)
 	}
+	if twinBeats {
+		s.leaseQueue.Add(twin)
+	}
 	if woke {
 		s.podsOf(f.instance.PrivateDNS)
+		s.podsOf(twin)
 	}
 }
 
 func (s *Simulator) perform(ctx context.Context, f facts, d step) error {
 	switch {
 	case d.deleteNode:
-		err := s.Client.CoreV1().Nodes().Delete(ctx, f.node.Name, metav1.DeleteOptions{
-			Preconditions: metav1.NewUIDPreconditions(string(f.node.UID)),
-		})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
+		return errors.Join(s.deleteNode(ctx, f.node), s.deleteNode(ctx, f.twin))
 	case d.register:
 		return s.register(ctx, f)
 	case d.alive && f.own():
-		if err := s.reportStatus(ctx, f, d.ready); err != nil {
-			return ignoreNotFound(err)
-		}
-		if d.dropStartup {
-			return ignoreNotFound(s.dropStartupTaints(ctx, f.node))
-		}
+		return ignoreNotFound(s.keepNode(ctx, f, d))
 	}
 	return nil
+}
+
+// keepNode writes what is not yet so about a Node that is there, and its second one.
+func (s *Simulator) keepNode(ctx context.Context, f facts, d step) error {
+	if d.csiNode {
+		if err := s.createCSINode(ctx, f); err != nil {
+			return err
+		}
+	}
+	if d.identify {
+		return s.setProviderID(ctx, f) // the change comes back, and with it the rest
+	}
+	if err := s.reportStatus(ctx, f, f.node, d.ready); err != nil {
+		return err
+	}
+	if err := s.keepTwin(ctx, f, d); err != nil {
+		return err
+	}
+	if d.dropStartup {
+		return s.dropStartupTaints(ctx, f.node)
+	}
+	return nil
+}
+
+func (s *Simulator) keepTwin(ctx context.Context, f facts, d step) error {
+	switch {
+	case d.twin && f.twin == nil:
+		twin := s.newNode(f)
+		twin.Name = twinPrefix + twin.Name
+		twin.Labels[corev1.LabelHostname] = twin.Name
+		_, err := s.Client.CoreV1().Nodes().Create(ctx, twin, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	case d.twin:
+		return s.reportStatus(ctx, f, f.twin, d.ready)
+	case f.twin != nil:
+		return s.deleteNode(ctx, f.twin)
+	}
+	return nil
+}
+
+func (s *Simulator) deleteNode(ctx context.Context, n *corev1.Node) error {
+	if n == nil || n.DeletionTimestamp != nil {
+		return nil
+	}
+	return ignoreNotFound(s.Client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{
+		Preconditions: metav1.NewUIDPreconditions(string(n.UID)),
+	}))
 }
 
 func ignoreNotFound(err error) error {

@@ -22,8 +22,12 @@ const (
 	StopAfterAnnotation = "sandbox.dovetail.sh/stop-after"
 )
 
-// SimulatedAnnotation marks the Nodes made here. Only these are deleted when their instance is gone.
+// SimulatedAnnotation marks the Nodes made here, with the id of their instance. Only these are deleted
+// when their instance is gone.
 const SimulatedAnnotation = "sandbox.dovetail.sh/simulated"
+
+// twinPrefix begins the name of the second Node of an instance that joined twice.
+const twinPrefix = "twin-"
 
 // States of an instance that matter here; any other one means that nothing runs on it.
 const (
@@ -101,6 +105,15 @@ type Options struct {
 	Static []StaticNode
 	// Faults to obey; nil means none, until they are set through Simulator.Faults.
 	Faults *Faults
+	// RestartBackoff is how long a container that ended again and again waits at first; it doubles up to
+	// 30 times that. 0 means 10 s.
+	RestartBackoff time.Duration
+	// KubeletPort is where Simulator.KubeletAPI is served on localhost, for all nodes; 0 means nowhere. The
+	// nodes have it as their port, and localhost as an external DNS name, so that their internal address
+	// stays that of the emulated network.
+	KubeletPort int32
+	// LogFile names the file that is the log of a pod, and is empty for the others; nil means none has one.
+	LogFile func(*corev1.Pod) string
 	// Workers for pods; 0 means 16.
 	Workers int
 	// Log of what went wrong; nil means none.
@@ -132,6 +145,12 @@ func (o Options) complete() (Options, error) {
 	o.DeleteAfter = orDefault(o.DeleteAfter, 5*time.Second)
 	if o.LeaseDuration <= 0 {
 		o.LeaseDuration = 40 * time.Second
+	}
+	if o.RestartBackoff <= 0 {
+		o.RestartBackoff = 10 * time.Second
+	}
+	if o.LogFile == nil {
+		o.LogFile = func(*corev1.Pod) string { return "" }
 	}
 	if o.VolumeLimit <= 0 {
 		o.VolumeLimit = 25

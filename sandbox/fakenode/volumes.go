@@ -2,6 +2,8 @@ package fakenode
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,24 +14,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// Keys of the queue for storage: a kind, then the name.
+const (
+	attachmentKey = "attachment/"
+	claimKey      = "claim/"
+	volumeKey     = "volume/"
+)
+
+// syncStorage looks at one object of storage.
+func (s *Simulator) syncStorage(ctx context.Context, key string) (time.Duration, error) {
+	kind, name, _ := strings.Cut(key, "/")
+	switch kind + "/" {
+	case attachmentKey:
+		return s.syncAttachment(ctx, name)
+	case claimKey:
+		return s.syncClaim(ctx, name)
+	}
+	return s.syncVolume(ctx, name)
+}
+
 // syncAttachment acts for the CSI attacher: a VolumeAttachment to a running instance is attached at
-// once. It has no finalizer, so the attach-detach controller that made it removes it by deleting it,
-// when the last pod with the volume is gone: nodes report no volumesInUse that would hold it up, and
-// volumesAttached is written by that controller.
+// once, and when the attach-detach controller deletes it, which it does after the last pod with the
+// volume, it is detached. That controller waits for volumesInUse, which the node reports, and writes
+// volumesAttached itself.
 func (s *Simulator) syncAttachment(ctx context.Context, name string) (time.Duration, error) {
 	a, err := s.attachments.Get(name)
 	if err != nil {
 		return 0, client.IgnoreNotFound(err)
 	}
-	if a.DeletionTimestamp != nil || a.Status.Attached {
+	m, known := s.kubelet(a.Spec.NodeName)
+	if a.DeletionTimestamp != nil {
+		return s.detach(ctx, a, m)
+	}
+	switch {
+	case a.Status.Attached:
 		return 0, nil
-	}
-	m, ok := s.kubelet(a.Spec.NodeName)
-	if !ok {
+	case !known:
 		return 5 * time.Second, nil // not of ours, or not known yet
-	}
-	if !m.present || m.instance.State != stateRunning {
+	case !m.present || m.instance.State != stateRunning:
 		return time.Second, nil
+	}
+	if finalizer := attacherFinalizer(a); !slices.Contains(a.Finalizers, finalizer) {
+		return 0, s.setFinalizers(ctx, a, append(slices.Clip(a.Finalizers), finalizer)) // the change comes back
 	}
 	body := patch(map[string]any{
 		"metadata": map[string]any{"uid": a.UID},
@@ -39,38 +65,107 @@ func (s *Simulator) syncAttachment(ctx context.Context, name string) (time.Durat
 	return 0, ignoreNotFound(err)
 }
 
-// attached says whether all CSI volumes of a pod are attached to its node, as a kubelet waits for.
-func (s *Simulator) attached(ctx context.Context, p *corev1.Pod) (bool, error) {
+// attacherFinalizer is what an attacher holds an attachment with until the volume is detached.
+func attacherFinalizer(a *storagev1.VolumeAttachment) string {
+	return "external-attacher/" + strings.ReplaceAll(a.Spec.Attacher, ".", "-")
+}
+
+// detach lets an attachment go when the time of the fault is over. Nothing is attached to an instance
+// that is gone.
+func (s *Simulator) detach(ctx context.Context, a *storagev1.VolumeAttachment, m machine) (time.Duration, error) {
+	if m.present && m.instance.State != stateTerminated {
+		fault, _ := s.Options.Faults.of(m.instance, m.config)
+		if wait := time.Until(a.DeletionTimestamp.Add(fault.DetachLate)); wait > 0 {
+			return wait, nil
+		}
+	}
+	finalizer := attacherFinalizer(a)
+	if !slices.Contains(a.Finalizers, finalizer) {
+		return 0, nil
+	}
+	left := slices.DeleteFunc(slices.Clone(a.Finalizers), func(f string) bool { return f == finalizer })
+	return 0, s.setFinalizers(ctx, a, left)
+}
+
+func (s *Simulator) setFinalizers(ctx context.Context, a *storagev1.VolumeAttachment, list []string) error {
+	body := patch(map[string]any{"metadata": map[string]any{
+		"resourceVersion": a.ResourceVersion, "finalizers": list, // the list is replaced as a whole
+	}})
+	_, err := s.Client.StorageV1().VolumeAttachments().Patch(ctx, a.Name, types.MergePatchType, body, metav1.PatchOptions{})
+	return ignoreNotFound(err)
+}
+
+// claimNames are the claims of a pod.
+func claimNames(p *corev1.Pod) []string {
+	var list []string
 	for _, v := range p.Spec.Volumes {
-		claim := ""
 		switch {
 		case v.PersistentVolumeClaim != nil:
-			claim = v.PersistentVolumeClaim.ClaimName
+			list = append(list, v.PersistentVolumeClaim.ClaimName)
 		case v.Ephemeral != nil:
-			claim = p.Name + "-" + v.Name
-		default:
-			continue
+			list = append(list, p.Name+"-"+v.Name)
 		}
-		pvc, err := s.Client.CoreV1().PersistentVolumeClaims(p.Namespace).Get(ctx, claim, metav1.GetOptions{})
+	}
+	return list
+}
+
+// volumesOf returns the CSI volumes of a pod; the others, such as a folder of the host, need nothing
+// done. It is not complete as long as a claim has no volume.
+func (s *Simulator) volumesOf(p *corev1.Pod) (list []*corev1.PersistentVolume, complete bool, err error) {
+	for _, name := range claimNames(p) {
+		claim, err := s.claims.PersistentVolumeClaims(p.Namespace).Get(name)
+		if err != nil || claim.Spec.VolumeName == "" {
+			return list, false, client.IgnoreNotFound(err) // it is on its way
+		}
+		volume, err := s.volumes.Get(claim.Spec.VolumeName)
 		if err != nil {
-			return false, err
+			return list, false, client.IgnoreNotFound(err)
 		}
-		if pvc.Spec.VolumeName == "" {
-			return false, nil
+		if volume.Spec.CSI != nil {
+			list = append(list, volume)
 		}
-		pv, err := s.Client.CoreV1().PersistentVolumes().Get(ctx, pvc.Spec.VolumeName, metav1.GetOptions{})
-		if err != nil {
-			return false, err
-		}
-		if pv.Spec.CSI == nil {
-			continue // such as a folder of the host: nothing to attach
-		}
-		there, err := s.attachment(pv.Name, p.Spec.NodeName)
+	}
+	return list, true, nil
+}
+
+// attached says whether all CSI volumes of a pod are attached to its node, as a kubelet waits for.
+func (s *Simulator) attached(p *corev1.Pod) (bool, error) {
+	volumes, complete, err := s.volumesOf(p)
+	if err != nil || !complete {
+		return false, err
+	}
+	for _, volume := range volumes {
+		there, err := s.attachment(volume.Name, p.Spec.NodeName)
 		if err != nil || !there {
 			return false, err
 		}
 	}
 	return true, nil
+}
+
+// volumesInUse are those of the pods that run on a node. They hold up a detach as long as the kubelet
+// does not say that it is done with them, for six minutes if it never does.
+func (s *Simulator) volumesInUse(node string) ([]corev1.UniqueVolumeName, error) {
+	objects, err := s.podIndex.ByIndex(podsByNode, node)
+	if err != nil {
+		return nil, err
+	}
+	var list []corev1.UniqueVolumeName
+	for _, o := range objects {
+		p, ok := o.(*corev1.Pod)
+		if !ok || p.Status.Phase != corev1.PodRunning {
+			continue
+		}
+		volumes, _, err := s.volumesOf(p)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range volumes {
+			list = append(list, corev1.UniqueVolumeName("kubernetes.io/csi/"+v.Spec.CSI.Driver+"^"+v.Spec.CSI.VolumeHandle))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
 }
 
 func (s *Simulator) attachment(volume, node string) (bool, error) {

@@ -20,18 +20,28 @@ type nodeFault struct {
 
 	NeverJoin           bool                  `json:"neverJoin,omitempty"`
 	JoinLate            awsemu.Duration       `json:"joinLate,omitempty"`
+	JoinTwice           bool                  `json:"joinTwice,omitempty"`
+	Rejoin              bool                  `json:"rejoin,omitempty"`
+	ProviderIDLate      awsemu.Duration       `json:"providerIDLate,omitempty"`
+	CSINodeLate         awsemu.Duration       `json:"csiNodeLate,omitempty"`
 	NeverReady          bool                  `json:"neverReady,omitempty"`
 	Flap                awsemu.Duration       `json:"flap,omitempty"`
 	MemoryLoss          float64               `json:"memoryLoss,omitempty"`
 	Without             []corev1.ResourceName `json:"without,omitempty"`
+	Zero                []corev1.ResourceName `json:"zero,omitempty"`
 	NoUnregisteredTaint bool                  `json:"noUnregisteredTaint,omitempty"`
 	StartupTaintsLate   awsemu.Duration       `json:"startupTaintsLate,omitempty"`
+	DetachLate          awsemu.Duration       `json:"detachLate,omitempty"`
 	Dead                bool                  `json:"dead,omitempty"`
+
+	Conditions map[corev1.NodeConditionType]corev1.ConditionStatus `json:"conditions,omitempty"`
 }
 
 func (f nodeFault) fault() fakenode.Fault {
 	return fakenode.Fault{
 		NeverJoin: f.NeverJoin, JoinLate: time.Duration(f.JoinLate), NeverReady: f.NeverReady, Flap: time.Duration(f.Flap), MemoryLoss: f.MemoryLoss,
+		JoinTwice: f.JoinTwice, Rejoin: f.Rejoin, ProviderIDLate: time.Duration(f.ProviderIDLate), CSINodeLate: time.Duration(f.CSINodeLate),
+		Zero: f.Zero, Conditions: f.Conditions, DetachLate: time.Duration(f.DetachLate),
 		Without: f.Without, NoUnregisteredTaint: f.NoUnregisteredTaint, StartupTaintsLate: time.Duration(f.StartupTaintsLate), Dead: f.Dead,
 	}
 }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -46,6 +47,7 @@ type Options struct {
 	Speed    float64 // of the emulated clock of instances and notices; 0 means 1
 	Nodes    int     // of the bootstrap group
 	Scale    bool    // settings for a thousand nodes, see controlplane.Options; leases last 200 s
+	Metrics  bool    // serve metrics.k8s.io, as a metrics-server does
 	Seed     uint64  // of ids and everything else that varies in the emulated account
 	Progress func(step string, took time.Duration)
 }
@@ -95,8 +97,10 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		run  func() error
 	}{
 		{"CRDs", func() error { return w.installCRDs(ctx) }},
+		{"objects", func() error { return errors.Join(w.removeStandIns(ctx), w.installStorage(ctx)) }},
 		{"AWS", func() error { return w.startAWS(background, o) }},
 		{"nodes", func() error { return w.startNodes(background, o) }},
+		{"metrics", func() error { return w.startMetrics(background, o) }},
 		{"proxy", func() error { return w.startProxy(background) }},
 		{"environment", w.writeEnv},
 	} {
@@ -144,7 +148,12 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	port, serve, err := w.prepareTLS(ctx, "localhost")
+	if err != nil {
+		return err
+	}
 	options := fakenode.Options{
+		KubeletPort: port, LogFile: w.logFile,
 		Client: client, Cloud: &cloud{emulator: w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
 	}
@@ -155,6 +164,7 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	serve(w.Nodes.KubeletAPI())
 	w.background(func() error { return w.Nodes.Run(ctx) })
 	return nil
 }
@@ -176,6 +186,11 @@ func (w *World) serve(ctx context.Context, port int, handler http.Handler) (stri
 	if err != nil {
 		return "", fmt.Errorf("%w; choose another port, or 0 for a free one", err)
 	}
+	w.serveOn(listener, handler)
+	return "http://" + listener.Addr().String(), nil
+}
+
+func (w *World) serveOn(listener net.Listener, handler http.Handler) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	w.servers = append(w.servers, server)
 	w.background(func() error {
@@ -184,7 +199,23 @@ func (w *World) serve(ctx context.Context, port int, handler http.Handler) (stri
 		}
 		return nil
 	})
-	return "http://" + listener.Addr().String(), nil
+}
+
+// prepareTLS takes a free port for a server that the API server calls by a name, and nobody else.
+func (w *World) prepareTLS(ctx context.Context, name string) (port int32, serve func(http.Handler), err error) {
+	config, err := w.ControlPlane.ServingConfig(name)
+	if err != nil {
+		return 0, nil, err
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, nil, err
+	}
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, nil, fmt.Errorf("%s is no address of TCP", listener.Addr())
+	}
+	return int32(address.Port), func(handler http.Handler) { w.serveOn(tls.NewListener(listener, config), handler) }, nil
 }
 
 func (w *World) background(run func() error) {

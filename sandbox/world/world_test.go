@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -30,8 +32,9 @@ import (
 // One control plane per process, so the flows follow each other in one test.
 func TestWorld(t *testing.T) {
 	dir := t.TempDir()
-	w := start(t, dir)
+	w := start(t, world.Options{Dir: dir, Metrics: true})
 	cloud, kube := clients(t, w)
+	awaitCall(t, w, func() bool { return servesMetrics(t, kube) })
 
 	instance := cloud.launch(t, ec2types.InstanceTypeM5Large, userData(world.Cluster))
 	node := awaitNode(t, kube, func(n *corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+instance) && ready(n) })
@@ -47,6 +50,35 @@ func TestWorld(t *testing.T) {
 			t.Errorf("provider id %s, %d pods", node.Spec.ProviderID, node.Status.Allocatable.Pods().Value())
 		}
 	})
+	t.Run("the API server finds its kubelet, and others its address", func(t *testing.T) {
+		for _, a := range node.Status.Addresses {
+			if a.Type == corev1.NodeInternalIP && !strings.HasPrefix(a.Address, "10.") {
+				t.Errorf("internal address %s", a.Address)
+			}
+		}
+		if node.Status.DaemonEndpoints.KubeletEndpoint.Port == 0 {
+			t.Error("no port of the kubelet")
+		}
+		address := fmt.Sprintf("https://localhost:%d/containerLogs/a/b/c", node.Status.DaemonEndpoints.KubeletEndpoint.Port)
+		admin, err := rest.HTTPClientFor(w.ControlPlane.Config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response, err := admin.Do(request); err == nil {
+			_ = response.Body.Close()
+			t.Error("the kubelet answers to somebody else than the API server")
+		}
+	})
+	t.Run("claims that name no class get a volume when a pod needs it", func(t *testing.T) {
+		class, err := kube.StorageV1().StorageClasses().Get(t.Context(), "gp3", metav1.GetOptions{})
+		if err != nil || class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {
+			t.Errorf("class %v: %v", class, err)
+		}
+	})
 	t.Run("user data of another cluster never joins, and says why", func(t *testing.T) {
 		lost := cloud.launch(t, ec2types.InstanceTypeM5Large, userData("another"))
 		awaitCall(t, w, func() bool { return strings.Contains(w.Nodes.Why(lost), "another") })
@@ -57,6 +89,17 @@ func TestWorld(t *testing.T) {
 		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && !ready(n) })
 		control(t, w, http.MethodDelete, "nodes", `{"name":"dead"}`)
 		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && ready(n) })
+		control(t, w, http.MethodPost, "nodes", `{"name":"all","selector":{"instance":"`+instance+`"},"joinTwice":true,"rejoin":true,"providerIDLate":"1s","csiNodeLate":"1s",`+
+			`"zero":["x.io/y"],"conditions":{"KernelReady":"False"},"detachLate":"1h"}`)
+		awaitNode(t, kube, func(n *corev1.Node) bool {
+			return n.Name == "twin-"+node.Name && n.Spec.ProviderID == node.Spec.ProviderID
+		})
+		awaitNode(t, kube, func(n *corev1.Node) bool {
+			_, zero := n.Status.Capacity["x.io/y"]
+			return n.Name == node.Name && zero && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == "KernelReady" })
+		})
+		control(t, w, http.MethodDelete, "nodes", "")
+		awaitGone(t, kube, "twin-"+node.Name)
 		control(t, w, http.MethodPost, "kube", `{"verb":"list","resource":"pods","status":503}`)
 		proxied, err := kubernetes.NewForConfig(&rest.Config{Host: w.ProxyEndpoint})
 		if err != nil {
@@ -107,8 +150,9 @@ func TestWorld(t *testing.T) {
 	}
 
 	t.Run("the next start on the folder goes on", func(t *testing.T) {
-		again := start(t, dir)
+		again := start(t, world.Options{Dir: dir})
 		cloud, kube := clients(t, again)
+		awaitCall(t, again, func() bool { return !servesMetrics(t, kube) })
 		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && ready(n) })
 		cloud.terminate(t, instance)
 		awaitGone(t, kube, node.Name)
@@ -126,9 +170,19 @@ func TestStateThatCannotBeReadIsNamed(t *testing.T) {
 	}
 }
 
-func start(t *testing.T, dir string) *world.World {
+func servesMetrics(t *testing.T, kube kubernetes.Interface) bool {
 	t.Helper()
-	w, err := world.Start(t.Context(), world.Options{Dir: dir, Speed: 50, Nodes: 2})
+	groups, err := kube.Discovery().ServerGroups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return g.Name == "metrics.k8s.io" })
+}
+
+func start(t *testing.T, o world.Options) *world.World {
+	t.Helper()
+	o.Speed, o.Nodes = 50, 2
+	w, err := world.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +319,9 @@ func awaitGone(t *testing.T, kube kubernetes.Interface, name string) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
+	if _, err := kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+		return // before the watch began
+	}
 	for event := range watch.ResultChan() {
 		if event.Type == "DELETED" {
 			return

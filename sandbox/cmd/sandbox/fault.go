@@ -39,7 +39,10 @@ func newFault() *cobra.Command {
 			"  interrupt      spot interruption: instance= or selector.nodepool= selector.type= selector.zone= [notice=]\n" +
 			"  rebalance, health, stop, kill, status-check, reservation-interrupt   the same way\n" +
 			"  message        a message in the queue as it is: body=\n" +
-			"  nodes          name= [selector.type= selector.nodepool= ...] neverJoin=true | joinLate= | flap= | memoryLoss= | dead=true | ...\n" +
+			"  nodes          name= [selector.type= selector.nodepool= ...] and of these:\n" +
+			"                 neverJoin=true joinLate= joinTwice=true rejoin=true providerIDLate= csiNodeLate= neverReady=true flap=\n" +
+			"                 memoryLoss= without= zero= conditions.KernelReady=False noUnregisteredTaint=true startupTaintsLate=\n" +
+			"                 detachLate= dead=true\n" +
 			"  kube           the API server, through proxy.kubeconfig: verb= resource= status= | latency= | drop=true | cutAfter=\n" +
 			"  time           the emulated clock: speed= | advance=",
 		Example: "  # no spot m5.large in one zone for five minutes\n  sandbox fault ice capacityType=spot instanceType=m5.large zone=eu-west-1a ttl=5m\n\n" +

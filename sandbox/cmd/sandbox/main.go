@@ -25,6 +25,7 @@ const (
 )
 
 func main() {
+	signal.Ignore(syscall.SIGXFSZ) // a file that may not grow is an error of the write, with a name, and no crash
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // the second Ctrl-C ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"net"
@@ -37,6 +36,8 @@ func TestCalls(t *testing.T) {
 		"argument too many":          {[]string{"demo", "now"}, exitUsage, "", "Run 'sandbox demo --help'"},
 		"folder that is a file":      {[]string{"up", "--dir", file}, exitFailed, "", "choose one that you may write to"},
 		"folder with a long path":    {[]string{"up", "--dir", "/tmp/" + strings.Repeat("x", 100)}, exitFailed, "", "choose a shorter one"},
+		"folder that cannot be made": {[]string{"up", "--dir", "/proc/nothing/here"}, exitFailed, "", "choose one that you may write to"},
+		"namespace that cannot be":   {[]string{"up", "--controller-namespace", "Not One"}, exitUsage, "", "--controller-namespace"},
 		"no manifests":               {[]string{"demo", "--manifests", missing}, exitFailed, "", "--manifests"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,47 +143,6 @@ func TestUpWithController(t *testing.T) {
 	}
 }
 
-// TestMain lets a test run the command in a process of its own, to kill it.
-func TestMain(m *testing.M) {
-	if os.Getenv("SANDBOX_TEST_AS_COMMAND") != "" {
-		main()
-	}
-	os.Exit(m.Run())
-}
-
-// After kill -9 the next up on the folder goes on from where the last one was.
-func TestKilledUpRecovers(t *testing.T) {
-	dir := t.TempDir()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	killed := exec.CommandContext(t.Context(), self, "up", "--dir", dir)
-	killed.Env = append(os.Environ(), "SANDBOX_TEST_AS_COMMAND=1")
-	output, err := killed.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	killed.Stderr = os.Stderr
-	if err := killed.Start(); err != nil {
-		t.Fatal(err)
-	}
-	for lines := bufio.NewScanner(output); lines.Scan() && !strings.Contains(lines.Text(), "Ctrl-C stops everything"); {
-	}
-	if err := killed.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = killed.Wait() // it was killed, and says so
-
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	out := &trigger{text: "Ctrl-C stops everything", then: cancel}
-	var errOut bytes.Buffer
-	if code := run(ctx, []string{"up", "--dir", dir}, out, &errOut); code != exitOK {
-		t.Fatalf("exit code %d after a kill:\n%s\n%s", code, out, &errOut)
-	}
-}
-
 // Wrong calls and ports that are taken are said before anything stays behind.
 func TestUpRefuses(t *testing.T) {
 	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -199,6 +159,7 @@ func TestUpRefuses(t *testing.T) {
 		"a controller that is not known": {[]string{"--controller", "karpenter"}, exitUsage, "want dovetail or none"},
 		"a clock that stands still":      {[]string{"--speed", "0"}, exitUsage, "--speed"},
 		"fewer nodes than none":          {[]string{"--nodes", "-1"}, exitUsage, "--nodes"},
+		"a port that is taken":           {[]string{"--port", port, "--dir", t.TempDir()}, exitFailed, "choose another port"},
 		"a port of AWS that is taken":    {[]string{"--aws-port", port, "--dir", t.TempDir()}, exitFailed, "choose another port"},
 		"a controller that is not there": {[]string{"--controller", "dovetail", "--binary", "/nope", "--dir", t.TempDir()}, exitFailed, "make build"},
 	} {

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"sync"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/dovetail-sh/dovetail/sandbox/demo"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
@@ -28,6 +27,7 @@ type upFlags struct {
 	world.Options
 
 	controller string
+	namespace  string
 	binary     string
 }
 
@@ -39,7 +39,8 @@ func newUp() *cobra.Command {
 		Long: "Runs in the foreground until Ctrl-C. With --dir the state stays in that folder, and the next up on\n" +
 			"it goes on from there; without, it lives in a temporary folder that is removed at the end.\n\n" +
 			"Beside the control plane there are an AWS on a loopback port, nodes for its instances, and a\n" +
-			"bootstrap group of nodes that nobody manages. --controller dovetail runs bin/dovetail on it;\n" +
+			"bootstrap group of nodes that nobody manages. --controller dovetail runs bin/dovetail on it, and a\n" +
+			"Deployment karpenter stands for that process, so that kubectl get pods and kubectl logs find it;\n" +
 			"with none, run any controller by hand after sourcing aws.env.",
 		Example: "  # something to throw away\n  sandbox up\n\n" +
 			"  # something to keep, at an address that does not change\n  sandbox up --dir ~/.dovetail --port 6443\n\n" +
@@ -54,6 +55,9 @@ func newUp() *cobra.Command {
 			if flags.Nodes < 0 {
 				return fmt.Errorf("--nodes may not be negative")
 			}
+			if wrong := validation.IsDNS1123Label(flags.namespace); len(wrong) > 0 {
+				return fmt.Errorf("--controller-namespace %q: %s", flags.namespace, strings.Join(wrong, "; "))
+			}
 			return cobra.NoArgs(cmd, args)
 		},
 		RunE: running(func(ctx context.Context, out io.Writer) error { return up(ctx, flags, out) }),
@@ -63,6 +67,8 @@ func newUp() *cobra.Command {
 	cmd.Flags().IntVar(&flags.AWSPort, "aws-port", 0, "port of the emulated AWS on 127.0.0.1 (default: a free one)")
 	cmd.Flags().StringVar(&flags.controller, "controller", controllerNone, "controller to run: dovetail or none")
 	cmd.Flags().StringVar(&flags.binary, "binary", filepath.Join("bin", "dovetail"), "the dovetail binary, for --controller dovetail")
+	cmd.Flags().StringVar(&flags.namespace, "controller-namespace", "kube-system", "namespace of the Deployment karpenter that stands for the controller process")
+	cmd.Flags().BoolVar(&flags.Metrics, "metrics", true, "serve metrics.k8s.io, for kubectl top: pods use what they request")
 	cmd.Flags().Float64Var(&flags.Speed, "speed", 1, "speed of the emulated clock of instances and notices; Kubernetes keeps its own")
 	cmd.Flags().IntVar(&flags.Nodes, "nodes", 2, "nodes of the bootstrap group")
 	return cmd
@@ -85,24 +91,28 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.Stop()) }()
 
-	failed := make(chan error, 1)
-	stopController := func() {}
+	var failed <-chan error
+	stopController := func() error { return nil }
 	if flags.controller == controllerDovetail {
-		if stopController, err = startController(ctx, flags, w, failed); err != nil {
+		controller, err := w.RunController(ctx, world.ControllerOptions{Binary: flags.binary, Namespace: flags.namespace})
+		if err != nil {
 			return err
 		}
+		failed, stopController = controller.Err(), controller.Stop
 	}
-	defer func() { stopController() }() // before the world it lives in
+	defer func() { err = errors.Join(err, stopController()) }() // before the world it lives in
 	fmt.Fprintf(out, "ready in %.1f s at %s, AWS at %s\n", time.Since(began).Seconds(), w.ControlPlane.Config.Host, w.AWSEndpoint)
 	fmt.Fprintf(out, "\nIn another terminal, from the root of the repository:\n  . %s\n  kubectl apply -f examples/seeds/s-079.yaml\n  kubectl get nodepools,nodes\n", w.EnvFile)
 	fmt.Fprintf(out, "  aws ec2 describe-subnets\n  bin/sandbox fault --help\n")
+	if flags.controller == controllerDovetail {
+		fmt.Fprintf(out, "  kubectl logs -f -n %s -l app.kubernetes.io/name=karpenter\n", flags.namespace)
+	}
 	fmt.Fprintf(out, "\nThe components log to %s. Ctrl-C stops everything.\n", w.ControlPlane.Log)
 	select {
 	case <-ctx.Done():
 		stopped := time.Now()
 		fmt.Fprintf(out, "stopping; %s\n", left)
-		stopController()
-		err := w.Stop()
+		err := errors.Join(stopController(), w.Stop())
 		fmt.Fprintf(out, "stopped in %.1f s\n", time.Since(stopped).Seconds())
 		return err
 	case err := <-w.ControlPlane.Err():
@@ -112,33 +122,4 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	case err := <-failed:
 		return err
 	}
-}
-
-// startController runs the binary that users run, with the environment that users source.
-func startController(ctx context.Context, flags upFlags, w *world.World, failed chan<- error) (stop func(), err error) {
-	log, err := os.Create(filepath.Join(flags.Dir, "controller.log"))
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), flags.binary, "controller", "--disable-leader-election=true", "--metrics-port=0", "--health-probe-port=0")
-	cmd.Env = append(os.Environ(), w.Environment()...)
-	cmd.Stdout, cmd.Stderr = log, log
-	endWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w; make build makes it", err), log.Close())
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := cmd.Wait(); err != nil {
-			failed <- fmt.Errorf("the controller ended: %w; see %s", err, log.Name())
-		} else {
-			failed <- fmt.Errorf("the controller ended; see %s", log.Name())
-		}
-	}()
-	return sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
-		<-done
-		_ = log.Close()
-	}), nil
 }

@@ -64,7 +64,7 @@ func withSimulator(run func() int) (code int, err error) {
 	simulator, err = fakenode.New(fakenode.Options{
 		Client: client, Cloud: aws, Cluster: "demo",
 		BootTime: bootTime, ReadyTime: 200 * time.Millisecond, StartupTime: -1, DeleteAfter: time.Second,
-		MemoryLoss: 0.02, LeaseDuration: 40 * time.Second,
+		MemoryLoss: 0.02, LeaseDuration: 40 * time.Second, RestartBackoff: time.Second,
 		Static: fakenode.Bootstrap(2, "us-east-1"),
 		Log:    slog.New(slog.NewTextHandler(os.Stderr, nil)),
 	})

@@ -1,0 +1,28 @@
+package solve_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/dovetail-sh/dovetail/internal/check/random"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// Whoever explains asks the functions that place: it never finds a place that they did not, whatever
+// the problem, and never has nothing to say.
+func TestExplanationsAgreeWithPlans(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(400) {
+		from := rand.New(rand.NewPCG(seed, 1))
+		p := random.Problem(from, random.Options{})
+		p.Policy.Greedy = seed%2 == 0
+		for _, u := range solve.Solve(p, told(false)).Unplaced {
+			bounded(t, u.Why)
+			if slices.ContainsFunc(u.Why, func(r reason.Reason) bool { return r.Code == reason.OutOfTime }) {
+				t.Errorf("seed %d: pod %s has a place after all: %s", seed, u.Pod, reason.Join(u.Why, 0))
+			}
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// How a test has the command run in a process of its own, to kill it or to take something from it.
+const (
+	asCommand = "SANDBOX_TEST_AS_COMMAND"
+	fileLimit = "SANDBOX_TEST_FILE_LIMIT" // bytes that a file may have
+)
+
+const isUp = "Ctrl-C stops everything"
+
+func TestMain(m *testing.M) {
+	if limit, err := strconv.ParseUint(os.Getenv(fileLimit), 10, 64); err == nil {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+			panic(err)
+		}
+	}
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func process(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(append(os.Environ(), asCommand+"=1"), env...)
+	return cmd
+}
+
+// startUntil runs the command until it has printed a text.
+func startUntil(t *testing.T, text string, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := process(t, nil, args...)
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // most tests have done so
+	for lines := bufio.NewScanner(output); lines.Scan(); {
+		if strings.Contains(lines.Text(), text) {
+			return cmd
+		}
+	}
+	t.Fatalf("it ended before it said %q", text)
+	return nil
+}
+
+// kill is kill -9.
+func kill(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed, and says so
+}
+
+// upAgain starts on a folder, does something, and stops in order.
+func upAgain(t *testing.T, dir string, then func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &trigger{text: isUp, then: func() { then(); cancel() }}
+	var errOut bytes.Buffer
+	if code := run(ctx, []string{"up", "--dir", dir}, out, &errOut); code != exitOK {
+		t.Fatalf("exit code %d:\n%s\n%s", code, out, &errOut)
+	}
+}
+
+// After kill -9, at whatever moment of the start, the next up on the folder goes on.
+func TestKilledUpRecovers(t *testing.T) {
+	dir := t.TempDir()
+	for _, moment := range []string{"starting", "certificates", "etcd", "kube-apiserver", "CRDs", "nodes", isUp} {
+		kill(t, startUntil(t, moment, "up", "--dir", dir))
+	}
+	for _, delay := range []time.Duration{50 * time.Millisecond, 700 * time.Millisecond, 1900 * time.Millisecond} { // between two steps
+		cmd := startUntil(t, "starting", "up", "--dir", dir)
+		time.Sleep(delay)
+		kill(t, cmd)
+	}
+	upAgain(t, dir, func() {})
+}
+
+// A killed sandbox takes its controller along, and what stood for it is gone after the next start.
+func TestKilledUpTakesItsController(t *testing.T) {
+	dir := t.TempDir()
+	cmd := startUntil(t, isUp, "up", "--dir", dir, "--controller", "dovetail", "--binary", buildController(t))
+	found, err := clientOf(t, dir).AppsV1().Deployments("kube-system").Get(t.Context(), "karpenter", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := found.Spec.Template.Annotations["sandbox.dovetail.sh/process"]
+	pid, err := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(text))
+	if err != nil {
+		t.Fatalf("%q names no process: %v", text, err)
+	}
+	kill(t, cmd)
+	for deadline := time.Now().Add(time.Minute); !ended(pid); time.Sleep(20 * time.Millisecond) { // there is no watch on a process of others
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d still runs", pid)
+		}
+	}
+	upAgain(t, dir, func() {
+		list, err := clientOf(t, dir).AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
+		if err != nil || len(list.Items) > 0 {
+			t.Errorf("left: %v %v", list.Items, err)
+		}
+	})
+}
+
+// ended counts a process that only waits to be asked how it ended.
+func ended(pid int) bool {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	_, state, found := strings.Cut(string(text), ") ")
+	return found && strings.HasPrefix(state, "Z")
+}
+
+func clientOf(t *testing.T, dir string) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// A folder has one sandbox at a time, and what it left behind does not answer.
+func TestFolderInUse(t *testing.T) {
+	dir := t.TempDir()
+	call := func(want string, args ...string) {
+		t.Helper()
+		var out, errOut bytes.Buffer
+		if code := run(t.Context(), args, &out, &errOut); code != exitFailed || !strings.Contains(errOut.String(), want) {
+			t.Errorf("%v: exit code %d, want %d with %q:\n%s", args, code, exitFailed, want, &errOut)
+		}
+	}
+	cmd := startUntil(t, isUp, "up", "--dir", dir)
+	call("still runs", "up", "--dir", dir)
+	kill(t, cmd)
+	call("no sandbox answers", "fault", "--dir", dir, "ice", "--show")
+}
+
+// A disk without room, as a limit on the size of files makes it for anybody, is said before anything
+// starts, and leaves nothing behind that takes room.
+func TestNoRoom(t *testing.T) {
+	for name, dir := range map[string]string{"a folder that is given": t.TempDir(), "a temporary folder": ""} {
+		t.Run(name, func(t *testing.T) {
+			temp, args := t.TempDir(), []string{"up"}
+			if dir != "" {
+				args = append(args, "--dir", dir)
+			}
+			text, err := process(t, []string{fileLimit + "=1000000", "TMPDIR=" + temp}, args...).CombinedOutput()
+			exit, isExit := errors.AsType[*exec.ExitError](err)
+			if !isExit || exit.ExitCode() != exitFailed || !strings.Contains(string(text), "has no room") || !strings.Contains(string(text), "200 MB") {
+				t.Errorf("%v, want exit code %d:\n%s", err, exitFailed, text)
+			}
+			if strings.Contains(string(text), "etcd") || strings.Contains(string(text), "goroutine") {
+				t.Errorf("something began before:\n%s", text)
+			}
+			if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v %v", left, err)
+			}
+			if left, err := filepath.Glob(filepath.Join(dir, "room-*")); dir != "" && (err != nil || len(left) > 0) {
+				t.Errorf("left behind: %v %v", left, err)
+			}
+		})
+	}
+}
