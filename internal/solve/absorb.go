@@ -2,6 +2,7 @@ package solve
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/lp"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // keepWithin is how overpriced a node may be to be kept and filled up rather than replaced.
@@ -19,18 +21,19 @@ const retries = 3
 
 // absorbAll plans for the whole cluster. Nodes whose pods turn out to have no other place are left
 // out, and it is planned again.
-func absorbAll(q Question, stop func() bool) (*mover, []Move) {
-	var v *mover
+func absorbAll(q Question, stop func() bool) (v *mover, moves []Move, stranded map[string]bool) {
+	stranded = map[string]bool{}
 	q.Candidates = slices.Clone(q.Candidates)
 	for range retries {
 		v = newMover(q, stop)
-		moves, stranded := v.absorb()
-		if len(stranded) == 0 {
-			return v, moves
+		moves, more := v.absorb()
+		if len(more) == 0 {
+			return v, moves, stranded
 		}
+		maps.Copy(stranded, more)
 		q.Candidates = slices.DeleteFunc(q.Candidates, func(name string) bool { return stranded[name] })
 	}
-	return v, nil
+	return v, nil, stranded
 }
 
 // absorb lets the nodes stay that are worth their price, as many as the pods need, and fills them with
@@ -265,9 +268,10 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 func (v *mover) regroup() []Move {
 	plan := v.s.plan(make([]int, len(v.m.classes)))
 	from := map[cluster.PodKey]int{}
+	v.index = map[cluster.PodKey]int32{}
 	for n := range v.m.nodes {
 		for _, p := range v.pods[n] {
-			from[v.m.pods[p].Key] = n
+			from[v.m.pods[p].Key], v.index[v.m.pods[p].Key] = n, p
 		}
 	}
 	sets := newSets(len(v.m.nodes))
@@ -358,7 +362,7 @@ func (v *mover) cheaper(c *NewNode, by float64) {
 			continue
 		}
 		cat := v.m.catalogues[v.m.pools[i].catalogue]
-		cols := cat.leave(v.m.rowOf(c.Needs), v.m.table).cols
+		cols := cat.leave(v.m.rowOf(c.Needs)).cols
 		cost := map[string]float64{}
 		for t := range cat.types {
 			p, at := cat.cheapest(t, cols)
@@ -369,7 +373,37 @@ func (v *mover) cheaper(c *NewNode, by float64) {
 		}
 		c.Types = slices.DeleteFunc(slices.Clone(c.Types), func(name string) bool { return cost[name] >= c.Offer.Price+by })
 		c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
+		v.request(c, &v.m.pools[i])
 	}
+}
+
+// request works out again what a new node is asked for: with fewer types, DaemonSets may take more at
+// least (SC-49).
+func (v *mover) request(c *NewNode, pl *pool) {
+	m := v.m
+	cat := m.catalogues[pl.catalogue]
+	lanes, over := make([]int64, m.view.Resources.Len()), []int64(nil)
+	for _, key := range c.Pods {
+		for l := range lanes {
+			lanes[l] += m.classes[v.class[v.index[key]]].req[l]
+		}
+	}
+	for t := range cat.types {
+		if !slices.Contains(c.Types, cat.types[t].it.Name) {
+			continue
+		}
+		takes := pl.rooms.over[t*m.lanes : t*m.lanes+len(lanes)]
+		if over == nil {
+			over = slices.Clone(takes)
+		}
+		for l := range over {
+			over[l] = min(over[l], takes[l])
+		}
+	}
+	for l := range over {
+		lanes[l] += over[l]
+	}
+	c.Requests = resources.Of(lanes...)
 }
 
 // rowOf compiles requirements of a planned node; what the table does not know does not constrain.

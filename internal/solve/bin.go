@@ -122,7 +122,7 @@ func (s *state) size(c *class, b *bin, f *frame, want int) int {
 	if len(b.minimum) > 0 || !pl.reserved.and(f.cols).empty() {
 		want = 1
 	}
-	back := s.attachedLanes(c, b, f)
+	back := s.attachedLanes(c, b)
 	best := 0
 	room := pl.rooms.room
 	for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
@@ -191,7 +191,7 @@ func (s *state) keepTypes(c *class, b *bin, f *frame, n int, back []int64) {
 
 // attachedLanes returns, for a pod with shared claims, the slots it does not need because the claims
 // are attached to the planned node already.
-func (s *state) attachedLanes(c *class, b *bin, f *frame) []int64 {
+func (s *state) attachedLanes(c *class, b *bin) []int64 {
 	if len(c.shared) == 0 {
 		return nil
 	}

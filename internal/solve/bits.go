@@ -93,8 +93,6 @@ func (c columns) empty() bool           { return c[0]|c[1] == 0 }
 func (c columns) has(i int) bool        { return c[i>>6]>>(i&63)&1 != 0 }
 func (c *columns) add(i int)            { c[i>>6] |= 1 << (i & 63) }
 
-func (c columns) count() int { return bits.OnesCount64(c[0]) + bits.OnesCount64(c[1]) }
-
 // next returns the first member that is at least i, or -1.
 func (c columns) next(i int) int {
 	for ; i < maxColumns; i = (i>>6 + 1) << 6 {

@@ -22,6 +22,7 @@ type catalogue struct {
 	types  []item
 	cols   []column
 	price  []float64 // types × columns; +Inf where nothing can be launched
+	offer  []columns // by type: offerings, available or not
 	avail  []columns // by type: available offerings
 	launch []columns // by type: those that can be launched now (V15-44)
 	room   []int64   // types × lanes: allocatable, attachments included
@@ -151,7 +152,7 @@ func (m *model) newCatalogue(types []catalog.InstanceType) *catalogue {
 	c.readColumns()
 	n := len(c.types)
 	c.price = slices.Repeat([]float64{math.Inf(1)}, n*len(c.cols))
-	c.avail, c.launch = make([]columns, n), make([]columns, n)
+	c.offer, c.avail, c.launch = make([]columns, n), make([]columns, n), make([]columns, n)
 	c.room, c.cap = make([]int64, n*m.lanes), make([]int64, n*m.lanes)
 	at := c.columnIDs()
 	for t := range c.types {
@@ -181,11 +182,15 @@ func (m *model) readType(c *catalogue, t int, at map[string]int) {
 	}
 	for i := range it.Offerings {
 		o := &it.Offerings[i]
-		if o.Size != size || !o.Available {
+		if o.Size != size {
 			continue
 		}
 		col, known := at[columnKey(o)]
 		if !known {
+			continue
+		}
+		c.offer[t].add(col)
+		if !o.Available {
 			continue
 		}
 		c.avail[t].add(col)
@@ -293,7 +298,7 @@ func (c *catalogue) indexKey(k reqs.KeyID, table *reqs.Table) keyIndex {
 }
 
 // leave returns the types and columns that a row of requirements leaves.
-func (c *catalogue) leave(row reqs.Row, table *reqs.Table) *masks {
+func (c *catalogue) leave(row reqs.Row) *masks {
 	left := &masks{types: fullSet(len(c.types))}
 	for i := range c.cols {
 		left.cols.add(i)

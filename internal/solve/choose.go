@@ -1,6 +1,8 @@
 package solve
 
 import (
+	"math"
+
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -30,9 +32,6 @@ func (s *state) choose(p *profile, b *bin, f *frame, want int) int {
 			return 0
 		}
 	}
-	if !s.certain(p, b, f) {
-		return 0
-	}
 	for i := range p.spread {
 		r := &p.spread[i]
 		if s.m.groups[r.group].host {
@@ -41,6 +40,9 @@ func (s *state) choose(p *profile, b *bin, f *frame, want int) int {
 		if want = s.chooseSpread(r, b, f, want); want <= 0 {
 			return 0
 		}
+	}
+	if !s.certain(p, b, f) {
+		return 0
 	}
 	return want
 }
@@ -66,8 +68,35 @@ func (s *state) pinFirst(b *bin, f *frame, k reqs.KeyID) bool {
 	if v := possible.next(0); v < 0 || possible.next(v+1) < 0 {
 		return true
 	}
-	v := s.open(b, f, k).next(0)
+	v := s.cheapestDomain(b, f, k)
 	return v >= 0 && s.demand(f, b, s.m.pin(k, reqs.ValueID(v)))
+}
+
+// cheapestDomain returns the domain of a key in which a frame can be launched for least, or -1.
+func (s *state) cheapestDomain(b *bin, f *frame, k reqs.KeyID) int {
+	pl := &s.m.pools[b.pool]
+	cat := s.m.catalogues[pl.catalogue]
+	x := &cat.keys[k]
+	open := s.open(b, f, k)
+	best, low := -1, math.Inf(1)
+	for v := open.next(0); v >= 0; v = open.next(v + 1) {
+		types, cols := f.types, f.cols
+		if x.columns {
+			cols = cols.and(x.colWith[v])
+		} else if x.typed {
+			types = types.clone()
+			types.and(x.with[v])
+		}
+		price := math.Inf(1)
+		for t := types.next(0); t >= 0; t = types.next(t + 1) {
+			p, _ := cat.cheapest(t, cols)
+			price = min(price, p)
+		}
+		if best < 0 || price < low {
+			best, low = v, price
+		}
+	}
+	return best
 }
 
 // chooseSpread pins the valid domain with the fewest pods (SC-32).

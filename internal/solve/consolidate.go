@@ -15,7 +15,8 @@ type mover struct {
 	s         *state
 	m         *model
 	pods      [][]int32 // movable pods of each node, into model.pods, largest first
-	class     []int32   // of each pod
+	index     map[cluster.PodKey]int32
+	class     []int32 // of each pod
 	price     []float64
 	dear      []float64   // price over what its room is worth: how overpriced a node is
 	worth     []float64   // of the pods on it, at the best prices there are

@@ -17,14 +17,19 @@ func (s *state) fast(left []int) {
 			left[k] -= s.fillNodes(k, left[k])
 		}
 	}
-	s.packLots(s.divide(left), left)
+	if !s.halt() {
+		s.packLots(s.divide(left), left)
+	}
 }
 
 // packLots packs lots onto new nodes, pool by pool: those that are asked last first, since the pods
 // that could go anywhere have their home in the others, and may fill what is left.
 func (s *state) packLots(lots []lot, left []int) {
 	m := s.m
-	for poolID := len(m.pools) - 1; poolID >= 0; poolID-- {
+	for poolID := range slices.Backward(m.pools) {
+		if s.halt() {
+			break
+		}
 		var here, others []lot
 		for _, l := range lots {
 			if l.home == poolID {

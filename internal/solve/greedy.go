@@ -52,7 +52,10 @@ func (s *state) place(k, profileID, want int) int {
 			n = s.inBins(k, profileID, want-done)
 		}
 		if n == 0 {
+			lost := s.deferred // a planned node would lose its reservation: another may not
+			s.deferred = false
 			n = s.openBin(k, profileID, want-done)
+			s.deferred = s.deferred || n == 0 && lost
 		}
 		if n == 0 && s.frugal {
 			n = s.inBins(k, profileID, want-done)
@@ -140,7 +143,7 @@ func (s *state) openBin(k, profileID, want int) int {
 		place := int32(len(m.nodes) + len(s.bins))
 		n, f := s.inBin(c, p, b, place, want)
 		if n == 0 && len(b.minimum) > 0 && m.problem.Policy.BestEffortMinimums {
-			n, f = s.lower(c, p, b, place, want)
+			n, f = s.lower(c, p, b, place)
 		}
 		if n == 0 {
 			if s.deferred { // lower pools are not tried (SC-46)
@@ -208,7 +211,7 @@ func (s *state) charge(b *bin) {
 }
 
 // lower opens a node although minValues is not met, and demands of it what there is (SC-43).
-func (s *state) lower(c *class, p *profile, b *bin, place int32, want int) (int, frame) {
+func (s *state) lower(c *class, p *profile, b *bin, place int32) (int, frame) {
 	asked := b.minimum
 	b.minimum = nil
 	n, f := s.inBin(c, p, b, place, 1)

@@ -74,7 +74,7 @@ func (m *model) readGroups() {
 	for k := range m.classes {
 		s := m.classes[k].shape
 		m.classes[k].wearer = m.wear(s)
-		if seen[s] || len(s.Spread)+len(s.Affinity)+len(s.AntiAffinity) == 0 {
+		if seen[s] || len(s.Spread)+len(s.Affinity)+len(s.AntiAffinity) == 0 || s.Refuses || len(s.Invalid) > 0 {
 			continue
 		}
 		seen[s] = true
@@ -278,7 +278,7 @@ func (m *model) offered(poolID int, k reqs.KeyID) set {
 			cols := with.and(p.cols)
 			for t := p.types.next(0); t >= 0 && !cols.empty(); t = p.types.next(t + 1) {
 				// A zone that has no capacity at the moment is a domain all the same.
-				if !c.offersIn(t, cols) {
+				if c.offer[t].and(cols).empty() {
 					continue
 				}
 				out.add(v)
@@ -302,22 +302,6 @@ func (m *model) offered(poolID int, k reqs.KeyID) set {
 		}
 	}
 	return out
-}
-
-// offersIn reports whether a type has an offering in some columns, available or not.
-func (c *catalogue) offersIn(t int, cols columns) bool {
-	if !c.avail[t].and(cols).empty() {
-		return true
-	}
-	for i := range c.types[t].it.Offerings {
-		o := &c.types[t].it.Offerings[i]
-		for at := cols.next(0); at >= 0; at = cols.next(at + 1) {
-			if c.cols[at].zone == o.Zone && c.cols[at].capacity == o.CapacityType && c.cols[at].reservation == o.Reservation {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // countBound counts the pods that run already (SC-27). Those of nodes that are going away count only

@@ -52,12 +52,13 @@ type Verdict struct {
 func Consolidate(q Question, stop func() bool) Consolidation {
 	var one, whole *mover
 	var moves []Move
+	var stranded map[string]bool
 	each(2, q.Policy.Workers, func(i int) {
 		if i == 0 {
 			one = newMover(q, stop)
 			one.removeAll()
 		} else {
-			whole, moves = absorbAll(q, stop)
+			whole, moves, stranded = absorbAll(q, stop)
 		}
 	})
 	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || whole.s.stopped}
@@ -74,7 +75,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 		out.Before += one.m.view.Nodes[i].Price
 	}
 	out.After = out.Before - saved(out.Moves)
-	out.Kept = one.verdicts(out.Moves)
+	out.Kept = one.verdicts(out.Moves, stranded)
 	return out
 }
 
@@ -123,7 +124,7 @@ func (v *mover) removeAll() {
 }
 
 // verdicts says why the other candidates stay.
-func (v *mover) verdicts(moves []Move) []Verdict {
+func (v *mover) verdicts(moves []Move, stranded map[string]bool) []Verdict {
 	goes := map[string]bool{}
 	for i := range moves {
 		for _, name := range moves[i].Remove {
@@ -140,6 +141,8 @@ func (v *mover) verdicts(moves []Move) []Verdict {
 		switch pods := v.stuck[n]; {
 		case pods > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
+		case stranded[name]:
+			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(len(v.pods[n]))
 		case v.price[n] <= 0:
 			why.Code = reason.PriceUnknown
 		default:

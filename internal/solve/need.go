@@ -125,7 +125,7 @@ func (m *model) leaves(needID, catalogue int) *masks {
 		n.masks = append(n.masks, nil)
 	}
 	if n.masks[catalogue] == nil {
-		n.masks[catalogue] = m.catalogues[catalogue].leave(n.row, m.table)
+		n.masks[catalogue] = m.catalogues[catalogue].leave(n.row)
 	}
 	return n.masks[catalogue]
 }

@@ -24,8 +24,7 @@ type pool struct {
 	minimums  []minimum // minValues it demands
 	limits    []limit
 	nodeLimit int64
-	reserved  columns  // columns of reservations
-	unmet     []string // minimums that its types cannot meet at all (SC-09)
+	reserved  columns // columns of reservations
 }
 
 // minimum is one minValues.
@@ -121,7 +120,7 @@ func (m *model) readPools() {
 			}
 		}
 		c := m.catalogues[p.catalogue]
-		left := c.leave(row, m.table)
+		left := c.leave(row)
 		p.types, p.cols = left.types, left.cols
 		for t := range c.types {
 			if c.avail[t].and(p.cols).empty() {
@@ -158,7 +157,12 @@ func (m *model) roomsOf(poolID int) *rooms {
 		if m.tolerated(d.tol, p.taints) {
 			for _, n := range d.fresh {
 				if f := m.fits(n, poolID); f.ok {
-					types.or(m.leaves(n, p.catalogue).types)
+					left := m.leaves(n, p.catalogue)
+					for t := left.types.next(0); t >= 0; t = left.types.next(t + 1) {
+						if !c.offer[t].and(left.cols).empty() {
+							types.add(t)
+						}
+					}
 				}
 			}
 		}

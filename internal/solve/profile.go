@@ -54,6 +54,9 @@ func (m *model) readProfiles() {
 	var key []byte
 	for k := range m.classes {
 		c := &m.classes[k]
+		if c.shape.Refuses || len(c.shape.Invalid) > 0 {
+			continue // not planned for at all
+		}
 		if v, known := cache[c.shape]; known {
 			c.variants = v
 			continue
@@ -193,14 +196,7 @@ func (m *model) terms(k kind, list []cluster.PodTerm, dropped int, key []byte) (
 // finishProfile works out what follows from the rules of a profile.
 func (m *model) finishProfile(p *profile) {
 	p.counts = m.selecting(p.wearer)
-	selected := func(id int) bool {
-		for _, g := range p.counts {
-			if g == id {
-				return true
-			}
-		}
-		return false
-	}
+	selected := func(id int) bool { return slices.Contains(p.counts, id) }
 	for i := range p.spread {
 		r := &p.spread[i]
 		r.self = selected(r.group)

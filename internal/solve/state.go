@@ -121,11 +121,11 @@ func (s *state) onNode(c *class, p *profile, n, want int) int {
 	if want = few(c, left, want); want == 0 {
 		return 0
 	}
-	return s.rulesOnNode(c, p, n, want)
+	return s.rulesOnNode(p, n, want)
 }
 
 // rulesOnNode is onNode for everything but resources.
-func (s *state) rulesOnNode(c *class, p *profile, n, want int) int {
+func (s *state) rulesOnNode(p *profile, n, want int) int {
 	m := s.m
 	x := &m.nodes[n]
 	if !m.tolerated(p.tol, x.taints) || !m.onNode(p.need, x.sign) {
@@ -162,7 +162,7 @@ func (s *state) onNodeSharing(c *class, p *profile, n int) int {
 			return 0
 		}
 	}
-	return s.rulesOnNode(c, p, n, 1)
+	return s.rulesOnNode(p, n, 1)
 }
 
 func (s *state) attached(place, claim int) bool {

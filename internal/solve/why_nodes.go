@@ -205,10 +205,17 @@ func (e *explainer) nodeLabel(w *tally, t *try, x *node) (want, have string) {
 func (e *explainer) portHolder(n int) (want, have string) {
 	x := &e.s.m.nodes[n]
 	for _, port := range e.c.shape.HostPorts {
-		for i := range x.src.Pods {
-			if p := &x.src.Pods[i]; p.Shape != nil && slices.ContainsFunc(p.Shape.HostPorts, port.Conflicts) {
-				return portText(port), "pod/" + p.Key.String()
+		for i := range x.src.Pods { // of several the first by name, whatever the order they are listed in
+			p := &x.src.Pods[i]
+			if p.Shape == nil || !slices.ContainsFunc(p.Shape.HostPorts, port.Conflicts) {
+				continue
 			}
+			if name := "pod/" + p.Key.String(); have == "" || name < have {
+				want, have = portText(port), name
+			}
+		}
+		if have != "" {
+			return want, have
 		}
 		if conflicts([]cluster.HostPort{port}, e.s.ports[int32(n)]) {
 			return portText(port), "a pod planned there"
