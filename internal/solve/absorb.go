@@ -263,8 +263,7 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 	return false
 }
 
-// regroup turns the placements into moves: nodes whose pods share a new node, or a rule over zones, go
-// together, all others on their own. Moves that save too little are left out.
+// regroup turns the placements into moves: nodes whose pods share a new node, or a rule, go together, all others on their own. Moves that save too little are left out.
 func (v *mover) regroup() []Move {
 	plan := v.s.plan(make([]int, len(v.m.classes)))
 	from := map[cluster.PodKey]int{}
@@ -280,7 +279,7 @@ func (v *mover) regroup() []Move {
 			sets.join(from[plan.Create[i].Pods[0]], from[p])
 		}
 	}
-	v.joinZoned(sets)
+	v.joinCoupled(sets)
 	at, list := map[int]*Move{}, []*Move(nil)
 	removed := map[*Move]float64{}
 	for n, gone := range v.gone {
@@ -315,16 +314,16 @@ func (v *mover) regroup() []Move {
 	return out
 }
 
-// joinZoned puts nodes together whose pods have a rule over zones in common: only at the end of such
-// a move is it certain that the rule holds.
-func (v *mover) joinZoned(sets *sets) {
+// joinCoupled puts nodes together whose pods have a rule over zones, or an affinity, in common: only at
+// the end of such a move is it certain that the rule holds.
+func (v *mover) joinCoupled(sets *sets) {
 	first := map[int]int{}
 	for n, gone := range v.gone {
 		if !gone {
 			continue
 		}
 		for _, p := range v.pods[n] {
-			for _, g := range v.m.profiles[v.m.classes[v.class[p]].variants[0].profile].zoneGroups(v.m) {
+			for _, g := range v.m.profiles[v.m.classes[v.class[p]].variants[0].profile].couplings(v.m) {
 				if at, known := first[g]; known {
 					sets.join(at, n)
 				} else {

@@ -62,7 +62,15 @@ func (s *state) demand(f *frame, b *bin, needID int) bool {
 		return false
 	}
 	m.table.Intersect(f.row, f.row, n.row)
-	left := m.leaves(needID, m.pools[b.pool].catalogue)
+	catalogue := m.pools[b.pool].catalogue
+	for _, list := range [][]int{b.needs, f.needs, {needID}} {
+		for _, id := range list {
+			if !m.kept(m.needs[id], f.row, catalogue) {
+				return false
+			}
+		}
+	}
+	left := m.leaves(needID, catalogue)
 	f.cols = f.cols.and(left.cols)
 	f.types.and(left.types)
 	f.narrow = true

@@ -240,6 +240,20 @@ func (p *profile) zoneGroups(m *model) []int {
 	return list
 }
 
+// couplings are the groups by which it matters to other pods where this one goes.
+func (p *profile) couplings(m *model) []int {
+	list := p.zoneGroups(m)
+	for _, id := range p.counts {
+		if m.groups[id].kind == together {
+			list = append(list, id)
+		}
+	}
+	for i := range p.near {
+		list = append(list, p.near[i].group)
+	}
+	return list
+}
+
 func (p *profile) zoneSpread(m *model) int {
 	return slices.IndexFunc(p.spread, func(r spreadRule) bool { return !m.groups[r.group].host })
 }

@@ -66,7 +66,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	if saved(moves) > saved(out.Moves) {
 		out.Moves, used = moves, whole
 	}
-	if !used.m.zoned() { // then the order does not matter to anyone's topology
+	if !used.m.coupled() { // then the order does not matter to anyone's topology
 		slices.SortStableFunc(out.Moves, func(a, b Move) int {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})
@@ -79,9 +79,9 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	return out
 }
 
-// zoned reports whether some pod has a rule over a key other than the host.
-func (m *model) zoned() bool {
-	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.host })
+// coupled reports whether where one pod goes may depend on where another went.
+func (m *model) coupled() bool {
+	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.host || g.kind == together })
 }
 
 func saved(moves []Move) float64 {
@@ -117,6 +117,7 @@ func (v *mover) removeAll() {
 		if v.host[n] || !v.drain(n) {
 			continue
 		}
+		slices.SortFunc(v.binds, func(a, b Bind) int { return comparePodKeys(a.Pod, b.Pod) })
 		v.moves = append(v.moves, Move{
 			Remove: []string{v.m.nodes[n].src.Name}, Bind: slices.Clone(v.binds), Saves: v.price[n], Moved: len(v.pods[n]),
 		})

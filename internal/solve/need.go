@@ -13,9 +13,10 @@ import (
 type need struct {
 	set   reqs.Set
 	row   reqs.Row
-	masks []*masks // by catalogue
-	pools []*fit   // by pool, with the taints left aside
-	signs []int8   // by signature of nodes: 0 not asked yet, 1 compatible, -1 not
+	masks []*masks     // by catalogue
+	pools []*fit       // by pool, with the taints left aside
+	signs []int8       // by signature of nodes: 0 not asked yet, 1 compatible, -1 not
+	there []reqs.KeyID // labels that must be there, whatever their value
 }
 
 // masks is what a set of requirements leaves of a catalogue.
@@ -48,9 +49,27 @@ func (m *model) intern(s reqs.Set) int {
 		return -1
 	}
 	id := len(m.needs)
-	m.needs = append(m.needs, &need{set: s, row: row})
+	n := &need{set: s, row: row}
+	for k := range m.table.Len() {
+		if k := reqs.KeyID(k); row.Defined(k) && row.Operator(k) == corev1.NodeSelectorOpExists {
+			n.there = append(n.there, k)
+		}
+	}
+	m.needs = append(m.needs, n)
 	m.needIDs[key] = id
 	return id
+}
+
+// kept reports whether a node with these requirements will have the labels that a need only asks to
+// be there: where exclusions are all that is known of a label of a pool's own, it may be missing.
+func (m *model) kept(n *need, row reqs.Row, catalogue int) bool {
+	for _, k := range n.there {
+		x := &m.catalogues[catalogue].keys[k]
+		if !x.columns && !x.typed && row.Operator(k) == corev1.NodeSelectorOpNotIn {
+			return false
+		}
+	}
+	return true
 }
 
 // needKey is a text that is equal for equal sets.
@@ -142,7 +161,7 @@ func (m *model) fits(needID, poolID int) *fit {
 	p := &m.pools[poolID]
 	f := &fit{}
 	n.pools[poolID] = f
-	if !m.table.Compatible(n.row, p.row, true) {
+	if !m.table.Compatible(n.row, p.row, true) || !m.kept(n, p.row, p.catalogue) {
 		return f
 	}
 	left := m.leaves(needID, p.catalogue)
