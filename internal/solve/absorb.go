@@ -348,16 +348,19 @@ func (v *mover) worthwhile(m *Move, removed float64) bool {
 		return false
 	}
 	for i := range m.Create {
-		v.cheaper(&m.Create[i], m.Saves/float64(len(m.Create)))
+		if !v.cheaper(&m.Create[i], m.Saves/float64(len(m.Create))) {
+			return false
+		}
 	}
 	return true
 }
 
 // cheaper drops the types of a new node that would cost more than planned by at least so much: were
-// all of them launched, the move would save nothing.
-func (v *mover) cheaper(c *NewNode, by float64) {
+// all of them launched, the move would save nothing. It reports whether minValues still holds.
+func (v *mover) cheaper(c *NewNode, by float64) bool {
 	for i := range v.m.pools {
-		if v.m.pools[i].src.Name != c.Pool {
+		pl := &v.m.pools[i]
+		if pl.src.Name != c.Pool {
 			continue
 		}
 		cat := v.m.catalogues[v.m.pools[i].catalogue]
@@ -372,8 +375,21 @@ func (v *mover) cheaper(c *NewNode, by float64) {
 		}
 		c.Types = slices.DeleteFunc(slices.Clone(c.Types), func(name string) bool { return cost[name] >= c.Offer.Price+by })
 		c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
-		v.request(c, &v.m.pools[i])
+		v.request(c, pl)
+		f := frame{row: v.m.rowOf(c.Needs), types: newSet(len(cat.types)), cols: cols}
+		for t := range cat.types {
+			if slices.Contains(c.Types, cat.types[t].it.Name) {
+				f.types.add(t)
+			}
+		}
+		for key, r := range c.Needs {
+			k, known := v.m.table.Key(key)
+			if known && r.MinValues > 0 && v.s.distinct(pl, &f, k) < r.MinValues {
+				return false
+			}
+		}
 	}
+	return true
 }
 
 // request works out again what a new node is asked for: with fewer types, DaemonSets may take more at

@@ -207,7 +207,7 @@ func (m *model) needsOf(b *bin, cols columns, types set) reqs.Set {
 	values := map[string][]string{}
 	for i := open.next(0); i >= 0; i = open.next(i + 1) {
 		for _, l := range cat.cols[i].labels {
-			if l.key == karpv1.LabelCapacityType || cat.cols[i].reservation != "" && l.key != corev1.LabelTopologyZone {
+			if l.key == karpv1.LabelCapacityType || len(b.held) > 0 { // of reservations exactly those it holds
 				values[l.key] = append(values[l.key], l.value)
 			}
 		}

@@ -305,7 +305,7 @@ func (m *model) offered(poolID int, k reqs.KeyID) set {
 }
 
 // countBound counts the pods that run already (SC-27). Those of nodes that are going away count only
-// if they are not to be placed again.
+// if they are not among the pods to be placed.
 func (m *model) countBound() {
 	if len(m.groups) == 0 {
 		return
@@ -315,14 +315,21 @@ func (m *model) countBound() {
 			m.countPod(&m.nodes[i].src.Pods[j], int32(i), m.signs[m.nodes[i].sign].values)
 		}
 	}
+	var placing map[cluster.PodKey]bool
 	for i := range m.view.Nodes {
 		n := &m.view.Nodes[i]
 		if !n.Deleting {
 			continue
 		}
+		if placing == nil {
+			placing = make(map[cluster.PodKey]bool, len(m.pods))
+			for j := range m.pods {
+				placing[m.pods[j].Key] = true
+			}
+		}
 		values := m.signs[m.signOf(n)].values
 		for j := range n.Pods {
-			if n.Pods[j].Stays {
+			if !placing[n.Pods[j].Key] {
 				m.countPod(&n.Pods[j], -1, values)
 			}
 		}
