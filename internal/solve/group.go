@@ -34,6 +34,7 @@ type group struct {
 	sel        []int32     // bound pods that it selects, by value of the key
 	own        []int32     // bound pods that demand it, by value of the key; of apart only
 	wanted     bool        // some pod to be placed demands it
+	lopsided   bool        // selects pods that do not demand it: who comes first matters
 }
 
 // nodeFilter is which nodes a spread constraint counts (SC-28).

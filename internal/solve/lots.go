@@ -244,14 +244,25 @@ func (p *profile) zoneGroups(m *model) []int {
 func (p *profile) couplings(m *model) []int {
 	list := p.zoneGroups(m)
 	for _, id := range p.counts {
-		if m.groups[id].kind == together {
+		if m.groups[id].couples() {
 			list = append(list, id)
+		}
+	}
+	for i := range p.spread {
+		if g := p.spread[i].group; m.groups[g].couples() {
+			list = append(list, g)
 		}
 	}
 	for i := range p.near {
 		list = append(list, p.near[i].group)
 	}
 	return list
+}
+
+// couples reports whether the order in which pods come matters to a rule. For anti-affinity, and for
+// spreading over hosts a kind that only spreads itself, it does not.
+func (g *group) couples() bool {
+	return !g.host || g.kind == together || g.kind == spreading && g.lopsided
 }
 
 func (p *profile) zoneSpread(m *model) int {

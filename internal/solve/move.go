@@ -81,7 +81,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 
 // coupled reports whether where one pod goes may depend on where another went.
 func (m *model) coupled() bool {
-	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.host || g.kind == together })
+	return slices.ContainsFunc(m.groups, func(g *group) bool { return g.couples() })
 }
 
 func saved(moves []Move) float64 {

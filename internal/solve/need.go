@@ -101,10 +101,22 @@ func (m *model) both(a, b int) int {
 		return a
 	}
 	x, y := m.needs[a].set, m.needs[b].set
-	if _, conflict := x.Conflict(y); conflict {
+	if _, conflict := x.Conflict(y); conflict || m.loses(x, y) || m.loses(y, x) {
 		return -1
 	}
 	return m.intern(x.Intersect(y))
+}
+
+// loses reports whether exclusions would hide that a label must be there. Together they read NotIn,
+// which a node without the label meets; only for labels that a cloud supplies that makes no difference.
+func (m *model) loses(there, excluded reqs.Set) bool {
+	for key, r := range there {
+		if other, says := excluded[key]; says && r.Operator() == corev1.NodeSelectorOpExists &&
+			other.Operator() == corev1.NodeSelectorOpNotIn && !m.view.Words.WellKnown(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // pin returns the need for one value of a key.

@@ -216,6 +216,9 @@ func (m *model) finishProfile(p *profile) {
 		}
 	}
 	for _, id := range p.counts {
+		if g := m.groups[id]; !p.owns(id) {
+			g.lopsided = true
+		}
 		switch g := m.groups[id]; {
 		case g.kind == apart:
 			p.kept = append(p.kept, id)
