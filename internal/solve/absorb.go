@@ -322,12 +322,24 @@ func (v *mover) joinCoupled(sets *sets) {
 		if !gone {
 			continue
 		}
+		note := func(g int) {
+			if at, known := first[g]; known {
+				sets.join(at, n)
+			} else {
+				first[g] = n
+			}
+		}
 		for _, p := range v.pods[n] {
 			for _, g := range v.m.profiles[v.m.classes[v.class[p]].variants[0].profile].couplings(v.m) {
-				if at, known := first[g]; known {
-					sets.join(at, n)
-				} else {
-					first[g] = n
+				note(g)
+			}
+		}
+		for i := range v.m.nodes[n].src.Pods { // those that do not move count until they are gone
+			if s := v.m.nodes[n].src.Pods[i].Shape; s != nil {
+				for _, g := range v.m.selecting(v.m.wear(s)) {
+					if v.m.groups[g].couples() {
+						note(g)
+					}
 				}
 			}
 		}

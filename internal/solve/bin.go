@@ -265,10 +265,15 @@ func (s *state) hold(b *bin, f *frame) bool {
 	m := s.m
 	pl := &m.pools[b.pool]
 	reserved := pl.reserved.and(f.cols)
-	if reserved.empty() && len(b.held) == 0 {
-		return true
-	}
 	cat := m.catalogues[pl.catalogue]
+	if reserved.empty() && len(b.held) == 0 {
+		for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
+			if !cat.launch[t].and(f.cols).empty() {
+				return true
+			}
+		}
+		return false
+	}
 	var open, launchable, ordinary columns
 	for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
 		open = open.or(cat.avail[t].and(reserved))
