@@ -29,6 +29,7 @@ type consolidateResult struct {
 	Looks        int     `json:"looks"`
 	FirstLook    look    `json:"firstLook"`
 	LastLook     *look   `json:"lastLook,omitempty"` // the one that found nothing
+	StoreMs      float64 `json:"storeMs"`            // before: reading nodes and their pods, which watching keeps up to date
 	SetupMs      float64 `json:"setupMs"`
 	PlanningMs   float64 `json:"planningMs"` // of all looks
 	usage
@@ -54,10 +55,10 @@ type keptNodes struct {
 
 // runConsolidate makes moves until a look at the cluster finds none.
 func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
-	world := sc.World(time.Now())
-	r := &consolidateResult{Tool: toolName(), Scenario: sc.Name, Concurrency: f.workers}
+	store, stored := storeOf(sc)
+	r := &consolidateResult{Tool: toolName(), Scenario: sc.Name, Concurrency: f.workers, StoreMs: millis(stored)}
 	meter := startMeter()
-	compiled := world.Compile()
+	compiled := store.Compile()
 	r.SetupMs = millis(time.Since(meter.start))
 	r.NodesBefore, r.CostBefore = compiled.Cost()
 	timeUp := f.stop()

@@ -15,9 +15,9 @@ import (
 const (
 	tinyScenario  = "../scenario/testdata/tiny.json"
 	provisionKeys = "tool scenario concurrency pods scheduled unschedulable onExistingNodes newNodes newNodesByCapacityType hourlyCost " +
-		"lowerBound setupMs solveMs podsPerSec timedOut wallMs cpuMs allocs allocMiB baseRssMiB peakRssMiB"
+		"lowerBound storeMs setupMs solveMs podsPerSec timedOut wallMs cpuMs allocs allocMiB baseRssMiB peakRssMiB"
 	consolidateKeys = "tool scenario concurrency nodesBefore nodesAfter costBefore costAfter lowerBound done commands podsMoved replacements " +
-		"invalidPlacements looks firstLook lastLook setupMs planningMs wallMs cpuMs allocs allocMiB baseRssMiB peakRssMiB"
+		"invalidPlacements looks firstLook lastLook storeMs setupMs planningMs wallMs cpuMs allocs allocMiB baseRssMiB peakRssMiB"
 )
 
 // The names of the fields are what other tools read.

@@ -41,7 +41,11 @@ topologySpreadConstraints:
 
 func benchmarkRead(b *testing.B, count, deployments int, renew bool) {
 	b.Helper()
-	pods := workload(b, count, deployments)
+	benchmarkPods(b, workload(b, count, deployments), renew)
+}
+
+func benchmarkPods(b *testing.B, pods []*corev1.Pod, renew bool) {
+	b.Helper()
 	r := newReader(cluster.ReaderOptions{})
 	for _, p := range pods {
 		r.Pod(p, nil)
@@ -55,7 +59,7 @@ func benchmarkRead(b *testing.B, count, deployments int, renew bool) {
 			r.Pod(p, nil)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/pod")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(pods)), "ns/pod")
 }
 
 // Pods whose shape is known: what a store pays for every pod of every snapshot.
@@ -64,6 +68,49 @@ func BenchmarkReadPods(b *testing.B) { benchmarkRead(b, 100_000, 500, false) }
 // Pods of which each has a shape of its own, known and never seen.
 func BenchmarkReadDistinctPods(b *testing.B) { benchmarkRead(b, 10_000, 10_000, false) }
 func BenchmarkBuildShapes(b *testing.B)      { benchmarkRead(b, 10_000, 10_000, true) }
+
+// Pods that were never seen, 10,000 of each kind: of another size each, or of another app each.
+func BenchmarkNewShapes(b *testing.B) {
+	const plain = `containers: [{name: app, resources: {requests: {cpu: 100m, memory: 1Gi}}}]`
+	const constraint = `
+topologySpreadConstraints: [{topologyKey: topology.kubernetes.io/zone, maxSkew: 1, whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: web}}}]`
+	const term = `
+affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: web}}}]}}`
+	size := func(p *corev1.Pod, i int) {
+		p.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(int64(i+1)<<20, resource.BinarySI)
+	}
+	app := func(p *corev1.Pod, i int) {
+		p.Labels["app"] = fmt.Sprintf("web-%d", i)
+		for j := range p.Spec.TopologySpreadConstraints {
+			p.Spec.TopologySpreadConstraints[j].LabelSelector.MatchLabels["app"] = p.Labels["app"]
+		}
+		if a := p.Spec.Affinity; a != nil {
+			a.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].LabelSelector.MatchLabels["app"] = p.Labels["app"]
+		}
+	}
+	for _, bench := range []struct {
+		name, spec string
+		change     func(p *corev1.Pod, i int)
+	}{
+		{"plain/size", plain, size},
+		{"plain/app", plain, app},
+		{"spread/size", plain + constraint, size},
+		{"spread/app", plain + constraint, app},
+		{"apart/size", plain + term, size},
+		{"apart/app", plain + term, app},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			template := podYAML(b, bench.spec)
+			pods := make([]*corev1.Pod, 10_000)
+			for i := range pods {
+				pods[i] = template.DeepCopy()
+				pods[i].Namespace, pods[i].Name, pods[i].Labels = "ns", fmt.Sprintf("web-%d", i), map[string]string{"app": "web", "tier": "front"}
+				bench.change(pods[i], i)
+			}
+			benchmarkPods(b, pods, true)
+		})
+	}
+}
 
 // A what-if question on a large cluster: 5,000 nodes of 20 pods, three of them gone.
 func BenchmarkWithout(b *testing.B) {
@@ -82,3 +129,6 @@ func BenchmarkWithout(b *testing.B) {
 		}
 	}
 }
+
+// The same with pods that are in the processor's cache: what reading itself takes.
+func BenchmarkReadCachedPods(b *testing.B) { benchmarkRead(b, 200, 50, false) }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"encoding/binary"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,9 +12,12 @@ import (
 // digest writes the fields a shape depends on as bytes, in reused memory. Every text and list is
 // preceded by its length and every optional value by a flag, so that no two inputs read alike.
 type digest struct {
-	buf  []byte
-	keys []string
+	buf    []byte
+	sorted []label // of the map written last
 }
+
+// label is one entry of a map.
+type label struct{ key, value string }
 
 func (d *digest) number(n int64) { d.buf = binary.AppendVarint(d.buf, n) }
 
@@ -41,17 +43,28 @@ func (d *digest) texts(list []string) {
 
 // labels writes a map in the order of its keys.
 func (d *digest) labels(m map[string]string, keep func(string) bool) {
-	d.keys = d.keys[:0]
-	for key := range m {
-		if keep == nil || keep(key) {
-			d.keys = append(d.keys, key)
-		}
+	list := d.sorted[:0]
+	if len(m) == 0 { // beginning to range over a map takes longer than to see that it is empty
+		d.sorted = list
+		d.number(0)
+		return
 	}
-	slices.Sort(d.keys)
-	d.number(int64(len(d.keys)))
-	for _, key := range d.keys {
-		d.text(key)
-		d.text(m[key])
+	for key, value := range m {
+		if keep != nil && !keep(key) {
+			continue
+		}
+		at := len(list)
+		list = append(list, label{})
+		for ; at > 0 && list[at-1].key > key; at-- { // a handful: nothing sorts those faster
+			list[at] = list[at-1]
+		}
+		list[at] = label{key, value}
+	}
+	d.sorted = list
+	d.number(int64(len(list)))
+	for i := range list {
+		d.text(list[i].key)
+		d.text(list[i].value)
 	}
 }
 
@@ -66,16 +79,11 @@ func (d *digest) lanes(v resources.Vec, table resources.Table) {
 	d.number(-1)
 }
 
-// print writes everything the shape of the input depends on; build must read nothing else. The result
-// is valid until the next call.
-func (r *Reader) print(in input) []byte {
+// printWishes writes everything the wishes of the input depend on; build must read nothing else.
+func (r *Reader) printWishes(in input) {
 	d := &r.digest
-	d.buf = d.buf[:0]
 	spec := &in.pod.Spec
 	d.flag(in.template)
-	d.text(in.pod.Namespace)
-	d.labels(in.pod.Labels, r.opts.KeepLabel)
-	d.lanes(in.requests, r.table)
 	d.labels(spec.NodeSelector, nil)
 	d.number(int64(len(spec.Tolerations)))
 	for i := range spec.Tolerations {
@@ -89,16 +97,19 @@ func (r *Reader) print(in input) []byte {
 	d.flag(usesDevices(spec))
 	d.flag(spec.Affinity != nil)
 	if spec.Affinity != nil {
+		d.text(in.pod.Namespace) // terms that name none mean it
 		d.nodeAffinity(spec.Affinity.NodeAffinity)
 		d.podAffinity(spec.Affinity, r.epoch)
 	}
 	d.spread(spec.TopologySpreadConstraints, in.pod.Labels)
 	d.text(in.spread.Text)
 	d.number(int64(len(in.claims)))
+	if len(in.claims) > 0 {
+		d.text(in.pod.Namespace)
+	}
 	for i := range in.claims {
 		d.claim(&in.claims[i])
 	}
-	return d.buf
 }
 
 func (d *digest) ports(containers []corev1.Container) {

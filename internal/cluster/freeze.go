@@ -18,10 +18,22 @@ func (r *Reader) Snapshot(parts Snapshot) *Snapshot {
 	slices.SortFunc(s.Pools, func(a, b Pool) int { // SC-07
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(b.Name, a.Name))
 	})
-	slices.SortFunc(s.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	if !nodesInOrder(s.Nodes) {
+		slices.SortFunc(s.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+	}
 	slices.SortFunc(s.Pending, comparePods)
 	slices.SortFunc(s.Daemons, func(a, b Daemon) int { return compareKeys(a.Key, b.Key) })
 	return s
+}
+
+// nodesInOrder spares most snapshots the sorting, which copies every Node in order to compare it.
+func nodesInOrder(nodes []Node) bool {
+	for i := 1; i < len(nodes); i++ {
+		if nodes[i-1].Name > nodes[i].Name {
+			return false
+		}
+	}
+	return true
 }
 
 func comparePods(a, b Pod) int { return compareKeys(a.Key, b.Key) }

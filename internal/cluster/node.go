@@ -119,9 +119,18 @@ func (r *Reader) labels(s stage, name string) map[string]string {
 	if out == nil {
 		out = map[string]string{}
 	}
-	for _, key := range slices.Sorted(maps.Keys(given)) { // of two aliases the first counts
+	var aliases []string
+	for key, value := range given {
+		if r.words.Canonical(key) != key {
+			aliases = append(aliases, key)
+		} else if v := r.words.Value(key, value); v != value {
+			out[key] = v
+		}
+	}
+	slices.Sort(aliases) // of two for one label the first counts
+	for _, key := range aliases {
 		canonical := r.words.Canonical(key)
-		if _, there := out[canonical]; !there || key == canonical {
+		if _, there := out[canonical]; !there {
 			out[canonical] = r.words.Value(canonical, given[key])
 		}
 	}

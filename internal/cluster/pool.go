@@ -35,7 +35,7 @@ func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used co
 	pool.Closed = np.Spec.Replicas != nil || !ready || np.DeletionTimestamp != nil || !sound
 
 	if limit, limited := np.Spec.Limits[limitNodes]; limited {
-		left := limit.Value() - nodes
+		left := max(resources.Whole(limit), 0) - nodes
 		pool.NodeLimit = &left
 	}
 	pool.Limits = r.limits(np.Spec.Limits, used)

@@ -34,19 +34,28 @@ type Reader struct {
 	namespaces map[string]map[string]string
 	epoch      int64 // counts changes of namespaces, on which shapes depend
 
-	shapes map[string]*Shape // by Shape.Key
-	// seen finds a shape by the raw bytes of the fields it was built from. Hashing those is far
-	// cheaper than building a shape to find out that it is known.
-	seen   map[string]*Shape
-	digest digest
-	claims []claimFacts
+	// A shape is an identity, wishes and requests. Each of the first two is found by the raw bytes of the
+	// fields it was read from: hashing those is far cheaper than reading them to find out that the
+	// result is known, and pods that differ in size alone share all the rest.
+	identities map[string]*identity
+	wishes     map[string]*wishes
+	meanings   map[string]*wishes // by their text: wishes written in several ways are one
+	selectors  map[string]Selector
+	shapes     map[string]*Shape // by the numbers of the two, and the requests
+
+	anywhere []reqs.Set // what pods without a wish for nodes require
+
+	digest  digest
+	claims  []claimFacts
+	amounts amountNames
 }
 
 // NewReader returns a Reader that knows no shape yet.
 func NewReader(words reqs.Vocabulary, opts ReaderOptions) *Reader {
 	return &Reader{
 		words: words, opts: opts, table: opts.Resources,
-		shapes: map[string]*Shape{}, seen: map[string]*Shape{},
+		identities: map[string]*identity{}, wishes: map[string]*wishes{}, meanings: map[string]*wishes{},
+		selectors: map[string]Selector{}, shapes: map[string]*Shape{}, anywhere: []reqs.Set{{}},
 	}
 }
 
@@ -155,17 +164,76 @@ func (r *Reader) shape(in input) *Shape {
 	if len(r.opts.DefaultSpread) > 0 && r.opts.SelectorOf != nil && len(in.pod.Spec.TopologySpreadConstraints) == 0 && !in.template {
 		in.spread = r.opts.SelectorOf(in.pod)
 	}
-	raw := r.print(in)
-	if known, found := r.seen[string(raw)]; found {
+	d := &r.digest
+	who, asks := r.identity(in), r.wishesOf(in)
+	d.buf = d.buf[:0]
+	d.number(who.number)
+	d.number(asks.number)
+	d.lanes(in.requests, r.table)
+	if known, found := r.shapes[string(d.buf)]; found {
 		return known
 	}
+	place := string(d.buf)
+	s := new(Shape)
+	*s = asks.shape
+	s.Namespace, s.Labels, s.Requests = who.namespace, who.labels, in.requests
+	s.Key = r.shapeKey(who, in.requests, asks)
+	r.shapes[place] = s
+	return s
+}
+
+// identity is who a pod is to the selectors of others.
+type identity struct {
+	number    int64
+	namespace string
+	labels    map[string]string
+	text      string // beginning of the key of a shape
+}
+
+// identity finds that of a pod, or keeps it.
+func (r *Reader) identity(in input) *identity {
+	d := &r.digest
+	d.buf = d.buf[:0]
+	d.text(in.pod.Namespace)
+	d.labels(in.pod.Labels, r.opts.KeepLabel)
+	if known, found := r.identities[string(d.buf)]; found {
+		return known
+	}
+	who := &identity{number: int64(len(r.identities)), namespace: in.pod.Namespace}
+	r.identities[string(d.buf)] = who
+	if len(d.sorted) > 0 {
+		who.labels = make(map[string]string, len(d.sorted))
+		for _, l := range d.sorted {
+			who.labels[l.key] = l.value
+		}
+	}
+	who.text = r.identityKey(who.namespace, d.sorted)
+	return who
+}
+
+// wishes is what a pod asks for other than an amount of resources.
+type wishes struct {
+	number int64
+	shape  Shape  // without namespace, labels, requests and key
+	text   string // end of the key of a shape
+}
+
+// wishesOf finds those of a pod, or builds them.
+func (r *Reader) wishesOf(in input) *wishes {
+	r.digest.buf = r.digest.buf[:0]
+	r.printWishes(in)
+	if known, found := r.wishes[string(r.digest.buf)]; found {
+		return known
+	}
+	raw := string(r.digest.buf)
 	built := r.build(in)
-	if known, found := r.shapes[built.Key]; found {
+	if known, found := r.meanings[built.text]; found {
 		built = known
 	} else {
-		r.shapes[built.Key] = built
+		built.number = int64(len(r.meanings))
+		r.meanings[built.text] = built
 	}
-	r.seen[string(raw)] = built
+	r.wishes[raw] = built
 	return built
 }
 

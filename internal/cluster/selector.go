@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +20,12 @@ func NewSelector(s *metav1.LabelSelector) (Selector, error) {
 		return Selector{}, nil
 	}
 	list := make([]labels.Requirement, 0, len(s.MatchLabels)+len(s.MatchExpressions))
-	for _, key := range slices.Sorted(maps.Keys(s.MatchLabels)) {
+	keys := make([]string, 0, len(s.MatchLabels))
+	for key := range s.MatchLabels {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys) // of several faults the first is told
+	for _, key := range keys {
 		r, err := labels.NewRequirement(key, selection.In, []string{s.MatchLabels[key]})
 		if err != nil {
 			return Selector{}, err
@@ -144,5 +148,10 @@ func (s *Selector) UnmarshalJSON(data []byte) error {
 
 // distinct returns the texts sorted, once each, in memory of its own.
 func distinct(list []string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(list)))
+	if len(list) == 0 {
+		return nil
+	}
+	list = slices.Clone(list)
+	slices.Sort(list)
+	return slices.Compact(list)
 }

@@ -14,20 +14,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// builder fills one shape.
+// builder fills the wishes of one shape.
 type builder struct {
 	*Reader
 	in    input
 	shape *Shape
 }
 
-// build makes the shape of an input. It may read only what print writes.
-func (r *Reader) build(in input) *Shape {
-	b := &builder{Reader: r, in: in, shape: &Shape{
-		Namespace: in.pod.Namespace,
-		Labels:    r.keptLabels(in.pod.Labels),
-		Requests:  in.requests.Clone(),
-	}}
+// build reads the wishes of an input. It may read only what printWishes writes.
+func (r *Reader) build(in input) *wishes {
+	built := &wishes{}
+	b := &builder{Reader: r, in: in, shape: &built.shape}
 	spec := &in.pod.Spec
 	if usesDevices(spec) {
 		b.refuse(reason.DevicesUnsupported, "spec.resourceClaims", "the pod", "that is not supported")
@@ -40,31 +37,32 @@ func (r *Reader) build(in input) *Shape {
 		b.podAffinity(a)
 	}
 	b.volumes()
-	b.shape.Key = shapeKey(b.shape, r.table)
-	return b.shape
+	b.shape.clip()
+	built.text = r.wishesKey(b.shape)
+	return built
+}
+
+// clip leaves no room behind the lists, which many shapes share.
+func (s *Shape) clip() {
+	s.Required, s.Preferred = slices.Clip(s.Required), slices.Clip(s.Preferred)
+	s.Tolerations, s.Spread = slices.Clip(s.Tolerations), slices.Clip(s.Spread)
+	s.Affinity, s.AntiAffinity = slices.Clip(s.Affinity), slices.Clip(s.AntiAffinity)
+	s.HostPorts, s.Volumes = slices.Clip(s.HostPorts), slices.Clip(s.Volumes)
+	s.Zones, s.Invalid = slices.Clip(s.Zones), slices.Clip(s.Invalid)
 }
 
 func (b *builder) refuse(code reason.Code, subject, have, want string) {
 	b.shape.Invalid = append(b.shape.Invalid, reason.Reason{Code: code, Subject: subject, Have: have, Want: want})
 }
 
-func (r *Reader) keptLabels(labels map[string]string) map[string]string {
-	kept := make(map[string]string, len(labels))
-	for key, value := range labels {
-		if r.opts.KeepLabel == nil || r.opts.KeepLabel(key) {
-			kept[key] = value
-		}
-	}
-	if len(kept) == 0 {
-		return nil
-	}
-	return kept
-}
-
 // needs reads nodeSelector and node affinity (SC-12). An alternative that contradicts itself is left
 // out, as kube-scheduler would never choose it; in a Set it would read as a label that must be absent.
 func (b *builder) needs(spec *corev1.PodSpec) {
 	const at = "spec.nodeSelector"
+	if len(spec.NodeSelector) == 0 && (spec.Affinity == nil || spec.Affinity.NodeAffinity == nil) {
+		b.shape.Required = b.anywhere
+		return
+	}
 	b.checkSelector(at, spec.NodeSelector)
 	selector, faults := reqs.FromSelector(spec.NodeSelector, b.words)
 	var impossible []reason.Reason
@@ -204,17 +202,21 @@ func hostPorts(containers []corev1.Container) []HostPort {
 // spread reads the constraints of the pod, or the cluster's if it has none (SC-37). One without a
 // selector counts nothing and is left out (SC-30).
 func (b *builder) spread(own []corev1.TopologySpreadConstraint) {
+	const at = "spec.topologySpreadConstraints"
 	for i := range own {
-		selector := b.selector(index("spec.topologySpreadConstraints", i), own[i].LabelSelector)
-		pinned := map[string]string{}
+		selector := b.selector(place{at, "", i}, ".labelSelector", own[i].LabelSelector)
+		var pinned map[string]string
 		for _, key := range own[i].MatchLabelKeys {
 			if value, has := b.in.pod.Labels[key]; has {
+				if pinned == nil {
+					pinned = map[string]string{}
+				}
 				pinned[key] = value
 			}
 		}
 		selector, err := selector.and(pinned)
 		if err != nil {
-			b.refuse(reason.FieldInvalid, index("spec.topologySpreadConstraints", i)+".matchLabelKeys", err.Error(), "legal labels")
+			b.refuse(reason.FieldInvalid, index(at, i)+".matchLabelKeys", err.Error(), "legal labels")
 		}
 		b.constraint(&own[i], selector)
 	}
@@ -243,12 +245,25 @@ func (b *builder) constraint(c *corev1.TopologySpreadConstraint, selector Select
 	b.shape.Spread = append(b.shape.Spread, s)
 }
 
+// place is an entry of a list. Few are ever named, so only those are put into words.
+type place struct {
+	spec, list string
+	i          int
+}
+
 // selector reads a label selector; a malformed one, which only very old objects have, refuses the pod.
-func (b *builder) selector(at string, s *metav1.LabelSelector) Selector {
+func (b *builder) selector(at place, field string, s *metav1.LabelSelector) Selector {
+	b.digest.buf = b.digest.buf[:0]
+	b.digest.selector(s)
+	if known, found := b.selectors[string(b.digest.buf)]; found {
+		return known
+	}
 	read, err := NewSelector(s)
 	if err != nil {
-		b.refuse(reason.FieldInvalid, at+".labelSelector", oneLine(err.Error()), "a legal label selector")
+		b.refuse(reason.FieldInvalid, index(at.spec+at.list, at.i)+field, oneLine(err.Error()), "a legal label selector")
+		return read
 	}
+	b.selectors[string(b.digest.buf)] = read
 	return read
 }
 
@@ -279,11 +294,11 @@ func without(terms []PodTerm, drop func(PodTerm) bool) []PodTerm {
 func (b *builder) podTerms(at string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) []PodTerm {
 	var terms []PodTerm
 	for i := range required {
-		terms = append(terms, b.podTerm(index(at+".required", i), &required[i], 0))
+		terms = append(terms, b.podTerm(place{at, ".required", i}, &required[i], 0))
 	}
 	for i := range preferred {
 		if preferred[i].Weight > 0 {
-			terms = append(terms, b.podTerm(index(at+".preferred", i), &preferred[i].PodAffinityTerm, preferred[i].Weight))
+			terms = append(terms, b.podTerm(place{at, ".preferred", i}, &preferred[i].PodAffinityTerm, preferred[i].Weight))
 		}
 	}
 	slices.SortStableFunc(terms[len(required):], func(a, b PodTerm) int { return cmp.Compare(b.Weight, a.Weight) })
@@ -291,15 +306,15 @@ func (b *builder) podTerms(at string, required []corev1.PodAffinityTerm, preferr
 }
 
 // podTerm resolves the namespaces of a term (SC-36).
-func (b *builder) podTerm(at string, t *corev1.PodAffinityTerm, weight int32) PodTerm {
-	term := PodTerm{Key: b.words.Canonical(t.TopologyKey), Weight: weight, Selector: b.selector(at, t.LabelSelector)}
+func (b *builder) podTerm(at place, t *corev1.PodAffinityTerm, weight int32) PodTerm {
+	term := PodTerm{Key: b.words.Canonical(t.TopologyKey), Weight: weight, Selector: b.selector(at, ".labelSelector", t.LabelSelector)}
 	if t.NamespaceSelector == nil {
 		if term.Namespaces = distinct(t.Namespaces); len(term.Namespaces) == 0 {
 			term.Namespaces = []string{b.in.pod.Namespace}
 		}
 		return term
 	}
-	selector := b.selector(at+".namespaceSelector", t.NamespaceSelector)
+	selector := b.selector(at, ".namespaceSelector.labelSelector", t.NamespaceSelector)
 	if term.Everywhere = selector.Text == everything; term.Everywhere {
 		return term
 	}

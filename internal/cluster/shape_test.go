@@ -308,3 +308,32 @@ func TestKeysOfEqualValueAreToldApart(t *testing.T) {
 	}
 	diff(t, "SC-29 selectors", texts, map[string]bool{"app in (web)": true, "tier in (web)": true})
 }
+
+// Pods that differ in size alone share what was read of all the rest.
+func TestSizesShareTheRest(t *testing.T) {
+	t.Parallel()
+	const spec = `
+tolerations: [{key: a, operator: Exists}]
+topologySpreadConstraints: [{topologyKey: zone, maxSkew: 1, labelSelector: {matchLabels: {app: web}}}]
+nodeSelector: {team: a}
+containers: [{name: app, resources: {requests: {cpu: `
+	r := newReader(cluster.ReaderOptions{})
+	read := func(cpu string) *cluster.Shape {
+		p := podYAML(t, spec+cpu+"}}}]")
+		p.Labels = map[string]string{"app": "web"}
+		return r.Pod(p, nil).Shape
+	}
+	small, large := read("1"), read("2")
+	if small == large || small.Key == large.Key {
+		t.Fatal("two sizes are one shape")
+	}
+	if again := read("1000m"); again != small {
+		t.Error("the same size, written in another way, is another shape")
+	}
+	if &small.Required[0] != &large.Required[0] || &small.Tolerations[0] != &large.Tolerations[0] || &small.Spread[0] != &large.Spread[0] {
+		t.Error("shapes that differ in size alone have lists of their own")
+	}
+	if cap(small.Spread) != len(small.Spread) || cap(small.Required) != len(small.Required) {
+		t.Error("a shared list has room to be written to behind its end")
+	}
+}

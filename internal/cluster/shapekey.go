@@ -1,11 +1,9 @@
 package cluster
 
 import (
-	"maps"
 	"slices"
 	"strconv"
-
-	corev1 "k8s.io/api/core/v1"
+	"strings"
 
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -15,15 +13,37 @@ import (
 // can read as something else and the key is always legal in JSON.
 type keyText struct{ buf []byte }
 
-// shapeKey says everything a shape means, independent of the order of reading and of lanes.
-func shapeKey(s *Shape, table resources.Table) string {
-	k := &keyText{buf: make([]byte, 0, 256)}
-	k.quoted(s.Namespace)
+// shapeKey says everything a shape means, independent of the order of reading and of lanes: who the pod
+// is, what it requests, what else it asks for.
+func (r *Reader) shapeKey(who *identity, requests resources.Vec, asks *wishes) string {
+	k := r.keyText()
+	k.buf = append(k.buf, who.text...)
+	k.section("requests")
+	k.buf = r.amounts.append(k.buf, requests, r.table)
+	k.buf = append(k.buf, asks.text...)
+	return r.keep(k)
+}
+
+// keyText returns an empty text in reused memory, and keep a copy of what was written there.
+func (r *Reader) keyText() keyText { return keyText{buf: r.digest.buf[:0]} }
+
+func (r *Reader) keep(k keyText) string {
+	r.digest.buf = k.buf[:0]
+	return string(k.buf)
+}
+
+func (r *Reader) identityKey(namespace string, labels []label) string {
+	k := r.keyText()
+	k.quoted(namespace)
 	k.section("labels")
-	for _, key := range slices.Sorted(maps.Keys(s.Labels)) {
-		k.pair(key, s.Labels[key])
+	for _, l := range labels {
+		k.pair(l.key, l.value)
 	}
-	k.requests(s.Requests, table)
+	return r.keep(k)
+}
+
+func (r *Reader) wishesKey(s *Shape) string {
+	k := r.keyText()
 	k.sets("required", s.Required)
 	for _, p := range s.Preferred {
 		k.section("preferred")
@@ -62,7 +82,7 @@ func shapeKey(s *Shape, table resources.Table) string {
 	}
 	k.section("refuses")
 	k.flags(s.Refuses)
-	return string(k.buf)
+	return r.keep(k)
 }
 
 func (k *keyText) section(name string) {
@@ -92,20 +112,36 @@ func (k *keyText) flags(flags ...bool) {
 	}
 }
 
-func (k *keyText) requests(v resources.Vec, table resources.Table) {
-	k.section("requests")
-	var named []string
-	for lane := range table.Len() {
-		if v.At(lane) != 0 {
-			named = append(named, string(table.Name(lane)))
+// amountNames has the names of the lanes of a table, quoted, in the order of the names.
+type amountNames struct {
+	lanes []int
+	texts []string
+}
+
+// append writes the lanes that are not zero.
+func (a *amountNames) append(buf []byte, v resources.Vec, table resources.Table) []byte {
+	if len(a.lanes) != table.Len() { // tables only grow
+		*a = namesOf(table)
+	}
+	for i, lane := range a.lanes {
+		if n := v.At(lane); n != 0 {
+			buf = append(buf, a.texts[i]...)
+			buf = strconv.AppendInt(buf, n, 10)
 		}
 	}
-	slices.Sort(named)
-	for _, name := range named {
-		lane, _ := table.Lane(corev1.ResourceName(name))
-		k.quoted(name)
-		k.number(v.At(lane))
+	return buf
+}
+
+func namesOf(table resources.Table) amountNames {
+	var a amountNames
+	for lane := range table.Len() {
+		a.lanes = append(a.lanes, lane)
 	}
+	slices.SortFunc(a.lanes, func(x, y int) int { return strings.Compare(string(table.Name(x)), string(table.Name(y))) })
+	for _, lane := range a.lanes {
+		a.texts = append(a.texts, " "+strconv.QuoteToASCII(string(table.Name(lane)))+" ")
+	}
+	return a
 }
 
 func (k *keyText) sets(name string, sets []reqs.Set) {
@@ -116,7 +152,11 @@ func (k *keyText) sets(name string, sets []reqs.Set) {
 }
 
 func (k *keyText) set(s reqs.Set) {
-	for _, key := range s.Keys() {
+	var keys []string
+	if len(s) > 0 {
+		keys = s.Keys()
+	}
+	for _, key := range keys {
 		r := s[key]
 		k.quoted(key)
 		k.flags(r.Not, r.Bounds.HasLo, r.Bounds.HasHi)

@@ -94,6 +94,9 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 // volumes reads where the volumes of the pod can be, which slots they take, and what keeps the pod
 // from being planned for (3.4 d to f, SC-38, SC-41, V15-59).
 func (b *builder) volumes() {
+	if len(b.in.claims) == 0 {
+		return
+	}
 	zones := []reqs.Set{{}}
 	apart := ""
 	for i := range b.in.claims {

@@ -22,15 +22,20 @@ func (t Table) PodRequests(pod *corev1.Pod) Vec {
 	if pod == nil {
 		return Vec{}
 	}
-	infeasible := resizeInfeasible(pod)
-	var running, sidecars, starting Vec
+	var running, sidecars, starting, one Vec
 	for i := range pod.Spec.Containers {
-		one := t.containerRequests(pod, &pod.Spec.Containers[i], infeasible)
-		AddTo(&running, &one)
+		one = Vec{}
+		t.containerRequests(&one, pod, &pod.Spec.Containers[i])
+		if i == 0 {
+			running = one
+		} else {
+			AddTo(&running, &one)
+		}
 	}
 	for i := range pod.Spec.InitContainers {
 		container := &pod.Spec.InitContainers[i]
-		one := t.containerRequests(pod, container, infeasible)
+		one = Vec{}
+		t.containerRequests(&one, pod, container)
 		if isSidecar(container) {
 			AddTo(&running, &one)
 		}
@@ -81,21 +86,22 @@ func PodNames(pods ...*corev1.Pod) []corev1.ResourceName {
 	return slices.Compact(names)
 }
 
-// containerRequests is the request of one container: what the spec asks for, or while a resize runs
-// the largest of asked, actuated and allocated. What an infeasible resize asks for is never granted.
-func (t Table) containerRequests(pod *corev1.Pod, container *corev1.Container, infeasible bool) Vec {
+// containerRequests puts the request of one container into a vector of zeros: what the spec asks for, or
+// while a resize runs the largest of asked, actuated and allocated. What an infeasible resize asks for
+// is never granted.
+func (t Table) containerRequests(v *Vec, pod *corev1.Pod, container *corev1.Container) {
 	actuated, allocated, found := statusRequests(containerStatus(pod, container.Name))
 	if !found {
-		return t.Requests(container.Resources.Requests)
+		t.requests(v, container.Resources.Requests)
+		return
 	}
-	largest := t.Requests(actuated)
+	t.requests(v, actuated)
 	other := t.Requests(allocated)
-	MaxTo(&largest, &other)
-	if !infeasible {
+	MaxTo(v, &other)
+	if !resizeInfeasible(pod) {
 		spec := t.Requests(container.Resources.Requests)
-		MaxTo(&largest, &spec)
+		MaxTo(v, &spec)
 	}
-	return largest
 }
 
 // replace puts pod-level requests in place of those summed over containers. Other resources cannot

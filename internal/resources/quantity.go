@@ -1,6 +1,7 @@
 package resources
 
 import (
+	"math"
 	"math/big"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,19 +17,38 @@ const (
 
 // units returns a quantity as a whole number of the lane's unit, saturating. The library's own
 // conversions wrap or return zero when they overflow and round negative numbers unevenly, so they
-// are used only where the way back gives the same quantity.
+// are used only where the way back gives the same quantity, and only on numbers of ordinary size: an
+// exponent such as that of 1e99999999, which is legal, keeps them busy for hours.
 func units(quantity resource.Quantity, lane int, round rounding) int64 {
-	if lane != CPU {
-		if n, whole := quantity.AsInt64(); whole {
+	if quantity.IsZero() {
+		return 0
+	}
+	if n, whole := quantity.AsInt64(); whole {
+		if lane != CPU {
 			return n
+		}
+		if n > -math.MaxInt64/1000 && n < math.MaxInt64/1000 {
+			return n * 1000
 		}
 	}
 	scale := scaleOf(lane)
-	n := quantity.ScaledValue(scale)
-	if back := resource.NewScaledQuantity(n, scale); back.Cmp(quantity) == 0 {
-		return n
+	if ordinary(&quantity) {
+		n := quantity.ScaledValue(scale)
+		if back := resource.NewScaledQuantity(n, scale); back.Cmp(quantity) == 0 {
+			return n
+		}
 	}
 	return exactUnits(quantity, int64(scale), round)
+}
+
+// Whole returns a quantity of countable things as a number, saturating; a fraction rounds down.
+func Whole(quantity resource.Quantity) int64 { return units(quantity, Pods, down) }
+
+// ordinary reports whether a quantity is of a size that arithmetic does not take long with.
+func ordinary(quantity *resource.Quantity) bool {
+	const least, most = 1e-18, 1e24
+	size := math.Abs(quantity.AsApproximateFloat64())
+	return size >= least && size <= most
 }
 
 // scaleOf is the power of ten that one unit of the lane stands for.

@@ -119,10 +119,28 @@ func (t Table) Zero() Vec {
 // taken for less than it is. Names unknown to the table are summed in the Unknown lane.
 func (t Table) Requests(list corev1.ResourceList) Vec {
 	var v Vec
-	for name, quantity := range list {
-		t.request(&v, name, quantity)
-	}
+	t.requests(&v, list)
 	return v
+}
+
+// requests puts a list into a vector of zeros. The names that nearly every list has are looked up:
+// that takes a fraction of the time of ranging over a map.
+func (t Table) requests(v *Vec, list corev1.ResourceList) {
+	left := len(list)
+	for lane := CPU; lane < fixed && left > 0; lane++ {
+		if quantity, found := list[t.Name(lane)]; found {
+			v.base[lane] = units(quantity, lane, up)
+			left--
+		}
+	}
+	if left == 0 {
+		return
+	}
+	for name, quantity := range list {
+		if lane, _ := t.Lane(name); lane >= fixed {
+			t.request(v, name, quantity)
+		}
+	}
 }
 
 // Capacity converts what someone offers. Fractions of a unit round down, so that an offer is never

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -20,13 +19,16 @@ type Compiled struct {
 	launched int // nodes that moves brought up, for their names
 }
 
-// Compile reads the objects. It is all the work between being handed them and the first decision.
-func (w *World) Compile() *Compiled {
-	c := &Compiled{World: w, reader: cluster.NewReader(w.Words, cluster.ReaderOptions{Resources: w.Lanes, KeepLabel: w.selected()})}
+// Compile reads pending pods, DaemonSets and pools, and cuts a view together with the nodes. It is all
+// the work between being asked for a decision and making it.
+func (s *Store) Compile() *Compiled {
+	w := s.world
+	s = s.selecting(w.Pending)
+	c := &Compiled{World: w, reader: s.reader}
 	parts := cluster.Snapshot{
 		Version: 1, Now: w.Now,
 		Pending: make([]cluster.Pod, 0, len(w.Pending)),
-		Nodes:   make([]cluster.Node, 0, len(w.Places)),
+		Nodes:   slices.Clone(s.nodes), // without what they point to: a view only reads that
 	}
 	for _, p := range w.Pending {
 		parts.Pending = append(parts.Pending, c.reader.Pod(p, nil))
@@ -34,13 +36,13 @@ func (w *World) Compile() *Compiled {
 	for _, set := range w.Daemons {
 		parts.Daemons = append(parts.Daemons, c.reader.Daemon(set, nil))
 	}
-	for i := range w.Places {
-		parts.Nodes = append(parts.Nodes, c.reader.Node(w.Places[i]))
-	}
 	parts.Pools = c.pools(parts.Nodes)
 	c.View = c.reader.Snapshot(parts)
 	return c
 }
+
+// Compile is Store and Compile in one.
+func (w *World) Compile() *Compiled { return w.Store().Compile() }
 
 // pools reads the pools with what their nodes leave of the limits.
 func (c *Compiled) pools(nodes []cluster.Node) []cluster.Pool {
@@ -66,59 +68,6 @@ func (c *Compiled) pools(nodes []cluster.Node) []cluster.Pool {
 		pools = append(pools, c.reader.Pool(np, c.World.Types, taken, count[np.Name]))
 	}
 	return pools
-}
-
-// selected says which pod labels any selector looks at. The rest cannot matter, and pods that differ
-// in nothing else are alike.
-func (w *World) selected() func(label string) bool {
-	keys := map[string]bool{}
-	for _, p := range w.Pending {
-		addSelected(keys, &p.Spec)
-	}
-	for i := range w.Places {
-		for _, p := range w.Places[i].Pods {
-			addSelected(keys, &p.Spec)
-		}
-	}
-	return func(label string) bool { return keys[label] }
-}
-
-func addSelected(keys map[string]bool, spec *corev1.PodSpec) {
-	add := func(s *metav1.LabelSelector, more []string) {
-		for _, key := range more {
-			keys[key] = true
-		}
-		if s == nil {
-			return
-		}
-		for key := range s.MatchLabels {
-			keys[key] = true
-		}
-		for i := range s.MatchExpressions {
-			keys[s.MatchExpressions[i].Key] = true
-		}
-	}
-	for i := range spec.TopologySpreadConstraints {
-		add(spec.TopologySpreadConstraints[i].LabelSelector, spec.TopologySpreadConstraints[i].MatchLabelKeys)
-	}
-	if spec.Affinity == nil {
-		return
-	}
-	each := func(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
-		for i := range required {
-			add(required[i].LabelSelector, slices.Concat(required[i].MatchLabelKeys, required[i].MismatchLabelKeys))
-		}
-		for i := range preferred {
-			t := &preferred[i].PodAffinityTerm
-			add(t.LabelSelector, slices.Concat(t.MatchLabelKeys, t.MismatchLabelKeys))
-		}
-	}
-	if a := spec.Affinity.PodAffinity; a != nil {
-		each(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
-	if a := spec.Affinity.PodAntiAffinity; a != nil {
-		each(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
-	}
 }
 
 // Cost is how many nodes there are and what they come to an hour.

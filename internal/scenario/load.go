@@ -131,8 +131,10 @@ func (c *checker) quantities(path string, list corev1.ResourceList) {
 // outOfRange finds exponents such as that of 1e99999999: arithmetic with one takes hours.
 func outOfRange(q resource.Quantity) bool {
 	const digits = 30
-	if _, small := q.AsInt64(); small {
-		return false
+	if !q.IsZero() { // a zero with an exponent would be multiplied, step by step
+		if _, small := q.AsInt64(); small {
+			return false
+		}
 	}
 	scale := q.AsDec().Scale()
 	return scale < -digits || scale > digits

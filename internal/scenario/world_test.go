@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,28 @@ func TestPodsOfAGroupShareAShape(t *testing.T) {
 	}
 	if len(shapes) != 3 {
 		t.Errorf("%d shapes, want 3: no selector looks at labels, and the bound pods are like those of the first group", len(shapes))
+	}
+}
+
+// What is waiting may look at a label that no pod on a node looks at: those pods must then have it.
+func TestLabelsThatWaitingPodsLookAt(t *testing.T) {
+	t.Parallel()
+	const spread = `"topologySpreadConstraints": [{"topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"LABEL": "web"}}}], `
+	for name, tc := range map[string]struct {
+		label string
+		want  map[string]string
+	}{
+		"a label that pods on nodes have": {"app", map[string]string{"app": "web"}},
+		"a label that they do not have":   {"other", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const picky = `"app": "picky"}}, "spec": {`
+			view := compiled(t, replaced(t, picky, picky+strings.Replace(spread, "LABEL", tc.label, 1))).View
+			for _, p := range view.Nodes[0].Pods {
+				diff(t, "labels of "+p.Key.Name, p.Shape.Labels, tc.want)
+			}
+		})
 	}
 }
 

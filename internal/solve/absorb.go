@@ -203,7 +203,7 @@ func (v *mover) stocks() []*stock {
 // fillKept fills the nodes that stay, each with the pods that suit it best.
 func (v *mover) fillKept(left []int) {
 	s, m := v.s, v.m
-	w := &packer{m: m, tune: tuning{bend: 0.3}}
+	w := &packer{job: &job{m: m}, tune: tuning{bend: 0.3}}
 	for k, n := range left {
 		if n == 0 || len(m.classes[k].variants) == 0 {
 			continue
@@ -212,7 +212,7 @@ func (v *mover) fillKept(left []int) {
 		w.left = append(w.left, n)
 	}
 	w.took = make([]int, len(w.lots))
-	w.readCells()
+	w.cells = newCells(m, w.lots)
 	room := make([]int64, m.lanes)
 	for _, n := range v.order {
 		if v.gone[n] || m.nodes[n].full {
@@ -220,20 +220,14 @@ func (v *mover) fillKept(left []int) {
 		}
 		flat(room, m.nodes[n].src.Allocatable, m.view.Resources.Len())
 		rest := s.free[n*m.lanes : (n+1)*m.lanes]
-		w.live = w.live[:0]
-		for i := range w.cells {
-			if len(w.cells[i].sizes) > 0 && within(w.cells[i].low, rest) {
-				w.live = append(w.live, i)
-			}
-		}
+		w.revive(room, rest)
 		for {
 			at := w.pick(room, rest)
 			if at < 0 {
 				break
 			}
-			if !v.takeOne(w, &w.cells[w.live[at]], n, rest, left) {
-				w.live[at] = w.live[len(w.live)-1]
-				w.live = w.live[:len(w.live)-1]
+			if !v.takeOne(w, &w.cells.list[w.live[at].at], n, rest, left) {
+				w.forget(at)
 			}
 		}
 	}
@@ -241,11 +235,12 @@ func (v *mover) fillKept(left []int) {
 
 // takeOne puts one pod of a cell on a node, if the node can take any of them.
 func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) bool {
-	for i := range c.sizes {
-		if !within(c.sizes[i].req, rest) {
+	for i := c.from; i < c.to; i++ {
+		z := &w.cells.sizes[i]
+		if !within(z.req, rest) {
 			continue
 		}
-		for _, l := range c.sizes[i].lots {
+		for _, l := range w.cells.lots[z.from:z.to] {
 			k := w.lots[l].class
 			p := v.m.profiles[w.lots[l].profile]
 			if w.left[l] == 0 || v.s.onNode(&v.m.classes[k], p, n, 1) == 0 {
@@ -255,7 +250,7 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 			v.host[n] = true
 			left[k]--
 			if w.left[l]--; w.left[l] == 0 {
-				w.empty(l)
+				w.cells.empty(int(l))
 			}
 			return true
 		}

@@ -120,25 +120,31 @@ func (s *state) spare() []float64 {
 // options are the kinds of nodes there are: a type of a pool at its best price for each capacity type.
 func (s *state) options(classes []*demandClass) []lp.Option {
 	m := s.m
-	var out []lp.Option
 	words := (len(classes) + 63) / 64
+	total := 0
+	for i := range m.pools {
+		total += m.pools[i].types.count() * len(m.catalogues[m.pools[i].catalogue].byCapacity())
+	}
+	out := make([]lp.Option, 0, total)
+	rooms, may := make([]float64, total*m.lanes), make([]uint64, total*words)
 	for i := range m.pools {
 		pl := &m.pools[i]
 		cat := m.catalogues[pl.catalogue]
-		sale := cat.byCapacity()
-		for t := pl.types.next(0); t >= 0; t = pl.types.next(t + 1) {
-			for _, cols := range sale {
+		users := s.users(classes, i)
+		for t := pl.types.next(0); t >= 0 && len(users) > 0; t = pl.types.next(t + 1) {
+			for _, cols := range cat.byCapacity() {
 				price, col := cat.cheapest(t, cols.and(pl.cols))
 				if col < 0 {
 					continue
 				}
-				o := lp.Option{Cost: price, Room: make([]float64, m.lanes), May: make([]uint64, words)}
+				o := lp.Option{Cost: price, Room: rooms[:m.lanes:m.lanes], May: may[:words:words]}
+				rooms, may = rooms[m.lanes:], may[words:]
 				for l := range o.Room {
 					o.Room[l] = float64(max(0, pl.rooms.room[t*m.lanes+l]))
 				}
-				for c, d := range classes {
-					if m.tolerated(d.tol, pl.taints) && s.mayUse(d, i, t, cols) {
-						o.May[c>>6] |= 1 << (c & 63)
+				for _, u := range users {
+					if u.fit.types.has(t) && !u.fit.cols.and(cols).empty() && within(classes[u.class].wants, pl.rooms.room[t*m.lanes:(t+1)*m.lanes]) {
+						o.May[u.class>>6] |= 1 << (u.class & 63)
 					}
 				}
 				out = append(out, o)
@@ -148,20 +154,32 @@ func (s *state) options(classes []*demandClass) []lp.Option {
 	return out
 }
 
-func (s *state) mayUse(d *demandClass, poolID, t int, cols columns) bool {
-	for l, v := range d.wants {
-		if v > s.m.pools[poolID].rooms.room[t*s.m.lanes+l] {
-			return false
+// user is a class that may have nodes of a pool, and which.
+type user struct {
+	class int
+	fit   *fit
+}
+
+func (s *state) users(classes []*demandClass, poolID int) []user {
+	var out []user
+	for c, d := range classes {
+		if !s.m.tolerated(d.tol, s.m.pools[poolID].taints) {
+			continue
+		}
+		for _, id := range d.needs {
+			if f := s.m.fits(id, poolID); f.ok {
+				out = append(out, user{c, f})
+			}
 		}
 	}
-	return slices.ContainsFunc(d.needs, func(id int) bool {
-		f := s.m.fits(id, poolID)
-		return f.ok && f.types.has(t) && !f.cols.and(cols).empty()
-	})
+	return out
 }
 
 // byCapacity groups the columns by capacity type.
 func (c *catalogue) byCapacity() []columns {
+	if c.kinds != nil {
+		return c.kinds
+	}
 	var names []string
 	var out []columns
 	for i := range c.cols {
@@ -172,6 +190,7 @@ func (c *catalogue) byCapacity() []columns {
 		}
 		out[at].add(i)
 	}
+	c.kinds = out
 	return out
 }
 

@@ -28,6 +28,7 @@ type catalogue struct {
 	room   []int64   // types × lanes: allocatable, attachments included
 	cap    []int64   // types × lanes: capacity, for limits
 	keys   []keyIndex
+	kinds  []columns // by capacity type, once asked for
 	lanes  int
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/dovetail-sh/dovetail/internal/lp"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -25,29 +24,25 @@ func (s *state) fast(left []int) {
 // packLots packs lots onto new nodes, pool by pool: those that are asked last first, since the pods
 // that could go anywhere have their home in the others, and may fill what is left.
 func (s *state) packLots(lots []lot, left []int) {
-	m := s.m
-	for poolID := range slices.Backward(m.pools) {
-		if s.halt() {
-			break
-		}
-		var here, others []lot
-		for _, l := range lots {
-			if l.home == poolID {
-				here = append(here, l)
-			} else {
-				others = append(others, l)
-			}
-		}
-		if len(here) == 0 {
+	homes := make([][]lot, len(s.m.pools))
+	for _, l := range lots {
+		homes[l.home] = append(homes[l.home], l)
+	}
+	for poolID := range slices.Backward(homes) {
+		if len(homes[poolID]) == 0 || s.halt() {
 			continue
 		}
-		w := s.attempts(poolID, here)
 		first := len(s.bins)
-		s.build(w, left)
-		lots = s.guests(others, first)
+		s.build(s.attempts(poolID, homes[poolID]), left)
+		homes[poolID] = nil
+		for i := range homes[:poolID] {
+			homes[i] = s.guests(homes[i], first)
+		}
 	}
-	for _, l := range lots { // homes that turned out too small
-		left[l.class] += l.count
+	for _, home := range homes { // stopped before they were looked at
+		for _, l := range home {
+			left[l.class] += l.count
+		}
 	}
 }
 
@@ -60,21 +55,26 @@ func (s *state) fillNodes(k, want int) int {
 	return s.onNodes(k, s.m.profiles[c.variants[0].profile], want)
 }
 
+// manyLots is how many lots are packed in two ways only. Of so many, most of a size of their own, some
+// always fit what is left of a node, and a third way found nothing cheaper in any scenario.
+const manyLots = 4000
+
 // attempts packs in several ways and returns the cheapest.
 func (s *state) attempts(poolID int, lots []lot) *packer {
-	fits, wants := make([]*fit, len(lots)), make([]int, len(lots))
-	for i := range lots {
-		fits[i], wants[i] = s.m.fits(lots[i].need, poolID), s.m.wants(lots[i].need, poolID)
-	}
-	if w := s.packAlike(poolID, lots, fits); w != nil {
+	j := s.newJob(poolID, lots)
+	if w := j.packAlike(); w != nil {
 		return w
 	}
-	ways := []tuning{{bend: 10}, {bend: 3}, {bend: 10, lead: true}}
-	if most := s.fair(poolID, lots, fits); most > 0 {
+	j.study()
+	ways := []tuning{{bend: 10}, {bend: 10, lead: true}}
+	if len(lots) <= manyLots {
+		ways = append(ways, tuning{bend: 3})
+	}
+	if most := j.fair(); most > 0 {
 		ways = append(ways, tuning{bend: 3, most: most})
 	}
 	tried := make([]*packer, len(ways))
-	each(len(ways), s.m.problem.Policy.Workers, func(i int) { tried[i] = s.pack(poolID, lots, fits, wants, ways[i]) })
+	each(len(ways), s.m.problem.Policy.Workers, func(i int) { tried[i] = j.pack(ways[i]) })
 	return slices.MinFunc(tried, func(a, b *packer) int {
 		return cmp.Or(cmp.Compare(sum(a.left), sum(b.left)), cmp.Compare(a.cost(), b.cost()))
 	})
@@ -99,66 +99,10 @@ func (m *model) wants(needID, poolID int) int {
 	return m.intern(free)
 }
 
-// packAlike packs pods of a single size exactly, or returns nil.
-func (s *state) packAlike(poolID int, lots []lot, fits []*fit) *packer {
-	m := s.m
-	if len(lots) != 1 || m.profiles[lots[0].profile].hosted {
-		return nil
-	}
-	pl, c := &m.pools[poolID], &m.classes[lots[0].class]
-	w := &packer{m: m, pool: poolID, cat: m.catalogues[pl.catalogue], room: pl.rooms.room, afford: s.affordable(poolID), fee: m.problem.Policy.NodeFee, lots: lots, fits: fits}
-	types, cost := w.choices(fits[0])
-	bins := make([]lp.Bin, len(types))
-	for i, t := range types {
-		bins[i] = lp.Bin{Pods: few(c, w.room[t*m.lanes:(t+1)*m.lanes], lots[0].count), Cost: cost[i]}
-	}
-	_, counts := lp.OneSize(bins, lots[0].count)
-	w.left = []int{lots[0].count}
-	for i, times := range counts {
-		for times > 0 && w.left[0] > 0 {
-			n := min(bins[i].Pods, w.left[0])
-			p := &pattern{takes: []take{{0, n}}, used: make([]int64, m.lanes), cols: fits[0].cols, types: fits[0].types.clone(), times: min(times, w.left[0]/n)}
-			for _, l := range c.asks {
-				p.used[l] = int64(n) * c.req[l]
-			}
-			w.reprice(p)
-			w.left[0] -= n * p.times
-			times -= p.times
-			w.out = append(w.out, p)
-		}
-	}
-	return w
-}
-
-// fair returns what a node may be worth if the pods are to be spread over as many nodes as those that
-// must be apart need, or 0 if none must. Without it the first nodes take what the last ones need to
-// be well filled.
-func (s *state) fair(poolID int, lots []lot, fits []*fit) float64 {
-	w := &packer{m: s.m, pool: poolID, lots: lots}
-	w.readFamilies()
-	hosts := 0
-	for _, n := range w.crowd {
-		hosts = max(hosts, n)
-	}
-	if hosts < 2 {
-		return 0
-	}
-	pl := &s.m.pools[poolID]
-	w.cat, w.room, w.afford, w.fits = s.m.catalogues[pl.catalogue], pl.rooms.room, s.affordable(poolID), fits
-	w.value = make([]float64, len(lots))
-	w.readWays()
-	w.readKinds()
-	total := 0.0
-	for i, l := range lots {
-		total += w.value[i] * float64(l.count)
-	}
-	const slack = 1.25 // not all nodes are filled alike
-	return slack * total / float64(hosts)
-}
-
 // build turns patterns into planned nodes. What limits do not allow goes back to left.
 func (s *state) build(w *packer, left []int) {
 	for _, p := range w.out {
+		w.holders(p)
 		for range p.times {
 			if !s.buildOne(w, p) {
 				for _, t := range p.takes {

@@ -4,131 +4,15 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// cell is a handful of lots of nearly one size. Many sizes are looked at through few cells.
-type cell struct {
-	low         []int64 // the least any of them asks for
-	cpu, memory float64 // mean
-	sizes       []size  // largest first
-}
-
-// size is the lots of exactly one size.
-type size struct {
-	req  []int64
-	asks []int
-	lots []int
-}
-
-// finest is how many sizes are each looked at; more are put into cells.
-const finest = 192
-
-// readCells sorts the lots by size.
-func (w *packer) readCells() {
-	order := make([]int, len(w.lots))
-	for i := range order {
-		order[i] = i
-	}
-	req := func(i int) []int64 { return w.m.classes[w.lots[i].class].req }
-	slices.SortFunc(order, func(a, b int) int { return cmp.Or(-slices.Compare(req(a), req(b)), cmp.Compare(a, b)) })
-	var sizes []size
-	for _, i := range order {
-		if n := len(sizes); n > 0 && slices.Equal(sizes[n-1].req, req(i)) {
-			sizes[n-1].lots = append(sizes[n-1].lots, i)
-			continue
-		}
-		sizes = append(sizes, size{req: req(i), asks: w.m.classes[w.lots[i].class].asks, lots: []int{i}})
-	}
-	at := map[string]int{}
-	w.inCell = make([]int, len(w.lots))
-	for n, z := range sizes {
-		key := w.cellKey(z, n, len(sizes) > finest)
-		id, known := at[key]
-		if !known {
-			id = len(w.cells)
-			at[key] = id
-			w.cells = append(w.cells, cell{low: slices.Clone(z.req)})
-		}
-		c := &w.cells[id]
-		c.sizes = append(c.sizes, z)
-		for _, i := range z.lots {
-			w.inCell[i] = id
-		}
-		for l, v := range z.req {
-			c.low[l] = min(c.low[l], v)
-		}
-	}
-	for i := range w.cells {
-		c := &w.cells[i]
-		for _, z := range c.sizes {
-			c.cpu += float64(z.req[0]) / float64(len(c.sizes))
-			c.memory += float64(z.req[1]) / float64(len(c.sizes))
-		}
-	}
-}
-
-// empty forgets a lot of which nothing is left.
-func (w *packer) empty(lot int) {
-	c := &w.cells[w.inCell[lot]]
-	for i := range c.sizes {
-		z := &c.sizes[i]
-		if at := slices.Index(z.lots, lot); at >= 0 {
-			if z.lots = slices.Delete(z.lots, at, at+1); len(z.lots) == 0 {
-				c.sizes = slices.Delete(c.sizes, i, i+1)
-			}
-			return
-		}
-	}
-}
-
-// cellKey puts sizes within a fifth of each other into one cell, apart from resources other than cpu
-// and memory, which must be equal.
-func (w *packer) cellKey(z size, n int, coarse bool) string {
-	step := func(v int64) int64 {
-		if v <= 0 {
-			return -1
-		}
-		return int64(math.Log(float64(v)) / math.Log(1.2))
-	}
-	key := make([]byte, 0, 32)
-	put := func(v int64) {
-		for range 8 {
-			key = append(key, byte(v))
-			v >>= 8
-		}
-	}
-	if !coarse {
-		put(int64(n))
-		return string(key)
-	}
-	put(step(z.req[0]))
-	put(step(z.req[1]))
-	for _, v := range z.req[2:] {
-		put(v)
-	}
-	return string(key)
-}
-
-// readFamilies notes which lots compete for hosts: at most so many of them fit one.
-func (w *packer) readFamilies() {
-	w.family, w.crowd = make([]int, len(w.lots)), make([]int, len(w.m.groups))
-	for i := range w.lots {
-		w.family[i] = -1
-		p := w.m.profiles[w.lots[i].profile]
-		for _, r := range p.spread {
-			if w.m.groups[r.group].host && r.self {
-				w.family[i] = r.group
-			}
-		}
-		for _, r := range p.apart {
-			if w.m.groups[r.group].host && r.self {
-				w.family[i] = r.group
-			}
-		}
-		if g := w.family[i]; g >= 0 {
-			w.crowd[g] += w.lots[i].count
-		}
-	}
+// liveCell is a cell while a node is filled, with what is looked at again and again in one place.
+type liveCell struct {
+	cpu, memory       float64 // as shares of the node
+	lowCPU, lowMemory int64
+	at                int
 }
 
 // fill fills a node of one kind: always with the pod that uses most of what the node has most of,
@@ -139,20 +23,14 @@ func (w *packer) fill(k *config) *pattern {
 	rest := slices.Clone(room)
 	p := &pattern{used: make([]int64, lanes), cols: k.cols.and(w.cat.launch[k.t]), types: w.m.pools[w.pool].types.clone()}
 	w.local.reset()
-	w.live = w.live[:0]
-	for i := range w.cells {
-		if len(w.cells[i].sizes) > 0 && within(w.cells[i].low, rest) {
-			w.live = append(w.live, i)
-		}
-	}
+	w.revive(room, rest)
 	for {
 		at := w.pick(room, rest)
 		if at < 0 {
 			break
 		}
-		if !w.takeFrom(&w.cells[w.live[at]], k, p, rest) {
-			w.live[at] = w.live[len(w.live)-1]
-			w.live = w.live[:len(w.live)-1]
+		if !w.takeFrom(&w.cells.list[w.live[at].at], k, p, rest) {
+			w.forget(at)
 		}
 	}
 	for _, t := range p.takes {
@@ -175,21 +53,45 @@ func within(ask, room []int64) bool {
 	return true
 }
 
-// pick returns the position in live of the best cell, dropping those that no longer fit.
+// revive collects the cells that fit a node that is about to be filled.
+func (w *packer) revive(room, rest []int64) {
+	perCPU, perMemory := 1/float64(max(1, room[resources.CPU])), 1/float64(max(1, room[resources.Memory]))
+	w.live = w.live[:0]
+	for i := range w.cells.list {
+		if c := &w.cells.list[i]; c.from < c.to && within(c.low, rest) {
+			w.live = append(w.live, liveCell{c.cpu * perCPU, c.memory * perMemory, c.low[resources.CPU], c.low[resources.Memory], i})
+		}
+	}
+}
+
+// forget drops a cell for this node.
+func (w *packer) forget(at int) {
+	w.live[at] = w.live[len(w.live)-1]
+	w.live = w.live[:len(w.live)-1]
+}
+
+// pick returns the position in live of the best cell, dropping those that no longer fit. This is
+// where the time goes when there are many sizes.
 func (w *packer) pick(room, rest []int64) int {
-	perCPU, perMemory := 1/float64(max(1, room[0])), 1/float64(max(1, room[1]))
-	cpu, memory := float64(rest[0])*perCPU, float64(rest[1])*perMemory
+	if rest[resources.Pods] <= 0 {
+		return -1
+	}
+	cpu := float64(rest[resources.CPU]) / float64(max(1, room[resources.CPU]))
+	memory := float64(rest[resources.Memory]) / float64(max(1, room[resources.Memory]))
+	left, leftMemory, bend := rest[resources.CPU], rest[resources.Memory], w.tune.bend
 	best, score := -1, math.Inf(-1)
 	for i := 0; i < len(w.live); {
-		c := &w.cells[w.live[i]]
-		if c.low[0] > rest[0] || c.low[1] > rest[1] || !within(c.low[2:], rest[2:]) {
-			w.live[i] = w.live[len(w.live)-1]
-			w.live = w.live[:len(w.live)-1]
+		c := &w.live[i]
+		if c.lowCPU > left || c.lowMemory > leftMemory {
+			w.forget(i)
 			continue
 		}
-		a, b := c.cpu*perCPU, c.memory*perMemory
-		v := w.tune.bend*(a*cpu+b*memory) - math.Abs(a*memory-b*cpu)
-		if v > score || v == score && w.live[i] < w.live[best] {
+		v := bend*(c.cpu*cpu+c.memory*memory) - math.Abs(c.cpu*memory-c.memory*cpu)
+		if v >= score && (v > score || c.at < w.live[best].at) {
+			if x := &w.cells.list[c.at]; x.more && !within(x.low, rest) {
+				w.forget(i)
+				continue
+			}
 			best, score = i, v
 		}
 		i++
@@ -199,8 +101,8 @@ func (w *packer) pick(room, rest []int64) int {
 
 // takeFrom puts pods of a cell on the node. It reports false if none of them can go there.
 func (w *packer) takeFrom(c *cell, k *config, p *pattern, rest []int64) bool {
-	for i := range c.sizes {
-		z := &c.sizes[i]
+	for i := c.from; i < c.to; i++ {
+		z := &w.cells.sizes[i]
 		if !within(z.req, rest) {
 			continue
 		}
@@ -209,11 +111,11 @@ func (w *packer) takeFrom(c *cell, k *config, p *pattern, rest []int64) bool {
 			continue
 		}
 		fit := n
-		for _, l := range z.asks {
+		for _, l := range w.m.classes[w.lots[lot].class].asks {
 			fit = int(min(int64(fit), rest[l]/z.req[l]))
 		}
 		n = min(n, max(1, fit/6)) // not all at once: the shape of what is left changes
-		if len(w.live) == 1 && len(c.sizes) == 1 && len(z.lots) == 1 {
+		if len(w.live) == 1 && c.to-c.from == 1 && z.to-z.from == 1 {
 			n = fit
 		}
 		w.put(p, lot, n, rest)
@@ -226,7 +128,8 @@ func (w *packer) takeFrom(c *cell, k *config, p *pattern, rest []int64) bool {
 // numerous first, since they need many hosts.
 func (w *packer) lotOf(z *size, k *config, p *pattern) (int, int) {
 	best, most, rank := -1, 0, -1
-	for _, i := range z.lots {
+	for _, lot := range w.cells.lots[z.from:z.to] {
+		i := int(lot)
 		n := w.left[i] - w.took[i]
 		if n <= 0 {
 			continue
@@ -279,22 +182,56 @@ func (w *packer) put(p *pattern, lot, n int, rest []int64) {
 	}
 }
 
-// reprice finds the types that hold a pattern, and the cheapest of them.
+// sale is what every type costs if it is bought in some columns, cheapest first.
+type sale struct {
+	cols  columns
+	types []int
+	price []float64
+}
+
+// saleIn returns the sale in some columns. Patterns use few different ones.
+func (w *packer) saleIn(cols columns) *sale {
+	for _, s := range w.sales {
+		if s.cols == cols {
+			return s
+		}
+	}
+	s := &sale{cols: cols}
+	all := make([]float64, len(w.cat.types))
+	for t := w.afford.next(0); t >= 0; t = w.afford.next(t + 1) {
+		if p, at := w.cat.cheapest(t, cols); at >= 0 {
+			all[t] = p
+			s.types = append(s.types, t)
+		}
+	}
+	slices.SortFunc(s.types, func(a, b int) int { return cmp.Or(cmp.Compare(all[a], all[b]), cmp.Compare(a, b)) })
+	for _, t := range s.types {
+		s.price = append(s.price, all[t])
+	}
+	w.sales = append(w.sales, s)
+	return s
+}
+
+// reprice finds the cheapest type that holds a pattern.
 func (w *packer) reprice(p *pattern) {
 	lanes := w.m.lanes
 	p.price = math.Inf(1)
+	s := w.saleIn(p.cols)
+	for i, t := range s.types {
+		if p.types.has(t) && within(p.used, w.room[t*lanes:(t+1)*lanes]) {
+			p.price = s.price[i]
+			return
+		}
+	}
+}
+
+// holders narrows a pattern to the types that hold it.
+func (w *packer) holders(p *pattern) {
+	lanes := w.m.lanes
 	for t := p.types.next(0); t >= 0; t = p.types.next(t + 1) {
-		room := w.room[t*lanes : (t+1)*lanes]
-		if !within(p.used, room) {
+		if !within(p.used, w.room[t*lanes:(t+1)*lanes]) || w.cat.avail[t].and(p.cols).empty() {
 			p.types.drop(t)
-			continue
 		}
-		price, at := w.cat.cheapest(t, p.cols)
-		if at < 0 {
-			p.types.drop(t)
-			continue
-		}
-		p.price = min(p.price, price)
 	}
 }
 

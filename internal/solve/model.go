@@ -2,6 +2,7 @@ package solve
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -113,13 +114,36 @@ func compile(p Problem) *model {
 	return m
 }
 
+// fork returns a model that can be asked on another goroutine: it has its own memo tables and shares
+// the rest.
+func (m *model) fork() *model {
+	f := *m
+	f.needs = make([]*need, len(m.needs))
+	for i, n := range m.needs {
+		c := *n
+		c.masks, c.pools, c.signs = slices.Clone(n.masks), slices.Clone(n.pools), slices.Clone(n.signs)
+		f.needs[i] = &c
+	}
+	f.tolerations = slices.Clone(m.tolerations)
+	for i := range f.tolerations {
+		f.tolerations[i].known = slices.Clone(m.tolerations[i].known)
+	}
+	f.catalogues = make([]*catalogue, len(m.catalogues))
+	for i, c := range m.catalogues {
+		d := *c
+		f.catalogues[i] = &d
+	}
+	f.needIDs, f.pins, f.tolIDs = maps.Clone(m.needIDs), maps.Clone(m.pins), maps.Clone(m.tolIDs)
+	return &f
+}
+
 // readClasses folds the pods into classes, in the order in which they are placed (SC-16).
 func (m *model) readClasses() {
 	type id struct {
 		shape *cluster.Shape
 		moved bool
 	}
-	at := map[id]int{}
+	at := make(map[id]int, min(len(m.pods), 1024))
 	for i := range m.pods {
 		pod := &m.pods[i]
 		if pod.Shape == nil {
@@ -135,19 +159,45 @@ func (m *model) readClasses() {
 		m.classes[k].pods = append(m.classes[k].pods, int32(i))
 	}
 	for k := range m.classes {
+		if len(m.classes[k].pods) == 1 {
+			continue
+		}
 		slices.SortFunc(m.classes[k].pods, func(a, b int32) int { return m.comparePods(&m.pods[a], &m.pods[b]) })
 	}
-	slices.SortFunc(m.classes, func(a, b class) int {
-		x, y := a.shape, b.shape
+	m.sortClasses()
+}
+
+// sortClasses puts the classes into the order of the queue. It sorts small keys: classes are large.
+func (m *model) sortClasses() {
+	type key struct {
+		cpu, memory int64
+		at          int
+	}
+	keys := make([]key, len(m.classes))
+	for i := range m.classes {
+		r := &m.classes[i].shape.Requests
+		keys[i] = key{r.At(0), r.At(1), i}
+	}
+	slices.SortFunc(keys, func(a, b key) int {
+		if a.cpu != b.cpu {
+			return cmp.Compare(b.cpu, a.cpu)
+		}
+		if a.memory != b.memory {
+			return cmp.Compare(b.memory, a.memory)
+		}
+		x, y := &m.classes[a.at], &m.classes[b.at]
 		return cmp.Or(
-			cmp.Compare(y.Requests.At(0), x.Requests.At(0)),
-			cmp.Compare(y.Requests.At(1), x.Requests.At(1)),
-			m.pods[a.pods[0]].Created.Compare(m.pods[b.pods[0]].Created),
-			cmp.Compare(x.Key, y.Key),
-			cmp.Compare(boolInt(a.moved), boolInt(b.moved)),
-			m.comparePods(&m.pods[a.pods[0]], &m.pods[b.pods[0]]),
+			m.pods[x.pods[0]].Created.Compare(m.pods[y.pods[0]].Created),
+			cmp.Compare(x.shape.Key, y.shape.Key),
+			cmp.Compare(boolInt(x.moved), boolInt(y.moved)),
+			m.comparePods(&m.pods[x.pods[0]], &m.pods[y.pods[0]]),
 		)
 	})
+	sorted := make([]class, len(keys))
+	for i, k := range keys {
+		sorted[i] = m.classes[k.at]
+	}
+	m.classes = sorted
 }
 
 func (m *model) comparePods(a, b *cluster.Pod) int {
@@ -200,14 +250,18 @@ func (m *model) readLanes() {
 	for i, claim := range shared {
 		m.claims[claim] = i
 	}
+	slab, asks := make([]int64, len(m.classes)*m.lanes), make([]int, 0, len(m.classes)*4)
 	for k := range m.classes {
 		c := &m.classes[k]
-		c.req = m.requests(c.shape)
+		c.req = slab[k*m.lanes : (k+1)*m.lanes : (k+1)*m.lanes]
+		m.requests(c.req, c.shape)
+		first := len(asks)
 		for l, v := range c.req {
 			if v != 0 {
-				c.asks = append(c.asks, l)
+				asks = append(asks, l)
 			}
 		}
+		c.asks = asks[first:len(asks):len(asks)]
 		for _, v := range c.shape.Volumes {
 			if id, found := m.claims[v.Claim]; found {
 				c.shared = append(c.shared, id)
@@ -217,8 +271,7 @@ func (m *model) readLanes() {
 }
 
 // requests flattens what a pod asks for, attachments included.
-func (m *model) requests(s *cluster.Shape) []int64 {
-	req := make([]int64, m.lanes)
+func (m *model) requests(req []int64, s *cluster.Shape) {
 	base := m.view.Resources.Len()
 	for l := range base {
 		req[l] = max(0, s.Requests.At(l))
@@ -226,7 +279,6 @@ func (m *model) requests(s *cluster.Shape) []int64 {
 	for _, v := range s.Volumes {
 		req[base+m.driver(v.Driver)]++
 	}
-	return req
 }
 
 // driver returns the position of a driver, or -1 if no pod to be placed uses it.
@@ -242,6 +294,9 @@ func (m *model) driver(name string) int {
 func (m *model) readKeys() {
 	b := reqs.NewBuilder(m.view.Words)
 	add := func(s reqs.Set) {
+		if len(s) == 0 {
+			return
+		}
 		b.AddSet(s)
 		for key := range s {
 			m.relevant[key] = true

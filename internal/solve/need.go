@@ -39,6 +39,9 @@ type pinKey struct {
 
 // intern returns the id of a set of requirements; the set must be of keys and values in the table.
 func (m *model) intern(s reqs.Set) int {
+	if len(s) == 0 && len(m.needs) > 0 {
+		return 0
+	}
 	key := needKey(s)
 	if id, known := m.needIDs[key]; known {
 		return id

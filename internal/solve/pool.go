@@ -63,7 +63,8 @@ func (m *model) readDaemons() {
 		if s == nil || len(s.Invalid) > 0 {
 			continue
 		}
-		d := daemon{tol: m.tolerate(s.Tolerations, true), req: m.requests(s), ports: s.HostPorts}
+		d := daemon{tol: m.tolerate(s.Tolerations, true), req: make([]int64, m.lanes), ports: s.HostPorts}
+		m.requests(d.req, s)
 		for l := m.view.Resources.Len(); l < m.lanes; l++ {
 			d.req[l] = 0
 		}

@@ -21,9 +21,12 @@ func Solve(p Problem, stop func() bool) Plan {
 		ways = ways[:1]
 	}
 	states, rests := make([]*state, len(ways)), make([][]int, len(ways))
+	models := []*model{compile(p)}
+	for range ways[1:] {
+		models = append(models, models[0].fork())
+	}
 	each(len(ways), p.Policy.Workers, func(i int) {
-		m := compile(p) // each has its own: its tables fill up as questions are asked
-		states[i], rests[i] = newState(m, stop), m.remaining()
+		states[i], rests[i] = newState(models[i], stop), models[i].remaining()
 		ways[i](states[i], rests[i])
 	})
 	best := len(ways) - 1

@@ -9,14 +9,43 @@ import (
 
 func never() bool { return false }
 
-// BenchmarkCompile is what planning costs before the first decision.
-func BenchmarkCompile(b *testing.B) {
-	for _, name := range []string{"s1-5000", "s2-5000", "s3-2000", "s5-500"} {
+// BenchmarkStore is what it costs to read all nodes of a cluster and their pods.
+func BenchmarkStore(b *testing.B) {
+	for _, name := range []string{"s5-500", "c1-1000"} {
 		world := load(b, name).World(time.Unix(0, 0))
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				world.Compile()
+				world.Store()
+			}
+		})
+	}
+}
+
+// BenchmarkCompile is what planning costs before the first decision, none of the waiting pods known.
+func BenchmarkCompile(b *testing.B) {
+	for _, name := range []string{"s1-5000", "s2-5000", "s3-2000"} {
+		world := load(b, name).World(time.Unix(0, 0))
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				store := world.Store()
+				b.StartTimer()
+				store.Compile()
+			}
+		})
+	}
+}
+
+// BenchmarkCut is the same for clusters that run already, with everything known.
+func BenchmarkCut(b *testing.B) {
+	for _, name := range []string{"s5-500", "c1-1000"} {
+		store := load(b, name).World(time.Unix(0, 0)).Store()
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				store.Compile()
 			}
 		})
 	}
