@@ -174,8 +174,11 @@ func (r *Reader) shape(in input) *Shape {
 		return known
 	}
 	place := string(d.buf)
-	s := new(Shape)
-	*s = asks.shape
+	s := asks.shape
+	if s.Key != "" {
+		s = new(Shape)
+		*s = *asks.shape
+	}
 	s.Namespace, s.Labels, s.Requests = who.namespace, who.labels, in.requests
 	s.Key = r.shapeKey(who, in.requests, asks)
 	r.shapes[place] = s
@@ -214,7 +217,7 @@ func (r *Reader) identity(in input) *identity {
 // wishes is what a pod asks for other than an amount of resources.
 type wishes struct {
 	number int64
-	shape  Shape  // without namespace, labels, requests and key
+	shape  *Shape // the first that has them; until then it has nothing else
 	text   string // end of the key of a shape
 }
 

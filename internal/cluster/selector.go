@@ -20,7 +20,8 @@ func NewSelector(s *metav1.LabelSelector) (Selector, error) {
 		return Selector{}, nil
 	}
 	list := make([]labels.Requirement, 0, len(s.MatchLabels)+len(s.MatchExpressions))
-	keys := make([]string, 0, len(s.MatchLabels))
+	var few [4]string
+	keys := few[:0]
 	for key := range s.MatchLabels {
 		keys = append(keys, key)
 	}

@@ -23,8 +23,7 @@ type builder struct {
 
 // build reads the wishes of an input. It may read only what printWishes writes.
 func (r *Reader) build(in input) *wishes {
-	built := &wishes{}
-	b := &builder{Reader: r, in: in, shape: &built.shape}
+	b := &builder{Reader: r, in: in, shape: &Shape{}}
 	spec := &in.pod.Spec
 	if usesDevices(spec) {
 		b.refuse(reason.DevicesUnsupported, "spec.resourceClaims", "the pod", "that is not supported")
@@ -38,8 +37,7 @@ func (r *Reader) build(in input) *wishes {
 	}
 	b.volumes()
 	b.shape.clip()
-	built.text = r.wishesKey(b.shape)
-	return built
+	return &wishes{shape: b.shape, text: r.wishesKey(b.shape)}
 }
 
 // clip leaves no room behind the lists, which many shapes share.

@@ -29,10 +29,18 @@ func (s *state) bound(left []int) float64 {
 	if len(classes) == 0 {
 		return 0
 	}
-	options := s.options(classes)
+	var lanes []int // that anything asks for
+	for l := range m.view.Resources.Len() {
+		if slices.ContainsFunc(classes, func(c *demandClass) bool { return c.demand[l] > 0 }) {
+			lanes = append(lanes, l)
+		}
+	}
+	options := s.options(classes, lanes)
 	list := make([]lp.Class, len(classes))
 	for i, c := range classes {
-		list[i] = lp.Class{Demand: c.demand}
+		for _, l := range lanes {
+			list[i].Demand = append(list[i].Demand, c.demand[l])
+		}
 	}
 	hosts := 0.0
 	if len(m.nodes) == 0 {
@@ -40,18 +48,18 @@ func (s *state) bound(left []int) float64 {
 	}
 	value, _ := lp.Bound(list, options, hosts, pivots)
 	if len(classes) == 1 && classes[0].one != nil && len(m.nodes) == 0 && hosts == 0 {
-		value = max(value, s.boundAlike(classes[0], options))
+		value = max(value, s.boundAlike(classes[0], options, lanes))
 	}
 	return value
 }
 
 // boundAlike is exact for pods of one size.
-func (s *state) boundAlike(c *demandClass, options []lp.Option) float64 {
+func (s *state) boundAlike(c *demandClass, options []lp.Option, lanes []int) float64 {
 	bins := make([]lp.Bin, len(options))
 	for i, o := range options {
 		n := c.count
-		for _, l := range c.one.asks {
-			n = min(n, int(o.Room[l]/float64(c.one.req[l])))
+		for r, l := range lanes {
+			n = min(n, int(o.Room[r]/float64(c.one.req[l])))
 		}
 		bins[i] = lp.Bin{Pods: n, Cost: o.Cost}
 	}
@@ -67,31 +75,34 @@ func (s *state) demandClasses(left []int) []*demandClass {
 	at := map[string]*demandClass{}
 	var list []*demandClass
 	spare := s.spare()
+	var key []byte
+	var needs []int
 	for k := range m.classes {
 		c := &m.classes[k]
 		n := len(c.pods) - left[k]
 		if n == 0 {
 			continue
 		}
-		var key []byte
-		d := &demandClass{tol: m.tolerate(c.shape.Tolerations, true), demand: make([]float64, m.lanes), wants: make([]int64, m.lanes)}
+		key, needs := key[:0], needs[:0]
 		for _, r := range c.shape.Required {
 			if id := m.intern(r); id >= 0 {
-				d.needs = append(d.needs, id)
+				needs = append(needs, id)
 				key = binary.AppendVarint(key, int64(id))
 			}
 		}
-		key = binary.AppendVarint(append(key, 0xff), int64(d.tol))
+		tol := m.tolerate(c.shape.Tolerations, true)
+		key = binary.AppendVarint(append(key, 0xff), int64(tol))
 		for l := 4; l < m.view.Resources.Len(); l++ {
-			d.wants[l] = c.req[l]
 			key = binary.AppendVarint(key, c.req[l])
 		}
-		if known := at[string(key)]; known != nil {
-			d = known
-			d.one = nil
-		} else {
-			at[string(key)], d.one = d, c
+		d := at[string(key)]
+		if d == nil {
+			d = &demandClass{needs: slices.Clone(needs), tol: tol, demand: make([]float64, m.lanes), wants: make([]int64, m.lanes), one: c}
+			copy(d.wants[4:m.view.Resources.Len()], c.req[4:])
+			at[string(key)] = d
 			list = append(list, d)
+		} else {
+			d.one = nil
 		}
 		d.count += n
 		for l, v := range c.req[:m.view.Resources.Len()] { // claims may be shared: attachments are left out
@@ -118,7 +129,7 @@ func (s *state) spare() []float64 {
 }
 
 // options are the kinds of nodes there are: a type of a pool at its best price for each capacity type.
-func (s *state) options(classes []*demandClass) []lp.Option {
+func (s *state) options(classes []*demandClass, lanes []int) []lp.Option {
 	m := s.m
 	words := (len(classes) + 63) / 64
 	total := 0
@@ -126,7 +137,7 @@ func (s *state) options(classes []*demandClass) []lp.Option {
 		total += m.pools[i].types.count() * len(m.catalogues[m.pools[i].catalogue].byCapacity())
 	}
 	out := make([]lp.Option, 0, total)
-	rooms, may := make([]float64, total*m.lanes), make([]uint64, total*words)
+	rooms, may := make([]float64, total*len(lanes)), make([]uint64, total*words)
 	for i := range m.pools {
 		pl := &m.pools[i]
 		cat := m.catalogues[pl.catalogue]
@@ -137,10 +148,10 @@ func (s *state) options(classes []*demandClass) []lp.Option {
 				if col < 0 {
 					continue
 				}
-				o := lp.Option{Cost: price, Room: rooms[:m.lanes:m.lanes], May: may[:words:words]}
-				rooms, may = rooms[m.lanes:], may[words:]
-				for l := range o.Room {
-					o.Room[l] = float64(max(0, pl.rooms.room[t*m.lanes+l]))
+				o := lp.Option{Cost: price, Room: rooms[:len(lanes):len(lanes)], May: may[:words:words]}
+				rooms, may = rooms[len(lanes):], may[words:]
+				for r, l := range lanes {
+					o.Room[r] = float64(max(0, pl.rooms.room[t*m.lanes+l]))
 				}
 				for _, u := range users {
 					if u.fit.types.has(t) && !u.fit.cols.and(cols).empty() && within(classes[u.class].wants, pl.rooms.room[t*m.lanes:(t+1)*m.lanes]) {

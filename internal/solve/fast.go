@@ -25,8 +25,14 @@ func (s *state) fast(left []int) {
 // that could go anywhere have their home in the others, and may fill what is left.
 func (s *state) packLots(lots []lot, left []int) {
 	homes := make([][]lot, len(s.m.pools))
-	for _, l := range lots {
-		homes[l.home] = append(homes[l.home], l)
+	slices.SortStableFunc(lots, func(a, b lot) int { return cmp.Compare(a.home, b.home) })
+	for first := 0; first < len(lots); {
+		next := first
+		for next < len(lots) && lots[next].home == lots[first].home {
+			next++
+		}
+		homes[lots[first].home] = lots[first:next:next]
+		first = next
 	}
 	for poolID := range slices.Backward(homes) {
 		if len(homes[poolID]) == 0 || s.halt() {
@@ -83,6 +89,9 @@ func (s *state) attempts(poolID int, lots []lot) *packer {
 // wants returns the part of a need that is about labels whose value a pool leaves to the pods: a node
 // can have only one (scheduling 18.7).
 func (m *model) wants(needID, poolID int) int {
+	if needID == 0 {
+		return 0
+	}
 	pl := &m.pools[poolID]
 	cat := m.catalogues[pl.catalogue]
 	free := reqs.Set{}

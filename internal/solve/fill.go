@@ -16,12 +16,18 @@ type liveCell struct {
 }
 
 // fill fills a node of one kind: always with the pod that uses most of what the node has most of,
-// and whose shape is most like what is left. It returns nil if nothing fits.
+// and whose shape is most like what is left.
 func (w *packer) fill(k *config) *pattern {
 	lanes := w.m.lanes
 	room := w.room[k.t*lanes : (k.t+1)*lanes]
-	rest := slices.Clone(room)
-	p := &pattern{used: make([]int64, lanes), cols: k.cols.and(w.cat.launch[k.t]), types: w.m.pools[w.pool].types.clone()}
+	w.rest = append(w.rest[:0], room...)
+	rest, p := w.rest, k.pattern
+	if p == nil { // most patterns are never used: the memory of the last one will do
+		p = &pattern{used: make([]int64, lanes), types: newSet(len(w.cat.types))}
+	}
+	clear(p.used)
+	copy(p.types, w.m.pools[w.pool].types)
+	p.takes, p.cols, p.wants, p.value = p.takes[:0], k.cols.and(w.cat.launch[k.t]), 0, 0
 	w.local.reset()
 	w.revive(room, rest)
 	for {
@@ -36,9 +42,6 @@ func (w *packer) fill(k *config) *pattern {
 	for _, t := range p.takes {
 		w.took[t.lot] = 0
 		p.value += w.value[t.lot] * float64(t.count)
-	}
-	if len(p.takes) == 0 {
-		return nil
 	}
 	w.reprice(p)
 	return p
@@ -185,7 +188,7 @@ func (w *packer) put(p *pattern, lot, n int, rest []int64) {
 // sale is what every type costs if it is bought in some columns, cheapest first.
 type sale struct {
 	cols  columns
-	types []int
+	types []int32
 	price []float64
 }
 
@@ -196,15 +199,19 @@ func (w *packer) saleIn(cols columns) *sale {
 			return s
 		}
 	}
-	s := &sale{cols: cols}
-	all := make([]float64, len(w.cat.types))
+	n := w.afford.count()
+	s := &sale{cols: cols, types: make([]int32, 0, n), price: make([]float64, 0, n)}
+	if w.prices == nil {
+		w.prices = make([]float64, len(w.cat.types))
+	}
+	all := w.prices
 	for t := w.afford.next(0); t >= 0; t = w.afford.next(t + 1) {
 		if p, at := w.cat.cheapest(t, cols); at >= 0 {
 			all[t] = p
-			s.types = append(s.types, t)
+			s.types = append(s.types, int32(t))
 		}
 	}
-	slices.SortFunc(s.types, func(a, b int) int { return cmp.Or(cmp.Compare(all[a], all[b]), cmp.Compare(a, b)) })
+	slices.SortFunc(s.types, func(a, b int32) int { return cmp.Or(cmp.Compare(all[a], all[b]), cmp.Compare(a, b)) })
 	for _, t := range s.types {
 		s.price = append(s.price, all[t])
 	}
@@ -217,7 +224,8 @@ func (w *packer) reprice(p *pattern) {
 	lanes := w.m.lanes
 	p.price = math.Inf(1)
 	s := w.saleIn(p.cols)
-	for i, t := range s.types {
+	for i := range s.types {
+		t := int(s.types[i])
 		if p.types.has(t) && within(p.used, w.room[t*lanes:(t+1)*lanes]) {
 			p.price = s.price[i]
 			return

@@ -21,7 +21,7 @@ type lot struct {
 // the exact way: pods whose rules couple them to others in ways that are not numbers.
 func (s *state) divide(left []int) []lot {
 	m := s.m
-	var lots []lot
+	lots := make([]lot, 0, len(m.classes))
 	chosen := make([]int, len(m.classes)) // profile of each class, or -1
 	for k := range m.classes {
 		chosen[k] = -1

@@ -143,20 +143,34 @@ func (m *model) readClasses() {
 		shape *cluster.Shape
 		moved bool
 	}
-	at := make(map[id]int, min(len(m.pods), 1024))
+	at := make(map[id]int32, min(len(m.pods), 1024))
+	of, counts := make([]int32, len(m.pods)), []int32(nil) // class of each pod, pods of each class
 	for i := range m.pods {
-		pod := &m.pods[i]
-		if pod.Shape == nil {
+		of[i] = -1
+		shape := m.pods[i].Shape
+		if shape == nil {
 			continue
 		}
-		moved := i >= len(m.problem.Pods)
-		k, known := at[id{pod.Shape, moved}]
+		key := id{shape, i >= len(m.problem.Pods)}
+		k, known := at[key]
 		if !known {
-			k = len(m.classes)
-			at[id{pod.Shape, moved}] = k
-			m.classes = append(m.classes, class{shape: pod.Shape, moved: moved})
+			k = int32(len(counts))
+			at[key] = k
+			counts = append(counts, 0)
 		}
-		m.classes[k].pods = append(m.classes[k].pods, int32(i))
+		of[i] = k
+		counts[k]++
+	}
+	m.classes = make([]class, len(counts))
+	slab := make([]int32, len(m.pods))
+	for k, n := range counts {
+		m.classes[k].pods, slab = slab[:0:n], slab[n:]
+	}
+	for i, k := range of {
+		if k >= 0 {
+			c := &m.classes[k]
+			c.shape, c.moved, c.pods = m.pods[i].Shape, i >= len(m.problem.Pods), append(c.pods, int32(i))
+		}
 	}
 	for k := range m.classes {
 		if len(m.classes[k].pods) == 1 {

@@ -10,17 +10,19 @@ import (
 // pattern that wastes least is taken as often as it can be, until nothing is left.
 type packer struct {
 	*job
-	tune  tuning
-	cells cells
-	left  []int // of each lot
-	crowd []int // pods left of each group
-	main  []config
-	tail  []config
-	local hostTally
-	took  []int
-	live  []liveCell
-	sales []*sale
-	out   []*pattern
+	tune   tuning
+	cells  cells
+	left   []int // of each lot
+	crowd  []int // pods left of each group
+	main   []config
+	tail   []config
+	local  hostTally
+	took   []int
+	live   []liveCell
+	rest   []int64
+	prices []float64
+	sales  []*sale
+	out    []*pattern
 }
 
 // tuning is what differs between attempts at one packing problem.
@@ -106,7 +108,7 @@ func (w *packer) best(list []config) *pattern {
 		if k.pattern != nil && w.possible(k.pattern) {
 			return k.pattern
 		}
-		if k.pattern = w.fill(k); k.pattern == nil {
+		if k.pattern = w.fill(k); len(k.pattern.takes) == 0 {
 			k.gain = -1
 			continue
 		}
@@ -140,7 +142,7 @@ func (w *packer) apply(p *pattern) float64 {
 		}
 	}
 	q := *p
-	q.times = times
+	q.times, q.takes, q.used, q.types = times, slices.Clone(p.takes), slices.Clone(p.used), p.types.clone()
 	w.out = append(w.out, &q)
 	return float64(times) * p.value
 }
