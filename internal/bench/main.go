@@ -37,7 +37,7 @@ func main() {
 	flag.StringVar(&o.dir, "dir", "bin/scenarios", "where scenario files are kept")
 	flag.BoolVar(&o.existing, "existing", false, "make no files: run those that are in the directory")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the scenarios that are made")
-	flag.IntVar(&o.workers, "workers", 1, "threads that decide, of either tool")
+	flag.IntVar(&o.workers, "workers", 0, "threads that decide, of either tool; 0 leaves each at its default: dovetail one per CPU, the other one")
 	flag.DurationVar(&o.limit, "peer-timeout", time.Minute, "when to stop the other tool, for each scenario")
 	flag.Usage = func() {
 		fmt.Fprintf(flag.CommandLine.Output(), "usage: bench [flags] [SCENARIO...]\n\nScenarios: %s\n\n", strings.Join(families.Names(), " "))

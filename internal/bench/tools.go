@@ -87,7 +87,7 @@ func runPeer(ctx context.Context, o options, p pair) (*figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience*o.limit)
 	defer cancel()
 	started := time.Now()
-	f, err := call(ctx, o.peer, "-scenario", p.file, "-mode", p.mode(), "-concurrency", strconv.Itoa(o.workers), "-timeout", o.limit.String())
+	f, err := call(ctx, o.peer, "-scenario", p.file, "-mode", p.mode(), "-concurrency", strconv.Itoa(max(1, o.workers)), "-timeout", o.limit.String())
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return &figures{killedAfter: time.Since(started)}, nil
 	}

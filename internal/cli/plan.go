@@ -67,7 +67,7 @@ func newPlan(s Streams) *cobra.Command {
 	flags.BoolVar(&f.greedy, "greedy", false, "only the baseline: pod by pod, as it comes")
 	flags.BoolVar(&f.firstLook, "first-look", false, "consolidate: stop after the first look at the untouched cluster")
 	flags.IntVar(&f.workers, "workers", 0, "goroutines that decide; 0 is one per CPU. Never changes the plan")
-	flags.Float64Var(&f.nodeFee, "node-fee", 0, "USD an hour that a node costs beyond its price")
+	flags.Float64Var(&f.nodeFee, "node-fee", 0.02, "USD an hour that a node counts beyond its price, as the controller's setting of this name")
 	flags.DurationVar(&f.timeout, "timeout", 0, "provision: stop deciding after this long, keep what was decided; consolidate: begin no further look; 0 is never")
 	return cmd
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -43,6 +45,9 @@ func runProvision(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 	solved := time.Since(ready)
 	used := meter.stop()
 
+	if err := verify(problem, plan); err != nil {
+		return err
+	}
 	if f.out != "" {
 		text, err := json.Marshal(sc.File(toolName(), &plan))
 		if err != nil {
@@ -71,6 +76,21 @@ func storeOf(sc *scenario.Scenario) (*scenario.Store, time.Duration) {
 	start := time.Now()
 	store := world.Store()
 	return store, time.Since(start)
+}
+
+// verify has the plan judged by rules that were written down a second time, independently of the
+// solver: nothing is reported, or written, that breaks one.
+func verify(problem solve.Problem, plan solve.Plan) error {
+	found := check.Plan(problem, plan)
+	if len(found) == 0 {
+		return nil
+	}
+	const shown = 5
+	list := make([]string, 0, shown)
+	for _, v := range found[:min(shown, len(found))] {
+		list = append(list, v.String())
+	}
+	return fmt.Errorf("the plan breaks %d rules, which is a defect of Dovetail; please report the scenario. First: %s", len(found), strings.Join(list, "; "))
 }
 
 func summarize(sc *scenario.Scenario, plan *solve.Plan, used usage, solved time.Duration) *provisionResult {

@@ -77,7 +77,8 @@ type Batch struct {
 type Scheduling struct {
 	PreferencePolicy   PreferencePolicy
 	MinValuesPolicy    MinValuesPolicy
-	IgnoreDRARequests  bool // leave pods with resource claims alone
+	IgnoreDRARequests  bool    // leave pods with resource claims alone
+	NodeFee            float64 // USD an hour that a node counts beyond its price when plans are compared
 	DefaultConstraints []SpreadConstraint
 }
 

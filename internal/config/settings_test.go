@@ -35,7 +35,7 @@ func defaults() config.Config {
 		Log:     config.Log{Level: config.LogInfo, OutputPaths: []string{"stdout"}, ErrorOutputPaths: []string{"stderr"}},
 		Batch:   config.Batch{Idle: time.Second, Max: 10 * time.Second},
 		Scheduling: config.Scheduling{
-			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true,
+			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NodeFee: 0.02,
 		},
 		Gates: config.Gates{ReservedCapacity: true},
 		AWS: config.AWS{
@@ -106,6 +106,10 @@ func examples() map[string]example {
 		"min-values-policy": {
 			text: "BestEffort", want: func(c *config.Config) { c.Scheduling.MinValuesPolicy = config.BestEffortMinValues },
 			invalid: []string{"Besteffort", "Respect"},
+		},
+		"node-fee": {
+			text: "0.5", want: func(c *config.Config) { c.Scheduling.NodeFee = 0.5 },
+			invalid: []string{"-0.1", "NaN", "Inf", "$1"},
 		},
 		"ignore-dra-requests": {text: "false", want: func(c *config.Config) { c.Scheduling.IgnoreDRARequests = false }, invalid: notBool},
 		"scheduler-config": {

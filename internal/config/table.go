@@ -164,6 +164,11 @@ func placing() []setting {
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.IgnoreDRARequests }),
 		},
 		{
+			flag: "node-fee", def: "0.02", helm: byEnv,
+			usage: "USD an hour that a node counts beyond its price when plans are compared: more means fewer, larger nodes",
+			as:    fraction(func(c *Config) *float64 { return &c.Scheduling.NodeFee }),
+		},
+		{
 			flag: "scheduler-config", helm: byEnv,
 			usage: "default topology spread of the cluster as YAML or JSON: podTopologySpread.defaultConstraints",
 			as:    schedulerConfig(),
