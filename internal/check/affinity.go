@@ -39,21 +39,42 @@ type attraction struct {
 	waiting []*arrival // have required affinity
 }
 
+// sequence is an order in which pods may have come. Those that wait for nobody come before all others,
+// or after those that can start without them, so that they do not keep a group from starting elsewhere.
+type sequence struct {
+	early    bool // pods start before those come that wait for nobody
+	patient  bool // but not if they can follow these
+	backward bool
+	first    int // the pod that starts first; -1: whoever can
+}
+
+// sequences are the orders that are tried: a few in general, then every pod as the first of a group.
+func sequences(waiting int) []sequence {
+	const most = 200 // pods alike in one domain make up most of more
+	list := []sequence{
+		{first: -1}, {first: -1, early: true, patient: true}, {first: -1, early: true, patient: true, backward: true},
+		{first: -1, early: true}, {first: -1, early: true, backward: true},
+	}
+	for i := range min(waiting, most) {
+		list = append(list, sequence{first: i, early: true, patient: true})
+	}
+	return list
+}
+
 // affinities judges required pod affinity (SC-33): there must be an order in which every pod finds a
-// match where it goes, or may start. A few orders are tried; the plan is at fault only if each fails.
-// Pods without affinity come before all others, or after those that can start without them, so that
-// they do not keep a group from starting elsewhere.
+// match where it goes, or may start. Some orders are tried; the plan is at fault only if each fails.
 func (c *checker) affinities() {
 	var left []*arrival
-	for _, order := range []struct{ early, patient, backward bool }{
-		{}, {early: true, patient: true}, {early: true, patient: true, backward: true}, {early: true}, {early: true, backward: true},
-	} {
+	for _, order := range sequences(len(c.attract().waiting)) {
 		a := c.attract()
 		if len(a.waiting) == 0 {
 			return
 		}
 		if order.backward {
 			slices.Reverse(a.waiting)
+		}
+		if order.first >= 0 {
+			a.lead(order.first)
 		}
 		if order.early {
 			a.settle(order.patient)
@@ -75,6 +96,25 @@ func (c *checker) affinities() {
 			keys = append(keys, t.key+" "+t.term.Selector.Text+" at "+w.at.spot(t.key).String())
 		}
 		c.add(AffinityUnmet, "SC-33", "pod/"+w.pod.Key.String(), "a match in its domain on "+w.at.name, strings.Join(keys, "; "))
+	}
+}
+
+// lead puts one pod in place first, after those that wait for nobody as far as they do not keep it from
+// starting: it may follow some of them by one term and be the first by another.
+func (a *attraction) lead(i int) {
+	w := a.waiting[i]
+	var later []*arrival
+	for _, f := range a.free {
+		if slices.ContainsFunc(w.terms, func(t *tally) bool { return w.alone(t) && chooses(t.term, f.pod) }) {
+			later = append(later, f)
+		} else {
+			a.put(f)
+		}
+	}
+	a.free = later
+	if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) && !w.starts(t) }) {
+		a.put(w)
+		a.waiting = slices.Delete(a.waiting, i, i+1)
 	}
 }
 
@@ -178,10 +218,14 @@ func (a *attraction) start(patient bool) bool {
 
 // canWait reports whether each term that has no match yet gets one from pods that wait for nobody.
 func (w *arrival) canWait() bool {
-	return !slices.ContainsFunc(w.terms, func(t *tally) bool {
-		d, pinned := w.at.spot(t.key).only()
-		return !w.follows(t) && !t.with[w.at] && !(pinned && t.free[d])
-	})
+	return !slices.ContainsFunc(w.terms, w.alone)
+}
+
+// alone reports whether a term has no match yet where the pod goes, and gets none from pods that wait
+// for nobody.
+func (w *arrival) alone(t *tally) bool {
+	d, pinned := w.at.spot(t.key).only()
+	return !w.follows(t) && !t.with[w.at] && !(pinned && t.free[d])
 }
 
 // follows reports whether a match is sure to be in the domain the pod ends up in: in each domain that

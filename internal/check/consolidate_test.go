@@ -81,6 +81,7 @@ func applied(q solve.Question, answer solve.Consolidation, round int) solve.Ques
 		for _, name := range m.Remove {
 			at := slices.IndexFunc(view.Nodes, func(n cluster.Node) bool { return n.Name == name })
 			for _, p := range view.Nodes[at].Pods {
+				p.Terminating = false // what comes back is a new pod
 				pods[p.Key] = p
 			}
 			account(&view, &view.Nodes[at], 1)

@@ -54,8 +54,22 @@ func (c *checker) move(q solve.Question, m *solve.Move) {
 		c.add(MovedWrong, "", "move", strconv.Itoa(len(batch.order)), strconv.Itoa(m.Moved))
 	}
 	for _, at := range c.places { // what comes next sees the cluster as this move leaves it
-		at.stay, at.come, at.judged = slices.Concat(at.stay, at.come), nil, true
+		at.stay, at.come, at.judged = slices.Concat(at.stay, arrived(at.come)), nil, true
 	}
+}
+
+// arrived are pods once they are where a move put them. One that was terminating came back as a new
+// one (scheduling 3.2), which topologies count.
+func arrived(pods []*cluster.Pod) []*cluster.Pod {
+	out := slices.Clone(pods)
+	for i, p := range out {
+		if p.Terminating {
+			again := *p
+			again.Terminating = false
+			out[i] = &again
+		}
+	}
+	return out
 }
 
 // remove takes nodes away. Their pods that are planned elsewhere join the batch (scheduling 3.2); the

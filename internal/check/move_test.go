@@ -56,6 +56,14 @@ func TestConsolidation(t *testing.T) {
 		"a pod is put on a node removed before": {func(_ *world, _ *solve.Question, c *solve.Consolidation) {
 			c.Moves[1].Bind = []solve.Bind{{Pod: key("p3"), Node: "n1"}}
 		}, check.NodeLeaving},
+		"3.2 a terminating pod that moved came back as a new one": {func(w *world, _ *solve.Question, c *solve.Consolidation) {
+			w.View.Nodes[0].Pods[0].Terminating = true
+			near := shape("near", func(s *cluster.Shape) { s.Affinity = term(host, "web") })
+			w.View.Nodes[1].Pods = nil
+			w.View.Nodes[2].Pods = []cluster.Pod{pod("p3", near)}
+			c.Moves[1] = solve.Move{Remove: []string{"n3"}, Bind: []solve.Bind{{Pod: key("p3"), Node: "n2"}}, Saves: 0.2, Moved: 1}
+			c.After = 0.4
+		}, ""},
 		"6.1 a settling node takes no moved pod": {func(w *world, _ *solve.Question, _ *solve.Consolidation) { w.View.Nodes[1].Settling = true }, check.NodeSettling},
 		"SC-11 a node is overcommitted": {func(w *world, _ *solve.Question, _ *solve.Consolidation) {
 			w.View.Nodes[0].Pods[0].Shape.Requests = vec(2001, 1)

@@ -75,24 +75,30 @@ func (c *checker) skew(at *place, p *cluster.Pod, r rule, domain string, counted
 // over compares. The last of the pods that share the constraint saw all the others there, whatever
 // the order, and the smallest count it can have seen elsewhere is at most the final one. So those
 // before the plan and those that share the constraint must together keep to maxSkew over the final
-// minimum; pods that merely match the selector may have come later. Skew from before the plan in
-// domains it does not touch is not judged.
+// minimum; pods that merely match the selector may have come later. Of alternatives with different
+// domains each is judged by itself: pods that may have gone by another one may have come later, too.
+// Skew from before the plan in domains it does not touch is not judged.
 func (c *checker) over(at *place, p *cluster.Pod, r rule, domain string, counted map[rule]counts) (string, bool) {
 	n, known := counted[r]
 	if !known {
 		n = c.count(r)
 		counted[r] = n
 	}
-	have, least := n.before[domain], 0
-	if r.selects(p) {
-		have += c.sharers(r, domain)
-	}
-	if r.key != hostKey { // SC-32: a new host can always be made
-		for _, strict := range strictly(at, r.shape) {
-			least = max(least, c.least(r, strict, n))
+	text := ""
+	for _, strict := range strictly(at, r.shape) {
+		have, least := n.before[domain], 0
+		if r.selects(p) {
+			have += max(1, c.sharers(r, domain, strict))
 		}
+		if r.key != hostKey { // SC-32: a new host can always be made
+			least = c.least(r, strict, n)
+		}
+		if have-least <= int(r.MaxSkew) {
+			return "", false
+		}
+		text = fmt.Sprintf("%d in %s, %d elsewhere", have, domain, least)
 	}
-	return fmt.Sprintf("%d in %s, %d elsewhere", have, domain, least), have-least > int(r.MaxSkew)
+	return text, true
 }
 
 // count counts the pods that a constraint sees.
@@ -169,11 +175,15 @@ func strictly(at *place, shape *cluster.Shape) []reqs.Set {
 }
 
 // sharers counts the pods in a domain that the plan put there under the same constraint, or a
-// tighter one of the same kind. On one host the node filter cannot tell them apart.
-func (c *checker) sharers(r rule, domain string) int {
+// tighter one of the same kind, and over the domains that strict allows. On one host neither the node
+// filter nor other domains can tell them apart.
+func (c *checker) sharers(r rule, domain string, strict reqs.Set) int {
 	n := 0
 	for _, at := range c.places {
 		if d, pinned := at.spot(r.key).only(); !pinned || d != domain {
+			continue
+		}
+		if r.key != hostKey && slices.ContainsFunc(strictly(at, r.shape), func(s reqs.Set) bool { return !s[r.key].Equal(strict[r.key]) }) {
 			continue
 		}
 		for _, p := range at.come {

@@ -21,6 +21,9 @@ func inZones(s *cluster.Shape, zones ...string) func(*world) {
 	}
 }
 
+// every selects all pods.
+func every() cluster.Selector { return cluster.Selector{Text: "*", Is: labels.Everything()} }
+
 func spread(over string, skew int32, change func(*cluster.Spread)) *cluster.Shape {
 	return shape("web", func(s *cluster.Shape) {
 		s.Spread = []cluster.Spread{spreadOver(over, "web", skew)}
@@ -69,6 +72,13 @@ func TestSpread(t *testing.T) {
 			w.buy(reqs.Set{rack: in("r2")}, several(2, "q", w.Pods[0].Shape)...)
 		}, func(w *world) { w.plan.Create[0].Needs[rack] = in("r2") }, check.SpreadUnmet},
 		"SC-26 a node without the label": {func(w *world) { w.node("n1", "a"); w.bind(pod("p", spread(zone, 1, nil)), "n1") }, func(w *world) { delete(w.View.Nodes[0].Labels, zone) }, check.SpreadUnmet},
+		"SC-13 each pod by the alternative it went by": {func(w *world) {
+			w.pool().Requirements[rack] = in("r1", "r2")
+			s := spread(zone, 1, nil)
+			s.Required = []reqs.Set{{capacity: in("spot")}, {zone: in("a"), rack: in("r1")}}
+			w.buy(reqs.Set{zone: in("a"), rack: in("r2"), capacity: in("spot")}, pod("p", s))
+			w.buy(reqs.Set{zone: in("a"), rack: in("r1"), capacity: in("on-demand")}, several(3, "q", s)...)
+		}, func(w *world) { w.plan.Create[1].Needs[rack], w.plan.Create[1].Needs[capacity] = in("r2"), in("spot") }, check.SpreadUnmet},
 		"SC-13 domains that the pod allows": {func(w *world) {
 			s := spread(zone, 1, nil)
 			s.Required = []reqs.Set{{zone: in("a", "b")}}
@@ -171,6 +181,17 @@ func TestAffinity(t *testing.T) {
 		}, func(w *world) { w.plan.Create[0].Needs[zone] = in("a", "b", "c") }, check.AffinityUnmet},
 		"SC-33 a group starts once":                   {inZones(group(zone), "a", "a"), move(1, "b"), check.AffinityUnmet},
 		"SC-33 a group does not start beside another": {func(w *world) { w.node("n1", "b", pod("old", group(zone))); inZones(group(zone), "b")(w) }, move(0, "a"), check.AffinityUnmet},
+		"SC-33 a pod follows by one term and starts by another": {func(w *world) {
+			start := shape("web", func(s *cluster.Shape) { s.Affinity = append(term(host, "web"), term(host, "base")...) })
+			w.buy(nil, pod("p", shape("base", nil)), pod("q", start))
+			w.buy(nil, pod("r", shape("web", nil)))
+		}, func(w *world) { w.Pods[0].Shape = shape("other", nil) }, check.AffinityUnmet},
+		"SC-33 the second of a group starts it": {func(w *world) {
+			group := shape("web", func(s *cluster.Shape) { s.Affinity = []cluster.PodTerm{term(zone, "web")[0], {Key: host, Everywhere: true, Selector: every()}} })
+			w.buy(reqs.Set{zone: in("a")}, pod("p", shape("base", nil)), pod("q", group))
+			w.buy(reqs.Set{zone: in("a")}, pod("r", group))
+			w.buy(reqs.Set{zone: in("a")}, pod("s", shape("base", nil)), pod("t", group))
+		}, func(w *world) { w.plan.Create[1].Needs[zone] = in("b"); w.plan.Create[1].Offer.Zone = "b" }, check.AffinityUnmet},
 		"SC-33 nobody starts a circle": {func(w *world) { w.buy(nil, pod("p", web), pod("q", db)) }, func(w *world) {
 			w.Pods[1].Shape = shape("db", func(s *cluster.Shape) { s.Affinity = term(zone, "web") })
 		}, check.AffinityUnmet},

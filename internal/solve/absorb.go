@@ -331,10 +331,8 @@ func (v *mover) joinCoupled(sets *sets) {
 		}
 		for i := range v.m.nodes[n].src.Pods { // those that do not move count until they are gone
 			if s := v.m.nodes[n].src.Pods[i].Shape; s != nil {
-				for _, g := range v.m.selecting(v.m.wear(s)) {
-					if v.m.groups[g].couples() {
-						note(g)
-					}
+				for _, g := range v.m.touching(s) {
+					note(g)
 				}
 			}
 		}
@@ -371,7 +369,7 @@ func (v *mover) cheaper(c *NewNode, by float64) bool {
 			continue
 		}
 		cat := v.m.catalogues[v.m.pools[i].catalogue]
-		cols := cat.leave(v.m.rowOf(c.Needs)).cols
+		cols, held := cat.within(c.Needs)
 		cost := map[string]float64{}
 		for t := range cat.types {
 			p, at := cat.cheapest(t, cols)
@@ -383,7 +381,10 @@ func (v *mover) cheaper(c *NewNode, by float64) bool {
 		c.Types = slices.DeleteFunc(slices.Clone(c.Types), func(name string) bool { return cost[name] >= c.Offer.Price+by })
 		c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
 		v.request(c, pl)
-		f := frame{row: v.m.rowOf(c.Needs), types: newSet(len(cat.types)), cols: cols}
+		f := frame{row: v.m.rowOf(c.Needs), types: newSet(len(cat.types)), cols: cols, held: held}
+		if c.Offer.Reservation == "" {
+			f.held = nil
+		}
 		for t := range cat.types {
 			if slices.Contains(c.Types, cat.types[t].it.Name) {
 				f.types.add(t)

@@ -281,11 +281,18 @@ func (s *state) hold(b *bin, f *frame) bool {
 		ordinary = ordinary.or(cat.launch[t].and(f.cols).not(reserved))
 	}
 	f.held = nil
+	others := false // some reservation is taken by others
 	for i := launchable.next(0); i >= 0; i = launchable.next(i + 1) {
-		id := cat.cols[i].reserved
-		if id >= 0 && !slices.Contains(f.held, id) && (slices.Contains(b.held, id) || s.reserves[id] > 0) {
+		switch id := cat.cols[i].reserved; {
+		case id < 0 || slices.Contains(f.held, id):
+		case slices.Contains(b.held, id) || s.reserves[id] > 0:
 			f.held = append(f.held, id)
+		default:
+			others = true
 		}
+	}
+	if others {
+		f.held = s.separable(pl, f)
 	}
 	if len(f.held) > 0 {
 		return true
@@ -302,6 +309,38 @@ func (s *state) hold(b *bin, f *frame) bool {
 		return false
 	}
 	return !ordinary.empty()
+}
+
+// separable returns those of the reservations held that can be written down together: a NodeClaim says
+// zones, types and ids each on their own, and where offerings have no label with the id, what these
+// say together may leave a reservation open that others hold (SC-45).
+func (s *state) separable(pl *pool, f *frame) []int {
+	var kept []int
+	for _, id := range f.held {
+		if more := append(slices.Clip(kept), id); s.exact(pl, f, more) {
+			kept = more
+		}
+	}
+	return kept
+}
+
+// exact reports whether a node that is written with some reservations leaves no other one open.
+func (s *state) exact(pl *pool, f *frame, held []int) bool {
+	cat := s.m.catalogues[pl.catalogue]
+	cols := s.heldColumns(pl, f.cols, held)
+	var open, near columns // of the types that are written, what is held and what else there is
+	for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
+		if left := cat.launch[t].and(cols); !left.empty() {
+			open = open.or(left)
+			near = near.or(cat.launch[t].and(f.cols).and(pl.reserved).not(cols))
+		}
+	}
+	for i := near.next(0); i >= 0; i = near.next(i + 1) {
+		if !slices.ContainsFunc(cat.cols[i].labels, func(l label) bool { return cat.excludes(open, l) }) {
+			return false
+		}
+	}
+	return true
 }
 
 // takeBin puts pods of a class on a planned node.

@@ -190,9 +190,13 @@ func (m *model) possible(pl *pool, row reqs.Row, types set, cols columns, k reqs
 	if !x.columns {
 		return m.openDomains(pl, row, types, cols, k)
 	}
+	var sold columns
+	for t := types.next(0); t >= 0; t = types.next(t + 1) {
+		sold = sold.or(cat.offer[t].and(cols))
+	}
 	out := newSet(m.table.ValueCount(k))
 	for v, with := range x.colWith {
-		if row.Allows(k, reqs.ValueID(v)) && !with.and(cols).empty() {
+		if row.Allows(k, reqs.ValueID(v)) && !with.and(sold).empty() {
 			out.add(v)
 		}
 	}
@@ -240,12 +244,12 @@ func (s *state) noteBin(p *profile, b *bin, place int32, count int) {
 		if !m.domains[k].used {
 			continue
 		}
-		open := m.openDomains(&m.pools[b.pool], b.row, b.types, b.cols, reqs.KeyID(k))
+		open := m.possible(&m.pools[b.pool], b.row, b.types, b.cols, reqs.KeyID(k))
 		if v := open.next(0); v >= 0 && open.next(v+1) < 0 {
 			values[k] = int32(v)
 			s.settle(b, k, v)
 		} else {
-			s.noteOpen(p, k, m.possible(&m.pools[b.pool], b.row, b.types, b.cols, reqs.KeyID(k)), count)
+			s.noteOpen(p, k, open, count)
 		}
 	}
 	s.note(p, place, values, count, nil)

@@ -20,6 +20,7 @@ type launch struct {
 	needs    reqs.Set
 	offer    Offer
 	overlaid bool
+	relaxed  bool    // minValues is lower than the pool's (SC-43)
 	over     []int64 // the least that DaemonSets take
 	short    bool    // cutting the list broke minValues (SC-44)
 }
@@ -91,7 +92,7 @@ func (s *state) plan(left []int) Plan {
 		}
 		plan.Create = append(plan.Create, NewNode{
 			Pool: m.pools[b.pool].src.Name, Needs: l.needs, Types: l.types, Requests: resources.Of(lanes...),
-			Pods: pods[i], Offer: l.offer, Relaxed: b.relaxed, Overlaid: l.overlaid,
+			Pods: pods[i], Offer: l.offer, Relaxed: l.relaxed, Overlaid: l.overlaid,
 		})
 		plan.Cost += l.offer.Price
 	}
@@ -163,12 +164,16 @@ func (s *state) launchOf(b *bin, known map[string]*launch) *launch {
 		l.offer = Offer{Type: l.types[0], Zone: cat.cols[at].zone, CapacityType: cat.cols[at].capacity, Reservation: cat.cols[at].reservation, Price: p}
 	}
 	l.needs = m.needsOf(b, cols, kept)
-	for _, least := range b.minimum { // as lowered, if it was
+	f := frame{row: b.row, types: kept, cols: cols, held: b.held}
+	minimum := b.minimum // as lowered, if it was
+	if l.relaxed = b.relaxed; b.relaxed && s.minimums(pl.minimums, pl, &f) {
+		minimum, l.relaxed = pl.minimums, false // it gave up the reservation that left it so few
+	}
+	for _, least := range minimum {
 		key := m.table.KeyName(least.key)
 		l.needs[key] = l.needs[key].WithMinValues(least.values)
 	}
-	f := frame{row: b.row, types: kept, cols: cols, held: b.held}
-	l.short = len(list) == 0 || len(list) > MaxTypes && !s.minimums(b.minimum, pl, &f)
+	l.short = len(list) == 0 || len(list) > MaxTypes && !s.minimums(minimum, pl, &f)
 	return l
 }
 
@@ -193,6 +198,34 @@ func launchKey(b *bin, cols columns) string {
 		put(uint64(least.values))
 	}
 	return w.String()
+}
+
+// excludes reports whether requirements that list the labels of some columns rule a label out.
+func (c *catalogue) excludes(cols columns, l label) bool {
+	listed := false
+	for i := cols.next(0); i >= 0; i = cols.next(i + 1) {
+		for _, o := range c.cols[i].labels {
+			if o == l {
+				return false
+			}
+			listed = listed || o.key == l.key
+		}
+	}
+	return listed
+}
+
+// within returns the columns that requirements allow, and the reservations among them.
+func (c *catalogue) within(needs reqs.Set) (cols columns, held []int) {
+	for i := range c.cols {
+		if slices.ContainsFunc(c.cols[i].labels, func(l label) bool { return !needs.Allows(l.key, l.value) }) {
+			continue
+		}
+		cols.add(i)
+		if id := c.cols[i].reserved; id >= 0 {
+			held = append(held, id)
+		}
+	}
+	return cols, held
 }
 
 // needsOf writes the requirements of a planned node: those of its pool and pods, with the capacity

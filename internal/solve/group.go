@@ -313,7 +313,7 @@ func (m *model) countBound() {
 	}
 	for i := range m.nodes {
 		for j := range m.nodes[i].src.Pods {
-			m.countPod(&m.nodes[i].src.Pods[j], int32(i), m.signs[m.nodes[i].sign].values)
+			m.countPod(&m.nodes[i].src.Pods[j], &m.nodes[i], int32(i))
 		}
 	}
 	var placing map[cluster.PodKey]bool
@@ -328,38 +328,38 @@ func (m *model) countBound() {
 				placing[m.pods[j].Key] = true
 			}
 		}
-		values := m.signs[m.signOf(n)].values
+		leaving := node{src: n, sign: m.signOf(n), taints: m.taint(n.Taints)}
 		for j := range n.Pods {
 			if !placing[n.Pods[j].Key] {
-				m.countPod(&n.Pods[j], -1, values)
+				m.countPod(&n.Pods[j], &leaving, -1)
 			}
 		}
 	}
 }
 
-func (m *model) countPod(p *cluster.Pod, node int32, values []int32) {
+// countPod counts a pod on a node; place is -1 if the node is going away and offers no room.
+func (m *model) countPod(p *cluster.Pod, n *node, place int32) {
 	if p.Shape == nil || p.Terminating {
 		return
 	}
+	values := m.signs[n.sign].values
 	for _, id := range m.selecting(m.wear(p.Shape)) {
-		g := m.groups[id]
-		if node >= 0 && !m.counts(g, &m.nodes[node]) {
-			continue
+		if m.counts(m.groups[id], n) {
+			m.bump(id, place, values, hostCount{sel: 1})
 		}
-		m.bump(id, node, values, hostCount{sel: 1})
 	}
 	for i := range p.Shape.AntiAffinity {
 		if t := &p.Shape.AntiAffinity[i]; t.Weight == 0 {
-			m.bump(m.termGroup(apart, t), node, values, hostCount{own: 1})
+			m.bump(m.termGroup(apart, t), place, values, hostCount{own: 1})
 		}
 	}
 }
 
-func (m *model) bump(id int, node int32, values []int32, by hostCount) {
+func (m *model) bump(id int, place int32, values []int32, by hostCount) {
 	g := m.groups[id]
 	if g.host {
-		if node >= 0 {
-			at := hostKey{int32(id), node}
+		if place >= 0 {
+			at := hostKey{int32(id), place}
 			c := m.hosts[at]
 			m.hosts[at] = hostCount{c.sel + by.sel, c.own + by.own}
 		}
@@ -381,4 +381,22 @@ func (m *model) counts(g *group, n *node) bool {
 		return false
 	}
 	return f.needs == nil || slices.ContainsFunc(f.needs, func(id int) bool { return m.onNode(id, n.sign) })
+}
+
+// touching are the groups by which a pod that runs matters to where others go.
+func (m *model) touching(s *cluster.Shape) []int {
+	var list []int
+	for _, g := range m.selecting(m.wear(s)) {
+		if m.groups[g].couples() {
+			list = append(list, g)
+		}
+	}
+	for i := range s.AntiAffinity {
+		if s.AntiAffinity[i].Weight == 0 {
+			if g := m.termGroup(apart, &s.AntiAffinity[i]); m.groups[g].couples() {
+				list = append(list, g)
+			}
+		}
+	}
+	return list
 }

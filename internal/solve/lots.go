@@ -256,6 +256,11 @@ func (p *profile) couplings(m *model) []int {
 	for i := range p.near {
 		list = append(list, p.near[i].group)
 	}
+	for i := range p.apart {
+		if g := p.apart[i].group; m.groups[g].couples() {
+			list = append(list, g)
+		}
+	}
 	return list
 }
 
