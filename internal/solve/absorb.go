@@ -100,12 +100,12 @@ func (v *mover) keepers() []bool {
 	demand := v.demand()
 	stocks := v.stocks()
 	lanes := len(demand)
-	cost, rows := v.market(lanes, v.m.problem.Policy.NodeFee)
+	cost, rows := v.market(lanes)
 	fresh := len(cost)
 	for range len(stocks) + 1 {
 		cost, rows = cost[:fresh], rows[:fresh*lanes]
 		for _, k := range stocks {
-			c := (k.price + v.m.problem.Policy.NodeFee) / keepWithin
+			c := k.price / keepWithin
 			if k.used {
 				c = math.Inf(1)
 			}

@@ -151,7 +151,7 @@ func (v *mover) bound() float64 {
 		}
 	}
 	demand := v.demand()
-	cost, rows := v.market(len(demand), 0)
+	cost, rows := v.market(len(demand))
 	for _, k := range v.stocks() { // they may be cheaper than anything there is to buy
 		cost, rows = append(cost, k.price), append(rows, k.room...)
 	}
@@ -172,7 +172,7 @@ func (v *mover) duals() []float64 {
 			demand[l] += float64(len(m.classes[k].pods)) * float64(m.classes[k].req[l])
 		}
 	}
-	cost, rows := v.market(lanes, m.problem.Policy.NodeFee)
+	cost, rows := v.market(lanes)
 	sol := lp.Cover(cost, rows, lanes, demand)
 	if !sol.OK {
 		return make([]float64, lanes)
@@ -180,8 +180,9 @@ func (v *mover) duals() []float64 {
 	return sol.Duals
 }
 
-// market is every node that can be bought: what it costs, and its room.
-func (v *mover) market(lanes int, fee float64) (cost, rows []float64) {
+// market is every node that can be bought: what it costs, and its room. The fee per node is left out:
+// fewer nodes are no reason to move pods.
+func (v *mover) market(lanes int) (cost, rows []float64) {
 	m := v.m
 	for i := range m.pools {
 		pl := &m.pools[i]
@@ -191,7 +192,7 @@ func (v *mover) market(lanes int, fee float64) (cost, rows []float64) {
 			if at < 0 {
 				continue
 			}
-			cost = append(cost, price+fee)
+			cost = append(cost, price)
 			for l := range lanes {
 				rows = append(rows, float64(max(0, pl.rooms.room[t*m.lanes+l])))
 			}
