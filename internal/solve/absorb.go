@@ -21,17 +21,15 @@ const retries = 3
 
 // absorbAll plans for the whole cluster. Nodes whose pods turn out to have no other place are left
 // out, and it is planned again.
-func absorbAll(q Question, stop func() bool) (v *mover, moves []Move, stranded map[string]bool) {
+func (g *ground) absorbAll(m *model, stop func() bool) (v *mover, moves []Move, stranded map[string]bool) {
 	stranded = map[string]bool{}
-	q.Candidates = slices.Clone(q.Candidates)
 	for range retries {
-		v = newMover(q, stop)
+		v = g.newMover(m.fork(), stranded, stop)
 		moves, more := v.absorb()
 		if len(more) == 0 {
 			return v, moves, stranded
 		}
 		maps.Copy(stranded, more)
-		q.Candidates = slices.DeleteFunc(q.Candidates, func(name string) bool { return stranded[name] })
 	}
 	return v, nil, stranded
 }
@@ -312,6 +310,9 @@ func (v *mover) regroup() []Move {
 // joinCoupled puts nodes together whose pods have a rule over zones, or an affinity, in common: only at
 // the end of such a move is it certain that the rule holds.
 func (v *mover) joinCoupled(sets *sets) {
+	if len(v.m.groups) == 0 {
+		return
+	}
 	first := map[int]int{}
 	for n, gone := range v.gone {
 		if !gone {

@@ -47,7 +47,14 @@ const (
 	leastPerPod = 0.001
 )
 
-func newMover(q Question, stop func() bool) *mover {
+// ground is a cluster compiled to ask which nodes could go. Movers share it.
+type ground struct {
+	m     *model
+	from  map[string][2]int // pods of each candidate, into model.pods
+	class []int32           // of each pod; -1: cannot be read
+}
+
+func survey(q Question) *ground {
 	view := q.View
 	if view == nil {
 		view = &cluster.Snapshot{}
@@ -56,8 +63,8 @@ func newMover(q Question, stop func() bool) *mover {
 	for _, name := range q.Candidates {
 		candidates[name] = true
 	}
+	g := &ground{from: map[string][2]int{}}
 	var moved []cluster.Pod
-	from := map[string][2]int{}
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
 		if !candidates[n.Name] || n.Deleting {
@@ -69,27 +76,33 @@ func newMover(q Question, stop func() bool) *mover {
 				moved = append(moved, p)
 			}
 		}
-		from[n.Name] = [2]int{first, len(moved)}
+		g.from[n.Name] = [2]int{first, len(moved)}
 	}
 	policy := q.Policy
 	policy.ReservedFallback = true
-	m := compile(Problem{View: view, Moved: moved, Policy: policy})
-	v := &mover{s: newState(m, stop), m: m}
-	v.s.frugal = true
-	v.class = slices.Repeat([]int32{-1}, len(m.pods))
-	for k := range m.classes {
-		for _, p := range m.classes[k].pods {
-			v.class[p] = int32(k)
+	g.m = compile(Problem{View: view, Moved: moved, Policy: policy})
+	g.class = slices.Repeat([]int32{-1}, len(g.m.pods))
+	for k := range g.m.classes {
+		for _, p := range g.m.classes[k].pods {
+			g.class[p] = int32(k)
 		}
 	}
+	return g
+}
+
+// newMover starts on a model of the ground, which must be the mover's own. Candidates in except stay.
+func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *mover {
+	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
+	v := &mover{s: newState(m, stop), m: m, class: g.class}
+	v.s.frugal = true
 	n := len(m.nodes)
 	v.pods, v.price, v.dear, v.worth = make([][]int32, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	v.may, v.gone, v.host, v.candidate, v.stuck = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n), map[int]int{}
 	for i := range m.nodes {
 		src := m.nodes[i].src
 		v.price[i] = max(0, src.Price)
-		span, is := from[src.Name]
-		v.candidate[i], v.may[i] = is, is
+		span, is := g.from[src.Name]
+		v.candidate[i], v.may[i] = is, is && !except[src.Name]
 		for p := span[0]; p < span[1]; p++ {
 			v.pods[i] = append(v.pods[i], int32(p))
 			if v.class[p] < 0 || v.fixed(&m.classes[v.class[p]]) {

@@ -50,15 +50,17 @@ type Verdict struct {
 //
 // Two ways are tried: node by node, and for the whole cluster at once. What saves more is proposed.
 func Consolidate(q Question, stop func() bool) Consolidation {
+	g := survey(q)
+	second := g.m.fork()
 	var one, whole *mover
 	var moves []Move
 	var stranded map[string]bool
 	each(2, q.Policy.Workers, func(i int) {
 		if i == 0 {
-			one = newMover(q, stop)
+			one = g.newMover(g.m, nil, stop)
 			one.removeAll()
 		} else {
-			whole, moves, stranded = absorbAll(q, stop)
+			whole, moves, stranded = g.absorbAll(second, stop)
 		}
 	})
 	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || whole.s.stopped}
