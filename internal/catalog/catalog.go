@@ -21,7 +21,8 @@ type InstanceType struct {
 type Offering struct {
 	Zone         string            `json:"zone"`
 	CapacityType string            `json:"capacityType"`
-	Price        float64           `json:"price"` // USD an hour
+	Price        float64           `json:"price"`          // USD an hour
+	Risk         float64           `json:"risk,omitempty"` // USD an hour that the chance of losing it, or of not getting it, counts when plans are compared
 	Available    bool              `json:"available"`
 	Reservation  string            `json:"reservation,omitempty"` // id, for capacity type "reserved"
 	Remaining    int               `json:"remaining,omitempty"`   // instances left in the reservation

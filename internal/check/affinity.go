@@ -52,8 +52,11 @@ type sequence struct {
 func sequences(waiting int) []sequence {
 	const most = 200 // pods alike in one domain make up most of more
 	list := []sequence{
-		{first: -1}, {first: -1, early: true, patient: true}, {first: -1, early: true, patient: true, backward: true},
-		{first: -1, early: true}, {first: -1, early: true, backward: true},
+		{first: -1},
+		{first: -1, early: true, patient: true},
+		{first: -1, early: true, patient: true, backward: true},
+		{first: -1, early: true},
+		{first: -1, early: true, backward: true},
 	}
 	for i := range min(waiting, most) {
 		list = append(list, sequence{first: i, early: true, patient: true})

@@ -187,7 +187,9 @@ func TestAffinity(t *testing.T) {
 			w.buy(nil, pod("r", shape("web", nil)))
 		}, func(w *world) { w.Pods[0].Shape = shape("other", nil) }, check.AffinityUnmet},
 		"SC-33 the second of a group starts it": {func(w *world) {
-			group := shape("web", func(s *cluster.Shape) { s.Affinity = []cluster.PodTerm{term(zone, "web")[0], {Key: host, Everywhere: true, Selector: every()}} })
+			group := shape("web", func(s *cluster.Shape) {
+				s.Affinity = []cluster.PodTerm{term(zone, "web")[0], {Key: host, Everywhere: true, Selector: every()}}
+			})
 			w.buy(reqs.Set{zone: in("a")}, pod("p", shape("base", nil)), pod("q", group))
 			w.buy(reqs.Set{zone: in("a")}, pod("r", group))
 			w.buy(reqs.Set{zone: in("a")}, pod("s", shape("base", nil)), pod("t", group))

@@ -22,6 +22,7 @@ type catalogue struct {
 	types  []item
 	cols   []column
 	price  []float64 // types × columns; +Inf where nothing can be launched
+	weigh  []float64 // price and risk, the same way: what plans are compared by
 	offer  []columns // by type: offerings, available or not
 	avail  []columns // by type: available offerings
 	launch []columns // by type: those that can be launched now (V15-44)
@@ -153,6 +154,7 @@ func (m *model) newCatalogue(types []catalog.InstanceType) *catalogue {
 	c.readColumns()
 	n := len(c.types)
 	c.price = slices.Repeat([]float64{math.Inf(1)}, n*len(c.cols))
+	c.weigh = slices.Clone(c.price)
 	c.offer, c.avail, c.launch = make([]columns, n), make([]columns, n), make([]columns, n)
 	c.room, c.cap = make([]int64, n*m.lanes), make([]int64, n*m.lanes)
 	at := c.columnIDs()
@@ -202,6 +204,10 @@ func (m *model) readType(c *catalogue, t int, at map[string]int) {
 				price = 0
 			}
 			c.price[t*len(c.cols)+col] = min(c.price[t*len(c.cols)+col], price)
+			if risk := o.Risk; risk > 0 && !math.IsInf(risk, 1) {
+				price += risk
+			}
+			c.weigh[t*len(c.cols)+col] = min(c.weigh[t*len(c.cols)+col], price)
 		}
 	}
 }
@@ -349,6 +355,17 @@ func (c *catalogue) cheapest(t int, cols columns) (float64, int) {
 		}
 	}
 	return best, at
+}
+
+// lightest returns the least that a type counts in some columns, risk included, and +Inf if it cannot
+// be bought there.
+func (c *catalogue) lightest(t int, cols columns) float64 {
+	best := math.Inf(1)
+	left := c.launch[t].and(cols)
+	for i := left.next(0); i >= 0; i = left.next(i + 1) {
+		best = min(best, c.weigh[t*len(c.cols)+i])
+	}
+	return best
 }
 
 // rank is the order in which capacity types are launched (SC-47).

@@ -185,7 +185,7 @@ func (w *packer) put(p *pattern, lot, n int, rest []int64) {
 	}
 }
 
-// sale is what every type costs if it is bought in some columns, cheapest first.
+// sale is what every type counts if it is bought in some columns, cheapest first.
 type sale struct {
 	cols  columns
 	types []int32
@@ -206,7 +206,7 @@ func (w *packer) saleIn(cols columns) *sale {
 	}
 	all := w.prices
 	for t := w.afford.next(0); t >= 0; t = w.afford.next(t + 1) {
-		if p, at := w.cat.cheapest(t, cols); at >= 0 {
+		if p := w.cat.lightest(t, cols); !math.IsInf(p, 1) {
 			all[t] = p
 			s.types = append(s.types, int32(t))
 		}

@@ -2,6 +2,7 @@ package solve
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -25,13 +26,17 @@ type launch struct {
 	short    bool    // cutting the list broke minValues (SC-44)
 }
 
-// bill is what the planned nodes come to, with their fees.
+// bill is what the planned nodes count for when plans are compared: prices, risks and fees.
 func (s *state) bill() float64 {
 	total := 0.0
 	for _, b := range s.bins {
-		if t, col := s.cheapestOf(b); t >= 0 {
-			cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
-			total += cat.price[t*len(cat.cols)+col]
+		cat, cols := s.m.catalogues[s.m.pools[b.pool].catalogue], s.launchColumns(b)
+		least := math.Inf(1)
+		for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
+			least = min(least, cat.lightest(t, cols))
+		}
+		if !math.IsInf(least, 1) {
+			total += least
 		}
 		total += s.m.problem.Policy.NodeFee
 	}

@@ -202,7 +202,7 @@ func (j *job) choices(f *fit) ([]int, []float64) {
 	n := f.types.count()
 	types, cost := make([]int, 0, n), make([]float64, 0, n)
 	for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
-		if p, at := j.cat.cheapest(t, f.cols); at >= 0 && j.afford.has(t) {
+		if p := j.cat.lightest(t, f.cols); !math.IsInf(p, 1) && j.afford.has(t) {
 			types, cost = append(types, t), append(cost, p+j.fee)
 		}
 	}

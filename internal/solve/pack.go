@@ -48,7 +48,7 @@ type pattern struct {
 	types set
 	cols  columns
 	wants int     // need for labels that the pool lets pods choose
-	price float64 // of the cheapest type that holds it
+	price float64 // of the cheapest type that holds it, risk included
 	value float64
 	times int
 }
