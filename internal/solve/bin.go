@@ -42,6 +42,7 @@ type frame struct {
 	narrow bool // row, types or cols differ from the bin's
 	needs  []int
 	held   []int
+	pinned []pinKey // domains that were chosen
 }
 
 // begin starts a frame from a bin, in the state's own memory.
@@ -85,24 +86,73 @@ func (s *state) inBin(c *class, p *profile, b *bin, place int32, want int) (int,
 	if !m.tolerated(p.tol, m.pools[b.pool].taints) {
 		return 0, frame{}
 	}
-	for _, l := range c.asks {
-		if b.used[l]+c.req[l] > b.top[l] {
-			return 0, frame{}
+	if len(c.shared) == 0 { // claims that are attached already need no slot
+		for _, l := range c.asks {
+			if b.used[l]+c.req[l] > b.top[l] {
+				return 0, frame{}
+			}
 		}
 	}
 	if want = s.binRules(c, p, place, want); want <= 0 {
 		return 0, frame{}
 	}
+	if p.zoned {
+		return s.inDomain(c, p, b, want)
+	}
 	f := s.begin(b)
 	if !s.demand(&f, b, p.need) {
 		return 0, frame{}
 	}
-	if p.zoned {
-		if want = s.choose(p, b, &f, want); want <= 0 {
+	return s.size(c, b, &f, want), f
+}
+
+// inDomain is the rest of inBin for a pod whose rules choose a domain. A domain in which the node then
+// cannot be had, for minValues or reservations, is not chosen again.
+func (s *state) inDomain(c *class, p *profile, b *bin, want int) (int, frame) {
+	defer func() { s.banned = s.banned[:0] }()
+	before := s.deferred
+	for {
+		f := s.begin(b)
+		if !s.demand(&f, b, p.need) || !s.roomy(c, b, &f) {
 			return 0, frame{}
 		}
+		many := s.choose(p, b, &f, want)
+		if many <= 0 {
+			return 0, frame{}
+		}
+		refused := s.deferred
+		n := s.size(c, b, &f, many)
+		if n > 0 {
+			s.deferred = before
+			return n, f
+		}
+		if len(f.pinned) == 0 {
+			return 0, frame{}
+		}
+		s.deferred = refused || s.deferred
+		s.banned = append(s.banned, f.pinned[len(f.pinned)-1])
 	}
-	return s.size(c, b, &f, want), f
+}
+
+// roomy drops the types without room for one more pod, so that a domain is chosen among those that
+// have a node for it. It reports whether any is left.
+func (s *state) roomy(c *class, b *bin, f *frame) bool {
+	rooms, lanes := s.m.pools[b.pool].rooms, s.m.lanes
+	back := s.attachedLanes(c, b)
+	for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
+		fits := rooms.ports == nil || !s.portsTaken(c, rooms, t)
+		for _, l := range c.asks {
+			ask := c.req[l]
+			if back != nil {
+				ask -= back[l]
+			}
+			fits = fits && rooms.room[t*lanes+l]-b.used[l] >= ask
+		}
+		if !fits {
+			f.types.drop(t)
+		}
+	}
+	return !f.types.empty()
 }
 
 // binRules is what ports, claims and hosts allow.

@@ -69,7 +69,13 @@ func (s *state) pinFirst(b *bin, f *frame, k reqs.KeyID) bool {
 		return true
 	}
 	v := s.cheapestDomain(b, f, k)
-	return v >= 0 && s.demand(f, b, s.m.pin(k, reqs.ValueID(v)))
+	return v >= 0 && s.choosePin(f, b, k, v)
+}
+
+// choosePin narrows a frame to one domain and notes that it was chosen.
+func (s *state) choosePin(f *frame, b *bin, k reqs.KeyID, v int) bool {
+	f.pinned = append(f.pinned, pinKey{k, reqs.ValueID(v)})
+	return s.demand(f, b, s.m.pin(k, reqs.ValueID(v)))
 }
 
 // cheapestDomain returns the domain of a key in which a frame can be launched for least, or -1.
@@ -114,7 +120,7 @@ func (s *state) chooseSpread(r *spreadRule, b *bin, f *frame, want int) int {
 		return 0
 	}
 	room := s.spreadRoom(r, best)
-	if room <= 0 || !s.demand(f, b, s.m.pin(g.key, reqs.ValueID(best))) {
+	if room <= 0 || !s.choosePin(f, b, g.key, best) {
 		return 0
 	}
 	return min(want, room)
@@ -141,7 +147,7 @@ func (s *state) chooseNear(r *groupRule, b *bin, f *frame) bool {
 	case !with.empty():
 		return s.demand(f, b, s.m.oneOf(g.key, with))
 	case first >= 0 && s.mayStart(r):
-		return s.demand(f, b, s.m.pin(g.key, reqs.ValueID(first)))
+		return s.choosePin(f, b, g.key, first)
 	}
 	return false
 }
@@ -173,7 +179,13 @@ func (s *state) avoid(b *bin, f *frame, k reqs.KeyID, count []int32) bool {
 
 // open returns the domains of a key that a frame can still be in.
 func (s *state) open(b *bin, f *frame, k reqs.KeyID) set {
-	return s.m.openDomains(&s.m.pools[b.pool], f.row, f.types, f.cols, k)
+	open := s.m.openDomains(&s.m.pools[b.pool], f.row, f.types, f.cols, k)
+	for _, p := range s.banned {
+		if p.key == k {
+			open.drop(int(p.value))
+		}
+	}
+	return open
 }
 
 // enumerable reports whether the values that a planned node can have of a key are known: they are not

@@ -27,8 +27,9 @@ type state struct {
 	stopped   bool
 	row       reqs.Row // to work in
 	types     set
-	deferred  bool // the last refusal was for want of reserved capacity
-	frugal    bool // a planned node is made dearer only for pods that have no other place
+	banned    []pinKey // domains in which the node that is looked at cannot be had
+	deferred  bool     // the last refusal was for want of reserved capacity
+	frugal    bool     // a planned node is made dearer only for pods that have no other place
 }
 
 // placement is some pods of a class at a place.
