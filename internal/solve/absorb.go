@@ -9,8 +9,6 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/lp"
-	"github.com/dovetail-sh/dovetail/internal/reqs"
-	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // keepWithin is how overpriced a node may be to be kept and filled up rather than replaced.
@@ -206,7 +204,7 @@ func (v *mover) fillKept(left []int) {
 		if n == 0 || len(m.classes[k].variants) == 0 {
 			continue
 		}
-		w.lots = append(w.lots, lot{class: k, profile: m.classes[k].variants[0].profile, count: n})
+		w.lots = append(w.lots, lot{class: k, profile: m.classes[k].variants[v.wish(k)].profile, count: n})
 		w.left = append(w.left, n)
 	}
 	w.took = make([]int, len(w.lots))
@@ -338,111 +336,6 @@ func (v *mover) joinCoupled(sets *sets) {
 			}
 		}
 	}
-}
-
-// worthwhile works out what a move saves, keeps only those types of its new nodes with which it
-// certainly does, and reports whether it is worth the pods it moves.
-func (v *mover) worthwhile(m *Move, removed float64) bool {
-	m.Saves = removed
-	for i := range m.Create {
-		m.Saves -= m.Create[i].Offer.Price
-	}
-	if len(m.Create) == 0 {
-		return true
-	}
-	if m.Saves < leastSaving*removed || m.Saves < leastPerPod*float64(m.Moved) {
-		return false
-	}
-	for i := range m.Create {
-		if !v.cheaper(&m.Create[i], m.Saves/float64(len(m.Create))) {
-			return false
-		}
-	}
-	return true
-}
-
-// cheaper drops the types of a new node that would cost more than planned by at least so much: were
-// all of them launched, the move would save nothing. It reports whether minValues still holds.
-func (v *mover) cheaper(c *NewNode, by float64) bool {
-	for i := range v.m.pools {
-		pl := &v.m.pools[i]
-		if pl.src.Name != c.Pool {
-			continue
-		}
-		cat := v.m.catalogues[v.m.pools[i].catalogue]
-		cols, held := cat.within(c.Needs)
-		cost := map[string]float64{}
-		for t := range cat.types {
-			p, at := cat.cheapest(t, cols)
-			name := cat.types[t].it.Name
-			if old, known := cost[name]; at >= 0 && (!known || p < old) {
-				cost[name] = p
-			}
-		}
-		c.Types = slices.DeleteFunc(slices.Clone(c.Types), func(name string) bool { return cost[name] >= c.Offer.Price+by })
-		c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
-		v.request(c, pl)
-		f := frame{row: v.m.rowOf(c.Needs), types: newSet(len(cat.types)), cols: cols, held: held}
-		if c.Offer.Reservation == "" {
-			f.held = nil
-		}
-		for t := range cat.types {
-			if slices.Contains(c.Types, cat.types[t].it.Name) {
-				f.types.add(t)
-			}
-		}
-		for key, r := range c.Needs {
-			k, known := v.m.table.Key(key)
-			if known && r.MinValues > 0 && v.s.distinct(pl, &f, k) < r.MinValues {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// request works out again what a new node is asked for: with fewer types, DaemonSets may take more at
-// least (SC-49).
-func (v *mover) request(c *NewNode, pl *pool) {
-	m := v.m
-	cat := m.catalogues[pl.catalogue]
-	lanes, over := make([]int64, m.view.Resources.Len()), []int64(nil)
-	for _, key := range c.Pods {
-		for l := range lanes {
-			lanes[l] += m.classes[v.class[v.index[key]]].req[l]
-		}
-	}
-	for t := range cat.types {
-		if !slices.Contains(c.Types, cat.types[t].it.Name) {
-			continue
-		}
-		takes := pl.rooms.over[t*m.lanes : t*m.lanes+len(lanes)]
-		if over == nil {
-			over = slices.Clone(takes)
-		}
-		for l := range over {
-			over[l] = min(over[l], takes[l])
-		}
-	}
-	for l := range over {
-		lanes[l] += over[l]
-	}
-	c.Requests = resources.Of(lanes...)
-}
-
-// rowOf compiles requirements of a planned node; what the table does not know does not constrain.
-func (m *model) rowOf(s reqs.Set) reqs.Row {
-	known := reqs.Set{}
-	for key, r := range s {
-		if m.relevant[key] {
-			known[key] = r
-		}
-	}
-	row, err := m.table.Compile(known)
-	if err != nil {
-		return m.table.NewRow()
-	}
-	return row
 }
 
 // sets are disjoint sets of small numbers.

@@ -93,6 +93,11 @@ func (c columns) empty() bool           { return c[0]|c[1] == 0 }
 func (c columns) has(i int) bool        { return c[i>>6]>>(i&63)&1 != 0 }
 func (c *columns) add(i int)            { c[i>>6] |= 1 << (i & 63) }
 
+func (c columns) without(i int) columns {
+	c[i>>6] &^= 1 << (i & 63)
+	return c
+}
+
 // next returns the first member that is at least i, or -1.
 func (c columns) next(i int) int {
 	for ; i < maxColumns; i = (i>>6 + 1) << 6 {

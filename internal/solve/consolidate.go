@@ -26,6 +26,8 @@ type mover struct {
 	host      []bool // has taken pods in
 	order     []int  // places to put pods, least overpriced first
 	candidate []bool
+	wishes    []int32        // of each class, see wish
+	byName    map[string]int // nodes of the model
 	examined  int
 	moves     []Move
 	undo      []undone
@@ -98,8 +100,10 @@ func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *m
 	n := len(m.nodes)
 	v.pods, v.price, v.dear, v.worth = make([][]int32, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	v.may, v.gone, v.host, v.candidate, v.stuck = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n), map[int]int{}
+	v.byName = make(map[string]int, n)
 	for i := range m.nodes {
 		src := m.nodes[i].src
+		v.byName[src.Name] = i
 		v.price[i] = max(0, src.Price)
 		span, is := g.from[src.Name]
 		v.candidate[i], v.may[i] = is, is && !except[src.Name]
@@ -264,12 +268,32 @@ func (v *mover) rollback(n int) {
 // fills best. A node that is itself more overpriced than others is a last resort.
 func (v *mover) target(k int) (at, profileID int) {
 	c := &v.m.classes[k]
-	for _, variant := range c.variants {
+	for _, variant := range c.variants[:v.wish(k)+1] {
 		if at := v.targetFor(c, v.m.profiles[variant.profile]); at >= 0 {
 			return at, variant.profile
 		}
 	}
 	return -1, 0
+}
+
+// wish returns the last step of relaxation that pods of a class may be moved with: the first at which a
+// new node could be bought for them. What provisioning buys for a preference, consolidation does not
+// take away again.
+func (v *mover) wish(k int) int {
+	c := &v.m.classes[k]
+	if v.wishes == nil {
+		v.wishes = slices.Repeat([]int32{-1}, len(v.m.classes))
+	}
+	if v.wishes[k] < 0 {
+		v.wishes[k] = int32(len(c.variants) - 1)
+		for i, variant := range c.variants {
+			if p := v.m.profiles[variant.profile]; v.s.homeOf(k, p, p.need) != -1 {
+				v.wishes[k] = int32(i)
+				break
+			}
+		}
+	}
+	return int(v.wishes[k])
 }
 
 // alike is how much more overpriced a node may be to be looked at together with a better one.

@@ -21,6 +21,7 @@ type Policy struct {
 	IgnorePreferences  bool    `json:"ignorePreferences,omitempty"`  // --preference-policy=Ignore
 	BestEffortMinimums bool    `json:"bestEffortMinimums,omitempty"` // --min-values-policy=BestEffort
 	ReservedFallback   bool    `json:"reservedFallback,omitempty"`   // disruption: losing reserved capacity is allowed (SC-46, V15-46)
+	SpotToSpot         bool    `json:"spotToSpot,omitempty"`         // gate SpotToSpotConsolidation: spot nodes may be replaced by spot nodes
 	NoReserved         bool    `json:"noReserved,omitempty"`         // gate ReservedCapacity off: reserved offerings are ordinary
 	NodeFee            float64 `json:"nodeFee,omitempty"`            // USD an hour that a node costs beyond its price
 	Workers            int     `json:"workers,omitempty"`            // goroutines; never changes the plan

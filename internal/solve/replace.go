@@ -1,0 +1,173 @@
+package solve
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// worthwhile works out what a move saves, keeps only those types of its new nodes with which it
+// certainly does, and reports whether it is worth the pods it moves.
+func (v *mover) worthwhile(m *Move, removed float64) bool {
+	if len(m.Create) == 0 {
+		m.Saves = removed
+		return true
+	}
+	if !v.saves(m, removed) || !v.mayBeSpot(m) {
+		return false
+	}
+	slack := m.Saves / float64(len(m.Create))
+	for i := range m.Create {
+		if !v.cheaper(&m.Create[i], slack) {
+			return false
+		}
+	}
+	return v.saves(m, removed) // without the types that were dropped
+}
+
+func (v *mover) saves(m *Move, removed float64) bool {
+	m.Saves = removed
+	for i := range m.Create {
+		m.Saves -= m.Create[i].Offer.Price
+	}
+	return m.Saves >= leastSaving*removed && m.Saves >= leastPerPod*float64(m.Moved)
+}
+
+// mayBeSpot reports whether a move keeps to the rule that spot nodes are replaced by spot nodes only
+// if that is asked for (disruption 15): otherwise each fall of a price would start a chain of moves.
+func (v *mover) mayBeSpot(m *Move) bool {
+	if v.m.problem.Policy.SpotToSpot {
+		return true
+	}
+	for _, name := range m.Remove {
+		if at := v.byName[name]; v.m.nodes[at].src.CapacityType != karpv1.CapacityTypeSpot {
+			return true
+		}
+	}
+	return !slices.ContainsFunc(m.Create, func(c NewNode) bool { return c.Offer.CapacityType == karpv1.CapacityTypeSpot })
+}
+
+// cheaper pins a new node to the capacity type it was priced as, and drops the types that could come
+// up dearer than planned by at least so much: were all of them launched, the move would save nothing.
+// It reports whether a type is left, and minValues holds.
+func (v *mover) cheaper(c *NewNode, by float64) bool {
+	at := slices.IndexFunc(v.m.pools, func(p pool) bool { return p.src.Name == c.Pool })
+	if at < 0 {
+		return false
+	}
+	pl := &v.m.pools[at]
+	cat := v.m.catalogues[pl.catalogue]
+	cols, held := cat.within(c.Needs)
+	for i := range cat.cols {
+		if cat.cols[i].capacity != c.Offer.CapacityType {
+			cols = cols.without(i)
+		}
+	}
+	if r, err := reqs.New(corev1.NodeSelectorOpIn, []string{c.Offer.CapacityType}, 0); err == nil {
+		c.Needs = c.Needs.Clone()
+		c.Needs[karpv1.LabelCapacityType] = r.WithMinValues(c.Needs[karpv1.LabelCapacityType].MinValues)
+	}
+	v.cutTypes(c, cat, cols, c.Offer.Price+by)
+	if len(c.Types) == 0 {
+		return false
+	}
+	v.request(c, pl)
+	f := frame{row: v.m.rowOf(c.Needs), types: newSet(len(cat.types)), cols: cols, held: held}
+	if c.Offer.Reservation == "" {
+		f.held = nil
+	}
+	for t := range cat.types {
+		if slices.Contains(c.Types, cat.types[t].it.Name) {
+			f.types.add(t)
+		}
+	}
+	for key, r := range c.Needs {
+		k, known := v.m.table.Key(key)
+		if known && r.MinValues > 0 && v.s.distinct(pl, &f, k) < r.MinValues {
+			return false
+		}
+	}
+	return true
+}
+
+// cutTypes keeps the types whose dearest launch is below a limit, and the cheapest of those as offer.
+func (v *mover) cutTypes(c *NewNode, cat *catalogue, cols columns, limit float64) {
+	worst := map[string]float64{}
+	best, bestType, bestCol := math.Inf(1), -1, -1
+	for t := range cat.types {
+		name, high := cat.types[t].it.Name, math.Inf(-1)
+		left := cat.launch[t].and(cols)
+		for i := left.next(0); i >= 0; i = left.next(i + 1) {
+			high = max(high, cat.price[t*len(cat.cols)+i])
+		}
+		if math.IsInf(high, -1) {
+			continue
+		}
+		if old, known := worst[name]; !known || high > old {
+			worst[name] = high
+		}
+	}
+	c.Types = slices.DeleteFunc(slices.Clone(c.Types), func(name string) bool {
+		high, known := worst[name]
+		return !known || high >= limit
+	})
+	for t := range cat.types {
+		if p, col := cat.cheapest(t, cols); col >= 0 && len(c.Types) > 0 && cat.types[t].it.Name == c.Types[0] && p < best {
+			best, bestType, bestCol = p, t, col
+		}
+	}
+	if bestType >= 0 {
+		col := &cat.cols[bestCol]
+		c.Offer = Offer{Type: c.Types[0], Zone: col.zone, CapacityType: col.capacity, Reservation: col.reservation, Price: best}
+	}
+	c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
+}
+
+// request works out again what a new node is asked for: with fewer types, DaemonSets may take more at
+// least (SC-49).
+func (v *mover) request(c *NewNode, pl *pool) {
+	m := v.m
+	cat := m.catalogues[pl.catalogue]
+	lanes, over := make([]int64, m.view.Resources.Len()), []int64(nil)
+	for _, key := range c.Pods {
+		for l := range lanes {
+			lanes[l] += m.classes[v.class[v.index[key]]].req[l]
+		}
+	}
+	for t := range cat.types {
+		if !slices.Contains(c.Types, cat.types[t].it.Name) {
+			continue
+		}
+		takes := pl.rooms.over[t*m.lanes : t*m.lanes+len(lanes)]
+		if over == nil {
+			over = slices.Clone(takes)
+		}
+		for l := range over {
+			over[l] = min(over[l], takes[l])
+		}
+	}
+	for l := range over {
+		lanes[l] += over[l]
+	}
+	c.Requests = resources.Of(lanes...)
+}
+
+// rowOf compiles requirements of a planned node; what the table does not know does not constrain.
+func (m *model) rowOf(s reqs.Set) reqs.Row {
+	known := reqs.Set{}
+	for key, r := range s {
+		if m.relevant[key] {
+			known[key] = r
+		}
+	}
+	row, err := m.table.Compile(known)
+	if err != nil {
+		return m.table.NewRow()
+	}
+	return row
+}
