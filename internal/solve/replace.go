@@ -1,7 +1,7 @@
 package solve
 
 import (
-	"math"
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -95,35 +95,31 @@ func (v *mover) cheaper(c *NewNode, by float64) bool {
 	return true
 }
 
-// cutTypes keeps the types whose dearest launch is below a limit, and the cheapest of those as offer.
+// cutTypes keeps the types whose dearest launch is below a limit, cheapest first, and the cheapest of
+// them as offer.
 func (v *mover) cutTypes(c *NewNode, cat *catalogue, cols columns, limit float64) {
-	worst := map[string]float64{}
-	best, bestType, bestCol := math.Inf(1), -1, -1
+	worst, offers := map[string]float64{}, map[string]Offer{}
 	for t := range cat.types {
-		name, high := cat.types[t].it.Name, math.Inf(-1)
-		left := cat.launch[t].and(cols)
-		for i := left.next(0); i >= 0; i = left.next(i + 1) {
-			high = max(high, cat.price[t*len(cat.cols)+i])
-		}
-		if math.IsInf(high, -1) {
+		low, at := cat.cheapest(t, cols)
+		if at < 0 {
 			continue
 		}
-		if old, known := worst[name]; !known || high > old {
-			worst[name] = high
+		name, col := cat.types[t].it.Name, &cat.cols[at]
+		left := cat.launch[t].and(cols)
+		for i := left.next(0); i >= 0; i = left.next(i + 1) {
+			worst[name] = max(worst[name], cat.price[t*len(cat.cols)+i])
+		}
+		if old, known := offers[name]; !known || low < old.Price {
+			offers[name] = Offer{Type: name, Zone: col.zone, CapacityType: col.capacity, Reservation: col.reservation, Price: low}
 		}
 	}
 	c.Types = slices.DeleteFunc(slices.Clone(c.Types), func(name string) bool {
-		high, known := worst[name]
-		return !known || high >= limit
+		_, known := offers[name]
+		return !known || worst[name] >= limit
 	})
-	for t := range cat.types {
-		if p, col := cat.cheapest(t, cols); col >= 0 && len(c.Types) > 0 && cat.types[t].it.Name == c.Types[0] && p < best {
-			best, bestType, bestCol = p, t, col
-		}
-	}
-	if bestType >= 0 {
-		col := &cat.cols[bestCol]
-		c.Offer = Offer{Type: c.Types[0], Zone: col.zone, CapacityType: col.capacity, Reservation: col.reservation, Price: best}
+	slices.SortFunc(c.Types, func(a, b string) int { return cmp.Or(cmp.Compare(offers[a].Price, offers[b].Price), cmp.Compare(a, b)) })
+	if len(c.Types) > 0 {
+		c.Offer = offers[c.Types[0]]
 	}
 	c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
 }
