@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -26,6 +28,22 @@ func TestConsolidationsObeyEveryRule(t *testing.T) {
 		stopped := solve.Consolidate(q, at1st)
 		if found := check.Consolidation(q, stopped); len(found) > 0 {
 			t.Fatalf("stopped: %v\nanswer %s\nquestion %s", found, show(stopped), show(q))
+		}
+	})
+}
+
+func TestConsolidationIsTheSameAnyWay(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		q := questions(some()).Draw(t, "question")
+		answer := solve.Consolidate(q, never)
+		other := q
+		other.View = shuffled(rapid.Uint64().Draw(t, "order"), solve.Problem{View: q.View}).View
+		other.Candidates = slices.Clone(q.Candidates)
+		slices.Reverse(other.Candidates)
+		other.Policy.Workers = 8
+		if diff := cmp.Diff(answer, solve.Consolidate(other, never), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("another order and eight workers (-first +second):\n%s\nquestion %s", diff, show(q))
 		}
 	})
 }

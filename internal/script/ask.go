@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -17,11 +18,23 @@ func askSolve(w *World, l *Line) string {
 	if l.fault != nil {
 		return ""
 	}
-	return r.plan(w.plan(r))
+	p := solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}
+	plan := solve.Solve(p, never)
+	return r.plan(plan) + judged(check.Plan(p, plan))
 }
 
 func (w *World) plan(r *rendering) solve.Plan {
 	return solve.Solve(solve.Problem{View: r.view, Pods: r.asked, Policy: w.policy}, never)
+}
+
+// judged shows what an independent judge says against an answer: a script with such a line is wrong,
+// whatever it expects.
+func judged(found []check.Violation) string {
+	var b strings.Builder
+	for _, v := range found {
+		b.WriteString("VIOLATES " + v.String() + "\n")
+	}
+	return b.String()
 }
 
 // askExplain performs `explain`.
@@ -58,5 +71,7 @@ func askConsolidate(w *World, l *Line) string {
 	if l.fault != nil {
 		return ""
 	}
-	return r.consolidation(solve.Consolidate(solve.Question{View: r.view, Candidates: candidates, Policy: w.policy}, never))
+	q := solve.Question{View: r.view, Candidates: candidates, Policy: w.policy}
+	answer := solve.Consolidate(q, never)
+	return r.consolidation(answer) + judged(check.Consolidation(q, answer))
 }

@@ -168,15 +168,16 @@ func (v *mover) stocks() []*stock {
 		if !may || v.price[n] <= 0 {
 			continue
 		}
-		key := src.InstanceType + " " + src.CapacityType + " " + strconv.FormatFloat(v.price[n], 'g', -1, 64)
-		k := at[key]
+		key := append([]byte(src.InstanceType+" "+src.CapacityType+" "), strconv.FormatFloat(v.price[n], 'g', -1, 64)...)
+		room, coming := make([]float64, lanes), m.comingTo(&m.nodes[n])
+		for l := range lanes {
+			room[l] = float64(max(0, src.Allocatable.At(l)-coming[l]))
+			key = strconv.AppendFloat(append(key, ' '), room[l], 'g', -1, 64) // DaemonSets may differ
+		}
+		k := at[string(key)]
 		if k == nil {
-			k = &stock{price: v.price[n], room: make([]float64, lanes)}
-			coming := m.comingTo(&m.nodes[n])
-			for l := range lanes {
-				k.room[l] = float64(max(0, src.Allocatable.At(l)-coming[l]))
-			}
-			at[key] = k
+			k = &stock{price: v.price[n], room: room}
+			at[string(key)] = k
 			list = append(list, k)
 		}
 		k.nodes = append(k.nodes, n)

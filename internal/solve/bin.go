@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -23,6 +24,8 @@ type bin struct {
 	relaxed bool  // minValues was lowered to open it
 	minimum []minimum
 	settled []bool // by key of the table: its only domain is counted
+	sure    []int  // groups with a node filter that it meets for certain (SC-28)
+	unsure  []int  // groups that do not count its pods yet, since it may not
 	best    int    // cheapest of the types, -1: not looked up
 	bestCol int    // and how it is bought
 }
@@ -86,11 +89,9 @@ func (s *state) inBin(c *class, p *profile, b *bin, place int32, want int) (int,
 	if !m.tolerated(p.tol, m.pools[b.pool].taints) {
 		return 0, frame{}
 	}
-	if len(c.shared) == 0 { // claims that are attached already need no slot
-		for _, l := range c.asks {
-			if b.used[l]+c.req[l] > b.top[l] {
-				return 0, frame{}
-			}
+	for _, l := range m.certain(c) {
+		if b.used[l]+c.req[l] > b.top[l] {
+			return 0, frame{}
 		}
 	}
 	if want = s.binRules(c, p, place, want); want <= 0 {
@@ -126,7 +127,9 @@ func (s *state) inDomain(c *class, p *profile, b *bin, want int) (int, frame) {
 			s.deferred = before
 			return n, f
 		}
-		if len(f.pinned) == 0 {
+		// Reserved capacity that is taken is waited for, not passed over by choosing another capacity type
+		// (V15-45).
+		if len(f.pinned) == 0 || s.deferred && s.m.table.KeyName(f.pinned[len(f.pinned)-1].key) == karpv1.LabelCapacityType {
 			return 0, frame{}
 		}
 		s.deferred = refused || s.deferred
@@ -153,6 +156,16 @@ func (s *state) roomy(c *class, b *bin, f *frame) bool {
 		}
 	}
 	return !f.types.empty()
+}
+
+// certain are the lanes of which a pod takes what it asks for in any case: of attachments it may take
+// less, if its claims are shared and attached already.
+func (m *model) certain(c *class) []int {
+	if len(c.shared) == 0 {
+		return c.asks
+	}
+	end, _ := slices.BinarySearch(c.asks, m.view.Resources.Len())
+	return c.asks[:end]
 }
 
 // binRules is what ports, claims and hosts allow.

@@ -19,3 +19,21 @@ pod name=web count=3 cpu=1 volumes=ebs/shared
 		t.Errorf("costs %v, at least %v; want 1, and no more", plan.Cost, plan.Bound)
 	}
 }
+
+// SC-23: which DaemonSets run on a node is a matter of its zone; nodes of one type may differ in room.
+func TestBoundKnowsDaemonSetsOfZones(t *testing.T) {
+	t.Parallel()
+	p := problem(t, `
+type name=m cpu=4 pods=4 price=1 zones=a,b
+pool name=default
+daemon name=logs requires="zone in a"
+node name=n1 pool=default type=m zone=a
+node name=n2 pool=default type=m zone=b
+bound name=web count=3 node=n1
+bound name=db node=n2
+`)
+	answer := solve.Consolidate(solve.Question{View: p.View, Candidates: []string{"n1", "n2"}}, told(false))
+	if answer.After != 1 || answer.Bound > 1 {
+		t.Errorf("costs %v, at least %v; want 1, and no more", answer.After, answer.Bound)
+	}
+}

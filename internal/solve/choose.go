@@ -2,6 +2,7 @@ package solve
 
 import (
 	"math"
+	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
@@ -264,7 +265,71 @@ func (s *state) noteBin(p *profile, b *bin, place int32, count int) {
 			s.noteOpen(p, k, open, count)
 		}
 	}
-	s.note(p, place, values, count, nil)
+	b.unsure = slices.DeleteFunc(b.unsure, func(id int) bool { // more may be certain now
+		v := values[s.m.groups[id].key]
+		if v < 0 || !s.meets(b, id, p) {
+			return false
+		}
+		s.countAll(b, id, int(v))
+		return true
+	})
+	s.note(p, place, values, count, nil, b)
+}
+
+// countAll counts the pods that were put on a planned node so far.
+func (s *state) countAll(b *bin, id, v int) {
+	for _, h := range b.pods {
+		if slices.Contains(s.m.profiles[h.profile].counts, id) {
+			s.sel[id][v] += h.count
+		}
+	}
+}
+
+// meets reports whether a planned node certainly meets the node filter of a spread constraint
+// (SC-28), with pods of a profile on it: those that have the constraint themselves see to it. A node
+// that may not meet it in the end must not raise the smallest count that others go by.
+func (s *state) meets(b *bin, id int, p *profile) bool {
+	f := s.m.groups[id].filter
+	if f == nil || f.needs == nil && f.tol < 0 || slices.Contains(b.sure, id) {
+		return true
+	}
+	if f.tol >= 0 && !s.m.tolerated(f.tol, s.m.pools[b.pool].taints) {
+		return false
+	}
+	if f.needs != nil && !p.owns(id) && !slices.ContainsFunc(f.needs, func(n int) bool { return s.surely(b, n) }) {
+		return false
+	}
+	b.sure = append(b.sure, id)
+	return true
+}
+
+// surely reports whether a planned node meets a need whatever it turns out to be.
+func (s *state) surely(b *bin, needID int) bool {
+	m := s.m
+	if slices.Contains(b.needs, needID) {
+		return true
+	}
+	pl, row := &m.pools[b.pool], m.needs[needID].row
+	for i := range m.table.Len() {
+		k := reqs.KeyID(i)
+		if !row.Defined(k) {
+			continue
+		}
+		x := &m.catalogues[pl.catalogue].keys[k]
+		if x.columns && !x.colNone.and(b.cols).empty() || x.typed && (x.free.meets(b.types) || x.absent.meets(b.types)) {
+			return false // it may come without the label
+		}
+		values := m.possible(pl, b.row, b.types, b.cols, k)
+		if values.empty() {
+			return false
+		}
+		for v := values.next(0); v >= 0; v = values.next(v + 1) {
+			if !row.Allows(k, reqs.ValueID(v)) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // settle counts the pods that were put on a planned node before its domain was certain.
@@ -276,10 +341,17 @@ func (s *state) settle(b *bin, k, v int) {
 		return
 	}
 	b.settled[k] = true
+	var done []int
 	for _, h := range b.pods {
 		for _, id := range s.m.profiles[h.profile].counts {
-			if g := s.m.groups[id]; !g.host && int(g.key) == k && g.kind != apart {
-				s.sel[id][v] += h.count
+			if g := s.m.groups[id]; g.host || int(g.key) != k || g.kind == apart || slices.Contains(done, id) {
+				continue
+			}
+			done = append(done, id)
+			if slices.ContainsFunc(b.pods, func(o share) bool { return s.meets(b, id, s.m.profiles[o.profile]) }) {
+				s.countAll(b, id, v)
+			} else {
+				b.unsure = append(b.unsure, id)
 			}
 		}
 	}

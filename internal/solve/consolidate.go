@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/lp"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // mover looks for nodes that could go. It keeps one state in which nodes disappear one by one; a node
@@ -78,6 +79,8 @@ func survey(q Question) *ground {
 				moved = append(moved, p)
 			}
 		}
+		// The order of the input must not show in the answer.
+		slices.SortFunc(moved[first:], func(a, b cluster.Pod) int { return comparePodKeys(a.Key, b.Key) })
 		g.from[n.Name] = [2]int{first, len(moved)}
 	}
 	policy := q.Policy
@@ -97,6 +100,7 @@ func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *m
 	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
 	v := &mover{s: newState(m, stop), m: m, class: g.class}
 	v.s.frugal = true
+	v.s.settleIn()
 	n := len(m.nodes)
 	v.pods, v.price, v.dear, v.worth = make([][]int32, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	v.may, v.gone, v.host, v.candidate, v.stuck = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n), map[int]int{}
@@ -254,7 +258,7 @@ func (v *mover) rollback(n int) {
 	s := v.s
 	for _, u := range slices.Backward(v.undo) {
 		place := int32(u.node)
-		s.note(s.m.profiles[u.profile], place, s.m.signs[s.m.nodes[u.node].sign].values, -1, &s.m.nodes[u.node])
+		s.note(s.m.profiles[u.profile], place, s.m.signs[s.m.nodes[u.node].sign].values, -1, &s.m.nodes[u.node], nil)
 		copy(s.free[u.node*s.m.lanes:], u.free)
 		s.ports[place], s.claims[place] = s.ports[place][:u.ports], s.claims[place][:u.claims]
 		s.raise(u.node / block)
@@ -325,12 +329,41 @@ func (v *mover) targetFor(c *class, p *profile) int {
 	return best
 }
 
-// count takes the pods of a node out of the topology groups, or puts them back.
+// settleIn counts the nodes of each domain: one that no pool offers goes with its last node (SC-26).
+func (s *state) settleIn() {
+	m := s.m
+	s.homes, s.lost = make([][]int32, m.table.Len()), make([]set, m.table.Len())
+	for k := range m.domains {
+		if m.domains[k].used {
+			s.homes[k], s.lost[k] = make([]int32, m.table.ValueCount(reqs.KeyID(k))), newSet(m.table.ValueCount(reqs.KeyID(k)))
+		}
+	}
+	for n := range m.nodes {
+		s.inhabit(n, 1)
+	}
+}
+
+// inhabit counts a node in its domains, or takes it out.
+func (s *state) inhabit(n int, sign int32) {
+	for k, v := range s.m.signs[s.m.nodes[n].sign].values {
+		if v < 0 || s.homes[k] == nil {
+			continue
+		}
+		s.homes[k][v] += sign
+		s.lost[k].drop(int(v))
+		if s.homes[k][v] == 0 && !slices.ContainsFunc(s.m.domains[k].byPool, func(offers set) bool { return offers.has(int(v)) }) {
+			s.lost[k].add(int(v))
+		}
+	}
+}
+
+// count takes a node and its pods out of the topology groups, or puts them back.
 func (s *state) count(n int, sign int32) {
 	m := s.m
 	if len(m.groups) == 0 {
 		return
 	}
+	s.inhabit(n, sign)
 	values := m.signs[m.nodes[n].sign].values
 	bump := func(id int, sel, own int32) {
 		g := m.groups[id]

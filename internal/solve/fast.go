@@ -58,7 +58,7 @@ func (s *state) fillNodes(k, want int) int {
 	if len(c.variants) == 0 || len(c.shape.Invalid) > 0 || c.shape.Refuses {
 		return 0
 	}
-	return s.onNodes(k, s.m.profiles[c.variants[0].profile], want)
+	return s.anyway(c.variants[:c.step(0)], want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
 }
 
 // manyLots is how many lots are packed in two ways only. Of so many, most of a size of their own, some
@@ -182,7 +182,8 @@ func (s *state) guests(lots []lot, first int) []lot {
 func (s *state) join(k, profileID, needID, at, want int) int {
 	m := s.m
 	b, c, p := s.bins[at], &m.classes[k], m.profiles[profileID]
-	for _, l := range c.asks {
+	asks := m.certain(c)
+	for _, l := range asks {
 		if b.used[l]+c.req[l] > b.top[l] {
 			return 0
 		}
@@ -195,7 +196,7 @@ func (s *state) join(k, profileID, needID, at, want int) int {
 		return 0
 	}
 	room := m.pools[b.pool].rooms.room[t*m.lanes : (t+1)*m.lanes]
-	for _, l := range c.asks {
+	for _, l := range asks {
 		want = int(min(int64(want), (room[l]-b.used[l])/c.req[l]))
 	}
 	place := int32(len(m.nodes) + at)

@@ -30,35 +30,46 @@ func (s *state) relax(k, want int) int {
 	if len(c.shape.Invalid) > 0 || c.shape.Refuses {
 		return 0
 	}
-	for _, v := range c.variants {
+	for first := 0; first < len(c.variants); {
+		next := c.step(first)
 		s.deferred = false
-		done += s.place(k, v.profile, want-done)
+		done += s.place(k, c.variants[first:next], want-done)
 		if done == want || s.deferred || s.stopped { // reserved capacity is waited for, not relaxed (SC-15)
 			break
 		}
+		first = next
 	}
 	return done
 }
 
-// place places up to want pods of a class at one step of relaxation.
-func (s *state) place(k, profileID, want int) int {
-	p := s.m.profiles[profileID]
-	done := s.onNodes(k, p, want)
+// step returns where the variants of the step of relaxation end that begins at first.
+func (c *class) step(first int) int {
+	next := first + 1
+	for next < len(c.variants) && c.variants[next].step == c.variants[first].step {
+		next++
+	}
+	return next
+}
+
+// place places up to want pods of a class at one step of relaxation, at each kind of place in any of
+// the ways there are: which volumes' zone it is matters less than whether a node must be bought.
+func (s *state) place(k int, ways []variant, want int) int {
+	done := s.anyway(ways, want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
 	for done < want {
 		n := 0
 		if s.frugal {
-			n = s.joinBins(k, profileID, want-done)
+			n = s.anyway(ways, want-done, func(id, want int) int { return s.joinBins(k, id, want) })
 		} else {
-			n = s.inBins(k, profileID, want-done)
+			n = s.anyway(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
 		}
 		if n == 0 {
 			lost := s.deferred // a planned node would lose its reservation: another may not
 			s.deferred = false
-			n = s.openBin(k, profileID, want-done)
+			n = s.openBin(k, ways, want-done)
 			s.deferred = s.deferred || n == 0 && lost
 		}
 		if n == 0 && s.frugal {
-			n = s.inBins(k, profileID, want-done)
+			n = s.anyway(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
 		}
 		if n == 0 {
 			break
@@ -67,8 +78,24 @@ func (s *state) place(k, profileID, want int) int {
 		if s.halt() {
 			break
 		}
-		if p.zoned && done < want { // what changed elsewhere may have made room in other domains
-			done += s.onNodes(k, p, want-done)
+		if done < want { // what changed elsewhere may have made room in other domains
+			done += s.anyway(ways, want-done, func(id, want int) int {
+				if !s.m.profiles[id].zoned {
+					return 0
+				}
+				return s.onNodes(k, s.m.profiles[id], want)
+			})
+		}
+	}
+	return done
+}
+
+// anyway places pods in one way after another, and returns how many.
+func (s *state) anyway(ways []variant, want int, place func(profileID, want int) int) int {
+	done := 0
+	for i := range ways {
+		if done < want {
+			done += place(ways[i].profile, want-done)
 		}
 	}
 	return done
@@ -132,31 +159,41 @@ func (s *state) joinBins(k, profileID, want int) int {
 }
 
 // openBin plans a new node in the first pool that can offer one (SC-20).
-func (s *state) openBin(k, profileID, want int) int {
-	m := s.m
-	p, c := m.profiles[profileID], &m.classes[k]
-	for i := range m.pools {
-		b := s.blank(i, p)
-		if b == nil {
-			continue
-		}
-		place := int32(len(m.nodes) + len(s.bins))
-		n, f := s.inBin(c, p, b, place, want)
-		if n == 0 && len(b.minimum) > 0 && m.problem.Policy.BestEffortMinimums {
-			n, f = s.lower(c, p, b, place)
-		}
-		if n == 0 {
-			if s.deferred { // lower pools are not tried (SC-46)
-				return 0
+func (s *state) openBin(k int, ways []variant, want int) int {
+	for i := range s.m.pools {
+		for _, v := range ways {
+			if n := s.openIn(i, k, v.profile, want); n > 0 {
+				s.deferred = false // another way was kept from reserved capacity
+				return n
 			}
-			continue
 		}
-		s.bins = append(s.bins, b)
-		s.takeBin(k, profileID, b, place, n, &f)
-		s.charge(b)
-		return n
+		if s.deferred { // lower pools are not tried (SC-46)
+			return 0
+		}
 	}
 	return 0
+}
+
+// openIn plans a new node of a pool.
+func (s *state) openIn(poolID, k, profileID, want int) int {
+	m := s.m
+	p, c := m.profiles[profileID], &m.classes[k]
+	b := s.blank(poolID, p)
+	if b == nil {
+		return 0
+	}
+	place := int32(len(m.nodes) + len(s.bins))
+	n, f := s.inBin(c, p, b, place, want)
+	if n == 0 && len(b.minimum) > 0 && m.problem.Policy.BestEffortMinimums {
+		n, f = s.lower(c, p, b, place)
+	}
+	if n == 0 {
+		return 0
+	}
+	s.bins = append(s.bins, b)
+	s.takeBin(k, profileID, b, place, n, &f)
+	s.charge(b)
+	return n
 }
 
 // blank is a new node of a pool before any pod is on it, or nil if the pool cannot have one for this

@@ -1,7 +1,6 @@
 package solve
 
 import (
-	"math"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -62,16 +61,28 @@ func (s *state) choice(k int) int {
 	if len(c.shape.Invalid) > 0 || c.shape.Refuses {
 		return -1
 	}
-	for _, v := range c.variants {
-		if s.homeOf(k, s.m.profiles[v.profile], s.m.profiles[v.profile].need) >= 0 {
-			return v.profile
+	for first := 0; first < len(c.variants); first = c.step(first) {
+		best, home := -1, -1
+		for _, v := range c.variants[first:c.step(first)] {
+			p := s.m.profiles[v.profile]
+			switch h := s.homeOf(k, p, p.need); {
+			case h == coupled: // nothing is given up before that was tried
+				return -1
+			case h >= 0 && (best < 0 || h < home):
+				best, home = v.profile, h
+			}
+		}
+		if best >= 0 {
+			return best
 		}
 	}
 	return -1
 }
 
-// homeOf returns the first pool that can offer a node for a class, -1 if none can, and -2 if the
-// pool's nodes are coupled by minValues or reservations.
+// coupled is the home of pods whose nodes depend on each other through minValues or reservations.
+const coupled = -2
+
+// homeOf returns the first pool that can offer a node for a class, -1 if none can, or coupled.
 func (s *state) homeOf(k int, p *profile, needID int) int {
 	m := s.m
 	c := &m.classes[k]
@@ -85,7 +96,7 @@ func (s *state) homeOf(k int, p *profile, needID int) int {
 			continue
 		}
 		if len(pl.minimums) > 0 || !pl.reserved.and(f.cols).empty() {
-			return -2
+			return coupled
 		}
 		return i
 	}
@@ -303,7 +314,7 @@ func (s *state) divideSpread(lots []lot, groupID int, classes, chosen, left []in
 		quota := make([]int, len(count))
 		for range left[at] {
 			v := lowest(count, reach)
-			if v < 0 || count[v]+1-leastOf(count, r) > r.skew {
+			if v < 0 || count[v]+1-s.leastOf(count, r) > r.skew {
 				break
 			}
 			count[v]++
@@ -340,17 +351,6 @@ func lowest(count []int32, among set) int {
 		}
 	}
 	return best
-}
-
-func leastOf(count []int32, r *spreadRule) int32 {
-	low, n := int32(math.MaxInt32), int32(0)
-	for v := r.eligible.next(0); v >= 0; v = r.eligible.next(v + 1) {
-		low, n = min(low, count[v]), n+1
-	}
-	if n == 0 || n < r.minimum {
-		return 0
-	}
-	return low
 }
 
 // divideNear picks one domain for all pods that must be together, unless some are somewhere already.

@@ -75,6 +75,7 @@ type class struct {
 type variant struct {
 	profile int // -1: contradicts itself
 	term    int // of Shape.Required in force
+	step    int // of relaxation: those of one step are alternatives where volumes can be (SC-38)
 }
 
 // compile reads a problem. stop is not asked: compiling is linear and short.
@@ -243,9 +244,17 @@ func (m *model) readLanes() {
 		note(c.shape, len(c.pods))
 	}
 	if len(seen) > 0 {
+		placing := map[cluster.PodKey]bool{} // a pod on a node that goes does not share with itself
+		for i := range m.pods {
+			if s := m.pods[i].Shape; s != nil && len(s.Volumes) > 0 {
+				placing[m.pods[i].Key] = true
+			}
+		}
 		for i := range m.view.Nodes {
-			for _, p := range m.view.Nodes[i].Pods {
-				note(p.Shape, 1)
+			for j := range m.view.Nodes[i].Pods {
+				if p := &m.view.Nodes[i].Pods[j]; p.Shape != nil && len(p.Shape.Volumes) > 0 && !placing[p.Key] {
+					note(p.Shape, 1)
+				}
 			}
 		}
 	}

@@ -61,7 +61,7 @@ func (m *model) readProfiles() {
 			c.variants = v
 			continue
 		}
-		for _, r := range m.relaxations(c.shape) {
+		for step, r := range m.relaxations(c.shape) {
 			zones := c.shape.Zones
 			if len(zones) == 0 {
 				zones = []reqs.Set{nil}
@@ -70,7 +70,7 @@ func (m *model) readProfiles() {
 				var id int
 				id, key = m.profileOf(c, r, z, key[:0])
 				if id >= 0 {
-					c.variants = append(c.variants, variant{profile: id, term: r.term})
+					c.variants = append(c.variants, variant{profile: id, term: r.term, step: step})
 				}
 			}
 		}

@@ -27,9 +27,11 @@ type state struct {
 	stopped   bool
 	row       reqs.Row // to work in
 	types     set
-	banned    []pinKey // domains in which the node that is looked at cannot be had
-	deferred  bool     // the last refusal was for want of reserved capacity
-	frugal    bool     // a planned node is made dearer only for pods that have no other place
+	banned    []pinKey  // domains in which the node that is looked at cannot be had
+	deferred  bool      // the last refusal was for want of reserved capacity
+	frugal    bool      // a planned node is made dearer only for pods that have no other place
+	homes     [][]int32 // by key, by value: existing nodes; nil unless nodes go
+	lost      []set     // by key: domains that went with their last node
 }
 
 // placement is some pods of a class at a place.
@@ -288,12 +290,16 @@ func (s *state) spreadRoom(r *spreadRule, v int) int {
 }
 
 // least is the smallest count over the domains of a constraint.
-func (s *state) least(r *spreadRule) int32 {
+func (s *state) least(r *spreadRule) int32 { return s.leastOf(s.sel[r.group], r) }
+
+func (s *state) leastOf(count []int32, r *spreadRule) int32 {
 	low, n := int32(-1), int32(0)
 	for v := r.eligible.next(0); v >= 0; v = r.eligible.next(v + 1) {
-		n++
-		if c := s.sel[r.group][v]; low < 0 || c < low {
-			low = c
+		if s.lost == nil || !s.lost[s.m.groups[r.group].key].has(v) { // until its node goes, its count is one of them
+			n++
+		}
+		if low < 0 || count[v] < low {
+			low = count[v]
 		}
 	}
 	if low < 0 || n < r.minimum {
@@ -327,7 +333,7 @@ func (s *state) takeNode(k int, p *profile, n, count int) {
 		s.share(c, n, left)
 	}
 	s.raise(n / block)
-	s.note(p, int32(n), m.signs[m.nodes[n].sign].values, count, &m.nodes[n])
+	s.note(p, int32(n), m.signs[m.nodes[n].sign].values, count, &m.nodes[n], nil)
 	s.placed = append(s.placed, placement{int32(k), int32(n), int32(count)})
 }
 
@@ -347,9 +353,9 @@ func (s *state) share(c *class, place int, left []int64) {
 	}
 }
 
-// note counts pods of a profile at a place for the groups they belong to. values are the domains that
-// are certain; n is nil for a planned node, whose pods count wherever it is.
-func (s *state) note(p *profile, place int32, values []int32, count int, n *node) {
+// note counts pods of a profile at a place for the groups they belong to, on a node that exists or on
+// one that is planned. values are the domains that are certain.
+func (s *state) note(p *profile, place int32, values []int32, count int, n *node, b *bin) {
 	if len(p.ports) > 0 {
 		s.ports[place] = append(s.ports[place], p.ports...)
 	}
@@ -364,8 +370,10 @@ func (s *state) note(p *profile, place int32, values []int32, count int, n *node
 			h.sel += int32(count)
 			s.host[at] = h
 			s.total[id] += int32(count)
-		} else if v := values[g.key]; v >= 0 {
+		} else if v := values[g.key]; v >= 0 && (b == nil || s.meets(b, id, p)) {
 			s.sel[id][v] += int32(count)
+		} else if v >= 0 && !slices.Contains(b.unsure, id) {
+			b.unsure = append(b.unsure, id)
 		}
 	}
 	for i := range p.apart {

@@ -106,17 +106,31 @@ func (e *explainer) neverAll(pl *pool, x suit, row reqs.Row) reason.Reason {
 // tooSmall names the resource that types do not have enough of.
 func (e *explainer) tooSmall(code reason.Code, pl *pool, types set) reason.Reason {
 	m := e.s.m
-	lane, most := e.shortest(pl.rooms, types)
+	lane, room := e.shortest(pl.rooms, types)
+	most := max(room, 0)
 	r := reason.Reason{Code: code, Want: m.amount(lane, e.c.req[lane]), Have: m.quantity(lane, most)}
 	if lane >= m.view.Resources.Len() && code == reason.NoTypeFits {
 		r.Code, r.Have = reason.VolumeLimit, m.amount(lane, most)
 	}
-	const million = 1_000_000 * 1000 // cores, in thousandths
-	if lane == resources.CPU && e.c.req[lane] >= million {
-		meant := resource.NewMilliQuantity((e.c.req[lane]+million-1)/million, resource.DecimalSI)
-		r.Because = []reason.Reason{{Code: reason.UnitSuspicious, Have: m.quantity(lane, e.c.req[lane]), Want: m.laneName(lane) + ":" + meant.String()}}
+	if room < 0 { // it is what DaemonSets leave
+		r.Have += ", as DaemonSets ask for more than there is"
+	}
+	if lane == resources.CPU && e.c.req[lane] >= millionCores {
+		r.Because = []reason.Reason{{Code: reason.UnitSuspicious, Have: m.quantity(lane, e.c.req[lane]), Want: meantCores(m.laneName(lane), e.c.req[lane])}}
 	}
 	return r
+}
+
+const millionCores = 1_000_000 * 1000 // in thousandths
+
+// meantCores guesses what a million cores or more should have been: M for m is the usual mistake. What
+// that would not explain is not guessed at.
+func meantCores(name string, asked int64) string {
+	const most = 1000 * 1000                                           // no machine has a thousand cores
+	if thousandths := 1 + (asked-1)/millionCores; thousandths < most { // rounded up, without overflow
+		return name + ":" + resource.NewMilliQuantity(thousandths, resource.DecimalSI).String()
+	}
+	return "a smaller unit"
 }
 
 // shortest returns the lane for want of which types are too small, and the most that any of them has
@@ -204,5 +218,5 @@ func (e *explainer) limited(poolID int, types set) (reason.Reason, bool) {
 		}
 	}
 	lane := pl.limits[at].lane
-	return reason.Reason{Code: reason.LimitExceeded, Want: m.amount(lane, least), Have: m.quantity(lane, e.s.limits[poolID][at])}, true
+	return reason.Reason{Code: reason.LimitExceeded, Want: m.amount(lane, least), Have: m.quantity(lane, max(0, e.s.limits[poolID][at]))}, true
 }

@@ -37,10 +37,12 @@ const (
 	capacityKey = "karpenter.sh/capacity-type"
 	poolKey     = "karpenter.sh/nodepool"
 	familyKey   = "cloud.example/family" // well-known: types have it
-	rackKey     = "example.com/rack"     // custom: pools may have it
-	teamKey     = "example.com/team"     // custom: pools may have it
-	gpu         = "example.com/gpu"
-	driver      = "disk.example"
+	// A label that offerings of a reservation may have.
+	reservationKey = "cloud.example/reservation"
+	rackKey        = "example.com/rack" // custom: pools may have it
+	teamKey        = "example.com/team" // custom: pools may have it
+	gpu            = "example.com/gpu"
+	driver         = "disk.example"
 )
 
 // maker holds what has been made so far.
@@ -98,7 +100,7 @@ func newMaker(from Source, o Options) *maker {
 	m.view = &cluster.Snapshot{
 		Version:   uint64(1 + m.IntN(1000)),
 		Now:       time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Words:     reqs.CoreVocabulary().With(reqs.Vocabulary{WellKnownKeys: map[string]bool{familyKey: true}}),
+		Words:     reqs.CoreVocabulary().With(reqs.Vocabulary{WellKnownKeys: map[string]bool{familyKey: true, reservationKey: true}}),
 		Resources: m.table,
 	}
 	m.zones = []string{"zone-a", "zone-b", "zone-c"}[:1+m.IntN(3)]

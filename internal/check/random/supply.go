@@ -69,6 +69,9 @@ func (m *maker) offer(t *catalog.InstanceType, price float64) {
 		if m.oneIn(10) {
 			o := add("reserved", price/1000)
 			o.Reservation, o.Remaining = "cr-"+t.Name+"-"+zone, m.IntN(3)
+			if m.oneIn(2) { // most clouds label nodes with it
+				o.Labels = map[string]string{reservationKey: o.Reservation}
+			}
 		}
 	}
 }
