@@ -29,8 +29,9 @@ BENCH    ?= .
 COUNT    ?= 1
 PKG      ?= ./...
 
-# Scenarios are made anew for each run unless SCENARIO_DIR holds files to use. One worker each makes
-# times comparable; WORKERS changes that for both sides.
+# Scenarios are made anew for each run unless SCENARIO_DIR holds files to use. WORKERS=0 leaves each tool
+# at its default: dovetail decides with one worker per CPU, the peer with one. Any other number holds for
+# both. The peer takes minutes for the larger scenarios, so that bench-peer runs them only when named.
 SCENARIOS    ?=
 SCENARIO_DIR ?=
 SEED         ?= 1
@@ -131,7 +132,7 @@ peer: ## bin/peer: Karpenter over the same scenarios (needs a newer Go, which th
 	cd bench/peer && GOTOOLCHAIN=auto $(GO) build -o ../../bin/peer .
 
 .PHONY: bench-peer
-bench-peer: build peer ## the same beside Karpenter: how much faster, smaller, cheaper; PEER_TIMEOUT=1m
+bench-peer: build peer ## the same beside Karpenter, small scenarios; large ones: SCENARIOS='s2-20000 c1-2000' PEER_TIMEOUT=30m
 	$(run-scenarios) -peer bin/peer -peer-timeout $(PEER_TIMEOUT) $(peer-scenarios)
 
 .PHONY: bench-go

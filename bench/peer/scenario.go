@@ -50,6 +50,7 @@ type Node struct {
 	Zone         string              `json:"zone"`
 	CapacityType string              `json:"capacityType"`
 	Labels       map[string]string   `json:"labels"`
+	Annotations  map[string]string   `json:"annotations"`
 	Taints       []corev1.Taint      `json:"taints"`
 	Capacity     corev1.ResourceList `json:"capacity"`
 	Allocatable  corev1.ResourceList `json:"allocatable"`

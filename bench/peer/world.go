@@ -221,16 +221,19 @@ func (w *world) addNode(ctx context.Context, n *Node) error {
 	if n.CapacityType != "" {
 		labels[v1.CapacityTypeLabelKey] = n.CapacityType
 	}
+	annotations := map[string]string{}
 	np := w.pools[n.NodePool]
 	if np != nil {
+		maps.Copy(annotations, np.Spec.Template.Annotations)
 		labels[v1.NodePoolLabelKey], labels[v1.NodeRegisteredLabelKey], labels[v1.NodeInitializedLabelKey] = np.Name, "true", "true"
 		maps.Copy(labels, np.Spec.Template.Labels)
 	}
 	maps.Copy(labels, n.Labels)
+	maps.Copy(annotations, n.Annotations)
 
 	providerID := "sim:///" + n.Name
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: types.UID(n.Name), Labels: labels, CreationTimestamp: w.created},
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: types.UID(n.Name), Labels: labels, Annotations: annotations, CreationTimestamp: w.created},
 		Spec:       corev1.NodeSpec{ProviderID: providerID, Taints: n.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: n.Capacity, Allocatable: n.Allocatable,

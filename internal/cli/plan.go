@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime"
 	"time"
@@ -63,7 +64,7 @@ func newPlan(s Streams) *cobra.Command {
 	flags.StringVar(&f.out, "out", "", "provision: also write which pods go where to this file")
 	flags.StringVar(&f.mode, "mode", modeProvision, "provision or consolidate")
 	flags.StringVar(&f.format, "format", formatAuto, "json, table, or auto: a table on a terminal, else json")
-	flags.BoolVar(&f.explain, "explain", false, "say why: what each kind of node is for, and every reason against a pod")
+	flags.BoolVar(&f.explain, "explain", false, "say why: what each kind of node is for, what is against a pod, and what to do about it; the largest kinds, the rest counted")
 	flags.BoolVar(&f.greedy, "greedy", false, "only the baseline: pod by pod, as it comes")
 	flags.BoolVar(&f.firstLook, "first-look", false, "consolidate: stop after the first look at the untouched cluster")
 	flags.IntVar(&f.workers, "workers", 0, "goroutines that decide; 0 is one per CPU. Never changes the plan")
@@ -82,7 +83,11 @@ func runPlan(f *planFlags, s Streams) error {
 	}
 	sc, err := scenario.Load(data)
 	if err != nil {
-		return usagef("%s is not a scenario:\n%w", f.scenario, err)
+		name := f.scenario
+		if name == "-" {
+			name = "standard input"
+		}
+		return usagef("%s is not a scenario:\n%w", name, err)
 	}
 	if f.mode == modeConsolidate {
 		return runConsolidate(f, sc, s.Out)
@@ -101,8 +106,8 @@ func (f *planFlags) check() error {
 		return usagef("--format %q is not known; want %s, %s or %s", f.format, formatJSON, formatTable, formatAuto)
 	case f.workers < 0:
 		return usagef("--workers %d is below zero", f.workers)
-	case f.nodeFee < 0:
-		return usagef("--node-fee %v is below zero", f.nodeFee)
+	case f.nodeFee < 0 || math.IsNaN(f.nodeFee) || math.IsInf(f.nodeFee, 0):
+		return usagef("--node-fee %v is not a sum of money; want a number of zero or more", f.nodeFee)
 	case f.timeout < 0:
 		return usagef("--timeout %v is below zero", f.timeout)
 	case f.mode == modeConsolidate && f.out != "":

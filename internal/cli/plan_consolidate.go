@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/columns"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -34,6 +37,8 @@ type consolidateResult struct {
 	PlanningMs   float64 `json:"planningMs"` // of all looks
 	usage
 	Explanation []keptNodes `json:"explanation,omitempty"` // with --explain: why nodes stay, at the last look
+	LeftOut     *leftOut    `json:"explanationLeftOut,omitempty"`
+	Advice      advice      `json:"advice,omitempty"`
 }
 
 // look is one question which nodes could go.
@@ -48,9 +53,10 @@ type look struct {
 
 // keptNodes are the candidates that stay for the same reason.
 type keptNodes struct {
-	Count int    `json:"count"`
-	Why   string `json:"why"`
-	Node  string `json:"node"` // the first of them
+	Count int           `json:"count"`
+	Why   string        `json:"why"`
+	Codes []reason.Code `json:"codes"` // of the reason and its causes, each once
+	Node  string        `json:"node"`  // the first of them
 }
 
 // runConsolidate makes moves until a look at the cluster finds none.
@@ -85,7 +91,7 @@ func runConsolidate(f *planFlags, sc *scenario.Scenario, out io.Writer) error {
 	r.usage = meter.stop()
 	r.NodesAfter, r.CostAfter = compiled.Cost()
 	if f.explain {
-		r.Explanation = kept(answer.Kept)
+		r.explain(answer.Kept)
 	}
 	if !f.asTable(out) {
 		return writeLine(out, r)
@@ -136,7 +142,15 @@ func (r *consolidateResult) apply(compiled *scenario.Compiled, moves []solve.Mov
 	return nil
 }
 
-// kept folds verdicts by reason, in the order in which they first appear.
+func (r *consolidateResult) explain(verdicts []solve.Verdict) {
+	r.Explanation, r.LeftOut = bound(kept(verdicts), shownNodes, func(k *keptNodes) int { return k.Count })
+	r.Advice = advice{}
+	for i := range r.Explanation {
+		r.Advice.add(r.Explanation[i].Codes)
+	}
+}
+
+// kept folds verdicts by reason, the most common first.
 func kept(verdicts []solve.Verdict) []keptNodes {
 	var all []keptNodes
 	at := map[string]int{}
@@ -148,10 +162,11 @@ func kept(verdicts []solve.Verdict) []keptNodes {
 		if !found {
 			k = len(all)
 			at[text] = k
-			all = append(all, keptNodes{Why: text, Node: v.Node})
+			all = append(all, keptNodes{Why: text, Codes: codes([]reason.Reason{why}), Node: v.Node})
 		}
 		all[k].Count++
 	}
+	slices.SortStableFunc(all, func(a, b keptNodes) int { return cmp.Compare(b.Count, a.Count) })
 	return all
 }
 
@@ -175,11 +190,14 @@ func consolidateTable(r *consolidateResult) string {
 	if r.Invalid > 0 {
 		fmt.Fprintf(&b, "%s cannot hold the pods that were moved there: this is a bug\n", count(r.Invalid, "node", "nodes"))
 	}
+	advise := r.Advice.once()
 	for i, k := range r.Explanation {
 		if i == 0 {
 			b.WriteString("\nnodes that stay:\n")
 		}
 		fmt.Fprintf(&b, "  %s, such as %s: %s\n", count(k.Count, "node", "nodes"), k.Node, k.Why)
+		advise(&b, k.Codes)
 	}
+	b.WriteString(r.LeftOut.line("  ", "node", "nodes"))
 	return b.String()
 }

@@ -14,8 +14,11 @@ import (
 // explanation is a plan folded for people: nodes of one kind together, pods refused for one reason
 // together.
 type explanation struct {
-	Nodes    []nodeKind    `json:"nodes"`
-	Unplaced []refusedPods `json:"unplaced,omitempty"`
+	Nodes           []nodeKind    `json:"nodes"`
+	NodesLeftOut    *leftOut      `json:"nodesLeftOut,omitempty"`
+	Unplaced        []refusedPods `json:"unplaced,omitempty"`
+	UnplacedLeftOut *leftOut      `json:"unplacedLeftOut,omitempty"`
+	Advice          advice        `json:"advice,omitempty"`
 }
 
 // nodeKind is the new nodes bought from one pool as one type in one zone.
@@ -39,15 +42,13 @@ type nodeKind struct {
 
 // refusedPods are the pods without a place for the same first reason.
 type refusedPods struct {
-	Count int      `json:"count"`
-	Why   []string `json:"why"`
-	For   string   `json:"for"`
+	Count int           `json:"count"`
+	Why   []string      `json:"why"`
+	Codes []reason.Code `json:"codes,omitempty"` // of the reasons and their causes, each once
+	For   string        `json:"for"`
 
 	groups map[int]int
 }
-
-// shownGroups bounds how many groups of pods are named for one kind of node.
-const shownGroups = 6
 
 func explain(c *scenario.Compiled, plan *solve.Plan) *explanation {
 	allocatable := map[string]resources.Vec{}
@@ -56,7 +57,7 @@ func explain(c *scenario.Compiled, plan *solve.Plan) *explanation {
 	}
 	type identity struct{ pool, offer, zone, capacityType string }
 	at := map[identity]int{}
-	e := &explanation{Nodes: []nodeKind{}}
+	e := &explanation{Nodes: []nodeKind{}, Advice: advice{}}
 	for i := range plan.Create {
 		n := &plan.Create[i]
 		id := identity{n.Pool, n.Offer.Type, n.Offer.Zone, n.Offer.CapacityType}
@@ -72,12 +73,21 @@ func explain(c *scenario.Compiled, plan *solve.Plan) *explanation {
 		e.Nodes[k].add(n, allocatable[n.Offer.Type])
 	}
 	for i := range e.Nodes {
-		e.Nodes[i].finish()
+		k := &e.Nodes[i]
+		k.CPUUse, k.MemoryUse = share(k.asked[0], k.room[0]), share(k.asked[1], k.room[1])
 	}
 	slices.SortStableFunc(e.Nodes, func(a, b nodeKind) int {
 		return cmp.Or(cmp.Compare(float64(b.Count)*b.Price, float64(a.Count)*a.Price), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Zone, b.Zone))
 	})
-	e.Unplaced = refused(plan.Unplaced)
+	e.Nodes, e.NodesLeftOut = bound(e.Nodes, shownNodes, func(k *nodeKind) int { return k.Count })
+	for i := range e.Nodes {
+		e.Nodes[i].For = scenario.GroupText(e.Nodes[i].groups, shownGroups)
+	}
+	e.Unplaced, e.UnplacedLeftOut = bound(refused(plan.Unplaced), shownRefused, func(r *refusedPods) int { return r.Count })
+	for i := range e.Unplaced {
+		e.Unplaced[i].For = scenario.GroupText(e.Unplaced[i].groups, shownGroups)
+		e.Advice.add(e.Unplaced[i].Codes)
+	}
 	return e
 }
 
@@ -90,11 +100,6 @@ func (k *nodeKind) add(n *solve.NewNode, room resources.Vec) {
 		k.room[i] += float64(room.At(lane))
 	}
 	addGroups(k.groups, n.Pods)
-}
-
-func (k *nodeKind) finish() {
-	k.CPUUse, k.MemoryUse = share(k.asked[0], k.room[0]), share(k.asked[1], k.room[1])
-	k.For = scenario.GroupText(k.groups, shownGroups)
 }
 
 func share(part, whole float64) float64 {
@@ -124,13 +129,10 @@ func refused(unplaced []solve.Unplaced) []refusedPods {
 		if !found {
 			k = len(all)
 			at[first] = k
-			all = append(all, refusedPods{Why: texts(u.Why, first), groups: map[int]int{}})
+			all = append(all, refusedPods{Why: texts(u.Why, first), Codes: codes(u.Why), groups: map[int]int{}})
 		}
 		all[k].Count++
 		addGroups(all[k].groups, []cluster.PodKey{u.Pod})
-	}
-	for i := range all {
-		all[i].For = scenario.GroupText(all[i].groups, shownGroups)
 	}
 	slices.SortStableFunc(all, func(a, b refusedPods) int { return cmp.Compare(b.Count, a.Count) })
 	return all

@@ -98,11 +98,12 @@ func TestConsolidateTable(t *testing.T) {
 	r := &consolidateResult{
 		NodesBefore: 200, NodesAfter: 60, CostBefore: 69.052, CostAfter: 19.5, LowerBound: 18.9, Commands: 41, PodsMoved: 900, Replacements: 3,
 		Looks: 4, PlanningMs: 31, FirstLook: look{Candidates: 200, ComputeMs: 9.5}, Invalid: 1,
-		Explanation: kept([]solve.Verdict{
-			{Node: "node-1", Why: reason.Reason{Code: reason.FieldInvalid, Subject: "node/node-1", Have: "cpu:1", Want: "cpu:2"}},
-			{Node: "node-2", Why: reason.Reason{Code: reason.FieldInvalid, Subject: "node/node-2", Have: "cpu:1", Want: "cpu:2"}},
-			{Node: "node-3", Why: reason.Reason{Code: reason.FieldRequired, Want: "a price"}},
-		}),
 	}
+	r.explain([]solve.Verdict{
+		{Node: "node-1", Why: reason.Reason{Code: reason.FieldRequired, Want: "a price"}},
+		{Node: "node-2", Why: reason.Reason{Code: reason.FieldInvalid, Subject: "node/node-2", Have: "cpu:1", Want: "cpu:2"}},
+		{Node: "node-3", Why: reason.Reason{Code: reason.FieldInvalid, Subject: "node/node-3", Have: "cpu:1", Want: "cpu:2"}},
+		{Node: "node-4", Why: reason.Reason{Code: reason.FieldRequired, Want: "another price"}},
+	})
 	golden(t, "plan-consolidate.txt", consolidateTable(r))
 }

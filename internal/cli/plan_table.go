@@ -12,7 +12,7 @@ import (
 func provisionTable(r *provisionResult, withReasons bool) string {
 	var b strings.Builder
 	if len(r.Explanation.Nodes) > 0 {
-		b.WriteString(nodeTable(r.Explanation.Nodes) + "\n")
+		b.WriteString(nodeTable(r.Explanation.Nodes) + r.Explanation.NodesLeftOut.line("", "node", "nodes") + "\n")
 	}
 	fmt.Fprintf(&b, "%s of %s placed: %d on new nodes, %d on nodes that are there\n",
 		strconv.Itoa(r.Scheduled), count(r.Pods, "pod", "pods"), r.Scheduled-r.OnExisting, r.OnExisting)
@@ -22,21 +22,32 @@ func provisionTable(r *provisionResult, withReasons bool) string {
 	if r.TimedOut {
 		b.WriteString("the time was up before every pod was tried\n")
 	}
-	for i, u := range r.Explanation.Unplaced {
-		if i == 0 {
-			b.WriteString("\nwithout a place:\n")
-		}
+	b.WriteString(unplacedText(r.Explanation, withReasons))
+	if withReasons && len(r.Explanation.Nodes) > 0 {
+		b.WriteString("\n" + nodeReasons(r.Explanation.Nodes) + r.Explanation.NodesLeftOut.line("  ", "node", "nodes"))
+	}
+	return b.String()
+}
+
+// unplacedText says of each kind of pod without a place why, and what can be done.
+func unplacedText(e *explanation, withReasons bool) string {
+	if len(e.Unplaced) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("\nwithout a place:\n")
+	advise := e.Advice.once()
+	for _, u := range e.Unplaced {
 		fmt.Fprintf(&b, "  %s: %s\n", count(u.Count, "pod", "pods"), u.Why[0])
 		if withReasons {
 			for _, more := range u.Why[1:] {
 				fmt.Fprintf(&b, "    %s\n", more)
 			}
+			advise(&b, u.Codes)
 			fmt.Fprintf(&b, "    pods: %s\n", u.For)
 		}
 	}
-	if withReasons && len(r.Explanation.Nodes) > 0 {
-		b.WriteString("\n" + nodeReasons(r.Explanation.Nodes))
-	}
+	b.WriteString(e.UnplacedLeftOut.line("  ", "pod", "pods"))
 	return b.String()
 }
 

@@ -105,6 +105,13 @@ func TestPlanReadsStandardInput(t *testing.T) {
 	}
 }
 
+func TestFaultsOfStandardInputNameIt(t *testing.T) {
+	t.Parallel()
+	if code, _, stderr := call("{}", "plan", "--scenario", "-"); code != 2 || !strings.Contains(stderr, "standard input is not a scenario:\n") {
+		t.Errorf("exit code %d: %s", code, stderr)
+	}
+}
+
 func TestPlanRefusesWrongCalls(t *testing.T) {
 	t.Parallel()
 	bad := filepath.Join(t.TempDir(), "bad.json")
@@ -122,6 +129,8 @@ func TestPlanRefusesWrongCalls(t *testing.T) {
 		"an unknown format":                 {[]string{"--scenario", bad, "--format", "xml"}, []string{"xml", "json, table or auto"}},
 		"fewer workers than none":           {[]string{"--scenario", bad, "--workers", "-1"}, []string{"--workers"}},
 		"a fee below zero":                  {[]string{"--scenario", bad, "--node-fee", "-1"}, []string{"--node-fee"}},
+		"a fee that is not a number":        {[]string{"--scenario", bad, "--node-fee", "NaN"}, []string{"--node-fee NaN"}},
+		"a fee without end":                 {[]string{"--scenario", bad, "--node-fee", "Inf"}, []string{"--node-fee +Inf"}},
 		"time that runs backwards":          {[]string{"--scenario", bad, "--timeout", "-1s"}, []string{"--timeout"}},
 		"a plan file of a consolidation":    {[]string{"--scenario", bad, "--mode", "consolidate", "--out", "x"}, []string{"--out", "provision"}},
 		"a first look at waiting pods":      {[]string{"--scenario", bad, "--first-look"}, []string{"--first-look", "consolidate"}},

@@ -16,14 +16,14 @@ const (
 	TopologyUnsatisfiable Code = "TopologyUnsatisfiable" // want: "spread KEY maxSkew N", "affinity KEY SELECTOR", "anti-affinity KEY SELECTOR" or that "of other pods"; have: counts of domains
 
 	NoTypeMeetsRequirements Code = "NoTypeMeetsRequirements" // want: the requirements
-	NoTypeFits              Code = "NoTypeFits"              // want: the resource; have: the most any type has of it
+	NoTypeFits              Code = "NoTypeFits"              // want: the resource; have: the most any type has of it; if DaemonSets take it all, "0" and a remark
 	NoOffering              Code = "NoOffering"              // want: the requirements on offerings
 	NoTypeSuits             Code = "NoTypeSuits"             // because: two or three of the codes above
 	FittingTypesExcluded    Code = "FittingTypesExcluded"    // want: the requirements
 	MatchingTypesTooSmall   Code = "MatchingTypesTooSmall"   // want, have: as of NoTypeFits
 	MatchingTypesNotOffered Code = "MatchingTypesNotOffered" // want: the requirements on offerings
 	NoTypeMeetsAll          Code = "NoTypeMeetsAll"
-	UnitSuspicious          Code = "UnitSuspicious" // have: the quantity; want: the one probably meant
+	UnitSuspicious          Code = "UnitSuspicious" // have: the quantity; want: the one probably meant, or "a smaller unit"
 
 	LimitExceeded    Code = "LimitExceeded"    // want: the least any suitable type has of the resource; have: what the limit leaves
 	NodeLimitReached Code = "NodeLimitReached" // have: nodes that may be added, usually 0
@@ -46,7 +46,7 @@ const (
 	OutOfTime      Code = "OutOfTime"
 
 	PodsStranded   Code = "PodsStranded"   // have: number of pods; because: why, one of them
-	NothingCheaper Code = "NothingCheaper" // have: price now; want: price of the cheapest alternative
+	NothingCheaper Code = "NothingCheaper" // have: price now; want: what its pods are worth at the best prices
 	PriceUnknown   Code = "PriceUnknown"
 )
 
@@ -90,7 +90,7 @@ func planningCodes() []Doc {
 		{OutOfTime, "time was up before it was tried", "Planning was stopped before this pod or node was looked at.", "Nothing has to be done: the next round starts with what is left."},
 
 		{PodsStranded, "{have} of its pods would have no other place", "The node cannot go: some of its pods fit neither other nodes nor new ones.", "Look at the cause; often a limit, a taint or a topology constraint."},
-		{NothingCheaper, "costs {have}; the cheapest alternative costs {want}", "Removing or replacing the node saves nothing, or too little to be worth moving pods.", "Nothing has to be done."},
+		{NothingCheaper, "costs {have}; what runs on it is worth {want} at the best prices, and no move was found that gains enough", "Removing or replacing the node saves nothing, or too little to be worth moving pods.", "Nothing has to be done."},
 		{PriceUnknown, "its price is not known", "Without a price nothing can be shown to be cheaper.", "Check that the instance type of the node still exists in the catalogue."},
 	}
 }

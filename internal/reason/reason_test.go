@@ -18,6 +18,10 @@ func TestText(t *testing.T) {
 			reason: reason.Reason{Code: reason.OldFieldRead, Rule: "L-03", Subject: "spec.disruption.consolidationPolicy", Have: "WhenUnderutilized", Want: "WhenEmptyOrUnderutilized"},
 			want:   "spec.disruption.consolidationPolicy: WhenUnderutilized is an old form; read as WhenEmptyOrUnderutilized (L-03)",
 		},
+		"what a node is worth is not called the price of another": {
+			reason: reason.Reason{Code: reason.NothingCheaper, Subject: "node/a", Have: "$0.17", Want: "$0.09"},
+			want:   "node/a: costs $0.17; what runs on it is worth $0.09 at the best prices, and no move was found that gains enough",
+		},
 		"an unknown code still shows its fields": {
 			reason: reason.Reason{Code: "Novel", Subject: "node/a", Have: "1", Want: "2"},
 			want:   "node/a: Novel: have 1, want 2",

@@ -129,7 +129,11 @@ func (a *applier) launch(n *solve.NewNode) int {
 	if pool := c.World.pool(n.Pool); pool != nil {
 		node.Taints = pool.Spec.Template.Spec.Taints
 	}
-	a.nodes = append(a.nodes, c.reader.Node(c.World.place(&node)))
+	place := c.World.place(&node)
+	if held(&place, c.World.Now) {
+		c.held[node.Name] = true
+	}
+	a.nodes = append(a.nodes, c.reader.Node(place))
 	a.at[node.Name] = len(a.nodes) - 1
 	a.done.Added++
 	return len(a.nodes) - 1

@@ -1,7 +1,9 @@
 package scenario
 
 import (
+	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -16,7 +18,8 @@ type Compiled struct {
 	View  *cluster.Snapshot
 
 	reader   *cluster.Reader
-	launched int // nodes that moves brought up, for their names
+	held     map[string]bool // nodes that may not be disrupted
+	launched int             // nodes that moves brought up, for their names
 }
 
 // Compile reads pending pods, DaemonSets and pools, and cuts a view together with the nodes. It is all
@@ -24,7 +27,7 @@ type Compiled struct {
 func (s *Store) Compile() *Compiled {
 	w := s.world
 	s = s.selecting(w.Pending)
-	c := &Compiled{World: w, reader: s.reader}
+	c := &Compiled{World: w, reader: s.reader, held: maps.Clone(s.held)}
 	parts := cluster.Snapshot{
 		Version: 1, Now: w.Now,
 		Pending: make([]cluster.Pod, 0, len(w.Pending)),
@@ -79,12 +82,14 @@ func (c *Compiled) Cost() (nodes int, hourly float64) {
 }
 
 // Candidates names the nodes that consolidation may remove: those of pools that allow it, and of
-// pools that allow it when empty the empty ones. Budgets are not looked at: they say how many may go
-// at a time, not which.
+// pools that allow it when empty the empty ones. Nodes stay that something says may not be disrupted,
+// that a static pool keeps in number, or that go with their pool anyway. Budgets are not looked at:
+// they say how many may go at a time, not which.
 func (c *Compiled) Candidates() []string {
 	policy := map[string]karpv1.ConsolidationPolicy{}
 	for _, np := range c.World.Pools {
-		if d := &np.Spec.Disruption; d.ConsolidateAfter != "Never" {
+		d := &np.Spec.Disruption
+		if d.ConsolidateAfter != "Never" && np.Spec.Replicas == nil && np.DeletionTimestamp == nil {
 			policy[np.Name] = d.ConsolidationPolicy
 		}
 	}
@@ -93,9 +98,15 @@ func (c *Compiled) Candidates() []string {
 		n := &c.View.Nodes[i]
 		allowed := policy[n.Pool]
 		used := slices.ContainsFunc(n.Pods, func(p cluster.Pod) bool { return !p.Stays })
-		if allowed != "" && (allowed != karpv1.ConsolidationWhenEmpty || !used) {
+		if allowed != "" && (allowed != karpv1.ConsolidationWhenEmpty || !used) && !c.held[n.Name] {
 			names = append(names, n.Name)
 		}
 	}
 	return names
+}
+
+// held reports whether the annotation do-not-disrupt of a node, or of a pod on it, is in force.
+func held(place *cluster.NodeFacts, now time.Time) bool {
+	return place.Node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" ||
+		slices.ContainsFunc(place.Pods, func(p *corev1.Pod) bool { return cluster.DoNotDisrupt(p, now) })
 }

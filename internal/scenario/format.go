@@ -51,6 +51,7 @@ type Node struct {
 	Zone         string              `json:"zone,omitempty"`
 	CapacityType string              `json:"capacityType,omitempty"`
 	Labels       map[string]string   `json:"labels,omitempty"`
+	Annotations  map[string]string   `json:"annotations,omitempty"`
 	Taints       []corev1.Taint      `json:"taints,omitempty"`
 	Capacity     corev1.ResourceList `json:"capacity,omitempty"`    // the type's unless given
 	Allocatable  corev1.ResourceList `json:"allocatable,omitempty"` // the same

@@ -3,6 +3,8 @@ package scenario
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -110,7 +112,9 @@ func (c *checker) instanceType(path string, t *InstanceType) {
 	for i := range t.Offerings {
 		at, o := index(path+".offerings", i), &t.Offerings[i]
 		c.named(at+".zone", o.Zone)
-		c.named(at+".capacityType", o.CapacityType)
+		if c.named(at+".capacityType", o.CapacityType) {
+			c.oneOf(at+".capacityType", o.CapacityType, capacityTypes)
+		}
 		if o.Price < 0 {
 			c.faults.add(at+".price", "%v is below zero", o.Price)
 		}
@@ -157,12 +161,17 @@ func (c *checker) nodePools() {
 		if pool == nil {
 			continue // named has said so
 		}
+		c.poolValues(index("$.nodePools", i), pool)
 		effective, _ := pool.Effective(false)
 		problems, _ := effective.Validate(words)
 		for _, p := range problems {
 			at := index("$.nodePools", i) + "." + p.Subject
 			p.Subject = ""
-			c.faults.add(at, "%s", p.Text())
+			hint := ""
+			if word, err := strconv.Unquote(p.Have); err == nil && strings.HasSuffix(at, ".effect") {
+				hint = meantWord(word, taintEffects)
+			}
+			c.faults.add(at, "%s%s", p.Text(), hint)
 		}
 		c.quantities(index("$.nodePools", i)+".spec.limits", effective.Spec.Limits)
 		s.NodePools[i] = effective
@@ -180,6 +189,7 @@ func (c *checker) template(path string, t *corev1.PodTemplateSpec) {
 	c.containers(path+".spec.containers", t.Spec.Containers)
 	c.containers(path+".spec.initContainers", t.Spec.InitContainers)
 	c.quantities(path+".spec.overhead", t.Spec.Overhead)
+	c.scheduling(path+".spec", &t.Spec)
 	if level := t.Spec.Resources; level != nil {
 		c.quantities(path+".spec.resources.requests", level.Requests)
 		c.quantities(path+".spec.resources.limits", level.Limits)
@@ -190,6 +200,7 @@ func (c *checker) containers(path string, list []corev1.Container) {
 	for i := range list {
 		c.quantities(index(path, i)+".resources.requests", list[i].Resources.Requests)
 		c.quantities(index(path, i)+".resources.limits", list[i].Resources.Limits)
+		c.ports(index(path, i)+".ports", list[i].Ports)
 	}
 }
 
@@ -203,6 +214,8 @@ func (c *checker) node(path string, n *Node) {
 	case n.InstanceType == "" && len(n.Allocatable) == 0:
 		c.faults.add(path+".allocatable", "is missing; a node without an instanceType says what it has")
 	}
+	c.optional(path+".capacityType", n.CapacityType, capacityTypes)
+	c.taints(path+".taints", n.Taints)
 	c.quantities(path+".capacity", n.Capacity)
 	c.quantities(path+".allocatable", n.Allocatable)
 	for i := range n.Pods {

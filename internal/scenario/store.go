@@ -16,6 +16,7 @@ type Store struct {
 	world    *World
 	reader   *cluster.Reader
 	nodes    []cluster.Node
+	held     map[string]bool // nodes that may not be disrupted, by name
 	selected map[string]bool // pod labels that some selector looks at
 	left     map[string]bool // pod labels left out of what was read
 }
@@ -32,10 +33,13 @@ func (w *World) Store() *Store {
 }
 
 func (w *World) store(selected map[string]bool) *Store {
-	s := &Store{world: w, selected: selected, left: map[string]bool{}, nodes: make([]cluster.Node, 0, len(w.Places))}
+	s := &Store{world: w, selected: selected, left: map[string]bool{}, held: map[string]bool{}, nodes: make([]cluster.Node, 0, len(w.Places))}
 	s.reader = cluster.NewReader(w.Words, cluster.ReaderOptions{Resources: w.Lanes, KeepLabel: s.keep})
 	for i := range w.Places {
 		s.nodes = append(s.nodes, s.reader.Node(w.Places[i]))
+		if held(&w.Places[i], w.Now) {
+			s.held[w.Places[i].Node.Name] = true
+		}
 	}
 	return s
 }

@@ -170,13 +170,16 @@ func (w *World) place(n *Node) cluster.NodeFacts {
 	if n.CapacityType != "" {
 		labels[karpv1.LabelCapacityType] = n.CapacityType
 	}
+	annotations := map[string]string{}
 	if pool := w.pool(n.NodePool); pool != nil {
+		maps.Copy(annotations, pool.Spec.Template.ObjectMeta.Annotations)
 		maps.Copy(labels, pool.Spec.Template.ObjectMeta.Labels)
 		labels[karpv1.LabelNodePool], labels[karpv1.LabelRegistered], labels[karpv1.LabelInitialized] = pool.Name, "true", "true"
 	}
 	maps.Copy(labels, n.Labels)
+	maps.Copy(annotations, n.Annotations)
 	facts := cluster.NodeFacts{Price: price, Node: &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: types.UID(n.Name), Labels: labels, CreationTimestamp: w.created},
+		ObjectMeta: metav1.ObjectMeta{Name: n.Name, UID: types.UID(n.Name), Labels: labels, Annotations: annotations, CreationTimestamp: w.created},
 		Spec:       corev1.NodeSpec{ProviderID: "scenario:///" + n.Name, Taints: n.Taints},
 		Status: corev1.NodeStatus{
 			Capacity: capacity, Allocatable: allocatable,
