@@ -54,6 +54,9 @@ func (c *class) step(first int) int {
 // place places up to want pods of a class at one step of relaxation, at each kind of place in any of
 // the ways there are: which volumes' zone it is matters less than whether a node must be bought.
 func (s *state) place(k int, ways []variant, want int) int {
+	if !slices.ContainsFunc(ways, func(v variant) bool { return s.followed(s.m.profiles[v.profile]) }) {
+		return 0
+	}
 	done := s.anyway(ways, want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
 	for done < want {
 		n := 0
@@ -99,6 +102,25 @@ func (s *state) anyway(ways []variant, want int, place func(profileID, want int)
 		}
 	}
 	return done
+}
+
+// followed reports whether the pods that a pod must be near are anywhere yet. Asking this first keeps
+// long chains of affinity from looking at every node in every round.
+func (s *state) followed(p *profile) bool {
+	for i := range p.near {
+		r := &p.near[i]
+		if r.self {
+			continue
+		}
+		if s.m.groups[r.group].host {
+			if s.total[r.group] == 0 {
+				return false
+			}
+		} else if !slices.ContainsFunc(s.sel[r.group], func(n int32) bool { return n > 0 }) {
+			return false
+		}
+	}
+	return true
 }
 
 // onNodes places pods on existing nodes, in order.
