@@ -61,9 +61,13 @@ func (s *state) fillNodes(k, want int) int {
 	return s.anyway(c.variants[:c.step(0)], want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
 }
 
-// manyLots is how many lots are packed in two ways only. Of so many, most of a size of their own, some
-// always fit what is left of a node, and a third way found nothing cheaper in any scenario.
-const manyLots = 4000
+// Lots up to fewLots, and beyond manyLots, are packed in two ways only. Few leave little to choose; of
+// very many, most of a size of their own, some always fit what is left of a node. A third way found
+// next to nothing cheaper for either in the scenarios.
+const (
+	fewLots  = 40
+	manyLots = 4000
+)
 
 // attempts packs in several ways and returns the cheapest.
 func (s *state) attempts(poolID int, lots []lot) *packer {
@@ -73,7 +77,7 @@ func (s *state) attempts(poolID int, lots []lot) *packer {
 	}
 	j.study()
 	ways := []tuning{{bend: 10}, {bend: 10, lead: true}}
-	if len(lots) <= manyLots {
+	if len(lots) > fewLots && len(lots) <= manyLots {
 		ways = append(ways, tuning{bend: 3})
 	}
 	if most := j.fair(); most > 0 {

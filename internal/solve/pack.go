@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -76,18 +77,30 @@ func (w *packer) run() {
 	list, tail := w.main, false
 	for sum(w.left) > 0 {
 		if !tail && (len(list) == 0 || rest < 3*list[0].worth) {
-			tail, list = true, append(list, w.tail...)
+			tail, list = true, enough(append(list, w.tail...), rest)
 		}
 		p := w.best(list)
 		if p == nil && tail {
 			return
 		}
 		if p == nil {
-			tail, list = true, append(list, w.tail...)
+			tail, list = true, enough(append(list, w.tail...), rest)
 			continue
 		}
 		rest -= w.apply(p)
 	}
+}
+
+// enough drops the kinds that have room for everything that is left, but for the few smallest: they
+// would all be filled alike.
+func enough(list []config, rest float64) []config {
+	const few = 4
+	slices.SortStableFunc(list, func(a, b config) int { return cmp.Compare(b.worth, a.worth) })
+	last := 0
+	for last < len(list) && list[last].worth > 2*rest {
+		last++
+	}
+	return list[max(0, last-few):]
 }
 
 // best returns the pattern that gets most value for its price. What a kind of node gained when it was

@@ -35,7 +35,18 @@ func Solve(p Problem, stop func() bool) Plan {
 		cmp.Or(cmp.Compare(sum(rests[0]), sum(rests[best])), cmp.Compare(states[0].bill(), states[best].bill())) < 0) {
 		best = 0
 	}
-	plan := states[best].plan(rests[best])
-	plan.Bound = states[best].bound(rests[best])
+	var plan Plan
+	var bound float64
+	judge := states[len(ways)-1-best] // the other one, if there are two: each asks its own model
+	tasks := []func(){
+		func() { plan = states[best].plan(rests[best]) },
+		func() { bound = judge.bound(rests[best]) },
+	}
+	workers := p.Policy.Workers
+	if judge == states[best] {
+		workers = 1
+	}
+	each(len(tasks), workers, func(i int) { tasks[i]() })
+	plan.Bound = bound
 	return plan
 }
