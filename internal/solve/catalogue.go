@@ -29,7 +29,9 @@ type catalogue struct {
 	room   []int64   // types × lanes: allocatable, attachments included
 	cap    []int64   // types × lanes: capacity, for limits
 	keys   []keyIndex
-	kinds  []columns // by capacity type, once asked for
+	kinds  []columns           // by capacity type, once asked for
+	orders map[columns][]int32 // types by price in some columns, as asked for
+	twice  bool                // some name is there more than once: its offerings differ in size
 	lanes  int
 }
 
@@ -151,6 +153,9 @@ func (m *model) newCatalogue(types []catalog.InstanceType) *catalogue {
 	}
 	// The order of the input must not show in the plan.
 	slices.SortStableFunc(c.types, func(a, b item) int { return cmp.Compare(a.it.Name, b.it.Name) })
+	for i := 1; i < len(c.types); i++ {
+		c.twice = c.twice || c.types[i].it.Name == c.types[i-1].it.Name
+	}
 	c.readColumns()
 	n := len(c.types)
 	c.price = slices.Repeat([]float64{math.Inf(1)}, n*len(c.cols))
@@ -355,6 +360,27 @@ func (c *catalogue) cheapest(t int, cols columns) (float64, int) {
 		}
 	}
 	return best, at
+}
+
+// order returns the types that can be launched in some columns, cheapest first, then by name.
+func (c *catalogue) order(cols columns) []int32 {
+	if list, known := c.orders[cols]; known {
+		return list
+	}
+	var list []int32
+	price := make([]float64, len(c.types))
+	for t := range c.types {
+		if p, at := c.cheapest(t, cols); at >= 0 {
+			price[t] = p
+			list = append(list, int32(t))
+		}
+	}
+	slices.SortFunc(list, func(a, b int32) int { return cmp.Or(cmp.Compare(price[a], price[b]), cmp.Compare(a, b)) })
+	if c.orders == nil {
+		c.orders = map[columns][]int32{}
+	}
+	c.orders[cols] = list
+	return list
 }
 
 // lightest returns the least that a type counts in some columns, risk included, and +Inf if it cannot

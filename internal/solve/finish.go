@@ -130,42 +130,36 @@ func (s *state) launchOf(b *bin, known map[string]*launch) *launch {
 	}
 	pl := &m.pools[b.pool]
 	cat := m.catalogues[pl.catalogue]
-	type choice struct {
-		t     int
-		price float64
-	}
-	var list []choice
-	for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
-		if p, at := cat.cheapest(t, cols); at >= 0 {
-			list = append(list, choice{t, p})
-		}
-	}
-	slices.SortFunc(list, func(a, b choice) int {
-		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(cat.types[a.t].it.Name, cat.types[b.t].it.Name))
-	})
-	l := &launch{over: make([]int64, m.lanes)}
+	l := &launch{over: make([]int64, m.lanes), types: make([]string, 0, min(MaxTypes, b.types.count()))}
 	known[key] = l
-	kept := newSet(len(cat.types))
-	for _, c := range list {
-		name := cat.types[c.t].it.Name
-		if slices.Contains(l.types, name) { // its offerings differ in size
-			kept.add(c.t)
+	kept, count, first := newSet(len(cat.types)), 0, -1
+	for _, sold := range cat.order(cols) {
+		t := int(sold)
+		if !b.types.has(t) {
+			continue
+		}
+		if count++; first < 0 {
+			first = t
+		}
+		name := cat.types[t].it.Name
+		if cat.twice && slices.Contains(l.types, name) { // its offerings differ in size
+			kept.add(t)
 			continue
 		}
 		if len(l.types) == MaxTypes {
-			break
+			continue
 		}
-		kept.add(c.t)
+		kept.add(t)
 		l.types = append(l.types, name)
-		l.overlaid = l.overlaid || cat.types[c.t].it.Overlaid
-		for n, v := range pl.rooms.over[c.t*m.lanes : (c.t+1)*m.lanes] {
+		l.overlaid = l.overlaid || cat.types[t].it.Overlaid
+		for n, v := range pl.rooms.over[t*m.lanes : (t+1)*m.lanes] {
 			if len(l.types) == 1 || v < l.over[n] {
 				l.over[n] = v
 			}
 		}
 	}
-	if len(list) > 0 {
-		p, at := cat.cheapest(list[0].t, cols)
+	if first >= 0 {
+		p, at := cat.cheapest(first, cols)
 		l.offer = Offer{Type: l.types[0], Zone: cat.cols[at].zone, CapacityType: cat.cols[at].capacity, Reservation: cat.cols[at].reservation, Price: p}
 	}
 	l.needs = m.needsOf(b, cols, kept)
@@ -178,7 +172,7 @@ func (s *state) launchOf(b *bin, known map[string]*launch) *launch {
 		key := m.table.KeyName(least.key)
 		l.needs[key] = l.needs[key].WithMinValues(least.values)
 	}
-	l.short = len(list) == 0 || len(list) > MaxTypes && !s.minimums(minimum, pl, &f)
+	l.short = count == 0 || count > MaxTypes && !s.minimums(minimum, pl, &f)
 	return l
 }
 

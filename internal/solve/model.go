@@ -132,6 +132,7 @@ func (m *model) fork() *model {
 	f.catalogues = make([]*catalogue, len(m.catalogues))
 	for i, c := range m.catalogues {
 		d := *c
+		d.kinds, d.orders = nil, nil
 		f.catalogues[i] = &d
 	}
 	f.needIDs, f.pins, f.tolIDs = maps.Clone(m.needIDs), maps.Clone(m.pins), maps.Clone(m.tolIDs)
