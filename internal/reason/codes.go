@@ -62,7 +62,7 @@ func apiCodes() []Doc {
 		{FieldForbidden, "may not be set: {want}", "Fields contradict each other.", "Remove one of the fields named."},
 		{LabelRestricted, "label {have} is reserved; use {want}", "A label key belongs to a domain that the controller owns.", "Use a key of your own domain, or one of the well-known labels."},
 		{LabelMalformed, "{have} is not a legal label: {want}", "A label key or value breaks the Kubernetes label syntax.", "Keep keys to an optional DNS prefix, a slash and at most 63 characters, values to at most 63."},
-		{OperatorUnknown, "operator {have} is unknown; use one of {want}", "A requirement uses an operator that does not exist.", "Use one of the operators named."},
+		{OperatorUnknown, "operator {have} is unknown; use {want}", "A requirement uses an operator that does not exist.", "Use one of the operators named."},
 		{ValuesMissing, "operator {have} needs {want}", "A requirement has too few or too many values for its operator.", "Give the number of values named."},
 		{ValueNotInteger, "{have} is not a whole number of zero or more", "A numeric operator was given something else than one non-negative integer.", "Give one integer."},
 		{ValueUnknown, "{have} is not a known value; use one of {want}", "A label with a closed set of values was given only unknown ones.", "Use a value of the set named."},

@@ -96,7 +96,7 @@ $.nodes[0].nodePool: no NodePool "default"`,
 		},
 		"an operator that does not exist": {
 			`"operator": "In"`, `"operator": "Inn"`,
-			`$.nodePools[0].spec.template.spec.requirements[0].operator: operator "Inn" is unknown; use one of one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte`,
+			`$.nodePools[0].spec.template.spec.requirements[0].operator: operator "Inn" is unknown; use one of In, NotIn, Exists, DoesNotExist, Gt, Lt, Gte, Lte`,
 		},
 		"an operator without values": {
 			`, "values": ["on-demand"]`, ``,
