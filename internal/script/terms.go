@@ -37,16 +37,6 @@ func Key(name string) string {
 	return name
 }
 
-// Short is the inverse of Key.
-func Short(key string) string {
-	for short, full := range shortNames() {
-		if full == key {
-			return short
-		}
-	}
-	return key
-}
-
 // terms reads "zone in a,b; arch in arm64 or zone in c": alternatives of expressions that hold
 // together.
 func (l *Line) terms(text string) []corev1.NodeSelectorTerm {

@@ -143,7 +143,7 @@ func (s *state) buildOne(w *packer, p *pattern) bool {
 	}
 	var seen []int
 	for _, t := range p.takes {
-		if n := w.lots[t.lot].need; n > 0 && !has(seen, n) {
+		if n := w.lots[t.lot].need; n > 0 && !slices.Contains(seen, n) {
 			seen = append(seen, n)
 			m.table.Intersect(b.row, b.row, m.needs[n].row)
 		}

@@ -303,6 +303,3 @@ func sum(counts []int) int {
 	}
 	return n
 }
-
-// has reports whether an id is in a short list.
-func has(list []int, id int) bool { return slices.Contains(list, id) }

@@ -194,7 +194,7 @@ func (s *state) reservedFor(poolID int, f *frame) string {
 	}
 	var ids []int
 	for i := open.next(0); i >= 0; i = open.next(i + 1) {
-		if id := cat.cols[i].reserved; id >= 0 && !has(ids, id) {
+		if id := cat.cols[i].reserved; id >= 0 && !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}
 	}
