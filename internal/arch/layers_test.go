@@ -20,7 +20,7 @@ type layer struct {
 // Who may import whom, bottom up; an import may only point down. The groups of names first.
 var (
 	values = []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/..."}
-	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog", "internal/lp"}
+	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog", "internal/event", "internal/lp"}
 	api    = []string{"api/..."}
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
@@ -53,7 +53,7 @@ var layers = map[string]layer{
 	"3 simulator": {packages: []string{"internal/sim"}, may: join(values, words, api, view, single, joint, port, []string{"internal/budget"}), never: sdk},
 
 	"4 effects": {
-		packages: []string{"internal/store", "internal/execute", "internal/report", "internal/journal"},
+		packages: []string{"internal/store", "internal/execute", "internal/report", "internal/journal", "internal/metric"},
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    join(sdk, shells, []string{"internal/aws/..."}),
 	},
@@ -62,7 +62,8 @@ var layers = map[string]layer{
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    shells,
 	},
-	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml), never: effects},
+	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
+	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 
 	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag"}), never: effects},
 	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},

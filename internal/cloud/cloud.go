@@ -1,0 +1,63 @@
+package cloud
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+)
+
+// ID is a provider id as Nodes carry it, such as aws:///us-east-1a/i-0abc.
+type ID string
+
+// Provider is a cloud. Objects that are handed over are in their effective form and are not changed.
+// Methods are safe for concurrent use. Every error is an *Error.
+type Provider interface {
+	// Types returns all instance types a pool could have, those included that cannot be had at the
+	// moment. The slice is shared: it must not be changed.
+	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+
+	// Launch buys the instance of a claim. It is idempotent on the UID of the claim: asked again, also
+	// by another process, it answers with the instance that was bought before.
+	Launch(ctx context.Context, claim *karpv1.NodeClaim) (Instance, error)
+
+	// Find returns an instance that exists, be it on its way out; NotFound once it is gone.
+	Find(ctx context.Context, id ID) (Instance, error)
+
+	// List returns every instance of this cluster that exists. A list that may be incomplete is an error.
+	List(ctx context.Context) ([]Instance, error)
+
+	// Terminate asks for the end of an instance; NotFound once it is gone. It may be repeated.
+	Terminate(ctx context.Context, id ID) error
+
+	// Drift says in one word why an instance is not what its node class asks for now, such as
+	// AMIDrift; empty if it is, or if that cannot be known.
+	Drift(ctx context.Context, claim *karpv1.NodeClaim) (string, error)
+}
+
+// Instance is one machine.
+type Instance struct {
+	ID           ID
+	Type         string
+	Zone         string
+	CapacityType string
+	Image        string
+	Labels       map[string]string // of the node that it is, or will be
+	Annotations  map[string]string // to keep on the claim
+	Capacity     corev1.ResourceList
+	Allocatable  corev1.ResourceList
+	Launched     time.Time
+	Terminating  bool   // shutting down, or ended
+	Pool         string // from the tags it was launched with
+	Claim        string // name of the claim, if the tags say so
+}
+
+// Gate holds the registration of a node until the cloud knows all about it (LC-09).
+type Gate interface {
+	Name() string
+	// Open returns labels that became known. A wait above zero means: not yet, ask again after it.
+	Open(ctx context.Context, claim *karpv1.NodeClaim) (labels map[string]string, wait time.Duration, err error)
+}

@@ -1,0 +1,8 @@
+// Package cloud is what a cloud must be able to do for us: sell instances, find them, end them.
+//
+// The Provider is the only door; internal/aws is behind it. Here are no calls, only the words in which
+// they are made and answered. Not here: which instance to buy (internal/solve), when to end one
+// (internal/lifecycle).
+//
+// Enter at Provider.
+package cloud

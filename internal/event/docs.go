@@ -1,0 +1,81 @@
+package event
+
+import (
+	"slices"
+	"time"
+)
+
+// Doc is what there is to know about a reason.
+type Doc struct {
+	Reason    Reason
+	Warning   bool
+	On        []string      // kinds of objects
+	When      string        // in one sentence
+	Every     time.Duration // repeats within this time are dropped
+	PerSecond float64       // over all objects; 0: no limit
+	Burst     int
+}
+
+const often = 2 * time.Minute // unless noted
+
+// Docs lists every reason, in the order of the documentation.
+func Docs() []Doc {
+	claim, node, pod, pool, class := "NodeClaim", "Node", "Pod", "NodePool", "EC2NodeClass"
+	docs := []Doc{
+		{Reason: Nominated, On: []string{pod}, When: "a place for the pod exists or was ordered", PerSecond: 5, Burst: 10},
+		{Reason: FailedScheduling, Warning: true, On: []string{pod}, When: "no node, existing or new, can take the pod; the text says why, pool by pool", Every: 5 * time.Minute},
+		{Reason: NoCompatibleInstanceTypes, Warning: true, On: []string{pool}, When: "the requirements of the pool, or their minValues, leave no instance type", Every: time.Minute},
+		{Reason: InsufficientCapacityError, Warning: true, On: []string{claim, pod}, When: "the cloud has nothing of what the claim allows; the claim is deleted and its pods are planned anew", PerSecond: 5, Burst: 10},
+		{Reason: NodeClassNotReady, Warning: true, On: []string{claim}, When: "the node class is not ready; the claim is deleted"},
+		{Reason: NodeClassNotFound, Warning: true, On: []string{pool, claim}, When: "the node class does not exist or is being deleted"},
+		{Reason: UnregisteredTaintMissing, Warning: true, On: []string{claim}, When: "a node joined without the taint karpenter.sh/unregistered"},
+		{Reason: FailedConsistencyCheck, Warning: true, On: []string{claim}, When: "a node has less than 90 % of what was expected of a resource"},
+		{Reason: DisruptionBlocked, On: []string{node, claim, pool}, When: "something keeps a node from being disrupted", Every: time.Minute},
+		{Reason: Unconsolidatable, On: []string{node, claim}, When: "a node cannot be consolidated", Every: 15 * time.Minute},
+		{Reason: ConsolidationCandidate, On: []string{node, claim}, When: "a move was found for the node"},
+		{Reason: ConsolidationRejected, On: []string{node, claim}, When: "a move did not hold when it was checked again"},
+		{Reason: ConsolidationApproved, On: []string{node, claim, pool}, When: "the policy Balanced approved a move"},
+		{Reason: DisruptionLaunching, On: []string{claim}, When: "a replacement is being launched"},
+		{Reason: DisruptionWaitingReadiness, On: []string{claim}, When: "a replacement is not ready yet"},
+		{Reason: DisruptionTerminating, On: []string{node, claim}, When: "a node is disrupted; the text says why"},
+		{Reason: Evicted, On: []string{pod}, When: "the pod was evicted from a node that goes"},
+		{Reason: Disrupted, On: []string{pod}, When: "the pod was deleted with less grace than it asked for, because the deadline of its node came"},
+		{Reason: FailedDraining, Warning: true, On: []string{node}, When: "pods still hold a node that goes; the text says which, and what holds them"},
+		{Reason: AwaitingVolumeDetachment, On: []string{node}, When: "volumes are still attached to a drained node"},
+		{Reason: TerminationGracePeriodExpiring, Warning: true, On: []string{node, claim}, When: "a node that goes has a deadline"},
+		{Reason: Finalized, On: []string{node, claim}, When: "the last finalizer was removed"},
+		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: 15 * time.Minute},
+		{Reason: RebootObserved, On: []string{claim}, When: "a node came back from a reboot", Every: 30 * time.Minute},
+		{Reason: RebootFailed, Warning: true, On: []string{claim}, When: "a reboot did not end well", Every: 30 * time.Minute},
+		{Reason: InvalidDoNotDisruptAnnotation, Warning: true, On: []string{pod}, When: "the annotation karpenter.sh/do-not-disrupt is neither true nor a duration, and so has no effect"},
+		{Reason: DoNotDisruptUntil, On: []string{pod}, When: "the pod is protected for a limited time"},
+		{Reason: DoNotDisruptGracePeriodElapsed, On: []string{pod}, When: "the time for which the pod was protected is over"},
+		{Reason: SpotInterrupted, Warning: true, On: []string{claim, node}, When: "EC2 takes the spot instance back in two minutes"},
+		{Reason: SpotRebalanceRecommendation, On: []string{claim, node}, When: "EC2 sees a higher risk of interruption; nothing is done"},
+		{Reason: CapacityReservationInstanceInterrupted, Warning: true, On: []string{claim, node}, When: "EC2 takes an instance of an interruptible reservation back"},
+		{Reason: InstanceStopping, Warning: true, On: []string{claim, node}, When: "the instance is stopping or stopped"},
+		{Reason: InstanceTerminating, Warning: true, On: []string{claim, node}, When: "the instance is ending or has ended"},
+		{Reason: InstanceUnhealthy, Warning: true, On: []string{claim, node}, When: "AWS plans maintenance of the instance, or it fails its status checks"},
+		{Reason: TerminatingOnInterruption, Warning: true, On: []string{claim, node}, When: "the claim is deleted because of an interruption"},
+		{Reason: SpotServiceLinkedRoleMissing, Warning: true, On: []string{claim}, When: "the account lacks the role AWSServiceRoleForEC2Spot and it cannot be created; spot is not used for a while"},
+		{Reason: WaitingOnNodeClaimTermination, On: []string{class}, When: "the class is being deleted and waits for its last NodeClaims"},
+		{Reason: ZonalShiftActive, Warning: true, On: []string{pool}, When: "a zone of the pool is shifted away"},
+		{Reason: ZonalShiftCleared, On: []string{pool}, When: "a shift away from a zone of the pool ended"},
+	}
+	for i := range docs {
+		if docs[i].Every == 0 {
+			docs[i].Every = often
+		}
+	}
+	return docs
+}
+
+// Lookup returns the documentation of a reason. Reasons that are not listed, such as the names of
+// conditions that changed, are ordinary news.
+func Lookup(reason Reason) Doc {
+	docs := Docs()
+	if i := slices.IndexFunc(docs, func(d Doc) bool { return d.Reason == reason }); i >= 0 {
+		return docs[i]
+	}
+	return Doc{Reason: reason, Every: often}
+}

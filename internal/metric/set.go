@@ -1,0 +1,106 @@
+package metric
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Set is every metric of the controller.
+type Set struct {
+
+	// General and NodeClaims.
+	BuildInfo                             *prometheus.GaugeVec
+	NodeClaimsCreated                     *prometheus.CounterVec
+	NodeClaimsTerminated                  *prometheus.CounterVec
+	NodeClaimsDisrupted                   *prometheus.CounterVec
+	PodsDisruptionInitiated               *prometheus.CounterVec
+	NodeClaimsUnhealthyDisrupted          *prometheus.CounterVec
+	NodeClaimsTerminationDuration         *prometheus.HistogramVec
+	NodeClaimsInstanceTerminationDuration *prometheus.HistogramVec
+
+	// Nodes.
+	NodesCreated             *prometheus.CounterVec
+	NodesTerminated          *prometheus.CounterVec
+	NodesDrained             *prometheus.CounterVec
+	NodesTerminationDuration *prometheus.SummaryVec
+	NodesLifetimeDuration    *prometheus.HistogramVec
+	NodesAllocatable         *prometheus.GaugeVec
+	NodesTotalPodRequests    *prometheus.GaugeVec
+	NodesTotalPodLimits      *prometheus.GaugeVec
+	NodesTotalDaemonRequests *prometheus.GaugeVec
+	NodesTotalDaemonLimits   *prometheus.GaugeVec
+	NodesSystemOverhead      *prometheus.GaugeVec
+	NodesCurrentLifetime     *prometheus.GaugeVec
+	ClusterUtilization       *prometheus.GaugeVec
+	NodesReboots             *prometheus.CounterVec
+	NodesRebootDuration      *prometheus.HistogramVec
+	NodesRebootRecovery      *prometheus.HistogramVec
+
+	// Pods.
+	PodsState                       *prometheus.GaugeVec
+	PodsStartupDuration             *prometheus.SummaryVec
+	PodsBoundDuration               *prometheus.HistogramVec
+	PodsUnstartedTime               *prometheus.GaugeVec
+	PodsUnboundTime                 *prometheus.GaugeVec
+	PodsProvisioningBoundDuration   *prometheus.HistogramVec
+	PodsProvisioningStartupDuration *prometheus.HistogramVec
+	PodsProvisioningUnboundTime     *prometheus.GaugeVec
+	PodsProvisioningUnstartedTime   *prometheus.GaugeVec
+	PodsProvisioningUndecidedTime   *prometheus.GaugeVec
+	PodsSchedulingDecisionDuration  *prometheus.HistogramVec
+	PodsEvictionRequests            *prometheus.CounterVec
+	PodsDrained                     *prometheus.CounterVec
+
+	// Disruption.
+	DisruptionEvaluationDuration *prometheus.HistogramVec
+	DisruptionDecisions          *prometheus.CounterVec
+	DisruptionDecisionsByPool    *prometheus.CounterVec
+	DisruptionEligibleNodes      *prometheus.GaugeVec
+	DisruptionTimeouts           *prometheus.CounterVec
+	DisruptionFailedValidations  *prometheus.CounterVec
+	DisruptionQueueFailures      *prometheus.CounterVec
+	DisruptionTerminateFirst     *prometheus.CounterVec
+	DisruptionDriftBackoffs      *prometheus.CounterVec
+	PoolsAllowedDisruptions      *prometheus.GaugeVec
+	PoolsNodesConsumingBudgets   *prometheus.GaugeVec
+	ConsolidationScore           *prometheus.HistogramVec
+	ConsolidationMoves           *prometheus.CounterVec
+	DeletionCostPending          *prometheus.GaugeVec
+	DeletionCostWrites           *prometheus.CounterVec
+
+	// Planning, state and pools.
+	SchedulingDuration         *prometheus.HistogramVec
+	SchedulerQueueDepth        *prometheus.GaugeVec
+	SchedulerUnfinishedWork    *prometheus.GaugeVec
+	SchedulerUnschedulablePods *prometheus.GaugeVec
+	SchedulerIgnoredPods       *prometheus.GaugeVec
+	SchedulerPodsByZone        *prometheus.GaugeVec
+	ClusterStateNodes          *prometheus.GaugeVec
+	ClusterStateSynced         *prometheus.GaugeVec
+	ClusterStateUnsynced       *prometheus.GaugeVec
+	PoolsUsage                 *prometheus.GaugeVec
+	PoolsLimit                 *prometheus.GaugeVec
+	PoolsCost                  *prometheus.GaugeVec
+	PoolsCostErrors            *prometheus.CounterVec
+
+	// Cloud.
+	CloudDuration             *prometheus.HistogramVec
+	CloudErrors               *prometheus.CounterVec
+	InstanceTypeCPU           *prometheus.GaugeVec
+	InstanceTypeMemory        *prometheus.GaugeVec
+	OfferingAvailable         *prometheus.GaugeVec
+	OfferingPrice             *prometheus.GaugeVec
+	LaunchFailures            *prometheus.CounterVec
+	TerminationFailures       *prometheus.CounterVec
+	BatchTime                 *prometheus.HistogramVec
+	BatchSize                 *prometheus.HistogramVec
+	InterruptionReceived      *prometheus.CounterVec
+	InterruptionDeleted       *prometheus.CounterVec
+	InterruptionQueueDuration *prometheus.HistogramVec
+	InstanceStatusUnhealthy   *prometheus.CounterVec
+	UserDataBytes             *prometheus.GaugeVec
+	SDKRequests               *prometheus.CounterVec
+	SDKAttempts               *prometheus.CounterVec
+	SDKRetries                *prometheus.HistogramVec
+	SDKDuration               *prometheus.HistogramVec
+	SDKAttemptDuration        *prometheus.HistogramVec
+
+	docs []Doc
+}

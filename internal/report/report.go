@@ -1,0 +1,142 @@
+package report
+
+import (
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// sink is where events go; a recorder of client-go is one. It never blocks.
+type sink interface {
+	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+}
+
+const (
+	maxNote   = 1024  // the longest text the API server takes
+	maxAction = 128   // the longest action
+	maxSeen   = 20000 // keys remembered; past that the oldest repeats may be sent again
+)
+
+// Recorder sends events. It is safe for concurrent use.
+type Recorder struct {
+	sink sink
+	now  func() time.Time
+
+	mu     sync.Mutex
+	docs   map[event.Reason]event.Doc
+	limits map[event.Reason]flowcontrol.RateLimiter
+	seen   map[key]time.Time // when the event may be sent again
+}
+
+type key struct {
+	object string
+	reason event.Reason
+	text   string
+}
+
+// New returns a Recorder.
+func New(sink sink, now func() time.Time) *Recorder {
+	r := &Recorder{sink: sink, now: now, docs: map[event.Reason]event.Doc{}, limits: map[event.Reason]flowcontrol.RateLimiter{}, seen: map[key]time.Time{}}
+	for _, doc := range event.Docs() {
+		r.docs[doc.Reason] = doc
+		if doc.PerSecond > 0 {
+			r.limits[doc.Reason] = flowcontrol.NewTokenBucketRateLimiter(float32(doc.PerSecond), doc.Burst)
+		}
+	}
+	return r
+}
+
+// Emit sends events about an object, unless they were sent a short time ago.
+func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
+	for _, e := range events {
+		doc, documented := r.docs[e.Reason]
+		if !documented {
+			doc = event.Lookup(e.Reason)
+		}
+		if !r.due(obj, e, doc) {
+			continue
+		}
+		kind := corev1.EventTypeNormal
+		if doc.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		r.sink.Eventf(obj, nil, kind, string(e.Reason), action(e), "%s", cut(e.Text, maxNote))
+	}
+}
+
+// Flips tells which conditions of an object changed.
+func (r *Recorder) Flips(obj client.Object, flips []condition.Flip) {
+	for _, f := range flips {
+		if f.From == "" && f.To == metav1.ConditionUnknown {
+			continue // being created as Unknown is not news
+		}
+		from := f.From
+		if from == "" {
+			from = metav1.ConditionUnknown
+		}
+		text := "Status condition " + f.Type + " changed from " + string(from) + " to " + string(f.To) + ", reason " + f.Reason
+		if f.Message != "" {
+			text += ": " + f.Message
+		}
+		r.Emit(obj, event.Event{Reason: event.Reason(f.Type), Text: text, Key: string(from) + string(f.To) + f.Reason})
+	}
+}
+
+// due says whether an event is no repeat, and remembers it.
+func (r *Recorder) due(obj client.Object, e event.Event, doc event.Doc) bool {
+	id := string(obj.GetUID())
+	if id == "" {
+		id = obj.GetNamespace() + "/" + obj.GetName()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, k := r.now(), key{object: id, reason: e.Reason, text: e.Key}
+	if until, sent := r.seen[k]; sent && now.Before(until) {
+		return false
+	}
+	if limit := r.limits[e.Reason]; limit != nil && !limit.TryAccept() {
+		return false
+	}
+	if len(r.seen) >= maxSeen {
+		r.forget(now)
+	}
+	r.seen[k] = now.Add(doc.Every)
+	return true
+}
+
+// forget drops what may be sent again, and everything if that is not enough.
+func (r *Recorder) forget(now time.Time) {
+	for k, until := range r.seen {
+		if !now.Before(until) {
+			delete(r.seen, k)
+		}
+	}
+	if len(r.seen) >= maxSeen {
+		clear(r.seen)
+	}
+}
+
+// action tells events of one reason apart: the API merges those that are equal in it and keeps only
+// the first text.
+func action(e event.Event) string {
+	if e.Key == "" {
+		return string(e.Reason)
+	}
+	return cut(e.Key, maxAction)
+}
+
+func cut(text string, most int) string {
+	const dots = "..."
+	if len(text) <= most {
+		return text
+	}
+	return text[:most-len(dots)] + dots
+}
