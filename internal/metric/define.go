@@ -65,6 +65,7 @@ func (b *builder) disruption(s *Set) {
 }
 
 func (b *builder) planning(s *Set) {
+	s.Panics = b.counter("dovetail_panics_total", "panics that were recovered in loops that are not reconcilers", "controller")
 	s.SchedulingDuration = b.histogram("karpenter_scheduler_scheduling_duration_seconds", "time to make one plan", durations(), "controller")
 	s.SchedulerQueueDepth = b.gauge("karpenter_scheduler_queue_depth", "pods in the plan that is being made", "controller", "scheduling_id")
 	s.SchedulerUnfinishedWork = b.gauge("karpenter_scheduler_unfinished_work_seconds", "time the plan that is being made has taken so far", "controller", "scheduling_id")

@@ -66,6 +66,7 @@ type Set struct {
 	DeletionCostWrites           *prometheus.CounterVec
 
 	// Planning, state and pools.
+	Panics                     *prometheus.CounterVec
 	SchedulingDuration         *prometheus.HistogramVec
 	SchedulerQueueDepth        *prometheus.GaugeVec
 	SchedulerUnfinishedWork    *prometheus.GaugeVec

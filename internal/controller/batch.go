@@ -1,0 +1,69 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Batcher collects what asks for a plan into windows (SC-04): the first asks open one, each that is
+// new to it extends it, and it closes after a quiet time or at the latest after a longest time.
+type Batcher struct {
+	idle, longest time.Duration
+
+	mu   sync.Mutex
+	seen map[types.UID]bool
+	news chan struct{} // something new asked
+}
+
+// NewBatcher returns a Batcher with no window open.
+func NewBatcher(idle, longest time.Duration) *Batcher {
+	return &Batcher{idle: idle, longest: longest, seen: map[types.UID]bool{}, news: make(chan struct{}, 1)}
+}
+
+// Trigger asks for a plan. It never blocks.
+func (b *Batcher) Trigger(uid types.UID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seen[uid] {
+		return
+	}
+	b.seen[uid] = true
+	select {
+	case b.news <- struct{}{}:
+	default: // whoever waits has news already
+	}
+}
+
+// Wait returns true when a window closed, and false when the context ended.
+func (b *Batcher) Wait(ctx context.Context) bool {
+	select {
+	case <-b.news:
+	case <-ctx.Done():
+		return false
+	}
+	longest, idle := time.NewTimer(b.longest), time.NewTimer(b.idle)
+	defer longest.Stop()
+	defer idle.Stop()
+	for {
+		select {
+		case <-b.news:
+			idle.Reset(b.idle)
+			continue
+		case <-idle.C:
+		case <-longest.C:
+		case <-ctx.Done():
+			return false
+		}
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		clear(b.seen)
+		select {
+		case <-b.news: // belongs to the window that closes now
+		default:
+		}
+		return true
+	}
+}

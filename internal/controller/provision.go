@@ -1,0 +1,225 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/store"
+)
+
+const (
+	provisioner = "provisioner"        // label and name of the loop
+	lookAgain   = 10 * time.Second     // pods that wait are looked at again (SC-02)
+	longestPlan = time.Minute          // deciding takes no longer; what was decided is kept
+	complain    = 30 * time.Second     // memory incomplete for longer is an error
+	retrigger   = types.UID("waiting") // asks for a plan on behalf of everything that waits
+)
+
+// emitter sends events.
+type emitter interface {
+	Emit(obj client.Object, events ...event.Event)
+}
+
+// planStore is the memory that plans are made on.
+type planStore interface {
+	Synced() bool
+	Unsynced() time.Duration
+	Len() int
+	Waiting() int
+	Pools() []*karpv1.NodePool
+	Snapshot(types map[string][]catalog.InstanceType) store.View
+	Pod(key cluster.PodKey) *corev1.Pod
+	Nominate(node string, until time.Time)
+	Decided(pods []cluster.PodKey) []time.Duration
+}
+
+// typeSource says what a pool could buy.
+type typeSource interface {
+	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+}
+
+// pulse tells liveness that a loop works.
+type pulse interface {
+	Begin()
+	Done()
+}
+
+// Provisioner orders nodes for pods that have no place. It is one loop: collect, plan, order, again.
+type Provisioner struct {
+	Store      planStore
+	Cloud      typeSource
+	Claims     *execute.Claims
+	Events     emitter
+	Metrics    *metric.Set
+	Batcher    *Batcher
+	Policy     solve.Policy
+	Nomination time.Duration // how long a chosen node is spoken for (SC-52)
+	Rest       *Rest
+	Pulse      pulse
+	Now        func() time.Time
+}
+
+// NeedLeaderElection says that only the leader plans.
+func (p *Provisioner) NeedLeaderElection() bool { return true }
+
+// Start plans until the context ends.
+func (p *Provisioner) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName(provisioner).WithValues("controller", provisioner))
+	go p.remind(ctx)
+	for p.Batcher.Wait(ctx) {
+		if !p.ready(ctx) {
+			continue
+		}
+		p.Pulse.Begin()
+		p.guarded(ctx)
+		p.Pulse.Done()
+	}
+	return nil
+}
+
+// remind asks for a plan as long as something waits for one.
+func (p *Provisioner) remind(ctx context.Context) {
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			synced := 0.0
+			if p.Store.Synced() {
+				synced = 1
+			}
+			p.Metrics.ClusterStateSynced.WithLabelValues().Set(synced)
+			p.Metrics.ClusterStateUnsynced.WithLabelValues().Set(p.Store.Unsynced().Seconds())
+			p.Metrics.ClusterStateNodes.WithLabelValues().Set(float64(p.Store.Len()))
+			if p.Store.Waiting() > 0 {
+				p.Batcher.Trigger(retrigger)
+			}
+		}
+	}
+}
+
+// ready reports whether memory is complete. A trigger that comes too early is repeated soon.
+func (p *Provisioner) ready(ctx context.Context) bool {
+	if p.Store.Synced() {
+		return true
+	}
+	if late := p.Store.Unsynced(); late > complain {
+		log.FromContext(ctx).Error(nil, "waiting on cluster sync: not all objects are in memory yet", "duration", late.Round(time.Second).String())
+	}
+	return false
+}
+
+// guarded keeps one bad object from ending the loop (G9).
+func (p *Provisioner) guarded(ctx context.Context) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.Metrics.Panics.WithLabelValues(provisioner).Inc()
+			log.FromContext(ctx).Error(panicked(cause), "planning failed; it is tried again")
+		}
+	}()
+	p.Pass(ctx)
+}
+
+// Pass makes one plan and orders what it says.
+func (p *Provisioner) Pass(ctx context.Context) {
+	start := p.Now()
+	pools, offers := p.offers(ctx)
+	view := p.Store.Snapshot(offers)
+	p.ignored(view.Ignored)
+	p.Metrics.SchedulerIgnoredPods.WithLabelValues().Set(float64(len(view.Ignored)))
+	if len(view.Pods) == 0 {
+		p.count(view, solve.Plan{})
+		return
+	}
+	log.FromContext(ctx).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
+	plan := p.plan(ctx, view)
+	p.count(view, plan)
+	p.refused(ctx, view, plan)
+	p.nominate(view, plan)
+	if len(plan.Create) == 0 {
+		return
+	}
+	log.FromContext(ctx).Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create),
+		"price", plan.Cost, "lower-bound", plan.Bound)
+	created := p.Claims.Create(ctx, execute.Batch{
+		Nodes: plan.Create, Pools: pools, Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned,
+	})
+	p.ordered(ctx, created)
+	log.FromContext(ctx).V(1).Info("carried out the plan", "duration", p.Now().Sub(start).Round(time.Microsecond).String())
+}
+
+// offers asks what each pool could buy. A pool that cannot say is left out, and the others go on
+// (SC-08).
+func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, map[string][]catalog.InstanceType) {
+	pools, offers := map[string]*karpv1.NodePool{}, map[string][]catalog.InstanceType{}
+	for _, pool := range p.Store.Pools() {
+		pools[pool.Name] = pool
+		ready := condition.True(pool.Status.Conditions, karpv1.ConditionReady)
+		list, err := p.Cloud.Types(ctx, pool)
+		if err != nil {
+			if ready {
+				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", objectName{pool.Name})
+			}
+			continue
+		}
+		if p.Rest.Resting(pool.Name, p.Now()) {
+			list = closed(list)
+		}
+		offers[pool.Name] = list
+	}
+	return pools, offers
+}
+
+// plan decides, and has the decision checked by rules that were written apart from it. One that does
+// not hold is made again the plain way; if that does not hold either, nothing is ordered.
+func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
+	start := p.Now()
+	defer func() {
+		p.Metrics.SchedulingDuration.WithLabelValues(provisioner).Observe(p.Now().Sub(start).Seconds())
+	}()
+	stop := func() bool { return p.Now().Sub(start) > longestPlan }
+	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.Policy}
+	for _, greedy := range []bool{false, true} {
+		problem.Policy.Greedy = greedy
+		plan := solve.Solve(problem, stop)
+		faults := check.Plan(problem, plan)
+		if len(faults) == 0 {
+			return plan
+		}
+		log.FromContext(ctx).Error(errors.New(faults[0].String()), "refusing a plan that breaks a rule", "violations", len(faults), "greedy", greedy)
+	}
+	return solve.Plan{Version: view.Version}
+}
+
+// ordered tells pods of the claims they got, and the log of those that could not be written.
+func (p *Provisioner) ordered(ctx context.Context, created []execute.Created) {
+	for _, c := range created {
+		switch {
+		case errors.Is(c.Err, execute.ErrObsolete):
+			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", objectName{c.Node.Pool}, "reason", c.Err.Error())
+		case c.Err != nil:
+			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", objectName{c.Node.Pool})
+		default:
+			for _, key := range c.Node.Pods {
+				p.tell(key, nominatedOn("nodeclaim/"+c.Claim.Name))
+			}
+		}
+	}
+}

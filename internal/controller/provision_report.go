@@ -1,0 +1,208 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/store"
+)
+
+// shownReasons bounds how much an event says about one pod.
+const shownReasons = 6
+
+// objectName is how log lines name an object without namespace.
+type objectName struct {
+	Name string `json:"name"`
+}
+
+// tell sends an event about a pod, unless it is gone.
+func (p *Provisioner) tell(key cluster.PodKey, e event.Event) {
+	if pod := p.Store.Pod(key); pod != nil {
+		p.Events.Emit(pod, e)
+	}
+}
+
+func nominatedOn(place string) event.Event {
+	return event.Event{Reason: event.Nominated, Text: "Pod should schedule on: " + place}
+}
+
+// ignored says why pods are not planned for (scheduling 3.4).
+func (p *Provisioner) ignored(pods []cluster.Pod) {
+	for i := range pods {
+		p.tell(pods[i].Key, event.Event{Reason: event.FailedScheduling, Text: "Not planned for: " + reason.Join(pods[i].Shape.Invalid, shownReasons)})
+	}
+}
+
+// refused says why pods have no place. Those that wait for reserved capacity are no news (SC-46), nor
+// are pods that still run on a node that goes.
+func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.Plan) {
+	quiet := 0
+	for _, u := range plan.Unplaced {
+		if u.Deferred {
+			quiet++
+			continue
+		}
+		pod := p.Store.Pod(u.Pod)
+		if pod == nil || pod.Spec.NodeName != "" {
+			continue
+		}
+		text := reason.Join(u.Why, shownReasons)
+		p.Events.Emit(pod, event.Event{Reason: event.FailedScheduling, Text: "No node can take the pod: " + text})
+		log.FromContext(ctx).Error(errors.New(text), "could not schedule pod", "Pod", podName{Name: u.Pod.Name, Namespace: u.Pod.Namespace})
+	}
+	if quiet > 0 {
+		log.FromContext(ctx).V(1).Info("deferring scheduling decision for pod(s) to wait for reserved capacity", "pods", quiet)
+	}
+	p.poolsWithoutTypes(view)
+}
+
+type podName struct {
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+}
+
+// poolsWithoutTypes says which pools can buy nothing whatever pods ask for (SC-09).
+func (p *Provisioner) poolsWithoutTypes(view store.View) {
+	pools := p.Store.Pools()
+	for i := range view.Pools {
+		pool := &view.Pools[i]
+		if pool.Closed || len(pool.Types) == 0 {
+			continue
+		}
+		why, empty := solve.NoTypes(pool, p.Policy)
+		if !empty {
+			continue
+		}
+		if k := slices.IndexFunc(pools, func(np *karpv1.NodePool) bool { return np.Name == pool.Name }); k >= 0 {
+			p.Events.Emit(pools[k], event.Event{Reason: event.NoCompatibleInstanceTypes, Text: why.Text()})
+		}
+	}
+}
+
+// nominate keeps nodes that were chosen from being disrupted while their pods come (SC-52).
+func (p *Provisioner) nominate(view store.View, plan solve.Plan) {
+	until := p.Now().Add(p.Nomination)
+	done := map[string]bool{}
+	for _, b := range plan.Bind {
+		if !done[b.Node] {
+			done[b.Node] = true
+			p.Store.Nominate(b.Node, until)
+		}
+		p.tell(b.Pod, nominatedOn(placeName(view, b.Node)))
+	}
+}
+
+// placeName says whether a place is a node yet.
+func placeName(view store.View, name string) string {
+	i, found := slices.BinarySearchFunc(view.Nodes, name, func(n cluster.Node, name string) int { return strings.Compare(n.Name, name) })
+	if found && view.Nodes[i].Claim == name {
+		return "nodeclaim/" + name
+	}
+	return "node/" + name
+}
+
+// count keeps the gauges of planning.
+func (p *Provisioner) count(view store.View, plan solve.Plan) {
+	m := p.Metrics
+	m.SchedulerUnschedulablePods.WithLabelValues(provisioner).Set(float64(len(plan.Unplaced)))
+	m.SchedulerPodsByZone.Reset()
+	zones := map[string]int{}
+	for i := range view.Snapshot.Pending {
+		zones[zoneOf(view.Snapshot.Pending[i].Shape)]++
+	}
+	for zone, n := range zones {
+		m.SchedulerPodsByZone.WithLabelValues(provisioner, zone).Set(float64(n))
+	}
+	keys := make([]cluster.PodKey, 0, view.Pending)
+	for i := range view.Snapshot.Pending {
+		keys = append(keys, view.Snapshot.Pending[i].Key)
+	}
+	for _, waited := range p.Store.Decided(keys) {
+		m.PodsSchedulingDecisionDuration.WithLabelValues().Observe(waited.Seconds())
+	}
+}
+
+// zoneOf is the zone a pod has to be in, "flexible" if there are several, "none" if there is none.
+func zoneOf(s *cluster.Shape) string {
+	zones := map[string]bool{}
+	open := false
+	for _, required := range s.Required {
+		r, asked := required[corev1.LabelTopologyZone]
+		if !asked || r.Not {
+			open = true
+			continue
+		}
+		for _, zone := range r.Values {
+			zones[zone] = true
+		}
+	}
+	for _, place := range s.Zones {
+		r, asked := place[corev1.LabelTopologyZone]
+		if !asked || r.Not {
+			continue
+		}
+		open = false
+		for _, zone := range r.Values {
+			zones[zone] = true
+		}
+	}
+	switch {
+	case open || len(zones) > 1:
+		return "flexible"
+	case len(zones) == 0:
+		return "none"
+	}
+	for zone := range zones {
+		return zone
+	}
+	return "none"
+}
+
+// fewPods shows the first five pods and counts the rest.
+func fewPods(pods []cluster.Pod) string {
+	const shown = 5
+	var names []string
+	for i := range pods[:min(len(pods), shown)] {
+		names = append(names, pods[i].Key.String())
+	}
+	text := strings.Join(names, ", ")
+	if rest := len(pods) - shown; rest > 0 {
+		text += " and " + strconv.Itoa(rest) + " other(s)"
+	}
+	return text
+}
+
+func podsOf(nodes []solve.NewNode) int {
+	n := 0
+	for i := range nodes {
+		n += len(nodes[i].Pods)
+	}
+	return n
+}
+
+// closed returns types of which none can be had.
+func closed(list []catalog.InstanceType) []catalog.InstanceType {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Offerings = slices.Clone(out[i].Offerings)
+		for j := range out[i].Offerings {
+			out[i].Offerings[j].Available = false
+		}
+	}
+	return out
+}
+
+func panicked(cause any) error { return fmt.Errorf("panic: %v", cause) }

@@ -1,0 +1,154 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// memory is the part of the store that creating claims needs.
+type memory interface {
+	Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey)
+	Pod(key cluster.PodKey) *corev1.Pod
+	Usage(pool string) (corev1.ResourceList, int64)
+}
+
+// writers is how many claims are written at a time. The API server decides how fast that goes.
+const writers = 50
+
+// Claims writes NodeClaims.
+type Claims struct {
+	Client  client.Client
+	Store   memory
+	Metrics *metric.Set
+	Words   reqs.Vocabulary
+	Now     func() time.Time
+}
+
+// Batch is the new nodes of one plan.
+type Batch struct {
+	Nodes   []solve.NewNode
+	Pools   map[string]*karpv1.NodePool // effective, by name
+	Lanes   resources.Table
+	Version uint64
+	Reason  string // why they are bought: provisioned, drifted, underutilized, unhealthy
+}
+
+// Created is one node of a batch with the claim that was written, or what kept it from being written.
+type Created struct {
+	Node  solve.NewNode
+	Claim *karpv1.NodeClaim
+	Err   error
+}
+
+// ErrObsolete says that a node is no longer needed: none of its pods waits any more.
+var ErrObsolete = errors.New("no pod waits for it any more")
+
+// Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51).
+func (c *Claims) Create(ctx context.Context, b Batch) []Created {
+	out := make([]Created, len(b.Nodes))
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, writers)
+	for i, n := range b.Nodes {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			out[i] = Created{Node: n}
+			out[i].Claim, out[i].Err = c.create(ctx, b, n)
+		})
+	}
+	wait.Wait()
+	return out
+}
+
+func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) (*karpv1.NodeClaim, error) {
+	pool := b.Pools[n.Pool]
+	if pool == nil {
+		return nil, fmt.Errorf("nodepool %s is gone", n.Pool)
+	}
+	if b.Reason == Provisioned && !c.wanted(n) {
+		return nil, ErrObsolete
+	}
+	if err := c.withinLimits(pool); err != nil {
+		return nil, err
+	}
+	claim, err := Claim(Order{Pool: pool, Node: n, Lanes: b.Lanes, Words: c.Words, Seed: seed(b.Version)})
+	if err != nil {
+		return nil, fmt.Errorf("nodepool %s: %w", n.Pool, err)
+	}
+	if err := c.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
+		return nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", n.Pool, err)
+	}
+	c.Store.Claimed(claim, n.Pods)
+	c.Metrics.NodeClaimsCreated.WithLabelValues(b.Reason, n.Pool, claim.Annotations[karpv1.AnnotationMinValuesRelaxed]).Inc()
+	log.FromContext(ctx).Info("created nodeclaim", "NodePool", named(n.Pool), "NodeClaim", named(claim.Name),
+		"requests", claim.Spec.Resources.Requests, "instance-types", few(n.Types), "price", n.Offer.Price)
+	return claim, nil
+}
+
+// Provisioned is the reason of claims for pods that wait.
+const Provisioned = "provisioned"
+
+// wanted reports whether any pod of the node still needs it: it waits, or runs on a node that goes.
+func (c *Claims) wanted(n solve.NewNode) bool {
+	for _, key := range n.Pods {
+		if p := c.Store.Pod(key); p != nil {
+			return true
+		}
+	}
+	return len(n.Pods) == 0
+}
+
+// withinLimits refuses when a pool already has more than it may (API 4.2).
+func (c *Claims) withinLimits(pool *karpv1.NodePool) error {
+	if len(pool.Spec.Limits) == 0 {
+		return nil
+	}
+	used, nodes := c.Store.Usage(pool.Name)
+	for name, limit := range pool.Spec.Limits {
+		have := used[name]
+		if name == "nodes" {
+			have.Set(nodes)
+		}
+		if have.Cmp(limit) > 0 {
+			return fmt.Errorf("nodepool %s: limit %s of %s is exceeded, %s are in use", pool.Name, limit.String(), name, have.String())
+		}
+	}
+	return nil
+}
+
+type object struct {
+	Name string `json:"name"`
+}
+
+func named(name string) object { return object{Name: name} }
+
+// few shows the first five of a list and counts the rest.
+func few(list []string) string {
+	const shown = 5
+	text := ""
+	for i, s := range list[:min(len(list), shown)] {
+		if i > 0 {
+			text += ", "
+		}
+		text += s
+	}
+	if rest := len(list) - shown; rest > 0 {
+		text += fmt.Sprintf(" and %d other(s)", rest)
+	}
+	return text
+}

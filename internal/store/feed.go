@@ -1,0 +1,237 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// informers is where watches come from.
+type informers interface {
+	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
+}
+
+// Watch feeds the Store from informers, which it starts. It returns once all are asked for; Synced
+// tells when they have delivered.
+func (s *Store) Watch(ctx context.Context, from informers) error {
+	feeds := map[client.Object]func(client.Object, bool){
+		&karpv1.NodePool{}:              s.onPool,
+		&karpv1.NodeClaim{}:             s.onClaim,
+		&corev1.Node{}:                  s.onNodeObject,
+		&corev1.Pod{}:                   s.onPod,
+		&corev1.Namespace{}:             s.onNamespace,
+		&corev1.PersistentVolumeClaim{}: s.onVolumeObject,
+		&corev1.PersistentVolume{}:      s.onVolumeObject,
+		&storagev1.StorageClass{}:       s.onVolumeObject,
+		&storagev1.CSINode{}:            s.onCSINode,
+		&policyv1.PodDisruptionBudget{}: s.onBudget,
+		&appsv1.DaemonSet{}:             s.onDaemonSet,
+		&corev1.Service{}:               s.onOwner,
+		&corev1.ReplicationController{}: s.onOwner,
+		&appsv1.ReplicaSet{}:            s.onOwner,
+		&appsv1.StatefulSet{}:           s.onOwner,
+	}
+	for obj, take := range feeds {
+		if isOwner(obj) && len(s.opts.DefaultSpread) == 0 {
+			continue
+		}
+		informer, err := from.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", obj, err)
+		}
+		handle, err := informer.AddEventHandler(s.handler(take))
+		if err != nil {
+			return fmt.Errorf("watch %T: %w", obj, err)
+		}
+		s.mu.Lock()
+		s.synced = append(s.synced, handle.HasSynced)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func isOwner(obj client.Object) bool {
+	switch obj.(type) {
+	case *corev1.Service, *corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+		return true
+	}
+	return false
+}
+
+// handler calls take under the lock, and counts the change.
+func (s *Store) handler(take func(obj client.Object, gone bool)) toolscache.ResourceEventHandler {
+	feed := func(obj any, gone bool) {
+		if last, unknown := obj.(toolscache.DeletedFinalStateUnknown); unknown {
+			obj = last.Obj
+		}
+		object, ok := obj.(client.Object)
+		if !ok {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.revision++
+		take(object, gone)
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(obj any) { feed(obj, false) },
+		UpdateFunc: func(_, obj any) { feed(obj, false) },
+		DeleteFunc: func(obj any) { feed(obj, true) },
+	}
+}
+
+func (s *Store) onPool(obj client.Object, gone bool) {
+	stored := obj.(*karpv1.NodePool)
+	effective, _ := stored.Effective(s.opts.Strict)
+	if gone || !s.managed(effective.Spec.Template.Spec.NodeClassRef) {
+		delete(s.pools, stored.Name)
+		return
+	}
+	s.pools[stored.Name] = &pool{stored: stored, effective: effective}
+}
+
+func (s *Store) managed(ref karpv1.NodeClassReference) bool {
+	for _, gk := range s.opts.Classes {
+		if gk == (schema.GroupKind{Group: ref.Group, Kind: ref.Kind}) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Store) onClaim(obj client.Object, gone bool) {
+	claim := obj.(*karpv1.NodeClaim)
+	if effective, _ := claim.Effective(nil, s.opts.Strict); !s.managed(effective.Spec.NodeClassRef) {
+		return
+	}
+	if gone {
+		claim = nil
+	}
+	s.setClaim(obj.GetName(), claim)
+}
+
+// onNodeObject takes in a Node. Heartbeats change nothing that decisions look at (FM D13).
+func (s *Store) onNodeObject(obj client.Object, gone bool) {
+	node := obj.(*corev1.Node)
+	if gone {
+		node = nil
+	} else if old := s.nodes[node.Name]; old != nil && sameNode(old, node) {
+		s.nodes[node.Name] = node
+		if p := s.places[s.home[node.Name]]; p != nil {
+			p.node = node
+		}
+		return
+	}
+	s.setNode(obj.GetName(), node)
+}
+
+func sameNode(a, b *corev1.Node) bool {
+	return a.UID == b.UID && a.DeletionTimestamp.Equal(b.DeletionTimestamp) &&
+		equality.Semantic.DeepEqual(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec, b.Spec) &&
+		equality.Semantic.DeepEqual(a.Status.Capacity, b.Status.Capacity) && equality.Semantic.DeepEqual(a.Status.Allocatable, b.Status.Allocatable)
+}
+
+func (s *Store) onPod(obj client.Object, gone bool) {
+	pod := obj.(*corev1.Pod)
+	if gone {
+		pod = nil
+	}
+	s.setPod(keyOf(obj), pod)
+}
+
+// onNamespace takes in labels. The map is replaced, since snapshots hold it.
+func (s *Store) onNamespace(obj client.Object, gone bool) {
+	name := obj.GetName()
+	if _, known := s.namespaces[name]; known && !gone && equality.Semantic.DeepEqual(s.namespaces[name], obj.GetLabels()) {
+		return
+	}
+	next := make(map[string]map[string]string, len(s.namespaces)+1)
+	for n, l := range s.namespaces {
+		if n != name {
+			next[n] = l
+		}
+	}
+	if !gone {
+		next[name] = obj.GetLabels()
+	}
+	s.namespaces = next
+}
+
+func (s *Store) onVolumeObject(obj client.Object, gone bool) {
+	s.volumes.revision++
+	switch o := obj.(type) {
+	case *corev1.PersistentVolumeClaim:
+		if delete(s.volumes.Claims, keyOf(o)); !gone {
+			s.volumes.Claims[keyOf(o)] = o
+		}
+	case *corev1.PersistentVolume:
+		if delete(s.volumes.Volumes, o.Name); !gone {
+			s.volumes.Volumes[o.Name] = o
+		}
+	case *storagev1.StorageClass:
+		if delete(s.volumes.Classes, o.Name); !gone {
+			s.volumes.Classes[o.Name] = o
+		}
+	}
+}
+
+func (s *Store) onCSINode(obj client.Object, gone bool) {
+	if delete(s.csi, obj.GetName()); !gone {
+		s.csi[obj.GetName()] = obj.(*storagev1.CSINode)
+	}
+	s.stale(obj.GetName())
+}
+
+// onBudget takes in a PodDisruptionBudget. Only its spec matters here, and what it says of pods on
+// any node may have changed.
+func (s *Store) onBudget(obj client.Object, gone bool) {
+	budget, old := obj.(*policyv1.PodDisruptionBudget), s.budgets[keyOf(obj)]
+	if delete(s.budgets, keyOf(obj)); !gone {
+		s.budgets[keyOf(obj)] = budget
+	}
+	if !gone && old != nil && equality.Semantic.DeepEqual(old.Spec, budget.Spec) {
+		return
+	}
+	for _, p := range s.places {
+		p.valid = false
+	}
+}
+
+func (s *Store) onDaemonSet(obj client.Object, gone bool) {
+	set := obj.(*appsv1.DaemonSet)
+	d := s.daemons[set.UID]
+	if gone {
+		delete(s.daemons, set.UID)
+		return
+	}
+	if d == nil {
+		d = &daemon{pods: map[podKey]*corev1.Pod{}}
+		s.daemons[set.UID] = d
+	}
+	d.set = set
+}
+
+func (s *Store) onOwner(obj client.Object, gone bool) {
+	if svc, is := obj.(*corev1.Service); is {
+		if gone {
+			svc = nil
+		}
+		s.owners.setService(keyOf(obj), svc)
+	} else {
+		s.owners.setController(obj, gone)
+	}
+	for _, slot := range s.waiting {
+		slot.valid = false
+	}
+}

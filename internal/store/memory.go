@@ -1,0 +1,124 @@
+package store
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+// unseen is how long a claim that was created counts although no watch has told of it (FM D10).
+const unseen = 15 * time.Second
+
+// Claimed takes in a claim that was just created, before a watch tells of it, and the pods it is for
+// (SC-51). So the next plan finds it, and no pod gets a second one.
+func (s *Store) Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++
+	s.planned[claim.Name] = pods
+	if s.claims[claim.Name] != nil {
+		return // the watch was faster
+	}
+	s.setClaim(claim.Name, claim)
+	s.fresh[claim.Name] = s.opts.Now().Add(unseen)
+}
+
+// expire forgets claims that were created and that no watch ever told of.
+func (s *Store) expire(now time.Time) {
+	for name, until := range s.fresh {
+		if now.After(until) {
+			s.setClaim(name, nil)
+		}
+	}
+}
+
+// Planned returns the pods that were promised a claim and still wait.
+func (s *Store) Planned(claim string) []*corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var pods []*corev1.Pod
+	for _, key := range s.planned[claim] {
+		if slot := s.pods[key]; slot != nil && slot.pod.Spec.NodeName == "" && slot.pod.DeletionTimestamp == nil {
+			pods = append(pods, slot.pod)
+		}
+	}
+	return pods
+}
+
+// Nominate says that pods are expected on a node until a time (SC-52). Unknown names are ignored.
+func (s *Store) Nominate(node string, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.find(node); p != nil && until.After(p.nominated) {
+		p.nominated = until
+	}
+}
+
+// Nominated reports whether pods are expected on a node.
+func (s *Store) Nominated(node string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(node)
+	return p != nil && s.opts.Now().Before(p.nominated)
+}
+
+// Mark says that a command that removes a node is running, or no longer is.
+func (s *Store) Mark(node string, going bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.find(node); p != nil && p.marked != going {
+		p.marked = going
+		s.revision++
+	}
+}
+
+// find returns the place of a name as snapshots show it: of a Node, or of a claim.
+func (s *Store) find(name string) *place {
+	if p := s.places[s.home[name]]; p != nil {
+		return p
+	}
+	return s.places[claimKey(name)]
+}
+
+// Pod returns a pod that has not ended, or nil.
+func (s *Store) Pod(key cluster.PodKey) *corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if slot := s.pods[key]; slot != nil {
+		return slot.pod
+	}
+	return nil
+}
+
+// Waiting is the number of pods and nodes that ask for a plan; each is looked at again until it is
+// served (SC-02, SC-03).
+func (s *Store) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := len(s.waiting)
+	for _, p := range s.places {
+		if p.node != nil && goes(p.node) && len(s.onNode[p.node.Name]) > 0 || p.claim != nil && p.claim.DeletionTimestamp != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// Decided notes that something was decided about pods for the first time, and returns for each for how
+// long it had been waiting.
+func (s *Store) Decided(pods []cluster.PodKey) []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now()
+	var waited []time.Duration
+	for _, key := range pods {
+		if slot := s.waiting[key]; slot != nil && slot.decided.IsZero() {
+			slot.decided = now
+			waited = append(waited, max(now.Sub(slot.seen), 0))
+		}
+	}
+	return waited
+}

@@ -1,0 +1,212 @@
+package store
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+func claimKey(name string) string { return "claim/" + name }
+func nodeKey(name string) string  { return "node/" + name }
+
+// setClaim takes in a claim; nil removes it.
+func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
+	old := s.claims[name]
+	delete(s.fresh, name)
+	if claim == nil {
+		delete(s.claims, name)
+		delete(s.planned, name)
+	} else {
+		s.claims[name] = claim
+	}
+	if before, after := providerOf(old), providerOf(claim); before != after {
+		s.unbind(before, name)
+		if after != "" {
+			s.twins(after).claim = name
+		}
+		defer s.relink(before)
+		defer s.relink(after)
+	}
+	key := claimKey(name)
+	if claim == nil {
+		if p := s.places[key]; p != nil && p.node != nil {
+			delete(s.home, p.node.Name)
+		}
+		delete(s.places, key)
+		return
+	}
+	p := s.place(key)
+	p.claim, p.valid = s.effective(claim), false
+	if claim.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
+		s.opts.Wake(claim.UID) // its pods need a place
+	}
+}
+
+// effective reads a claim with its owner.
+func (s *Store) effective(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+	var owner *karpv1.NodePool
+	if p := s.pools[claim.Labels[karpv1.LabelNodePool]]; p != nil {
+		owner = p.stored
+	}
+	read, _ := claim.Effective(owner, s.opts.Strict)
+	return read
+}
+
+func providerOf(claim *karpv1.NodeClaim) string {
+	if claim == nil {
+		return ""
+	}
+	return claim.Status.ProviderID
+}
+
+func (s *Store) twins(provider string) *twins {
+	t := s.byProvider[provider]
+	if t == nil {
+		t = &twins{nodes: map[string]bool{}}
+		s.byProvider[provider] = t
+	}
+	return t
+}
+
+// unbind forgets that a claim has a provider id.
+func (s *Store) unbind(provider, claim string) {
+	if t := s.byProvider[provider]; t != nil && t.claim == claim {
+		t.claim = ""
+	}
+}
+
+func (s *Store) place(key string) *place {
+	p := s.places[key]
+	if p == nil {
+		p = &place{}
+		s.places[key] = p
+	}
+	return p
+}
+
+// setNode takes in a Node; nil removes it.
+func (s *Store) setNode(name string, node *corev1.Node) {
+	old := s.nodes[name]
+	before, after := "", ""
+	if old != nil {
+		before = old.Spec.ProviderID
+	}
+	if node == nil {
+		delete(s.nodes, name)
+	} else {
+		s.nodes[name], after = node, node.Spec.ProviderID
+	}
+	if t := s.byProvider[before]; t != nil && before != after {
+		delete(t.nodes, name)
+	}
+	if node != nil && after != "" {
+		s.twins(after).nodes[name] = true
+	}
+	s.relinkNode(name)
+	if before != after || old == nil || node == nil {
+		s.relink(before)
+		s.relink(after)
+	}
+	if node != nil && goes(node) && (old == nil || !goes(old)) {
+		s.opts.Wake(node.UID)
+	}
+}
+
+// goes reports whether pods of a node need another place soon (SC-03).
+func goes(n *corev1.Node) bool {
+	return n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
+		return t.Key == karpv1.TaintKeyDisrupted && t.Effect == corev1.TaintEffectNoSchedule
+	})
+}
+
+// relink joins the objects of a provider id again (LC-45). Of several Nodes the first by name stands
+// for the claim: which of them is right nobody can say, and life cycle ends that claim.
+func (s *Store) relink(provider string) {
+	t := s.byProvider[provider]
+	if provider == "" || t == nil {
+		return
+	}
+	if t.claim == "" && len(t.nodes) == 0 {
+		delete(s.byProvider, provider)
+		return
+	}
+	if p := s.places[claimKey(t.claim)]; t.claim != "" && p != nil && p.node != nil && !t.nodes[p.node.Name] {
+		delete(s.home, p.node.Name)
+		p.node, p.valid = nil, false
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
+		s.relinkNode(name)
+	}
+}
+
+// relinkNode puts a Node in the place it belongs to.
+func (s *Store) relinkNode(name string) {
+	node := s.nodes[name]
+	want := s.homeOf(node)
+	if have := s.home[name]; have != "" && have != want {
+		if p := s.places[have]; p != nil {
+			p.node, p.valid = nil, false
+			if p.claim == nil {
+				delete(s.places, have)
+			}
+		}
+		delete(s.home, name)
+	}
+	if want == "" {
+		return
+	}
+	p := s.place(want)
+	p.node, p.valid = node, false
+	s.home[name] = want
+}
+
+// homeOf is the key of the place a Node belongs to; empty: none. A managed Node without provider id
+// is too early to be believed.
+func (s *Store) homeOf(node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
+	if node.Spec.ProviderID == "" {
+		if _, ours := node.Labels[karpv1.LabelNodePool]; ours {
+			return ""
+		}
+		return nodeKey(node.Name)
+	}
+	t := s.byProvider[node.Spec.ProviderID]
+	if t == nil || t.claim == "" || s.claims[t.claim] == nil {
+		return nodeKey(node.Name)
+	}
+	for other := range t.nodes {
+		if other < node.Name {
+			return nodeKey(node.Name)
+		}
+	}
+	return claimKey(t.claim)
+}
+
+// orphaned reports whether a place is a Node of ours whose claim is gone: nobody will keep it, and its
+// capacity is not to be counted on.
+func (p *place) orphaned() bool {
+	if p.claim != nil || p.node == nil {
+		return false
+	}
+	_, ours := p.node.Labels[karpv1.LabelNodePool]
+	return ours
+}
+
+// settling reports whether a place is inside its pool's consolidateAfter.
+func (p *place) settling() bool {
+	return p.claim != nil && !condition.True(p.claim.Status.Conditions, karpv1.ConditionConsolidatable)
+}
+
+// name is that of the Node, or of the claim while there is no Node.
+func (p *place) name() string {
+	if p.node != nil {
+		return p.node.Name
+	}
+	return p.claim.Name
+}

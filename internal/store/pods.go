@@ -1,0 +1,182 @@
+package store
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+func keyOf(p metav1.Object) podKey { return podKey{Namespace: p.GetNamespace(), Name: p.GetName()} }
+
+// setPod takes in a pod; nil removes it, as does having ended.
+func (s *Store) setPod(key podKey, pod *corev1.Pod) {
+	if pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) {
+		s.dropDaemonPod(pod)
+		pod = nil
+	}
+	old := s.pods[key]
+	if old != nil {
+		s.leave(key, old.pod)
+	}
+	if pod == nil {
+		if old != nil {
+			s.dropDaemonPod(old.pod)
+		}
+		delete(s.pods, key)
+		delete(s.waiting, key)
+		return
+	}
+	slot := &podSlot{pod: pod, volumes: mounts(pod)}
+	if old != nil && old.pod.UID == pod.UID {
+		slot.seen, slot.decided = old.seen, old.decided
+	}
+	s.selects.Note(pod)
+	s.pods[key] = slot
+	s.enter(key, slot)
+	s.noteDaemonPod(pod)
+	if !Provisionable(pod) {
+		delete(s.waiting, key)
+		return
+	}
+	if slot.seen.IsZero() {
+		slot.seen = s.opts.Now()
+	}
+	first := s.waiting[key] == nil
+	s.waiting[key] = slot
+	if first {
+		s.opts.Wake(pod.UID)
+	}
+}
+
+// leave takes a pod off its node.
+func (s *Store) leave(key podKey, pod *corev1.Pod) {
+	on := s.onNode[pod.Spec.NodeName]
+	if on == nil {
+		return
+	}
+	delete(on, key)
+	if len(on) == 0 {
+		delete(s.onNode, pod.Spec.NodeName)
+	}
+	s.stale(pod.Spec.NodeName)
+}
+
+// enter puts a pod on its node.
+func (s *Store) enter(key podKey, slot *podSlot) {
+	name := slot.pod.Spec.NodeName
+	if name == "" {
+		return
+	}
+	on := s.onNode[name]
+	if on == nil {
+		on = map[podKey]*podSlot{}
+		s.onNode[name] = on
+	}
+	on[key] = slot
+	s.stale(name)
+}
+
+// stale says that something about a Node changed.
+func (s *Store) stale(node string) {
+	if p := s.places[s.home[node]]; p != nil {
+		p.valid = false
+	}
+}
+
+// Provisionable reports whether a pod waits for a node that we could order (scheduling 3.1).
+func Provisionable(p *corev1.Pod) bool {
+	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || p.Status.NominatedNodeName != "" {
+		return false
+	}
+	gaveUp := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
+	})
+	return gaveUp && !slices.ContainsFunc(p.OwnerReferences, func(o metav1.OwnerReference) bool {
+		return o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" || o.Kind == "Node" && o.APIVersion == "v1"
+	})
+}
+
+func mounts(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
+}
+
+// protectedForAWhile reports whether a pod's protection ends by itself.
+func protectedForAWhile(p *corev1.Pod) bool {
+	value, set := p.Annotations[karpv1.AnnotationDoNotDisrupt]
+	return set && value != "true"
+}
+
+// noteDaemonPod remembers the newest pod of each DaemonSet (SC-22).
+func (s *Store) noteDaemonPod(pod *corev1.Pod) {
+	owner := daemonSetOf(pod)
+	if owner == nil {
+		return
+	}
+	d := s.daemons[owner.UID]
+	if d == nil {
+		d = &daemon{pods: map[podKey]*corev1.Pod{}}
+		s.daemons[owner.UID] = d
+	}
+	d.pods[keyOf(pod)] = pod
+	if d.newest == nil || keyOf(d.newest) == keyOf(pod) || newer(pod, d.newest) {
+		d.newest = pod
+	}
+}
+
+func (s *Store) dropDaemonPod(pod *corev1.Pod) {
+	owner := daemonSetOf(pod)
+	if owner == nil || s.daemons[owner.UID] == nil {
+		return
+	}
+	d := s.daemons[owner.UID]
+	delete(d.pods, keyOf(pod))
+	if d.newest != nil && keyOf(d.newest) == keyOf(pod) {
+		d.newest = nil
+		for _, other := range d.pods {
+			if d.newest == nil || newer(other, d.newest) {
+				d.newest = other
+			}
+		}
+	}
+	if d.set == nil && len(d.pods) == 0 {
+		delete(s.daemons, owner.UID)
+	}
+}
+
+func newer(a, b *corev1.Pod) bool {
+	if !a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return b.CreationTimestamp.Before(&a.CreationTimestamp)
+	}
+	return a.Name < b.Name // any order, but always the same
+}
+
+func daemonSetOf(p *corev1.Pod) *metav1.OwnerReference {
+	for i := range p.OwnerReferences {
+		if o := &p.OwnerReferences[i]; o.Kind == "DaemonSet" && o.APIVersion == "apps/v1" {
+			return o
+		}
+	}
+	return nil
+}
+
+// podsOn lists the pods of a Node.
+func (s *Store) podsOn(node string) []*corev1.Pod {
+	on := s.onNode[node]
+	pods := make([]*corev1.Pod, 0, len(on))
+	for _, slot := range on {
+		pods = append(pods, slot.pod)
+	}
+	return pods
+}
+
+// read reads a waiting pod, unless that was done and nothing it depends on changed.
+func (s *Store) readPod(slot *podSlot) cluster.Pod {
+	if !slot.valid || slot.volumes {
+		slot.read, slot.valid = s.reader.Pod(slot.pod, s.volumes), true
+	}
+	return slot.read
+}

@@ -1,0 +1,189 @@
+package store
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// View is a snapshot with the pods that need a place.
+type View struct {
+	*cluster.Snapshot
+
+	Pods    []cluster.Pod // pending, and of nodes that go (scheduling 3.1, 3.2)
+	Ignored []cluster.Pod // pending, but cannot be planned for (3.4); their shape says why
+	Pending int           // pending pods among Pods
+}
+
+// Pools returns the pools of our kinds of node classes, in their effective form, by name.
+func (s *Store) Pools() []*karpv1.NodePool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*karpv1.NodePool, 0, len(s.pools))
+	for _, p := range s.pools {
+		out = append(out, p.effective)
+	}
+	slices.SortFunc(out, func(a, b *karpv1.NodePool) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// Snapshot freezes what is known. types holds what each pool could buy; a pool that is missing buys
+// nothing. Nodes are read before pods: a pod that is bound in between is planned for once too often at
+// worst when the next plan corrects it, never forgotten.
+func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renew()
+	now := s.opts.Now()
+	s.expire(now)
+	s.guards = cluster.NewGuards(now, s.budgetList())
+	s.reader.SetNamespaces(s.namespaces)
+	sizes := newIndex(types)
+	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
+	var view View
+	for _, p := range s.places {
+		n := s.readPlace(p, sizes)
+		parts.Nodes = append(parts.Nodes, n)
+		if n.Deleting {
+			for i := range n.Pods {
+				if !n.Pods[i].Stays {
+					view.Pods = append(view.Pods, n.Pods[i])
+				}
+			}
+		}
+	}
+	for _, slot := range s.waiting {
+		switch pod := s.readPod(slot); {
+		case pod.Shape.Refuses:
+		case len(pod.Shape.Invalid) > 0:
+			view.Ignored = append(view.Ignored, pod)
+		default:
+			parts.Pending = append(parts.Pending, pod)
+		}
+	}
+	for _, d := range s.daemons {
+		if d.set != nil {
+			parts.Daemons = append(parts.Daemons, s.reader.Daemon(d.set, d.newest))
+		}
+	}
+	used := s.usage(parts.Nodes, sizes)
+	for name, p := range s.pools {
+		u := used[name]
+		parts.Pools = append(parts.Pools, s.reader.Pool(p.effective, types[name], u.list(s.reader.Table()), u.nodes))
+	}
+	view.Snapshot = s.reader.Snapshot(parts)
+	view.Pending = len(view.Snapshot.Pending)
+	view.Pods = append(view.Pods, view.Snapshot.Pending...)
+	slices.SortFunc(view.Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return view
+}
+
+// renew starts over with reading when selectors look at labels that were left out so far, or when
+// most of what the reader keeps belongs to pods that are gone.
+func (s *Store) renew() {
+	const few, share = 10_000, 4
+	switch {
+	case len(s.selects) != s.keys:
+		table := s.reader.Table()
+		s.opts.Lanes = table
+		s.reader = s.newReader()
+	case s.reader.Len() > few+share*len(s.pods):
+		s.reader = s.reader.Renew()
+	default:
+		return
+	}
+	for _, p := range s.places {
+		p.valid = false
+	}
+	for _, slot := range s.waiting {
+		slot.valid = false
+	}
+}
+
+// readPlace reads a place, unless that was done and nothing it depends on changed.
+func (s *Store) readPlace(p *place, sizes index) cluster.Node {
+	if !p.valid || p.timed || p.volumes && p.volumesAt != s.volumes.revision {
+		facts := cluster.NodeFacts{Node: p.node, Claim: p.claim, Volumes: s.volumes}
+		if p.node != nil {
+			facts.Pods, facts.CSINode = s.podsOn(p.node.Name), s.csi[p.node.Name]
+		}
+		p.volumes, p.timed = false, false
+		for _, pod := range facts.Pods {
+			p.volumes = p.volumes || mounts(pod)
+			p.timed = p.timed || protectedForAWhile(pod)
+		}
+		p.read, p.valid, p.volumesAt = s.reader.Node(facts), true, s.volumes.revision
+	}
+	n := p.read
+	n.Settling = p.settling()
+	n.Deleting = n.Deleting || p.marked || p.orphaned()
+	n.Price = sizes.price(&n)
+	return n
+}
+
+func (s *Store) budgetList() []*policyv1.PodDisruptionBudget {
+	list := make([]*policyv1.PodDisruptionBudget, 0, len(s.budgets))
+	for _, b := range s.budgets {
+		list = append(list, b)
+	}
+	return list
+}
+
+// total is what the nodes of a pool have.
+type total struct {
+	capacity resources.Vec
+	nodes    int64
+}
+
+func (t total) list(table resources.Table) corev1.ResourceList { return table.List(t.capacity) }
+
+// usage adds up the nodes of each pool, without those that go (API 4.2). A claim that is not launched
+// counts as the largest it can become: limits then hold however the cloud decides.
+func (s *Store) usage(nodes []cluster.Node, sizes index) map[string]total {
+	used := map[string]total{}
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Pool == "" || n.Deleting {
+			continue
+		}
+		capacity := n.Capacity
+		if p := s.pools[n.Pool]; n.Needs != nil && p != nil && len(p.effective.Spec.Limits) > 0 {
+			capacity = resources.Max(capacity, sizes.largest(n))
+		}
+		t := used[n.Pool]
+		t.capacity, t.nodes = resources.Add(t.capacity, capacity), t.nodes+1
+		used[n.Pool] = t
+	}
+	return used
+}
+
+// Usage is what the nodes of a pool have and how many there are, without those that go (LC-54).
+func (s *Store) Usage(pool string) (corev1.ResourceList, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := corev1.ResourceList{}
+	count := int64(0)
+	for _, p := range s.places {
+		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != pool || p.claim.DeletionTimestamp != nil {
+			continue
+		}
+		count++
+		capacity := p.claim.Status.Capacity
+		if p.node != nil && len(p.node.Status.Capacity) > 0 && p.node.Labels[karpv1.LabelRegistered] == "true" {
+			capacity = p.node.Status.Capacity
+		}
+		for name, quantity := range capacity {
+			have := sum[name]
+			have.Add(quantity)
+			sum[name] = have
+		}
+	}
+	return sum, count
+}

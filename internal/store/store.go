@@ -1,0 +1,175 @@
+package store
+
+import (
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// Options of a Store.
+type Options struct {
+	Words         reqs.Vocabulary
+	Lanes         resources.Table // those that instance types are written in
+	Classes       []schema.GroupKind
+	Strict        bool // manifests are read without leniencies
+	CostManaged   bool // gate PodDeletionCostManagement
+	DefaultSpread []corev1.TopologySpreadConstraint
+	Now           func() time.Time
+
+	// Wake is told the UID of a pod or node that may need a plan. It must not block and not call back.
+	Wake func(types.UID)
+}
+
+// Store is the memory. It is safe for concurrent use.
+type Store struct {
+	opts Options
+
+	mu       sync.Mutex
+	revision uint64 // counts changes
+	synced   []func() bool
+	reader   *cluster.Reader
+	selects  cluster.LabelUse // labels that selectors look at
+	keys     int              // how many of them the reader knows
+	guards   *cluster.Guards
+
+	pools      map[string]*pool
+	claims     map[string]*karpv1.NodeClaim // as stored, by name
+	nodes      map[string]*corev1.Node
+	byProvider map[string]*twins   // by provider id
+	places     map[string]*place   // by placeKey
+	home       map[string]string   // name of a Node to the key of its place
+	pods       map[podKey]*podSlot // all that have not ended
+	onNode     map[string]map[podKey]*podSlot
+	waiting    map[podKey]*podSlot // those that may need a node
+	daemons    map[types.UID]*daemon
+	csi        map[string]*storagev1.CSINode
+	volumes    volumes
+	budgets    map[podKey]*policyv1.PodDisruptionBudget
+	namespaces map[string]map[string]string
+	owners     owners
+
+	fresh   map[string]time.Time // claims that were created and that no watch has told of yet, until when
+	planned map[string][]podKey  // pods that were promised a claim, by claim
+	missing time.Time            // since when memory has been incomplete; zero if it is not
+}
+
+type podKey = cluster.PodKey
+
+// pool is a NodePool in both forms.
+type pool struct {
+	stored    *karpv1.NodePool
+	effective *karpv1.NodePool
+}
+
+// twins are the objects that share a provider id.
+type twins struct {
+	claim string
+	nodes map[string]bool
+}
+
+// place is somewhere pods run: a claim, a Node, or both.
+type place struct {
+	claim     *karpv1.NodeClaim // effective; nil: nobody here manages it
+	node      *corev1.Node      // nil: only claimed so far
+	valid     bool              // read is up to date
+	timed     bool              // a pod on it is protected for a limited time: valid for one snapshot
+	volumes   bool              // pods on it mount volumes
+	volumesAt uint64            // revision of volumes that was read
+	read      cluster.Node
+	nominated time.Time // until when pods are expected
+	marked    bool      // a command that removes it is running
+}
+
+// podSlot is a pod with what was read of it.
+type podSlot struct {
+	pod     *corev1.Pod
+	valid   bool
+	volumes bool
+	read    cluster.Pod // of a waiting pod
+	seen    time.Time   // first seen waiting
+	decided time.Time   // first decision about it
+}
+
+type daemon struct {
+	set    *appsv1.DaemonSet
+	pods   map[podKey]*corev1.Pod
+	newest *corev1.Pod
+}
+
+// New returns an empty Store.
+func New(o Options) *Store {
+	s := &Store{
+		opts: o, selects: cluster.LabelUse{}, guards: cluster.NewGuards(time.Time{}, nil),
+		pools: map[string]*pool{}, claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{},
+		byProvider: map[string]*twins{}, places: map[string]*place{}, home: map[string]string{},
+		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{},
+		daemons: map[types.UID]*daemon{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
+		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
+		fresh: map[string]time.Time{}, planned: map[string][]podKey{},
+	}
+	if s.opts.Wake == nil {
+		s.opts.Wake = func(types.UID) {}
+	}
+	s.reader = s.newReader()
+	return s
+}
+
+func (s *Store) newReader() *cluster.Reader {
+	s.keys = len(s.selects)
+	return cluster.NewReader(s.opts.Words, cluster.ReaderOptions{
+		Resources:           s.opts.Lanes,
+		KeepLabel:           s.selects.Keep,
+		Evictable:           func(p *corev1.Pod) bool { return s.guards.Evictable(p) },
+		DefaultSpread:       s.opts.DefaultSpread,
+		SelectorOf:          s.owners.selectorOf,
+		DeletionCostManaged: s.opts.CostManaged,
+	})
+}
+
+// Synced reports whether every object that existed at the start is in memory.
+func (s *Store) Synced() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.complete()
+}
+
+func (s *Store) complete() bool {
+	for _, done := range s.synced {
+		if !done() {
+			if s.missing.IsZero() {
+				s.missing = s.opts.Now()
+			}
+			return false
+		}
+	}
+	s.missing = time.Time{}
+	return len(s.synced) > 0
+}
+
+// Unsynced is for how long memory has been incomplete.
+func (s *Store) Unsynced() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.complete() || s.missing.IsZero() {
+		return 0
+	}
+	return s.opts.Now().Sub(s.missing)
+}
+
+// Len is the number of places.
+func (s *Store) Len() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.places)
+}
