@@ -166,6 +166,7 @@ func (s *Store) onNamespace(obj client.Object, gone bool) {
 		next[name] = obj.GetLabels()
 	}
 	s.namespaces = next
+	s.forget() // selectors over namespaces choose others now
 }
 
 func (s *Store) onVolumeObject(obj client.Object, gone bool) {
@@ -203,9 +204,7 @@ func (s *Store) onBudget(obj client.Object, gone bool) {
 	if !gone && old != nil && equality.Semantic.DeepEqual(old.Spec, budget.Spec) {
 		return
 	}
-	for _, p := range s.places {
-		p.valid = false
-	}
+	s.forget()
 }
 
 func (s *Store) onDaemonSet(obj client.Object, gone bool) {

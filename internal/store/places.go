@@ -148,7 +148,7 @@ func (s *Store) relinkNode(name string) {
 	node := s.nodes[name]
 	want := s.homeOf(node)
 	if have := s.home[name]; have != "" && have != want {
-		if p := s.places[have]; p != nil {
+		if p := s.places[have]; p != nil && p.node != nil && p.node.Name == name { // another may have taken it over
 			p.node, p.valid = nil, false
 			if p.claim == nil {
 				delete(s.places, have)

@@ -99,6 +99,11 @@ func (s *Store) renew() {
 	default:
 		return
 	}
+	s.forget()
+}
+
+// forget says that everything has to be read anew.
+func (s *Store) forget() {
 	for _, p := range s.places {
 		p.valid = false
 	}

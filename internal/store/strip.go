@@ -59,7 +59,7 @@ func stripPod(obj any) (any, error) {
 	s.Containers, s.InitContainers, s.EphemeralContainers = containers(s.Containers), containers(s.InitContainers), nil
 	s.Volumes = movable(s.Volumes)
 	s.ImagePullSecrets, s.HostAliases, s.SecurityContext, s.DNSConfig, s.ReadinessGates = nil, nil, nil, nil, nil
-	s.ServiceAccountName, s.DeprecatedServiceAccount, s.Hostname, s.Subdomain = "", "", "", ""
+	s.ServiceAccountName, s.Hostname, s.Subdomain = "", "", ""
 
 	st := corev1.PodStatus{
 		Phase: p.Status.Phase, StartTime: p.Status.StartTime, NominatedNodeName: p.Status.NominatedNodeName,
