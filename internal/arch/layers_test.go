@@ -24,7 +24,8 @@ var (
 	api    = []string{"api/..."}
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
-	single = []string{"internal/condition", "internal/solve", "internal/drift", "internal/drain", "internal/lifecycle"}
+	single = []string{"internal/condition", "internal/solve", "internal/drift", "internal/drain"}
+	life   = []string{"internal/lifecycle"}
 	joint  = []string{"internal/disrupt", "internal/pool"}
 	port   = []string{"internal/cloud"}
 	yaml   = []string{"sigs.k8s.io/yaml/...", "sigs.k8s.io/json/...", "go.yaml.in/yaml/..."}
@@ -45,12 +46,13 @@ var layers = map[string]layer{
 	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget"}), never: effects},
+	"2 lifecycle": {packages: life, may: join(values, words, api, view, port, []string{"internal/condition"}), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},
 	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
 	"2 check":     {packages: []string{"internal/check"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"3 port":      {packages: port, may: join(values, words, api), never: effects},
-	"3 simulator": {packages: []string{"internal/sim"}, may: join(values, words, api, view, single, joint, port, []string{"internal/budget"}), never: sdk},
+	"3 simulator": {packages: []string{"internal/sim"}, may: join(values, words, api, view, single, joint, life, port, []string{"internal/budget"}), never: sdk},
 
 	"4 effects": {
 		packages: []string{"internal/store", "internal/execute", "internal/report", "internal/journal", "internal/metric"},

@@ -1,0 +1,143 @@
+package awserr
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// Codes that callers act upon by name.
+const (
+	CodeDryRun              = "DryRunOperation" // a dry run that would have worked
+	CodeTemplateNotFound    = "InvalidLaunchTemplateName.NotFoundException"
+	CodeTemplateExists      = "InvalidLaunchTemplateName.AlreadyExistsException"
+	CodeParameterMismatch   = "IdempotentParameterMismatch"
+	CodeSpotRoleMissing     = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+	CodeSubnetFull          = "InsufficientFreeAddressesInSubnet"
+	CodeReservationExceeded = "ReservationCapacityExceeded"
+	CodeSpotQuota           = "MaxSpotInstanceCountExceeded"
+	CodeFleetQuota          = "MaxFleetCountExceeded"
+	CodeUserDataMalformed   = "InvalidUserData.Malformed"
+)
+
+// Code is the error code the service answered with, empty if there was no such answer.
+func Code(err error) string {
+	if answer, ok := errors.AsType[smithy.APIError](err); ok {
+		return answer.ErrorCode()
+	}
+	return ""
+}
+
+// Text is the message the service answered with, or the text of the error if there was no answer.
+func Text(err error) string {
+	if answer, ok := errors.AsType[smithy.APIError](err); ok {
+		return answer.ErrorMessage()
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// Kind sorts an error into the kinds that callers of a cloud know. What is not understood is Unknown,
+// which is never read as "does not exist" or "no capacity" (E09).
+func Kind(err error) cloud.Kind {
+	switch {
+	case err == nil:
+		return cloud.Unknown
+	case NotFound(err):
+		return cloud.NotFound
+	case Throttled(err):
+		return cloud.Throttled
+	case Server(err):
+		return cloud.Unknown
+	case Unfulfillable(Code(err)):
+		return cloud.NoCapacity
+	case Unauthorized(err):
+		return cloud.Denied
+	default:
+		return cloud.Unknown
+	}
+}
+
+// NotFound reports whether what was asked for does not exist.
+func NotFound(err error) bool {
+	return slices.Contains([]string{
+		"InvalidCapacityReservationId.NotFound",
+		"InvalidInstanceID.NotFound",
+		CodeTemplateNotFound,
+		"InvalidLaunchTemplateId.NotFound",
+		"QueueDoesNotExist",
+		"AWS.SimpleQueueService.NonExistentQueue", // what SQS really answers
+		"NoSuchEntity",
+		"ParameterNotFound",
+	}, Code(err))
+}
+
+// Throttled reports whether there were too many requests. The same request may be repeated later.
+func Throttled(err error) bool {
+	if status(err) == http.StatusTooManyRequests {
+		return true
+	}
+	return slices.Contains([]string{
+		"RequestLimitExceeded", "Throttling", "ThrottlingException", "ThrottledException", "TooManyRequestsException",
+		"RequestThrottled", "RequestThrottledException", "EC2ThrottledException", "SlowDown",
+	}, Code(err))
+}
+
+// Unauthorized reports whether the caller may not do what it tried.
+func Unauthorized(err error) bool {
+	code := Code(err)
+	return strings.HasPrefix(code, "AuthFailure") || slices.Contains([]string{
+		"UnauthorizedOperation", "AccessDenied", "AccessDeniedException", "UnauthorizedAccess",
+	}, code)
+}
+
+// Server reports whether the service itself failed, so that nothing is known about the request. EC2
+// errors carry no fault, so the HTTP state counts too. Throttling, which EC2 answers with 503, is not
+// a failure of the service.
+func Server(err error) bool {
+	if err == nil || Throttled(err) {
+		return false
+	}
+	if status(err) >= http.StatusInternalServerError {
+		return true
+	}
+	answer, ok := errors.AsType[smithy.APIError](err)
+	if !ok {
+		return false
+	}
+	return answer.ErrorFault() == smithy.FaultServer ||
+		slices.Contains([]string{"InternalError", "InternalFailure", "ServiceUnavailable", "Unavailable"}, answer.ErrorCode())
+}
+
+// DryRunPassed reports whether the error is how EC2 says that a dry run would have worked.
+func DryRunPassed(err error) bool { return Code(err) == CodeDryRun }
+
+// Refused reports whether the service understood the request and declined it, so that nothing was done.
+// After any other error (a timeout, a failing service) the request may have been carried out (A03).
+func Refused(err error) bool {
+	return Code(err) != "" && !Throttled(err) && !Server(err)
+}
+
+// Unfulfillable reports whether a code says that an offering cannot be had at the moment (ICE).
+func Unfulfillable(code string) bool {
+	return slices.Contains([]string{
+		"InsufficientInstanceCapacity", CodeSpotQuota, "VcpuLimitExceeded", "UnfulfillableCapacity", "Unsupported",
+		CodeSubnetFull, CodeFleetQuota, CodeReservationExceeded,
+	}, code)
+}
+
+// status is the HTTP state of the answer, 0 if there was none.
+func status(err error) int {
+	var answer interface{ HTTPStatusCode() int }
+	if errors.As(err, &answer) {
+		return answer.HTTPStatusCode()
+	}
+	return 0
+}
