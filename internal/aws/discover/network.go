@@ -1,0 +1,126 @@
+package discover
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+)
+
+const pageSize = 500
+
+// Subnet is one subnet and how many addresses it has left.
+type Subnet struct {
+	ID, Zone, ZoneID string
+	Free             int
+}
+
+// count is how many addresses a subnet had left when it was last described.
+type count struct {
+	free int
+	at   time.Time
+}
+
+// Subnets returns what the subnet terms of a class select: the subnet with most free addresses
+// first, then by id.
+func (d *Discoverer) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]Subnet, error) {
+	if kept, found := d.subnets.load(keyOf(class)); found {
+		return kept, nil
+	}
+	byID, at := map[string]Subnet{}, d.o.Now()
+	for _, filters := range subnetQueries(class.Spec.SubnetSelectorTerms) {
+		input := &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: new(int32(pageSize))}
+		for {
+			page, err := d.o.EC2.DescribeSubnets(ctx, input)
+			if err != nil {
+				return nil, fmt.Errorf("describe subnets of EC2NodeClass %s: %w", class.Name, err)
+			}
+			for _, s := range page.Subnets {
+				byID[value(s.SubnetId)] = Subnet{ID: value(s.SubnetId), Zone: value(s.AvailabilityZone), ZoneID: value(s.AvailabilityZoneId), Free: int(value(s.AvailableIpAddressCount))}
+			}
+			if input.NextToken = page.NextToken; value(input.NextToken) == "" {
+				break
+			}
+		}
+	}
+	list := slices.SortedFunc(maps.Values(byID), func(a, b Subnet) int {
+		return cmp.Or(cmp.Compare(b.Free, a.Free), cmp.Compare(a.ID, b.ID))
+	})
+	for _, s := range list {
+		d.counts.store(s.ID, count{free: s.Free, at: at})
+	}
+	d.subnets.store(keyOf(class), list)
+	d.tell(ctx, class, "subnets", slices.Collect(maps.Keys(byID)))
+	return list, nil
+}
+
+// FreeAddresses is how many addresses a subnet had left when it was last described, and when that
+// was. Launches since then are not counted. It asks nobody; after some minutes it knows nothing.
+func (d *Discoverer) FreeAddresses(subnet string) (free int, described time.Time, known bool) {
+	c, known := d.counts.load(subnet)
+	return c.free, c.at, known
+}
+
+// SecurityGroups returns what the security-group terms of a class select, by id. For a class that
+// was written without such terms fallback makes the group of the cluster stand in where the terms
+// derived from the subnets select nothing (L-08).
+func (d *Discoverer) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass, fallback bool) ([]awsv1.SecurityGroup, error) {
+	if kept, found := d.groups.load(keyOf(class)); found {
+		return kept, nil
+	}
+	found, err := d.describeGroups(ctx, class, groupQueries(class.Spec.SecurityGroupSelectorTerms))
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && fallback && d.o.ClusterGroup != nil {
+		id, err := d.o.ClusterGroup(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("find the security group of the cluster for EC2NodeClass %s: %w", class.Name, err)
+		}
+		if id != "" {
+			if found, err = d.describeGroups(ctx, class, [][]ec2types.Filter{{filter("group-id", id)}}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	list := slices.SortedFunc(maps.Values(found), func(a, b awsv1.SecurityGroup) int { return cmp.Compare(a.ID, b.ID) })
+	d.groups.store(keyOf(class), list)
+	d.tell(ctx, class, "security groups", slices.Collect(maps.Keys(found)))
+	return list, nil
+}
+
+func (d *Discoverer) describeGroups(ctx context.Context, class *awsv1.EC2NodeClass, queries [][]ec2types.Filter) (map[string]awsv1.SecurityGroup, error) {
+	byID := map[string]awsv1.SecurityGroup{}
+	for _, filters := range queries {
+		input := &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: new(int32(pageSize))}
+		for {
+			page, err := d.o.EC2.DescribeSecurityGroups(ctx, input)
+			if err != nil {
+				return nil, fmt.Errorf("describe security groups of EC2NodeClass %s: %w", class.Name, err)
+			}
+			for _, g := range page.SecurityGroups {
+				byID[value(g.GroupId)] = awsv1.SecurityGroup{ID: value(g.GroupId), Name: value(g.GroupName)}
+			}
+			if input.NextToken = page.NextToken; value(input.NextToken) == "" {
+				break
+			}
+		}
+	}
+	return byID, nil
+}
+
+// value is what a pointer of the SDK points to, or zero.
+func value[T any](p *T) T {
+	if p == nil {
+		var zero T
+		return zero
+	}
+	return *p
+}

@@ -1,0 +1,150 @@
+package discover
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+)
+
+// Words of status.capacityReservations.
+const (
+	ReservationDefault       = "default"
+	ReservationCapacityBlock = "capacity-block"
+	ReservationActive        = "active"
+	ReservationExpiring      = "expiring"
+)
+
+// blockExpires is how long before its end a capacity block counts as expiring: EC2 takes its
+// instances back from 30 minutes before the end on.
+const blockExpires = 40 * time.Minute
+
+const reservationPageSize = 1000
+
+// Reservation is one capacity reservation, and how many instances it had left when it was looked up.
+type Reservation struct {
+	awsv1.CapacityReservation
+	Free int
+}
+
+// Reservations returns what the reservation terms of a class select, by id, without those that ended.
+func (d *Discoverer) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]Reservation, error) {
+	kept, found := d.reservations.load(keyOf(class))
+	if !found {
+		return d.FreshReservations(ctx, class)
+	}
+	return d.readable(ctx, kept), nil
+}
+
+// FreshReservations looks the reservations up now, whatever is known.
+func (d *Discoverer) FreshReservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]Reservation, error) {
+	byID := map[string]ec2types.CapacityReservation{}
+	for _, input := range reservationQueries(class.Spec.CapacityReservationSelectorTerms) {
+		for {
+			page, err := d.o.EC2.DescribeCapacityReservations(ctx, input)
+			if awserr.NotFound(err) {
+				break // an id that does not exist selects nothing
+			}
+			if err != nil {
+				return nil, fmt.Errorf("describe capacity reservations of EC2NodeClass %s: %w", class.Name, err)
+			}
+			for _, r := range page.CapacityReservations {
+				byID[value(r.CapacityReservationId)] = r
+			}
+			if input.NextToken = page.NextToken; value(input.NextToken) == "" {
+				break
+			}
+		}
+	}
+	list := slices.SortedFunc(maps.Values(byID), func(a, b ec2types.CapacityReservation) int {
+		return cmp.Compare(value(a.CapacityReservationId), value(b.CapacityReservationId))
+	})
+	d.reservations.store(keyOf(class), list)
+	readable := d.readable(ctx, list)
+	if d.o.ReservationSeen != nil {
+		for _, r := range readable {
+			d.o.ReservationSeen(r.ID, r.Free)
+		}
+	}
+	return readable, nil
+}
+
+// readable reads what EC2 said as of now: blocks begin to expire and reservations end while answers
+// are kept.
+func (d *Discoverer) readable(ctx context.Context, list []ec2types.CapacityReservation) []Reservation {
+	out := make([]Reservation, 0, len(list))
+	for _, r := range list {
+		next, problem := readReservation(r, d.o.Now())
+		switch {
+		case problem != "":
+			log.FromContext(ctx).Error(nil, "ignoring a capacity reservation", "id", value(r.CapacityReservationId), "reason", problem)
+		case next != nil:
+			out = append(out, *next)
+		}
+	}
+	return out
+}
+
+// readReservation returns nothing for a reservation that ended, and a problem for one that is not
+// understood.
+func readReservation(r ec2types.CapacityReservation, now time.Time) (*Reservation, string) {
+	if r.EndDate != nil && !now.Before(*r.EndDate) {
+		return nil, ""
+	}
+	kind := cmp.Or(string(r.ReservationType), ReservationDefault)
+	if kind != ReservationDefault && kind != ReservationCapacityBlock {
+		return nil, "unknown reservation type " + kind
+	}
+	if !slices.Contains(r.InstanceMatchCriteria.Values(), r.InstanceMatchCriteria) {
+		return nil, "unknown match criteria " + string(r.InstanceMatchCriteria)
+	}
+	out := &Reservation{
+		CapacityReservation: awsv1.CapacityReservation{
+			ID: value(r.CapacityReservationId), AvailabilityZone: value(r.AvailabilityZone), InstanceType: value(r.InstanceType), OwnerID: value(r.OwnerId),
+			InstanceMatchCriteria: string(r.InstanceMatchCriteria), ReservationType: kind, Interruptible: value(r.Interruptible), State: ReservationActive,
+		},
+		Free: int(value(r.AvailableInstanceCount)),
+	}
+	if r.EndDate != nil {
+		out.EndTime = new(metav1.NewTime(*r.EndDate))
+		if kind == ReservationCapacityBlock && !now.Before(r.EndDate.Add(-blockExpires)) {
+			out.State = ReservationExpiring
+		}
+	}
+	return out, ""
+}
+
+// reservationQueries are the calls that the terms need: each id alone, because one that does not
+// exist fails the whole call.
+func reservationQueries(terms []awsv1.CapacityReservationSelectorTerm) []*ec2.DescribeCapacityReservationsInput {
+	active := filter("state", string(ec2types.CapacityReservationStateActive))
+	var queries []*ec2.DescribeCapacityReservationsInput
+	for _, t := range terms {
+		if t.ID != "" {
+			queries = append(queries, &ec2.DescribeCapacityReservationsInput{CapacityReservationIds: []string{t.ID}, Filters: []ec2types.Filter{active}})
+			continue
+		}
+		filters := tagFilters(t.Tags)
+		if t.InstanceMatchCriteria != "" {
+			filters = append(filters, filter("instance-match-criteria", t.InstanceMatchCriteria))
+		}
+		if len(filters) == 0 {
+			continue // an owner alone selects nothing
+		}
+		if t.OwnerID != "" {
+			filters = append(filters, filter("owner-id", t.OwnerID))
+		}
+		queries = append(queries, &ec2.DescribeCapacityReservationsInput{Filters: append(filters, active), MaxResults: new(int32(reservationPageSize))})
+	}
+	return queries
+}
