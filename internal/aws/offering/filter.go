@@ -1,0 +1,138 @@
+package offering
+
+import (
+	"slices"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+// fitter says which machines a class can use.
+type fitter struct {
+	class  *awsv1.EC2NodeClass
+	family awsv1.AMIFamily
+	group  PlacementGroup
+	images []reqs.Set
+}
+
+func newFitter(class *awsv1.EC2NodeClass, group PlacementGroup, words reqs.Vocabulary) *fitter {
+	f := &fitter{class: class, family: class.Family(), group: group}
+	for i := range class.Status.AMIs {
+		if set, readable := imageNeeds(&class.Status.AMIs[i], words); readable {
+			f.images = append(f.images, set)
+		}
+	}
+	return f
+}
+
+// imageNeeds are the requirements of an image on its machine.
+func imageNeeds(image *awsv1.AMI, words reqs.Vocabulary) (reqs.Set, bool) {
+	entries := make([]reqs.Entry, 0, len(image.Requirements))
+	for _, r := range image.Requirements {
+		entries = append(entries, reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values})
+	}
+	set, faults := reqs.FromEntries(entries, words)
+	return set, len(faults) == 0
+}
+
+// fits reports whether an image runs on the machine and the class asks for nothing that it lacks
+// (EC2NodeClass 13).
+func (f *fitter) fits(m *machine, labels reqs.Set) bool {
+	spec := &f.class.Spec
+	switch {
+	case spec.ConnectionTracking != nil && m.info.Hypervisor != ec2types.InstanceTypeHypervisorNitro:
+		return false
+	case f.nested() && !m.nestedVirtualization():
+		return false
+	case !m.canWear(spec.NetworkInterfaces):
+		return false
+	case f.group.ID != "" && !m.joins(f.group.Strategy):
+		return false
+	case f.family == awsv1.FamilyAL2023 && m.family() == "a1":
+		return false
+	}
+	return slices.ContainsFunc(f.images, func(needs reqs.Set) bool {
+		_, ok := reqs.Compatible(needs, labels, reqs.Options{})
+		return ok
+	})
+}
+
+func (f *fitter) nested() bool {
+	options := f.class.Spec.CPUOptions
+	return options != nil && options.NestedVirtualization != nil && *options.NestedVirtualization == "enabled"
+}
+
+func (m *machine) nestedVirtualization() bool {
+	return m.info.ProcessorInfo != nil &&
+		slices.Contains(m.info.ProcessorInfo.SupportedFeatures, ec2types.SupportedAdditionalProcessorFeatureNestedVirtualization)
+}
+
+// joins reports whether a placement group of this strategy takes the machine.
+func (m *machine) joins(strategy string) bool {
+	return m.info.PlacementGroupInfo != nil &&
+		slices.Contains(m.info.PlacementGroupInfo.SupportedStrategies, ec2types.PlacementGroupStrategy(strategy))
+}
+
+// canWear reports whether the machine has the cards, slots and EFA interfaces for these interfaces.
+func (m *machine) canWear(interfaces []awsv1.NetworkInterface) bool {
+	if len(interfaces) == 0 {
+		return true
+	}
+	network := m.info.NetworkInfo
+	if network == nil || network.EnaSupport == "" || network.EnaSupport == ec2types.EnaSupportUnsupported {
+		return false
+	}
+	slots := map[int64]int64{}
+	for _, card := range network.NetworkCards {
+		slots[number(card.NetworkCardIndex)] = number(card.MaximumNetworkInterfaces)
+	}
+	used := map[int64]int64{}
+	for _, i := range interfaces {
+		card := int64(i.NetworkCardIndex)
+		used[card]++
+		if most, has := slots[card]; !has || int64(i.DeviceIndex) >= most || used[card] > most {
+			return false
+		}
+	}
+	efaOnly, _ := efaOnlyInterfaces(interfaces)
+	return efaOnly <= m.efas
+}
+
+// efaOnlyInterfaces counts the interfaces that carry no addresses: all, and those of the first card.
+func efaOnlyInterfaces(interfaces []awsv1.NetworkInterface) (all, card0 int64) {
+	for _, i := range interfaces {
+		if i.InterfaceType == "efa-only" {
+			all++
+			if i.NetworkCardIndex == 0 {
+				card0++
+			}
+		}
+	}
+	return all, card0
+}
+
+// zonesOf are the zones that the subnets of a class are in, with the ids of the zones and subnets.
+func zonesOf(subnets []awsv1.Subnet) map[string]*place {
+	zones := map[string]*place{}
+	for _, s := range subnets {
+		p := zones[s.Zone]
+		if p == nil {
+			p = &place{zone: s.Zone}
+			zones[s.Zone] = p
+		}
+		if p.id == "" {
+			p.id = s.ZoneID
+		}
+		p.subnets = append(p.subnets, s.ID)
+	}
+	return zones
+}
+
+// place is a zone of the region as a class sees it. Without subnets the class cannot use it.
+type place struct {
+	zone, id string
+	subnets  []string
+	bit      uint64 // of the zone in machine.zones; 0: EC2 offers nothing there
+}

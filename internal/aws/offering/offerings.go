@@ -1,0 +1,134 @@
+package offering
+
+import (
+	"maps"
+	"slices"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+)
+
+// reservedShare makes the price of a reservation, which is paid for in any case, a tiny part of the
+// on-demand price: low enough to come first, and still in the order of what is reserved.
+const reservedShare = 10_000_000
+
+// stamp tells whether offerings are still right.
+type stamp struct {
+	prices, unavailable, reservations, overlay uint64
+	shifted                                    uint64 // bit i: place i of the shape
+}
+
+// refreshOfferings returns the list of a shape with offerings as they are now. If none of them changed
+// it is the same list, and types that did not change keep their offerings in any case.
+func (c *Catalog) refreshOfferings(s *shape) []catalog.InstanceType {
+	overlay, overlayVersion := c.options.OverlayPrices()
+	now := stamp{
+		prices: c.options.Prices.Version(), unavailable: c.options.Unavailable.Version(),
+		reservations: c.options.Reservations.Version(), overlay: overlayVersion,
+	}
+	for i := range s.places {
+		if s.places[i].id != "" && c.options.Shifted(s.places[i].id) {
+			now.shifted |= 1 << i
+		}
+	}
+	if now == s.stamp && s.list != nil {
+		return s.list
+	}
+	s.stamp = now
+	seller := seller{catalog: c, shape: s, overlay: overlay, open: s.openPlaces(c.options.Unavailable, now.shifted)}
+	list := make([]catalog.InstanceType, len(s.types))
+	changed := len(list) != len(s.list)
+	for i := range list {
+		t := &s.types[i]
+		list[i] = catalog.InstanceType{Name: s.stock.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead}
+		seller.offerings(i)
+		if len(s.list) == len(list) && slices.EqualFunc(s.list[i].Offerings, seller.buffer, equal) {
+			list[i].Offerings = s.list[i].Offerings
+			changed = changed || !s.list[i].Capacity.Equal(t.capacity) || !s.list[i].Overhead.Equal(t.overhead)
+			continue
+		}
+		list[i].Offerings, changed = slices.Clone(seller.buffer), true
+	}
+	if changed {
+		s.list = list
+	}
+	return s.list
+}
+
+// openPlaces are the places where a class can launch: it has a subnet with free addresses there, and the
+// zone is not shifted away from.
+func (s *shape) openPlaces(unavailable *Unavailable, shifted uint64) []bool {
+	open := make([]bool, len(s.places))
+	for i := range s.places {
+		full := !slices.ContainsFunc(s.places[i].subnets, func(id string) bool { return !unavailable.SubnetGone(id) })
+		open[i] = !full && shifted>>i&1 == 0
+	}
+	return open
+}
+
+// seller writes the offerings of one type after another into a buffer.
+type seller struct {
+	catalog *Catalog
+	shape   *shape
+	overlay map[string]float64
+	open    []bool // by place
+	buffer  []catalog.Offering
+}
+
+// offerings fills the buffer for a machine: what can be reserved first, then every lot on demand and as
+// spot, available or not.
+func (s *seller) offerings(i int) {
+	m, usable := &s.shape.stock.machines[i], s.shape.types[i].usable
+	s.buffer = s.buffer[:0]
+	onDemand, priced := s.price(m.name)
+	for _, h := range s.shape.holding[i] {
+		s.buffer = append(s.buffer, s.reserved(&h, usable, m.name, onDemand))
+	}
+	for j := range s.shape.lots {
+		l := &s.shape.lots[j]
+		zone := s.shape.places[l.place].zone
+		sold := usable && s.open[l.place] && m.zones&s.shape.places[l.place].bit != 0
+		sell := func(capacityType string, usd float64, known bool) {
+			s.buffer = append(s.buffer, catalog.Offering{
+				Zone: zone, CapacityType: capacityType, Price: usd, Labels: l.labels,
+				Available: sold && known && !s.catalog.options.Unavailable.Has(capacityType, m.name, zone, l.group),
+			})
+		}
+		if m.onDemand {
+			sell(karpv1.CapacityTypeOnDemand, onDemand, priced)
+		}
+		if m.spot {
+			usd, known := s.catalog.options.Prices.Spot(m.name, zone)
+			if own, overlaid := s.overlay[m.name]; !known && overlaid {
+				usd, known = own, true
+			}
+			sell(karpv1.CapacityTypeSpot, usd, known)
+		}
+	}
+}
+
+// price on demand; a NodeOverlay may stand in for one that is not known. An unknown price is zero, and
+// the offering is then not available, so zero never wins (P02).
+func (s *seller) price(instanceType string) (usd float64, known bool) {
+	if usd, known = s.catalog.options.Prices.OnDemand(instanceType); known {
+		return usd, true
+	}
+	usd, known = s.overlay[instanceType]
+	return usd, known
+}
+
+// reserved is a reservation as an offering. A full one is available with nothing remaining (V15-44).
+func (s *seller) reserved(h *holding, usable bool, instanceType string, onDemand float64) catalog.Offering {
+	l := &s.shape.lots[h.lot]
+	zone := s.shape.places[l.place].zone
+	return catalog.Offering{
+		Zone: zone, CapacityType: karpv1.CapacityTypeReserved, Price: onDemand / reservedShare, Labels: h.labels,
+		Reservation: h.id, Remaining: s.catalog.options.Reservations.Free(h.id),
+		Available: usable && h.usable && s.open[l.place] && !s.catalog.options.Unavailable.Has(karpv1.CapacityTypeReserved, instanceType, zone, l.group),
+	}
+}
+
+func equal(a, b catalog.Offering) bool {
+	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Available == b.Available &&
+		a.Reservation == b.Reservation && a.Remaining == b.Remaining && maps.Equal(a.Labels, b.Labels)
+}

@@ -1,0 +1,182 @@
+package offering
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// shape is the part of the instance types of a class that prices and availability do not touch, and
+// the last list that was made of it.
+type shape struct {
+	stock  *stock
+	images uint64 // set of images, for observations
+	seen   uint64 // version of the observations it was made with
+	used   time.Time
+
+	types   []size
+	labels  []reqs.Set
+	places  []place
+	lots    []lot // what each place is sold as
+	group   PlacementGroup
+	holding map[int][]holding // reservations, by machine
+
+	stamp stamp
+	list  []catalog.InstanceType
+}
+
+// size is a machine as a class launches it.
+type size struct {
+	capacity, overhead resources.Vec
+	usable             bool // an image fits and the class has no objection
+}
+
+// lot is one way to buy in one place: a zone, or one partition of a placement group there.
+type lot struct {
+	place  int
+	group  Group
+	labels map[string]string
+}
+
+// holding is a capacity reservation for one machine, in one lot.
+type holding struct {
+	id     string
+	lot    int
+	usable bool // not about to end
+	labels map[string]string
+}
+
+// newShape computes sizes. What came before is kept as the list to compare with, so that types that did
+// not change keep their offerings.
+func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group PlacementGroup, before *shape, now time.Time) *shape {
+	images := imagesKey(class)
+	s := &shape{stock: c.stock, images: images, seen: c.seen.version(images, now), group: group}
+	look := appearance{windowsBuild: windowsBuild(class.Family()), group: group.ID, partitioned: group.Partitions > 0}
+	s.labels = c.stock.labelsFor(look, c.options.Region, c.limits)
+	s.places = c.places(class)
+	s.lots = lotsOf(s.places, group)
+	s.hold(class, c.options.Reserved)
+	sizer := c.newSizer(class, override, images)
+	fitter := newFitter(class, group, c.words)
+	s.types = make([]size, len(c.stock.machines))
+	for i := range c.stock.machines {
+		m := &c.stock.machines[i]
+		t := &s.types[i]
+		var err error
+		t.capacity, t.overhead, err = sizer.size(m)
+		t.usable = err == nil && fitter.fits(m, s.labels[i])
+	}
+	if before != nil && before.stock == s.stock {
+		s.list = before.list
+	}
+	return s
+}
+
+func (c *Catalog) newSizer(class *awsv1.EC2NodeClass, override *runtime.RawExtension, images uint64) *sizer {
+	settings, _ := kubelet.Parse(kubelet.Of(class, override))
+	s := &sizer{
+		lanes: c.lanes, limits: c.limits, family: class.Family(), kubelet: settings, cel: c.options.Settings.Gates.NodeClassCEL,
+		memoryOverhead: c.options.Settings.VMMemoryOverheadPercent, reservedENIs: int64(c.options.Settings.ReservedENIs),
+		storage: storageOf(class, class.Family()), memory: c.seen.bytes(images), efaOnly: -1,
+	}
+	if len(class.Spec.NetworkInterfaces) > 0 {
+		s.efaOnly, s.efaOnlyCard0 = efaOnlyInterfaces(class.Spec.NetworkInterfaces)
+	}
+	if !settings.Expressions() {
+		s.plain = readReserved(settings)
+	}
+	return s
+}
+
+// places are the zones of the region, and those of the class's subnets even if EC2 offers nothing
+// there, by name.
+func (c *Catalog) places(class *awsv1.EC2NodeClass) []place {
+	own := zonesOf(class.Status.Subnets)
+	for i, zone := range c.stock.zones {
+		p := own[zone]
+		if p == nil {
+			p = &place{zone: zone}
+			own[zone] = p
+		}
+		p.bit = 1 << i
+	}
+	list := make([]place, 0, len(own))
+	for _, zone := range slices.Sorted(maps.Keys(own)) {
+		list = append(list, *own[zone])
+	}
+	return list[:min(len(list), maxZones)]
+}
+
+// lotsOf multiplies the places by the partitions of the group. Labels are shared by all types.
+func lotsOf(places []place, group PlacementGroup) []lot {
+	var lots []lot
+	for i := range places {
+		for n := range max(1, group.Partitions) {
+			l := lot{place: i, group: Group{ID: group.ID}, labels: map[string]string{}}
+			if places[i].id != "" {
+				l.labels[awsv1.LabelZoneID] = places[i].id
+			}
+			if group.Partitions > 0 {
+				l.group.Partition = strconv.Itoa(n + 1)
+				l.labels[awsv1.LabelPlacementGroupPartition] = l.group.Partition
+			}
+			if len(l.labels) == 0 {
+				l.labels = nil
+			}
+			lots = append(lots, l)
+		}
+	}
+	return lots
+}
+
+// hold finds the machines of the class's reservations. Their labels come from the offering, so the type
+// must not deny them.
+func (s *shape) hold(class *awsv1.EC2NodeClass, gate bool) {
+	s.holding = map[int][]holding{}
+	if !gate {
+		return
+	}
+	for i := range class.Status.CapacityReservations {
+		r := &class.Status.CapacityReservations[i]
+		m, known := s.stock.index[r.InstanceType]
+		if !known {
+			continue
+		}
+		for j := range s.lots {
+			l := &s.lots[j]
+			if s.places[l.place].zone != r.AvailabilityZone {
+				continue
+			}
+			h := holding{id: r.ID, lot: j, usable: r.State != "expiring", labels: maps.Clone(l.labels)}
+			if h.labels == nil {
+				h.labels = map[string]string{}
+			}
+			h.labels[awsv1.LabelCapacityReservationID] = r.ID
+			h.labels[awsv1.LabelCapacityReservationType] = "default"
+			if r.ReservationType != "" {
+				h.labels[awsv1.LabelCapacityReservationType] = r.ReservationType
+			}
+			h.labels[awsv1.LabelCapacityReservationInterrupt] = strconv.FormatBool(r.Interruptible)
+			s.holding[m] = append(s.holding[m], h)
+		}
+	}
+	if len(s.holding) == 0 {
+		return
+	}
+	s.labels = slices.Clone(s.labels)
+	for m := range s.holding {
+		s.labels[m] = s.labels[m].Clone()
+		for _, key := range []string{awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterrupt} {
+			delete(s.labels[m], key)
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package offering
+
+import (
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+)
+
+// unavailableFor is how long something that could not be had is not tried again.
+const unavailableFor = 3 * time.Minute
+
+// Group is a placement group, or one partition of it. The zero Group is none.
+type Group struct{ ID, Partition string }
+
+// mark is something that cannot be had; empty members stand for all.
+type mark struct {
+	capacityType, instanceType, zone string
+	group                            Group
+	subnet                           string
+}
+
+// Unavailable remembers for three minutes what EC2 could not deliver. It is safe for concurrent use.
+// Entries are forgotten when someone looks, so nothing runs in the background.
+type Unavailable struct {
+	Log logr.Logger // told about every mark, at debug level
+
+	now     func() time.Time
+	mu      sync.RWMutex
+	until   map[mark]time.Time
+	next    time.Time // when the first entry expires; zero: there is none
+	version uint64
+}
+
+// NewUnavailable returns an empty memory.
+func NewUnavailable(now func() time.Time) *Unavailable {
+	return &Unavailable{now: now, until: map[mark]time.Time{}, version: 1}
+}
+
+// Mark says that an instance type could not be had in a zone: anywhere, or in a placement group alone.
+func (u *Unavailable) Mark(capacityType, instanceType, zone string, group Group, why string) {
+	u.mark(mark{capacityType: capacityType, instanceType: instanceType, zone: zone, group: group}, why)
+}
+
+// MarkZone says that a placement group takes no more instances in a zone, whatever their type.
+func (u *Unavailable) MarkZone(zone string, group Group, why string) {
+	u.mark(mark{zone: zone, group: group}, why)
+}
+
+// MarkCapacityType says that nothing of a capacity type can be had, as when a quota is used up (F03).
+func (u *Unavailable) MarkCapacityType(capacityType, why string) {
+	u.mark(mark{capacityType: capacityType}, why)
+}
+
+// MarkSubnet says that a subnet has no free addresses (F06).
+func (u *Unavailable) MarkSubnet(subnet, why string) {
+	u.mark(mark{subnet: subnet}, why)
+}
+
+func (u *Unavailable) mark(m mark, why string) {
+	u.mu.Lock()
+	end := u.now().Add(unavailableFor)
+	u.until[m] = end
+	if u.next.IsZero() || end.Before(u.next) {
+		u.next = end
+	}
+	u.version++
+	u.mu.Unlock()
+	u.Log.V(1).Info("removing offering from offerings", "reason", why, "instance-type", m.instanceType, "zone", m.zone,
+		"capacity-type", m.capacityType, "subnet", m.subnet, "placement-group", m.group.ID, "partition", m.group.Partition, "ttl", unavailableFor.String())
+}
+
+// Has reports whether an offering is known to be out: in general, or for the placement group.
+func (u *Unavailable) Has(capacityType, instanceType, zone string, group Group) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	if len(u.until) == 0 {
+		return false
+	}
+	now := u.now()
+	out := func(m mark) bool {
+		end, marked := u.until[m]
+		return marked && now.Before(end)
+	}
+	if out(mark{capacityType: capacityType}) || out(mark{zone: zone}) ||
+		out(mark{capacityType: capacityType, instanceType: instanceType, zone: zone}) {
+		return true
+	}
+	if group.ID == "" {
+		return false
+	}
+	whole := Group{ID: group.ID}
+	for _, g := range []Group{whole, group} {
+		if out(mark{zone: zone, group: g}) || out(mark{capacityType: capacityType, instanceType: instanceType, zone: zone, group: g}) {
+			return true
+		}
+	}
+	return false
+}
+
+// SubnetGone reports whether a subnet is known to be full.
+func (u *Unavailable) SubnetGone(subnet string) bool {
+	u.mu.RLock()
+	defer u.mu.RUnlock()
+	end, marked := u.until[mark{subnet: subnet}]
+	return marked && u.now().Before(end)
+}
+
+// Version rises with every mark and with every expiry.
+func (u *Unavailable) Version() uint64 {
+	u.mu.RLock()
+	version, due := u.version, !u.next.IsZero() && !u.now().Before(u.next)
+	u.mu.RUnlock()
+	if !due {
+		return version
+	}
+	return u.sweep()
+}
+
+// sweep forgets what has expired.
+func (u *Unavailable) sweep() uint64 {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := u.now()
+	u.next = time.Time{}
+	for m, end := range u.until {
+		switch {
+		case !now.Before(end):
+			delete(u.until, m)
+			u.version++
+		case u.next.IsZero() || end.Before(u.next):
+			u.next = end
+		}
+	}
+	return u.version
+}
