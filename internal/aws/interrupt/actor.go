@@ -1,0 +1,194 @@
+package interrupt
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// Directory finds the objects of an instance.
+type Directory interface {
+	// Claims are the NodeClaims of an instance. There is more than one only if something went wrong.
+	Claims(ctx context.Context, instance string) ([]karpv1.NodeClaim, error)
+	// Nodes are its Nodes.
+	Nodes(ctx context.Context, instance string) ([]corev1.Node, error)
+}
+
+type writer interface {
+	Delete(context.Context, client.Object, ...client.DeleteOption) error
+	Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error
+}
+
+type recorder interface {
+	Emit(obj client.Object, events ...event.Event)
+}
+
+// Actor does what an announcement asks for. Its exported fields are set once; it is safe for concurrent use.
+type Actor struct {
+	Client    writer
+	Directory Directory
+	Events    recorder
+	Metrics   *metric.Set
+	Now       func() time.Time
+
+	SpotLost        func(instanceType, zone string)            // takes the offering out of the market for a while
+	ReservationLost func(id string)                            // nothing is left in the reservation
+	PodsToMove      func(ctx context.Context, node string) int // how many pods the node has to give away; nil: not counted
+
+	mu      sync.Mutex
+	deleted map[types.UID]time.Time // what we deleted, which the cache may not show yet (H02)
+}
+
+// remembered is how long a deletion is remembered; a cache that lags longer has other problems.
+const remembered = 10 * time.Minute
+
+// Act does what a kind asks for on an instance. It reports whether the instance has a NodeClaim. A panic
+// becomes an error: one odd object must not end the process.
+func (a *Actor) Act(ctx context.Context, kind Kind, instance string) (known bool, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic over %s of %s: %v", kind, instance, cause)
+		}
+	}()
+	claims, err := a.Directory.Claims(ctx, instance)
+	if err != nil {
+		return false, fmt.Errorf("find the NodeClaim of %s: %w", instance, err)
+	}
+	if len(claims) == 0 {
+		return false, nil
+	}
+	nodes, err := a.Directory.Nodes(ctx, instance)
+	if err != nil {
+		return true, fmt.Errorf("find the Node of %s: %w", instance, err)
+	}
+	for i := range claims {
+		claim := &claims[i]
+		a.tell(claim, nodes, kind.event())
+		a.market(kind, claim)
+		if kind.Action() == NoAction || !claim.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if err := a.delete(ctx, kind, instance, claim, nodes); err != nil {
+			return true, fmt.Errorf("delete NodeClaim %s after %s of %s: %w", claim.Name, kind, instance, err)
+		}
+	}
+	return true, nil
+}
+
+func (a *Actor) tell(claim *karpv1.NodeClaim, nodes []corev1.Node, e event.Event) {
+	if e.Reason == "" {
+		return
+	}
+	a.Events.Emit(claim, e)
+	for i := range nodes {
+		a.Events.Emit(&nodes[i], e)
+	}
+}
+
+// market takes note of capacity that is gone, so that the replacement is bought elsewhere.
+func (a *Actor) market(kind Kind, claim *karpv1.NodeClaim) {
+	instanceType, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
+	switch reservation := claim.Labels[awsv1.LabelCapacityReservationID]; {
+	case kind == SpotInterrupted && a.SpotLost != nil && instanceType != "" && zone != "":
+		a.SpotLost(instanceType, zone)
+	case kind == ReservationInterrupted && a.ReservationLost != nil && reservation != "":
+		a.ReservationLost(reservation)
+	}
+}
+
+func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
+	if !a.first(claim.UID) {
+		return nil
+	}
+	node := ""
+	if len(nodes) > 0 {
+		node = nodes[0].Name
+	}
+	log.FromContext(ctx).Info("initiating delete from interruption message", "warning", true,
+		"messageKind", kind, "action", kind.Action(), "NodeClaim", named(claim.Name), "Node", named(node), "instance-id", instance)
+	err := a.force(ctx, kind, claim)
+	if err == nil {
+		err = a.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
+	}
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // gone, or another claim of that name: not ours to delete
+	}
+	if err != nil {
+		a.undo(claim.UID)
+		return err
+	}
+	text := fmt.Sprintf("The NodeClaim is deleted because of an interruption (%s) of instance %s", kind, instance)
+	a.tell(claim, nodes, event.Event{Reason: event.TerminatingOnInterruption, Text: text})
+	a.count(ctx, kind, claim, node)
+	return nil
+}
+
+// force ends the patience of the drain where the machine is broken: the deadline is now (7.2).
+func (a *Actor) force(ctx context.Context, kind Kind, claim *karpv1.NodeClaim) error {
+	if kind.Action() != ForcefulTermination {
+		return nil
+	}
+	before := claim.DeepCopy()
+	if claim.Annotations == nil {
+		claim.Annotations = map[string]string{}
+	}
+	claim.Annotations[karpv1.AnnotationTerminationTimestamp] = a.Now().UTC().Format(time.RFC3339)
+	return a.Client.Patch(ctx, claim, client.MergeFrom(before))
+}
+
+func (a *Actor) count(ctx context.Context, kind Kind, claim *karpv1.NodeClaim, node string) {
+	pool, capacity, mode := claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], terminationMode(claim)
+	a.Metrics.NodeClaimsDisrupted.WithLabelValues(string(kind), pool, capacity, "", mode).Inc()
+	if a.PodsToMove != nil && node != "" {
+		a.Metrics.PodsDisruptionInitiated.WithLabelValues(string(kind), pool, capacity, "", mode).Add(float64(a.PodsToMove(ctx, node)))
+	}
+}
+
+// terminationMode is how long the drain of a claim may take, in the words of the metrics.
+func terminationMode(claim *karpv1.NodeClaim) string {
+	if claim.Spec.TerminationGracePeriod == "" {
+		return "graceful"
+	}
+	if grace, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil && grace <= 0 {
+		return "forceful"
+	}
+	return "eventual"
+}
+
+// first reports whether nobody deleted the claim yet, and takes note that it is being deleted.
+func (a *Actor) first(claim types.UID) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.deleted == nil {
+		a.deleted = map[types.UID]time.Time{}
+	}
+	now := a.Now()
+	maps.DeleteFunc(a.deleted, func(_ types.UID, at time.Time) bool { return now.Sub(at) > remembered })
+	if _, done := a.deleted[claim]; done {
+		return false
+	}
+	a.deleted[claim] = now
+	return true
+}
+
+func (a *Actor) undo(claim types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.deleted, claim)
+}
+
+// named is how the log names an object.
+func named(name string) map[string]string { return map[string]string{"name": name} }

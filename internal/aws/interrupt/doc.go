@@ -1,0 +1,9 @@
+// Package interrupt turns what AWS announces about instances into deletions of NodeClaims, so that nodes
+// are drained and replaced before AWS takes them.
+//
+// There are two sources: the messages of the interruption queue (Queue), and the status checks of EC2
+// (Statuses). Parse and Judge read them, as pure functions; the Actor acts, the same way for both. To
+// delete the NodeClaim is enough: pods of claims that are being deleted are planned for at once.
+//
+// Not here: the drain, the replacement, the end of the instance. Enter at Queue, Statuses and Parse.
+package interrupt

@@ -1,0 +1,137 @@
+package interrupt
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func event0(source, kind, detail string) string {
+	return fmt.Sprintf(`{"version":"0","id":"7b0a","detail-type":%q,"source":%q,"account":"111122223333","time":"2030-01-01T00:00:00Z","region":"eu-west-1","resources":["arn:aws:ec2:eu-west-1a:instance/i-0abc"],"detail":%s}`, kind, source, detail)
+}
+
+func spotBody(id string) string {
+	return event0("aws.ec2", spotWarning, `{"instance-id":"`+id+`","instance-action":"terminate"}`)
+}
+
+func stateBody(id, state string) string {
+	return event0("aws.ec2", stateChange, `{"instance-id":"`+id+`","state":"`+state+`"}`)
+}
+
+// S-137: the four rules of EventBridge, and what the table of 7.1 makes of them.
+func TestS137_Parse(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	one := func(k Kind) Message { return Message{Kind: k, Instances: []string{"i-0abc"}, Time: at} }
+	healthBody := func(service, category, entities string) string {
+		return event0("aws.health", health, `{"eventArn":"arn","service":"`+service+`","eventTypeCode":"AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED","eventTypeCategory":"`+category+`","affectedEntities":[`+entities+`]}`)
+	}
+	for name, tc := range map[string]struct {
+		body string
+		want Message
+		bad  bool
+	}{
+		"spot warning":               {body: spotBody("i-0abc"), want: one(SpotInterrupted)},
+		"rebalance":                  {body: event0("aws.ec2", rebalance, `{"instance-id":"i-0abc"}`), want: one(RebalanceRecommended)},
+		"stopping":                   {body: stateBody("i-0abc", "stopping"), want: one(InstanceStopped)},
+		"stopped":                    {body: stateBody("i-0abc", "stopped"), want: one(InstanceStopped)},
+		"shutting down":              {body: stateBody("i-0abc", "shutting-down"), want: one(InstanceTerminated)},
+		"terminated":                 {body: stateBody("i-0abc", "terminated"), want: one(InstanceTerminated)},
+		"running is no interruption": {body: stateBody("i-0abc", "running"), want: Message{Kind: NoOp}},
+		"pending is none either":     {body: stateBody("i-0abc", "pending"), want: Message{Kind: NoOp}},
+		"reservation":                {body: event0("aws.ec2", reservationWarning, `{"instance-id":"i-0abc","instance-action":"terminate"}`), want: one(ReservationInterrupted)},
+		"scheduled change":           {body: healthBody("EC2", "scheduledChange", `{"entityValue":"i-0abc"}`), want: one(ScheduledChange)},
+		"scheduled change of many": {
+			body: healthBody("EC2", "scheduledChange", `{"entityValue":"i-1"},{"entityValue":"arn:aws:ec2:eu-west-1:1:instance/i-2"},{"entityValue":"i-1"},{"entityValue":"vol-1"},{}`),
+			want: Message{Kind: ScheduledChange, Instances: []string{"i-1", "i-2"}, Time: at},
+		},
+		"health of another service":       {body: healthBody("RDS", "scheduledChange", `{"entityValue":"i-0abc"}`), want: Message{Kind: NoOp}},
+		"an account notice":               {body: healthBody("EC2", "accountNotification", `{"entityValue":"i-0abc"}`), want: Message{Kind: NoOp}},
+		"a scheduled change of a volume":  {body: healthBody("EC2", "scheduledChange", `{"entityValue":"vol-1"}`), want: Message{Kind: NoOp}},
+		"a known type of another source":  {body: event0("aws.health", spotWarning, `{"instance-id":"i-0abc"}`), want: Message{Kind: NoOp}},
+		"another version":                 {body: strings.Replace(spotBody("i-0abc"), `"version":"0"`, `"version":"1"`, 1), want: Message{Kind: NoOp}},
+		"an event of somebody else":       {body: event0("aws.s3", "Object Created", `{"bucket":"x"}`), want: Message{Kind: NoOp}},
+		"an object that is no event":      {body: `{"Type":"Notification","Message":"{}"}`, want: Message{Kind: NoOp}},
+		"a time that cannot be read":      {body: strings.Replace(spotBody("i-0abc"), "2030-01-01T00:00:00Z", "today", 1), want: Message{Kind: SpotInterrupted, Instances: []string{"i-0abc"}}},
+		"H01 empty":                       {body: "", bad: true},
+		"H01 no JSON":                     {body: "interruption!", bad: true},
+		"H01 cut off":                     {body: spotBody("i-0abc")[:80], bad: true},
+		"H01 an array":                    {body: `[1,2]`, bad: true},
+		"H01 a number as version":         {body: `{"version":0}`, bad: true},
+		"H01 huge":                        {body: `{"version":"0","x":"` + strings.Repeat("a", 1<<20) + `"}`, bad: true},
+		"H01 deep":                        {body: strings.Repeat(`{"a":`, 20000) + "1" + strings.Repeat("}", 20000), bad: true},
+		"H01 no detail":                   {body: `{"version":"0","source":"aws.ec2","detail-type":"` + spotWarning + `"}`, bad: true},
+		"H01 a detail of another shape":   {body: event0("aws.ec2", spotWarning, `"i-0abc"`), bad: true},
+		"H01 no instance":                 {body: event0("aws.ec2", spotWarning, `{}`), bad: true},
+		"H01 something else as instance":  {body: event0("aws.ec2", spotWarning, `{"instance-id":"vol-1"}`), bad: true},
+		"H01 null is an object, somehow":  {body: "null", want: Message{Kind: NoOp}},
+		"members are matched in any case": {body: strings.Replace(spotBody("i-0abc"), `"source"`, `"Source"`, 1), want: one(SpotInterrupted)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := Parse(tc.body)
+			if (err != nil) != tc.bad {
+				t.Fatalf("error %v", err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// H01: whatever comes, reading ends with an answer that makes sense.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{
+		"", "null", "{}", "[]", `{"version":"0"}`, spotBody("i-0abc"), stateBody("i-1", "terminated"),
+		event0("aws.health", health, `{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-1"}]}`),
+		event0("aws.ec2", spotWarning, `{"instance-id":null}`), event0("aws.ec2", rebalance, `{"instance-id":["i-1"]}`),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		m, err := Parse(body)
+		switch {
+		case err != nil && (m.Kind != "" || m.Instances != nil):
+			t.Errorf("an answer beside an error: %+v", m)
+		case err == nil && (m.Kind == NoOp) != (len(m.Instances) == 0):
+			t.Errorf("%s with instances %v", m.Kind, m.Instances)
+		}
+		for _, id := range m.Instances {
+			if !strings.HasPrefix(id, "i-") || strings.Contains(id, "/") {
+				t.Errorf("%q is no instance", id)
+			}
+		}
+	})
+}
+
+func TestEveryKindHasItsActionAndEvent(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		Action Action
+		Reason string
+	}
+	got := map[Kind]row{}
+	for _, k := range []Kind{NoOp, SpotInterrupted, RebalanceRecommended, InstanceStopped, InstanceTerminated, ScheduledChange, ReservationInterrupted, InstanceStatus, SystemStatus, EventStatus, "odd"} {
+		got[k] = row{k.Action(), string(k.event().Reason)}
+	}
+	want := map[Kind]row{
+		"no_op":                            {NoAction, ""},
+		"odd":                              {NoAction, ""},
+		"spot_interrupted":                 {CordonAndDrain, "SpotInterrupted"},
+		"rebalance_recommendation":         {NoAction, "SpotRebalanceRecommendation"},
+		"instance_stopped":                 {CordonAndDrain, "InstanceStopping"},
+		"instance_terminated":              {CordonAndDrain, "InstanceTerminating"},
+		"scheduled_change":                 {CordonAndDrain, "InstanceUnhealthy"},
+		"capacity_reservation_interrupted": {CordonAndDrain, "CapacityReservationInstanceInterrupted"},
+		"instance_status":                  {ForcefulTermination, "InstanceUnhealthy"},
+		"system_status":                    {ForcefulTermination, "InstanceUnhealthy"},
+		"event_status":                     {CordonAndDrain, "InstanceUnhealthy"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}

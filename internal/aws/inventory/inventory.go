@@ -1,0 +1,194 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+	"github.com/dovetail-sh/dovetail/internal/aws/batch"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+const (
+	idle        = 100 * time.Millisecond // a batch closes after this long without a new request
+	longest     = time.Second            // and after this in any case
+	most        = 500                    // ids in one call
+	concurrency = 100                    // calls at a time
+	pageSize    = 1000
+)
+
+// api is the part of EC2 that is used.
+type api interface {
+	DescribeInstances(context.Context, *ec2.DescribeInstancesInput, ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
+	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
+}
+
+// Options of an Inventory.
+type Options struct {
+	EC2      api
+	Cluster  string
+	Reserved bool                     // gate ReservedCapacity
+	Shifted  func(zoneID string) bool // whether a zone is shifted away; nil: none ever is
+	Metrics  *metric.Set
+	Now      func() time.Time
+}
+
+// Inventory is safe for concurrent use. Its errors are *cloud.Error.
+type Inventory struct {
+	o         Options
+	memory    *memory
+	describe  *batch.Batcher[string, Instance]
+	terminate *batch.Batcher[string, string]
+}
+
+// New returns an Inventory that knows nothing yet.
+func New(o Options) *Inventory {
+	if o.Shifted == nil {
+		o.Shifted = func(string) bool { return false }
+	}
+	i := &Inventory{o: o, memory: newMemory()}
+	one := func(string) string { return "" }
+	i.describe = batch.New(batch.Options[string, Instance]{
+		Name: "describe_instances", Idle: idle, Max: longest, MaxItems: most, Concurrency: concurrency,
+		Bucket: one, Run: i.describeAll, Metrics: o.Metrics,
+	})
+	i.terminate = batch.New(batch.Options[string, string]{
+		Name: "terminate_instances", Idle: idle, Max: longest, MaxItems: most, Concurrency: concurrency,
+		Bucket: one, Run: i.terminateAll, Metrics: o.Metrics,
+	})
+	return i
+}
+
+// Remember takes note of an instance that was launched just now, before EC2 shows it.
+func (i *Inventory) Remember(instance Instance) { i.memory.store(instance, i.o.Now(), true) }
+
+// Find returns an instance that exists, from memory if it is there; NotFound once it has ended.
+func (i *Inventory) Find(ctx context.Context, id string) (Instance, error) {
+	found, known, over := i.memory.find(id)
+	switch {
+	case over:
+		return Instance{}, gone("find instance", id)
+	case known:
+		return found, nil
+	}
+	return i.Fresh(ctx, id)
+}
+
+// Fresh returns an instance that exists, as EC2 sees it now; NotFound once it has ended. In a zone that
+// is shifted away what is remembered has to do (E19).
+func (i *Inventory) Fresh(ctx context.Context, id string) (Instance, error) {
+	const op = "describe instance"
+	found, known, over := i.memory.find(id)
+	switch {
+	case over:
+		return Instance{}, gone(op, id)
+	case known && i.o.Shifted(found.ZoneID):
+		return found, nil
+	}
+	fresh, err := i.describe.Do(ctx, id)
+	switch {
+	case awserr.NotFound(err) && i.memory.young(id, i.o.Now()):
+		// We launched it: EC2 is only not showing it yet. Taken for gone, it would be left behind (E01, G3).
+		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s yet, which was launched a moment ago", id), Err: err}
+	case awserr.NotFound(err):
+		i.memory.forget(id)
+		return Instance{}, gone(op, id)
+	case err != nil:
+		return Instance{}, failed(op, id, err)
+	}
+	if fresh = i.memory.store(fresh, i.o.Now(), false); fresh.State == StateTerminated {
+		return Instance{}, gone(op, id)
+	}
+	return fresh, nil
+}
+
+// List returns every instance of this cluster that exists, and refreshes the memory with it. If any part
+// of the answer is missing it fails, and the memory stays as it is.
+func (i *Inventory) List(ctx context.Context) ([]Instance, error) {
+	begun := i.o.Now()
+	input := &ec2.DescribeInstancesInput{
+		MaxResults: new(int32(pageSize)),
+		Filters: []ec2types.Filter{
+			{Name: new("tag-key"), Values: []string{TagNodePool}},
+			{Name: new("tag-key"), Values: []string{TagNodeClass}},
+			{Name: new("tag:" + TagCluster), Values: []string{i.o.Cluster}},
+			existing(),
+		},
+	}
+	var list []Instance
+	for {
+		page, err := i.o.EC2.DescribeInstances(ctx, input)
+		if err != nil {
+			return nil, failed("list instances", "", err)
+		}
+		list = append(list, i.instances(page)...)
+		if text(page.NextToken) == "" {
+			break
+		}
+		input.NextToken = page.NextToken
+	}
+	return i.memory.replace(list, begun, i.o.Now(), func(kept Instance) bool { return i.o.Shifted(kept.ZoneID) }), nil
+}
+
+// Terminate asks for the end of an instance; NotFound once it is gone. It may be repeated.
+func (i *Inventory) Terminate(ctx context.Context, id string) error {
+	const op = "terminate instance"
+	found, err := i.Fresh(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case i.o.Shifted(found.ZoneID):
+		return &cloud.Error{Op: op, Message: fmt.Sprintf("%s stays for now: zone %s is shifted away", id, found.Zone)}
+	case found.State == StateShuttingDown:
+		return nil
+	}
+	state, err := i.terminate.Do(ctx, id)
+	if err != nil {
+		// Also if EC2 does not know it: a moment ago it did, and only the next look may say that it is gone (G3).
+		i.o.Metrics.TerminationFailures.WithLabelValues(found.Zone, found.ZoneID).Inc()
+		return failed(op, id, err)
+	}
+	found.State = state
+	i.memory.store(found, i.o.Now(), false)
+	return nil
+}
+
+func (i *Inventory) instances(page *ec2.DescribeInstancesOutput) []Instance {
+	var out []Instance
+	for _, r := range page.Reservations {
+		for _, instance := range r.Instances {
+			out = append(out, read(instance, i.o.Reserved))
+		}
+	}
+	return out
+}
+
+// existing leaves out what has ended, which EC2 shows for about an hour.
+func existing() ec2types.Filter {
+	return ec2types.Filter{Name: new("instance-state-name"), Values: []string{StatePending, StateRunning, StateStopping, StateStopped, StateShuttingDown}}
+}
+
+func gone(op, id string) error {
+	return &cloud.Error{Kind: cloud.NotFound, Op: op, Message: "instance " + id + " does not exist"}
+}
+
+// failed is an error that says nothing about whether the instance exists.
+func failed(op, id string, err error) error {
+	if already, ok := errors.AsType[*cloud.Error](err); ok {
+		return already
+	}
+	if id != "" {
+		op += " " + id
+	}
+	kind := awserr.Kind(err)
+	if kind == cloud.NotFound || kind == cloud.NoCapacity {
+		kind = cloud.Unknown
+	}
+	return &cloud.Error{Kind: kind, Op: op, Err: err}
+}

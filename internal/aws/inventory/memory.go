@@ -1,0 +1,98 @@
+package inventory
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+const (
+	// settle is how long a new instance may be missing in answers of EC2 although it exists (E01).
+	settle = 2 * time.Minute
+	// buried is how long an ended instance is remembered as such; EC2 itself shows it for about an hour.
+	buried = 2 * time.Hour
+)
+
+// memory holds what is known about instances. There is no expiry: a complete list prunes it.
+type memory struct {
+	mu    sync.Mutex
+	known map[string]entry
+	ended map[string]time.Time // when an instance was seen terminated: that is never taken back (E20)
+}
+
+type entry struct {
+	instance Instance
+	stored   time.Time
+	ours     bool // launched by this process
+}
+
+func newMemory() *memory { return &memory{known: map[string]entry{}, ended: map[string]time.Time{}} }
+
+// store remembers an instance and returns it as it is to be read: one that ended before has ended.
+func (m *memory) store(i Instance, now time.Time, launched bool) Instance {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.put(i, now, launched)
+}
+
+func (m *memory) put(i Instance, now time.Time, launched bool) Instance {
+	if i.State == StateTerminated {
+		m.ended[i.ID] = now
+	}
+	if _, over := m.ended[i.ID]; over {
+		delete(m.known, i.ID)
+		i.State = StateTerminated
+		return i
+	}
+	before := m.known[i.ID]
+	if i.ZoneID == "" && before.instance.Zone == i.Zone {
+		i.ZoneID = before.instance.ZoneID
+	}
+	m.known[i.ID] = entry{instance: i, stored: now, ours: launched || before.ours}
+	return i
+}
+
+// find returns what is known about an instance; over says that it has ended.
+func (m *memory) find(id string) (i Instance, known, over bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, over = m.ended[id]
+	e, known := m.known[id]
+	return e.instance, known, over
+}
+
+// young reports whether this process launched the instance so recently that EC2 may not show it yet.
+func (m *memory) young(id string, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, known := m.known[id]
+	return known && e.young(now)
+}
+
+func (e entry) young(now time.Time) bool { return e.ours && now.Sub(e.instance.Launched) < settle }
+
+func (m *memory) forget(id string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, id)
+}
+
+// replace takes a complete list that was begun at a time, and returns it as it is to be read. What is
+// not in it is dropped, unless it came later, is too young to be seen, or is to be kept.
+func (m *memory) replace(list []Instance, begun, now time.Time, keep func(Instance) bool) []Instance {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	listed := make(map[string]bool, len(list))
+	out := make([]Instance, 0, len(list))
+	for _, i := range list {
+		listed[i.ID] = true
+		if i = m.put(i, now, false); i.State != StateTerminated {
+			out = append(out, i)
+		}
+	}
+	maps.DeleteFunc(m.known, func(id string, e entry) bool {
+		return !listed[id] && e.stored.Before(begun) && !e.young(now) && !keep(e.instance)
+	})
+	maps.DeleteFunc(m.ended, func(_ string, at time.Time) bool { return now.Sub(at) > buried })
+	return out
+}
