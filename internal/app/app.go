@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -22,6 +24,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/report"
 )
 
 // component is the source of our events. Users filter for it, so it is Karpenter's.
@@ -42,11 +45,14 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := addChecks(mgr); err != nil {
 		return err
 	}
+	events := report.New(mgr.GetEventRecorder(component), time.Now)
+	events.SilentFlips = cfg.Server.ClusterStateDisabled
 	pools := &controller.Pools{
 		Client:  mgr.GetClient(),
-		Events:  mgr.GetEventRecorder(component),
+		Events:  events,
+		Health:  controller.NewHealth(),
 		Words:   awsv1.Vocabulary(),
-		Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},
+		Classes: []controller.ClassKind{classKind()},
 		Strict:  cfg.Compat.Strict,
 		Now:     time.Now,
 	}
@@ -54,6 +60,15 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// classKind is the node class of AWS, as the core sees it.
+func classKind() controller.ClassKind {
+	return controller.ClassKind{
+		GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
+		New:        func() client.Object { return &awsv1.EC2NodeClass{} },
+		Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },
+	}
 }
 
 func newScheme() (*runtime.Scheme, error) {

@@ -12,7 +12,7 @@ type Doc struct {
 	On        []string      // kinds of objects
 	When      string        // in one sentence
 	Every     time.Duration // repeats within this time are dropped
-	PerSecond float64       // over all objects; 0: no limit
+	PerSecond float64       // over all pods; other objects are few. 0: no limit
 	Burst     int
 }
 
@@ -23,7 +23,7 @@ func Docs() []Doc {
 	claim, node, pod, pool, class := "NodeClaim", "Node", "Pod", "NodePool", "EC2NodeClass"
 	docs := []Doc{
 		{Reason: Nominated, On: []string{pod}, When: "a place for the pod exists or was ordered", PerSecond: 5, Burst: 10},
-		{Reason: FailedScheduling, Warning: true, On: []string{pod}, When: "no node, existing or new, can take the pod; the text says why, pool by pool", Every: 5 * time.Minute},
+		{Reason: FailedScheduling, Warning: true, On: []string{pod}, When: "no node, existing or new, can take the pod; the text says why, pool by pool", Every: 5 * time.Minute, PerSecond: 50, Burst: 500},
 		{Reason: NoCompatibleInstanceTypes, Warning: true, On: []string{pool}, When: "the requirements of the pool, or their minValues, leave no instance type", Every: time.Minute},
 		{Reason: InsufficientCapacityError, Warning: true, On: []string{claim, pod}, When: "the cloud has nothing of what the claim allows; the claim is deleted and its pods are planned anew", PerSecond: 5, Burst: 10},
 		{Reason: NodeClassNotReady, Warning: true, On: []string{claim}, When: "the node class is not ready; the claim is deleted"},
@@ -61,6 +61,7 @@ func Docs() []Doc {
 		{Reason: WaitingOnNodeClaimTermination, On: []string{class}, When: "the class is being deleted and waits for its last NodeClaims"},
 		{Reason: ZonalShiftActive, Warning: true, On: []string{pool}, When: "a zone of the pool is shifted away"},
 		{Reason: ZonalShiftCleared, On: []string{pool}, When: "a shift away from a zone of the pool ended"},
+		{Reason: DefaultAssumed, On: []string{pool, class}, When: "something was read into a manifest that is not strict v1; the text says what"},
 	}
 	for i := range docs {
 		if docs[i].Every == 0 {

@@ -51,4 +51,5 @@ const (
 	WaitingOnNodeClaimTermination          Reason = "WaitingOnNodeClaimTermination"
 	ZonalShiftActive                       Reason = "ZonalShiftActive"
 	ZonalShiftCleared                      Reason = "ZonalShiftCleared"
+	DefaultAssumed                         Reason = "DefaultAssumed"
 )

@@ -9,6 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
@@ -18,20 +19,26 @@ const ValidationFailed = "NodePoolValidationFailed"
 
 // Facts are what a decision about one pool rests on.
 type Facts struct {
-	Pool   *karpv1.NodePool // as stored
-	Claims []karpv1.NodeClaim
+	Pool   *karpv1.NodePool   // as stored
+	Claims []karpv1.NodeClaim // only looked at when another version stamped the pool
+	Class  *Class             // nil: there is none of the name
 	Words  reqs.Vocabulary
 	Strict bool
 	Now    metav1.Time
+
+	Launches Launches
 }
 
 // Step is what to write. Writing it again changes nothing.
 type Step struct {
 	Conditions  []metav1.Condition // the whole list
+	ClassSeen   int64              // generation of the node class these conditions were decided with
+	Launches    Ring               // to remember until the next decision
+	Events      []event.Event      // about the pool
 	Annotations map[string]string  // to be on the pool; nil when they are
 	Restamp     []Stamp            // claims to write before the pool
 	Assumed     []reason.Reason    // what was read into the pool; told once per generation
-	Ignored     []reason.Reason    // what has no effect or cannot be read, for the log
+	Ignored     []reason.Reason    // what has no effect or cannot be read, for the log; once per generation
 }
 
 // Stamp is the annotations to be put on one claim.
@@ -55,12 +62,24 @@ func Next(f Facts) (Step, error) {
 	if len(problems) > 0 {
 		change.Status, change.Reason, change.Message = metav1.ConditionFalse, ValidationFailed, reason.Join(problems, 0)
 	}
+	ready, events := classReady(effective.Spec.Template.Spec.NodeClassRef, f.Class)
+	ring, registers := health(f)
 	object := condition.Object{Generation: f.Pool.Generation, Created: f.Pool.CreationTimestamp, Deleting: !f.Pool.DeletionTimestamp.IsZero()}
-	step := Step{Conditions: Conditions().Apply(f.Pool.Status.Conditions, object, f.Now, change), Ignored: ignored}
+	step := Step{
+		Conditions: Conditions().Apply(f.Pool.Status.Conditions, object, f.Now, change, ready, registers),
+		ClassSeen:  f.Pool.Status.NodeClassObservedGeneration,
+		Launches:   ring, Events: events,
+	}
+	if f.Class != nil {
+		step.ClassSeen = f.Class.Generation
+	}
 
 	seen := condition.Find(f.Pool.Status.Conditions, karpv1.ConditionValidationSucceeded)
-	if len(problems) == 0 && (seen == nil || seen.ObservedGeneration != f.Pool.Generation || seen.Reason == condition.AwaitingReconciliation) {
-		step.Assumed = notes
+	if seen == nil || seen.ObservedGeneration != f.Pool.Generation || seen.Reason == condition.AwaitingReconciliation {
+		step.Ignored = ignored
+		if len(problems) == 0 {
+			step.Assumed = notes
+		}
 	}
 	hash, err := drift.PoolHash(f.Pool)
 	if err != nil {

@@ -1,8 +1,11 @@
 package report
 
 import (
+	"fmt"
+	"hash/fnv"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,11 +25,14 @@ type sink interface {
 const (
 	maxNote   = 1024  // the longest text the API server takes
 	maxAction = 128   // the longest action
-	maxSeen   = 20000 // keys remembered; past that the oldest repeats may be sent again
+	maxSeen   = 50000 // keys remembered; past that repeats may be sent again
 )
 
 // Recorder sends events. It is safe for concurrent use.
 type Recorder struct {
+	// SilentFlips leaves out that conditions changed. It is set before the Recorder is used.
+	SilentFlips bool
+
 	sink sink
 	now  func() time.Time
 
@@ -54,7 +60,8 @@ func New(sink sink, now func() time.Time) *Recorder {
 	return r
 }
 
-// Emit sends events about an object, unless they were sent a short time ago.
+// Emit sends events about an object, unless they were sent a short time ago or there are too many. What
+// was left out because of their number is sent when it comes again.
 func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
 	for _, e := range events {
 		doc, documented := r.docs[e.Reason]
@@ -74,6 +81,9 @@ func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
 
 // Flips tells which conditions of an object changed.
 func (r *Recorder) Flips(obj client.Object, flips []condition.Flip) {
+	if r.SilentFlips {
+		return
+	}
 	for _, f := range flips {
 		if f.From == "" && f.To == metav1.ConditionUnknown {
 			continue // being created as Unknown is not news
@@ -102,8 +112,10 @@ func (r *Recorder) due(obj client.Object, e event.Event, doc event.Doc) bool {
 	if until, sent := r.seen[k]; sent && now.Before(until) {
 		return false
 	}
-	if limit := r.limits[e.Reason]; limit != nil && !limit.TryAccept() {
-		return false
+	if _, pod := obj.(*corev1.Pod); pod {
+		if limit := r.limits[e.Reason]; limit != nil && !limit.TryAccept() {
+			return false
+		}
 	}
 	if len(r.seen) >= maxSeen {
 		r.forget(now)
@@ -125,18 +137,26 @@ func (r *Recorder) forget(now time.Time) {
 }
 
 // action tells events of one reason apart: the API merges those that are equal in it and keeps only
-// the first text.
+// the first text, so the text is part of it.
 func action(e event.Event) string {
-	if e.Key == "" {
-		return string(e.Reason)
+	name := e.Key
+	if name == "" {
+		name = string(e.Reason)
 	}
-	return cut(e.Key, maxAction)
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(e.Text)) // never fails
+	return fmt.Sprintf("%s-%08x", cut(name, maxAction-9), sum.Sum32())
 }
 
+// cut shortens a text to a number of bytes and leaves its characters whole.
 func cut(text string, most int) string {
 	const dots = "..."
 	if len(text) <= most {
 		return text
 	}
-	return text[:most-len(dots)] + dots
+	end := most - len(dots)
+	for end > 0 && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end] + dots
 }

@@ -1,0 +1,64 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+)
+
+// stuckAfter is how long a loop may take for one pass before the process counts as dead (FM D12).
+const stuckAfter = 15 * time.Minute
+
+// Pulse is the sign of life of one loop. A loop without work is well however long it waits: a replica
+// that does not lead has none, so it never fails. Pulse is safe for concurrent use.
+type Pulse struct {
+	name string
+	now  func() time.Time
+
+	mu    sync.Mutex
+	since time.Time // of the oldest work that no finished pass took up; zero: none
+}
+
+// NewPulse returns the sign of life of a loop.
+func NewPulse(name string, now func() time.Time) *Pulse { return &Pulse{name: name, now: now} }
+
+// Begin says that there is work. Saying so again while it waits changes nothing.
+func (p *Pulse) Begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since.IsZero() {
+		p.since = p.now()
+	}
+}
+
+// Done says that a pass is over, whether or not it went well.
+func (p *Pulse) Done() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = time.Time{}
+}
+
+// Check fails when work has been there for too long without a pass being finished.
+func (p *Pulse) Check(now time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if waited := now.Sub(p.since); !p.since.IsZero() && waited > stuckAfter {
+		return fmt.Errorf("%s has had work for %s and has not finished a pass", p.name, waited.Truncate(time.Second))
+	}
+	return nil
+}
+
+// alive is the check behind /healthz: it fails, and the kubelet restarts us, when a loop is stuck.
+func alive(now func() time.Time, pulses ...*Pulse) healthz.Checker {
+	return func(*http.Request) error {
+		var stuck []error
+		for _, p := range pulses {
+			stuck = append(stuck, p.Check(now()))
+		}
+		return errors.Join(stuck...)
+	}
+}

@@ -1,0 +1,128 @@
+package app_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/klog/v2"
+
+	"github.com/dovetail-sh/dovetail/internal/app"
+)
+
+// written logs at a level and returns the lines.
+func written(t *testing.T, level string, act func(logr.Logger)) []map[string]any {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log")
+	log, err := app.Logger(level, []string{path}, []string{path}, "abc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	act(log)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []map[string]any
+	for line := range strings.Lines(string(text)) {
+		var fields map[string]any
+		if err := json.Unmarshal([]byte(line), &fields); err != nil {
+			t.Fatalf("line %s: %v", line, err)
+		}
+		lines = append(lines, fields)
+	}
+	return lines
+}
+
+// operations 10: four levels, although logr has two; and what each setting shows of them.
+func TestLogLevels(t *testing.T) {
+	t.Parallel()
+	all := func(log logr.Logger) {
+		log.V(2).Info("noise")
+		log.V(1).Info("detail")
+		log.Info("news")
+		log.Error(nil, "worth a look", "error-like", "x")
+		log.Error(errors.New("boom"), "failed")
+		log.WithValues("k", "v").WithName("deep").Error(nil, "worth another look")
+	}
+	for level, want := range map[string][]string{
+		"debug": {"DEBUG detail", "INFO news", "WARN worth a look", "ERROR failed", "WARN worth another look"},
+		"info":  {"INFO news", "WARN worth a look", "ERROR failed", "WARN worth another look"},
+		"":      {"INFO news", "WARN worth a look", "ERROR failed", "WARN worth another look"},
+		"error": {"ERROR failed"},
+	} {
+		t.Run("level "+level, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, line := range written(t, level, all) {
+				got = append(got, fmt.Sprint(line["level"], " ", line["message"]))
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("lines (-want +got):\n%s", diff)
+			}
+		})
+	}
+	if _, err := app.Logger("loud", nil, nil, ""); err == nil {
+		t.Error("an unknown level was accepted")
+	}
+}
+
+// operations 10: keys and the form of values.
+func TestLogKeys(t *testing.T) {
+	t.Parallel()
+	lines := written(t, "info", func(log logr.Logger) {
+		log.Info("launched nodeclaim", "NodeClaim", klog.KRef("", "apps-x7k2p"), "Pod", klog.KRef("shop", "web"), "duration", 112600*time.Microsecond)
+		log.Error(fmt.Errorf("tick: %w", errors.Join(errors.New("one"), errors.New("two"))), "Reconciler error")
+	})
+	at, _ := lines[0]["time"].(string)
+	if !regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`).MatchString(at) {
+		t.Errorf("time is %q", at)
+	}
+	for i, want := range []map[string]any{
+		{
+			"level": "INFO", "logger": "controller", "commit": "abc", "message": "launched nodeclaim", "duration": "112.6ms",
+			"NodeClaim": map[string]any{"name": "apps-x7k2p"}, "Pod": map[string]any{"name": "web", "namespace": "shop"},
+		},
+		{
+			"level": "ERROR", "logger": "controller", "commit": "abc", "message": "Reconciler error", "error": "tick: one\ntwo",
+			"errorCauses": []any{map[string]any{"error": "one"}, map[string]any{"error": "two"}},
+		},
+	} {
+		got := maps.Clone(lines[i])
+		delete(got, "time")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("line %d (-want +got):\n%s", i, diff)
+		}
+	}
+	if debug := written(t, "debug", func(log logr.Logger) { log.Info("x") }); !strings.HasPrefix(fmt.Sprint(debug[0]["caller"]), "app/log_test.go:") {
+		t.Errorf("caller at level debug is %v", debug[0]["caller"])
+	}
+}
+
+// operations 10: no line for each event; equal messages are thinned out.
+func TestLogLeavesOut(t *testing.T) {
+	t.Parallel()
+	lines := written(t, "debug", func(log logr.Logger) {
+		log.WithName("events").V(1).Info("Event occurred")
+		log.WithName("events").Error(errors.New("boom"), "could not send")
+		for range 500 {
+			log.WithValues("k", "v").Info("again")
+		}
+	})
+	byMessage := map[any]int{}
+	for _, line := range lines {
+		byMessage[line["message"]]++
+	}
+	if byMessage["could not send"] != 1 || byMessage["Event occurred"] != 0 || byMessage["again"] < 100 || byMessage["again"] > 210 {
+		t.Errorf("lines by message: %v", byMessage)
+	}
+}

@@ -1,0 +1,75 @@
+package pool
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// Reasons of NodeClassReady=False that are not those of the class itself.
+const (
+	NodeClassNotFound         = "NodeClassNotFound"
+	NodeClassTerminating      = "NodeClassTerminating"
+	NodeClassReadinessUnknown = "NodeClassReadinessUnknown"
+)
+
+// Class is what a pool has to know about its node class.
+type Class struct {
+	Generation int64
+	Deleting   bool
+	Conditions []metav1.Condition
+}
+
+// classReady decides whether the node class can be used (LC-52), and what to tell when it cannot be
+// found.
+func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, []event.Event) {
+	change := condition.Change{Type: karpv1.ConditionNodeClassReady, Status: metav1.ConditionFalse}
+	name := ref.Kind + " " + ref.Name
+	if class == nil {
+		change.Reason = NodeClassNotFound
+		change.Message = name + " does not exist; create it, or name another one in spec.template.spec.nodeClassRef"
+		return change, []event.Event{{Reason: event.NodeClassNotFound, Text: change.Message, Key: name}}
+	}
+	if class.Deleting {
+		change.Reason = NodeClassTerminating
+		change.Message = name + " is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is gone"
+		return change, []event.Event{{Reason: event.NodeClassNotFound, Text: change.Message, Key: name + " deleting"}}
+	}
+	ready := condition.Find(class.Conditions, karpv1.ConditionReady)
+	switch {
+	case ready == nil || ready.Status == metav1.ConditionUnknown:
+		change.Reason, change.Message = NodeClassReadinessUnknown, name+" has not been checked yet; its conditions say what is missing"
+		if details := offenders(class.Conditions); details != "" {
+			change.Message = name + " has not been checked completely: " + details
+		}
+	case ready.Status == metav1.ConditionFalse:
+		change.Reason, change.Message = ready.Reason, ready.Message
+		if change.Reason == "" {
+			change.Reason = string(event.NodeClassNotReady)
+		}
+		if details := offenders(class.Conditions); details != "" {
+			change.Message = strings.TrimPrefix(change.Message+": "+details, ": ")
+		}
+		if change.Message == "" {
+			change.Message = name + " is not ready"
+		}
+	default:
+		change = condition.Change{Type: change.Type, Status: metav1.ConditionTrue}
+	}
+	return change, nil
+}
+
+// offenders are the texts of the conditions that are false, so that the pool alone tells what to mend.
+func offenders(list []metav1.Condition) string {
+	var texts []string
+	for _, c := range list {
+		if c.Type != karpv1.ConditionReady && c.Status == metav1.ConditionFalse && c.Message != "" {
+			texts = append(texts, c.Type+": "+c.Message)
+		}
+	}
+	return strings.Join(texts, "; ")
+}
