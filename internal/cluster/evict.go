@@ -35,15 +35,16 @@ func ownersOf(p *corev1.Pod) owners {
 // stays reports whether a pod is not planned elsewhere when its node goes (3.2): nobody makes it
 // again, it runs wherever a node is, or it cannot be evicted yet and so should hold no spare node.
 func (r *Reader) stays(p *corev1.Pod, own owners) bool {
-	ending := p.DeletionTimestamp != nil || terminal(p)
-	switch {
-	case own.daemonSet || own.node || terminal(p):
-		return true
-	case ending && !own.statefulSet:
-		return true
-	default:
-		return r.opts.Evictable != nil && !r.opts.Evictable(p)
-	}
+	return !own.moves(p) || r.opts.Evictable != nil && !r.opts.Evictable(p)
+}
+
+// Reschedulable reports whether a pod needs another place when its node goes, be it held by something
+// at the moment.
+func Reschedulable(p *corev1.Pod) bool { return ownersOf(p).moves(p) }
+
+// moves is Reschedulable. A pod of a StatefulSet that ends comes back under the same name, so it counts.
+func (own owners) moves(p *corev1.Pod) bool {
+	return !own.daemonSet && !own.node && !terminal(p) && (p.DeletionTimestamp == nil || own.statefulSet)
 }
 
 // terminal reports whether the containers of a pod have ended for good.

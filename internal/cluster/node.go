@@ -162,7 +162,7 @@ func (s stage) taints() []corev1.Taint {
 	if s.managed && (!s.initialized || s.rebooting) {
 		list = slices.DeleteFunc(list, func(t corev1.Taint) bool {
 			startup := slices.ContainsFunc(s.claim.Spec.StartupTaints, sameTaint(t))
-			return startup || ephemeral(t) || s.rebooting && t.Key == karpv1.TaintKeyRebooting
+			return startup || Ephemeral(t) || s.rebooting && t.Key == karpv1.TaintKeyRebooting
 		})
 	}
 	if len(list) == 0 {
@@ -178,8 +178,8 @@ func sameTaint(t corev1.Taint) func(corev1.Taint) bool {
 	return func(o corev1.Taint) bool { return t.Key == o.Key && t.Effect == o.Effect }
 }
 
-// ephemeral reports whether a taint is known to go away while a node starts.
-func ephemeral(t corev1.Taint) bool {
+// Ephemeral reports whether a taint is known to go away while a node starts.
+func Ephemeral(t corev1.Taint) bool {
 	switch t.Key {
 	case corev1.TaintNodeNotReady:
 		return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute

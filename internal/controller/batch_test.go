@@ -15,7 +15,7 @@ import (
 // SC-04: when windows open and close.
 func TestBatcherWindows(t *testing.T) {
 	t.Parallel()
-	type ask struct {
+	type ask = struct {
 		after time.Duration
 		uid   string
 	}

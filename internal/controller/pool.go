@@ -2,55 +2,88 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/pool"
-	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// maxAction is the longest action the API server takes in an event.
-const maxAction = 128
+// ClassKind is a kind of node class, seen from the core: that it exists, and its conditions.
+type ClassKind struct {
+	schema.GroupKind
 
-// recorder is the part of the event recorder that reconcilers use.
-type recorder interface {
-	Eventf(regarding, related runtime.Object, eventtype, reason, action, note string, args ...any)
+	New        func() client.Object
+	Conditions func(client.Object) []metav1.Condition
 }
 
-// Pools keeps the validation condition and the hashes of NodePools.
+// Pools keeps the conditions and the hashes of NodePools: validation, readiness of the node class and
+// health of registration (LC-50 to LC-53).
 type Pools struct {
 	Client  client.Client
-	Events  recorder
+	Events  announcer
+	Health  *Health
 	Words   reqs.Vocabulary
-	Classes []schema.GroupKind // kinds of node classes this controller manages
+	Classes []ClassKind // kinds of node classes this controller manages
 	Strict  bool
 	Now     func() time.Time
 }
 
-// Register adds the reconciler to a manager.
+// Register adds the reconciler to a manager. It does the work of several controllers that users know
+// and has the name of the first.
 func (r *Pools) Register(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("nodepool").For(&karpv1.NodePool{}).Complete(r)
+	b := ctrl.NewControllerManagedBy(mgr).Named("nodepool.hash").For(&karpv1.NodePool{}).WatchesRawSource(r.Health)
+	for _, kind := range r.Classes {
+		b = b.Watches(kind.New(), handler.EnqueueRequestsFromMapFunc(r.users(kind)))
+	}
+	return b.Complete(r)
+}
+
+// users lists the pools that refer to a node class.
+func (r *Pools) users(kind ClassKind) handler.MapFunc {
+	return func(ctx context.Context, class client.Object) []reconcile.Request {
+		list := &karpv1.NodePoolList{}
+		if err := r.Client.List(ctx, list); err != nil {
+			log.FromContext(ctx).Error(err, "listing the NodePools of a node class", "NodeClass", klog.KObj(class))
+			return nil
+		}
+		var requests []reconcile.Request
+		for i := range list.Items {
+			ref := classOf(&list.Items[i])
+			if ref.Group == kind.Group && ref.Kind == kind.Kind && ref.Name == class.GetName() {
+				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: list.Items[i].Name}})
+			}
+		}
+		return requests
+	}
 }
 
 // Reconcile brings one pool up to date.
 func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	facts, err := r.observe(ctx, req.Name)
-	if err != nil || facts == nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if apierrors.IsNotFound(err) || err == nil && facts == nil {
+		r.Health.forget(req.Name)
+		return ctrl.Result{}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	step, err := pool.Next(*facts)
 	if err != nil {
@@ -59,6 +92,9 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	err = r.perform(ctx, facts.Pool, step)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: time.Second}, nil // somebody else wrote; look again
+	}
+	if err == nil {
+		r.Health.settle(facts.Pool, step.Launches, len(facts.Launches.Results))
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }
@@ -69,30 +105,52 @@ func (r *Pools) observe(ctx context.Context, name string) (*pool.Facts, error) {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
 		return nil, err
 	}
-	effective, _ := p.Effective(false)
-	if !managed(r.Classes, effective.Spec.Template.Spec.NodeClassRef) {
+	ref := classOf(p)
+	kind, ours := kindOf(r.Classes, ref)
+	if !ours {
 		return nil, nil
 	}
-	claims := &karpv1.NodeClaimList{}
-	if err := r.Client.List(ctx, claims, client.MatchingLabels{karpv1.LabelNodePool: name}); err != nil {
-		return nil, err
+	facts := &pool.Facts{Pool: p, Words: r.Words, Strict: r.Strict, Now: metav1.NewTime(r.Now()), Launches: r.Health.launches(p)}
+	class := kind.New()
+	switch err := r.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, class); {
+	case err == nil:
+		facts.Class = &pool.Class{Generation: class.GetGeneration(), Deleting: !class.GetDeletionTimestamp().IsZero(), Conditions: kind.Conditions(class)}
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("nodepool %s: node class %s: %w", name, ref.Name, err)
 	}
-	return &pool.Facts{Pool: p, Claims: claims.Items, Words: r.Words, Strict: r.Strict, Now: metav1.NewTime(r.Now())}, nil
+	if p.Annotations[karpv1.AnnotationNodePoolHashVersion] != drift.PoolHashVersion {
+		claims := &karpv1.NodeClaimList{}
+		if err := r.Client.List(ctx, claims, client.MatchingLabels{karpv1.LabelNodePool: name}); err != nil {
+			return nil, fmt.Errorf("nodepool %s: list its claims: %w", name, err)
+		}
+		facts.Claims = claims.Items
+	}
+	return facts, nil
+}
+
+// classOf is the node class a pool refers to, whatever shape it was applied in.
+func classOf(p *karpv1.NodePool) karpv1.NodeClassReference {
+	effective, _ := p.Effective(false)
+	return effective.Spec.Template.Spec.NodeClassRef
+}
+
+// kindOf finds the kind of node class among those this controller manages.
+func kindOf(classes []ClassKind, ref karpv1.NodeClassReference) (kind ClassKind, ours bool) {
+	i := slices.IndexFunc(classes, func(k ClassKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
+	if i < 0 {
+		return ClassKind{}, false
+	}
+	return classes[i], true
 }
 
 func managed(classes []schema.GroupKind, ref karpv1.NodeClassReference) bool {
-	for _, gk := range classes {
-		if gk.Group == ref.Group && gk.Kind == ref.Kind {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(classes, schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
 }
 
 // perform writes claims before the pool and the status last: a crash in between repeats the step.
 func (r *Pools) perform(ctx context.Context, p *karpv1.NodePool, step pool.Step) error {
 	for _, ignored := range step.Ignored {
-		log.FromContext(ctx).Error(nil, "ignoring a part of the NodePool", "NodePool", p.Name, "reason", ignored.Text())
+		log.FromContext(ctx).Error(errors.New(ignored.Text()), "ignoring a part of the NodePool")
 	}
 	for _, stamp := range step.Restamp {
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: stamp.Claim}}
@@ -107,14 +165,18 @@ func (r *Pools) perform(ctx context.Context, p *karpv1.NodePool, step pool.Step)
 	}
 	flips := condition.Flips(p.Status.Conditions, step.Conditions)
 	before := p.DeepCopy()
-	p.Status.Conditions = step.Conditions
-	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-	if !slices.Equal(before.Status.Conditions, p.Status.Conditions) {
+	p.Status.Conditions, p.Status.NodeClassObservedGeneration = step.Conditions, step.ClassSeen
+	if !slices.Equal(before.Status.Conditions, step.Conditions) || before.Status.NodeClassObservedGeneration != step.ClassSeen {
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 		if err := r.Client.Status().Patch(ctx, p, patch); err != nil {
 			return err
 		}
 	}
-	r.announce(p, flips, step.Assumed)
+	r.Events.Flips(p, flips)
+	r.Events.Emit(p, step.Events...)
+	for _, a := range step.Assumed {
+		r.Events.Emit(p, event.Event{Reason: event.DefaultAssumed, Text: a.Text(), Key: a.Subject})
+	}
 	return nil
 }
 
@@ -128,23 +190,4 @@ func (r *Pools) annotate(ctx context.Context, obj client.Object, annotations map
 	maps.Copy(merged, annotations)
 	obj.SetAnnotations(merged)
 	return r.Client.Patch(ctx, obj, client.MergeFrom(before))
-}
-
-// announce tells the user what changed and what was read into the pool.
-func (r *Pools) announce(p *karpv1.NodePool, flips []condition.Flip, assumed []reason.Reason) {
-	for _, f := range flips {
-		if f.From == "" && f.To == metav1.ConditionUnknown {
-			continue // being created as Unknown is not news
-		}
-		from := string(f.From)
-		if from == "" {
-			from = string(metav1.ConditionUnknown)
-		}
-		r.Events.Eventf(p, nil, corev1.EventTypeNormal, f.Type, "Reconcile", "Status condition %s changed from %s to %s, reason %s. %s", f.Type, from, f.To, f.Reason, f.Message)
-	}
-	for _, a := range assumed {
-		// Events of one reason and action are merged and keep only the first text: the field tells them apart.
-		action := a.Subject[:min(len(a.Subject), maxAction)]
-		r.Events.Eventf(p, nil, corev1.EventTypeNormal, string(reason.DefaultAssumed), action, "%s", a.Text())
-	}
 }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -15,7 +14,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -29,11 +27,6 @@ const (
 	complain    = 30 * time.Second     // memory incomplete for longer is an error
 	retrigger   = types.UID("waiting") // asks for a plan on behalf of everything that waits
 )
-
-// emitter sends events.
-type emitter interface {
-	Emit(obj client.Object, events ...event.Event)
-}
 
 // planStore is the memory that plans are made on.
 type planStore interface {

@@ -1,0 +1,188 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// launcher is the part of the cloud that sells instances.
+type launcher interface {
+	Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error)
+}
+
+// registrations hears how the launches of a pool end (LC-53).
+type registrations interface {
+	Registered(claim *karpv1.NodeClaim)
+	Failed(claim *karpv1.NodeClaim, reason, message string)
+}
+
+// Claims takes NodeClaims from creation to a node that runs pods, and hands those that are deleted on.
+type Claims struct {
+	Client   client.Client
+	Provider launcher
+	Gates    []cloud.Gate
+	Events   announcer
+	Metrics  *metric.Set
+	Health   registrations
+	Classes  []schema.GroupKind // kinds of node classes this controller manages
+	Strict   bool
+	Workers  int
+	Now      func() time.Time
+
+	// Ending is called with each claim, as stored, that is being deleted.
+	Ending func(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error)
+	// PlannedPods names the pods that were planned onto a claim. It may be nil.
+	PlannedPods func(claim string) []types.NamespacedName
+	// Drivers names the DRA drivers with a complete pool for a node. Nil: the feature is off.
+	Drivers func(ctx context.Context, node string) ([]string, error)
+
+	launches launches
+	written  written
+}
+
+// Register adds the reconciler to a manager.
+func (r *Claims) Register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").
+		For(&karpv1.NodeClaim{}).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(claimsOfNode(r.Client))).
+		WithOptions(options(r.Workers, firstLaunchRetry, lastLaunchRetry)).
+		Complete(r)
+}
+
+// claimsOfNode finds the claims that a change of a node concerns.
+func claimsOfNode(c client.Client) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		claims, err := claimsOf(ctx, c, obj.(*corev1.Node).Spec.ProviderID)
+		if err != nil {
+			return nil // only an index that is missing fails, and then nothing works
+		}
+		var out []reconcile.Request
+		for _, claim := range claims {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: claim.Name}})
+		}
+		return out
+	}
+}
+
+// Launched returns the instance that was launched for a claim in the last hour, written on it or not.
+// Whoever ends a claim without a provider id has to ask (FM A06).
+func (r *Claims) Launched(uid types.UID) (cloud.Instance, bool) {
+	outcome := r.launches.recall(uid, r.Now())
+	if outcome == nil || outcome.Err != nil {
+		return cloud.Instance{}, false
+	}
+	return outcome.Instance, true
+}
+
+// Reconcile brings one claim forward.
+func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	stored := &karpv1.NodeClaim{}
+	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.written.forget(req.Name)
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.written.ahead(stored) {
+		return again(soon), nil // the cache does not have our own write yet
+	}
+	claim, err := effective(ctx, r.Client, stored, r.Strict)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if !managed(r.Classes, claim.Spec.NodeClassRef) {
+		return ctrl.Result{}, nil
+	}
+	if stored.DeletionTimestamp != nil {
+		return r.Ending(ctx, stored)
+	}
+	after, err := r.advance(ctx, stored, claim)
+	if apierrors.IsConflict(err) {
+		return again(soon), nil // somebody else wrote; look again
+	}
+	return again(after), client.IgnoreNotFound(err)
+}
+
+// advance observes, decides and performs until there is nothing more to do now.
+func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (time.Duration, error) {
+	const enough = 3 // the finalizer, then the rest; one to spare
+	for range enough {
+		facts, err := r.observe(ctx, claim)
+		if err != nil {
+			return 0, err
+		}
+		step := lifecycle.Next(facts)
+		for step.Launch || step.Ask {
+			if step.Launch {
+				facts.Launch = r.launch(ctx, claim)
+			} else {
+				facts.Gates = r.ask(ctx, claim)
+			}
+			facts.Now = r.Now()
+			step = lifecycle.Next(facts)
+		}
+		if stored, err = r.perform(ctx, stored, facts, step); err != nil {
+			return 0, err
+		}
+		if !step.Again {
+			return step.After, nil
+		}
+		if claim, err = effective(ctx, r.Client, stored, r.Strict); err != nil {
+			return 0, err
+		}
+	}
+	return soon, nil
+}
+
+func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycle.Facts, error) {
+	now := r.Now()
+	facts := lifecycle.Facts{Claim: claim, Launch: r.launches.recall(claim.UID, now), Gated: len(r.Gates) > 0, Now: now}
+	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
+	if err != nil {
+		return facts, err
+	}
+	facts.Nodes = nodes
+	if r.Drivers != nil && len(nodes) == 1 {
+		ready, err := r.Drivers(ctx, nodes[0].Name)
+		if err != nil {
+			return facts, err
+		}
+		facts.Drivers = &lifecycle.Drivers{Ready: ready}
+	}
+	return facts, nil
+}
+
+// launch asks the cloud and remembers the answer.
+func (r *Claims) launch(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
+	instance, err := r.Provider.Launch(ctx, claim)
+	return r.launches.remember(claim.UID, instance, err, r.Now())
+}
+
+// ask opens the gates of registration in parallel (LC-09).
+func (r *Claims) ask(ctx context.Context, claim *karpv1.NodeClaim) []lifecycle.GateState {
+	states := make([]lifecycle.GateState, len(r.Gates))
+	var wait sync.WaitGroup
+	for i, gate := range r.Gates {
+		wait.Go(func() {
+			labels, after, err := gate.Open(ctx, claim)
+			states[i] = lifecycle.GateState{Name: gate.Name(), Labels: labels, Wait: after, Err: err}
+		})
+	}
+	wait.Wait()
+	return states
+}

@@ -1,0 +1,252 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// rounds is how often one pass may decide again after the cloud was asked; two are needed.
+const rounds = 4
+
+// ender is the part of a cloud that the end of an instance needs.
+type ender interface {
+	Find(ctx context.Context, id cloud.ID) (cloud.Instance, error)
+	Terminate(ctx context.Context, id cloud.ID) error
+}
+
+// ClaimEnd brings NodeClaims that are being deleted to their end (LC-20 to LC-23). The reconciler of
+// claims calls it; it must not be copied.
+type ClaimEnd struct {
+	Client   client.Client
+	Provider ender
+	// Launched knows launches whose result is not written yet, so that their instances do not leak
+	// (FM A06); nil: there are none.
+	Launched func(types.UID) (cloud.Instance, bool)
+	Events   announcer
+	Metrics  *metric.Set
+	Now      func() time.Time
+
+	asked pace
+}
+
+// End does what can be done now for a claim with a deletionTimestamp.
+func (r *ClaimEnd) End(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error) {
+	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.FinalizerTermination) {
+		r.asked.forget(claim.UID)
+		return ctrl.Result{}, nil
+	}
+	after, err := r.end(ctx, claim)
+	switch {
+	case apierrors.IsConflict(err):
+		return again(soon), nil // somebody else wrote; look again
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, fmt.Errorf("ending nodeclaim %s: %w", claim.Name, err)
+	}
+	return again(after), nil
+}
+
+func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
+	id := r.instance(claim)
+	nodes, err := nodesOf(ctx, r.Client, string(id))
+	if err != nil {
+		return 0, err
+	}
+	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Asked: r.asked.last(claim.UID), Now: r.Now()}
+	for range rounds {
+		step := drain.NextClaim(facts)
+		if facts.Claim, err = r.perform(ctx, facts.Claim, step); err != nil {
+			return 0, err
+		}
+		switch {
+		case step.Terminate:
+			if facts.Instance, err = terminate(ctx, r.Provider, id); err != nil {
+				return 0, err
+			}
+			facts.Asked = facts.Now
+			r.asked.note(claim.UID, facts.Now)
+		case step.Release:
+			return 0, r.release(ctx, facts.Claim, id)
+		default:
+			return step.After, nil
+		}
+	}
+	return soon, nil
+}
+
+// instance is the id of what was launched for a claim; empty if nothing was.
+func (r *ClaimEnd) instance(claim *karpv1.NodeClaim) cloud.ID {
+	if claim.Status.ProviderID == "" && r.Launched != nil {
+		if launched, ok := r.Launched(claim.UID); ok {
+			return launched.ID
+		}
+	}
+	return cloud.ID(claim.Status.ProviderID)
+}
+
+// perform writes a step and returns the claim as it is then.
+func (r *ClaimEnd) perform(ctx context.Context, claim *karpv1.NodeClaim, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
+	if step.Unreadable != "" {
+		log.FromContext(ctx).Error(nil, "replacing a termination timestamp that cannot be read", "annotation", karpv1.AnnotationTerminationTimestamp, "value", step.Unreadable)
+	}
+	claim, err := r.stamp(ctx, claim, step)
+	if err != nil {
+		return claim, err
+	}
+	r.Events.Emit(claim, step.Events...)
+	for _, n := range step.DeleteNodes {
+		if err := remove(ctx, r.Client, n); err != nil {
+			return claim, err
+		}
+	}
+	return setMarks(ctx, r.Client, r.Events, claim, r.Now(), step.Marks)
+}
+
+func (r *ClaimEnd) stamp(ctx context.Context, claim *karpv1.NodeClaim, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
+	if step.Stamp == "" && !step.Unstamp {
+		return claim, nil
+	}
+	after := claim.DeepCopy()
+	after.Annotations = maps.Clone(claim.Annotations)
+	if step.Unstamp {
+		delete(after.Annotations, karpv1.AnnotationTerminationTimestamp)
+	} else {
+		metav1.SetMetaDataAnnotation(&after.ObjectMeta, karpv1.AnnotationTerminationTimestamp, step.Stamp)
+	}
+	// The lock keeps an earlier deadline that somebody writes at the same moment.
+	if err := r.Client.Patch(ctx, after, locked(claim)); err != nil {
+		return claim, err
+	}
+	if step.Stamp != "" {
+		log.FromContext(ctx).Info("annotated nodeclaim", karpv1.AnnotationTerminationTimestamp, step.Stamp)
+	}
+	return after, nil
+}
+
+// release removes the finalizer and measures how long the end took.
+func (r *ClaimEnd) release(ctx context.Context, claim *karpv1.NodeClaim, id cloud.ID) error {
+	after := claim.DeepCopy()
+	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
+	if err := r.Client.Patch(ctx, after, locked(claim)); err != nil {
+		return err
+	}
+	r.asked.forget(claim.UID)
+	now, pool := r.Now(), claim.Labels[karpv1.LabelNodePool]
+	log.FromContext(ctx).Info("deleted nodeclaim", "provider-id", id)
+	r.Events.Emit(claim, finalized())
+	r.Metrics.NodeClaimsTerminated.WithLabelValues(pool, claim.Labels[karpv1.LabelCapacityType], claim.Labels[corev1.LabelTopologyZone]).Inc()
+	r.Metrics.NodeClaimsTerminationDuration.WithLabelValues(pool).Observe(seconds(now.Sub(claim.DeletionTimestamp.Time)))
+	if c := condition.Find(claim.Status.Conditions, karpv1.ConditionInstanceTerminating); c != nil && c.Status == metav1.ConditionTrue {
+		r.Metrics.NodeClaimsInstanceTerminationDuration.WithLabelValues(pool).Observe(seconds(now.Sub(c.LastTransitionTime.Time)))
+	}
+	return nil
+}
+
+// terminate asks for the end of an instance. Only a clear "not found" is read as gone (G3).
+func terminate(ctx context.Context, provider ender, id cloud.ID) (drain.State, error) {
+	err := provider.Terminate(ctx, id)
+	switch {
+	case err == nil:
+		return drain.Ending, nil
+	case cloud.Is(err, cloud.NotFound):
+		return drain.Gone, nil
+	default:
+		return drain.Unsure, err
+	}
+}
+
+// setMarks writes conditions of a claim and returns it as it is then. The claim given is not changed.
+func setMarks(ctx context.Context, c client.Client, events announcer, claim *karpv1.NodeClaim, now time.Time, marks []drain.Mark) (*karpv1.NodeClaim, error) {
+	if len(marks) == 0 {
+		return claim, nil
+	}
+	changes := make([]condition.Change, 0, len(marks))
+	for _, m := range marks {
+		changes = append(changes, condition.Change(m))
+	}
+	object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: claim.DeletionTimestamp != nil}
+	after := claim.DeepCopy()
+	after.Status.Conditions = lifecycle.Conditions().Apply(claim.Status.Conditions, object, metav1.NewTime(now), changes...)
+	if slices.Equal(claim.Status.Conditions, after.Status.Conditions) {
+		return claim, nil
+	}
+	flips := condition.Flips(claim.Status.Conditions, after.Status.Conditions)
+	if err := c.Status().Patch(ctx, after, locked(claim)); err != nil {
+		return claim, err
+	}
+	events.Flips(after, flips)
+	return after, nil
+}
+
+// remove asks for the deletion of exactly this object, not of one that has its name now.
+func remove(ctx context.Context, c client.Client, obj client.Object) error {
+	err := c.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
+	if apierrors.IsConflict(err) {
+		return nil // another object has the name, ours is gone
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// locked is a patch that fails if anybody wrote since the object was read.
+func locked(before client.Object) client.Patch {
+	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+}
+
+func finalized() event.Event {
+	return event.Event{Reason: event.Finalized, Text: "Finalizer " + karpv1.FinalizerTermination + " was removed"}
+}
+
+// seconds of a duration for a metric; clocks that disagree must not make it negative.
+func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }
+
+// pace remembers when the cloud was asked about something, so that it is not asked too often. It is
+// only memory: after a restart one question more is asked. The zero value is ready.
+type pace struct {
+	mu sync.Mutex
+	at map[types.UID]time.Time
+}
+
+func (p *pace) last(uid types.UID) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at[uid]
+}
+
+func (p *pace) note(uid types.UID, now time.Time) {
+	const many, old = 10000, time.Hour
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at == nil {
+		p.at = map[types.UID]time.Time{}
+	}
+	if len(p.at) >= many {
+		maps.DeleteFunc(p.at, func(_ types.UID, at time.Time) bool { return now.Sub(at) > old })
+	}
+	p.at[uid] = now
+}
+
+func (p *pace) forget(uid types.UID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.at, uid)
+}

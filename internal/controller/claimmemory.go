@@ -1,0 +1,137 @@
+package controller
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+const (
+	launchMemory     = time.Hour // LC-02
+	firstLaunchRetry = time.Second
+	lastLaunchRetry  = time.Minute
+)
+
+// launches remembers what launches answered: an instance for an hour, so that a status that cannot be
+// written does not buy a second one (FM A02); an error until it may be tried again, so that writing it
+// down does not by itself call for the next try (G12). The zero value is ready.
+type launches struct {
+	mu    sync.Mutex
+	known map[types.UID]launch
+	swept time.Time
+}
+
+type launch struct {
+	outcome lifecycle.Outcome
+	until   time.Time // the instance is forgotten, or the next try may be made
+	wait    time.Duration
+}
+
+func (l *launches) remember(uid types.UID, instance cloud.Instance, err error, now time.Time) *lifecycle.Outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.known == nil {
+		l.known = map[types.UID]launch{}
+	}
+	entry := launch{outcome: lifecycle.Outcome{Instance: instance, Err: err}, until: now.Add(launchMemory)}
+	if err != nil {
+		entry.wait = min(max(2*l.known[uid].wait, firstLaunchRetry), lastLaunchRetry)
+		entry.outcome.Wait = entry.wait
+		entry.until = now.Add(entry.wait)
+	}
+	l.known[uid] = entry
+	l.sweep(now)
+	return &entry.outcome
+}
+
+// recall returns nil if nothing is known, or it is time to try again.
+func (l *launches) recall(uid types.UID, now time.Time) *lifecycle.Outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entry, known := l.known[uid]
+	if !known || !now.Before(entry.until) {
+		return nil
+	}
+	outcome := entry.outcome
+	outcome.Told = true
+	if outcome.Err != nil {
+		outcome.Wait = entry.until.Sub(now)
+	}
+	return &outcome
+}
+
+// sweep drops what nobody will ask for. A failure is kept for as long as a claim may try, since the
+// next wait follows from it.
+func (l *launches) sweep(now time.Time) {
+	if now.Sub(l.swept) < lastLaunchRetry {
+		return
+	}
+	l.swept = now
+	for uid, entry := range l.known {
+		if now.Sub(entry.until) > lifecycle.LaunchTimeout {
+			delete(l.known, uid)
+		}
+	}
+}
+
+// written remembers the last version of each claim that we wrote: a cache that is behind it would let
+// us decide twice. The zero value is ready.
+type written struct {
+	mu       sync.Mutex
+	versions map[string]string    // by name
+	deleted  map[string]types.UID // by name, until the cache shows it
+}
+
+// removed notes that a claim was deleted.
+func (w *written) removed(claim *karpv1.NodeClaim) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.deleted == nil {
+		w.deleted = map[string]types.UID{}
+	}
+	w.deleted[claim.Name] = claim.UID
+}
+
+func (w *written) note(claim *karpv1.NodeClaim) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.versions == nil {
+		w.versions = map[string]string{}
+	}
+	w.versions[claim.Name] = claim.ResourceVersion
+}
+
+// ahead reports whether we wrote a later version than this one.
+func (w *written) ahead(claim *karpv1.NodeClaim) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if uid, gone := w.deleted[claim.Name]; gone {
+		if uid == claim.UID && claim.DeletionTimestamp == nil {
+			return true
+		}
+		delete(w.deleted, claim.Name)
+	}
+	version, known := w.versions[claim.Name]
+	if !known {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, version)
+	if err == nil && order < 0 {
+		return true
+	}
+	delete(w.versions, claim.Name) // it caught up
+	return false
+}
+
+func (w *written) forget(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.versions, name)
+	delete(w.deleted, name)
+}

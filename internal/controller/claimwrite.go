@@ -1,0 +1,188 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// perform writes the node, then the claim, then tells: a crash in between repeats the step. It returns
+// the claim as stored now.
+func (r *Claims) perform(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) (*karpv1.NodeClaim, error) {
+	if step.Remove != nil {
+		return stored, r.remove(ctx, stored, facts, step)
+	}
+	if step.Node != nil {
+		if err := patchNode(ctx, r.Client, facts.Nodes, step.Node); err != nil {
+			return stored, err
+		}
+	}
+	after, err := r.write(ctx, stored, facts.Claim, step.Claim)
+	if err != nil {
+		return stored, err
+	}
+	r.publish(ctx, after, step)
+	if step.Registered {
+		r.Metrics.NodesCreated.WithLabelValues(after.Labels[karpv1.LabelNodePool], after.Labels[corev1.LabelTopologyZone]).Inc()
+		if r.Health != nil {
+			r.Health.Registered(after)
+		}
+	}
+	return after, nil
+}
+
+// patchNode writes a node that is wanted differently from how it was seen.
+func patchNode(ctx context.Context, c client.Client, seen []*corev1.Node, want *corev1.Node) error {
+	for _, have := range seen {
+		if have.Name != want.Name {
+			continue
+		}
+		if err := c.Patch(ctx, want.DeepCopy(), client.MergeFromWithOptions(have, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("patch node %s: %w", want.Name, err)
+		}
+	}
+	return nil
+}
+
+// write brings metadata and status of a claim to what is wanted. Both writes insist on the version
+// that was seen: the decision rests on it.
+func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
+	out := stored.DeepCopy()
+	out.Labels, out.Annotations, out.Finalizers = want.Labels, want.Annotations, want.Finalizers
+	if !equality.Semantic.DeepEqual(stored.ObjectMeta, out.ObjectMeta) {
+		if err := r.Client.Patch(ctx, out, client.MergeFromWithOptions(stored, client.MergeFromWithOptimisticLock{})); err != nil {
+			return nil, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err)
+		}
+		r.written.note(out)
+	}
+	if sameStatus(seen.Status, want.Status) {
+		return out, nil
+	}
+	before := out.DeepCopy()
+	out.Status = *want.Status.DeepCopy()
+	if err := r.Client.Status().Patch(ctx, out, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err)
+	}
+	r.written.note(out)
+	r.Events.Flips(out, condition.Flips(seen.Status.Conditions, want.Status.Conditions))
+	return out, nil
+}
+
+// sameStatus does not mind the order of the conditions: claims that another version wrote are not
+// written anew for that alone (FM C07).
+func sameStatus(a, b karpv1.NodeClaimStatus) bool {
+	if len(a.Conditions) != len(b.Conditions) {
+		return false
+	}
+	for _, c := range a.Conditions {
+		other := condition.Find(b.Conditions, c.Type)
+		if other == nil || !equality.Semantic.DeepEqual(c, *other) {
+			return false
+		}
+	}
+	a.Conditions, b.Conditions = nil, nil
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// remove deletes a claim that cannot become a node.
+func (r *Claims) remove(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) error {
+	if err := disrupt(ctx, r.Client, r.Metrics, stored, step.Remove.Reason); err != nil {
+		return err
+	}
+	r.written.removed(stored)
+	r.publish(ctx, stored, step)
+	r.tellPods(ctx, stored.Name, step.PodEvents)
+	if f := step.Remove.Failure; f != nil && r.Health != nil {
+		r.Health.Failed(facts.Claim, f.Reason, f.Message)
+	}
+	return nil
+}
+
+// publish sends the events and log lines of a step that was performed.
+func (r *Claims) publish(ctx context.Context, claim *karpv1.NodeClaim, step lifecycle.Step) {
+	r.Events.Emit(claim, step.Events...)
+	logger := log.FromContext(ctx)
+	for _, n := range step.News {
+		if n.Err != nil {
+			logger.Error(n.Err, n.Message, n.Fields...)
+			continue
+		}
+		logger.Info(n.Message, n.Fields...)
+	}
+}
+
+// tellPods tells those planned pods that still wait for a node (V15-61).
+func (r *Claims) tellPods(ctx context.Context, claim string, events []event.Event) {
+	if r.PlannedPods == nil || len(events) == 0 {
+		return
+	}
+	for _, key := range r.PlannedPods(claim) {
+		pod := &corev1.Pod{}
+		if err := r.Client.Get(ctx, key, pod); err != nil {
+			continue // gone; nobody to tell
+		}
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if pod.Spec.NodeName == "" && !ended && pod.DeletionTimestamp == nil {
+			r.Events.Emit(pod, events...)
+		}
+	}
+}
+
+// effective reads a claim with the pool that owns it.
+func effective(ctx context.Context, c client.Client, stored *karpv1.NodeClaim, strict bool) (*karpv1.NodeClaim, error) {
+	var owner *karpv1.NodePool
+	if name := stored.Labels[karpv1.LabelNodePool]; name != "" && stored.Spec.ExpireAfter == "" {
+		pool := &karpv1.NodePool{}
+		err := c.Get(ctx, client.ObjectKey{Name: name}, pool)
+		switch {
+		case client.IgnoreNotFound(err) != nil:
+			return nil, fmt.Errorf("read nodepool %s: %w", name, err)
+		case err == nil:
+			owner, _ = pool.Effective(strict)
+		}
+	}
+	claim, _ := stored.Effective(owner, strict)
+	return claim, nil
+}
+
+// disrupt deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It insists
+// on the version that was seen, so that a cache that lags does not count twice.
+func disrupt(ctx context.Context, c client.Client, m *metric.Set, claim *karpv1.NodeClaim, reason string) error {
+	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
+	if err != nil {
+		return err
+	}
+	moving := 0
+	for _, node := range nodes {
+		pods, err := podsOn(ctx, c, node.Name)
+		if err != nil {
+			return err
+		}
+		for _, pod := range pods {
+			if cluster.Reschedulable(pod) {
+				moving++
+			}
+		}
+	}
+	precondition := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
+	err = c.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}}, precondition)
+	if err != nil {
+		return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
+	}
+	labels := []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
+	m.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
+	m.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+	return nil
+}

@@ -1,0 +1,118 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+const (
+	collectEvery   = 2 * time.Minute
+	collectAtATime = 20
+)
+
+// lister is the part of the cloud that knows what there is.
+type lister interface {
+	List(ctx context.Context) ([]cloud.Instance, error)
+}
+
+// Collector deletes claims whose instance is gone (LC-38).
+type Collector struct {
+	Client   client.Client
+	Provider lister
+	Metrics  *metric.Set
+	Classes  []schema.GroupKind // kinds of node classes this controller manages
+	Strict   bool
+}
+
+// Register adds the timer to a manager.
+func (r *Collector) Register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.garbagecollection").WatchesRawSource(atStart()).Complete(r)
+}
+
+// atStart calls a reconciler once, which then keeps its own time.
+func atStart() source.Source {
+	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		queue.Add(reconcile.Request{})
+		return nil
+	})
+}
+
+// Reconcile does one round. The claims are listed before the instances, so that the instance of every
+// claim that is looked at could have been listed. A list that fails ends the round: not to know an
+// instance is not to know that it is gone (G3).
+func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	claims, err := r.claims(ctx)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	instances, err := r.Provider.List(ctx)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("list instances: %w", err)
+	}
+	var unknown error
+	gone := lifecycle.Collectable(claims, instances, func(id string) []*corev1.Node {
+		nodes, err := nodesOf(ctx, r.Client, id)
+		unknown = errors.Join(unknown, err)
+		return nodes
+	})
+	if unknown != nil {
+		return ctrl.Result{}, unknown
+	}
+	return again(collectEvery), r.collect(ctx, gone)
+}
+
+func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
+	list := &karpv1.NodeClaimList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list nodeclaims: %w", err)
+	}
+	var ours []*karpv1.NodeClaim
+	for _, stored := range pointers(list.Items) {
+		claim, _ := stored.Effective(nil, r.Strict)
+		if managed(r.Classes, claim.Spec.NodeClassRef) {
+			ours = append(ours, stored)
+		}
+	}
+	return ours, nil
+}
+
+// collect deletes claims, some at a time. One that changed meanwhile waits for the next round.
+func (r *Collector) collect(ctx context.Context, claims []*karpv1.NodeClaim) error {
+	failures := make([]error, len(claims))
+	slots := make(chan struct{}, collectAtATime)
+	var wait sync.WaitGroup
+	for i, claim := range claims {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			err := disrupt(ctx, r.Client, r.Metrics, claim, lifecycle.RemovedCollected)
+			switch {
+			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
+			case err != nil:
+				failures[i] = err
+			default:
+				log.FromContext(ctx).Info("garbage collected nodeclaim", "NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(failures...)
+}

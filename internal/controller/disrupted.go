@@ -1,0 +1,24 @@
+package controller
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// Disrupted counts a claim whose forceful removal began, and those of the pods on its node that will
+// have to start elsewhere. The reason is one of the documented reasons of the metric, in snake case.
+func Disrupted(m *metric.Set, claim *karpv1.NodeClaim, reason string, pods []*corev1.Pod) {
+	moving := 0
+	for _, p := range pods {
+		if cluster.Reschedulable(p) {
+			moving++
+		}
+	}
+	labels := []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
+	m.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
+	m.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+}

@@ -1,0 +1,247 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// settle is how long the cache may take to show what we did to a pod.
+const settle = 10 * time.Second
+
+// PodID is one pod; a later one with the same name is another.
+type PodID struct {
+	Namespace, Name string
+	UID             types.UID
+}
+
+// String is the name as people write it.
+func (id PodID) String() string { return id.Namespace + "/" + id.Name }
+
+// Eviction asks for one pod to leave its node.
+type Eviction struct {
+	Pod    PodID
+	Node   string
+	Limit  drain.Limit
+	Reason string // why the node goes
+	Due    bool   // the limit has come: look at the pod at once
+}
+
+// Evictions is the queue of pods that have to leave. It lives in memory: after a restart the drains fill
+// it again. It must not be copied.
+type Evictions struct {
+	Client  client.Client
+	Events  announcer
+	Metrics *metric.Set
+	Workers int
+	Now     func() time.Time
+
+	mu      sync.Mutex
+	entries map[PodID]*entry
+	queue   workqueue.TypedRateLimitingInterface[PodID] // nil until started
+}
+
+// entry is one pod in the queue.
+type entry struct {
+	Eviction
+	tries int
+	acted map[drain.Act]time.Time // when an act succeeded
+}
+
+// Register adds the queue to a manager.
+func (q *Evictions) Register(mgr ctrl.Manager) error {
+	logger := mgr.GetLogger().WithValues("controller", "eviction-queue")
+	return builder.TypedControllerManagedBy[PodID](mgr).Named("eviction-queue").
+		WatchesRawSource(source.TypedFunc[PodID](q.start)).
+		WithOptions(controller.TypedOptions[PodID]{
+			MaxConcurrentReconciles: max(q.Workers, 1),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[PodID](drainBackoff, drainBackoffMax),
+		}).
+		WithLogConstructor(func(id *PodID) logr.Logger {
+			if id == nil {
+				return logger
+			}
+			return logger.WithValues("namespace", id.Namespace, "name", id.Name)
+		}).
+		Complete(q)
+}
+
+// start takes the queue of the controller and puts in what was asked for before.
+func (q *Evictions) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[PodID]) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = queue
+	for id := range q.entries {
+		queue.Add(id)
+	}
+	return nil
+}
+
+// Add asks for pods to leave. Asking again changes nothing, unless the limit is tighter then or due:
+// the pod keeps its back-off.
+func (q *Evictions) Add(list ...Eviction) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range list {
+		known, found := q.entries[e.Pod]
+		wake := !found || e.Due
+		if found {
+			limit := known.Limit.Join(e.Limit)
+			wake = wake || limit != known.Limit
+			known.Limit = limit
+			if !limit.Stay {
+				known.Reason = e.Reason
+			}
+		} else {
+			if q.entries == nil {
+				q.entries = map[PodID]*entry{}
+			}
+			q.entries[e.Pod] = &entry{Eviction: e, acted: map[drain.Act]time.Time{}}
+		}
+		if wake && q.queue != nil {
+			q.queue.Add(e.Pod)
+		}
+	}
+}
+
+// Len is how many pods have to leave.
+func (q *Evictions) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.entries)
+}
+
+// Reconcile does what can be done now about one pod.
+func (q *Evictions) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error) {
+	e, found := q.find(id)
+	if !found {
+		return ctrl.Result{}, nil
+	}
+	p, n, err := q.observe(ctx, e)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("evicting pod %s: %w", id, err)
+	}
+	if p == nil {
+		return q.drop(id)
+	}
+	now := q.Now()
+	act, grace := e.Limit.Act(p, now)
+	if until := e.acted[act].Add(settle); now.Before(until) {
+		return ctrl.Result{RequeueAfter: until.Sub(now)}, nil // it is done, the cache does not show it yet
+	}
+	var done answer
+	switch act {
+	case drain.Evict:
+		done, err = q.evict(ctx, e, p, n)
+	case drain.Delete:
+		done, err = q.delete(ctx, e, p, n, grace)
+	case drain.Hold:
+		done = refused
+	case drain.Drop:
+		done = over
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("evicting pod %s: %w", id, err)
+	}
+	switch done {
+	case over:
+		return q.drop(id)
+	case accepted:
+		q.note(id, act, now)
+		return ctrl.Result{RequeueAfter: settle}, nil
+	default:
+		return ctrl.Result{RequeueAfter: q.backoff(id)}, nil
+	}
+}
+
+// observe reads the pod and its node; a nil pod means that there is nothing left to do: it is gone, or
+// its node is no longer to be drained (V15-63).
+func (q *Evictions) observe(ctx context.Context, e entry) (*corev1.Pod, *corev1.Node, error) {
+	p, n := &corev1.Pod{}, &corev1.Node{}
+	if err := q.Client.Get(ctx, types.NamespacedName{Namespace: e.Pod.Namespace, Name: e.Pod.Name}, p); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	if p.UID != e.Pod.UID {
+		return nil, nil, nil
+	}
+	if err := q.Client.Get(ctx, types.NamespacedName{Name: e.Node}, n); err != nil {
+		return nil, nil, client.IgnoreNotFound(err)
+	}
+	if !drained(n, e.Limit) {
+		return nil, nil, nil
+	}
+	return p, n, nil
+}
+
+// drained reports whether a node is still to be emptied: for ever if it is being deleted, for a time if
+// it is to be rebooted.
+func drained(n *corev1.Node, limit drain.Limit) bool {
+	if !limit.Stay {
+		return n.DeletionTimestamp != nil
+	}
+	for i := range n.Spec.Taints {
+		if n.Spec.Taints[i].Key == karpv1.TaintKeyRebooting {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns a copy of an entry.
+func (q *Evictions) find(id PodID) (entry, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e, found := q.entries[id]
+	if !found {
+		return entry{}, false
+	}
+	out := *e
+	out.acted = maps.Clone(e.acted)
+	return out, true
+}
+
+func (q *Evictions) drop(id PodID) (ctrl.Result, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.entries, id)
+	return ctrl.Result{}, nil
+}
+
+// note remembers what succeeded.
+func (q *Evictions) note(id PodID, act drain.Act, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.entries[id]; e != nil {
+		e.acted[act], e.tries = now, 0
+	}
+}
+
+// backoff is the time until the next try; it doubles with each.
+func (q *Evictions) backoff(id PodID) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[id]
+	if e == nil {
+		return drainBackoff
+	}
+	const doublings = 7 // 100 ms become more than 10 s
+	wait := min(drainBackoff<<min(e.tries, doublings), drainBackoffMax)
+	e.tries++
+	return wait
+}

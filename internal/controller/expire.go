@@ -1,0 +1,62 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// Expiration deletes claims that have lived as long as they may (LC-16). The clock is on the claim, so
+// a restart changes nothing, and what expired meanwhile goes at start.
+type Expiration struct {
+	Client  client.Client
+	Metrics *metric.Set
+	Classes []schema.GroupKind // kinds of node classes this controller manages
+	Strict  bool
+	Workers int
+	Now     func() time.Time
+}
+
+// Register adds the reconciler to a manager.
+func (r *Expiration) Register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.expiration").
+		For(&karpv1.NodeClaim{}).
+		WithOptions(workers(r.Workers)).
+		Complete(r)
+}
+
+// Reconcile deletes one claim if it is time, or comes back when it is.
+func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	stored := &karpv1.NodeClaim{}
+	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	claim, err := effective(ctx, r.Client, stored, r.Strict)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	at, expires := lifecycle.Expiry(claim)
+	if !expires || stored.DeletionTimestamp != nil || !managed(r.Classes, claim.Spec.NodeClassRef) {
+		return ctrl.Result{}, nil
+	}
+	if left := at.Sub(r.Now()); left > 0 {
+		return again(left), nil
+	}
+	err = disrupt(ctx, r.Client, r.Metrics, stored, lifecycle.RemovedExpired)
+	if apierrors.IsConflict(err) {
+		return again(soon), nil
+	}
+	if err == nil {
+		log.FromContext(ctx).Info("deleted expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
+	}
+	return ctrl.Result{}, client.IgnoreNotFound(err)
+}

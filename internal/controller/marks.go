@@ -1,0 +1,199 @@
+package controller
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
+
+const (
+	driftEvery     = 5 * time.Minute  // how often a claim is compared with what is wanted
+	catalogueFrom  = time.Hour        // age from which its instance type may vanish
+	catalogueEvery = 30 * time.Minute // and how often that is looked up
+)
+
+// driftSource says whether an instance is what its node class asks for.
+type driftSource interface {
+	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+	Drift(ctx context.Context, claim *karpv1.NodeClaim) (string, error)
+}
+
+// Marks keeps the conditions that say whether a claim may be disrupted: Consolidatable and Drifted.
+type Marks struct {
+	Client  client.Client
+	Cloud   driftSource
+	Events  announcer
+	Words   reqs.Vocabulary
+	Classes []ClassKind
+	Strict  bool
+	Workers int
+	Now     func() time.Time
+
+	mu     sync.Mutex
+	looked map[types.UID]catalogueLook
+}
+
+// catalogueLook is when a claim's type was looked up last, and what came of it.
+type catalogueLook struct {
+	at    time.Time
+	found string
+}
+
+// Register adds the reconciler to a manager.
+func (r *Marks) Register(mgr ctrl.Manager) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.disruption").
+		For(&karpv1.NodeClaim{}).
+		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+			return r.claims(ctx, client.MatchingLabels{karpv1.LabelNodePool: obj.GetName()})
+		})).
+		WithOptions(workers(r.Workers))
+	for _, kind := range r.Classes {
+		b = b.Watches(kind.New(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
+			ref := karpv1.NodeClassReference{Group: kind.Group, Kind: kind.Kind}
+			return r.claims(ctx, client.MatchingLabels{lifecycle.ClassLabel(ref): obj.GetName()})
+		}))
+	}
+	return b.Complete(r)
+}
+
+func (r *Marks) claims(ctx context.Context, which client.MatchingLabels) []reconcile.Request {
+	list := &karpv1.NodeClaimList{}
+	if err := r.Client.List(ctx, list, which); err != nil {
+		return nil // the cache is not there yet; each claim comes by itself
+	}
+	out := make([]reconcile.Request, 0, len(list.Items))
+	for i := range list.Items {
+		out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: list.Items[i].Name}})
+	}
+	return out
+}
+
+// Reconcile brings the marks of one claim up to date. Claims without a pool are left alone (LC-58).
+func (r *Marks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	claim := &karpv1.NodeClaim{}
+	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	pool := &karpv1.NodePool{}
+	name := claim.Labels[karpv1.LabelNodePool]
+	if claim.DeletionTimestamp != nil || name == "" {
+		r.forget(claim.UID)
+		return ctrl.Result{}, nil
+	}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	effective, _ := pool.Effective(r.Strict)
+	read, _ := claim.Effective(pool, r.Strict)
+	if !managed(r.kinds(), read.Spec.NodeClassRef) {
+		return ctrl.Result{}, nil
+	}
+	facts := disruption.MarkFacts{Claim: read, Pool: effective, Drift: r.drift(ctx, effective, read), Now: r.Now()}
+	conditions, after := disruption.Marks(facts)
+	if err := r.write(ctx, claim, conditions); err != nil {
+		if apierrors.IsConflict(err) {
+			return again(soon), nil // somebody else wrote; look again
+		}
+		return ctrl.Result{}, err
+	}
+	if after == 0 || after > driftEvery {
+		after = driftEvery
+	}
+	return ctrl.Result{RequeueAfter: after}, nil
+}
+
+func (r *Marks) kinds() []schema.GroupKind {
+	out := make([]schema.GroupKind, 0, len(r.Classes))
+	for _, k := range r.Classes {
+		out = append(out, k.GroupKind)
+	}
+	return out
+}
+
+// drift evaluates in the order of LC-57. What cannot be found out is no drift: an error must not
+// replace a fleet.
+func (r *Marks) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) string {
+	if !condition.True(claim.Status.Conditions, karpv1.ConditionLaunched) {
+		return ""
+	}
+	if why := drift.Pool(pool, claim, r.Words); why != "" {
+		return why
+	}
+	if why := r.catalogue(ctx, pool, claim); why != "" {
+		return why
+	}
+	why, err := r.Cloud.Drift(ctx, claim)
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("drift of the node class is not known", "error", err.Error())
+		if c := condition.Find(claim.Status.Conditions, karpv1.ConditionDrifted); c != nil {
+			return c.Reason // as before
+		}
+		return ""
+	}
+	return why
+}
+
+// catalogue looks up at most twice an hour whether a claim's instance type is still for sale.
+func (r *Marks) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) string {
+	now := r.Now()
+	if now.Sub(claim.CreationTimestamp.Time) < catalogueFrom {
+		return ""
+	}
+	r.mu.Lock()
+	look, known := r.looked[claim.UID]
+	r.mu.Unlock()
+	if known && now.Sub(look.at) < catalogueEvery {
+		return look.found
+	}
+	list, err := r.Cloud.Types(ctx, pool)
+	if err != nil {
+		return look.found
+	}
+	look = catalogueLook{at: now, found: drift.Catalogue(list, claim)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.looked == nil {
+		r.looked = map[types.UID]catalogueLook{}
+	}
+	r.looked[claim.UID] = look
+	return look.found
+}
+
+func (r *Marks) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.looked, uid)
+}
+
+func (r *Marks) write(ctx context.Context, claim *karpv1.NodeClaim, conditions []metav1.Condition) error {
+	if slices.Equal(claim.Status.Conditions, conditions) {
+		return nil
+	}
+	before := claim.DeepCopy()
+	flips := condition.Flips(claim.Status.Conditions, conditions)
+	claim.Status.Conditions = conditions
+	if err := r.Client.Status().Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	r.Events.Flips(claim, flips)
+	return nil
+}

@@ -1,0 +1,303 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// Back-off of everything that drains (G12).
+const (
+	drainBackoff    = 100 * time.Millisecond
+	drainBackoffMax = 10 * time.Second
+)
+
+// evictor takes pods that have to leave.
+type evictor interface {
+	Add(evictions ...Eviction)
+}
+
+// NodeTermination drains Nodes that are being deleted, ends their instances and lets them go. It must
+// not be copied.
+type NodeTermination struct {
+	Client   client.Client
+	Provider ender
+	Queue    evictor
+	Events   announcer
+	Metrics  *metric.Set
+	Classes  []schema.GroupKind // kinds of node classes this controller manages; empty: all
+	Workers  int
+	Now      func() time.Time
+
+	asked pace
+}
+
+// Register adds the reconciler to a manager. It needs the indexes of Pods and VolumeAttachments by
+// spec.nodeName and of NodeClaims by status.providerID.
+func (r *NodeTermination) Register(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
+		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(ending))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.endingNode), builder.WithPredicates(podLeft())).
+		WithOptions(options(r.Workers, drainBackoff, drainBackoffMax)).
+		Complete(r)
+}
+
+// ending reports whether an object waits for us to let it go.
+func ending(obj client.Object) bool {
+	return obj.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(obj, karpv1.FinalizerTermination)
+}
+
+// endingNode is the node of a pod, if it waits for its pods.
+func (r *NodeTermination) endingNode(ctx context.Context, obj client.Object) []reconcile.Request {
+	p, ok := obj.(*corev1.Pod)
+	if !ok || p.Spec.NodeName == "" {
+		return nil
+	}
+	n, key := &corev1.Node{}, types.NamespacedName{Name: p.Spec.NodeName}
+	if err := r.Client.Get(ctx, key, n); err != nil || !ending(n) {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: key}}
+}
+
+// Reconcile brings one node nearer to its end.
+func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	n := &corev1.Node{}
+	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !ending(n) {
+		return ctrl.Result{}, nil
+	}
+	after, err := r.end(ctx, n)
+	switch {
+	case apierrors.IsConflict(err):
+		return again(soon), nil // somebody else wrote; look again
+	case client.IgnoreNotFound(err) != nil:
+		return ctrl.Result{}, fmt.Errorf("ending node %s: %w", req.Name, err)
+	}
+	return again(after), nil
+}
+
+func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duration, error) {
+	facts, ours, err := r.observe(ctx, n)
+	if err != nil || !ours {
+		return 0, err
+	}
+	id := cloud.ID(n.Spec.ProviderID)
+	for range rounds {
+		step := drain.Next(facts)
+		if err := r.perform(ctx, &facts, step); err != nil {
+			return 0, err
+		}
+		switch {
+		case step.Ask:
+			facts.Instance = r.ask(ctx, id)
+			facts.Asked = facts.Now
+			r.asked.note(n.UID, facts.Now)
+		case step.Terminate:
+			if facts.Instance, err = terminate(ctx, r.Provider, id); err != nil {
+				return 0, err
+			}
+			facts.Asked = facts.Now
+			r.asked.note(n.UID, facts.Now)
+		case step.Release:
+			return 0, r.release(ctx, facts.Node)
+		default:
+			return step.After, nil
+		}
+	}
+	return soon, nil
+}
+
+// ask finds out whether the instance exists. An outage of the cloud does not stop the drain.
+func (r *NodeTermination) ask(ctx context.Context, id cloud.ID) drain.State {
+	if id == "" {
+		return drain.Unsure
+	}
+	_, err := r.Provider.Find(ctx, id)
+	switch {
+	case err == nil:
+		return drain.Present
+	case cloud.Is(err, cloud.NotFound):
+		return drain.Gone
+	default:
+		log.FromContext(ctx).Error(err, "cannot find out whether the instance of a node exists", "provider-id", id)
+		return drain.Unsure
+	}
+}
+
+// observe reads what the decision needs. The node of a claim with a node class of others is not ours.
+func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts drain.Facts, ours bool, err error) {
+	facts = drain.Facts{Node: n, Asked: r.asked.last(n.UID), Now: r.Now()}
+	if facts.Claim, err = r.claim(ctx, n); err != nil {
+		return facts, false, err
+	}
+	if facts.Claim != nil && len(r.Classes) > 0 {
+		effective, _ := facts.Claim.Effective(nil, false)
+		if !managed(r.Classes, effective.Spec.NodeClassRef) {
+			return facts, false, nil
+		}
+	}
+	// Nothing of what is listed here is ever written to.
+	pods, attachments := &corev1.PodList{}, &storagev1.VolumeAttachmentList{}
+	if err := r.Client.List(ctx, pods, client.MatchingFields{PodNodeName: n.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return facts, false, fmt.Errorf("list pods: %w", err)
+	}
+	if err := r.Client.List(ctx, attachments, client.MatchingFields{AttachmentOfNodeName: n.Name}, client.UnsafeDisableDeepCopy); err != nil {
+		return facts, false, fmt.Errorf("list volume attachments: %w", err)
+	}
+	facts.Pods, facts.Attachments = pointers(pods.Items), pointers(attachments.Items)
+	if len(facts.Attachments) > 0 {
+		facts.Volumes, err = r.volumes(ctx, facts.Pods)
+	}
+	return facts, true, err
+}
+
+// claim is the one claim of a node; nil if there is none or several.
+func (r *NodeTermination) claim(ctx context.Context, n *corev1.Node) (*karpv1.NodeClaim, error) {
+	claims, err := claimsOf(ctx, r.Client, n.Spec.ProviderID)
+	if err != nil || len(claims) != 1 {
+		return nil, err
+	}
+	return claims[0], nil
+}
+
+// volumes finds the PersistentVolumes of pods.
+func (r *NodeTermination) volumes(ctx context.Context, pods []*corev1.Pod) (map[types.NamespacedName]string, error) {
+	out := map[types.NamespacedName]string{}
+	for _, p := range pods {
+		for _, key := range drain.PodClaims(p) {
+			claim := &corev1.PersistentVolumeClaim{}
+			if err := r.Client.Get(ctx, key, claim); client.IgnoreNotFound(err) != nil {
+				return nil, fmt.Errorf("reading persistentvolumeclaim %s: %w", key, err)
+			}
+			if claim.Spec.VolumeName != "" {
+				out[key] = claim.Spec.VolumeName
+			}
+		}
+	}
+	return out, nil
+}
+
+// perform does a step up to the question to the cloud, and brings the facts up to date.
+func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step drain.Step) error {
+	if step.DeleteClaim && facts.Instance == drain.Unasked {
+		if err := remove(ctx, r.Client, facts.Claim); err != nil {
+			return fmt.Errorf("deleting nodeclaim %s: %w", facts.Claim.Name, err)
+		}
+	}
+	if err := r.mark(ctx, facts, step); err != nil {
+		return err
+	}
+	r.Events.Emit(facts.Node, step.Events...)
+	for _, note := range step.Pods.Notes {
+		r.Events.Emit(note.Pod, note.Event)
+	}
+	r.Queue.Add(evictions(facts, step)...)
+	if facts.Claim != nil {
+		claim, err := setMarks(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)
+		if err != nil {
+			return err
+		}
+		facts.Claim = claim
+	}
+	if step.Drained {
+		r.Metrics.NodesDrained.WithLabelValues(facts.Node.Labels[karpv1.LabelNodePool]).Inc()
+	}
+	return nil
+}
+
+// mark puts taint and label on the node.
+func (r *NodeTermination) mark(ctx context.Context, facts *drain.Facts, step drain.Step) error {
+	if step.Taints == nil && step.Labels == nil {
+		return nil
+	}
+	before := facts.Node
+	after := before.DeepCopy()
+	if step.Taints != nil {
+		after.Spec.Taints = step.Taints
+	}
+	if after.Labels == nil {
+		after.Labels = map[string]string{}
+	}
+	maps.Copy(after.Labels, step.Labels)
+	if err := r.Client.Patch(ctx, after, locked(before)); err != nil {
+		return err
+	}
+	facts.Node = after
+	if step.Taints != nil {
+		taint := karpv1.DisruptedTaint()
+		log.FromContext(ctx).Info("tainted node", "taint.Key", taint.Key, "taint.Value", taint.Value, "taint.Effect", taint.Effect)
+	}
+	return nil
+}
+
+// evictions are the pods of a step, for the queue.
+func evictions(facts *drain.Facts, step drain.Step) []Eviction {
+	one := func(p *corev1.Pod, due bool) Eviction {
+		return Eviction{
+			Pod:    PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+			Node:   facts.Node.Name,
+			Limit:  step.Limit,
+			Reason: disruptionReason(facts.Claim),
+			Due:    due,
+		}
+	}
+	out := make([]Eviction, 0, len(step.Pods.Delete)+len(step.Pods.Evict))
+	for _, d := range step.Pods.Delete {
+		out = append(out, one(d.Pod, true))
+	}
+	for _, p := range step.Pods.Evict {
+		out = append(out, one(p, false))
+	}
+	return out
+}
+
+// disruptionReason says why a node goes, as events and metrics of its pods tell it.
+func disruptionReason(claim *karpv1.NodeClaim) string {
+	if claim != nil {
+		if c := condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason); c != nil && condition.True(claim.Status.Conditions, c.Type) {
+			return c.Reason
+		}
+	}
+	return "forceful termination"
+}
+
+// release removes the finalizer and measures how long the end took.
+func (r *NodeTermination) release(ctx context.Context, n *corev1.Node) error {
+	after := n.DeepCopy()
+	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
+	if err := r.Client.Patch(ctx, after, locked(n)); err != nil {
+		return err
+	}
+	r.asked.forget(n.UID)
+	now, pool := r.Now(), n.Labels[karpv1.LabelNodePool]
+	log.FromContext(ctx).Info("deleted node", "provider-id", n.Spec.ProviderID)
+	r.Events.Emit(n, finalized())
+	r.Metrics.NodesTerminated.WithLabelValues(pool, n.Labels[corev1.LabelTopologyZone]).Inc()
+	r.Metrics.NodesTerminationDuration.WithLabelValues(pool).Observe(seconds(now.Sub(n.DeletionTimestamp.Time)))
+	r.Metrics.NodesLifetimeDuration.WithLabelValues(pool).Observe(seconds(now.Sub(n.CreationTimestamp.Time)))
+	return nil
+}

@@ -1,0 +1,46 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// ticker runs a pass at once and then again and again, on the leader only. A pass that fails or panics
+// is logged, and the next one comes as usual.
+type ticker struct {
+	name  string // of the controller, for the log
+	every time.Duration
+	pass  func(context.Context) error
+}
+
+// NeedLeaderElection says that only the leader runs it.
+func (*ticker) NeedLeaderElection() bool { return true }
+
+// Start runs until the context ends.
+func (t *ticker) Start(ctx context.Context) error {
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.name))
+	tick := time.NewTicker(t.every)
+	defer tick.Stop()
+	for {
+		if err := t.once(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "Reconciler error")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+func (t *ticker) once(ctx context.Context) (err error) {
+	defer func() {
+		if recovered := recover(); recovered != nil {
+			err = fmt.Errorf("panic: %v", recovered)
+		}
+	}()
+	return t.pass(ctx)
+}

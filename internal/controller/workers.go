@@ -1,0 +1,37 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// Workers is how many objects a controller works on at a time: least with one core or less, most with
+// sixty or more, and in proportion between.
+func Workers(least, most, millicores int) int {
+	const few, many = 1_000, 60_000
+	share := min(max(millicores, few), many) - few
+	return least + (most-least)*share/(many-few)
+}
+
+// options are those of a controller that waits from first to longest, doubling, after a failure.
+func options(workers int, first, longest time.Duration) controller.Options {
+	return controller.Options{
+		MaxConcurrentReconciles: max(workers, 1),
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longest),
+	}
+}
+
+// workers are the options of a controller with the usual waits after a failure.
+func workers(n int) controller.Options {
+	return controller.Options{MaxConcurrentReconciles: max(n, 1)}
+}
+
+// soon is when to look again after somebody else wrote, or our own write is not in the cache yet. The
+// watch mostly calls earlier.
+const soon = time.Second
+
+func again(after time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: after} }

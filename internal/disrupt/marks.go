@@ -1,0 +1,66 @@
+package disrupt
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// MarkFacts are what the marks of one claim rest on.
+type MarkFacts struct {
+	Claim *karpv1.NodeClaim // effective
+	Pool  *karpv1.NodePool  // effective
+	Drift string            // why the claim is not what is wanted now; empty if it is, or if that is not known
+	Now   time.Time
+}
+
+// Marks returns the conditions of a claim with Consolidatable and Drifted as they should be (LC-55,
+// LC-57), and after what time to look again; zero: when something changes.
+func Marks(f MarkFacts) (list []metav1.Condition, after time.Duration) {
+	object := condition.Object{Generation: f.Claim.Generation, Created: f.Claim.CreationTimestamp, Deleting: f.Claim.DeletionTimestamp != nil}
+	list = f.Claim.Status.Conditions
+	mark := func(name, why string) {
+		list = lifecycle.Conditions().Apply(list, object, metav1.NewTime(f.Now), condition.Change{Type: name, Status: metav1.ConditionTrue, Reason: why})
+	}
+	due, ever := consolidatableAt(f)
+	switch {
+	case ever && !due.After(f.Now):
+		if !condition.True(list, karpv1.ConditionConsolidatable) {
+			mark(karpv1.ConditionConsolidatable, karpv1.ConditionConsolidatable)
+		}
+	default:
+		list = condition.Remove(list, karpv1.ConditionConsolidatable)
+		if ever {
+			after = due.Sub(f.Now)
+		}
+	}
+	switch have := condition.Find(list, karpv1.ConditionDrifted); {
+	case !condition.True(list, karpv1.ConditionLaunched) || f.Drift == "":
+		list = condition.Remove(list, karpv1.ConditionDrifted)
+	case have == nil || have.Status != metav1.ConditionTrue || have.Reason != f.Drift:
+		mark(karpv1.ConditionDrifted, f.Drift)
+	}
+	return list, after
+}
+
+// consolidatableAt is when the quiet time of a claim is over; never for static pools and for those
+// that say so.
+func consolidatableAt(f MarkFacts) (time.Time, bool) {
+	initialized := condition.Find(f.Claim.Status.Conditions, karpv1.ConditionInitialized)
+	if f.Pool.Spec.Replicas != nil || initialized == nil || initialized.Status != metav1.ConditionTrue {
+		return time.Time{}, false
+	}
+	quiet, never, err := f.Pool.Spec.Disruption.ConsolidateAfter.ParseOrNever()
+	if never || err != nil {
+		return time.Time{}, false
+	}
+	since := initialized.LastTransitionTime.Time
+	if last := f.Claim.Status.LastPodEventTime.Time; !last.IsZero() {
+		since = last
+	}
+	return since.Add(quiet), true
+}

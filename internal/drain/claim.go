@@ -1,0 +1,82 @@
+package drain
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// ClaimFacts are what a decision about one claim rests on.
+type ClaimFacts struct {
+	Claim    *karpv1.NodeClaim // being deleted
+	Launched bool              // there is an instance to end, or there was
+	Nodes    []*corev1.Node    // with the provider id of the claim
+	Instance State
+	Asked    time.Time // when the cloud was last asked to end the instance; zero: not that we know
+	Now      time.Time
+}
+
+// ClaimStep is what to do, in the order of the fields. Doing it again changes nothing.
+type ClaimStep struct {
+	Stamp       string // deadline to be written on the claim; empty: as it is
+	Unstamp     bool   // the deadline there cannot be read and nothing gives another: take it off
+	Unreadable  string // what was found instead of a deadline, for the log
+	Events      []event.Event
+	DeleteNodes []*corev1.Node
+	Marks       []Mark
+	Terminate   bool // end the instance, then decide again
+	Release     bool // remove the finalizer
+	After       time.Duration
+}
+
+// NextClaim decides about a claim that is being deleted (LC-20 to LC-23).
+func NextClaim(f ClaimFacts) ClaimStep {
+	var step ClaimStep
+	step.stamp(f.Claim)
+	if isTrue(f.Claim, karpv1.ConditionRegistered) && len(f.Nodes) > 0 {
+		for _, n := range f.Nodes {
+			if n.DeletionTimestamp == nil {
+				step.DeleteNodes = append(step.DeleteNodes, n)
+			}
+		}
+		step.After = recheckCloud // the end of a Node wakes us earlier
+		return step
+	}
+	asked := f.Now.Sub(f.Asked)
+	switch {
+	case !f.Launched, f.Instance == Gone:
+		step.Release = true
+	case f.Instance == Ending:
+		step.Marks = []Mark{terminating()}
+		step.After = recheckCloud
+	case asked < recheckCloud:
+		step.After = recheckCloud - asked
+	default:
+		step.Terminate = true
+	}
+	return step
+}
+
+// stamp writes the deadline down once. One that is there stays, it may be earlier on purpose; one that
+// cannot be read would hold the node for ever and is written anew (L18).
+func (s *ClaimStep) stamp(claim *karpv1.NodeClaim) {
+	text, stamped := claim.Annotations[karpv1.AnnotationTerminationTimestamp]
+	_, readable := written(claim)
+	if stamped && readable {
+		return
+	}
+	if stamped {
+		s.Unreadable = text
+	}
+	at := given(claim)
+	switch {
+	case !at.IsZero():
+		s.Stamp = at.UTC().Format(time.RFC3339)
+		s.Events = append(s.Events, expiring(at))
+	case stamped:
+		s.Unstamp = true
+	}
+}

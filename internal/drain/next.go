@@ -1,0 +1,215 @@
+package drain
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// Reasons of conditions.
+const (
+	Draining                      = "Draining"
+	AwaitingVolumeDetachment      = "AwaitingVolumeDetachment"
+	TerminationGracePeriodElapsed = "TerminationGracePeriodElapsed"
+)
+
+// balancerLabelValue says who took the node out of load balancers.
+const balancerLabelValue = "karpenter"
+
+const (
+	minDrain      = 5 * time.Second // a pod bound before the taint was seen shows up in this time (LC-30)
+	recheckPods   = time.Second
+	recheckVolume = time.Second
+	recheckCloud  = 5 * time.Second
+)
+
+// State is what the cloud said about the instance in this pass.
+type State int
+
+// What the cloud can say.
+const (
+	Unasked State = iota
+	Unsure        // it was asked and gave no answer; nothing follows from that (G3)
+	Present
+	Ending // it accepted to end the instance
+	Gone
+)
+
+// Facts are what a decision about one node rests on.
+type Facts struct {
+	Node        *corev1.Node      // being deleted, with our finalizer
+	Claim       *karpv1.NodeClaim // nil: none has the provider id of the node, or several have
+	Pods        []*corev1.Pod     // bound to the node
+	Attachments []*storagev1.VolumeAttachment
+	Volumes     map[types.NamespacedName]string // names of PersistentVolumes, by the claims of the pods
+	Instance    State
+	Asked       time.Time // when the cloud was last asked about the instance; zero: not that we know
+	Now         time.Time
+}
+
+// Step is what to do, in the order of the fields. Doing it again changes nothing.
+type Step struct {
+	DeleteClaim bool
+	Ask         bool              // ask the cloud about the instance, then decide again; nothing below is set
+	Taints      []corev1.Taint    // all taints of the node; nil: as they are
+	Labels      map[string]string // to be put on the node; nil: they are there
+	Events      []event.Event     // about the node
+	Pods        Pods              // empty once the drain is over
+	Limit       Limit             // for the pods
+	Marks       []Mark            // conditions of the claim
+	Drained     bool              // the drain ends with this step
+	Terminate   bool              // end the instance, then decide again
+	Release     bool              // remove the finalizer
+	After       time.Duration     // look again
+}
+
+// Mark is a condition of a NodeClaim to be set.
+type Mark struct {
+	Type    string
+	Status  metav1.ConditionStatus
+	Reason  string
+	Message string
+}
+
+// Next decides about a node that is being deleted (LC-24 to LC-37).
+func Next(f Facts) Step {
+	step := Step{DeleteClaim: f.Claim != nil && f.Claim.DeletionTimestamp == nil}
+	ending := f.Claim != nil && isTrue(f.Claim, karpv1.ConditionInstanceTerminating) || f.Instance == Ending
+	if !ready(f.Node) && !ending { // LC-25; a Ready node is trusted to be alive
+		switch {
+		case f.Instance == Gone:
+			step.Release = true
+			return step
+		case f.Instance == Unasked && f.Now.Sub(f.Asked) >= recheckCloud:
+			step.Ask = true
+			return step
+		}
+	}
+	step.mark(f.Node)
+	step.Limit = Limit{At: Deadline(f.Claim)}
+	if !step.Limit.At.IsZero() {
+		step.Events = append(step.Events, expiring(step.Limit.At))
+	}
+	if !ending && (!step.drain(f) || !step.detach(f)) {
+		return step
+	}
+	step.end(f, ending)
+	return step
+}
+
+// mark keeps pods and traffic away from the node (LC-27). Whoever takes the marks off finds them back.
+func (s *Step) mark(n *corev1.Node) {
+	want := karpv1.DisruptedTaint()
+	ours := func(t corev1.Taint) bool { return t.Key == want.Key }
+	if i := slices.IndexFunc(n.Spec.Taints, ours); i < 0 || n.Spec.Taints[i].Effect != want.Effect || n.Spec.Taints[i].Value != want.Value ||
+		slices.ContainsFunc(n.Spec.Taints[i+1:], ours) {
+		s.Taints = append(slices.DeleteFunc(slices.Clone(n.Spec.Taints), ours), want)
+	}
+	if n.Labels[corev1.LabelNodeExcludeBalancers] != balancerLabelValue {
+		s.Labels = map[string]string{corev1.LabelNodeExcludeBalancers: balancerLabelValue}
+	}
+}
+
+// drain reports whether no pod is left to wait for (7.3).
+func (s *Step) drain(f Facts) bool {
+	s.Pods = Order(f.Pods, karpv1.DisruptedTaint(), s.Limit, f.Now)
+	since := f.Node.DeletionTimestamp.Time // without a claim there is no better record
+	drained := false
+	if f.Claim != nil {
+		since = f.Now
+		c := find(f.Claim, karpv1.ConditionDrained)
+		if c != nil && c.Status == metav1.ConditionUnknown && c.Reason == Draining {
+			since = c.LastTransitionTime.Time
+		}
+		drained = c != nil && c.Status == metav1.ConditionTrue
+	}
+	left := minDrain - f.Now.Sub(since)
+	switch {
+	case len(s.Pods.Waiting) > 0:
+		s.Events = append(s.Events, failedDraining(s.Pods.Waiting))
+		s.Marks = append(s.Marks, Mark{Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining, Message: "pods are leaving the node"})
+		s.After = recheckPods
+		return false
+	case drained:
+		return true
+	case left > 0:
+		s.Marks = append(s.Marks, Mark{Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining, Message: "pods are leaving the node"})
+		s.After = min(left, recheckPods)
+		return false
+	}
+	s.Drained = f.Claim != nil
+	s.Marks = append(s.Marks, Mark{Type: karpv1.ConditionDrained, Status: metav1.ConditionTrue})
+	return true
+}
+
+// detach reports whether volumes hold the instance no longer (7.5).
+func (s *Step) detach(f Facts) bool {
+	waiting := attached(f, karpv1.DisruptedTaint())
+	deadline := s.Limit.At
+	m := Mark{Type: karpv1.ConditionVolumesDetached}
+	switch {
+	case len(waiting) == 0:
+		m.Status = metav1.ConditionTrue
+	case !deadline.IsZero() && !f.Now.Before(deadline):
+		m.Status, m.Reason = metav1.ConditionFalse, TerminationGracePeriodElapsed
+		m.Message = "volumes were still attached when the terminationGracePeriod was over"
+	default:
+		m.Status, m.Reason, m.Message = metav1.ConditionUnknown, AwaitingVolumeDetachment, "volumes are still attached to the instance"
+		s.Events = append(s.Events, awaitingDetachment(waiting, deadline))
+		s.After = recheckVolume
+	}
+	s.Marks = append(s.Marks, m)
+	return m.Status != metav1.ConditionUnknown
+}
+
+// end lets the instance end and then the node (LC-28). Without a claim nobody knows whether the
+// instance is ours to end; the collector of instances does.
+func (s *Step) end(f Facts, ending bool) {
+	switch {
+	case f.Claim == nil:
+		s.Drained, s.Release = true, true
+	case f.Instance == Gone:
+		s.Release = true
+	case f.Instance == Ending:
+		s.Marks = append(s.Marks, terminating())
+		s.After = recheckCloud
+	case ending && f.Now.Sub(f.Asked) < recheckCloud:
+		s.After = recheckCloud - f.Now.Sub(f.Asked)
+	default:
+		s.Terminate = true
+	}
+}
+
+func terminating() Mark {
+	return Mark{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}
+}
+
+func ready(n *corev1.Node) bool {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+func find(claim *karpv1.NodeClaim, name string) *metav1.Condition {
+	for i := range claim.Status.Conditions {
+		if claim.Status.Conditions[i].Type == name {
+			return &claim.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+func isTrue(claim *karpv1.NodeClaim, name string) bool {
+	c := find(claim, name)
+	return c != nil && c.Status == metav1.ConditionTrue
+}

@@ -1,0 +1,116 @@
+package drain
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+const (
+	minGrace     = time.Second      // zero would let two pods of one StatefulSet run at once (LC-36)
+	defaultGrace = 30 * time.Second // of a pod that does not say
+	maxGrace     = 100 * 365 * 24 * time.Hour
+	stuckAfter   = time.Minute // past the end of its grace a pod is not waited for any more (LC-29)
+)
+
+// Waits reports whether the end of a node waits for a pod (LC-29): it runs or ends in time, and the
+// taint would have kept it away. DaemonSet pods count.
+func Waits(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
+	return !terminal(p) && !stays(p, taint, now)
+}
+
+// stays reports whether a pod is left on the node although it may still run.
+func stays(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
+	return mirror(p) || tolerates(p, taint) || stuck(p, now)
+}
+
+// Protected reports whether an annotation keeps a pod from being evicted now (disruption 7). A pod that
+// ends already cannot be protected.
+func Protected(p *corev1.Pod, now time.Time) bool {
+	if p.DeletionTimestamp != nil || terminal(p) {
+		return false
+	}
+	return cluster.DoNotDisrupt(p, now) || p.Annotations[karpv1.AnnotationDoNotEvict] == "true"
+}
+
+// Forced reports whether the deadline of the node has come for a pod, and the grace that is left for it
+// (LC-36). Without a deadline it never comes.
+func Forced(p *corev1.Pod, deadline, now time.Time) (grace time.Duration, forced bool) {
+	if deadline.IsZero() || terminal(p) {
+		return 0, false
+	}
+	grace = max(minGrace, deadline.Sub(now).Truncate(time.Second))
+	if p.DeletionTimestamp == nil {
+		return grace, now.After(deadline.Add(-graceOf(p)))
+	}
+	// Asking twice for the same grace changes nothing, so only a shorter one is asked for.
+	given := p.DeletionGracePeriodSeconds
+	shorter := given == nil || *given > int64(grace/time.Second)
+	return grace, p.DeletionTimestamp.After(deadline) && shorter
+}
+
+// graceOf is the grace that a pod asks for.
+func graceOf(p *corev1.Pod) time.Duration {
+	asked := p.Spec.TerminationGracePeriodSeconds
+	switch {
+	case asked == nil:
+		return defaultGrace
+	case *asked > int64(maxGrace/time.Second):
+		return maxGrace
+	default:
+		return max(0, time.Duration(*asked)*time.Second)
+	}
+}
+
+// group is the place of a pod in the order of leaving (LC-31), from 0.
+func group(p *corev1.Pod) int {
+	g := 0
+	if p.Spec.PriorityClassName == "system-cluster-critical" || p.Spec.PriorityClassName == "system-node-critical" {
+		g += 2
+	}
+	if ownedBy(p, "DaemonSet") {
+		g++
+	}
+	return g
+}
+
+func terminal(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// mirror reports whether the kubelet runs the pod from a file: deleting it has no effect.
+func mirror(p *corev1.Pod) bool {
+	_, marked := p.Annotations[corev1.MirrorPodAnnotationKey]
+	return marked || ownedBy(p, "Node")
+}
+
+func stuck(p *corev1.Pod, now time.Time) bool {
+	return p.DeletionTimestamp != nil && now.After(p.DeletionTimestamp.Add(stuckAfter))
+}
+
+func ownedBy(p *corev1.Pod, kind string) bool {
+	for i := range p.OwnerReferences {
+		ref := &p.OwnerReferences[i]
+		if ref.Kind == kind && (ref.APIVersion == "apps/v1" || kind == "Node" && ref.APIVersion == "v1") {
+			return true
+		}
+	}
+	return false
+}
+
+func tolerates(p *corev1.Pod, taint corev1.Taint) bool {
+	for i := range p.Spec.Tolerations {
+		t := &p.Spec.Tolerations[i]
+		switch {
+		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
+		case t.Operator == corev1.TolerationOpExists:
+			return true
+		case (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Key != "" && t.Value == taint.Value:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,181 @@
+package drain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// maxNamed is how many objects an event names.
+const maxNamed = 5
+
+// Pods says what is to be done about the pods of a node.
+type Pods struct {
+	Evict   []*corev1.Pod
+	Delete  []Deletion // the deadline has come for these
+	Waiting []Waiting  // everybody who holds the node, those who need help first
+	Notes   []Note     // to tell about single pods
+}
+
+// Deletion is a pod to be deleted with less grace than it asked for.
+type Deletion struct {
+	Pod   *corev1.Pod
+	Grace time.Duration
+}
+
+// Waiting is a pod that holds the node, and why.
+type Waiting struct {
+	Pod *corev1.Pod
+	Why string
+	// rank sorts by how much a reader can do about it.
+	rank int
+}
+
+// Note is an event about a pod.
+type Note struct {
+	Pod   *corev1.Pod
+	Event event.Event
+}
+
+// Order decides who leaves a node now (LC-29 to LC-33). A pod that tolerates the taint stays. The limit
+// is that of the node.
+func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) Pods {
+	var out Pods
+	var waiting []*corev1.Pod
+	current := -1
+	for _, p := range sorted(pods) {
+		if !Waits(p, taint, now) {
+			continue
+		}
+		waiting = append(waiting, p)
+		if g := group(p); current < 0 || g < current {
+			current = g
+		}
+	}
+	for _, p := range waiting {
+		act, grace := limit.Act(p, now)
+		mine := group(p) == current
+		switch {
+		case act == Delete:
+			out.Delete = append(out.Delete, Deletion{Pod: p, Grace: grace})
+		case act == Evict && mine:
+			out.Evict = append(out.Evict, p)
+		}
+		why, rank := because(p, act, mine, now)
+		out.Waiting = append(out.Waiting, Waiting{Pod: p, Why: why, rank: rank})
+		out.Notes = append(out.Notes, notes(p, now)...)
+	}
+	slices.SortStableFunc(out.Waiting, func(a, b Waiting) int { return cmp.Compare(a.rank, b.rank) })
+	return out
+}
+
+// sorted makes the answer independent of the order in which pods were listed.
+func sorted(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	})
+}
+
+// because says what a pod is waited for, and how early it should be named.
+func because(p *corev1.Pod, act Act, mine bool, now time.Time) (why string, rank int) {
+	switch {
+	case act == Hold:
+		return held(p, now), 0
+	case act == Delete:
+		return "the deadline of the node has come", 1
+	case p.DeletionTimestamp != nil:
+		return "ends by " + p.DeletionTimestamp.UTC().Format(time.RFC3339), 1
+	case act == Drop:
+		return "stays on the node", 3
+	case mine:
+		return "is being evicted", 2
+	default:
+		return "waits for its turn", 3
+	}
+}
+
+// held names the annotation that protects a pod and what ends the protection.
+func held(p *corev1.Pod, now time.Time) string {
+	key := karpv1.AnnotationDoNotDisrupt
+	if !cluster.DoNotDisrupt(p, now) {
+		key = karpv1.AnnotationDoNotEvict
+	}
+	text := "held by its annotation " + key + "=" + p.Annotations[key]
+	if until, limited := protectedUntil(p); limited && !until.IsZero() {
+		return text + " until " + until.UTC().Format(time.RFC3339)
+	}
+	return text + ", remove it or end the pod"
+}
+
+// protectedUntil is the end of a protection with a duration; zero if the pod has not started.
+func protectedUntil(p *corev1.Pod) (until time.Time, limited bool) {
+	d, err := time.ParseDuration(p.Annotations[karpv1.AnnotationDoNotDisrupt])
+	if err != nil || d <= 0 {
+		return time.Time{}, false
+	}
+	if p.Status.StartTime == nil {
+		return time.Time{}, true
+	}
+	return p.Status.StartTime.Add(d), true
+}
+
+// notes tells the owner of a pod how its annotation was read.
+func notes(p *corev1.Pod, now time.Time) []Note {
+	text, set := p.Annotations[karpv1.AnnotationDoNotDisrupt]
+	if !set || text == "true" || p.DeletionTimestamp != nil {
+		return nil
+	}
+	until, limited := protectedUntil(p)
+	e := event.Event{Key: text}
+	switch {
+	case !limited:
+		e.Reason = event.InvalidDoNotDisruptAnnotation
+		e.Text = fmt.Sprintf("Annotation %s=%q has no effect; use \"true\" or a duration above zero such as 30m", karpv1.AnnotationDoNotDisrupt, text)
+	case until.IsZero():
+		return nil
+	case now.Before(until):
+		e.Reason = event.DoNotDisruptUntil
+		e.Text = "The pod is not disrupted before " + until.UTC().Format(time.RFC3339)
+	default:
+		e.Reason = event.DoNotDisruptGracePeriodElapsed
+		e.Text = "The pod may be disrupted since " + until.UTC().Format(time.RFC3339) + "; its annotation " + karpv1.AnnotationDoNotDisrupt + "=" + text + " ended then"
+	}
+	return []Note{{Pod: p, Event: e}}
+}
+
+// failedDraining says how many pods hold the node, and names the first.
+func failedDraining(waiting []Waiting) event.Event {
+	names := make([]string, 0, maxNamed)
+	for _, w := range waiting[:min(len(waiting), maxNamed)] {
+		names = append(names, w.Pod.Namespace+"/"+w.Pod.Name+" ("+w.Why+")")
+	}
+	return event.Event{
+		Reason: event.FailedDraining,
+		Key:    "pods",
+		Text:   fmt.Sprintf("The drain waits for %s: %s", count(len(waiting), "pod"), list(names, len(waiting))),
+	}
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// list joins the names and says how many were left out.
+func list(names []string, of int) string {
+	text := strings.Join(names, ", ")
+	if more := of - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}

@@ -1,0 +1,74 @@
+package drain
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// PodClaims names the PersistentVolumeClaims of a pod, those it makes for itself included.
+func PodClaims(p *corev1.Pod) []types.NamespacedName {
+	var out []types.NamespacedName
+	for i := range p.Spec.Volumes {
+		v := &p.Spec.Volumes[i]
+		switch {
+		case v.PersistentVolumeClaim != nil:
+			out = append(out, types.NamespacedName{Namespace: p.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
+		case v.Ephemeral != nil:
+			out = append(out, types.NamespacedName{Namespace: p.Namespace, Name: p.Name + "-" + v.Name})
+		}
+	}
+	return out
+}
+
+// attached names the attachments that the instance has to wait for (LC-37). Volumes of pods that are
+// left on the node never come off, and those without a PersistentVolume are nobody's data.
+func attached(f Facts, taint corev1.Taint) []*storagev1.VolumeAttachment {
+	left := map[string]bool{}
+	for _, p := range f.Pods {
+		if terminal(p) || !stays(p, taint, f.Now) {
+			continue
+		}
+		for _, claim := range PodClaims(p) {
+			left[f.Volumes[claim]] = true
+		}
+	}
+	var out []*storagev1.VolumeAttachment
+	for _, a := range f.Attachments {
+		if v := a.Spec.Source.PersistentVolumeName; v != nil && *v != "" && !left[*v] {
+			out = append(out, a)
+		}
+	}
+	slices.SortFunc(out, func(a, b *storagev1.VolumeAttachment) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+func awaitingDetachment(waiting []*storagev1.VolumeAttachment, deadline time.Time) event.Event {
+	names := make([]string, 0, maxNamed)
+	for _, a := range waiting[:min(len(waiting), maxNamed)] {
+		names = append(names, a.Name+" (volume "+*a.Spec.Source.PersistentVolumeName+")")
+	}
+	text := fmt.Sprintf("The instance is kept until %s: %s", came(len(waiting)), list(names, len(waiting)))
+	if !deadline.IsZero() {
+		text += "; at the latest until " + deadline.UTC().Format(time.RFC3339)
+	}
+	return event.Event{Reason: event.AwaitingVolumeDetachment, Text: text}
+}
+
+func came(n int) string {
+	if n == 1 {
+		return "1 volume attachment is gone"
+	}
+	return fmt.Sprintf("%d volume attachments are gone", n)
+}

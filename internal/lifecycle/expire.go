@@ -1,0 +1,31 @@
+package lifecycle
+
+import (
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/duration"
+)
+
+// Expiry is when a claim, in its effective form, has lived long enough (LC-16); false if it never has,
+// also if the text cannot be read, since nothing is removed because of a typing error.
+func Expiry(claim *karpv1.NodeClaim) (time.Time, bool) {
+	life, never, err := duration.ParseOrNever(string(claim.Spec.ExpireAfter))
+	if never || err != nil {
+		return time.Time{}, false
+	}
+	return claim.CreationTimestamp.Add(life), true
+}
+
+// TerminationMode is how hard the end of a claim may become, as metrics label it.
+func TerminationMode(claim *karpv1.NodeClaim) string {
+	grace, err := duration.Parse(string(claim.Spec.TerminationGracePeriod))
+	switch {
+	case err != nil: // absent
+		return "graceful"
+	case grace > 0:
+		return "eventual"
+	default:
+		return "forceful"
+	}
+}

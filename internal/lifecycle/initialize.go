@@ -1,0 +1,92 @@
+package lifecycle
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+// initialize finds out whether pods can run on the node (LC-11, LC-12). What it found once stays: a
+// node that flaps later is no new node (FM B11). Only a reboot starts it again (V15-39).
+func (m *move) initialize() {
+	if !m.reached(karpv1.ConditionRegistered) || m.reached(karpv1.ConditionInitialized) || m.reached(karpv1.ConditionRebooting) {
+		return
+	}
+	nodes := m.present()
+	if len(nodes) != 1 {
+		m.unknown(karpv1.ConditionInitialized, NodeNotFound, "There is not exactly one node with provider id "+m.claim.Status.ProviderID)
+		return
+	}
+	have := nodes[0]
+	node := have
+	if m.step.Node != nil {
+		node = m.step.Node // as it will be
+	}
+	if reason, message := m.obstacle(node); reason != "" {
+		m.unknown(karpv1.ConditionInitialized, reason, message)
+		return
+	}
+	want := node.DeepCopy()
+	want.Labels = union(want.Labels, map[string]string{karpv1.LabelInitialized: "true"})
+	m.write(have, want)
+	m.isTrue(karpv1.ConditionInitialized)
+	m.news("initialized nodeclaim", "allocatable", node.Status.Allocatable)
+}
+
+// obstacle is the first thing that keeps pods from running on the node.
+func (m *move) obstacle(node *corev1.Node) (reason, message string) {
+	if !Ready(node) {
+		return NodeNotReady, "Node " + node.Name + " is not ready"
+	}
+	for _, t := range node.Spec.Taints {
+		if slices.ContainsFunc(m.claim.Spec.StartupTaints, same(t)) {
+			return StartupTaintsExist, "Startup taint " + t.ToString() + " is still on node " + node.Name
+		}
+	}
+	for _, t := range node.Spec.Taints {
+		if cluster.Ephemeral(t) {
+			return KnownEphemeralTaintsExist, "Taint " + t.ToString() + " is still on node " + node.Name
+		}
+	}
+	requests := m.claim.Spec.Resources.Requests
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		wanted, have := requests[name], node.Status.Allocatable[name]
+		if !wanted.IsZero() && have.IsZero() {
+			return ResourceNotRegistered, "Node " + node.Name + " has no resource " + string(name) + " yet; is its device plugin running?"
+		}
+	}
+	if missing := m.missingDrivers(); len(missing) > 0 {
+		return DriverPoolsNotPublished, "Drivers without a complete pool for node " + node.Name + ": " + strings.Join(missing, ", ")
+	}
+	return "", ""
+}
+
+func (m *move) missingDrivers() []string {
+	if m.facts.Drivers == nil {
+		return nil
+	}
+	var missing []string
+	for name := range strings.SplitSeq(m.claim.Annotations[karpv1.AnnotationRequestedDRADrivers], ",") {
+		name = strings.TrimSpace(name)
+		if name != "" && !slices.Contains(m.facts.Drivers.Ready, name) {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}
+
+// Ready reports whether the kubelet of a node says that it can run pods.
+func Ready(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,119 @@
+package lifecycle
+
+import (
+	"errors"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// LaunchFailed is the reason of Launched=Unknown when the cloud gives none of its own.
+const LaunchFailed = "LaunchFailed"
+
+// Reasons why a claim is removed, as the disruption metrics count them.
+const (
+	RemovedNoCapacity          = "insufficient_capacity"
+	RemovedNodeClassNotReady   = "nodeclass_not_ready"
+	RemovedLaunchTimeout       = "launch_timeout"
+	RemovedRegistrationTimeout = "registration_timeout"
+	RemovedExpired             = "expired"
+	RemovedCollected           = "garbage_collected"
+)
+
+// launch gets the claim its instance, once (LC-02 to LC-04).
+func (m *move) launch() {
+	c := m.find(karpv1.ConditionLaunched)
+	if c.Status != metav1.ConditionUnknown {
+		return
+	}
+	if m.claim.Status.ProviderID != "" { // an instance that is paid for is never bought again
+		m.isTrue(karpv1.ConditionLaunched)
+		return
+	}
+	switch outcome := m.facts.Launch; {
+	case outcome == nil:
+		// A claim that is due to go is not launched first: whoever waits for it is planned anew.
+		if m.live(); m.step.Remove == nil {
+			m.step.Launch = true
+		}
+	case outcome.Err == nil:
+		m.launched(outcome.Instance)
+	default:
+		m.failed(*outcome)
+	}
+}
+
+// launched merges what the instance is into the claim (LC-03). Labels of the claim win, except where
+// they would lie about the instance (FM A18).
+func (m *move) launched(i cloud.Instance) {
+	labels := maps.Clone(i.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, m.claim.Labels)
+	for key, value := range map[string]string{
+		corev1.LabelInstanceTypeStable: i.Type,
+		corev1.LabelTopologyZone:       i.Zone,
+		karpv1.LabelCapacityType:       i.CapacityType,
+	} {
+		if value != "" {
+			labels[key] = value
+		}
+	}
+	m.claim.Labels = labels
+	m.claim.Annotations = union(m.claim.Annotations, i.Annotations)
+	s := &m.claim.Status
+	s.ProviderID, s.ImageID = string(i.ID), i.Image
+	s.Capacity, s.Allocatable = i.Capacity.DeepCopy(), i.Allocatable.DeepCopy()
+	m.isTrue(karpv1.ConditionLaunched)
+	m.news("launched nodeclaim", "provider-id", string(i.ID), "instance-type", i.Type, "zone", i.Zone, "capacity-type", i.CapacityType, "allocatable", i.Allocatable)
+}
+
+// failed reacts to an answer without an instance (LC-04, V15-61, V15-62).
+func (m *move) failed(o Outcome) {
+	if !o.Told {
+		m.step.News = append(m.step.News, News{Message: "failed launching nodeclaim", Err: o.Err})
+	}
+	switch cloud.KindOf(o.Err) {
+	case cloud.NoCapacity:
+		text := "Claim " + m.claim.Name + " cannot be launched and is deleted, its pods are planned anew: " + o.Err.Error()
+		m.tell(event.InsufficientCapacityError, text)
+		m.step.PodEvents = []event.Event{{Reason: event.InsufficientCapacityError, Text: Cut(text)}}
+		m.step.Remove = &Removal{Reason: RemovedNoCapacity}
+	case cloud.NotReady:
+		m.tell(event.NodeClassNotReady, "Claim "+m.claim.Name+" is deleted because its node class "+m.claim.Spec.NodeClassRef.Name+" is not ready: "+o.Err.Error())
+		m.step.Remove = &Removal{Reason: RemovedNodeClassNotReady}
+	default:
+		reason, message := launchError(o.Err)
+		m.unknown(karpv1.ConditionLaunched, reason, message)
+		m.again(o.Wait)
+	}
+}
+
+// launchError is an error in the words of a condition. The cloud's own reason counts only with its
+// message.
+func launchError(err error) (reason, message string) {
+	if e, ok := errors.AsType[*cloud.Error](err); ok && e.Reason != "" {
+		if e.Message != "" {
+			return e.Reason, Cut(e.Message)
+		}
+		return e.Reason, Cut(e.Error())
+	}
+	return LaunchFailed, Cut(err.Error())
+}
+
+// union returns both maps in one; the second wins.
+func union(first, second map[string]string) map[string]string {
+	if len(first) == 0 && len(second) == 0 {
+		return first
+	}
+	out := make(map[string]string, len(first)+len(second))
+	maps.Copy(out, first)
+	maps.Copy(out, second)
+	return out
+}

@@ -1,0 +1,56 @@
+package lifecycle
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// How long a claim may take.
+const (
+	LaunchTimeout       = 5 * time.Minute
+	RegistrationTimeout = 15 * time.Minute
+)
+
+// RegistrationFailed is why a claim that was launched never became a node.
+const RegistrationFailed = "RegistrationFailed"
+
+// live removes a claim that takes too long (LC-13 to LC-15). Both clocks run from the time of the
+// condition, which is that of the claim as long as the condition never changed.
+func (m *move) live() {
+	if m.reached(karpv1.ConditionRegistered) {
+		return
+	}
+	launched, registered := m.find(karpv1.ConditionLaunched), m.find(karpv1.ConditionRegistered)
+	if launched.Status != metav1.ConditionTrue {
+		left := m.left(launched, LaunchTimeout)
+		if left <= 0 {
+			m.timeout(RemovedLaunchTimeout, LaunchTimeout, Failure{Reason: launched.Reason, Message: launched.Message})
+			return
+		}
+		m.again(left)
+	}
+	left := m.left(registered, RegistrationTimeout)
+	if left <= 0 {
+		failure := Failure{Reason: RegistrationFailed, Message: "Claim " + m.claim.Name + " was launched but its node did not register within " + RegistrationTimeout.String()}
+		if launched.Status != metav1.ConditionTrue {
+			failure = Failure{Reason: launched.Reason, Message: launched.Message}
+		}
+		m.timeout(RemovedRegistrationTimeout, RegistrationTimeout, failure)
+		return
+	}
+	m.again(left)
+}
+
+func (m *move) timeout(reason string, after time.Duration, failure Failure) {
+	m.step.Remove = &Removal{Reason: reason, Failure: &failure}
+	m.step.After = 0
+	m.news("terminating due to timeout", "reason", reason, "timeout", after.String())
+}
+
+// left is what remains of a timeout. A time in the future counts as now (FM N08).
+func (m *move) left(c *metav1.Condition, timeout time.Duration) time.Duration {
+	return timeout - max(0, m.facts.Now.Sub(c.LastTransitionTime.Time))
+}

@@ -1,0 +1,184 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// Facts are what a decision about one claim rests on.
+type Facts struct {
+	Claim   *karpv1.NodeClaim // effective form
+	Nodes   []*corev1.Node    // those with the provider id of the claim
+	Launch  *Outcome          // nil: not tried, or long enough ago to be tried again
+	Gates   []GateState       // nil: not asked yet
+	Gated   bool              // the cloud has gates
+	Drivers *Drivers          // nil: dynamic resource allocation is off
+	Now     time.Time
+}
+
+// Outcome is what the cloud answered to a launch.
+type Outcome struct {
+	Instance cloud.Instance
+	Err      error
+	Wait     time.Duration // until it may be tried again; only with Err
+	Told     bool          // an answer of before, remembered: no news
+}
+
+// GateState is what a registration gate answered.
+type GateState struct {
+	Name   string
+	Labels map[string]string
+	Wait   time.Duration // above zero: not open yet
+	Err    error
+}
+
+// Drivers are the DRA drivers that published a complete pool for the node.
+type Drivers struct {
+	Ready []string
+}
+
+// Step is what to do. Performing it again changes nothing.
+type Step struct {
+	Launch bool // ask the cloud, then decide again with its answer; nothing else is set
+	Ask    bool // ask the gates, then decide again; nothing else is set
+	Again  bool // decide again once the rest is written
+
+	Claim  *karpv1.NodeClaim // metadata and status as wanted; written after the node, metadata first
+	Node   *corev1.Node      // as wanted; nil: nothing to write
+	Remove *Removal          // nil: the claim stays
+
+	Events     []event.Event // about the claim
+	PodEvents  []event.Event // about each pod that was planned onto the claim
+	News       []News        // for the log, once everything is written
+	Registered bool          // became so in this step
+	After      time.Duration // decide again after this time; 0: when something changes
+}
+
+// News is a line for the log.
+type News struct {
+	Message string
+	Fields  []any // keys and values
+	Err     error // not nil: the line is an error
+}
+
+// Ref names an object in a line of the log.
+type Ref struct {
+	Name string `json:"name"`
+}
+
+// Removal is the deletion of a claim. Registration health wants to know of it if Failure is set.
+type Removal struct {
+	Reason  string // label of the disruption metric
+	Failure *Failure
+}
+
+// Failure is why a claim never became a node, in the words of a condition.
+type Failure struct {
+	Reason, Message string
+}
+
+// Conditions says which conditions decide whether a claim is ready.
+func Conditions() condition.Kind {
+	return condition.Kind{
+		Root:       karpv1.ConditionReady,
+		Dependents: []string{karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized},
+	}
+}
+
+// Next decides. A claim that is being deleted is not its business and gets an empty step.
+func Next(f Facts) Step {
+	if f.Claim.DeletionTimestamp != nil {
+		return Step{Claim: f.Claim}
+	}
+	m := &move{facts: f, claim: f.Claim.DeepCopy()}
+	m.settle()
+	if !slices.Contains(m.claim.Finalizers, karpv1.FinalizerTermination) { // LC-01
+		claim := f.Claim.DeepCopy()
+		claim.Finalizers = append(claim.Finalizers, karpv1.FinalizerTermination)
+		return Step{Claim: claim, Again: true}
+	}
+	for _, stage := range []func(){m.launch, m.register, m.initialize, m.live} {
+		if stage(); m.step.Launch || m.step.Ask || m.step.Remove != nil {
+			break
+		}
+	}
+	if m.step.Launch || m.step.Ask {
+		return Step{Launch: m.step.Launch, Ask: m.step.Ask, Claim: f.Claim}
+	}
+	m.step.Claim = m.claim
+	return m.step
+}
+
+// move is a decision in the making. claim becomes what is wanted.
+type move struct {
+	facts Facts
+	claim *karpv1.NodeClaim
+	step  Step
+}
+
+// settle puts the conditions in that were never set, and renews those that are decided (LC-05).
+func (m *move) settle() {
+	var decided []condition.Change
+	for _, name := range Conditions().Dependents {
+		c := m.find(name)
+		if c != nil && c.Status != metav1.ConditionUnknown {
+			decided = append(decided, condition.Change{Type: name, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	m.apply(decided...)
+}
+
+func (m *move) apply(changes ...condition.Change) {
+	object := condition.Object{Generation: m.claim.Generation, Created: m.claim.CreationTimestamp}
+	m.claim.Status.Conditions = Conditions().Apply(m.claim.Status.Conditions, object, metav1.NewTime(m.facts.Now), changes...)
+}
+
+func (m *move) isTrue(name string) {
+	m.apply(condition.Change{Type: name, Status: metav1.ConditionTrue})
+}
+
+func (m *move) unknown(name, reason, message string) {
+	m.apply(condition.Change{Type: name, Status: metav1.ConditionUnknown, Reason: reason, Message: message})
+}
+
+func (m *move) find(name string) *metav1.Condition {
+	return condition.Find(m.claim.Status.Conditions, name)
+}
+
+func (m *move) reached(name string) bool { return condition.True(m.claim.Status.Conditions, name) }
+
+// again asks to be asked after some time; the shortest wins.
+func (m *move) again(after time.Duration) {
+	if m.step.After == 0 || after < m.step.After {
+		m.step.After = after
+	}
+}
+
+func (m *move) tell(reason event.Reason, text string) {
+	m.step.Events = append(m.step.Events, event.Event{Reason: reason, Text: Cut(text)})
+}
+
+func (m *move) news(message string, fields ...any) {
+	m.step.News = append(m.step.News, News{Message: message, Fields: fields})
+}
+
+// longestText is the most characters of an error that a user is shown (V15-62).
+const longestText = 1024
+
+// Cut shortens a text to what events and conditions hold, dots included.
+func Cut(text string) string {
+	const dots = "..."
+	runes := []rune(text)
+	if len(runes) <= longestText {
+		return text
+	}
+	return string(runes[:longestText-len(dots)]) + dots
+}

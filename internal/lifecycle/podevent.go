@@ -1,0 +1,81 @@
+package lifecycle
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// PodEventGap is the time within which pod events are one (LC-56).
+const PodEventGap = 10 * time.Second
+
+// PodEvent is the last time a pod came to its node, ended, or began to end; zero for pods that do not
+// count. It is read from the pod alone, so that seeing all pods anew after a restart changes nothing
+// (FM C08), and what happened meanwhile is not lost.
+func PodEvent(pod *corev1.Pod) time.Time {
+	daemon := func(o metav1.OwnerReference) bool { return o.APIVersion == "apps/v1" && o.Kind == "DaemonSet" }
+	if pod.Spec.NodeName == "" || slices.ContainsFunc(pod.OwnerReferences, daemon) {
+		return time.Time{}
+	}
+	return latest(bound(pod), ended(pod), ending(pod))
+}
+
+// PodEventDue says whether an event of that time is to be written on a claim, and as which time. A
+// time in the future is a clock that is ahead.
+func PodEventDue(claim *karpv1.NodeClaim, event, now time.Time) (time.Time, bool) {
+	if event.After(now) {
+		event = now
+	}
+	return event, !event.IsZero() && event.Sub(claim.Status.LastPodEventTime.Time) >= PodEventGap
+}
+
+func bound(pod *corev1.Pod) time.Time {
+	if t := changed(pod, corev1.PodScheduled); !t.IsZero() {
+		return t
+	}
+	if pod.Status.StartTime != nil {
+		return pod.Status.StartTime.Time
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// ended is when the last container of a pod that has ended did so.
+func ended(pod *corev1.Pod) time.Time {
+	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+		return time.Time{}
+	}
+	var last time.Time
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.State.Terminated != nil {
+			last = latest(last, s.State.Terminated.FinishedAt.Time)
+		}
+	}
+	return latest(last, changed(pod, corev1.PodReady), changed(pod, corev1.ContainersReady))
+}
+
+// ending is when somebody asked for the end of a pod: the timestamp on it is that plus the grace.
+func ending(pod *corev1.Pod) time.Time {
+	if pod.DeletionTimestamp == nil {
+		return time.Time{}
+	}
+	asked := pod.DeletionTimestamp.Time
+	if grace := pod.DeletionGracePeriodSeconds; grace != nil {
+		asked = asked.Add(-time.Duration(*grace) * time.Second)
+	}
+	return asked
+}
+
+func changed(pod *corev1.Pod, name corev1.PodConditionType) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == name {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
