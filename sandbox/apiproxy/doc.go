@@ -2,6 +2,9 @@
 // demand: slow, refused, cut off, by verb and resource. What no fault names passes through, watches
 // included.
 //
+// It also says what was asked: Watch shows every request, and Once calls a function right before or
+// after a certain one, so that a test can kill the client between two steps.
+//
 // It speaks plain HTTP on loopback and brings its own credentials, so whoever reaches it acts as the
 // identity it was given. Enter at New.
 package apiproxy

@@ -18,9 +18,10 @@ import (
 
 // Proxy is an http.Handler that passes requests on to an API server.
 type Proxy struct {
-	rules rules
-	info  *request.RequestInfoFactory
-	next  http.Handler
+	rules    rules
+	watchers watchers
+	info     *request.RequestInfoFactory
+	next     http.Handler
 }
 
 // New returns a proxy for the API server and identity of a client configuration.
@@ -76,6 +77,54 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusBadRequest, err.Error())
 		return
 	}
+	req, err := describe(r, info, time.Now())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, err.Error())
+		return
+	}
+	t := p.watchers.fire(req)
+	if t != nil && t.Moment != AfterAnswer {
+		p.lose(w, r, req, t)
+		return
+	}
+	told := &answer{ResponseWriter: w}
+	defer func() {
+		req.Status = told.status
+		p.watchers.tell(req)
+		switch {
+		case t == nil:
+		case done(told.status):
+			t.run(req)
+		default:
+			p.watchers.rearm(t)
+		}
+	}()
+	p.pass(told, r, info)
+}
+
+// lose takes a request that sets off a trigger and resets the connection, after the API server did it or
+// before. What the API server refused is answered: the step that the trigger waits for was not done.
+func (p *Proxy) lose(w http.ResponseWriter, r *http.Request, req Request, t *trigger) {
+	if t.Moment == BeforeAnswer {
+		kept := &lost{header: http.Header{}}
+		p.next.ServeHTTP(kept, r)
+		req.Status = kept.status
+		if !done(kept.status) {
+			p.watchers.rearm(t)
+			p.watchers.tell(req)
+			kept.send(w)
+			return
+		}
+	}
+	p.watchers.tell(req)
+	t.run(req)
+	panic(http.ErrAbortHandler) // the way of net/http to reset a connection
+}
+
+func done(status int) bool { return status >= http.StatusOK && status < http.StatusMultipleChoices }
+
+// pass hands a request on, unless a fault is in force.
+func (p *Proxy) pass(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) {
 	f, found := p.rules.take(info)
 	if !found {
 		p.next.ServeHTTP(w, r)

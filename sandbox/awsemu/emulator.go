@@ -55,6 +55,7 @@ type Emulator struct {
 	model   *Model
 	calls   recorder
 	rules   rules
+	alarms  alarms
 	changed chan struct{} // closed and replaced whenever the model changed
 }
 
@@ -176,18 +177,32 @@ func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c := &call{Request: req, gone: r.Context().Done(), emu: e}
-	var value any
-	var fault fault
-	if err == nil {
-		value, fault, err = e.handle(c)
+	if err != nil {
+		wire.Write(req, nil, err).Send(w)
+		return
 	}
+	value, fault, record, err := e.handle(c)
+	alarm := e.raise(record)
+	if alarm != nil && alarm.Moment == BeforeAnswer {
+		alarm.run(record)
+		panic(http.ErrAbortHandler) // the way of net/http to reset a connection
+	}
+	defer func() {
+		if alarm != nil {
+			alarm.run(record)
+		}
+	}()
 	fault.send(w, wire.Write(req, value, err))
 }
 
 // handle runs the pipeline of one call.
-func (e *Emulator) handle(c *call) (any, fault, error) {
+func (e *Emulator) handle(c *call) (any, fault, Call, error) {
 	op, known := e.operations[c.Service][c.Action]
 	record, fault, err := e.receive(c)
+	if alarm := e.stopBefore(record); alarm != nil {
+		alarm.run(*record)
+		panic(http.ErrAbortHandler)
+	}
 	if !known {
 		err = wire.Errorf("InvalidAction", "%s:%s is not emulated", c.Service, c.Action)
 	}
@@ -201,7 +216,7 @@ func (e *Emulator) handle(c *call) (any, fault, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	record.finish(err)
-	return value, fault, err
+	return value, fault, *record, err
 }
 
 // receive records a call and judges it.

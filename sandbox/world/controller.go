@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -27,68 +28,207 @@ const standsForLabel = "sandbox.dovetail.sh/stands-for"
 
 const controllerProcess = "controller-process"
 
-// ControllerOptions say which controller runs in a world.
+// ControllerOptions say which controller runs in a world, and how. Only Binary is required.
 type ControllerOptions struct {
 	// Binary is the dovetail to run.
 	Binary string
 	// Namespace of the Deployment that stands for it; empty means kube-system.
 	Namespace string
+	// Flags and Env are added to those it needs; a flag given again wins.
+	Flags, Env []string
+	// LeaderElection has it take the lease, in its namespace. Without, it acts at once.
+	LeaderElection bool
+	// Proxied sends its requests to the API server through the proxy, where they can be seen and disturbed.
+	Proxied bool
+	// Restart runs it again whenever it ends, as a Deployment does.
+	Restart bool
+	// Log is the name of its log in the folder of the world; empty means controller.log, which is the one
+	// that kubectl logs shows.
+	Log string
 }
+
+// restartDelay is the pause before a controller that ended runs again.
+const restartDelay = 200 * time.Millisecond
 
 // Controller is a process that lives in a world. In the cluster a Deployment named karpenter stands for
 // it, so that the commands find it that users know: its pod runs nothing, and the log of that pod is
 // the log of the process.
 type Controller struct {
-	// Log is the file that the process writes to.
+	// Log is the file that the process writes to, all its starts one after the other.
 	Log string
 
-	ended chan error
-	stop  func() error
+	world   *World
+	options ControllerOptions
+	ended   chan error
+	stop    func() error
+
+	mu      sync.Mutex
+	running *process // nil while none does
+	starts  int
+	stopped bool
 }
 
-// Err tells when the process ended although nobody stopped it.
+// process is one start of a controller.
+type process struct {
+	cmd      *exec.Cmd
+	done     chan struct{} // closed when it ended
+	expected bool          // it was killed or stopped on purpose
+}
+
+// Err tells when the process ended although nobody stopped or killed it, and is not run again.
 func (c *Controller) Err() <-chan error { return c.ended }
 
 // Stop ends the process, waits for it, and takes the Deployment away.
 func (c *Controller) Stop() error { return c.stop() }
+
+// Starts is how often the process was started.
+func (c *Controller) Starts() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.starts
+}
+
+// Kill ends the process as a crash does, without notice, and returns when it is gone. With Restart it
+// runs again a moment later; without, Start does that.
+func (c *Controller) Kill() {
+	if p := c.signal(syscall.SIGKILL, true); p != nil {
+		<-p.done
+	}
+}
+
+// Pause stops the process in the middle of what it does, until Resume.
+func (c *Controller) Pause() { c.signal(syscall.SIGSTOP, false) }
+
+// Resume lets a paused process go on.
+func (c *Controller) Resume() { c.signal(syscall.SIGCONT, false) }
+
+// signal sends a signal to the process if there is one, and returns it.
+func (c *Controller) signal(s syscall.Signal, ends bool) *process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		return nil
+	}
+	c.running.expected = c.running.expected || ends
+	_ = c.running.cmd.Process.Signal(s) // it may be gone already
+	return c.running
+}
 
 // RunController runs the binary that users run, with the environment that users source.
 func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Controller, error) {
 	if o.Namespace == "" {
 		o.Namespace = metav1.NamespaceSystem
 	}
-	log, err := os.Create(w.controllerLog())
-	if err != nil {
+	if o.Log == "" {
+		o.Log = filepath.Base(w.controllerLog())
+	}
+	c := &Controller{Log: filepath.Join(w.dir, o.Log), world: w, options: o, ended: make(chan error, 1)}
+	if err := os.Remove(c.Log); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), o.Binary, "controller", "--disable-leader-election=true", "--metrics-port=0", "--health-probe-port=0")
-	cmd.Env = append(os.Environ(), w.Environment()...)
-	cmd.Stdout, cmd.Stderr = log, log
-	endWithParent(cmd)
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w; make build makes it", err), log.Close())
-	}
-	c := &Controller{Log: log.Name(), ended: make(chan error, 1)}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := cmd.Wait(); err != nil {
-			c.ended <- fmt.Errorf("the controller ended: %w; see %s", err, log.Name())
-		} else {
-			c.ended <- fmt.Errorf("the controller ended; see %s", log.Name())
-		}
-	}()
 	c.stop = sync.OnceValue(func() error {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
-		<-done
+		c.mu.Lock()
+		c.stopped = true
+		c.mu.Unlock()
+		if p := c.signal(syscall.SIGTERM, true); p != nil {
+			_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is paused would never end
+			<-p.done
+		}
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // the API server may be what failed
 		defer cancel()
-		return errors.Join(log.Close(), w.removeStandIns(limited))
+		return w.removeStandIns(limited)
 	})
-	if err := w.createStandIn(ctx, o.Namespace, cmd.Process.Pid); err != nil {
+	if err := c.Start(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.createStandIn(ctx, o.Namespace, c.pid()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the Deployment that stands for the controller: %w", err), c.Stop())
 	}
 	return c, nil
+}
+
+func (c *Controller) pid() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.running == nil {
+		return 0 // it ended at once; Err tells
+	}
+	return c.running.cmd.Process.Pid
+}
+
+// Start runs the process again after Kill. One that runs goes on.
+func (c *Controller) Start(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped || c.running != nil {
+		return nil
+	}
+	log, err := os.OpenFile(c.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.options.Binary, c.arguments()...)
+	cmd.Env = append(append(os.Environ(), c.world.Environment()...), c.environment()...)
+	cmd.Stdout, cmd.Stderr = log, log
+	endWithParent(cmd)
+	if err := cmd.Start(); err != nil {
+		return errors.Join(fmt.Errorf("%w; make build makes it", err), log.Close())
+	}
+	p := &process{cmd: cmd, done: make(chan struct{})}
+	c.running = p
+	c.starts++
+	go func() {
+		err := cmd.Wait()
+		_ = log.Close() // what matters was written by the process
+		c.gone(ctx, p, err)
+	}()
+	return nil
+}
+
+// arguments are those of the binary.
+func (c *Controller) arguments() []string {
+	arguments := []string{"controller", "--metrics-port=0", "--health-probe-port=0"}
+	if c.options.LeaderElection {
+		arguments = append(arguments, "--leader-election-namespace="+c.options.Namespace)
+	} else {
+		arguments = append(arguments, "--disable-leader-election=true")
+	}
+	return append(arguments, c.options.Flags...)
+}
+
+func (c *Controller) environment() []string {
+	var env []string
+	if c.options.Proxied {
+		env = append(env, "KUBECONFIG="+filepath.Join(c.world.dir, "proxy.kubeconfig"))
+	}
+	return append(env, c.options.Env...)
+}
+
+// gone tells of a process that ended, and runs it again if it should.
+func (c *Controller) gone(ctx context.Context, p *process, err error) {
+	c.mu.Lock()
+	c.running = nil
+	again, told := c.options.Restart && !c.stopped, !p.expected
+	c.mu.Unlock()
+	close(p.done)
+	if again {
+		time.Sleep(restartDelay)
+		err, told = c.Start(ctx), true
+		if err == nil {
+			return
+		}
+	}
+	if !told {
+		return
+	}
+	text := fmt.Errorf("the controller ended; see %s", c.Log)
+	if err != nil {
+		text = fmt.Errorf("the controller ended: %w; see %s", err, c.Log)
+	}
+	select {
+	case c.ended <- text:
+	default: // somebody was told already
+	}
 }
 
 func (w *World) controllerLog() string { return filepath.Join(w.dir, "controller.log") }
@@ -111,6 +251,9 @@ func (w *World) createStandIn(ctx context.Context, namespace string, pid int) er
 		return err
 	}
 	_, err = client.AppsV1().Deployments(namespace).Create(ctx, standIn(pid), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // of another replica
+	}
 	return err
 }
 

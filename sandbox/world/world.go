@@ -41,14 +41,15 @@ const saveInterval = 2 * time.Second
 
 // Options of a world. Only Dir is required.
 type Options struct {
-	Dir      string  // state; made when it is missing
-	Port     int     // of the API server; 0 takes a free one
-	AWSPort  int     // of the emulated AWS; 0 takes a free one
-	Speed    float64 // of the emulated clock of instances and notices; 0 means 1
-	Nodes    int     // of the bootstrap group
-	Scale    bool    // settings for a thousand nodes, see controlplane.Options; leases last 200 s
-	Metrics  bool    // serve metrics.k8s.io, as a metrics-server does
-	Seed     uint64  // of ids and everything else that varies in the emulated account
+	Dir      string        // state; made when it is missing
+	Port     int           // of the API server; 0 takes a free one
+	AWSPort  int           // of the emulated AWS; 0 takes a free one
+	Speed    float64       // of the emulated clock of instances and notices; 0 means 1
+	Nodes    int           // of the bootstrap group
+	Scale    bool          // settings for a thousand nodes, see controlplane.Options; leases last 200 s
+	Metrics  bool          // serve metrics.k8s.io, as a metrics-server does
+	Boot     time.Duration // from running to the registration of a node, emulated; 0 means 20 s
+	Seed     uint64        // of ids and everything else that varies in the emulated account
 	Progress func(step string, took time.Duration)
 }
 
@@ -154,7 +155,7 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	}
 	options := fakenode.Options{
 		KubeletPort: port, LogFile: w.logFile,
-		Client: client, Cloud: &cloud{emulator: w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second,
+		Client: client, Cloud: &cloud{emulator: w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
 	}
 	if o.Scale {

@@ -138,6 +138,7 @@ func TestWorld(t *testing.T) {
 		awaitNode(t, kube, func(n *corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+late) && ready(n) })
 		cloud.terminate(t, late)
 	})
+	t.Run("a controller that is killed runs again, and one that is stopped does not", func(t *testing.T) { checkController(t, w) })
 	t.Run("what the control API does not know is refused", func(t *testing.T) {
 		for path, body := range map[string]string{"nodes": `{"name":"x","neverjoin":1,"typo":2}`, "kube": `{"verb":"get"}`, "nothing": `{}`} {
 			if status, text := post(t, w, http.MethodPost, path, body); status == http.StatusOK {
@@ -157,6 +158,49 @@ func TestWorld(t *testing.T) {
 		cloud.terminate(t, instance)
 		awaitGone(t, kube, node.Name)
 	})
+}
+
+// checkController runs a program in place of a controller, which tells how it was called and waits.
+func checkController(t *testing.T, w *world.World) {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "controller")
+	if err := os.WriteFile(binary, []byte("#!/bin/sh\necho \"started $* with $KUBECONFIG and $EXTRA\"\nexec sleep 1000\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.RunController(t.Context(), world.ControllerOptions{
+		Binary: binary, Proxied: true, Restart: true, LeaderElection: true, Flags: []string{"--log-level=debug"}, Env: []string{"EXTRA=more"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func() []string {
+		text, err := os.ReadFile(c.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Split(strings.TrimSpace(string(text)), "\n")
+	}
+	awaitCall(t, w, func() bool { return strings.Contains(lines()[0], "started") })
+	for _, want := range []string{"controller --metrics-port=0", "--leader-election-namespace=kube-system", "--log-level=debug", "proxy.kubeconfig", "and more"} {
+		if !strings.Contains(lines()[0], want) {
+			t.Errorf("%q is missing in %s", want, lines()[0])
+		}
+	}
+	c.Pause()
+	c.Resume()
+	c.Kill()
+	awaitCall(t, w, func() bool { return c.Starts() == 2 && len(lines()) == 2 })
+	if err := c.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-c.Err():
+		t.Errorf("told of an end that was wanted: %v", err)
+	case <-time.After(time.Second): // longer than the pause before a restart
+	}
+	if c.Starts() != 2 || len(lines()) != 2 {
+		t.Errorf("started %d times", c.Starts())
+	}
 }
 
 func TestStateThatCannotBeReadIsNamed(t *testing.T) {

@@ -1,0 +1,461 @@
+package invariant_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+	"github.com/dovetail-sh/dovetail/sandbox/invariant"
+)
+
+var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+const key = "AKIACONTROLLER"
+
+// lab is a checker with a clock, and words for what it is told.
+type lab struct {
+	*testing.T
+	*invariant.Checker
+	now       time.Time
+	instances map[string]awsemu.InstanceView
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{T: t, Checker: invariant.New(invariant.Options{Cluster: "sandbox", Key: key}), now: start, instances: map[string]awsemu.InstanceView{}}
+	l.set(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: "pool"}})
+	return l
+}
+
+func (l *lab) set(objects ...client.Object) {
+	for _, o := range objects {
+		l.Object(l.now, invariant.Set, o)
+	}
+}
+
+func (l *lab) remove(o client.Object) { l.Object(l.now, invariant.Removed, o) }
+
+// pass lets time pass, a second at a time.
+func (l *lab) pass(d time.Duration) {
+	for end := l.now.Add(d); l.now.Before(end); {
+		l.now = l.now.Add(time.Second)
+		l.Advance(l.now)
+	}
+}
+
+func (l *lab) instance(id, state string, tags ...string) {
+	i := awsemu.InstanceView{ID: id, State: state, Tags: map[string]string{}}
+	for _, tag := range tags {
+		name, value, _ := strings.Cut(tag, "=")
+		i.Tags[name] = value
+	}
+	l.instances[id] = i
+	var list []awsemu.InstanceView
+	for _, i := range l.instances {
+		list = append(list, i)
+	}
+	l.Cloud(l.now, list)
+}
+
+var ourTags = []string{"eks:eks-cluster-name=sandbox", "karpenter.sh/nodepool=pool"}
+
+func (l *lab) call(action string, parameters ...string) {
+	call := awsemu.Call{Service: wire.EC2, Action: action, Key: key, Done: true, Parameters: map[string]string{}}
+	for _, p := range parameters {
+		name, value, _ := strings.Cut(p, "=")
+		call.Parameters[name] = value
+	}
+	l.Call(l.now, call)
+}
+
+func newClaim(name string, change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: name, UID: types.UID("claim-" + name), Labels: map[string]string{karpv1.LabelNodePool: "pool"}, Finalizers: []string{karpv1.FinalizerTermination},
+		CreationTimestamp: metav1.NewTime(start),
+	}}
+	for _, f := range change {
+		f(c)
+	}
+	return c
+}
+
+func has(instance string) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) { c.Status.ProviderID = "aws:///eu-west-1a/" + instance }
+}
+
+func is(kind string) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) {
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind})
+	}
+}
+
+func deleting(c *karpv1.NodeClaim) { c.DeletionTimestamp = new(metav1.NewTime(start)) }
+
+func unheld(c *karpv1.NodeClaim) { c.Finalizers = nil }
+
+func deadline(at time.Time) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) {
+		c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: at.Format(time.RFC3339)}
+	}
+}
+
+func newNode(name, instance string, taints ...corev1.Taint) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name), Labels: map[string]string{karpv1.LabelNodePool: "pool", karpv1.LabelRegistered: "true"}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + instance, Taints: taints},
+		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+	}
+}
+
+func newPod(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: podUID(name), Labels: map[string]string{"app": "web"}, CreationTimestamp: metav1.NewTime(start)},
+		Spec:       corev1.PodSpec{NodeName: node, TerminationGracePeriodSeconds: new(int64(30))},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	if node == "" {
+		p.Status.Phase = corev1.PodPending
+	}
+	for _, f := range change {
+		f(p)
+	}
+	return p
+}
+
+func podUID(name string) types.UID {
+	return types.UID(fmt.Sprintf("11111111-2222-3333-4444-%012x", name))[:36]
+}
+
+func protected(p *corev1.Pod) {
+	p.Annotations = map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}
+}
+
+func (l *lab) evict(pod, uid string) {
+	l.Request(apiproxy.Request{Time: l.now, Verb: "create", Resource: "pods/eviction", Namespace: "shop", Name: pod, Status: 201, Body: []byte(`{"deleteOptions":{"preconditions":{` + uid + `}}}`)})
+}
+
+func (l *lab) deletePod(pod string, status int) {
+	l.Request(apiproxy.Request{Time: l.now, Verb: "delete", Resource: "pods", Namespace: "shop", Name: pod, Status: status, Body: []byte(`{"preconditions":{"uid":"` + string(podUID(pod)) + `"}}`)})
+}
+
+func named(pod string) string { return `"uid":"` + string(podUID(pod)) + `"` }
+
+// Each case breaks one rule, or comes near to it and does not.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	budget := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop", UID: "budget"},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+	}
+	limited := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: "pool"}, Spec: karpv1.NodePoolSpec{Limits: corev1.ResourceList{"cpu": resource.MustParse("6")}}}
+	cores := func(n string) func(*karpv1.NodeClaim) {
+		return func(c *karpv1.NodeClaim) { c.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse(n)} }
+	}
+	for name, tc := range map[string]struct {
+		do   func(*lab)
+		want invariant.Rule // empty: all holds
+		text string
+	}{
+		"G1 two claims with one instance": {func(l *lab) {
+			l.set(newClaim("a", has("i-1")), newClaim("b", has("i-1")))
+		}, invariant.G1, "NodeClaim a"},
+		"G1 a claim with two instances at rest": {func(l *lab) {
+			l.set(newClaim("a", has("i-1"), is("Initialized")))
+			l.instance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.instance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.Excuse(invariant.G2, "i-2")
+			l.pass(4 * time.Minute)
+		}, invariant.G1, "i-2"},
+		"G1 a second instance that goes in time": {func(l *lab) {
+			l.set(newClaim("a", has("i-1"), is("Initialized")))
+			l.instance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.instance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.pass(time.Minute)
+			l.instance("i-2", "shutting-down", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.pass(3 * time.Minute)
+		}, "", ""},
+		"G2 an orphan that stays": {func(l *lab) {
+			l.instance("i-1", "running", ourTags...)
+			l.pass(170 * time.Second)
+		}, invariant.G2, "no NodeClaim"},
+		"G2 an orphan of another cluster": {func(l *lab) {
+			l.instance("i-1", "running", "eks:eks-cluster-name=another", "karpenter.sh/nodepool=pool")
+			l.pass(10 * time.Minute)
+		}, "", ""},
+		"G2 an orphan while the API server is down": {func(l *lab) {
+			calm := l.Disturb(l.now)
+			l.instance("i-1", "running", ourTags...)
+			l.pass(10 * time.Minute)
+			calm(l.now)
+			l.pass(time.Minute)
+			l.instance("i-1", "terminated", ourTags...)
+			l.pass(3 * time.Minute)
+		}, "", ""},
+		"G2 an instance without our tag is ended": {func(l *lab) {
+			l.instance("i-1", "running")
+			l.call("TerminateInstances", "InstanceId.1=i-1")
+		}, invariant.G2, "tag of the cluster"},
+		"G2 an instance that lost its tag and has a claim is ended": {func(l *lab) {
+			l.set(newClaim("a", has("i-1"), deleting))
+			l.instance("i-1", "running")
+			l.call("TerminateInstances", "InstanceId.1=i-1")
+		}, "", ""},
+		"G2 somebody else ends an instance": {func(l *lab) {
+			l.instance("i-1", "running")
+			l.Call(l.now, awsemu.Call{Service: wire.EC2, Action: "TerminateInstances", Key: "another", Parameters: map[string]string{"InstanceId.1": "i-1"}})
+		}, "", ""},
+		"G3 the finalizer goes while the instance runs": {func(l *lab) {
+			l.instance("i-1", "shutting-down", ourTags...)
+			l.set(newClaim("a", has("i-1"), deleting), newClaim("a", has("i-1"), deleting, unheld))
+		}, invariant.G3, "i-1 is shutting-down"},
+		"G3 the object goes while the instance runs": {func(l *lab) {
+			l.instance("i-1", "running", ourTags...)
+			l.set(newClaim("a", has("i-1"), deleting))
+			l.remove(newClaim("a", has("i-1"), deleting))
+		}, invariant.G3, "i-1 is running"},
+		"G3 the finalizer goes after the instance": {func(l *lab) {
+			l.instance("i-1", "terminated", ourTags...)
+			l.set(newClaim("a", has("i-1"), deleting), newClaim("a", has("i-1"), deleting, unheld))
+		}, "", ""},
+		"G3 a claim that was never launched": {func(l *lab) {
+			l.set(newClaim("a", deleting), newClaim("a", deleting, unheld))
+		}, "", ""},
+		"G3 a test takes the finalizer away": {func(l *lab) {
+			l.Excuse(invariant.G3, "NodeClaim a")
+			l.instance("i-1", "running", ourTags...)
+			l.set(newClaim("a", has("i-1")), newClaim("a", has("i-1"), unheld))
+		}, "", ""},
+		"G6 an eviction without a UID": {func(l *lab) {
+			l.set(newPod("web", "n"))
+			l.evict("web", "")
+		}, invariant.G6, "UID"},
+		"G6 an eviction": {func(l *lab) {
+			l.set(newPod("web", "n"))
+			l.evict("web", named("web"))
+		}, "", ""},
+		"G6 an eviction of a protected pod": {func(l *lab) {
+			l.set(newPod("web", "n", protected))
+			l.evict("web", named("web"))
+		}, invariant.G6, "do-not-disrupt"},
+		"G6 an eviction after the protection is over": {func(l *lab) {
+			l.set(newPod("web", "n", func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"} }))
+			l.now = l.now.Add(31 * time.Minute)
+			l.evict("web", named("web"))
+		}, "", ""},
+		"G6 an eviction of an earlier pod of the name": {func(l *lab) {
+			l.set(newPod("web", "n", protected))
+			l.evict("web", named("old"))
+		}, "", ""},
+		"G6 a deletion past a budget": {func(l *lab) {
+			l.set(budget, newPod("web", "n"))
+			l.deletePod("web", 200)
+		}, invariant.G6, "PodDisruptionBudget web"},
+		"G6 a deletion past a budget at the deadline": {func(l *lab) {
+			l.set(budget, newNode("n", "i-1"), newClaim("a", has("i-1"), deleting, deadline(start.Add(time.Hour))), newPod("web", "n", protected))
+			l.now = start.Add(time.Hour - 30*time.Second)
+			l.deletePod("web", 200)
+		}, "", ""},
+		"G6 a deletion past a budget before the deadline": {func(l *lab) {
+			l.set(budget, newNode("n", "i-1"), newClaim("a", has("i-1"), deleting, deadline(start.Add(time.Hour))), newPod("web", "n", protected))
+			l.now = start.Add(50 * time.Minute)
+			l.deletePod("web", 200)
+		}, invariant.G6, "no deadline"},
+		"G6 an instance is ended under a pod": {func(l *lab) {
+			l.instance("i-1", "running", ourTags...)
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Registered"), deleting), newPod("web", "n"))
+			l.call("TerminateInstances", "InstanceId.1=i-1")
+			l.pass(3 * time.Second)
+		}, invariant.G6, "before it was evicted"},
+		"G6 an instance is ended and the watch of pods is late": {func(l *lab) {
+			l.instance("i-1", "running", ourTags...)
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Registered"), deleting), newPod("web", "n"))
+			l.call("TerminateInstances", "InstanceId.1=i-1")
+			l.remove(newPod("web", "n"))
+			l.pass(3 * time.Second)
+		}, "", ""},
+		"G6 an instance is ended under a pod that tolerates it": {func(l *lab) {
+			l.instance("i-1", "running", ourTags...)
+			tolerates := func(p *corev1.Pod) { p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}} }
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Registered"), deleting), newPod("web", "n", tolerates))
+			l.call("TerminateInstances", "InstanceId.1=i-1")
+			l.pass(3 * time.Second)
+		}, "", ""},
+		"G7 a taint that is forgotten": {func(l *lab) {
+			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), is("Initialized")))
+			l.pass(30 * time.Second)
+		}, invariant.G7, "Node n"},
+		"G7 a taint of a running command": {func(l *lab) {
+			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), is("Initialized"), is("DisruptionReason")))
+			l.pass(30 * time.Second)
+		}, "", ""},
+		"G7 a taint of a node that goes": {func(l *lab) {
+			l.set(newNode("n", "i-1", karpv1.DisruptedTaint()), newClaim("a", has("i-1"), deleting))
+			l.pass(30 * time.Second)
+		}, "", ""},
+		"G8 two claims for one pod": {func(l *lab) {
+			l.set(newPod("web", ""), newClaim("a"))
+			l.pass(3 * time.Second)
+			l.set(newClaim("b"))
+			l.pass(3 * time.Second)
+		}, invariant.G8, "1 claims were in flight already for the 1 pods"},
+		"G8 a second claim after the first failed": {func(l *lab) {
+			l.set(newPod("web", ""), newClaim("a"))
+			l.pass(3 * time.Second)
+			l.set(newClaim("a", deleting), newClaim("b"))
+			l.pass(3 * time.Second)
+		}, "", ""},
+		"G8 a claim for each pod, the watch of claims first": {func(l *lab) {
+			l.set(newClaim("a"), newClaim("b"))
+			l.set(newPod("one", ""), newPod("two", ""))
+			l.pass(3 * time.Second)
+		}, "", ""},
+		"G8 the pod of a claim was deleted, another came": {func(l *lab) {
+			l.set(newPod("one", ""), newClaim("a"))
+			l.pass(3 * time.Second)
+			l.remove(newPod("one", ""))
+			l.pass(time.Minute)
+			l.set(newPod("two", ""), newClaim("b"))
+			l.pass(3 * time.Second)
+		}, "", ""},
+		"G8 claims that share their reasons": {func(l *lab) {
+			l.set(newPod("one", ""), newClaim("a"))
+			l.pass(3 * time.Second)
+			l.set(newPod("two", ""), newClaim("b"))
+			l.pass(3 * time.Second)
+			l.set(newClaim("c"))
+			l.pass(3 * time.Second)
+		}, invariant.G8, "NodeClaim c"},
+		"G8 pods of another pool are no reason": {func(l *lab) {
+			l.set(newPod("web", "", func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{karpv1.LabelNodePool: "another"} }), newClaim("a"))
+			l.pass(3 * time.Second)
+		}, invariant.G8, "0 pods"},
+		"G8 the replacement of a node that goes": {func(l *lab) {
+			l.set(newNode("n", "i-1"), newClaim("a", has("i-1"), is("Initialized"), deleting), newPod("web", "n"), newClaim("b"))
+			l.pass(3 * time.Second)
+		}, "", ""},
+		"G10 a claim lifts its pool above the limit": {func(l *lab) {
+			l.set(limited, newClaim("a", cores("4"), is("Initialized")), newClaim("b", cores("4"), is("Initialized")))
+		}, invariant.G10, "8 of cpu, above its limit of 6"},
+		"G10 the limit was lowered": {func(l *lab) {
+			l.set(newClaim("a", cores("4"), is("Initialized")), newClaim("b", is("Initialized")))
+			l.set(limited, newClaim("b", cores("4"), is("Initialized")))
+		}, "", ""},
+		"G10 one that goes is not counted": {func(l *lab) {
+			l.set(limited, newClaim("a", cores("4"), deleting), newClaim("b", cores("4"), is("Initialized")))
+		}, "", ""},
+		"G12 a hot loop of writes": {func(l *lab) {
+			for range 60 {
+				l.now = l.now.Add(50 * time.Millisecond)
+				l.Request(apiproxy.Request{Time: l.now, Verb: "patch", Resource: "nodeclaims/status", Name: "a", Status: 200})
+			}
+		}, invariant.G12, "nodeclaims/status a"},
+		"G12 many objects at once": {func(l *lab) {
+			for i := range 1000 {
+				l.Request(apiproxy.Request{Time: l.now, Verb: "patch", Resource: "nodeclaims/status", Name: fmt.Sprint(i), Status: 200})
+			}
+		}, "", ""},
+		"G12 a hot loop of calls": {func(l *lab) {
+			for i := range 60 {
+				l.now = l.now.Add(50 * time.Millisecond)
+				l.call("CreateFleet", fmt.Sprintf("ClientToken=%d", i), "Type=instant")
+			}
+		}, invariant.G12, "ec2:CreateFleet"},
+		"G12 paced retries": {func(l *lab) {
+			for range 100 {
+				l.now = l.now.Add(200 * time.Millisecond)
+				l.call("TerminateInstances", "InstanceId.1=i-1")
+			}
+		}, "", ""},
+		"G13 a pod waits and nothing says why": {func(l *lab) {
+			l.set(newPod("web", ""))
+			l.pass(6 * time.Minute)
+		}, invariant.G13, "Pod shop/web"},
+		"G13 a pod waits and an event says why": {func(l *lab) {
+			l.set(newPod("web", ""), &eventsv1.Event{
+				ObjectMeta: metav1.ObjectMeta{Name: "e", UID: "e"}, ReportingController: "karpenter", Reason: "FailedScheduling",
+				Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: "shop", Name: "web"},
+			})
+			l.pass(6 * time.Minute)
+		}, "", ""},
+		"G13 a claim does not become ready": {func(l *lab) {
+			l.set(newPod("web", ""), newClaim("a"))
+			l.Excuse(invariant.G13, "Pod")
+			l.pass(6 * time.Minute)
+		}, invariant.G13, "NodeClaim a"},
+		"G13 a claim says what it waits for": {func(l *lab) {
+			l.set(newPod("web", ""), newClaim("a", func(c *karpv1.NodeClaim) {
+				c.Status.Conditions = []metav1.Condition{{Type: "Registered", Status: metav1.ConditionUnknown, Reason: "NodeNotFound"}}
+			}))
+			l.Excuse(invariant.G13, "Pod")
+			l.pass(6 * time.Minute)
+		}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.Excuse(invariant.G13, "NodePool")
+			tc.do(l)
+			found := l.Violations()
+			switch {
+			case tc.want == "" && len(found) > 0:
+				t.Errorf("found %v", found[0])
+			case tc.want == "":
+			case len(found) == 0:
+				t.Errorf("%s was not found to be broken", tc.want)
+			case found[0].Rule != tc.want || !strings.Contains(found[0].Error(), tc.text):
+				t.Errorf("found %v, want %s and %q", found[0], tc.want, tc.text)
+			}
+		})
+	}
+}
+
+// A violation tells what happened to the object, and is told once.
+func TestViolationsCarryTheHistory(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.instance("i-1", "running", ourTags...)
+	for range 3 {
+		l.set(newClaim("a"), newClaim("a", has("i-1"), is("Launched")), newClaim("a", has("i-1"), deleting), newClaim("a", has("i-1"), deleting, unheld))
+	}
+	found := l.Violations()
+	if len(found) != 1 {
+		t.Fatalf("%d violations, want 1", len(found))
+	}
+	text := found[0].Error()
+	for _, want := range []string{"G3", "Launched=True(Launched)", "deleting held by karpenter.sh/termination", "12:00:00"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// A test is told of its own violations, and of those that belong to nobody.
+func TestViolationsAreGivenToTheirTests(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.instance("i-1", "running")
+	l.call("TerminateInstances", "InstanceId.1=i-1")
+	l.set(newPod("web", "n", protected))
+	l.evict("web", named("web"))
+	for _, tc := range []struct {
+		pool, namespace string
+		want            int
+	}{{"pool", "another", 1}, {"pool", "shop", 2}, {"", "", 1}} {
+		if found := l.Of(tc.pool, tc.namespace); len(found) != tc.want {
+			t.Errorf("pool %q, namespace %q: %d violations, want %d: %v", tc.pool, tc.namespace, len(found), tc.want, found)
+		}
+	}
+}

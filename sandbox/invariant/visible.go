@@ -1,0 +1,91 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+const eventSource = "karpenter"
+
+func (c *Checker) eventSeen(at time.Time, kind Kind, e *eventsv1.Event) {
+	if kind == Removed || e.ReportingController != eventSource {
+		return
+	}
+	about := e.Regarding.Kind + " " + e.Regarding.Name
+	if e.Regarding.Namespace != "" && e.Regarding.Kind == "Pod" {
+		about = e.Regarding.Kind + " " + e.Regarding.Namespace + "/" + e.Regarding.Name
+	}
+	c.events[about] = true
+	c.note(at, about, "event "+e.Reason+": "+e.Note)
+}
+
+// checkVisible is G13 for what shows in objects: a pod that waits for a place, a claim that does not
+// become ready or does not go, and a pool that is not ready. Each says why, in an event or a condition.
+// That a reason is the right one, only a test can tell.
+func (c *Checker) checkVisible(at time.Time) {
+	stuck := func(object, pool, namespace, what string, holds bool) {
+		if lasts := c.lasts(at, "stuck "+object, holds); lasts > c.options.Limits.Visible {
+			c.report(Violation{
+				Rule: G13, At: at, Object: object, Pool: pool, Namespace: namespace,
+				What: fmt.Sprintf("%s for %s, and nothing says why", what, lasts.Round(time.Second)),
+			})
+		}
+	}
+	for _, p := range c.pods {
+		object := podObject(p.Pod)
+		stuck(object, "", p.Namespace, "it waits for a place", p.gone.IsZero() && needsPlace(p.Pod) && schedulable(p) && !c.events[object])
+	}
+	for name, n := range c.claims {
+		object := claimObject(name)
+		silent := !c.events[object] && !c.events[nodeObject(n.Status.NodeName)]
+		if n.DeletionTimestamp != nil {
+			stuck(object, poolOf(n.NodeClaim), "", "it is going", silent && !explained(n.Status.Conditions, karpv1.ConditionDrained, karpv1.ConditionVolumesDetached, karpv1.ConditionInstanceTerminating))
+			continue
+		}
+		open := !condition.True(n.Status.Conditions, karpv1.ConditionInitialized)
+		stuck(object, poolOf(n.NodeClaim), "", "it is not ready",
+			open && silent && !explained(n.Status.Conditions, karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized))
+	}
+	for name, p := range c.pools {
+		open := !condition.True(p.Status.Conditions, karpv1.ConditionReady)
+		stuck("NodePool "+name, name, "", "it is not ready",
+			open && !explained(p.Status.Conditions, karpv1.ConditionValidationSucceeded, karpv1.ConditionNodeClassReady))
+	}
+}
+
+// schedulable leaves out pods of other schedulers, which nobody here looks at.
+func schedulable(p *pod) bool {
+	return p.Spec.SchedulerName == "" || p.Spec.SchedulerName == "default-scheduler"
+}
+
+// explained says whether a condition that is not True gives a reason that says more than to wait.
+func explained(list []metav1.Condition, kinds ...string) bool {
+	return slices.ContainsFunc(kinds, func(kind string) bool {
+		found := condition.Find(list, kind)
+		return found != nil && found.Reason != "" && found.Reason != "AwaitingReconciliation" &&
+			(found.Status != metav1.ConditionTrue || kind == karpv1.ConditionInstanceTerminating)
+	})
+}
+
+// forget drops what can not matter any more.
+func (c *Checker) forget(at time.Time) {
+	const remembered = time.Minute
+	for uid, p := range c.pods {
+		if !p.gone.IsZero() && at.Sub(p.gone) > remembered {
+			delete(c.pods, uid)
+			delete(c.since, "stuck "+podObject(p.Pod))
+		}
+	}
+	for object, times := range c.rates {
+		if at.Sub(times[len(times)-1]) > rateWindow {
+			delete(c.rates, object)
+		}
+	}
+}
