@@ -32,7 +32,9 @@ func TestBatcherWindows(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				b := controller.NewBatcher(time.Second, 10*time.Second)
+				asked := make(chan struct{})
 				go func() {
+					defer close(asked)
 					for _, a := range tc.asks {
 						time.Sleep(a.after)
 						b.Trigger(types.UID(a.uid))
@@ -45,7 +47,7 @@ func TestBatcherWindows(t *testing.T) {
 				if got := time.Since(start); got != tc.want {
 					t.Errorf("the window closed after %v, want %v", got, tc.want)
 				}
-				synctest.Wait()
+				<-asked
 			})
 		})
 	}

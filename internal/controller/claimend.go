@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -47,20 +48,20 @@ type ClaimEnd struct {
 	Metrics  *metric.Set
 	Now      func() time.Time
 
-	asked pace
+	told pace
 }
 
 // End does what can be done now for a claim with a deletionTimestamp.
 func (r *ClaimEnd) End(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error) {
 	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.FinalizerTermination) {
-		r.asked.forget(claim.UID)
+		r.told.forget(claim.UID)
 		return ctrl.Result{}, nil
 	}
 	after, err := r.end(ctx, claim)
 	switch {
-	case apierrors.IsConflict(err):
-		return again(soon), nil // somebody else wrote; look again
-	case client.IgnoreNotFound(err) != nil:
+	case overtaken(err):
+		return again(soon), nil
+	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("ending nodeclaim %s: %w", claim.Name, err)
 	}
 	return again(after), nil
@@ -72,7 +73,7 @@ func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Durat
 	if err != nil {
 		return 0, err
 	}
-	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Asked: r.asked.last(claim.UID), Now: r.Now()}
+	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Told: r.told.last(claim.UID), Now: r.Now()}
 	for range rounds {
 		step := drain.NextClaim(facts)
 		if facts.Claim, err = r.perform(ctx, facts.Claim, step); err != nil {
@@ -83,8 +84,8 @@ func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Durat
 			if facts.Instance, err = terminate(ctx, r.Provider, id); err != nil {
 				return 0, err
 			}
-			facts.Asked = facts.Now
-			r.asked.note(claim.UID, facts.Now)
+			facts.Told = facts.Now
+			r.told.note(claim.UID, facts.Now)
 		case step.Release:
 			return 0, r.release(ctx, facts.Claim, id)
 		default:
@@ -150,7 +151,7 @@ func (r *ClaimEnd) release(ctx context.Context, claim *karpv1.NodeClaim, id clou
 	if err := r.Client.Patch(ctx, after, locked(claim)); err != nil {
 		return err
 	}
-	r.asked.forget(claim.UID)
+	r.told.forget(claim.UID)
 	now, pool := r.Now(), claim.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted nodeclaim", "provider-id", id)
 	r.Events.Emit(claim, finalized())
@@ -207,6 +208,15 @@ func remove(ctx context.Context, c client.Client, obj client.Object) error {
 	return client.IgnoreNotFound(err)
 }
 
+// overtaken reports whether somebody else wrote or removed an object since we read it: look again. What
+// the cloud says is never meant, even if it comes from the API server in the end.
+func overtaken(err error) bool {
+	if _, ofCloud := errors.AsType[*cloud.Error](err); ofCloud {
+		return false
+	}
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err)
+}
+
 // locked is a patch that fails if anybody wrote since the object was read.
 func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
@@ -219,8 +229,8 @@ func finalized() event.Event {
 // seconds of a duration for a metric; clocks that disagree must not make it negative.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }
 
-// pace remembers when the cloud was asked about something, so that it is not asked too often. It is
-// only memory: after a restart one question more is asked. The zero value is ready.
+// pace remembers when the cloud was last called about something, so that it is not called too often. It is
+// only memory: after a restart one call more is made. The zero value is ready.
 type pace struct {
 	mu sync.Mutex
 	at map[types.UID]time.Time

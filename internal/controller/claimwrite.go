@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -164,25 +163,19 @@ func disrupt(ctx context.Context, c client.Client, m *metric.Set, claim *karpv1.
 	if err != nil {
 		return err
 	}
-	moving := 0
+	var pods []*corev1.Pod
 	for _, node := range nodes {
-		pods, err := podsOn(ctx, c, node.Name)
+		on, err := podsOn(ctx, c, node.Name)
 		if err != nil {
 			return err
 		}
-		for _, pod := range pods {
-			if cluster.Reschedulable(pod) {
-				moving++
-			}
-		}
+		pods = append(pods, on...)
 	}
 	precondition := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
 	err = c.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}}, precondition)
 	if err != nil {
 		return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
 	}
-	labels := []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
-	m.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
-	m.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+	Disrupted(m, claim, reason, pods)
 	return nil
 }

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,7 +49,7 @@ type NodeTermination struct {
 	Workers  int
 	Now      func() time.Time
 
-	asked pace
+	asked, told pace
 }
 
 // Register adds the reconciler to a manager. It needs the indexes of Pods and VolumeAttachments by
@@ -92,9 +91,9 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	after, err := r.end(ctx, n)
 	switch {
-	case apierrors.IsConflict(err):
-		return again(soon), nil // somebody else wrote; look again
-	case client.IgnoreNotFound(err) != nil:
+	case overtaken(err):
+		return again(soon), nil
+	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("ending node %s: %w", req.Name, err)
 	}
 	return again(after), nil
@@ -120,8 +119,8 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 			if facts.Instance, err = terminate(ctx, r.Provider, id); err != nil {
 				return 0, err
 			}
-			facts.Asked = facts.Now
-			r.asked.note(n.UID, facts.Now)
+			facts.Told = facts.Now
+			r.told.note(n.UID, facts.Now)
 		case step.Release:
 			return 0, r.release(ctx, facts.Node)
 		default:
@@ -150,7 +149,7 @@ func (r *NodeTermination) ask(ctx context.Context, id cloud.ID) drain.State {
 
 // observe reads what the decision needs. The node of a claim with a node class of others is not ours.
 func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts drain.Facts, ours bool, err error) {
-	facts = drain.Facts{Node: n, Asked: r.asked.last(n.UID), Now: r.Now()}
+	facts = drain.Facts{Node: n, Asked: r.asked.last(n.UID), Told: r.told.last(n.UID), Now: r.Now()}
 	if facts.Claim, err = r.claim(ctx, n); err != nil {
 		return facts, false, err
 	}
@@ -293,6 +292,7 @@ func (r *NodeTermination) release(ctx context.Context, n *corev1.Node) error {
 		return err
 	}
 	r.asked.forget(n.UID)
+	r.told.forget(n.UID)
 	now, pool := r.Now(), n.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted node", "provider-id", n.Spec.ProviderID)
 	r.Events.Emit(n, finalized())

@@ -1,0 +1,337 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/store"
+)
+
+// shop sells two instance types to every pool.
+type shop struct {
+	err   error
+	none  bool // nothing can be had
+	panic bool
+}
+
+func (s *shop) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
+	if s.panic {
+		panic("a bad object")
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	lanes := resources.NewTable()
+	var out []catalog.InstanceType
+	for name, cpu := range map[string]string{"small": "2", "large": "8"} {
+		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
+		size := lanes.Capacity(list)
+		price := map[string]float64{"small": 0.1, "large": 0.35}[name]
+		out = append(out, catalog.InstanceType{
+			Name: name, Capacity: size,
+			Labels:    reqs.FromLabels(map[string]string{corev1.LabelInstanceTypeStable: name, corev1.LabelArchStable: "amd64"}, awsv1.Vocabulary()),
+			Offerings: []catalog.Offering{{Zone: "a", CapacityType: karpv1.CapacityTypeOnDemand, Price: price, Available: !s.none}},
+		})
+	}
+	slices.SortFunc(out, func(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// heard keeps the events that were sent.
+type heard struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (h *heard) Emit(obj client.Object, events ...event.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range events {
+		h.said = append(h.said, fmt.Sprintf("%s %s: %s", obj.GetName(), e.Reason, e.Text))
+	}
+}
+
+func (h *heard) saw(parts ...string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.ContainsFunc(h.said, func(s string) bool {
+		return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(s, p) })
+	})
+}
+
+type still struct{}
+
+func (still) Begin() {}
+func (still) Done()  {}
+
+// lab is a provisioner with a store that the test feeds.
+type lab struct {
+	*controller.Provisioner
+	t       *testing.T
+	feed    *informertest.FakeInformers
+	client  client.WithWatch
+	shop    *shop
+	told    *heard
+	metrics *metric.Set
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l := &lab{t: t, feed: &informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, shop: &shop{}, told: &heard{}, metrics: metric.New(prometheus.NewRegistry())}
+	l.client = fake.NewClientBuilder().WithScheme(scheme).Build()
+	batcher := controller.NewBatcher(time.Second, 10*time.Second)
+	memory := store.New(store.Options{
+		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, Now: time.Now, Wake: batcher.Trigger,
+	})
+	if err := memory.Watch(t.Context(), l.feed); err != nil {
+		t.Fatal(err)
+	}
+	l.Provisioner = &controller.Provisioner{
+		Store: memory, Cloud: l.shop, Events: l.told, Metrics: l.metrics, Batcher: batcher, Policy: solve.Policy{NodeFee: 0.02},
+		Claims:     &execute.Claims{Client: l.client, Store: memory, Metrics: l.metrics, Words: awsv1.Vocabulary(), Now: time.Now},
+		Nomination: 20 * time.Second, Rest: controller.NewRest(), Pulse: still{}, Now: time.Now,
+	}
+	return l
+}
+
+func (l *lab) add(objects ...metav1.Object) {
+	l.t.Helper()
+	for _, obj := range objects {
+		informer, err := l.feed.FakeInformerFor(l.t.Context(), obj.(client.Object))
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		informer.Add(obj)
+	}
+}
+
+func (l *lab) claims() []karpv1.NodeClaim {
+	l.t.Helper()
+	list := &karpv1.NodeClaimList{}
+	if err := l.client.List(l.t.Context(), list); err != nil {
+		l.t.Fatal(err)
+	}
+	return list.Items
+}
+
+func readyPool(name string) *karpv1.NodePool {
+	return &karpv1.NodePool{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
+		Spec: karpv1.NodePoolSpec{Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
+			NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "default"},
+		}}},
+		Status: karpv1.NodePoolStatus{Conditions: []metav1.Condition{{Type: karpv1.ConditionReady, Status: metav1.ConditionTrue}}},
+	}
+}
+
+func pendingPod(name, cpu string) *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")},
+		}}}},
+		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}},
+	}
+}
+
+// S-001, S-006: pods that fit together get one node, the cheapest that holds them, and hear of it.
+func TestPassOrdersNodes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("a", "500m"), pendingPod("b", "500m"))
+	l.Pass(t.Context())
+	claims := l.claims()
+	if len(claims) != 1 {
+		t.Fatalf("%d claims, want one for both pods", len(claims))
+	}
+	requirements := claims[0].Spec.Requirements
+	types := requirements[len(requirements)-1]
+	if types.Key != corev1.LabelInstanceTypeStable || types.Values[0] != "small" {
+		t.Errorf("types = %+v, want the cheapest first", types)
+	}
+	for _, pod := range []string{"a", "b"} {
+		if !l.told.saw(pod+" Nominated", "nodeclaim/"+claims[0].Name) {
+			t.Errorf("pod %s was not told of its claim: %q", pod, l.told.said)
+		}
+	}
+}
+
+// G8, decision 6: the claim in flight is found again, by the same pods and by others that fit, and
+// planning does not wait for it.
+func TestFM_G8_NoSecondClaim(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("a", "500m"))
+	for range 3 {
+		l.Pass(t.Context())
+	}
+	if n := len(l.claims()); n != 1 {
+		t.Fatalf("%d claims after three passes, want one", n)
+	}
+	l.add(pendingPod("big", "6"))
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != 2 {
+		t.Errorf("%d claims, want another for a pod that does not fit the first, at once", n)
+	}
+}
+
+// Scheduling 3.4, 6.3: pods that cannot be helped hear why, and the others are helped.
+func TestPodsThatCannotBeHelped(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	invalid := pendingPod("invalid", "1")
+	invalid.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "x"}
+	silent := pendingPod("silent", "1")
+	silent.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: karpv1.LabelNodePool, Operator: corev1.NodeSelectorOpDoesNotExist}}}},
+	}}}
+	l.add(readyPool("general"), invalid, silent, pendingPod("huge", "100"), pendingPod("fine", "1"))
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != 1 {
+		t.Errorf("%d claims, want one for the pod that can be helped", n)
+	}
+	if !l.told.saw("invalid FailedScheduling", "kubernetes.io/hostname") {
+		t.Errorf("an invalid pod was not told why: %q", l.told.said)
+	}
+	if !l.told.saw("huge FailedScheduling", "cpu") {
+		t.Errorf("a pod too large for every type was not told why: %q", l.told.said)
+	}
+	if l.told.saw("silent ") {
+		t.Errorf("a pod that wants none of our nodes was told something: %q", l.told.said)
+	}
+}
+
+// SC-09: a pool whose requirements leave nothing says so.
+func TestPoolWithoutTypes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	pool := readyPool("arm")
+	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}}}
+	l.add(pool, pendingPod("a", "1"))
+	l.Pass(t.Context())
+	if !l.told.saw("arm NoCompatibleInstanceTypes", "kubernetes.io/arch") {
+		t.Errorf("said %q", l.told.said)
+	}
+}
+
+// SC-08, FM I17: a pool that cannot say what it sells does not hold up others; nor does a bad object.
+func TestPassSurvives(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("a", "1"))
+	l.shop.err = errors.New("no route to host")
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != 0 {
+		t.Errorf("%d claims although nothing is known to buy", n)
+	}
+	l.shop.err = nil
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != 1 {
+		t.Errorf("%d claims after the pool recovered, want one", n)
+	}
+}
+
+// The loop plans a second after the first pod, and a panic in one pass does not end it (G9).
+func TestLoop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- l.Start(ctx) }()
+		l.shop.panic = true
+		l.add(readyPool("general"), pendingPod("a", "1"))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		l.shop.panic = false
+		if n := len(l.claims()); n != 0 {
+			t.Fatalf("%d claims", n)
+		}
+		l.add(pendingPod("b", "1"))
+		time.Sleep(999 * time.Millisecond)
+		synctest.Wait()
+		if n := len(l.claims()); n != 0 {
+			t.Errorf("%d claims before the window closed", n)
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if n := len(l.claims()); n != 1 {
+			t.Errorf("%d claims when the window closed, want one: no poll in between", n)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// FM F02: launches that fail for lack of capacity close the pool for growing times.
+func TestFM_F02_Rest(t *testing.T) {
+	t.Parallel()
+	r, at := controller.NewRest(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	fail := func(n int) {
+		for range n {
+			r.Failed("p", at)
+		}
+	}
+	if fail(9); r.Resting("p", at) {
+		t.Error("resting after 9 failures")
+	}
+	if fail(1); !r.Resting("p", at) || !r.Resting("p", at.Add(59*time.Second)) || r.Resting("p", at.Add(time.Minute)) {
+		t.Error("10 failures within a minute should close the pool for a minute")
+	}
+	at = at.Add(time.Minute)
+	if fail(10); !r.Resting("p", at.Add(119*time.Second)) || r.Resting("p", at.Add(2*time.Minute)) {
+		t.Error("the second rest should be twice as long")
+	}
+	for range 10 {
+		fail(10)
+	}
+	if r.Resting("p", at.Add(8*time.Minute)) {
+		t.Error("a rest longer than eight minutes")
+	}
+	if r.Worked("p"); r.Resting("p", at) {
+		t.Error("resting although a launch worked")
+	}
+	for i := range 30 {
+		r.Failed("q", at.Add(time.Duration(i)*10*time.Second))
+	}
+	if r.Resting("q", at.Add(5*time.Minute)) {
+		t.Error("six failures a minute are no reason to rest")
+	}
+}

@@ -1,0 +1,191 @@
+package disrupt_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+func claim(initialized time.Duration, conditions ...metav1.Condition) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{}
+	add := func(name string) {
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: name, Status: metav1.ConditionTrue, Reason: name, LastTransitionTime: metav1.NewTime(noon.Add(-initialized))})
+	}
+	add(karpv1.ConditionLaunched)
+	add(karpv1.ConditionRegistered)
+	if initialized > 0 {
+		add(karpv1.ConditionInitialized)
+	}
+	c.Status.Conditions = append(c.Status.Conditions, conditions...)
+	return c
+}
+
+// LC-55, LC-57: when a claim is marked, and when to look again.
+func TestMarks(t *testing.T) {
+	t.Parallel()
+	drifted := metav1.Condition{Type: karpv1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: "AMIDrift"}
+	consolidatable := metav1.Condition{Type: karpv1.ConditionConsolidatable, Status: metav1.ConditionTrue, Reason: "Consolidatable"}
+	event := func(ago time.Duration, c *karpv1.NodeClaim) *karpv1.NodeClaim {
+		c.Status.LastPodEventTime = metav1.NewTime(noon.Add(-ago))
+		return c
+	}
+	for name, tc := range map[string]struct {
+		claim              *karpv1.NodeClaim
+		quiet              karpv1.Duration
+		static             bool
+		drift              string
+		wantConsolidatable bool
+		wantDrift          string
+		wantAfter          time.Duration
+	}{
+		"not initialized":                        {claim: claim(0), quiet: "0s"},
+		"quiet time zero":                        {claim: claim(time.Second), quiet: "0s", wantConsolidatable: true},
+		"quiet time not over":                    {claim: claim(10 * time.Second), quiet: "30s", wantAfter: 20 * time.Second},
+		"quiet time over exactly now":            {claim: claim(30 * time.Second), quiet: "30s", wantConsolidatable: true},
+		"the last pod event counts, not the age": {claim: event(time.Second, claim(time.Hour)), quiet: "30s", wantAfter: 29 * time.Second},
+		"an event takes the mark away":           {claim: event(time.Second, claim(time.Hour, consolidatable)), quiet: "30s", wantAfter: 29 * time.Second},
+		"never":                                  {claim: claim(time.Hour, consolidatable), quiet: "Never"},
+		"static pools are not consolidated":      {claim: claim(time.Hour, consolidatable), quiet: "0s", static: true},
+		"drift is marked with its reason":        {claim: claim(0), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
+		"another reason replaces it":             {claim: claim(0, drifted), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
+		"drift that is over is cleared":          {claim: claim(0, drifted), quiet: "Never"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pool := &karpv1.NodePool{}
+			pool.Spec.Disruption.ConsolidateAfter = tc.quiet
+			if tc.static {
+				pool.Spec.Replicas = new(int64(1))
+			}
+			list, after := disrupt.Marks(disrupt.MarkFacts{Claim: tc.claim, Pool: pool, Drift: tc.drift, Now: noon})
+			if got := condition.True(list, karpv1.ConditionConsolidatable); got != tc.wantConsolidatable {
+				t.Errorf("Consolidatable = %v, want %v", got, tc.wantConsolidatable)
+			}
+			gotDrift := ""
+			if c := condition.Find(list, karpv1.ConditionDrifted); c != nil {
+				gotDrift = c.Reason
+			}
+			if gotDrift != tc.wantDrift || after != tc.wantAfter {
+				t.Errorf("drift %q after %v, want %q after %v", gotDrift, after, tc.wantDrift, tc.wantAfter)
+			}
+		})
+	}
+}
+
+func node(name string, change ...func(*disrupt.Node)) disrupt.Node {
+	n := disrupt.Node{Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Initialized: true, Consolidatable: true}
+	for _, c := range change {
+		c(&n)
+	}
+	return n
+}
+
+func holding(p disrupt.Pod) func(*disrupt.Node) {
+	return func(n *disrupt.Node) { n.Pods = append(n.Pods, p) }
+}
+
+func general(change ...func(*disrupt.Pool)) disrupt.Pool {
+	p := disrupt.Pool{Name: "general", Known: true}
+	for _, c := range change {
+		c(&p)
+	}
+	return p
+}
+
+// Disruption 5, 8, 12: which empty nodes go, and what is said about those that stay.
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		nodes []disrupt.Node
+		pool  disrupt.Pool
+		want  []string
+		say   string // part of what is said
+	}{
+		"empty nodes go, the dearest first": {
+			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Price = 2 })}, pool: general(), want: []string{"b", "a"},
+		},
+		"DaemonSet pods do not keep a node": {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", EvictCost: 1}))}, pool: general(), want: []string{"a"}},
+		"a pod that has to move does":       {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
+		"a pod nobody would miss does not":  {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
+		"a protected DaemonSet pod does (FM K25)": {
+			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Protected: true}))}, pool: general(), say: "Pod x/d carries annotation karpenter.sh/do-not-disrupt",
+		},
+		"inside the quiet time":   {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Consolidatable = false })}, pool: general()},
+		"not initialized":         {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Initialized = false })}, pool: general(), say: "not initialized"},
+		"nominated":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
+		"protected":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Protected = true })}, pool: general(), say: "The node carries annotation"},
+		"its pool is (L-15)":      {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Protected = true }), say: "NodePool general carries"},
+		"catalogue unknown (E10)": {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Known = false }), say: "cannot be resolved"},
+		"never":                   {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Never = true }), say: "consolidateAfter Never"},
+		"static":                  {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Static = true })},
+		"a budget of one": {
+			nodes: []disrupt.Node{node("a"), node("b")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }), want: []string{"a"},
+		},
+		"a node on its way out uses it up": {
+			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Going = true })},
+			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }), say: "already on its way out",
+		},
+		"so does one that is not ready": {
+			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Ready, n.Consolidatable = false, false })},
+			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }),
+		},
+		"ten percent of 19 is two (FM K26)": {
+			nodes: many(19), pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "10%"}} }), want: []string{"n00", "n01"},
+		},
+		"a budget of zero says so": {
+			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Empty"}}} }), say: "a budget of the NodePool says 0",
+		},
+		"a budget for another reason does not count": {
+			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Drifted"}}} }), want: []string{"a"},
+		},
+		"a budget that cannot be read closes the pool (FM K11)": {
+			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "many"}} }), say: "a budget of the NodePool says 0",
+		},
+		"two PodDisruptionBudgets for one pod (FM K03)": {
+			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
+		},
+		"a PodDisruptionBudget that allows nothing (FM K01)": {
+			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := disrupt.Empty(disrupt.View{Now: noon, Nodes: tc.nodes, Pools: map[string]disrupt.Pool{"general": tc.pool}})
+			var got, said []string
+			for _, n := range d.Remove {
+				got = append(got, n.Name)
+			}
+			for _, s := range d.Stay {
+				said = append(said, s.Event.Text)
+				if s.Event.Reason != event.DisruptionBlocked && s.Event.Reason != event.Unconsolidatable {
+					t.Errorf("event reason %s", s.Event.Reason)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("removed (-want +got):\n%s", diff)
+			}
+			if text := strings.Join(said, "\n"); !strings.Contains(text, tc.say) || tc.say == "" && text != "" {
+				t.Errorf("said %q, want %q", text, tc.say)
+			}
+		})
+	}
+}
+
+func many(n int) []disrupt.Node {
+	var out []disrupt.Node
+	for i := range n {
+		out = append(out, node("n"+string(rune('0'+i/10))+string(rune('0'+i%10))))
+	}
+	return out
+}
