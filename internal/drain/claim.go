@@ -15,7 +15,7 @@ type ClaimFacts struct {
 	Launched bool              // there is an instance to end, or there was
 	Nodes    []*corev1.Node    // with the provider id of the claim
 	Instance State
-	Asked    time.Time // when the cloud was last asked to end the instance; zero: not that we know
+	Told     time.Time // when the cloud was last told to end the instance; zero: not that we know
 	Now      time.Time
 }
 
@@ -45,15 +45,15 @@ func NextClaim(f ClaimFacts) ClaimStep {
 		step.After = recheckCloud // the end of a Node wakes us earlier
 		return step
 	}
-	asked := f.Now.Sub(f.Asked)
+	told := f.Now.Sub(f.Told)
 	switch {
 	case !f.Launched, f.Instance == Gone:
 		step.Release = true
 	case f.Instance == Ending:
 		step.Marks = []Mark{terminating()}
 		step.After = recheckCloud
-	case asked < recheckCloud:
-		step.After = recheckCloud - asked
+	case told < recheckCloud:
+		step.After = recheckCloud - told
 	default:
 		step.Terminate = true
 	}

@@ -51,6 +51,7 @@ type Facts struct {
 	Volumes     map[types.NamespacedName]string // names of PersistentVolumes, by the claims of the pods
 	Instance    State
 	Asked       time.Time // when the cloud was last asked about the instance; zero: not that we know
+	Told        time.Time // when it was last told to end it; zero: not that we know
 	Now         time.Time
 }
 
@@ -97,10 +98,15 @@ func Next(f Facts) Step {
 	if !step.Limit.At.IsZero() {
 		step.Events = append(step.Events, expiring(step.Limit.At))
 	}
+	if step.DeleteClaim {
+		// Its deletion may set a deadline and changes it under our hands: nothing is written on it now.
+		step.Pods, step.After = Order(f.Pods, karpv1.DisruptedTaint(), step.Limit, f.Now), recheckPods
+		return step
+	}
 	if !ending && (!step.drain(f) || !step.detach(f)) {
 		return step
 	}
-	step.end(f, ending)
+	step.end(f)
 	return step
 }
 
@@ -171,7 +177,7 @@ func (s *Step) detach(f Facts) bool {
 
 // end lets the instance end and then the node (LC-28). Without a claim nobody knows whether the
 // instance is ours to end; the collector of instances does.
-func (s *Step) end(f Facts, ending bool) {
+func (s *Step) end(f Facts) {
 	switch {
 	case f.Claim == nil:
 		s.Drained, s.Release = true, true
@@ -180,8 +186,8 @@ func (s *Step) end(f Facts, ending bool) {
 	case f.Instance == Ending:
 		s.Marks = append(s.Marks, terminating())
 		s.After = recheckCloud
-	case ending && f.Now.Sub(f.Asked) < recheckCloud:
-		s.After = recheckCloud - f.Now.Sub(f.Asked)
+	case f.Now.Sub(f.Told) < recheckCloud:
+		s.After = recheckCloud - f.Now.Sub(f.Told)
 	default:
 		s.Terminate = true
 	}

@@ -102,12 +102,20 @@ func TestNext(t *testing.T) {
 			want: short{Do: "wait", After: 5 * time.Second, Marks: []string{"InstanceTerminating=True"}},
 		},
 		"E02 asked again after five seconds": {
-			facts: drain.Facts{Node: node(), Claim: claim(terminating), Asked: start}, now: 5 * time.Second,
+			facts: drain.Facts{Node: node(), Claim: claim(terminating), Told: start}, now: 5 * time.Second,
 			want: short{Do: "terminate"},
 		},
 		"E02 and not before": {
-			facts: drain.Facts{Node: node(), Claim: claim(terminating), Asked: start}, now: 2 * time.Second,
+			facts: drain.Facts{Node: node(), Claim: claim(terminating), Told: start}, now: 2 * time.Second,
 			want: short{Do: "wait", After: 3 * time.Second},
+		},
+		"E02 and not before, although the condition is not in the cache yet": {
+			facts: drain.Facts{Node: node(), Claim: claim(drained), Told: start}, now: 2 * time.Second,
+			want: short{Do: "wait", After: 3 * time.Second, Marks: []string{"VolumesDetached=True"}},
+		},
+		"a question about the instance does not put off its end": {
+			facts: drain.Facts{Node: node(notReady), Claim: claim(drained), Instance: drain.Present, Asked: start},
+			want:  short{Do: "terminate", Marks: []string{"VolumesDetached=True"}},
 		},
 		"crash point 16: pods of an ending instance are left alone": {
 			facts: drain.Facts{Node: node(), Claim: claim(terminating), Pods: web, Attachments: disk}, now: time.Minute,
@@ -190,8 +198,12 @@ func TestLC27_Marks(t *testing.T) {
 func TestLC24_TheClaimIsDeletedOnce(t *testing.T) {
 	t.Parallel()
 	alive := claim(func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil })
-	if !drain.Next(drain.Facts{Node: node(), Claim: alive, Now: start}).DeleteClaim {
-		t.Error("L13: kubectl delete node must delete the claim too")
+	step := drain.Next(drain.Facts{Node: node(), Claim: alive, Pods: []*corev1.Pod{pod("web")}, Now: start})
+	if !step.DeleteClaim || len(step.Marks) > 0 || step.After != time.Second {
+		t.Errorf("L13: kubectl delete node must delete the claim too, and look again: %+v", step)
+	}
+	if len(step.Pods.Evict) != 1 {
+		t.Error("the drain need not wait for that")
 	}
 	if drain.Next(drain.Facts{Node: node(), Claim: claim(), Now: start}).DeleteClaim {
 		t.Error("a claim that is being deleted need not be deleted")

@@ -39,7 +39,7 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	files := make([]file, 0, len(crds)*2+1)
+	files := make([]file, 0, len(crds)*2+4)
 	for _, crd := range crds {
 		text, err := encodeCRD(crd)
 		if err != nil {
@@ -47,7 +47,7 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 		}
 		files = append(files, file{filepath.Join("api", "crds", crdFileName(crd)), text}, crdPage(crd))
 	}
-	files = append(files, reasonsPage(), settingsPage())
+	files = append(files, reasonsPage(), settingsPage(), metricsPage(), eventsPage())
 	files = append(files, cliPages()...)
 	if check {
 		return checkFiles(files, out)

@@ -17,30 +17,30 @@ func (b *builder) nodes(s *Set) {
 	s.NodesDrained = b.counter("karpenter_nodes_drained_total", "drains that were completed", "nodepool")
 	s.NodesTerminationDuration = b.summary("karpenter_nodes_termination_duration_seconds", "from the request to delete a node until its finalizer is gone", "nodepool")
 	s.NodesLifetimeDuration = b.histogram("karpenter_nodes_lifetime_duration_seconds", "age of nodes at their deletion", lifetimes(), "nodepool")
-	s.NodesAllocatable = b.gauge("karpenter_nodes_allocatable", "what pods can use of a node", nodeLabels("resource_type")...)
-	s.NodesTotalPodRequests = b.gauge("karpenter_nodes_total_pod_requests", "requests of the pods on a node, DaemonSets left out", nodeLabels("resource_type")...)
-	s.NodesTotalPodLimits = b.gauge("karpenter_nodes_total_pod_limits", "limits of the pods on a node, DaemonSets left out", nodeLabels("resource_type")...)
-	s.NodesTotalDaemonRequests = b.gauge("karpenter_nodes_total_daemon_requests", "requests of the DaemonSet pods on a node", nodeLabels("resource_type")...)
-	s.NodesTotalDaemonLimits = b.gauge("karpenter_nodes_total_daemon_limits", "limits of the DaemonSet pods on a node", nodeLabels("resource_type")...)
-	s.NodesSystemOverhead = b.gauge("karpenter_nodes_system_overhead", "capacity of a node that pods cannot use", nodeLabels("resource_type")...)
-	s.NodesCurrentLifetime = b.gauge("karpenter_nodes_current_lifetime_seconds", "age of a node", nodeLabels()...)
-	s.ClusterUtilization = b.gauge("karpenter_cluster_utilization_percent", "requests of all pods as a share of what all nodes offer", "resource_type")
+	s.NodesAllocatable = b.live("karpenter_nodes_allocatable", "what pods can use of a node", nodeLabels("resource_type")...)
+	s.NodesTotalPodRequests = b.live("karpenter_nodes_total_pod_requests", "requests of the pods on a node, DaemonSets left out", nodeLabels("resource_type")...)
+	s.NodesTotalPodLimits = b.live("karpenter_nodes_total_pod_limits", "limits of the pods on a node, DaemonSets left out", nodeLabels("resource_type")...)
+	s.NodesTotalDaemonRequests = b.live("karpenter_nodes_total_daemon_requests", "requests of the DaemonSet pods on a node", nodeLabels("resource_type")...)
+	s.NodesTotalDaemonLimits = b.live("karpenter_nodes_total_daemon_limits", "limits of the DaemonSet pods on a node", nodeLabels("resource_type")...)
+	s.NodesSystemOverhead = b.live("karpenter_nodes_system_overhead", "capacity of a node that pods cannot use", nodeLabels("resource_type")...)
+	s.NodesCurrentLifetime = b.live("karpenter_nodes_current_lifetime_seconds", "age of a node", nodeLabels()...)
+	s.ClusterUtilization = b.live("karpenter_cluster_utilization_percent", "requests of all pods as a share of what all nodes offer", "resource_type")
 	s.NodesReboots = b.counter("karpenter_nodes_reboots_total", "reboots by node repair", "result")
 	s.NodesRebootDuration = b.histogram("karpenter_nodes_reboot_duration_seconds", "from the request to reboot a node until its end", doubling(10, 8), "result")
 	s.NodesRebootRecovery = b.histogram("karpenter_nodes_reboot_recovery_duration_seconds", "from the reboot of a node until it is back", doubling(10, 8))
 }
 
 func (b *builder) pods(s *Set) {
-	s.PodsState = b.gauge("karpenter_pods_state", "1 for each pod, with its state as labels", "name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed")
+	s.PodsState = b.live("karpenter_pods_state", "1 for each pod, with its state as labels", "name", "namespace", "owner", "node", "scheduled", "nodepool", "zone", "arch", "capacity_type", "instance_type", "phase", "ready", "managed")
 	s.PodsStartupDuration = b.summary("karpenter_pods_startup_duration_seconds", "from the creation of a pod until it is ready")
 	s.PodsBoundDuration = b.histogram("karpenter_pods_bound_duration_seconds", "from the creation of a pod until it is bound", durations(), "dynamic_resources")
-	s.PodsUnstartedTime = b.gauge("karpenter_pods_unstarted_time_seconds", "age of a pod that is not ready", "name", "namespace")
-	s.PodsUnboundTime = b.gauge("karpenter_pods_unbound_time_seconds", "age of a pod that is not bound", "name", "namespace", "dynamic_resources")
+	s.PodsUnstartedTime = b.live("karpenter_pods_unstarted_time_seconds", "age of a pod that is not ready", "name", "namespace")
+	s.PodsUnboundTime = b.live("karpenter_pods_unbound_time_seconds", "age of a pod that is not bound", "name", "namespace", "dynamic_resources")
 	s.PodsProvisioningBoundDuration = b.histogram("karpenter_pods_provisioning_bound_duration_seconds", "from a pod being found placeable until it is bound", durations(), "dynamic_resources")
 	s.PodsProvisioningStartupDuration = b.histogram("karpenter_pods_provisioning_startup_duration_seconds", "from a pod being found placeable until it is ready", durations())
-	s.PodsProvisioningUnboundTime = b.gauge("karpenter_pods_provisioning_unbound_time_seconds", "time since a pod was found placeable that is not bound", "name", "namespace", "dynamic_resources")
-	s.PodsProvisioningUnstartedTime = b.gauge("karpenter_pods_provisioning_unstarted_time_seconds", "time since a pod was found placeable that is not ready", "name", "namespace")
-	s.PodsProvisioningUndecidedTime = b.gauge("karpenter_pods_provisioning_scheduling_undecided_time_seconds", "time since a pod was first seen for which nothing was decided yet", "name", "namespace")
+	s.PodsProvisioningUnboundTime = b.live("karpenter_pods_provisioning_unbound_time_seconds", "time since a pod was found placeable that is not bound", "name", "namespace", "dynamic_resources")
+	s.PodsProvisioningUnstartedTime = b.live("karpenter_pods_provisioning_unstarted_time_seconds", "time since a pod was found placeable that is not ready", "name", "namespace")
+	s.PodsProvisioningUndecidedTime = b.live("karpenter_pods_provisioning_scheduling_undecided_time_seconds", "time since a pod was first seen for which nothing was decided yet", "name", "namespace")
 	s.PodsSchedulingDecisionDuration = b.histogram("karpenter_pods_scheduling_decision_duration_seconds", "from a pod being seen first until the first decision about it", durations())
 	s.PodsEvictionRequests = b.counter("karpenter_pods_eviction_requests_total", "requests to evict a pod, by the answer of the API server", "code")
 	s.PodsDrained = b.counter("karpenter_pods_drained_total", "pods evicted, or deleted at a deadline, in drains", "reason")
@@ -52,6 +52,9 @@ func (b *builder) disruption(s *Set) {
 	s.DisruptionDecisionsByPool = b.counter("karpenter_voluntary_disruption_decisions_by_nodepool_total", "decisions to disrupt, by pool", "nodepool", "decision", "reason", "consolidation_type")
 	s.DisruptionEligibleNodes = b.gauge("karpenter_voluntary_disruption_eligible_nodes", "nodes that may be disrupted", "reason")
 	s.DisruptionTimeouts = b.counter("karpenter_voluntary_disruption_consolidation_timeouts_total", "searches for consolidation that ran out of time; stays 0", "consolidation_type")
+	for _, kind := range []string{"multi", "single"} {
+		s.DisruptionTimeouts.WithLabelValues(kind) // shows 0 from the start
+	}
 	s.DisruptionFailedValidations = b.counter("karpenter_voluntary_disruption_failed_validations_total", "moves that did not hold when they were checked again", "consolidation_type")
 	s.DisruptionQueueFailures = b.counter("karpenter_voluntary_disruption_queue_failures_total", "commands that were rolled back", "decision", "reason", "consolidation_type")
 	s.DisruptionTerminateFirst = b.counter("karpenter_voluntary_disruption_terminate_first_decisions_total", "decisions to remove a node before its replacement is there", "nodepool", "reason", "terminate_first_reason")
@@ -75,8 +78,8 @@ func (b *builder) planning(s *Set) {
 	s.ClusterStateNodes = b.gauge("karpenter_cluster_state_node_count", "nodes in memory")
 	s.ClusterStateSynced = b.gauge("karpenter_cluster_state_synced", "1 if memory holds all nodes and NodeClaims")
 	s.ClusterStateUnsynced = b.gauge("karpenter_cluster_state_unsynced_time_seconds", "time for which memory has not been complete")
-	s.PoolsUsage = b.gauge("karpenter_nodepools_usage", "capacity of the nodes of a pool", "nodepool", "resource_type")
-	s.PoolsLimit = b.gauge("karpenter_nodepools_limit", "limits of a pool", "nodepool", "resource_type")
+	s.PoolsUsage = b.live("karpenter_nodepools_usage", "capacity of the nodes of a pool", "nodepool", "resource_type")
+	s.PoolsLimit = b.live("karpenter_nodepools_limit", "limits of a pool", "nodepool", "resource_type")
 	s.PoolsCost = b.gauge("karpenter_nodepools_cost_total", "price of the nodes of a pool in USD an hour", "nodepool")
 	s.PoolsCostErrors = b.counter("karpenter_nodepools_cost_tracker_errors_total", "nodes whose price could not be found", "nodepool")
 }
@@ -102,4 +105,9 @@ func (b *builder) cloud(s *Set) {
 	s.SDKRetries = b.histogram("aws_sdk_go_request_retry_count", "attempts beyond the first", []float64{0, 1, 2, 3, 4, 5, 10}, "service", "action")
 	s.SDKDuration = b.histogram("aws_sdk_go_request_duration_seconds", "time a request to AWS took, attempts included", durations(), "service", "action")
 	s.SDKAttemptDuration = b.histogram("aws_sdk_go_request_attempt_duration_seconds", "time one attempt took", durations(), "service", "action")
+}
+
+func (b *builder) client(s *Set) {
+	s.ClientRequests = b.counter("client_go_request_total", "requests to the API server", "code", "method")
+	s.ClientDuration = b.histogram("client_go_request_duration_seconds", "time until the API server answered, watches included", durations(), "method")
 }

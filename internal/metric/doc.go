@@ -1,7 +1,8 @@
 // Package metric is every metric of the controller, by the names that Karpenter's users know
 // (operations 8), with what it means. The reference page is made from it.
 //
-// Who measures something gets the Set and uses its field. Not here: what is measured, and when.
+// Who measures something gets the Set and uses its field. Gauges about objects that come and go are
+// Live: who has the objects makes their series at each scrape. Not here: what is measured, and when.
 //
 // Enter at New.
 package metric

@@ -2,8 +2,13 @@ package metric
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
 // Doc is what there is to know about a metric.
@@ -12,6 +17,7 @@ type Doc struct {
 	Type   string // counter, gauge, histogram or summary
 	Labels []string
 	Help   string
+	Stable bool // labels are only ever added (V15-73)
 }
 
 // New makes the metrics and registers them.
@@ -23,6 +29,8 @@ func New(reg prometheus.Registerer) *Set {
 	b.disruption(s)
 	b.planning(s)
 	b.cloud(s)
+	b.client(s)
+	b.conditions(s)
 	s.docs = b.docs
 	return s
 }
@@ -30,16 +38,22 @@ func New(reg prometheus.Registerer) *Set {
 // Docs lists the metrics in the order of the documentation.
 func (s *Set) Docs() []Doc { return slices.Clone(s.docs) }
 
-// NodeLabels are those that every metric about one node has. Well-known labels of the cloud are there
-// under their name without domain, in snake case.
-func NodeLabels() []string {
-	return []string{
-		"node_name", "nodepool", "zone", "region", "instance_type", "arch", "os", "capacity_type", "windows_build",
-		"instance_category", "instance_family", "instance_generation", "instance_size", "instance_cpu", "instance_memory", "phase", "managed",
-	}
+// NodeKeys are the labels of nodes that appear on every metric about one node, as LabelName calls them.
+func NodeKeys() []string {
+	return append([]string{
+		karpv1.LabelNodePool, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
+		corev1.LabelArchStable, corev1.LabelOSStable, karpv1.LabelCapacityType, corev1.LabelWindowsBuild,
+	}, awsv1.WellKnownLabels()...)
 }
 
-func nodeLabels(more ...string) []string { return append(NodeLabels(), more...) }
+// nodeLabels are those of every metric about one node: NodeKeys, then what is not a label of the node.
+func nodeLabels(more ...string) []string {
+	var names []string
+	for _, key := range NodeKeys() {
+		names = append(names, LabelName(key))
+	}
+	return append(append(names, "node_name", "phase", "managed"), more...)
+}
 
 // durations are the buckets, in seconds, of everything that takes time.
 func durations() []float64 {
@@ -64,13 +78,25 @@ func quantiles() map[float64]float64 {
 	return map[float64]float64{0: 0, 0.5: 0.05, 0.9: 0.01, 0.99: 0.001, 1: 0}
 }
 
+// stable says which metrics are promised to stay as they are.
+func stable(name string) bool {
+	switch name {
+	case "karpenter_build_info", "karpenter_nodeclaims_created_total", "karpenter_nodeclaims_terminated_total",
+		"karpenter_nodes_created_total", "karpenter_nodes_terminated_total", "karpenter_nodepools_limit", "karpenter_nodepools_usage",
+		"karpenter_nodepools_allowed_disruptions", "karpenter_pods_startup_duration_seconds",
+		"karpenter_scheduler_scheduling_duration_seconds", "karpenter_voluntary_disruption_decisions_total":
+		return true
+	}
+	return strings.HasPrefix(name, "operator_") || strings.HasPrefix(name, "karpenter_cluster_state_")
+}
+
 type builder struct {
 	reg  prometheus.Registerer
 	docs []Doc
 }
 
 func (b *builder) note(kind, name, help string, labels []string) {
-	b.docs = append(b.docs, Doc{Name: name, Type: kind, Labels: labels, Help: help})
+	b.docs = append(b.docs, Doc{Name: name, Type: kind, Labels: labels, Help: help, Stable: stable(name)})
 }
 
 func (b *builder) counter(name, help string, labels ...string) *prometheus.CounterVec {

@@ -21,29 +21,29 @@ type Set struct {
 	NodesDrained             *prometheus.CounterVec
 	NodesTerminationDuration *prometheus.SummaryVec
 	NodesLifetimeDuration    *prometheus.HistogramVec
-	NodesAllocatable         *prometheus.GaugeVec
-	NodesTotalPodRequests    *prometheus.GaugeVec
-	NodesTotalPodLimits      *prometheus.GaugeVec
-	NodesTotalDaemonRequests *prometheus.GaugeVec
-	NodesTotalDaemonLimits   *prometheus.GaugeVec
-	NodesSystemOverhead      *prometheus.GaugeVec
-	NodesCurrentLifetime     *prometheus.GaugeVec
-	ClusterUtilization       *prometheus.GaugeVec
+	NodesAllocatable         *Live
+	NodesTotalPodRequests    *Live
+	NodesTotalPodLimits      *Live
+	NodesTotalDaemonRequests *Live
+	NodesTotalDaemonLimits   *Live
+	NodesSystemOverhead      *Live
+	NodesCurrentLifetime     *Live
+	ClusterUtilization       *Live
 	NodesReboots             *prometheus.CounterVec
 	NodesRebootDuration      *prometheus.HistogramVec
 	NodesRebootRecovery      *prometheus.HistogramVec
 
 	// Pods.
-	PodsState                       *prometheus.GaugeVec
+	PodsState                       *Live
 	PodsStartupDuration             *prometheus.SummaryVec
 	PodsBoundDuration               *prometheus.HistogramVec
-	PodsUnstartedTime               *prometheus.GaugeVec
-	PodsUnboundTime                 *prometheus.GaugeVec
+	PodsUnstartedTime               *Live
+	PodsUnboundTime                 *Live
 	PodsProvisioningBoundDuration   *prometheus.HistogramVec
 	PodsProvisioningStartupDuration *prometheus.HistogramVec
-	PodsProvisioningUnboundTime     *prometheus.GaugeVec
-	PodsProvisioningUnstartedTime   *prometheus.GaugeVec
-	PodsProvisioningUndecidedTime   *prometheus.GaugeVec
+	PodsProvisioningUnboundTime     *Live
+	PodsProvisioningUnstartedTime   *Live
+	PodsProvisioningUndecidedTime   *Live
 	PodsSchedulingDecisionDuration  *prometheus.HistogramVec
 	PodsEvictionRequests            *prometheus.CounterVec
 	PodsDrained                     *prometheus.CounterVec
@@ -76,8 +76,8 @@ type Set struct {
 	ClusterStateNodes          *prometheus.GaugeVec
 	ClusterStateSynced         *prometheus.GaugeVec
 	ClusterStateUnsynced       *prometheus.GaugeVec
-	PoolsUsage                 *prometheus.GaugeVec
-	PoolsLimit                 *prometheus.GaugeVec
+	PoolsUsage                 *Live
+	PoolsLimit                 *Live
 	PoolsCost                  *prometheus.GaugeVec
 	PoolsCostErrors            *prometheus.CounterVec
 
@@ -102,6 +102,14 @@ type Set struct {
 	SDKRetries                *prometheus.HistogramVec
 	SDKDuration               *prometheus.HistogramVec
 	SDKAttemptDuration        *prometheus.HistogramVec
+
+	// Requests to the API server.
+	ClientRequests *prometheus.CounterVec
+	ClientDuration *prometheus.HistogramVec
+
+	// Conditions, by kind in lower case, and of all kinds in the old form.
+	Conditions    map[string]Conditions
+	AllConditions Conditions
 
 	docs []Doc
 }

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/config"
-	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -33,12 +33,6 @@ type prices interface {
 	Version() uint64
 }
 
-// PlacementGroup is the group a class launches into. The zero value is none.
-type PlacementGroup struct {
-	ID, Strategy string
-	Partitions   int // of strategy partition
-}
-
 // Options are what a Catalog needs. The functions may be nil.
 type Options struct {
 	EC2          describer
@@ -52,8 +46,8 @@ type Options struct {
 
 	// Shifted reports whether a zone, by id, is shifted away from.
 	Shifted func(zoneID string) bool
-	// Group returns the placement group that a class resolved to. It must not ask EC2.
-	Group func(class *awsv1.EC2NodeClass) PlacementGroup
+	// Group returns the placement group that a class resolved to, if it is known. It must not ask EC2.
+	Group func(class *awsv1.EC2NodeClass) (discover.PlacementGroup, bool)
 	// OverlayPrices are prices that NodeOverlays give to types that have none, by type; the version
 	// rises when they change.
 	OverlayPrices func() (prices map[string]float64, version uint64)
@@ -64,7 +58,6 @@ type Catalog struct {
 	options Options
 	lanes   resources.Table
 	limits  map[string]limit
-	words   reqs.Vocabulary
 
 	mu     sync.Mutex
 	stock  *stock
@@ -79,14 +72,13 @@ func New(o Options) *Catalog {
 		o.Shifted = func(string) bool { return false }
 	}
 	if o.Group == nil {
-		o.Group = func(*awsv1.EC2NodeClass) PlacementGroup { return PlacementGroup{} }
+		o.Group = func(*awsv1.EC2NodeClass) (discover.PlacementGroup, bool) { return discover.PlacementGroup{}, false }
 	}
 	if o.OverlayPrices == nil {
 		o.OverlayPrices = func() (map[string]float64, uint64) { return nil, 0 }
 	}
 	return &Catalog{
-		options: o, lanes: lanes(), limits: readLimits(limitLines), words: awsv1.Vocabulary(),
-		stock: &stock{}, shapes: map[uint64]*shape{}, seen: observations{},
+		options: o, lanes: lanes(), limits: readLimits(limitLines), stock: &stock{}, shapes: map[uint64]*shape{}, seen: observations{},
 	}
 }
 
@@ -111,7 +103,10 @@ const shapeFor = 5 * time.Minute
 // they have no available offering. The kubelet block of an old pool or claim replaces the class's. The
 // slice is shared and stays the same while nothing changes.
 func (c *Catalog) Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension) ([]catalog.InstanceType, error) {
-	group := c.options.Group(class)
+	group := discover.PlacementGroup{}
+	if class.Spec.PlacementGroupSelector != nil {
+		group, _ = c.options.Group(class)
+	}
 	key := shapeKey(class, kubelet, group)
 	c.mu.Lock()
 	defer c.mu.Unlock()

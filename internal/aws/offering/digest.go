@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 )
 
@@ -41,7 +42,7 @@ func (d *digest) optional(s *string) {
 
 // shapeKey stands for everything about a class that its instance types depend on. Two classes with the
 // same key share them.
-func shapeKey(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group PlacementGroup) uint64 {
+func shapeKey(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group discover.PlacementGroup) uint64 {
 	var d digest
 	d.SetSeed(seed)
 	d.text(string(class.Family()))
@@ -60,6 +61,7 @@ func shapeKey(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group P
 func (d *digest) spec(spec *awsv1.EC2NodeClassSpec) {
 	d.optional(spec.InstanceStorePolicy)
 	d.flag(spec.ConnectionTracking != nil)
+	d.flag(spec.PlacementGroupSelector != nil)
 	d.flag(spec.CPUOptions != nil)
 	if spec.CPUOptions != nil {
 		d.optional(spec.CPUOptions.NestedVirtualization)

@@ -6,6 +6,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -13,28 +15,12 @@ import (
 type fitter struct {
 	class  *awsv1.EC2NodeClass
 	family awsv1.AMIFamily
-	group  PlacementGroup
-	images []reqs.Set
+	group  discover.PlacementGroup
+	images discover.Choice
 }
 
-func newFitter(class *awsv1.EC2NodeClass, group PlacementGroup, words reqs.Vocabulary) *fitter {
-	f := &fitter{class: class, family: class.Family(), group: group}
-	for i := range class.Status.AMIs {
-		if set, readable := imageNeeds(&class.Status.AMIs[i], words); readable {
-			f.images = append(f.images, set)
-		}
-	}
-	return f
-}
-
-// imageNeeds are the requirements of an image on its machine.
-func imageNeeds(image *awsv1.AMI, words reqs.Vocabulary) (reqs.Set, bool) {
-	entries := make([]reqs.Entry, 0, len(image.Requirements))
-	for _, r := range image.Requirements {
-		entries = append(entries, reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	set, faults := reqs.FromEntries(entries, words)
-	return set, len(faults) == 0
+func newFitter(class *awsv1.EC2NodeClass, group discover.PlacementGroup) *fitter {
+	return &fitter{class: class, family: class.Family(), group: group, images: discover.Choose(class.Status.AMIs)}
 }
 
 // fits reports whether an image runs on the machine and the class asks for nothing that it lacks
@@ -48,15 +34,13 @@ func (f *fitter) fits(m *machine, labels reqs.Set) bool {
 		return false
 	case !m.canWear(spec.NetworkInterfaces):
 		return false
-	case f.group.ID != "" && !m.joins(f.group.Strategy):
+	case spec.PlacementGroupSelector != nil && !m.joins(f.group.Strategy): // of no strategy until it is found
 		return false
 	case f.family == awsv1.FamilyAL2023 && m.family() == "a1":
 		return false
 	}
-	return slices.ContainsFunc(f.images, func(needs reqs.Set) bool {
-		_, ok := reqs.Compatible(needs, labels, reqs.Options{})
-		return ok
-	})
+	_, found := f.images.For(&catalog.InstanceType{Labels: labels})
+	return found
 }
 
 func (f *fitter) nested() bool {

@@ -14,6 +14,7 @@ type Reservations struct {
 	now     func() time.Time
 	mu      sync.Mutex
 	counts  map[string]count
+	next    time.Time // no count is older before this time; zero: there is none
 	version uint64
 }
 
@@ -54,10 +55,13 @@ func (r *Reservations) Free(id string) int {
 	return r.free(id)
 }
 
-// Version rises with every count that changes.
+// Version rises with every count that changes or becomes too old.
 func (r *Reservations) Version() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !r.next.IsZero() && !r.now().Before(r.next) {
+		r.sweep()
+	}
 	return r.version
 }
 
@@ -69,21 +73,32 @@ func (r *Reservations) free(id string) int {
 	return c.free
 }
 
-// change sets a count and forgets those that are too old to be believed.
 func (r *Reservations) change(id string, next func(free int) int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.now()
 	before := r.free(id)
 	after := max(0, next(before))
-	r.counts[id] = count{free: after, until: now.Add(reservationFor)}
+	until := r.now().Add(reservationFor)
+	r.counts[id] = count{free: after, until: until}
+	if r.next.IsZero() {
+		r.next = until
+	}
 	if after != before {
 		r.version++
 	}
-	for other, c := range r.counts {
-		if !now.Before(c.until) {
-			delete(r.counts, other)
+}
+
+// sweep forgets the counts that are too old to be believed.
+func (r *Reservations) sweep() {
+	now := r.now()
+	r.next = time.Time{}
+	for id, c := range r.counts {
+		switch {
+		case !now.Before(c.until):
+			delete(r.counts, id)
 			r.version++
+		case r.next.IsZero() || c.until.Before(r.next):
+			r.next = c.until
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -27,7 +28,7 @@ type shape struct {
 	labels  []reqs.Set
 	places  []place
 	lots    []lot // what each place is sold as
-	group   PlacementGroup
+	group   discover.PlacementGroup
 	holding map[int][]holding // reservations, by machine
 
 	stamp stamp
@@ -57,7 +58,7 @@ type holding struct {
 
 // newShape computes sizes. What came before is kept as the list to compare with, so that types that did
 // not change keep their offerings.
-func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group PlacementGroup, before *shape, now time.Time) *shape {
+func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group discover.PlacementGroup, before *shape, now time.Time) *shape {
 	images := imagesKey(class)
 	s := &shape{stock: c.stock, images: images, seen: c.seen.version(images, now), group: group}
 	look := appearance{windowsBuild: windowsBuild(class.Family()), group: group.ID, partitioned: group.Partitions > 0}
@@ -66,7 +67,7 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 	s.lots = lotsOf(s.places, group)
 	s.hold(class, c.options.Reserved)
 	sizer := c.newSizer(class, override, images)
-	fitter := newFitter(class, group, c.words)
+	fitter := newFitter(class, group)
 	s.types = make([]size, len(c.stock.machines))
 	for i := range c.stock.machines {
 		m := &c.stock.machines[i]
@@ -117,7 +118,7 @@ func (c *Catalog) places(class *awsv1.EC2NodeClass) []place {
 }
 
 // lotsOf multiplies the places by the partitions of the group. Labels are shared by all types.
-func lotsOf(places []place, group PlacementGroup) []lot {
+func lotsOf(places []place, group discover.PlacementGroup) []lot {
 	var lots []lot
 	for i := range places {
 		for n := range max(1, group.Partitions) {

@@ -1,0 +1,162 @@
+package nodeclass
+
+import (
+	"errors"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+	"github.com/dovetail-sh/dovetail/internal/aws/profile"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// Reasons of the conditions about what selectors resolve to. Those that end in ResolutionFailed say why
+// there is no answer yet; but for placement groups they are Dovetail's own.
+const (
+	SubnetsNotFound        = "SubnetsNotFound"
+	SecurityGroupsNotFound = "SecurityGroupsNotFound"
+	AMINotFound            = "AMINotFound"
+	UnsupportedAlias       = "UnsupportedAlias"
+	PlacementGroupNotFound = "PlacementGroupNotFound"
+
+	SubnetsResolutionFailed              = "SubnetsResolutionFailed"
+	SecurityGroupsResolutionFailed       = "SecurityGroupsResolutionFailed"
+	AMIsResolutionFailed                 = "AMIsResolutionFailed"
+	PlacementGroupResolutionFailed       = "PlacementGroupResolutionFailed"
+	CapacityReservationsResolutionFailed = "CapacityReservationsResolutionFailed"
+)
+
+var errVersionUnknown = errors.New("the Kubernetes version is not known yet, on which images depend")
+
+func (d *decision) images() {
+	const name = awsv1.ConditionAMIsReady
+	if why := discover.UnsupportedAlias(d.class, d.facts.Kubernetes); why != "" {
+		d.step.Status.AMIs = nil
+		d.isFalse(name, UnsupportedAlias, why)
+		return
+	}
+	answer := d.facts.Images
+	switch {
+	case d.facts.Kubernetes == "":
+		d.failed(name, AMIsResolutionFailed, errVersionUnknown)
+		d.again(notFoundAgain)
+	case answer.Err != nil:
+		d.failed(name, AMIsResolutionFailed, answer.Err)
+		d.again(notFoundAgain)
+	case len(answer.Value) == 0:
+		d.step.Status.AMIs = nil
+		d.isFalse(name, AMINotFound, noImage(d.class, d.facts.Kubernetes))
+		d.again(notFoundAgain)
+	default:
+		d.step.Status.AMIs = answer.Value
+		d.isTrue(name)
+		d.again(imagesAgain)
+	}
+}
+
+func (d *decision) reservations() {
+	const name = awsv1.ConditionCapacityReservationsReady
+	if !d.facts.Settings.ReservedCapacity {
+		return
+	}
+	d.again(reservationsAgain)
+	if err := d.facts.Reservations.Err; err != nil {
+		d.failed(name, CapacityReservationsResolutionFailed, err)
+		return
+	}
+	d.step.Status.CapacityReservations = nil
+	for _, r := range d.facts.Reservations.Value {
+		d.step.Status.CapacityReservations = append(d.step.Status.CapacityReservations, r.CapacityReservation)
+		if r.EndTime != nil {
+			d.again(max(r.EndTime.Sub(d.facts.Now.Time), time.Second))
+		}
+	}
+	d.isTrue(name)
+}
+
+func (d *decision) placementGroup() {
+	const name = awsv1.ConditionPlacementGroupReady
+	answer := d.facts.PlacementGroup
+	switch {
+	case d.class.Spec.PlacementGroupSelector == nil:
+		d.isTrue(name)
+	case answer.Err != nil:
+		d.step.Err = errors.Join(d.step.Err, answer.Err)
+		d.isFalse(name, PlacementGroupResolutionFailed, plain(answer.Err))
+	case answer.Value == nil:
+		d.isFalse(name, PlacementGroupNotFound, "no placement group in state available is "+placementText(d.class.Spec.PlacementGroupSelector)+"; create it, or correct spec.placementGroupSelector")
+		d.again(notFoundAgain)
+	default:
+		d.isTrue(name)
+	}
+}
+
+func (d *decision) subnets() {
+	const name = awsv1.ConditionSubnetsReady
+	d.again(subnetsAgain)
+	answer := d.facts.Subnets
+	switch {
+	case answer.Err != nil:
+		d.failed(name, SubnetsResolutionFailed, answer.Err)
+		return
+	case len(answer.Value) == 0:
+		d.step.Status.Subnets = nil
+		d.isFalse(name, SubnetsNotFound, noSubnet(d.class))
+		return
+	}
+	d.step.Status.Subnets = make([]awsv1.Subnet, 0, len(answer.Value))
+	for _, s := range answer.Value {
+		d.step.Status.Subnets = append(d.step.Status.Subnets, awsv1.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID})
+	}
+	d.isTrue(name)
+}
+
+func (d *decision) securityGroups() {
+	const name = awsv1.ConditionSecurityGroupsReady
+	answer := d.facts.SecurityGroups
+	switch {
+	case answer.Err != nil:
+		d.failed(name, SecurityGroupsResolutionFailed, answer.Err)
+		d.again(notFoundAgain)
+	case len(answer.Value) == 0:
+		d.step.Status.SecurityGroups = nil
+		d.isFalse(name, SecurityGroupsNotFound, noSecurityGroup(d.class))
+		d.again(notFoundAgain)
+	default:
+		d.step.Status.SecurityGroups = answer.Value
+		d.isTrue(name)
+		d.again(groupsAgain)
+	}
+}
+
+// instanceProfile shows errors that only a person can mend; others are retried and shown only where
+// there is no answer yet. Here Dovetail shows more than Karpenter, which only logs.
+func (d *decision) instanceProfile() {
+	const name = awsv1.ConditionInstanceProfileReady
+	answer := d.facts.Profile
+	if answer.Err == nil {
+		d.step.Status.InstanceProfile = answer.Value
+		d.isTrue(name)
+		return
+	}
+	reason, message := profile.InstanceProfileResolutionFailed, plain(answer.Err)
+	var kind cloud.Kind
+	if e, ok := errors.AsType[*cloud.Error](answer.Err); ok {
+		kind = e.Kind
+		if e.Reason != "" {
+			reason = e.Reason
+		}
+		if e.Message != "" {
+			message = e.Message
+		}
+	}
+	final := kind == cloud.Invalid || kind == cloud.Denied && d.state(name) != metav1.ConditionTrue
+	if !final {
+		d.failed(name, reason, answer.Err)
+		return
+	}
+	d.step.Err = errors.Join(d.step.Err, answer.Err)
+	d.isFalse(name, reason, message)
+}

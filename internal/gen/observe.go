@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// metricsPage lists every metric.
+func metricsPage() file {
+	docs := metric.New(prometheus.NewRegistry()).Docs()
+	i := slices.IndexFunc(docs, func(d metric.Doc) bool { return d.Name == "karpenter_nodes_current_lifetime_seconds" })
+	node := docs[i].Labels
+	var b strings.Builder
+	b.WriteString(generatedNote + "# Metrics\n\n" +
+		"Metrics of `dovetail controller`, served at `/metrics` on the metrics port. Names and labels are Karpenter's; those of our own begin with `dovetail_`. " +
+		"Stable metrics only ever gain labels.\n\n" +
+		"Series about objects exist as long as the object does, and only on the replica that leads. " +
+		"`--disable-cluster-state-observability` drops those of single pods, nodes and NodePools, and all that begin with `operator_`.\n\n" +
+		"Labels *of a node* are `" + strings.Join(node, "`, `") + "`. A label without a value is left out.\n\n" +
+		"The libraries add `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_master_status`, `leader_election_slowpath_total`, `go_*` and `process_*`.\n\n" +
+		"| Metric | Type | Labels | Meaning | Stable |\n|---|---|---|---|---|\n")
+	for _, d := range docs {
+		labels := strings.Join(code(d.Labels), ", ")
+		if len(d.Labels) >= len(node) && slices.Equal(d.Labels[:len(node)], node) {
+			labels = strings.Join(append([]string{"*of a node*"}, code(d.Labels[len(node):])...), ", ")
+		}
+		stable := ""
+		if d.Stable {
+			stable = "yes"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Type, labels, oneLine(d.Help), stable)
+	}
+	return file{filepath.Join("docs", "reference", "metrics.md"), []byte(b.String())}
+}
+
+// eventsPage lists every reason of events.
+func eventsPage() file {
+	var b strings.Builder
+	b.WriteString(generatedNote + "# Events\n\n" +
+		"Events that Dovetail sends, from the component `karpenter`. `kubectl describe` shows them beside the object, and " +
+		"`kubectl get events -A --field-selector reason=FailedScheduling` lists those of one reason. " +
+		"A repeat about the same object is dropped within the time given.\n\n" +
+		"Every change of a condition is also an event: normal, with the type of the condition as reason, on " +
+		"NodeClaims, NodePools, EC2NodeClasses and Nodes. `--disable-cluster-state-observability` drops these.\n\n" +
+		"| Reason | Type | On | When | Repeats after | At most |\n|---|---|---|---|---|---|\n")
+	for _, d := range event.Docs() {
+		kind, limit := "Normal", ""
+		if d.Warning {
+			kind = "Warning"
+		}
+		if d.PerSecond > 0 {
+			limit = fmt.Sprintf("%g a second over all pods, %d at once", d.PerSecond, d.Burst)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d min | %s |\n", d.Reason, kind, strings.Join(d.On, ", "), oneLine(d.When), int(d.Every/time.Minute), limit)
+	}
+	return file{filepath.Join("docs", "reference", "events.md"), []byte(b.String())}
+}
+
+func code(names []string) []string {
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		out = append(out, "`"+name+"`")
+	}
+	return out
+}

@@ -1,0 +1,39 @@
+package metric
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Conditions are the metrics about the conditions and the end of the objects of one kind.
+type Conditions struct {
+	Count              *Live
+	CurrentSeconds     *Live
+	TransitionSeconds  *prometheus.HistogramVec
+	Transitions        *prometheus.CounterVec
+	TerminationCurrent *Live
+	TerminationSeconds *prometheus.HistogramVec
+}
+
+// ConditionKinds are the kinds whose conditions are measured, as their metrics spell them.
+func ConditionKinds() []string {
+	return []string{"nodeclaim", "nodepool", "node", "ec2nodeclass", "capacitybuffer"}
+}
+
+// conditions makes the metrics of each kind, and the old ones, which name group and kind in labels.
+func (b *builder) conditions(s *Set) {
+	s.Conditions = map[string]Conditions{}
+	for _, kind := range ConditionKinds() {
+		s.Conditions[kind] = b.conditionsOf("operator_"+kind+"_", "")
+	}
+	s.AllConditions = b.conditionsOf("operator_", "deprecated, use the metric of the kind: ", "group", "kind")
+}
+
+func (b *builder) conditionsOf(prefix, note string, more ...string) Conditions {
+	with := func(labels ...string) []string { return append(more[:len(more):len(more)], labels...) }
+	return Conditions{
+		Count:              b.live(prefix+"status_condition_count", note+"1 for each condition of an object, with its state as labels", with("namespace", "name", "type", "status", "reason")...),
+		CurrentSeconds:     b.live(prefix+"status_condition_current_status_seconds", note+"for how long a condition has had its status", with("namespace", "name", "type", "status", "reason")...),
+		TransitionSeconds:  b.histogram(prefix+"status_condition_transition_seconds", note+"for how long a condition had had a status when it changed", doubling(0.5, 15), with("type", "status", "to_status")...),
+		Transitions:        b.counter(prefix+"status_condition_transitions_total", note+"changes of the status of a condition, by the new one", with("type", "status", "reason")...),
+		TerminationCurrent: b.live(prefix+"termination_current_time_seconds", note+"time since the deletion of an object was asked for that is still there", with("namespace", "name")...),
+		TerminationSeconds: b.histogram(prefix+"termination_duration_seconds", note+"from the request to delete an object until it is gone", doubling(0.5, 15), with()...),
+	}
+}
