@@ -45,7 +45,7 @@ var layers = map[string]layer{
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
-	"2 joint":     {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget"}), never: effects},
+	"2 joint":     {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port, []string{"internal/condition"}), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},
