@@ -42,8 +42,7 @@ type ConditionMetrics struct {
 	objects []map[types.NamespacedName]client.Object // by kind, as in Kinds
 }
 
-// ClaimConditions describes NodeClaims, PoolConditions NodePools, and NodeConditions Nodes, whose
-// conditions nobody but us turns into events.
+// ClaimConditions describes NodeClaims.
 func ClaimConditions(m *metric.Set) ConditionKind {
 	return ConditionKind{
 		GroupKind:  schema.GroupKind{Group: karpv1.Group, Kind: "NodeClaim"},
@@ -63,7 +62,8 @@ func PoolConditions(m *metric.Set) ConditionKind {
 	}
 }
 
-// NodeConditions describes Nodes.
+// NodeConditions describes Nodes. No reconciler of ours sets their conditions, so that changes are told
+// from here.
 func NodeConditions(m *metric.Set, tell announcer) ConditionKind {
 	return ConditionKind{
 		GroupKind: schema.GroupKind{Kind: "Node"},
@@ -86,12 +86,8 @@ func (*ConditionMetrics) NeedLeaderElection() bool { return true }
 
 // Start follows the watches until the context ends.
 func (m *ConditionMetrics) Start(ctx context.Context) error {
-	m.mu.Lock()
-	m.objects = make([]map[types.NamespacedName]client.Object, len(m.Kinds))
-	for i := range m.objects {
-		m.objects[i] = map[types.NamespacedName]client.Object{}
-	}
-	m.mu.Unlock()
+	m.forget()
+	defer m.forget()
 	for i, kind := range m.Kinds {
 		informer, err := m.Informers.GetInformer(ctx, kind.New())
 		if err != nil {
@@ -103,6 +99,16 @@ func (m *ConditionMetrics) Start(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// forget empties memory, so that there is nothing to tell.
+func (m *ConditionMetrics) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.objects = make([]map[types.NamespacedName]client.Object, len(m.Kinds))
+	for i := range m.objects {
+		m.objects[i] = map[types.NamespacedName]client.Object{}
+	}
 }
 
 func (m *ConditionMetrics) handler(kind int) toolscache.ResourceEventHandler {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -36,13 +37,7 @@ func (r *Rest) Failed(pool string, now time.Time) {
 		p = &resting{}
 		r.pools[pool] = p
 	}
-	recent := p.failed[:0]
-	for _, at := range p.failed {
-		if now.Sub(at) < restWindow {
-			recent = append(recent, at)
-		}
-	}
-	p.failed = append(recent, now)
+	p.failed = append(slices.DeleteFunc(p.failed, func(at time.Time) bool { return now.Sub(at) >= restWindow }), now)
 	if len(p.failed) >= restAfter {
 		p.length = min(max(2*p.length, restWindow), longestRest)
 		p.until, p.failed = now.Add(p.length), nil

@@ -49,9 +49,8 @@ func (*StateMetrics) NeedLeaderElection() bool { return true }
 
 // Start follows the watches until the context ends.
 func (m *StateMetrics) Start(ctx context.Context) error {
-	m.mu.Lock()
-	m.pods, m.nodes, m.pools = map[types.NamespacedName]*podState{}, map[string]*nodeState{}, map[string]*karpv1.NodePool{}
-	m.mu.Unlock()
+	m.forget()
+	defer m.forget()
 	for obj, take := range map[client.Object]func(obj client.Object, gone, first bool){
 		&corev1.Node{}:     m.takeNode,
 		&karpv1.NodePool{}: m.takePool,
@@ -67,6 +66,13 @@ func (m *StateMetrics) Start(ctx context.Context) error {
 	}
 	<-ctx.Done()
 	return nil
+}
+
+// forget empties memory, so that there is nothing to tell.
+func (m *StateMetrics) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.pods, m.nodes, m.pools = map[types.NamespacedName]*podState{}, map[string]*nodeState{}, map[string]*karpv1.NodePool{}
 }
 
 // handler calls take under the lock; first says that the object was there before we were.

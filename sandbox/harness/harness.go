@@ -38,7 +38,11 @@ type Options struct {
 	Scheduler   bool // run kube-scheduler
 	// World runs a whole sandbox instead, with an emulated AWS and nodes for its instances.
 	World bool
-	Speed float64 // of the emulated clock of a world; 0 means 20
+	Speed float64       // of the emulated clock of a world; 0 means 20
+	Boot  time.Duration // of the nodes of a world; 0 means 20 s, emulated
+	// Prepare runs before the tests, such as to start a controller. What it returns runs after them, with
+	// their exit code, and may change it.
+	Prepare func(context.Context, *Server) (finish func(code int) (int, error), err error)
 }
 
 // Server is the control plane of a test binary, with our CRDs installed.
@@ -77,7 +81,14 @@ func run(m *testing.M, o Options, server **Server) (code int, err error) {
 		return 1, err
 	}
 	*server = s
-	return m.Run(), nil
+	if o.Prepare == nil {
+		return m.Run(), nil
+	}
+	finish, err := o.Prepare(ctx, s)
+	if err != nil {
+		return 1, err
+	}
+	return finish(m.Run())
 }
 
 func start(ctx context.Context, dir string, o Options) (*Server, func() error, error) {
@@ -85,7 +96,7 @@ func start(ctx context.Context, dir string, o Options) (*Server, func() error, e
 		if o.Speed == 0 {
 			o.Speed = 20
 		}
-		w, err := world.Start(ctx, world.Options{Dir: dir, Speed: o.Speed, Nodes: 2})
+		w, err := world.Start(ctx, world.Options{Dir: dir, Speed: o.Speed, Boot: o.Boot, Nodes: 2})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -105,19 +116,24 @@ func start(ctx context.Context, dir string, o Options) (*Server, func() error, e
 // Typed returns a client that knows the kinds of Kubernetes and ours.
 func (s *Server) Typed(t *testing.T) client.WithWatch {
 	t.Helper()
+	c, err := NewTyped(s.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// NewTyped is Typed where there is no test.
+func NewTyped(config *rest.Config) (client.WithWatch, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, karpv1.AddToScheme, karpv1alpha1.AddToScheme, awsv1.AddToScheme, autoscalingv1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	c, err := client.NewWithWatch(s.Config, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return client.NewWithWatch(config, client.Options{Scheme: scheme})
 }
 
 // Namespace makes a namespace for one test and removes it when the test ends.

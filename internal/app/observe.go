@@ -1,0 +1,86 @@
+package app
+
+import (
+	"net/http"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/report"
+	"github.com/dovetail-sh/dovetail/internal/version"
+)
+
+// newMetrics makes the metrics and shows them at /metrics until release is called: a process may run
+// one controller after another.
+func newMetrics() (set *metric.Set, release func()) {
+	reg := prometheus.NewRegistry()
+	set = metric.New(reg)
+	build := version.Get()
+	set.BuildInfo.WithLabelValues(build.Version, runtime.Version(), runtime.GOARCH, build.Commit).Set(1)
+	ctrlmetrics.Registry.MustRegister(reg)
+	return set, func() { ctrlmetrics.Registry.Unregister(reg) }
+}
+
+// observe adds what follows the state of the cluster for metrics. It is left out where that state is not
+// to be observed, and the answer is nil then.
+func observe(mgr ctrl.Manager, set *metric.Set, events *report.Recorder) (*controller.StateMetrics, error) {
+	state := &controller.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: time.Now}
+	conditions := &controller.ConditionMetrics{
+		Informers: mgr.GetCache(), All: set.AllConditions, Now: time.Now,
+		Kinds: []controller.ConditionKind{
+			controller.ClaimConditions(set), controller.PoolConditions(set), controller.NodeConditions(set, events),
+			{
+				GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
+				New:        func() client.Object { return &awsv1.EC2NodeClass{} },
+				Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },
+				Metrics:    set.Conditions["ec2nodeclass"],
+			},
+		},
+	}
+	for _, m := range []interface {
+		prometheus.Collector
+		manager.Runnable
+	}{state, conditions} {
+		if err := ctrlmetrics.Registry.Register(m); err != nil {
+			return nil, err
+		}
+		if err := mgr.Add(m); err != nil {
+			return nil, err
+		}
+	}
+	return state, nil
+}
+
+// measured counts the requests that pass through a transport.
+func measured(set *metric.Set) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper { return &meter{next: next, set: set} }
+}
+
+type meter struct {
+	next http.RoundTripper
+	set  *metric.Set
+}
+
+// RoundTrip sends a request. One that got no answer has the code <error>.
+func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
+	start := time.Now()
+	resp, err := m.next.RoundTrip(req)
+	code := "<error>"
+	if err == nil {
+		code = strconv.Itoa(resp.StatusCode)
+	}
+	m.set.ClientRequests.WithLabelValues(code, req.Method).Inc()
+	m.set.ClientDuration.WithLabelValues(req.Method).Observe(time.Since(start).Seconds())
+	return resp, err
+}

@@ -1,0 +1,44 @@
+package controller_test
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller"
+)
+
+// A manager takes all the reconcilers of claims; it is not started.
+func TestClaimReconcilersRegister(t *testing.T) {
+	t.Parallel()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "127.0.0.1:1"}, ctrl.Options{
+		Scheme:     scheme,
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mgr.GetClient()
+	for _, r := range []interface{ Register(ctrl.Manager) error }{
+		&controller.Claims{Client: c}, &controller.Expiration{Client: c}, &controller.Collector{Client: c},
+		&controller.Consistency{Client: c}, &controller.ClaimHydration{Client: c}, &controller.NodeHydration{Client: c},
+		&controller.PodEvents{Client: c},
+	} {
+		if err := r.Register(mgr); err != nil {
+			t.Errorf("%T: %v", r, err)
+		}
+	}
+}

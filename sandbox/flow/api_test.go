@@ -1,0 +1,133 @@
+package flow_test
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+)
+
+// Group D of the failure modes, one after the other: these faults are for everybody. D06 is in
+// crash_test.go. Not tested here: D01 and D02, which need voluntary disruption; D07, since the proxy
+// cannot cut a list between pages; D10, D11, D13 and D15, which are unit tests of the memory; D12, which
+// needs fifteen minutes.
+
+// D03, D04: the watch of claims is slow, so that a claim is not in the cache when the next pass runs.
+func TestFM_D04_OwnClaimsAreNotSeenYet(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	f.disturb()
+	f.proxyFault(apiproxy.Fault{Verb: "watch", Resource: "nodeclaims", Latency: 15 * time.Second})
+	controller.Kill() // so that the watch begins anew, and late
+	f.deploy("inflate", 2)
+	f.running("inflate", 2, later)
+	f.ready(1)
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances", n)
+	}
+}
+
+// D05: watches end again and again.
+func TestFM_D05_WatchesAreCut(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	f.proxyFault(apiproxy.Fault{Verb: "watch", CutAfter: 2 * time.Second})
+	f.deploy("inflate", 3, apart("inflate"))
+	f.running("inflate", 3, later)
+	f.ready(3)
+	claims := f.claims()
+	f.remove(&claims[0])
+	f.gone(&claims[0], later)
+	f.running("inflate", 3, later)
+	if n := len(f.allInstances()); n != 4 {
+		t.Errorf("%d instances, want three and a successor", n)
+	}
+}
+
+// D08: writes conflict, again and again.
+func TestFM_D08_Conflicts(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	for _, resource := range []string{"nodeclaims", "nodeclaims/status", "nodes", "nodepools/status"} {
+		f.proxyFault(append(server.World.Proxy.Faults(), apiproxy.Fault{Verb: "patch", Resource: resource, Status: http.StatusConflict, Count: 3})...)
+	}
+	f.deploy("inflate", 2, apart("inflate"))
+	f.running("inflate", 2, later)
+	for _, n := range f.nodes() {
+		seen := map[string]bool{}
+		for _, taint := range n.Spec.Taints {
+			if seen[taint.Key] {
+				t.Errorf("taint %s twice on %s", taint.Key, n.Name)
+			}
+			seen[taint.Key] = true
+		}
+	}
+	if n := len(f.allInstances()); n != 2 {
+		t.Errorf("%d instances", n)
+	}
+}
+
+// D09: the API server asks for patience for a while. The deadline of a drain does not slip for it.
+func TestFM_D09_TooManyRequests(t *testing.T) {
+	f := newFlow(t)
+	f.pool("", grace("60s"))
+	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	began := time.Now()
+	f.remove(&claim)
+	f.claim("has a deadline", func(c *karpv1.NodeClaim) bool { return c.Annotations[karpv1.AnnotationTerminationTimestamp] != "" })
+	f.disturb()
+	f.proxyFault(apiproxy.Fault{Status: http.StatusTooManyRequests, Latency: 100 * time.Millisecond})
+	time.Sleep(20 * time.Second)
+	f.proxyFault()
+	f.gone(&claim, later)
+	if took := time.Since(began); took > 100*time.Second {
+		t.Errorf("the claim went after %s, its deadline was 60 s", took)
+	}
+	f.running("inflate", 1)
+}
+
+// D14: objects that leave out what they may leave out stop nobody.
+func TestFM_D14_SparseObjects(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("sparse", 1, func(p *corev1.PodTemplateSpec) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}}
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}, PodAffinity: &corev1.PodAffinity{}}
+	})
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	f.running("sparse", 1)
+}
+
+// D16: events cannot be written; everything else goes on.
+func TestFM_D16_EventsAreRefused(t *testing.T) {
+	f := newFlow(t)
+	f.proxyFault(apiproxy.Fault{Resource: "events", Status: http.StatusServiceUnavailable})
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	f.remove(&claim)
+	f.gone(&claim)
+}
+
+// D17: the namespace goes while its node drains.
+func TestFM_D17_NamespaceGoesDuringTheDrain(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 3, stopsAfter(2))
+	f.running("inflate", 3)
+	claim := f.ready(len(f.claims()))[0]
+	f.remove(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: f.namespace}})
+	f.remove(&claim)
+	f.gone(&claim)
+}

@@ -1,0 +1,130 @@
+package flow_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+func keyOf(obj client.Object) client.ObjectKey { return client.ObjectKeyFromObject(obj) }
+
+// S-175 to S-179, install 17: a node class that lacks something says what, the pool says that its class
+// is not ready, no instance is launched, and mending it is enough.
+func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil     func(*awsv1.EC2NodeClass)
+		condition string
+		reason    string // empty: not specified
+		text      string // in the message
+	}{
+		"S-176 no subnet carries the tag": {func(c *awsv1.EC2NodeClass) {
+			c.Spec.SubnetSelectorTerms[0].Tags = map[string]string{"karpenter.sh/discovery": "nowhere"}
+		}, awsv1.ConditionSubnetsReady, "SubnetsNotFound", ""},
+		"S-177 no security group carries the tag": {func(c *awsv1.EC2NodeClass) {
+			c.Spec.SecurityGroupSelectorTerms[0].Tags = map[string]string{"karpenter.sh/discovery": "nowhere"}
+		}, awsv1.ConditionSecurityGroupsReady, "SecurityGroupsNotFound", ""},
+		"S-178 an alias of a version that never was": {func(c *awsv1.EC2NodeClass) {
+			c.Spec.AMISelectorTerms[0].Alias = "al2023@v19990101"
+		}, awsv1.ConditionAMIsReady, "AMINotFound", "al2023"},
+		"S-178 an alias that this version has no image for": {func(c *awsv1.EC2NodeClass) {
+			c.Spec.AMISelectorTerms[0].Alias = "al2@latest"
+		}, awsv1.ConditionAMIsReady, "UnsupportedAlias", ""},
+		"S-179 the role does not exist": {func(c *awsv1.EC2NodeClass) {
+			c.Spec.Role = "KarpenterNodeRole-nowhere"
+		}, awsv1.ConditionInstanceProfileReady, "", "KarpenterNodeRole-nowhere"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFlow(t)
+			class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+			if err := kube.Get(t.Context(), keyOf(class), class); err != nil {
+				t.Fatal(err)
+			}
+			sound := class.DeepCopy()
+			patch(f, class, tc.spoil)
+			pool := f.pool("")
+			f.await(soon, tc.condition+" is not True and says why", func() (bool, string) {
+				if err := kube.Get(t.Context(), keyOf(class), class); err != nil {
+					return false, err.Error()
+				}
+				for _, c := range class.Status.Conditions {
+					if c.Type == tc.condition {
+						ok := c.Status != metav1.ConditionTrue && c.ObservedGeneration == class.Generation && (tc.reason == "" || c.Reason == tc.reason) && strings.Contains(c.Message, tc.text)
+						return ok, string(c.Status) + " " + c.Reason + ": " + c.Message
+					}
+				}
+				return false, "no such condition"
+			})
+			f.await(soon, "the pool is not ready because of its class", func() (bool, string) {
+				if err := kube.Get(t.Context(), keyOf(pool), pool); err != nil {
+					return false, err.Error()
+				}
+				for _, c := range pool.Status.Conditions {
+					if c.Type == karpv1.ConditionNodeClassReady {
+						return c.Status != metav1.ConditionTrue, c.Reason
+					}
+				}
+				return false, "no such condition"
+			})
+			f.deploy("inflate", 1)
+			f.await(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
+			if n := len(f.allInstances()); n > 0 {
+				t.Errorf("%d instances of a class that is not ready", n)
+			}
+			patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec = *sound.Spec.DeepCopy() })
+			f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+			f.running("inflate", 1)
+		})
+	}
+}
+
+// S-092: a class that is all right says so, and shows what it found.
+func TestS_092_AClassShowsWhatItFound(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	f.condition(class, awsv1.ConditionSubnetsReady, metav1.ConditionTrue, "")
+	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	if len(class.Status.Subnets) != 3 || len(class.Status.SecurityGroups) != 1 || len(class.Status.AMIs) == 0 || class.Status.InstanceProfile == "" {
+		t.Errorf("status %+v", class.Status)
+	}
+}
+
+// install 17, E17: the controller may not launch; the class names the call that is denied. Not in
+// parallel: permissions are those of the account.
+func TestFM_E17_MissingPermission(t *testing.T) {
+	f := newFlow(t)
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.awsFault(`{"action":"ec2:CreateFleet","code":"UnauthorizedOperation","message":"You are not authorized to perform this operation.","status":403}`)
+	patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"changed": "so that it is judged anew"} })
+	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionFalse, "CreateFleetAuthCheckFailed")
+	f.aws(http.MethodDelete, "faults", "")
+	patch(f, class, func(c *awsv1.EC2NodeClass) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "check", "again") })
+	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
+}
+
+// A15: user data that EC2 does not take is found before anything is launched.
+func TestFM_A15_UserDataTooBig(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	patch(f, class, func(c *awsv1.EC2NodeClass) {
+		c.Spec.UserData = new("#!/bin/sh\n# " + strings.Repeat("0123456789", 1700) + "\n")
+	})
+	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionFalse, "UserDataSizeLimitExceeded")
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.await(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
+	if n := len(f.allInstances()); n > 0 {
+		t.Errorf("%d instances", n)
+	}
+}

@@ -1,0 +1,233 @@
+package flow_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+)
+
+// restartLimit is within what time all must be well after a crash (failure-modes 16).
+const restartLimit = 90 * time.Second
+
+// killAt ends the controller at a request to the API server, as a crash does. It runs again by itself.
+func (f *flow) killAt(match apiproxy.Match, moment apiproxy.Moment) (fired <-chan struct{}) {
+	f.Helper()
+	fired, cancel := server.World.Proxy.Once(apiproxy.Trigger{Match: match, Moment: moment, Run: func(apiproxy.Request) { f.kill() }})
+	f.Cleanup(cancel)
+	return fired
+}
+
+// killAtCall does the same at a call of AWS.
+func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-chan struct{}) {
+	f.Helper()
+	fired, cancel := server.World.AWS.Once(awsemu.Trigger{Action: action, Text: text, Moment: moment, Run: func(awsemu.Call) { f.kill() }})
+	f.Cleanup(cancel)
+	return fired
+}
+
+func (f *flow) kill() {
+	f.disturb()()
+	controller.Kill()
+}
+
+// struck waits until the controller was killed.
+func (f *flow) struck(fired <-chan struct{}) {
+	f.Helper()
+	select {
+	case <-fired:
+	case <-time.After(soon):
+		f.Fatal("the step at which the controller was to be killed never came")
+	}
+}
+
+// Rows 1 to 7: the controller is killed on the way from a pod to its node. Whatever the step, one node
+// comes of it, one instance was paid for in the end, and the pod runs.
+func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		arm  func(*flow) <-chan struct{}
+		once bool // exactly one instance was ever launched
+	}{
+		{"row 1: plan computed, nothing written", func(f *flow) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeRequest)
+		}, true},
+		{"row 2: NodeClaim created", func(f *flow) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeAnswer)
+		}, true},
+		{"row 3: finalizer added", func(f *flow) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: f.name + "*", Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
+		}, true},
+		{"row 4: CreateFleet answered", func(f *flow) <-chan struct{} {
+			return f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeAnswer)
+		}, false},
+		{"row 5: provider id written", func(f *flow) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: "providerID"}, apiproxy.BeforeAnswer)
+		}, true},
+		{"row 6: node metadata synced", func(f *flow) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
+		}, true},
+		{"row 7: Registered written", func(f *flow) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: `"reason":"Registered","status":"True"`}, apiproxy.BeforeAnswer)
+		}, true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			f := newFlow(t)
+			f.pool("")
+			fired := row.arm(f)
+			f.deploy("inflate", 1)
+			f.struck(fired)
+			f.running("inflate", 1, restartLimit)
+			claims := f.ready(1)
+			f.await(restartLimit, "one instance remains (G1)", func() (bool, string) {
+				n := len(f.instances())
+				return n == 1, fmt.Sprintf("%d instances", n)
+			})
+			if got := instanceOf(&claims[0]); got != f.instances()[0].ID {
+				t.Errorf("instance %s remains, the claim has %s", f.instances()[0].ID, got)
+			}
+			if launched := len(f.allInstances()); row.once && launched != 1 {
+				t.Errorf("%d instances were launched", launched)
+			}
+			node := f.nodeOf(&claims[0])
+			for _, taint := range node.Spec.Taints {
+				if taint.Key == karpv1.TaintKeyUnregistered {
+					t.Error("the node is still tainted as unregistered")
+				}
+			}
+		})
+	}
+}
+
+// Row 4 as decision 7 wants it: the restarted controller finds the instance that was paid for.
+func TestFM_A01_RestartFindsTheInstanceItPaidFor(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	fired := f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeAnswer)
+	f.deploy("inflate", 1)
+	f.struck(fired)
+	f.running("inflate", 1, restartLimit)
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances were launched for one claim", n)
+	}
+}
+
+// Rows 14 to 17: the controller is killed while a node goes. The node goes all the same, once, and the
+// pods find another.
+func TestFM_C01_CrashesWhileANodeGoes(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		arm  func(*flow, *karpv1.NodeClaim) <-chan struct{}
+	}{
+		{"row 14: drain started", func(f *flow, _ *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "create", Resource: "pods/eviction", Namespace: f.namespace}, apiproxy.BeforeAnswer)
+		}},
+		{"row 15: termination timestamp written", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: c.Name, Body: karpv1.AnnotationTerminationTimestamp}, apiproxy.BeforeAnswer)
+		}},
+		{"row 16: TerminateInstances accepted", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAtCall("ec2:TerminateInstances", instanceOf(c), awsemu.BeforeAnswer)
+		}},
+		{"row 17: finalizer of the Node removed", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: `"finalizers"`}, apiproxy.BeforeAnswer)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			f := newFlow(t)
+			f.pool("", grace("10m"))
+			f.deploy("inflate", 2, stopsAfter(1))
+			f.running("inflate", 2)
+			claims := f.claims()
+			gone := &claims[0]
+			fired := row.arm(f, gone)
+			f.remove(gone)
+			var stamped string
+			if row.name == "row 15: termination timestamp written" {
+				f.struck(fired)
+				stamped = f.claim("is deleting", deleting).Annotations[karpv1.AnnotationTerminationTimestamp]
+			}
+			f.claim("is deleting, or gone with its successor there", func(c *karpv1.NodeClaim) bool {
+				return c.Name != gone.Name || deleting(c) && (stamped == "" || c.Annotations[karpv1.AnnotationTerminationTimestamp] == stamped)
+			})
+			f.struck(fired)
+			f.gone(gone, restartLimit)
+			f.running("inflate", 2, restartLimit)
+			for _, i := range f.instances() {
+				if i.ID == instanceOf(gone) {
+					t.Errorf("instance %s is %s", i.ID, i.State)
+				}
+			}
+		})
+	}
+}
+
+// Row 20: the message that led to a deletion comes again.
+func TestFM_C01_CrashBeforeTheMessageIsDeleted(t *testing.T) {
+	f := newFlow(t)
+	f.pool("", spot)
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	claim := f.claims()[0]
+	fired := f.killAtCall("sqs:DeleteMessage*", "", awsemu.BeforeCall)
+	f.interrupt(&claim, "60s")
+	f.struck(fired)
+	f.gone(&claim, restartLimit)
+	f.running("inflate", 1, restartLimit)
+	f.ready(1)
+	if n := len(f.allInstances()); n != 2 {
+		t.Errorf("%d instances were launched, want the first and its successor", n)
+	}
+}
+
+// Row 21: a launch template that nobody remembers is removed.
+func TestFM_C01_CrashBetweenTemplateAndFleet(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	fired := f.killAtCall("ec2:CreateLaunchTemplate", f.name, awsemu.BeforeAnswer)
+	f.deploy("inflate", 1)
+	f.struck(fired)
+	f.running("inflate", 1, restartLimit)
+	f.ready(1)
+}
+
+// C05, G7: the lease and the API server are away for a while; what was begun is finished.
+func TestFM_D06_NothingIsTerminatedWhileTheAPIServerIsAway(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 2, apart("inflate"))
+	f.running("inflate", 2)
+	calm := f.disturb()
+	f.proxyFault(apiproxy.Fault{Drop: true})
+	f.stays(45*time.Second, "both instances", func() (bool, string) {
+		running := 0
+		for _, i := range f.instances() {
+			if i.State == "running" {
+				running++
+			}
+		}
+		return running == 2, fmt.Sprintf("%d run", running)
+	})
+	f.proxyFault()
+	calm()
+	f.deploy("after", 1, requests("3", "3Gi"))
+	f.running("after", 1, later)
+	f.running("inflate", 2)
+}
+
+// proxyFault replaces the faults between the controller and the API server; none ends them.
+func (f *flow) proxyFault(faults ...apiproxy.Fault) {
+	f.Helper()
+	if err := server.World.Proxy.Set(faults...); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = server.World.Proxy.Set() }) // no fault is never refused
+}
+
+// interrupt sends the notice that EC2 sends before it takes a spot instance back.
+func (f *flow) interrupt(c *karpv1.NodeClaim, notice string) {
+	f.Helper()
+	f.aws("POST", "interrupt", fmt.Sprintf(`{"instance":%q,"notice":%q}`, instanceOf(c), notice))
+}

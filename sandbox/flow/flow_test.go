@@ -1,0 +1,351 @@
+package flow_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+)
+
+// How long a test waits, for what takes one step, and for what takes a round of a collector.
+const (
+	soon  = 90 * time.Second
+	later = 4 * time.Minute
+)
+
+// flow is one test in the world: its objects, and what it waits for.
+type flow struct {
+	*testing.T
+
+	name      string // of the pool and the class
+	namespace string
+}
+
+// newFlow makes a namespace and a node class as in the seeds. At the end, the pools and pods go, their
+// nodes with them, and all invariants must have held.
+func newFlow(t *testing.T) *flow {
+	t.Helper()
+	if why := whyPending(t.Name()); why != "" {
+		t.Skip("pending: " + why)
+	}
+	return makeFlow(t)
+}
+
+func makeFlow(t *testing.T) *flow {
+	t.Helper()
+	f := &flow{T: t, namespace: server.Namespace(t)}
+	f.name = strings.TrimPrefix(f.namespace, "test")
+	f.name = "p" + strings.Trim(f.name[max(0, len(f.name)-25):], "-")
+	t.Cleanup(func() {
+		for _, v := range checker.Of(f.name, f.namespace) {
+			t.Error(v)
+		}
+	})
+	t.Cleanup(f.leave)
+	f.create(f.class())
+	return f
+}
+
+// leave removes what the test made, and waits until no instance is left.
+func (f *flow) leave() {
+	f.Helper()
+	if f.Failed() {
+		f.describe()
+	}
+	ctx := context.WithoutCancel(f.Context())
+	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &policyv1.PodDisruptionBudgetList{}} {
+		if err := kube.DeleteAllOf(ctx, itemOf(list), client.InNamespace(f.namespace)); err != nil {
+			f.Error(err)
+		}
+	}
+	if err := kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(f.namespace), client.GracePeriodSeconds(0)); err != nil {
+		f.Error(err)
+	}
+	var pools karpv1.NodePoolList
+	if err := kube.List(ctx, &pools); err != nil {
+		f.Error(err)
+	}
+	for i := range pools.Items {
+		if strings.HasPrefix(pools.Items[i].Name, f.name) {
+			f.remove(&pools.Items[i])
+		}
+	}
+	f.nothingLeft()
+	f.remove(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}})
+}
+
+func itemOf(list client.ObjectList) client.Object {
+	switch list.(type) {
+	case *appsv1.DeploymentList:
+		return &appsv1.Deployment{}
+	default:
+		return &policyv1.PodDisruptionBudget{}
+	}
+}
+
+// create makes an object.
+func (f *flow) create(obj client.Object) {
+	f.Helper()
+	if err := kube.Create(f.Context(), obj); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// remove deletes an object; one that is gone is gone.
+func (f *flow) remove(obj client.Object) {
+	f.Helper()
+	if err := kube.Delete(context.WithoutCancel(f.Context()), obj); err != nil && !apierrors.IsNotFound(err) {
+		f.Error(err)
+	}
+}
+
+// patch changes an object that others may be changing too.
+func patch[T client.Object](f *flow, obj T, change func(T)) {
+	f.Helper()
+	before, _ := obj.DeepCopyObject().(client.Object)
+	change(obj)
+	if err := kube.Patch(f.Context(), obj, client.MergeFrom(before)); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// class is a node class like that of the seeds (S-080), for the cluster of the sandbox.
+func (f *flow) class(change ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
+	c := &awsv1.EC2NodeClass{}
+	f.decode(`
+spec:
+  role: KarpenterNodeRole-sandbox
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]
+  securityGroupSelectorTerms: [{tags: {karpenter.sh/discovery: sandbox}}]`, c)
+	c.Name = f.name
+	for _, do := range change {
+		do(c)
+	}
+	return c
+}
+
+func (f *flow) decode(text string, into any) {
+	f.Helper()
+	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *flow) decodeLoosely(text string, into any) {
+	f.Helper()
+	if err := yaml.Unmarshal([]byte(text), into); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// pool makes a NodePool of the test, like that of the seeds (S-079). More than one have a suffix.
+func (f *flow) pool(suffix string, change ...func(*karpv1.NodePool)) *karpv1.NodePool {
+	f.Helper()
+	p := &karpv1.NodePool{}
+	f.decode(`
+spec:
+  template:
+    spec:
+      requirements:
+      - {key: kubernetes.io/arch, operator: In, values: [amd64]}
+      - {key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}
+      - {key: karpenter.k8s.aws/instance-category, operator: In, values: [c, m, r]}
+      - {key: karpenter.k8s.aws/instance-generation, operator: Gt, values: ["2"]}
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: `+f.name+`}
+  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never}`, p)
+	p.Name = f.name + suffix
+	for _, do := range change {
+		do(p)
+	}
+	f.create(p)
+	return p
+}
+
+// require replaces a requirement of a pool.
+func require(key string, operator corev1.NodeSelectorOperator, values ...string) func(*karpv1.NodePool) {
+	return func(p *karpv1.NodePool) {
+		spec := &p.Spec.Template.Spec
+		for i := range spec.Requirements {
+			if spec.Requirements[i].Key == key {
+				spec.Requirements[i].Operator, spec.Requirements[i].Values = operator, values
+				return
+			}
+		}
+		spec.Requirements = append(spec.Requirements, karpv1.Requirement{Key: key, Operator: operator, Values: values})
+	}
+}
+
+func spot(p *karpv1.NodePool) {
+	require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot)(p)
+}
+
+func types(names ...string) func(*karpv1.NodePool) {
+	return func(p *karpv1.NodePool) {
+		p.Spec.Template.Spec.Requirements = nil
+		require(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, names...)(p)
+		require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeOnDemand)(p)
+	}
+}
+
+func emptyAfter(d karpv1.Duration) func(*karpv1.NodePool) {
+	return func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidateAfter = d }
+}
+
+func grace(d karpv1.Duration) func(*karpv1.NodePool) {
+	return func(p *karpv1.NodePool) { p.Spec.Template.Spec.TerminationGracePeriod = d }
+}
+
+// deploy makes a Deployment like inflate (S-078), which selects the pool of the test.
+func (f *flow) deploy(name string, replicas int32, change ...func(*corev1.PodTemplateSpec)) *appsv1.Deployment {
+	f.Helper()
+	d := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &replicas, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": name}},
+				Spec: corev1.PodSpec{
+					NodeSelector: map[string]string{karpv1.LabelNodePool: f.name}, TerminationGracePeriodSeconds: new(int64(0)),
+					Containers: []corev1.Container{{
+						Name: name, Image: "public.ecr.aws/eks-distro/kubernetes/pause:3.7",
+						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1536Mi")}},
+					}},
+				},
+			},
+		},
+	}
+	for _, do := range change {
+		do(&d.Spec.Template)
+	}
+	f.create(d)
+	return d
+}
+
+func requests(cpu, memory string) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{"cpu": resource.MustParse(cpu), "memory": resource.MustParse(memory)}
+	}
+}
+
+func selects(pairs ...string) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) {
+		p.Spec.NodeSelector = map[string]string{}
+		for i := 0; i < len(pairs); i += 2 {
+			p.Spec.NodeSelector[pairs[i]] = pairs[i+1]
+		}
+	}
+}
+
+func tolerates(t ...corev1.Toleration) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) { p.Spec.Tolerations = append(p.Spec.Tolerations, t...) }
+}
+
+func annotated(key, value string) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, key, value) }
+}
+
+func stopsAfter(seconds int64) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) { p.Spec.TerminationGracePeriodSeconds = &seconds }
+}
+
+// apart spreads the pods of a Deployment, one to a node.
+func apart(name string) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) {
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+		}}}}
+	}
+}
+
+// scale is kubectl scale.
+func (f *flow) scale(d *appsv1.Deployment, replicas int32) {
+	f.Helper()
+	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
+}
+
+// budget makes a PodDisruptionBudget for a Deployment.
+func (f *flow) budget(name string, maxUnavailable int) *policyv1.PodDisruptionBudget {
+	f.Helper()
+	b := &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace},
+		Spec:       policyv1.PodDisruptionBudgetSpec{MaxUnavailable: new(intstr.FromInt32(int32(maxUnavailable))), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}}},
+	}
+	f.create(b)
+	return b
+}
+
+// nodeFault lets something go wrong on the nodes of the test, until the test ends or it is cleared.
+func (f *flow) nodeFault(fault fakenode.Fault) (clearFault func()) {
+	f.Helper()
+	server.World.Nodes.Faults().Set(f.name, fakenode.Selector{NodePool: f.name}, fault)
+	clearFault = func() { server.World.Nodes.Faults().Clear(f.name) }
+	f.Cleanup(clearFault)
+	return clearFault
+}
+
+func joinLate(d time.Duration) fakenode.Fault { return fakenode.Fault{JoinLate: d} }
+
+// disturb says that a fault is in force, until the test ends or it is calmed.
+func (f *flow) disturb() (calm func()) {
+	f.Helper()
+	end := checker.Disturb(time.Now())
+	calm = func() { end(time.Now()) }
+	f.Cleanup(calm)
+	return calm
+}
+
+// aws steers the emulated account, and undoes it at the end with DELETE when the control has that.
+func (f *flow) aws(method, path, body string) string {
+	f.Helper()
+	answer, err := control(context.WithoutCancel(f.Context()), method, path, body)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return answer
+}
+
+// awsFault makes calls of AWS go wrong, until the test ends or it is cleared. The faults of all tests are
+// one list, so tests that use it do not run side by side.
+func (f *flow) awsFault(body string) (clearFault func()) {
+	f.Helper()
+	f.aws(http.MethodPost, "faults", body)
+	clearFault = func() { f.aws(http.MethodDelete, "faults", "") }
+	f.Cleanup(clearFault)
+	return clearFault
+}
+
+// control calls the control API of the sandbox.
+func control(ctx context.Context, method, path, body string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, method, server.World.AWSEndpoint+"/_dovetail/"+path, strings.NewReader(body))
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s %s: %s", method, path, text)
+	}
+	return string(text), err
+}

@@ -1,0 +1,182 @@
+package flow_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// Group A of the failure modes. A01 is in crash_test.go, A02 in lifecycle_test.go (edge 1), A07 there too
+// (edge 14), A15 in class_test.go. Not tested here: A04 and A18, since the emulated fleet never answers
+// with more, or other, than was asked for; A13 and A14, since the sandbox has no admission webhooks; A16
+// and A17, which are races that only a unit test can hold still.
+
+// A03: CreateFleet is done and its answer lost; the same request comes again and gets the same instance.
+func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
+	f := newFlow(t)
+	f.awsFault(`{"action":"ec2:CreateFleet","count":1,"drop":"after"}`)
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	f.ready(1)
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances for one claim", n)
+	}
+}
+
+// A05: one fleet for many claims brings fewer instances than asked for. Each claim has its own, and the
+// rest are served from what is left.
+func TestFM_A05_FleetBringsFewer(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.aws(http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large","remaining":6}`)
+	f.Cleanup(func() { f.aws(http.MethodDelete, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`) })
+	f.pool("", types("m6i.large", "m6i.xlarge"))
+	f.deploy("inflate", 10, apart("inflate"))
+	f.running("inflate", 10, later)
+	seen := map[string]string{}
+	for _, c := range f.ready(10) {
+		if other := seen[c.Status.ProviderID]; other != "" {
+			t.Errorf("%s and %s have the same instance", c.Name, other)
+		}
+		seen[c.Status.ProviderID] = c.Name
+	}
+}
+
+// A06: a user deletes a claim between CreateFleet and the write of its provider id.
+func TestFM_A06_DeletedWhileLaunching(t *testing.T) {
+	f := newFlow(t)
+	f.disturb()
+	f.pool("")
+	f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Status: 500})
+	d := f.deploy("inflate", 1)
+	f.await(soon, "an instance", func() (bool, string) { return len(f.instances()) > 0, "" })
+	f.scale(d, 0)
+	claim := f.claims()[0]
+	f.remove(&claim)
+	f.proxyFault()
+	f.gone(&claim)
+	f.await(later, "no instance", func() (bool, string) { return len(f.instances()) == 0, fmt.Sprint(len(f.instances())) })
+}
+
+// A08: the class is deleted while claims launch. It stays until its last claim is gone, and says so.
+func TestFM_A08_ClassIsDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	f.remove(class)
+	claim := f.claims()[0]
+	f.event("EC2NodeClass", f.name, "WaitingOnNodeClaimTermination", claim.Name)
+	f.deploy("more", 1, requests("2", "2Gi"))
+	f.stays(10*time.Second, "no claim of a class that goes", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	f.remove(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: f.name}})
+	f.gone(&claim)
+	f.gone(class)
+}
+
+// A09, LC-13: launches fail for another reason than capacity. The claim says why, tries again at a slower
+// and slower pace, and goes after five minutes.
+func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
+	f := newFlow(t)
+	f.disturb()
+	mend := f.awsFault(`{"action":"ec2:CreateFleet","code":"UnauthorizedOperation","message":"denied by a policy of the organization","status":403}`)
+	f.pool("")
+	f.deploy("inflate", 1)
+	claim := f.claim("is not launched and says why", func(c *karpv1.NodeClaim) bool {
+		for _, k := range c.Status.Conditions {
+			if k.Type == karpv1.ConditionLaunched && k.Status == metav1.ConditionUnknown && strings.Contains(k.Message, "denied by a policy") {
+				return true
+			}
+		}
+		return false
+	})
+	before := len(server.World.AWS.Calls(wire.EC2, "CreateFleet"))
+	time.Sleep(10 * time.Second)
+	if n := len(server.World.AWS.Calls(wire.EC2, "CreateFleet")) - before; n > 12 {
+		t.Errorf("%d calls of CreateFleet in ten seconds", n)
+	}
+	f.age(claim, karpv1.ConditionLaunched, 6*time.Minute)
+	f.gone(claim)
+	mend()
+	f.running("inflate", 1, later)
+}
+
+// A10: the launch template is deleted between describe and fleet.
+func TestFM_A10_TemplateIsDeleted(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	var removed int
+	for _, id := range f.templates() {
+		f.aws(http.MethodDelete, "launch-templates/"+id, "")
+		removed++
+	}
+	if removed == 0 {
+		t.Fatal("no launch template to delete")
+	}
+	f.deploy("more", 1, requests("3", "3Gi"))
+	f.running("more", 1)
+}
+
+// A11: EC2 does not know the instance profile yet.
+func TestFM_A11_ProfileIsNew(t *testing.T) {
+	f := newFlow(t)
+	f.aws(http.MethodPut, "lag", `{"profiles":"8s"}`)
+	f.Cleanup(func() { f.aws(http.MethodPut, "lag", `{}`) })
+	class := f.class(func(c *awsv1.EC2NodeClass) { c.Name = f.name + "-late" })
+	f.create(class)
+	f.Cleanup(func() { f.remove(class) })
+	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.NodeClassRef.Name = class.Name })
+	f.deploy("inflate", 1)
+	f.running("inflate", 1, later)
+	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+}
+
+// A12: the instance is accepted and ends by itself, again and again. Launches are bounded, and when it is
+// mended the pod runs.
+func TestFM_A12_InstancesEndByThemselves(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.nodeFault(joinLate(time.Hour))
+	f.pool("")
+	f.deploy("inflate", 1)
+	for range 2 {
+		claim := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return is(karpv1.ConditionLaunched)(c) && !deleting(c) })
+		f.aws(http.MethodPost, "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(claim)))
+		f.gone(claim, later)
+	}
+	server.World.Nodes.Faults().Clear(f.name)
+	f.running("inflate", 1, later)
+	if n := len(f.allInstances()); n > 4 {
+		t.Errorf("%d instances for one pod", n)
+	}
+}
+
+// templates are the ids of the launch templates of the test.
+func (f *flow) templates() []string {
+	f.Helper()
+	var all map[string]struct {
+		Tags map[string]string `json:"tags"`
+	}
+	f.decodeLoosely(f.aws(http.MethodGet, "launch-templates", ""), &all)
+	var ids []string
+	for id, template := range all {
+		if strings.HasPrefix(template.Tags[karpv1.LabelNodePool], f.name) || template.Tags["karpenter.k8s.aws/ec2nodeclass"] == f.name {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}

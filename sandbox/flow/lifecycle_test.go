@@ -1,0 +1,381 @@
+package flow_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+)
+
+// The edge cases of nodeclaim-lifecycle 15, by their numbers. Case 15 needs a controller that was down for
+// an hour, and case 16 is in capacity_test.go.
+
+// 1, A02: the launch succeeds and its status is not written, ten times. Not in parallel: the fault is for
+// the status of all claims.
+func TestLC_15_01_StatusWriteFails(t *testing.T) {
+	f := newFlow(t)
+	f.disturb()
+	f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Status: 500, Count: 10})
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1, later)
+	f.ready(1)
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances for one claim", n)
+	}
+}
+
+// 2, B03: a node that joins without the taint is registered all the same.
+func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.nodeFault(fakenode.Fault{NoUnregisteredTaint: true})
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	f.event("NodeClaim", f.name, "UnregisteredTaintMissing", "")
+	f.ready(1)
+}
+
+// 3, B04: two Nodes with one provider id. The claim is not given to either, and goes after 15 minutes.
+func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	mend := f.nodeFault(fakenode.Fault{JoinTwice: true, NeverReady: true})
+	f.pool("")
+	f.deploy("inflate", 1)
+	claim := f.claim("says that it found two nodes", waitsFor(karpv1.ConditionRegistered, "MultipleNodesFound"))
+	f.stays(5*time.Second, "the claim", func() (bool, string) {
+		c := f.claims()
+		return len(c) == 1 && c[0].DeletionTimestamp == nil, sayConditions(c)
+	})
+	mend()
+	f.age(claim, karpv1.ConditionRegistered, 16*time.Minute)
+	f.gone(claim, later)
+	f.running("inflate", 1, later)
+}
+
+// 4, B10, G8: the device plugin never comes up. The claim names the resource, and no second node is made.
+func TestLC_15_04_DevicePluginMissing(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	mend := f.nodeFault(fakenode.Fault{Without: []corev1.ResourceName{"nvidia.com/gpu"}})
+	f.pool("", types("g4dn.xlarge"))
+	f.deploy("train", 1, func(p *corev1.PodTemplateSpec) {
+		gpu := corev1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+		p.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: gpu, Limits: gpu}
+	})
+	claim := f.claim("waits for the resource", waitsFor(karpv1.ConditionInitialized, "ResourceNotRegistered"))
+	if text := f.condition(claim, karpv1.ConditionInitialized, metav1.ConditionUnknown, "ResourceNotRegistered").Message; !strings.Contains(text, "nvidia.com/gpu") {
+		t.Errorf("the message %q does not name the resource", text)
+	}
+	f.stays(25*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	mend()
+	f.running("train", 1)
+}
+
+// 5, L14: a claim that was never launched goes at once, and nothing is terminated.
+func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
+	f := newFlow(t)
+	f.disturb()
+	f.awsFault(`{"action":"ec2:CreateFleet","code":"InternalError","message":"broken by the test","status":500}`)
+	f.pool("")
+	d := f.deploy("inflate", 1)
+	claim := f.claim("has tried to launch", func(c *karpv1.NodeClaim) bool { return waitsFor(karpv1.ConditionLaunched, "LaunchFailed")(c) })
+	f.scale(d, 0)
+	f.remove(claim)
+	f.gone(claim)
+	if len(f.allInstances()) > 0 {
+		t.Error("something was launched")
+	}
+}
+
+// 6: a claim that is launched and not registered: its instance goes without a drain.
+func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.nodeFault(fakenode.Fault{NeverJoin: true})
+	f.pool("")
+	d := f.deploy("inflate", 1)
+	claim := f.claim("is launched", is(karpv1.ConditionLaunched))
+	f.scale(d, 0)
+	f.remove(claim)
+	f.gone(claim)
+	f.await(soon, "no instance", func() (bool, string) { return len(f.instances()) == 0, "" })
+}
+
+// 7, L13: kubectl delete node drains, and claim and instance go too.
+func TestLC_15_07_DeleteNode(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 2, stopsAfter(1))
+	before := f.running("inflate", 2)
+	claim := f.ready(1)[0]
+	node := f.nodeOf(&claim)
+	f.remove(node)
+	f.await(soon, "the node announces its end", func() (bool, string) {
+		list := f.nodes()
+		i := slices.IndexFunc(list, func(n corev1.Node) bool { return n.UID == node.UID })
+		if i < 0 {
+			return true, ""
+		}
+		return hasTaint(&list[i], karpv1.DisruptedTaint()) && list[i].Labels["node.kubernetes.io/exclude-from-external-load-balancers"] == "karpenter", ""
+	})
+	f.gone(node)
+	f.gone(&claim)
+	f.running("inflate", 2)
+	f.event("Pod", before[0].Name, "Evicted", "")
+}
+
+func hasTaint(n *corev1.Node, want corev1.Taint) bool {
+	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == want.Key && t.Effect == want.Effect })
+}
+
+// 8, E04: an instance ends outside, and its message comes too.
+func TestLC_15_08_InstanceEndsOutside(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	f.aws("POST", "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(&claim)))
+	f.gone(&claim, later)
+	f.running("inflate", 1, later)
+}
+
+// 9, K01: a budget that allows nothing holds the drain, visibly; letting go ends it.
+func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	budget := f.budget("inflate", 0)
+	claim := f.ready(1)[0]
+	f.remove(&claim)
+	f.event("Node", claim.Status.NodeName, "FailedDraining", "")
+	f.stays(10*time.Second, "the instance", func() (bool, string) {
+		state := f.stateOf(instanceOf(&claim))
+		return state == "running", state
+	})
+	f.remove(budget)
+	f.gone(&claim)
+	f.running("inflate", 1)
+}
+
+// 9, L02: with a grace period, the pod goes when the deadline less its own grace comes.
+func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", grace("25s"))
+	f.deploy("inflate", 1, stopsAfter(5))
+	f.running("inflate", 1)
+	f.budget("inflate", 0)
+	claim := f.ready(1)[0]
+	began := time.Now()
+	f.remove(&claim)
+	f.event("NodeClaim", claim.Name, "TerminationGracePeriodExpiring", "")
+	f.event("Pod", "inflate", "Disrupted", "")
+	if after := time.Since(began); after < 18*time.Second {
+		t.Errorf("the pod was deleted after %s, want 20 s", after)
+	}
+	f.gone(&claim)
+}
+
+// 10: do-not-disrupt with a duration protects that long.
+func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "40s"))
+	pod := f.running("inflate", 1)[0]
+	claim := f.ready(1)[0]
+	f.remove(&claim)
+	f.gone(&claim, later)
+	if lived := time.Since(pod.CreationTimestamp.Time); lived < 40*time.Second {
+		t.Errorf("the node went %s after its protected pod was made", lived)
+	}
+}
+
+// S-065: do-not-disrupt holds the drain of a node that somebody deleted, until the annotation goes.
+func TestS_065_DoNotDisruptHoldsTheDrain(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
+	pod := f.running("inflate", 1)[0]
+	claim := f.ready(1)[0]
+	f.remove(&claim)
+	f.event("Node", claim.Status.NodeName, "FailedDraining", "")
+	f.stays(10*time.Second, "the pod", func() (bool, string) {
+		pods := f.pods("inflate")
+		return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp == nil }), ""
+	})
+	patch(f, &pod, func(p *corev1.Pod) { delete(p.Annotations, karpv1.AnnotationDoNotDisrupt) })
+	f.gone(&claim)
+}
+
+// 11, L08: a pod that tolerates everything is not drained and holds nothing up.
+func TestLC_15_11_PodThatToleratesEverything(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("stubborn", 1, tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}))
+	pod := f.running("stubborn", 1)[0]
+	claim := f.ready(1)[0]
+	f.remove(&claim)
+	f.gone(&claim)
+	if events := f.events("Pod", pod.Name); slices.ContainsFunc(events, func(e eventsv1.Event) bool { return e.Reason == "Evicted" }) {
+		t.Error("it was evicted")
+	}
+}
+
+// 12, J01: the instance stays until its volume is detached.
+func TestLC_15_12_VolumeIsDetachedFirst(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.nodeFault(fakenode.Fault{DetachLate: 15 * time.Second})
+	f.pool("")
+	f.create(&corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: f.namespace},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
+		},
+	})
+	d := f.deploy("store", 1, func(p *corev1.PodTemplateSpec) {
+		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+	})
+	f.running("store", 1)
+	claim := f.ready(1)[0]
+	f.scale(d, 0)
+	f.remove(&claim)
+	f.event("Node", claim.Status.NodeName, "AwaitingVolumeDetachment", "")
+	f.await(soon, "the volume is detached while the instance runs", func() (bool, string) {
+		state := f.stateOf(instanceOf(&claim))
+		if f.attached(claim.Status.NodeName) && state != "running" { // asked after: what is attached now was so before
+			t.Fatalf("the instance is %s with a volume attached", state)
+		}
+		return !f.attached(claim.Status.NodeName), state
+	})
+	f.gone(&claim)
+}
+
+func (f *flow) attached(node string) bool {
+	f.Helper()
+	var list storagev1.VolumeAttachmentList
+	f.list(&list)
+	return slices.ContainsFunc(list.Items, func(a storagev1.VolumeAttachment) bool { return a.Spec.NodeName == node })
+}
+
+// 13: a grace period of nothing deletes the pods at once, with one second.
+func TestLC_15_13_NoGraceAtAll(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", grace("0s"))
+	f.deploy("inflate", 1, stopsAfter(600), annotated(karpv1.AnnotationDoNotDisrupt, "true"))
+	f.running("inflate", 1)
+	f.budget("inflate", 0)
+	claim := f.ready(1)[0]
+	f.remove(&claim)
+	f.gone(&claim)
+}
+
+// 14, A07: a pool is deleted; its claims go, and the pods find another pool.
+func TestLC_15_14_PoolIsDeleted(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
+	first := f.pool("-first", label, func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
+	f.pool("-second", label)
+	f.deploy("inflate", 3, selects("flow", f.name), stopsAfter(1))
+	f.running("inflate", 3)
+	f.remove(first)
+	f.gone(first, later)
+	f.await(later, "no claim of the pool", func() (bool, string) { return len(f.claims(first.Name)) == 0, sayConditions(f.claims()) })
+	f.running("inflate", 3, later)
+	if len(f.claims(f.name+"-second")) == 0 {
+		t.Error("no claim of the second pool")
+	}
+}
+
+// 17, B01, LC-53: nodes never join. After two timeouts the pool says that registration is not healthy, and
+// is used all the same.
+func TestLC_15_17_RegistrationIsBroken(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	mend := f.nodeFault(fakenode.Fault{NeverJoin: true})
+	pool := f.pool("")
+	f.deploy("inflate", 1)
+	for range 2 {
+		claim := f.claim("is launched", func(c *karpv1.NodeClaim) bool { return is(karpv1.ConditionLaunched)(c) && !deleting(c) })
+		f.age(claim, karpv1.ConditionRegistered, 16*time.Minute)
+		f.gone(claim)
+	}
+	f.condition(pool, karpv1.ConditionNodeRegistrationHealthy, metav1.ConditionFalse, "")
+	mend()
+	f.running("inflate", 1, later)
+}
+
+// 18, B09: a startup taint that stays keeps the node uninitialized, and the pods wait for it.
+func TestLC_15_18_StartupTaintStays(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", func(p *karpv1.NodePool) {
+		p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "example.com/not-yet", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	f.deploy("inflate", 1)
+	claim := f.claim("waits for its startup taint", waitsFor(karpv1.ConditionInitialized, "StartupTaintsExist"))
+	f.stays(25*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	patch(f, f.nodeOf(claim), func(n *corev1.Node) {
+		n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "example.com/not-yet" })
+	})
+	f.running("inflate", 1)
+	f.ready(1)
+}
+
+// LC-16, S-053: a node that is old enough goes, and its pods find another.
+func TestS_053_Expiry(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "40s" })
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	f.gone(&claim, later)
+	if lived := time.Since(claim.CreationTimestamp.Time); lived < 40*time.Second {
+		t.Errorf("it lived for %s", lived)
+	}
+	f.running("inflate", 1)
+}
+
+// 15, C07: the controller was down while a node expired; it goes at the start, and no timer begins anew.
+// Not in parallel: the controller stands still.
+func TestLC_15_15_ExpiredWhileTheControllerWasDown(t *testing.T) {
+	f := newFlow(t)
+	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "60s" })
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	calm := f.disturb()
+	controller.Pause()
+	time.Sleep(time.Until(claim.CreationTimestamp.Add(65 * time.Second)))
+	controller.Kill()
+	calm()
+	f.claim("is deleting, or another one", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID || deleting(c) }, 30*time.Second)
+	f.gone(&claim)
+	f.running("inflate", 1)
+}

@@ -1,0 +1,297 @@
+package flow_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+// S-001, S-040: kubectl create deployment nginx --image=nginx --replicas=10. Not in parallel: these pods
+// select no pool, and take any.
+func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
+	f := newFlow(t)
+	f.pool("", spot)
+	f.deploy("nginx", 10, func(p *corev1.PodTemplateSpec) {
+		p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx"}}, TerminationGracePeriodSeconds: new(int64(1))}
+	})
+	f.running("nginx", 10)
+	for _, c := range f.ready(len(f.claims())) {
+		if c.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
+			t.Errorf("claim %s is %s, the pool allows spot", c.Name, c.Labels[karpv1.LabelCapacityType])
+		}
+	}
+	// S-003: the scheduler of Kubernetes placed the pods.
+	for _, p := range f.pods("nginx") {
+		if p.Spec.SchedulerName != "default-scheduler" || p.Spec.NodeName == "" {
+			t.Errorf("pod %s of %s on %q", p.Name, p.Spec.SchedulerName, p.Spec.NodeName)
+		}
+	}
+}
+
+// S-103, S-196: kubectl scale deployment inflate --replicas=5, then 0.
+func TestS_103_InflateUpAndToZero(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", emptyAfter("1s"))
+	inflate := f.deploy("inflate", 0)
+	f.stays(3*time.Second, "no claim", func() (bool, string) { return len(f.claims()) == 0, sayConditions(f.claims()) })
+	f.scale(inflate, 5)
+	f.running("inflate", 5)
+	f.ready(len(f.claims()))
+	f.scale(inflate, 0)
+	f.nothingLeft()
+}
+
+// S-041: 100m and 128Mi with a selector for arm64 lead to one small arm64 spot node.
+func TestS_041_ArmSpot(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", spot, require(corev1.LabelArchStable, corev1.NodeSelectorOpIn, "arm64", "amd64"), func(p *karpv1.NodePool) {
+		require("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "t", "c", "m", "r")(p)
+	})
+	f.deploy("inflate", 3, requests("100m", "128Mi"), selects(karpv1.LabelNodePool, f.name, corev1.LabelArchStable, "arm64"))
+	f.running("inflate", 3)
+	claims := f.ready(1)
+	node := f.nodeOf(&claims[0])
+	if node.Labels[corev1.LabelArchStable] != "arm64" || node.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
+		t.Errorf("the node is %s %s", node.Labels[corev1.LabelArchStable], node.Labels[karpv1.LabelCapacityType])
+	}
+}
+
+// S-010, S-060: a taint keeps those out that do not tolerate it, and a toleration lets in.
+func TestS_060_Taints(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	taint := corev1.Taint{Key: "example.com/special-workload", Value: "true", Effect: corev1.TaintEffectNoSchedule}
+	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.Taints = []corev1.Taint{taint} })
+	f.deploy("plain", 1)
+	f.event("Pod", "plain", "FailedScheduling", "example.com/special-workload")
+	if claims := f.claims(); len(claims) > 0 {
+		t.Errorf("a claim for a pod that does not tolerate the pool: %s", sayConditions(claims))
+	}
+	f.deploy("special", 2, tolerates(corev1.Toleration{Key: taint.Key, Operator: corev1.TolerationOpEqual, Value: "true", Effect: taint.Effect}))
+	f.running("special", 2)
+	node := f.nodeOf(&f.ready(1)[0])
+	if !slices.Contains(node.Spec.Taints, taint) {
+		t.Errorf("taints of the node: %v", node.Spec.Taints)
+	}
+	for _, p := range f.pods("plain") {
+		if p.Spec.NodeName != "" {
+			t.Errorf("pod %s slipped onto %s", p.Name, p.Spec.NodeName)
+		}
+	}
+}
+
+// S-063, S-052: labels of the pool reach the node and can be selected, beside those that every node has.
+func TestS_063_Labels(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", func(p *karpv1.NodePool) {
+		p.Spec.Template.ObjectMeta.Labels = map[string]string{"node-type": f.name, "workload-type": "platform"}
+	})
+	f.deploy("inflate", 1, selects("node-type", f.name))
+	f.running("inflate", 1)
+	node := f.nodeOf(&f.ready(1)[0])
+	for _, key := range []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, karpv1.LabelCapacityType, corev1.LabelArchStable} {
+		if node.Labels[key] == "" {
+			t.Errorf("label %s is missing", key)
+		}
+	}
+	for key, want := range map[string]string{
+		"node-type": f.name, "workload-type": "platform", karpv1.LabelNodePool: f.name, karpv1.LabelProvisionerName: f.name,
+		karpv1.LabelRegistered: "true", karpv1.LabelInitialized: "true",
+	} {
+		if got := node.Labels[key]; got != want {
+			t.Errorf("label %s is %q, want %q", key, got, want)
+		}
+	}
+}
+
+// S-061, S-198: a workload avoids a pool with a soft taint while another fits, and lands there otherwise.
+func TestS_061_SoftTaint(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
+	soft := corev1.Taint{Key: "workload-type", Value: "infrastructure", Effect: corev1.TaintEffectPreferNoSchedule}
+	f.pool("-infra", label, func(p *karpv1.NodePool) {
+		p.Spec.Template.Spec.Taints = []corev1.Taint{soft}
+		p.Spec.Weight = new(int32(50)) // tried first, if nothing spoke against it
+	})
+	apps := f.pool("-apps", label)
+	f.deploy("business", 2, selects("flow", f.name))
+	f.running("business", 2)
+	if n := len(f.claims(f.name + "-infra")); n > 0 {
+		t.Errorf("%d claims of the pool with the soft taint", n)
+	}
+	f.remove(apps)
+	f.gone(apps, later)
+	f.running("business", 2, later)
+	if n := len(f.claims(f.name + "-infra")); n == 0 {
+		t.Error("no claim of the pool that is left")
+	}
+}
+
+// S-197: a pool for on-demand never launches spot.
+func TestS_197_OnDemandOnly(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 8, apart("inflate"))
+	f.running("inflate", 8)
+	for _, i := range f.allInstances() {
+		if i.CapacityType != karpv1.CapacityTypeOnDemand {
+			t.Errorf("instance %s is %s", i.ID, i.CapacityType)
+		}
+	}
+}
+
+// S-199: the pool with the highest weight is tried first.
+func TestS_199_Weight(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	for suffix, weight := range map[string]int32{"-low": 1, "-high": 90, "-mid": 50} {
+		f.pool(suffix, func(p *karpv1.NodePool) {
+			p.Spec.Weight = &weight
+			p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name}
+		})
+	}
+	f.deploy("inflate", 2, selects("flow", f.name))
+	f.running("inflate", 2)
+	for _, c := range f.claims() {
+		if pool := c.Labels[karpv1.LabelNodePool]; pool != f.name+"-high" {
+			t.Errorf("a claim of %s", pool)
+		}
+	}
+}
+
+// S-019, LC-17: the way of one pod, in this order and each step visible.
+func TestS_019_Timeline(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	began := time.Now()
+	f.deploy("inflate", 1)
+	f.event("Pod", "inflate", "Nominated", "nodeclaim/")
+	claim := f.claim("is launched", is(karpv1.ConditionLaunched))
+	for _, key := range []string{corev1.LabelInstanceTypeStable, karpv1.LabelCapacityType, corev1.LabelTopologyZone} {
+		if claim.Labels[key] == "" {
+			t.Errorf("a launched claim shows no %s", key)
+		}
+	}
+	if claim.Status.ProviderID == "" || claim.Status.ImageID == "" || claim.Status.Capacity.Cpu().IsZero() {
+		t.Errorf("a launched claim has status %+v", claim.Status)
+	}
+	f.claim("is registered", is(karpv1.ConditionRegistered))
+	f.claim("is initialized", is(karpv1.ConditionInitialized))
+	f.running("inflate", 1)
+	took := time.Since(began)
+	// The world needs about 4 s for an instance to run, boot and be Ready; the rest is the batch of 1 s,
+	// the plan, the writes and the scheduler.
+	if took > 30*time.Second {
+		t.Errorf("the pod ran after %s", took)
+	}
+	claim = f.claim("is ready", is(karpv1.ConditionReady))
+	order := []string{karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized}
+	for i := 1; i < len(order); i++ {
+		before, after := condition.Find(claim.Status.Conditions, order[i-1]), condition.Find(claim.Status.Conditions, order[i])
+		if after.LastTransitionTime.Before(&before.LastTransitionTime) {
+			t.Errorf("%s at %s, %s at %s", order[i-1], before.LastTransitionTime, order[i], after.LastTransitionTime)
+		}
+	}
+	for _, message := range []string{"found provisionable pod(s)", "computed new nodeclaim(s) to fit pod(s)"} {
+		if !f.logged(message, "") {
+			t.Errorf("the log lacks %q", message)
+		}
+	}
+	for _, message := range []string{"created nodeclaim", "launched nodeclaim", "registered nodeclaim", "initialized nodeclaim"} {
+		if !f.logged(message, claim.Name) {
+			t.Errorf("the log lacks %q for %s", message, claim.Name)
+		}
+	}
+	f.await(soon, "the time of the last pod event", func() (bool, string) {
+		c := f.claims()
+		return len(c) == 1 && !c[0].Status.LastPodEventTime.IsZero(), ""
+	})
+}
+
+// logged says whether the log has a line with a message and a text.
+func (f *flow) logged(message, text string) bool {
+	f.Helper()
+	return slices.ContainsFunc(f.log(), func(line string) bool {
+		return strings.Contains(line, `"message":"`+message+`"`) && strings.Contains(line, text)
+	})
+}
+
+// I20, S-024: limits hold while many claims are in flight, the event names the limit, and more room lets
+// more pods in.
+func TestFM_I20_Limits(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	pool := f.pool("", types("m5.large"), func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("6")} })
+	f.deploy("inflate", 5, apart("inflate"))
+	f.event("Pod", "inflate", "FailedScheduling", "limit")
+	f.ready(3)
+	f.stays(12*time.Second, "three nodes of two cores", func() (bool, string) { return len(f.claims()) == 3, sayConditions(f.claims()) })
+	f.await(soon, "status.resources of the pool", func() (bool, string) {
+		if err := kube.Get(t.Context(), keyOf(pool), pool); err != nil {
+			return false, err.Error()
+		}
+		cpu := pool.Status.Resources["cpu"]
+		return cpu.Value() == 6, cpu.String()
+	})
+	patch(f, pool, func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("10")} })
+	f.running("inflate", 5)
+}
+
+// I09, I15: a pod that nothing can hold says so, and does not keep others from their nodes.
+func TestFM_I09_APodTooBigForEveryType(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", types("m5.large"))
+	f.deploy("giant", 1, requests("64", "1Gi"))
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	f.event("Pod", "giant", "FailedScheduling", "")
+	f.ready(1)
+}
+
+// G8: pods that wait for a slow node cause no second one, however often they are looked at.
+func TestFM_G8_SlowNodesAreWaitedFor(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.nodeFault(joinLate(25 * time.Second))
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.claim("waits for its node", waitsFor(karpv1.ConditionRegistered, "NodeNotFound"))
+	f.stays(22*time.Second, "one claim", func() (bool, string) { return len(f.claims()) == 1, sayConditions(f.claims()) })
+	f.running("inflate", 1)
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances for one pod", n)
+	}
+}
+
+// S-091: kubectl get nodepools shows how many nodes there are and that the pool is ready.
+func TestS_091_PoolStatus(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	pool := f.pool("")
+	f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	f.deploy("inflate", 2, apart("inflate"))
+	f.running("inflate", 2)
+	f.await(soon, "two nodes in the status of the pool", func() (bool, string) {
+		if err := kube.Get(t.Context(), keyOf(pool), pool); err != nil {
+			return false, err.Error()
+		}
+		nodes := pool.Status.Resources["nodes"]
+		return nodes.Value() == 2, fmt.Sprintf("%v", pool.Status.Resources)
+	})
+}

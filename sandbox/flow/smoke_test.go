@@ -1,0 +1,28 @@
+package flow_test
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+)
+
+// The world of the flows itself: the controller works through the proxy, can be killed at a step, and
+// comes back. Not in parallel: it kills the controller.
+func TestControllerIsKilledAtAStepAndComesBack(t *testing.T) {
+	f := makeFlow(t)
+	starts := controller.Starts()
+	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodepools*", Name: f.name + "-a"}, apiproxy.BeforeAnswer)
+	first := f.pool("-a")
+	<-fired
+	f.condition(first, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
+	second := f.pool("-b")
+	f.condition(second, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
+	if now := controller.Starts(); now != starts+1 {
+		t.Errorf("the controller was started %d times, want %d", now, starts+1)
+	}
+	f.deploy("inflate", 1)
+	f.await(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
+}
