@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -109,7 +110,7 @@ func (d *Disruption) release(ctx context.Context, n disruption.Node) error {
 		if err := d.patch(ctx, node, before); err != nil {
 			return err
 		}
-		log.FromContext(ctx).Info("untainted node", "Node", objectName{n.Name}, "taint.Key", karpv1.TaintKeyDisrupted)
+		log.FromContext(ctx).Info("untainted node", "Node", klog.KRef("", n.Name), "taint.Key", karpv1.TaintKeyDisrupted)
 	}
 	return d.setReason(ctx, n.Claim, "")
 }
@@ -151,7 +152,7 @@ func (d *Disruption) remove(ctx context.Context, nodes []disruption.Node) error 
 	var held []disruption.Node
 	for _, n := range nodes {
 		if err := d.hold(ctx, n, why); err != nil {
-			log.FromContext(ctx).Error(err, "node stays", "Node", objectName{n.Name})
+			log.FromContext(ctx).Error(err, "node stays", "Node", klog.KRef("", n.Name))
 			continue
 		}
 		held = append(held, n)
@@ -181,7 +182,7 @@ func (d *Disruption) hold(ctx context.Context, n disruption.Node, why string) er
 		if err := d.Client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 			return fmt.Errorf("taint node %s: %w", n.Name, err)
 		}
-		log.FromContext(ctx).Info("tainted node", "Node", objectName{n.Name}, "taint.Key", karpv1.TaintKeyDisrupted, "taint.Effect", corev1.TaintEffectNoSchedule)
+		log.FromContext(ctx).Info("tainted node", "Node", klog.KRef("", n.Name), "taint.Key", karpv1.TaintKeyDisrupted, "taint.Effect", corev1.TaintEffectNoSchedule)
 	}
 	if err := d.setReason(ctx, n.Claim, why); err != nil {
 		return fmt.Errorf("nodeclaim %s: %w", n.Claim, err)
@@ -201,7 +202,7 @@ func (d *Disruption) finish(ctx context.Context, n disruption.Node, why string) 
 		p := &pods.Items[i]
 		if cluster.Reschedulable(p) || cluster.DoNotDisrupt(p, d.Now()) {
 			d.Metrics.DisruptionFailedValidations.WithLabelValues("empty").Inc()
-			log.FromContext(ctx).Info("node is no longer empty; it stays", "Node", objectName{n.Name}, "Pod", podName{Name: p.Name, Namespace: p.Namespace})
+			log.FromContext(ctx).Info("node is no longer empty; it stays", "Node", klog.KRef("", n.Name), "Pod", klog.KRef(p.Namespace, p.Name))
 			d.Store.Mark(n.Name, false)
 			return d.release(ctx, n)
 		}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -168,7 +169,7 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 		list, err := p.Cloud.Types(ctx, pool)
 		if err != nil {
 			if ready {
-				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", objectName{pool.Name})
+				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", klog.KRef("", pool.Name))
 			}
 			continue
 		}
@@ -206,9 +207,9 @@ func (p *Provisioner) ordered(ctx context.Context, created []execute.Created) {
 	for _, c := range created {
 		switch {
 		case errors.Is(c.Err, execute.ErrObsolete):
-			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", objectName{c.Node.Pool}, "reason", c.Err.Error())
+			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
 		case c.Err != nil:
-			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", objectName{c.Node.Pool})
+			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
 		default:
 			for _, key := range c.Node.Pods {
 				p.tell(key, nominatedOn("nodeclaim/"+c.Claim.Name))

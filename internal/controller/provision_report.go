@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -22,11 +23,6 @@ import (
 
 // shownReasons bounds how much an event says about one pod.
 const shownReasons = 6
-
-// objectName is how log lines name an object without namespace.
-type objectName struct {
-	Name string `json:"name"`
-}
 
 // tell sends an event about a pod, unless it is gone.
 func (p *Provisioner) tell(key cluster.PodKey, e event.Event) {
@@ -61,17 +57,12 @@ func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.P
 		}
 		text := reason.Join(u.Why, shownReasons)
 		p.Events.Emit(pod, event.Event{Reason: event.FailedScheduling, Text: "No node can take the pod: " + text})
-		log.FromContext(ctx).Error(errors.New(text), "could not schedule pod", "Pod", podName{Name: u.Pod.Name, Namespace: u.Pod.Namespace})
+		log.FromContext(ctx).Error(errors.New(text), "could not schedule pod", "Pod", klog.KRef(u.Pod.Namespace, u.Pod.Name))
 	}
 	if quiet > 0 {
 		log.FromContext(ctx).V(1).Info("deferring scheduling decision for pod(s) to wait for reserved capacity", "pods", quiet)
 	}
 	p.poolsWithoutTypes(view)
-}
-
-type podName struct {
-	Name      string `json:"name"`
-	Namespace string `json:"namespace"`
 }
 
 // poolsWithoutTypes says which pools can buy nothing whatever pods ask for (SC-09).

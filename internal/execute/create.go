@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -95,7 +96,7 @@ func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) (*karpv1.
 	}
 	c.Store.Claimed(claim, n.Pods)
 	c.Metrics.NodeClaimsCreated.WithLabelValues(b.Reason, n.Pool, claim.Annotations[karpv1.AnnotationMinValuesRelaxed]).Inc()
-	log.FromContext(ctx).Info("created nodeclaim", "NodePool", named(n.Pool), "NodeClaim", named(claim.Name),
+	log.FromContext(ctx).Info("created nodeclaim", "NodePool", klog.KRef("", n.Pool), "NodeClaim", klog.KRef("", claim.Name),
 		"requests", claim.Spec.Resources.Requests, "instance-types", few(n.Types), "price", n.Offer.Price)
 	return claim, nil
 }
@@ -130,12 +131,6 @@ func (c *Claims) withinLimits(pool *karpv1.NodePool) error {
 	}
 	return nil
 }
-
-type object struct {
-	Name string `json:"name"`
-}
-
-func named(name string) object { return object{Name: name} }
 
 // few shows the first five of a list and counts the rest.
 func few(list []string) string {
