@@ -24,6 +24,8 @@ func (c *checker) newNode(at *place) {
 	case len(at.come) == 0:
 		c.add(NodeEmpty, "SC-24", at.name, "a pod", "none")
 	}
+	at.sum = new(at.asks())
+	defer func() { at.sum = nil }()
 	c.needs(at)
 	for _, p := range at.come {
 		c.podOn(at, p)
@@ -104,7 +106,7 @@ func (c *checker) unfit(at *place, t *catalog.InstanceType, needs reqs.Set) (Vio
 	if len(open) == 0 {
 		return Violation{Code: OfferingMissing, Rule: "SC-19", Want: "an available offering within " + needs.String(), Have: "none"}, true
 	}
-	asked := resources.Add(total(shapesOf(at.come)), total(daemons))
+	asked := resources.Add(at.asks(), total(daemons))
 	if !slices.ContainsFunc(open, func(o *catalog.Offering) bool { return carries(t, o, asked) }) {
 		have := allocatable(t, open[0])
 		lane, _ := resources.Short(&asked, &have)
@@ -155,7 +157,7 @@ func (c *checker) readings() []reading {
 func (c *checker) prices(at *place, r reading) []float64 {
 	prices := make([]float64, 0, len(at.types))
 	for _, t := range at.types {
-		asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t, bySale)))
+		asked := resources.Add(at.asks(), total(c.daemonsOf(at.stock, t, bySale)))
 		cheapest := math.Inf(1)
 		for _, o := range c.open(at, t, at.plan.Needs) {
 			if (r.available || o.Launchable()) && (!r.fitting || carries(t, o, asked)) {
@@ -184,7 +186,7 @@ func (c *checker) offer(at *place) {
 		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
 		return
 	}
-	asked := resources.Add(total(shapesOf(at.come)), total(c.daemonsOf(at.stock, t, bySale)))
+	asked := resources.Add(at.asks(), total(c.daemonsOf(at.stock, t, bySale)))
 	var matches []*catalog.Offering
 	for _, o := range c.open(at, t, at.plan.Needs) {
 		if o.Zone == bought.Zone && o.CapacityType == bought.CapacityType && o.Reservation == bought.Reservation &&
@@ -211,7 +213,7 @@ func (c *checker) requests(at *place) {
 	if len(at.types) == 0 || len(at.plan.Types) >= solve.MaxTypes {
 		return
 	}
-	pods := total(shapesOf(at.come))
+	pods := at.asks()
 	if !slices.ContainsFunc([]overlap{bySale, byOffers, byLabels}, func(by overlap) bool {
 		return resources.Add(pods, c.leastOverhead(at, by)).Equal(at.plan.Requests)
 	}) {

@@ -19,7 +19,7 @@ func (c *checker) oldNode(at *place) {
 			c.add(TaintNotTolerated, "scheduling 6.1", "pod/"+p.Key.String(), "no taint "+taint, at.name)
 		}
 	}
-	asked := total(shapesOf(at.come))
+	asked := at.asks()
 	free := c.remainder(at)
 	if lane, short := resources.Short(&asked, &free); short {
 		c.add(TooSmall, "SC-11", at.name, fmt.Sprintf("%s %d", c.view.Resources.Name(lane), asked.At(lane)), strconv.FormatInt(free.At(lane), 10))

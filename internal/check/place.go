@@ -8,6 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -40,6 +41,15 @@ type place struct {
 	removed bool // by a move
 	judged  bool // bought by an earlier move
 	spots   map[string]spot
+	sum     *resources.Vec // what those that come ask for, while one list of types is judged
+}
+
+// asks is what the pods that come ask for together.
+func (p *place) asks() resources.Vec {
+	if p.sum != nil {
+		return *p.sum
+	}
+	return total(shapesOf(p.come))
 }
 
 // label is what a node's label may turn out to be.
