@@ -1,5 +1,5 @@
 // Package app wires the controller: it turns a Config into a manager with its reconcilers and runs
-// it. It holds no rules and no reconcilers, and only the command imports it.
+// it. It holds no rules and no reconcilers, and only the command imports it. Enter at Run.
 //
 // Levels of the log, for every package, with log.FromContext(ctx):
 //
@@ -8,8 +8,5 @@
 //	log.Error(nil, "message", …)    WARN: worth a look, but nothing failed
 //	log.Error(err, "message", …)    ERROR; an error that was joined also shows its errorCauses
 //
-// Objects are values made by klog.KObj or klog.KRef under the name of their kind, durations are
-// time.Duration.
-//
-// Enter at Run.
+// Objects are values of klog.KObj or klog.KRef under the name of their kind; durations are durations.
 package app

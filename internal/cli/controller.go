@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/dovetail-sh/dovetail/internal/app"
@@ -35,8 +36,9 @@ func newController(s Streams) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		klog.SetLogger(log) // libraries log there; all lines have one form
 		for _, w := range warnings {
-			log.Info("setting deserves a look", "warning", w)
+			log.Error(nil, "setting deserves a look", "warning", w)
 		}
 		kube, err := ctrl.GetConfig()
 		if err != nil {

@@ -1,6 +1,10 @@
 package metric
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // Conditions are the metrics about the conditions and the end of the objects of one kind.
 type Conditions struct {
@@ -27,7 +31,7 @@ func (b *builder) conditions(s *Set) {
 }
 
 func (b *builder) conditionsOf(prefix, note string, more ...string) Conditions {
-	with := func(labels ...string) []string { return append(more[:len(more):len(more)], labels...) }
+	with := func(labels ...string) []string { return append(slices.Clip(more), labels...) }
 	return Conditions{
 		Count:              b.live(prefix+"status_condition_count", note+"1 for each condition of an object, with its state as labels", with("namespace", "name", "type", "status", "reason")...),
 		CurrentSeconds:     b.live(prefix+"status_condition_current_status_seconds", note+"for how long a condition has had its status", with("namespace", "name", "type", "status", "reason")...),

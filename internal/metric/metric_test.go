@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// Names, types and labels of metrics are API (operations 8, V15-32, V15-43, V15-56, V15-70 to V15-72).
+// Names, types and labels of metrics are API (operations 8, V15-32, V15-43, V15-56, V15-70..72).
 func TestCompatibleMetrics(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../compat/metrics.txt")
@@ -92,6 +92,23 @@ func TestDocs(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"karpenter_voluntary_disruption_consolidation_timeouts_total"}, shown); diff != "" {
 		t.Errorf("shown at the start (-want +got):\n%s", diff)
+	}
+}
+
+// V15-73: which metrics only ever gain labels.
+func TestStability(t *testing.T) {
+	t.Parallel()
+	for _, d := range metric.New(prometheus.NewRegistry()).Docs() {
+		switch d.Name {
+		case "karpenter_build_info", "karpenter_cluster_state_synced", "karpenter_nodeclaims_created_total", "karpenter_nodepools_limit", "operator_node_status_condition_count":
+			if !d.Stable {
+				t.Errorf("%s is not stable", d.Name)
+			}
+		case "karpenter_nodeclaims_disrupted_total", "karpenter_pods_disruption_initiated_total", "karpenter_consolidation_score":
+			if d.Stable {
+				t.Errorf("%s is stable", d.Name)
+			}
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // Set is every metric of the controller.
 type Set struct {
-
 	// General and NodeClaims.
 	BuildInfo                             *prometheus.GaugeVec
 	NodeClaimsCreated                     *prometheus.CounterVec

@@ -33,6 +33,7 @@ func next(t *testing.T, f pool.Facts) pool.Step {
 	return step
 }
 
+// LC-51: what the schema cannot see.
 func TestValidationCondition(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -45,6 +46,12 @@ func TestValidationCondition(t *testing.T) {
 		"API-3.2 a restricted label": {
 			change:     func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"karpenter.sh/x": "y"} },
 			wantStatus: metav1.ConditionFalse, wantMessage: "spec.template.metadata.labels: label karpenter.sh/x is reserved",
+		},
+		"I19 a requirement without values": {
+			change: func(p *karpv1.NodePool) {
+				p.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: "a", Operator: "In"}}
+			},
+			wantStatus: metav1.ConditionFalse, wantMessage: "spec.template.spec.requirements[0]",
 		},
 		"L-03 is fine": {
 			change:     func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidationPolicy = "WhenUnderutilized" },
@@ -95,6 +102,7 @@ func TestAssumptionsAreToldOnce(t *testing.T) {
 	}
 }
 
+// LC-50: hashes of pools and claims.
 func TestHashBookkeeping(t *testing.T) {
 	t.Parallel()
 	claim := func(name, version string, drifted bool) karpv1.NodeClaim {

@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"maps"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -19,9 +21,7 @@ func Count(status karpv1.NodePoolStatus, usage corev1.ResourceList, nodes int64)
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourcePods, corev1.ResourceEphemeralStorage} {
 		next.Resources[name] = *resource.NewQuantity(0, resource.DecimalSI)
 	}
-	for name, quantity := range usage {
-		next.Resources[name] = quantity
-	}
+	maps.Copy(next.Resources, usage)
 	next.Resources[resourceNodes] = *resource.NewQuantity(nodes, resource.DecimalSI)
 	changed = status.Nodes == nil || *status.Nodes != nodes || len(status.Resources) != len(next.Resources)
 	for name, quantity := range next.Resources {

@@ -114,7 +114,6 @@ type Checker struct {
 	claims    map[string]*claim // by name
 	nodes     map[string]*corev1.Node
 	pods      map[types.UID]*pod
-	podNames  map[types.NamespacedName]types.UID
 	budgets   map[types.NamespacedName]*policyv1.PodDisruptionBudget
 	pools     map[string]*karpv1.NodePool
 	events    map[string]bool // kind, namespace and name of objects that somebody said something about
@@ -139,6 +138,7 @@ type pod struct {
 	*corev1.Pod
 
 	wanted time.Time // last time that it needed a place
+	ending time.Time // when it began to go; zero before
 	gone   time.Time // zero while it is there
 }
 
@@ -153,7 +153,7 @@ func New(o Options) *Checker {
 	o.Limits = o.Limits.complete()
 	return &Checker{
 		options: o, seen: map[string]bool{}, since: map[string]time.Time{}, history: map[string][]string{},
-		claims: map[string]*claim{}, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*pod{}, podNames: map[types.NamespacedName]types.UID{},
+		claims: map[string]*claim{}, nodes: map[string]*corev1.Node{}, pods: map[types.UID]*pod{},
 		budgets: map[types.NamespacedName]*policyv1.PodDisruptionBudget{}, pools: map[string]*karpv1.NodePool{}, events: map[string]bool{},
 		instances: map[string]awsemu.InstanceView{}, rates: map[string][]time.Time{}, matching: newMatching(),
 	}

@@ -136,7 +136,7 @@ func newPod(name, node string, change ...func(*corev1.Pod)) *corev1.Pod {
 }
 
 func podUID(name string) types.UID {
-	return types.UID(fmt.Sprintf("11111111-2222-3333-4444-%012x", name))[:36]
+	return types.UID(("11111111-2222-3333-4444-" + fmt.Sprintf("%x", name) + strings.Repeat("0", 12))[:36])
 }
 
 func protected(p *corev1.Pod) {
@@ -253,6 +253,19 @@ func TestRules(t *testing.T) {
 		"G6 an eviction after the protection is over": {func(l *lab) {
 			l.set(newPod("web", "n", func(p *corev1.Pod) { p.Annotations = map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"} }))
 			l.now = l.now.Add(31 * time.Minute)
+			l.evict("web", named("web"))
+		}, "", ""},
+		"G6 an eviction whose pod is gone before the answer": {func(l *lab) {
+			l.set(newPod("web", "n", protected))
+			asked := l.now
+			l.now = l.now.Add(10 * time.Millisecond)
+			l.remove(newPod("web", "n", protected))
+			l.now = asked
+			l.evict("web", named("web"))
+		}, invariant.G6, "do-not-disrupt"},
+		"G6 an eviction of a pod that goes already": {func(l *lab) {
+			l.remove(newPod("web", "n", protected))
+			l.now = l.now.Add(time.Second)
 			l.evict("web", named("web"))
 		}, "", ""},
 		"G6 an eviction of an earlier pod of the name": {func(l *lab) {

@@ -1,8 +1,8 @@
 package invariant
 
 import (
-	"bytes"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -21,7 +21,6 @@ func podObject(p *corev1.Pod) string { return "Pod " + p.Namespace + "/" + p.Nam
 func nodeObject(name string) string { return "Node " + name }
 
 func (c *Checker) podChanged(at time.Time, kind Kind, next *corev1.Pod) {
-	key := types.NamespacedName{Namespace: next.Namespace, Name: next.Name}
 	known := c.pods[next.UID]
 	if known == nil {
 		known = &pod{}
@@ -31,15 +30,14 @@ func (c *Checker) podChanged(at time.Time, kind Kind, next *corev1.Pod) {
 		known.wanted = at
 	}
 	known.Pod = next
+	if known.ending.IsZero() && (kind == Removed || next.DeletionTimestamp != nil) {
+		known.ending = at
+	}
 	if kind == Removed {
 		known.gone = at
 		c.note(at, podObject(next), "gone")
-		if c.podNames[key] == next.UID {
-			delete(c.podNames, key)
-		}
 		return
 	}
-	c.podNames[key] = next.UID
 	text := fmt.Sprintf("%s %s on %q", next.UID, next.Status.Phase, next.Spec.NodeName)
 	if next.DeletionTimestamp != nil {
 		text += " deleting"
@@ -85,21 +83,22 @@ func (c *Checker) Request(r apiproxy.Request) {
 // leaves protected pods alone until the deadline of their node. The API server itself holds evictions
 // back for a PodDisruptionBudget, so a budget is looked at for deletions alone.
 func (c *Checker) checkRemoval(r apiproxy.Request) {
-	uid, known := c.podNames[types.NamespacedName{Namespace: r.Namespace, Name: r.Name}]
-	if !known {
+	uid := types.UID(uidIn(r.Body))
+	if uid == "" {
+		object := "Pod " + r.Namespace + "/" + r.Name
+		c.report(Violation{Rule: G6, At: r.Time, Object: object, Namespace: r.Namespace, What: fmt.Sprintf("%s %s does not name its UID", r.Verb, r.Resource)})
 		return
 	}
 	p := c.pods[uid]
+	if p == nil {
+		return // gone long ago, or not seen yet
+	}
 	c.note(r.Time, podObject(p.Pod), fmt.Sprintf("%s %s: %d", r.Verb, r.Resource, r.Status))
+	before := !p.ending.IsZero() && p.ending.Before(r.Time)
+	if r.Status >= http.StatusMultipleChoices || before || terminal(p.Pod) || c.due(p.Pod, r.Time) {
+		return
+	}
 	violation := Violation{Rule: G6, At: r.Time, Object: podObject(p.Pod), Namespace: p.Namespace, Pool: c.poolOfNode(p.Spec.NodeName)}
-	if !namesUID(r.Body) {
-		violation.What = fmt.Sprintf("%s %s does not name its UID", r.Verb, r.Resource)
-		c.report(violation)
-		return
-	}
-	if r.Status >= 300 || !bytes.Contains(r.Body, []byte(uid)) || p.DeletionTimestamp != nil || terminal(p.Pod) || c.due(p.Pod, r.Time) {
-		return
-	}
 	switch budget := c.blockingBudget(p.Pod); {
 	case doNotDisrupt(p.Pod, r.Time):
 		violation.What = fmt.Sprintf("%s %s although it is annotated %s=%s and no deadline has come", r.Verb, r.Resource, karpv1.AnnotationDoNotDisrupt, p.Annotations[karpv1.AnnotationDoNotDisrupt])
@@ -111,22 +110,19 @@ func (c *Checker) checkRemoval(r apiproxy.Request) {
 	c.report(violation)
 }
 
-// namesUID says whether a body holds a precondition on the UID, as JSON or as protobuf.
-func namesUID(body []byte) bool {
-	if bytes.HasPrefix(body, []byte("k8s\x00")) {
-		return len(uidPattern(body)) > 0
-	}
-	return bytes.Contains(body, []byte(`"uid"`))
-}
-
-// uidPattern finds text of the form of a UID, 36 characters with dashes in their places.
-func uidPattern(body []byte) []byte {
-	for i := 0; i+36 <= len(body); i++ {
-		if part := body[i : i+36]; part[8] == '-' && part[13] == '-' && part[18] == '-' && part[23] == '-' {
-			return part
+// uidIn finds the UID that a body names, as JSON or as protobuf: 36 characters with dashes in their places.
+func uidIn(body []byte) string {
+	const length = 36
+	for i := 0; i+length <= len(body); i++ {
+		if part := body[i : i+length]; part[8] == '-' && part[13] == '-' && part[18] == '-' && part[23] == '-' && hexadecimal(part) {
+			return string(part)
 		}
 	}
-	return nil
+	return ""
+}
+
+func hexadecimal(text []byte) bool {
+	return !slices.ContainsFunc(text, func(b byte) bool { return b != '-' && !(b >= '0' && b <= '9') && !(b >= 'a' && b <= 'f') })
 }
 
 // due says whether the deadline of a pod's node allows to end it: from the deadline less the grace of

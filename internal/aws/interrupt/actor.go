@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -117,8 +118,9 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 	if len(nodes) > 0 {
 		node = nodes[0].Name
 	}
-	log.FromContext(ctx).Info("initiating delete from interruption message", "warning", true,
-		"messageKind", kind, "action", kind.Action(), "NodeClaim", named(claim.Name), "Node", named(node), "instance-id", instance)
+	// As a warning (S-172): nothing failed, but AWS takes a node away.
+	log.FromContext(ctx).Error(nil, "initiating delete from interruption message",
+		"messageKind", kind, "action", kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "Node", klog.KRef("", node), "instance-id", instance)
 	err := a.force(ctx, kind, claim)
 	if err == nil {
 		err = a.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
@@ -189,6 +191,3 @@ func (a *Actor) undo(claim types.UID) {
 	defer a.mu.Unlock()
 	delete(a.deleted, claim)
 }
-
-// named is how the log names an object.
-func named(name string) map[string]string { return map[string]string{"name": name} }

@@ -68,7 +68,7 @@ func (q *Queue) Start(ctx context.Context) error {
 			pause = firstPause
 			continue
 		}
-		log.FromContext(ctx).Error(err, "reading the interruption queue", "retry-after", pause.String())
+		log.FromContext(ctx).Error(err, "reading the interruption queue", "retry-after", pause)
 		sleep(ctx, pause)
 		pause = min(2*pause, lastPause)
 	}
@@ -178,8 +178,8 @@ func (q *Queue) expected(ctx context.Context, id string) bool {
 	}
 	if owner := instance.Tags[inventory.TagCluster]; owner != "" && owner != q.Cluster && instance.Owned(owner) {
 		q.shared.Do(func() {
-			log.FromContext(ctx).Info("the interruption queue brings messages about instances of another cluster: if that cluster reads the same queue, give each its own, since a message that one reads the other never sees",
-				"warning", true, "instance-id", id, "other-cluster", owner)
+			log.FromContext(ctx).Error(nil, "the interruption queue brings messages about instances of another cluster: if that cluster reads the same queue, give each its own, since a message that one reads the other never sees",
+				"instance-id", id, "other-cluster", owner)
 		})
 		return false
 	}

@@ -172,7 +172,7 @@ func TestS047_AMessageLeadsToADeletion(t *testing.T) {
 			t.Error(lines)
 		}
 		// S-172: one line with node and action.
-		for _, part := range []string{`"msg"="initiating delete from interruption message"`, `"warning"=true`, `"messageKind"="spot_interrupted"`, `"action"="CordonAndDrain"`, `"NodeClaim"={"name"="claim-i-1"}`, `"Node"={"name"="node-i-1"}`} {
+		for _, part := range []string{`"msg"="initiating delete from interruption message"`, `"error"=null`, `"messageKind"="spot_interrupted"`, `"action"="CordonAndDrain"`, `"NodeClaim"={"name"="claim-i-1"}`, `"Node"={"name"="node-i-1"}`} {
 			if count(lines, part) != 1 {
 				t.Errorf("no line with %s in %v", part, lines)
 			}

@@ -212,7 +212,7 @@ func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step S
 		return nil
 	}
 	before := class.DeepCopy()
-	class.Status = step.Status
+	class.Status = *step.Status.DeepCopy() // the answer of the server is read into it; lists are shared with others
 	if !equality.Semantic.DeepEqual(before.Status, class.Status) {
 		if err := r.Client.Status().Patch(ctx, class, locked(before)); err != nil {
 			return err

@@ -61,7 +61,8 @@ func (v *verdicts) forget(class string) {
 // subject is everything a verdict depends on. Annotations are part of it although a launch does not
 // read them: touching one is how users ask for another try. Our own hash is not.
 func subject(class *awsv1.EC2NodeClass) string {
-	annotations := maps.Clone(class.Annotations)
+	annotations := map[string]string{}
+	maps.Copy(annotations, class.Annotations)
 	delete(annotations, awsv1.AnnotationNodeClassHash)
 	delete(annotations, awsv1.AnnotationNodeClassHashVersion)
 	status := class.Status

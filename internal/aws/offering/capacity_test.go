@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -342,7 +341,7 @@ func TestAbsurdMachines(t *testing.T) {
 		InstanceType: "odd", ProcessorInfo: &ec2types.ProcessorInfo{SupportedArchitectures: []ec2types.ArchitectureType{"i386", "arm64"}},
 		VCpuInfo: &ec2types.VCpuInfo{DefaultVCpus: new(int32(math.MaxInt32))}, NetworkInfo: &ec2types.NetworkInfo{},
 	})
-	var it *catalog.InstanceType = l.one(t, class(awsv1.FamilyAL2023), "odd")
+	it := l.one(t, class(awsv1.FamilyAL2023), "odd")
 	if a := it.Allocatable(); a.At(resources.Memory) != 0 || a.At(resources.Pods) != 0 || a.At(resources.CPU) <= 0 || len(it.Offerings) != 0 {
 		t.Errorf("allocatable %s, offerings %v", l.Lanes().Format(a), it.Offerings)
 	}

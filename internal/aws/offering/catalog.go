@@ -62,7 +62,6 @@ type Catalog struct {
 	mu     sync.Mutex
 	stock  *stock
 	shapes map[uint64]*shape // by what of the class they depend on
-	swept  time.Time
 	seen   observations
 }
 

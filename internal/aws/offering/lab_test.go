@@ -3,6 +3,7 @@ package offering
 import (
 	"context"
 	_ "embed"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,21 +102,12 @@ func (f *fakeEC2) DescribeInstanceTypeOfferings(context.Context, *ec2.DescribeIn
 	out := &ec2.DescribeInstanceTypeOfferingsOutput{}
 	for _, zone := range labZones() {
 		for i := range f.infos {
-			if f.offered == nil || contains(f.offered[zone], string(f.infos[i].InstanceType)) {
+			if f.offered == nil || slices.Contains(f.offered[zone], string(f.infos[i].InstanceType)) {
 				out.InstanceTypeOfferings = append(out.InstanceTypeOfferings, ec2types.InstanceTypeOffering{InstanceType: f.infos[i].InstanceType, Location: new(zone)})
 			}
 		}
 	}
 	return out, nil
-}
-
-func contains(list []string, one string) bool {
-	for _, s := range list {
-		if s == one {
-			return true
-		}
-	}
-	return false
 }
 
 // labZones: the class of the lab has subnets in the first two.

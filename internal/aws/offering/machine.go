@@ -61,6 +61,7 @@ func archOf(info *ec2types.ProcessorInfo) string {
 			return archAMD64
 		case ec2types.ArchitectureTypeArm64:
 			return archARM64
+		default: // no kubelet runs there
 		}
 	}
 	return ""

@@ -1,6 +1,8 @@
 package offering
 
 import (
+	"cmp"
+	"strings"
 	"sync"
 	"time"
 
@@ -66,8 +68,26 @@ func (u *Unavailable) mark(m mark, why string) {
 	}
 	u.version++
 	u.mu.Unlock()
-	u.Log.V(1).Info("removing offering from offerings", "reason", why, "instance-type", m.instanceType, "zone", m.zone,
+	// The detail holds the words that operators search the log for (S-101).
+	u.Log.V(1).Info("removing offering from offerings", "reason", why, "detail", m.String(), "instance-type", m.instanceType, "zone", m.zone,
 		"capacity-type", m.capacityType, "subnet", m.subnet, "placement-group", m.group.ID, "partition", m.group.Partition, "ttl", unavailableFor.String())
+}
+
+// String says for people what cannot be had.
+func (m mark) String() string {
+	parts := []string{"instance type", cmp.Or(m.instanceType, "of any name"), "cannot be had"}
+	for _, part := range []struct{ before, value string }{
+		{"as", m.capacityType},
+		{"in zone", m.zone},
+		{"in subnet", m.subnet},
+		{"in placement group", m.group.ID},
+		{"partition", m.group.Partition},
+	} {
+		if part.value != "" {
+			parts = append(parts, part.before, part.value)
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 // Has reports whether an offering is known to be out: in general, or for the placement group.

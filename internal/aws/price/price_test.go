@@ -309,7 +309,8 @@ func TestSpotEntries(t *testing.T) {
 	table, _, market := newTable(nil)
 	market.list = []ec2types.SpotPrice{
 		spot("m5.large", "a", "0.05", noon), spot("m5.large", "a", "0.09", noon.Add(-time.Hour)), spot("m5.large", "a", "0.06", noon.Add(time.Minute)),
-		spot("m5.large", "b", "0", noon), spot("m5.large", "c", "free", noon), {InstanceType: "m5.large"},
+		spot("m5.large", "b", "0", noon), spot("m5.large", "c", "free", noon),
+		{InstanceType: "m5.large"},
 	}
 	if err := table.Refresh(t.Context()); err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func (t *Table) Refresh(ctx context.Context) error {
 
 func (t *Table) refreshOnDemand(ctx context.Context) error {
 	if t.options.Isolated || strings.HasPrefix(t.options.Region, "us-gov") || t.options.Pricing == nil {
-		log.FromContext(ctx).V(1).Info("on-demand prices of instance types come from the built-in list", "region", t.options.Region)
+		log.FromContext(ctx).Info("on-demand prices of instance types come from the built-in list", "region", t.options.Region)
 		return nil
 	}
 	fresh := map[string]float64{}

@@ -2,6 +2,7 @@ package profile_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -249,7 +250,7 @@ func TestS_179_MissingRole(t *testing.T) {
 	w, nodes := newWorld(), class("nobody")
 	for range 2 {
 		_, err := w.Ensure(t.Context(), nodes)
-		if e, ok := err.(*cloud.Error); !ok || e.Reason != "RoleNotFound" || e.Kind != cloud.Invalid || !strings.Contains(e.Message, "IAM role nobody does not exist") {
+		if e, ok := errors.AsType[*cloud.Error](err); !ok || e.Reason != "RoleNotFound" || e.Kind != cloud.Invalid || !strings.Contains(e.Message, "IAM role nobody does not exist") {
 			t.Fatalf("error %v", err)
 		}
 	}
@@ -295,7 +296,7 @@ func TestDenialsAreNamed(t *testing.T) {
 				nodes.Status.InstanceProfile = "demo_1"
 			}
 			_, err := w.Ensure(t.Context(), nodes)
-			if e, ok := err.(*cloud.Error); !ok || e.Reason != "InstanceProfileUnauthorized" || e.Kind != cloud.Denied || !strings.Contains(e.Message, "iam:"+call) {
+			if e, ok := errors.AsType[*cloud.Error](err); !ok || e.Reason != "InstanceProfileUnauthorized" || e.Kind != cloud.Denied || !strings.Contains(e.Message, "iam:"+call) {
 				t.Fatalf("error %v", err)
 			}
 			if len(w.names()) > 0 {

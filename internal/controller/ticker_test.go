@@ -1,0 +1,41 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// FM D12: a loop goes on after a pass that failed or panicked, and ends with its context.
+func TestTicker(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		start, passes := time.Now(), []time.Duration{}
+		loop := &ticker{name: "test", every: 5 * time.Second, pass: func(context.Context) error {
+			passes = append(passes, time.Since(start))
+			switch len(passes) {
+			case 1:
+				return errors.New("no answer")
+			case 2:
+				panic("bug")
+			}
+			return nil
+		}}
+		done := make(chan error)
+		go func() { done <- loop.Start(ctx) }()
+		time.Sleep(16 * time.Second)
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("Start() = %v", err)
+		}
+		if len(passes) != 4 || passes[0] != 0 || passes[3] != 15*time.Second {
+			t.Errorf("passes at %v, want one at once and then every 5 s", passes)
+		}
+		if !loop.NeedLeaderElection() {
+			t.Error("it runs on every replica")
+		}
+	})
+}
