@@ -103,9 +103,9 @@ sandbox-test: $(TOOLS)/.built ## tests against a real API server
 
 # These parts of the sandbox do not import Kubernetes.
 .PHONY: sandbox-race
-sandbox-race: $(TOOLS)/.built ## the emulated AWS, the kubelets and their metrics under the race detector
+sandbox-race: $(TOOLS)/.built ## the emulated AWS, the provider against it, the kubelets and their metrics under the race detector
 	@mkdir -p $(RESULTS)
-	cd sandbox && CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox-race.json -- -race ./awsemu/... ./fakenode ./metricsapi
+	cd sandbox && CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox-race.json -- -race ./awsemu/... ./fakenode ./metricsapi ./provider
 
 .PHONY: arch
 arch: ## import directions, package docs, names, go.mod budget

@@ -43,13 +43,15 @@ type Pools struct {
 	Words   reqs.Vocabulary
 	Classes []ClassKind // kinds of node classes this controller manages
 	Strict  bool
+	Workers int // pools at a time
 	Now     func() time.Time
 }
 
 // Register adds the reconciler to a manager. It does the work of several controllers that users know
 // and has the name of the first.
 func (r *Pools) Register(mgr ctrl.Manager) error {
-	b := ctrl.NewControllerManagedBy(mgr).Named("nodepool.hash").For(&karpv1.NodePool{}).WatchesRawSource(r.Health)
+	b := ctrl.NewControllerManagedBy(mgr).Named("nodepool.hash").For(&karpv1.NodePool{}).WatchesRawSource(r.Health).
+		WithOptions(options(r.Workers, time.Second, time.Minute))
 	for _, kind := range r.Classes {
 		b = b.Watches(kind.New(), handler.EnqueueRequestsFromMapFunc(r.users(kind)))
 	}

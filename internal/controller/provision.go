@@ -66,6 +66,9 @@ type Provisioner struct {
 	Rest       *Rest
 	Pulse      pulse
 	Now        func() time.Time
+
+	// Planned hears for which pods a plan has a place and for which it has none. It may be nil.
+	Planned func(placed, refused []cluster.PodKey)
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -73,7 +76,7 @@ func (p *Provisioner) NeedLeaderElection() bool { return true }
 
 // Start plans until the context ends.
 func (p *Provisioner) Start(ctx context.Context) error {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName(provisioner).WithValues("controller", provisioner))
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", provisioner))
 	go p.remind(ctx)
 	for p.Batcher.Wait(ctx) {
 		if !p.ready(ctx) {

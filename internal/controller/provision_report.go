@@ -124,6 +124,23 @@ func (p *Provisioner) count(view store.View, plan solve.Plan) {
 	for _, waited := range p.Store.Decided(keys) {
 		m.PodsSchedulingDecisionDuration.WithLabelValues().Observe(waited.Seconds())
 	}
+	if p.Planned != nil {
+		p.Planned(decisions(plan))
+	}
+}
+
+// decisions lists the pods that a plan has a place for, and those that it has none for.
+func decisions(plan solve.Plan) (placed, refused []cluster.PodKey) {
+	for _, b := range plan.Bind {
+		placed = append(placed, b.Pod)
+	}
+	for i := range plan.Create {
+		placed = append(placed, plan.Create[i].Pods...)
+	}
+	for _, u := range plan.Unplaced {
+		refused = append(refused, u.Pod)
+	}
+	return placed, refused
 }
 
 // zoneOf is the zone a pod has to be in, "flexible" if there are several, "none" if there is none.

@@ -52,7 +52,7 @@ func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, 
 			change.Reason = string(event.NodeClassNotReady)
 		}
 		if details := offenders(class.Conditions); details != "" {
-			change.Message = strings.TrimPrefix(change.Message+": "+details, ": ")
+			change.Message = strings.TrimSpace(change.Message + " (" + details + ")")
 		}
 		if change.Message == "" {
 			change.Message = name + " is not ready"

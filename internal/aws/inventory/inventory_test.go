@@ -3,8 +3,8 @@ package inventory_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -64,7 +64,7 @@ func (f *fake) DescribeInstances(_ context.Context, in *ec2.DescribeInstancesInp
 func (f *fake) list(in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutput, error) {
 	page := 0
 	if in.NextToken != nil {
-		fmt.Sscanf(*in.NextToken, "page-%d", &page)
+		page, _ = strconv.Atoi(*in.NextToken)
 	}
 	out := &ec2.DescribeInstancesOutput{}
 	ids := []string{}
@@ -80,7 +80,7 @@ func (f *fake) list(in *ec2.DescribeInstancesInput) (*ec2.DescribeInstancesOutpu
 		}
 	}
 	if page++; page < f.pages {
-		out.NextToken = new(fmt.Sprintf("page-%d", page))
+		out.NextToken = new(strconv.Itoa(page))
 	} else if f.failPage != nil {
 		return nil, f.failPage
 	}

@@ -1,0 +1,310 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// What the emulated account is called.
+const (
+	region   = "eu-west-1"
+	cluster  = "sandbox"
+	queue    = "Karpenter-sandbox"
+	nodeRole = "KarpenterNodeRole-sandbox"
+	zoneA    = "eu-west-1a"
+	zoneB    = "eu-west-1b"
+	zoneC    = "eu-west-1c"
+
+	controllerKey = "AKIACONTROLLER" // bound by the strict permissions
+	personKey     = "AKIAPERSON"     // who sets the scene; may do everything
+)
+
+// lab is an emulated AWS behind HTTP with a clock that only moves when told.
+type lab struct {
+	*testing.T
+	emu     *awsemu.Emulator
+	clock   *awsemu.Clock
+	server  *httptest.Server
+	sdk     aws.Config // of the controller
+	person  aws.Config // of whoever sets the scene
+	metrics *metric.Set
+}
+
+// newLab starts the emulator with the permissions that the installation guides give the controller.
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock := awsemu.NewClock(func() time.Time { return start }, 0)
+	emu := awsemu.New(awsemu.Options{Clock: clock, Seed: 1, Fixture: awsemu.Fixture{
+		Account: "111122223333", Region: region, Cluster: cluster, ClusterEndpoint: "https://127.0.0.1:6443", ClusterCA: "Y2E=",
+		KubernetesVersion: "1.34", Queue: queue,
+		Zones: []awsemu.Zone{{Name: zoneA, ID: "euw1-az1"}, {Name: zoneB, ID: "euw1-az2"}, {Name: zoneC, ID: "euw1-az3"}},
+	}})
+	l := &lab{T: t, emu: emu, clock: clock, server: httptest.NewServer(emu), metrics: metric.New(prometheus.NewRegistry())}
+	t.Cleanup(func() {
+		l.server.CloseClientConnections() // ends long polls
+		l.server.Close()
+	})
+	l.sdk, l.person = l.config(controllerKey), l.config(personKey)
+	l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`)
+	return l
+}
+
+// config is the SDK as the controller uses it: three attempts, only without the waits between them.
+func (l *lab) config(key string) aws.Config {
+	return aws.Config{
+		Region: region, BaseEndpoint: &l.server.URL, Credentials: credentials.NewStaticCredentialsProvider(key, "secret", ""),
+		HTTPClient: l.server.Client(),
+		Retryer: func() aws.Retryer {
+			return retry.NewStandard(func(o *retry.StandardOptions) {
+				o.Backoff = retry.BackoffDelayerFunc(func(int, error) (time.Duration, error) { return 0, nil })
+			})
+		},
+	}
+}
+
+func (l *lab) now() time.Time { return l.clock.Now() }
+
+// control steers the emulator and returns its answer.
+func (l *lab) control(method, path, body string) string {
+	l.Helper()
+	request, err := http.NewRequestWithContext(l.Context(), method, l.server.URL+"/_dovetail/"+path, strings.NewReader(body))
+	if err != nil {
+		l.Fatal(err)
+	}
+	response, err := l.server.Client().Do(request)
+	if err != nil {
+		l.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer, err := io.ReadAll(response.Body)
+	if err != nil {
+		l.Fatal(err)
+	}
+	if response.StatusCode != http.StatusOK {
+		l.Fatalf("%s %s: %d %s", method, path, response.StatusCode, answer)
+	}
+	return string(answer)
+}
+
+func (l *lab) put(path, body string)  { l.Helper(); l.control(http.MethodPut, path, body) }
+func (l *lab) post(path, body string) { l.Helper(); l.control(http.MethodPost, path, body) }
+func (l *lab) remove(path string)     { l.Helper(); l.control(http.MethodDelete, path, "") }
+
+// fault makes calls go wrong from now on.
+func (l *lab) fault(f awsemu.Fault) {
+	l.Helper()
+	body, err := json.Marshal(f)
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.post("faults", string(body))
+}
+
+// deny forbids the controller an action.
+func (l *lab) deny(action string) {
+	l.Helper()
+	l.post("permissions", `{"key":"`+controllerKey+`","action":"`+action+`","deny":true}`)
+}
+
+// throttle gives a budget of no calls at all to actions such as ec2:*.
+func (l *lab) throttle(pattern string) {
+	l.Helper()
+	l.put("throttle", `{"`+pattern+`":{"rate":0,"burst":0}}`)
+}
+
+// advance moves the time.
+func (l *lab) advance(d time.Duration) {
+	l.Helper()
+	l.put("time", `{"advance":"`+d.String()+`"}`)
+}
+
+// show decodes what a control shows.
+func show[T any](l *lab, path string) T {
+	l.Helper()
+	var out T
+	if err := json.Unmarshal([]byte(l.control(http.MethodGet, path, "")), &out); err != nil {
+		l.Fatalf("%s: %v", path, err)
+	}
+	return out
+}
+
+// calls counts the requests of the controller, retries of the SDK included.
+func (l *lab) calls(service wire.Service, action string) int { return len(l.seen(service, action)) }
+
+func (l *lab) seen(service wire.Service, action string) []awsemu.Call {
+	return slices.DeleteFunc(l.emu.Calls(service, action), func(c awsemu.Call) bool { return c.Key != controllerKey })
+}
+
+// reach returns a channel that is closed when the controller has made a number of successful calls.
+func (l *lab) reach(action string, count int) <-chan struct{} {
+	done := make(chan struct{})
+	var mu sync.Mutex
+	stop := l.emu.Watch(func(c awsemu.Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		if c.Key != controllerKey || string(c.Service)+":"+c.Action != action || c.Code != "" {
+			return
+		}
+		if count--; count == 0 {
+			close(done)
+		}
+	})
+	l.Cleanup(stop)
+	return done
+}
+
+// wait fails the test when something does not happen.
+func (l *lab) wait(what string, done <-chan struct{}) {
+	l.Helper()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		l.Fatalf("%s did not happen", what)
+	}
+}
+
+// subnet is the subnet that the fixture has in a zone.
+func (l *lab) subnet(zone string) string {
+	l.Helper()
+	for id, s := range show[map[string]awsemu.Subnet](l, "subnets") {
+		if s.Zone == zone && s.Tags["Name"] == cluster+"-private-"+zone {
+			return id
+		}
+	}
+	l.Fatalf("no subnet in %s", zone)
+	return ""
+}
+
+// group is the security group of the fixture.
+func (l *lab) group() string {
+	l.Helper()
+	for id := range show[map[string]awsemu.SecurityGroup](l, "groups") {
+		return id
+	}
+	l.Fatal("no security group")
+	return ""
+}
+
+// image is the image that a public parameter names.
+func (l *lab) image(path string) string {
+	l.Helper()
+	p, found := show[map[string]awsemu.Parameter](l, "parameters")[path]
+	if !found {
+		l.Fatalf("no parameter %s", path)
+	}
+	return p.Value
+}
+
+const al2023 = "/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/image_id"
+
+// class is a node class as the guides write it.
+func (l *lab) class(changes ...func(*awsv1.EC2NodeClass)) *awsv1.EC2NodeClass {
+	discovery := awsv1.Tags{"karpenter.sh/discovery": cluster}
+	c := &awsv1.EC2NodeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "default", UID: types.UID("class-uid"), Generation: 1},
+		Spec: awsv1.EC2NodeClassSpec{
+			Role:                       nodeRole,
+			SubnetSelectorTerms:        []awsv1.SubnetSelectorTerm{{Tags: discovery}},
+			SecurityGroupSelectorTerms: []awsv1.SecurityGroupSelectorTerm{{Tags: discovery}},
+			AMISelectorTerms:           []awsv1.AMISelectorTerm{{Alias: "al2023@latest"}},
+		},
+	}
+	for _, change := range changes {
+		change(c)
+	}
+	return c
+}
+
+// owned are the tags of an instance of ours.
+func owned() map[string]string {
+	return map[string]string{
+		"kubernetes.io/cluster/" + cluster: "owned", "eks:eks-cluster-name": cluster,
+		"karpenter.sh/nodepool": "default", "karpenter.k8s.aws/ec2nodeclass": "default",
+	}
+}
+
+// bought launches instances past the controller and returns their ids.
+func (l *lab) bought(count int32, market ec2types.DefaultTargetCapacityType, tags map[string]string) []string {
+	l.Helper()
+	client, name := ec2.NewFromConfig(l.person), fmt.Sprintf("person-%d", len(l.emu.Calls(wire.EC2, "CreateLaunchTemplate")))
+	l.ensureProfile("person")
+	_, err := client.CreateLaunchTemplate(l.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+		ImageId: new(l.image(al2023)), IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: new("person")},
+		SecurityGroupIds: []string{l.group()},
+	}})
+	if err != nil {
+		l.Fatal(err)
+	}
+	spec := ec2types.TagSpecification{ResourceType: ec2types.ResourceTypeInstance}
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
+		spec.Tags = append(spec.Tags, ec2types.Tag{Key: &key, Value: new(tags[key])})
+	}
+	out, err := client.CreateFleet(l.Context(), &ec2.CreateFleetInput{
+		Type:                        ec2types.FleetTypeInstant,
+		TargetCapacitySpecification: &ec2types.TargetCapacitySpecificationRequest{TotalTargetCapacity: &count, DefaultTargetCapacityType: market},
+		LaunchTemplateConfigs: []ec2types.FleetLaunchTemplateConfigRequest{{
+			LaunchTemplateSpecification: &ec2types.FleetLaunchTemplateSpecificationRequest{LaunchTemplateName: &name, Version: new("$Latest")},
+			Overrides:                   []ec2types.FleetLaunchTemplateOverridesRequest{{InstanceType: "m5.large", SubnetId: new(l.subnet(zoneA))}},
+		}},
+		TagSpecifications: []ec2types.TagSpecification{spec},
+	})
+	if err != nil {
+		l.Fatal(err)
+	}
+	var ids []string
+	for _, i := range out.Instances {
+		ids = append(ids, i.InstanceIds...)
+	}
+	if len(ids) != int(count) {
+		l.Fatalf("bought %v, want %d instances: %+v", ids, count, out.Errors)
+	}
+	return ids
+}
+
+// ensureProfile makes an instance profile with the role of nodes.
+func (l *lab) ensureProfile(name string) {
+	l.Helper()
+	client := iam.NewFromConfig(l.person)
+	if _, err := client.GetInstanceProfile(l.Context(), &iam.GetInstanceProfileInput{InstanceProfileName: &name}); err == nil {
+		return
+	}
+	if _, err := client.CreateInstanceProfile(l.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: &name}); err != nil {
+		l.Fatal(err)
+	}
+	if _, err := client.AddRoleToInstanceProfile(l.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: new(nodeRole)}); err != nil {
+		l.Fatal(err)
+	}
+}
+
+// instance is an instance as the emulator has it.
+func (l *lab) instance(id string) awsemu.Instance {
+	l.Helper()
+	return show[awsemu.Instance](l, "instances/"+id)
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
