@@ -37,6 +37,7 @@ SCENARIO_DIR ?=
 SEED         ?= 1
 WORKERS      ?= 0
 PEER_TIMEOUT ?= 1m
+BARS         ?=
 peer-scenarios = $(or $(SCENARIOS),s1-500 s2-500 s3-2000 s6-1000 s7-1000 c1-200)
 run-scenarios  = $(GO) run ./internal/bench -workers $(WORKERS) \
 	$(if $(SCENARIO_DIR),-existing -dir '$(SCENARIO_DIR)',-dir bin/scenarios -seed $(SEED))
@@ -142,6 +143,10 @@ bench-go: ## Go benchmarks with allocation counts; BENCH=Intersect COUNT=10, the
 .PHONY: sandbox-bench
 sandbox-bench: sandbox ## 1,000 nodes and 10,000 pods in the sandbox: time, CPU and memory by part (3 minutes)
 	bin/sandbox bench
+
+.PHONY: bench-controller
+bench-controller: build sandbox ## the controller against its bars: memory, CPU, time, requests; BARS='small burst'
+	bin/sandbox bench controller $(BARS)
 
 .PHONY: rules
 rules: ## which rules of the specification are cited by which tests, and which by none

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/http/pprof"
+	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -17,58 +19,86 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/report"
+	"github.com/dovetail-sh/dovetail/internal/store"
+	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
 // component is the source of our events. Users filter for it, so it is Karpenter's.
 const component = "karpenter"
 
 // Run runs the controller until the context ends. It fails when a CRD is missing, which it says by
-// name, and when the lease is lost.
+// name, when AWS cannot be reached, and when the lease is lost.
 func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Logger) error {
 	ctrl.SetLogger(log)
+	limitMemory(cfg.Process.MemoryLimit)
 	scheme, err := newScheme()
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(withLimits(kube, cfg.Kube), options(cfg, kube, scheme, log))
+	metrics, release := newMetrics()
+	defer release()
+	kube = rest.CopyConfig(kube)
+	kube.Wrap(measured(metrics))
+	limited := withLimits(kube, cfg.Kube)
+	mgr, err := ctrl.NewManager(limited, options(cfg, kube, scheme, log))
 	if err != nil {
 		return fmt.Errorf("start: %w", err)
 	}
-	if err := addChecks(mgr); err != nil {
+	sink, err := newEvents(ctx, limited, scheme)
+	if err != nil {
 		return err
 	}
-	events := report.New(mgr.GetEventRecorder(component), time.Now)
+	events := report.New(sink, time.Now)
 	events.SilentFlips = cfg.Server.ClusterStateDisabled
-	pools := &controller.Pools{
-		Client:  mgr.GetClient(),
-		Events:  events,
-		Health:  controller.NewHealth(),
-		Words:   awsv1.Vocabulary(),
-		Classes: []controller.ClassKind{classKind()},
-		Strict:  cfg.Compat.Strict,
-		Now:     time.Now,
+
+	writer, err := bulkWriter(limited, mgr)
+	if err != nil {
+		return err
 	}
-	if err := pools.Register(mgr); err != nil {
+	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer}
+	cloud, err := aws.New(ctx, aws.Options{
+		Config: cfg, Version: version.Get().Version, Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: events, Metrics: metrics, Now: time.Now,
+		Synced: func() bool { return c.store.Synced() }, // asked by controllers, which start later
+	})
+	if err != nil {
+		return err
+	}
+	c.cloud, c.gates, c.lanes = cloud, cloud.Gates(), cloud.Lanes()
+	if err := c.add(ctx); err != nil {
+		return err
+	}
+	if err := cloud.Register(mgr); err != nil {
+		return err
+	}
+	if err := addChecks(mgr, c.plans, c.changes); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-// classKind is the node class of AWS, as the core sees it.
-func classKind() controller.ClassKind {
-	return controller.ClassKind{
+// limitMemory makes the runtime collect garbage harder before the container is killed (operations 1).
+func limitMemory(bytes int64) {
+	const share = 0.9
+	if bytes > 0 {
+		debug.SetMemoryLimit(int64(share * float64(bytes)))
+	}
+}
+
+// classKinds are the node classes of AWS, as the core sees them.
+func classKinds() []controller.ClassKind {
+	return []controller.ClassKind{{
 		GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
 		New:        func() client.Object { return &awsv1.EC2NodeClass{} },
 		Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },
-	}
+	}}
 }
 
 func newScheme() (*runtime.Scheme, error) {
@@ -98,11 +128,29 @@ func options(cfg config.Config, kube *rest.Config, scheme *runtime.Scheme, log l
 		LeaseDuration:          &cfg.Leader.LeaseDuration,
 		RenewDeadline:          &cfg.Leader.RenewDeadline,
 		RetryPeriod:            &cfg.Leader.RetryPeriod,
-		Metrics:                metricsserver.Options{BindAddress: address(cfg.Server.MetricsPort)},
+		Metrics:                metricsserver.Options{BindAddress: address(cfg.Server.MetricsPort), ExtraHandlers: profiles(cfg.Server.Profiling)},
 		HealthProbeBindAddress: address(cfg.Server.HealthProbePort),
-		Cache:                  cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
+		Cache:                  cache.Options{DefaultTransform: store.Strip, ByObject: store.Stripped()},
 		Controller:             ctrlconfig.Controller{EnableWarmup: new(!cfg.Leader.WarmupDisabled)},
 	}
+}
+
+// profiles are the handlers of pprof, if they are wanted.
+func profiles(wanted bool) map[string]http.Handler {
+	if !wanted {
+		return nil
+	}
+	handlers := map[string]http.Handler{
+		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
+		"/debug/pprof/cmdline": http.HandlerFunc(pprof.Cmdline),
+		"/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
+		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
+		"/debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
+	}
+	for _, name := range []string{"allocs", "heap", "block", "goroutine", "threadcreate"} {
+		handlers["/debug/pprof/"+name] = pprof.Handler(name)
+	}
+	return handlers
 }
 
 func address(port int) string { return ":" + strconv.Itoa(port) }
@@ -114,10 +162,10 @@ func withLimits(kube *rest.Config, limits config.Kube) *rest.Config {
 	return limited
 }
 
-// addChecks adds liveness, which is being alive, and readiness: caches are filled, and the CRDs are
-// served in the version that is used.
-func addChecks(mgr ctrl.Manager) error {
-	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+// addChecks adds liveness, which fails when a loop is stuck, and readiness: caches are filled, and the
+// CRDs are served in the version that is used.
+func addChecks(mgr ctrl.Manager, loops ...*Pulse) error {
+	if err := mgr.AddHealthzCheck("loops", alive(time.Now, loops...)); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("crds", func(*http.Request) error {

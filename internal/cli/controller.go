@@ -20,9 +20,10 @@ func newController(s Streams) *cobra.Command {
 		Use:   "controller",
 		Short: "Run the controller",
 		Long: "Runs the controller against the cluster of the kubeconfig (KUBECONFIG, or the service account inside\n" +
-			"a cluster) until it is told to stop. Every flag can be given as the environment variable named in\n" +
-			"brackets; the flag wins. This build validates NodePools and keeps their drift hashes; it does not\n" +
-			"launch nodes yet.",
+			"a cluster) until it is told to stop: it orders nodes for pods that have no place, brings them up, drains\n" +
+			"and ends them, and reacts to interruptions. Every flag can be given as the environment variable named in\n" +
+			"brackets; the flag wins. AWS is found as by every AWS tool: region, endpoints and credentials come from\n" +
+			"the environment, the web identity or pod identity of the service account, or the instance.",
 		Example: "  # against a sandbox\n  KUBECONFIG=DIR/kubeconfig dovetail controller --cluster-name demo --disable-leader-election=true",
 		Args:    noArgs,
 	}

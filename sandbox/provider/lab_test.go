@@ -249,15 +249,18 @@ func owned() map[string]string {
 }
 
 // bought launches instances past the controller and returns their ids.
-func (l *lab) bought(count int32, market ec2types.DefaultTargetCapacityType, tags map[string]string) []string {
+func (l *lab) bought(count int32, market ec2types.DefaultTargetCapacityType, tags map[string]string, changes ...func(*ec2types.RequestLaunchTemplateData)) []string {
 	l.Helper()
 	client, name := ec2.NewFromConfig(l.person), fmt.Sprintf("person-%d", len(l.emu.Calls(wire.EC2, "CreateLaunchTemplate")))
 	l.ensureProfile("person")
-	_, err := client.CreateLaunchTemplate(l.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: &ec2types.RequestLaunchTemplateData{
+	data := &ec2types.RequestLaunchTemplateData{
 		ImageId: new(l.image(al2023)), IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: new("person")},
 		SecurityGroupIds: []string{l.group()},
-	}})
-	if err != nil {
+	}
+	for _, change := range changes {
+		change(data)
+	}
+	if _, err := client.CreateLaunchTemplate(l.Context(), &ec2.CreateLaunchTemplateInput{LaunchTemplateName: &name, LaunchTemplateData: data}); err != nil {
 		l.Fatal(err)
 	}
 	spec := ec2types.TagSpecification{ResourceType: ec2types.ResourceTypeInstance}

@@ -141,13 +141,14 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.createStandIn(ctx, o.Namespace, c.pid()); err != nil {
+	if err := w.createStandIn(ctx, o.Namespace, c.PID()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the Deployment that stands for the controller: %w", err), c.Stop())
 	}
 	return c, nil
 }
 
-func (c *Controller) pid() int {
+// PID is the process id of the controller; 0 while none runs.
+func (c *Controller) PID() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == nil {

@@ -17,7 +17,7 @@ func newBench() *cobra.Command {
 	options, asJSON := bench.Options{}, false
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how large a cluster the sandbox holds",
+		Short: "Measure how large a cluster the sandbox holds, or the controller in it",
 		Long: "Starts a sandbox, launches nodes through the emulated AWS, runs pods on them through the real\n" +
 			"scheduler, and takes all away again. Prints what each phase took in time, processor and memory, and\n" +
 			"which part took it. A thousand nodes and ten thousand pods take minutes and some GB of memory.",
@@ -41,6 +41,7 @@ func newBench() *cobra.Command {
 	cmd.Flags().DurationVar(&options.Idle, "idle", 20*time.Second, "how long to measure the cluster doing nothing")
 	cmd.Flags().Float64Var(&options.Speed, "speed", 60, "speed of the emulated clock: instances boot in 25 of its seconds")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one line of JSON")
+	cmd.AddCommand(newBars())
 	return cmd
 }
 

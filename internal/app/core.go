@@ -1,0 +1,188 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/report"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/store"
+)
+
+// largestPlan is how many claims are written at once; the rest of a larger plan follows at the rate of the setting.
+const largestPlan = 1000
+
+// shortestNomination is how long a chosen node is spoken for at least (SC-52).
+const shortestNomination = 10 * time.Second
+
+// core is everything that is the same for every cloud.
+type core struct {
+	mgr     ctrl.Manager
+	cfg     config.Config
+	cloud   cloud.Provider
+	gates   []cloud.Gate
+	lanes   resources.Table
+	events  *report.Recorder
+	metrics *metric.Set
+	writer  client.Client // for NodeClaims in bulk, with a limiter of its own
+
+	store   *store.Store
+	batcher *controller.Batcher
+	rest    *controller.Rest
+	health  *controller.Health
+	plans   *Pulse
+	changes *Pulse
+}
+
+type registrant interface{ Register(mgr ctrl.Manager) error }
+
+func kinds() []schema.GroupKind {
+	return []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}
+}
+
+// add wires the store, the loops and the reconcilers.
+func (c *core) add(ctx context.Context) error {
+	c.batcher, c.rest, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewRest(), controller.NewHealth()
+	c.plans, c.changes = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now)
+	c.store = store.New(store.Options{
+		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
+		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
+		Now: time.Now, Wake: c.batcher.Trigger,
+	})
+	if err := controller.Index(c.mgr); err != nil {
+		return err
+	}
+	if err := c.store.Watch(ctx, c.mgr.GetCache()); err != nil {
+		return err
+	}
+	plans := c.provisioner()
+	if !c.cfg.Server.ClusterStateDisabled {
+		state, err := observe(c.mgr, c.metrics, c.events)
+		if err != nil {
+			return err
+		}
+		plans.Planned = state.Planned
+	}
+	if err := c.mgr.Add(plans); err != nil {
+		return err
+	}
+	for _, r := range append(c.lifeCycle(), c.pools()...) {
+		if err := r.Register(c.mgr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *core) provisioner() *controller.Provisioner {
+	s := c.cfg.Scheduling
+	return &controller.Provisioner{
+		Store: c.store, Cloud: c.cloud, Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Now: time.Now,
+		Claims:     &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: time.Now},
+		Nomination: max(2*c.cfg.Batch.Max, shortestNomination),
+		Policy: solve.Policy{
+			IgnorePreferences:  s.PreferencePolicy == config.IgnorePreferences,
+			BestEffortMinimums: s.MinValuesPolicy == config.BestEffortMinValues,
+			NoReserved:         !c.cfg.Gates.ReservedCapacity,
+			SpotToSpot:         c.cfg.Gates.SpotToSpotConsolidation,
+			NodeFee:            s.NodeFee,
+			Workers:            max(1, (c.cfg.Process.CPUMillis+999)/1000),
+		},
+	}
+}
+
+// lifeCycle is what happens to a claim and its node.
+func (c *core) lifeCycle() []registrant {
+	k, strict, cl, millis := kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
+	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
+	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: time.Now}
+	claims := &controller.Claims{
+		Client: cl, Provider: &watched{Provider: c.cloud, rest: c.rest}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
+		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned,
+	}
+	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud, Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
+	return []registrant{
+		claims, queue,
+		&controller.NodeTermination{Client: cl, Provider: c.cloud, Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Now: time.Now},
+		&controller.Expiration{Client: cl, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now},
+		&controller.Collector{Client: cl, Provider: c.cloud, Metrics: c.metrics, Classes: k, Strict: strict},
+		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
+		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: some},
+		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: some},
+		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
+		&controller.Marks{Client: cl, Cloud: c.cloud, Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
+		&controller.Disruption{Client: cl, Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud, Events: c.events, Metrics: c.metrics, Pulse: c.changes, Now: time.Now},
+	}
+}
+
+// pools is what happens to a NodePool.
+func (c *core) pools() []registrant {
+	return []registrant{
+		&controller.Pools{
+			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: c.cfg.Compat.Strict,
+			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
+		},
+		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Classes: classKinds()},
+	}
+}
+
+// planned names the pods that were promised a claim and still wait (V15-61).
+func (c *core) planned(claim string) []types.NamespacedName {
+	var out []types.NamespacedName
+	for _, p := range c.store.Planned(claim) {
+		out = append(out, client.ObjectKeyFromObject(p))
+	}
+	return out
+}
+
+// watched tells the provisioner which launches found no capacity.
+type watched struct {
+	cloud.Provider
+	rest *controller.Rest
+}
+
+// Launch launches, and keeps count.
+func (w *watched) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
+	instance, err := w.Provider.Launch(ctx, claim)
+	switch pool := claim.Labels[karpv1.LabelNodePool]; {
+	case err == nil:
+		w.rest.Worked(pool)
+	case cloud.Is(err, cloud.NoCapacity):
+		w.rest.Failed(pool, time.Now())
+	}
+	return instance, err
+}
+
+// bulkWriter returns a client for NodeClaims. A plan may have a thousand: what happens to the first of
+// them must not hold up the last.
+func bulkWriter(kube *rest.Config, mgr ctrl.Manager) (client.Client, error) {
+	bulk := rest.CopyConfig(kube)
+	bulk.Burst = max(bulk.Burst, largestPlan)
+	return client.New(bulk, client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
+}
+
+// defaultSpread turns settings into constraints (SC-37).
+func defaultSpread(list []config.SpreadConstraint) []corev1.TopologySpreadConstraint {
+	var out []corev1.TopologySpreadConstraint
+	for _, s := range list {
+		out = append(out, corev1.TopologySpreadConstraint{
+			TopologyKey: s.TopologyKey, MaxSkew: s.MaxSkew, WhenUnsatisfiable: corev1.UnsatisfiableConstraintAction(s.WhenUnsatisfiable), MinDomains: s.MinDomains,
+		})
+	}
+	return out
+}

@@ -1,0 +1,217 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+	"github.com/dovetail-sh/dovetail/internal/aws/eks"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/aws/launch"
+	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/aws/price"
+	"github.com/dovetail-sh/dovetail/internal/aws/profile"
+	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// Reporter tells users what happened to an object.
+type Reporter interface {
+	Emit(obj client.Object, events ...event.Event)
+	Flips(obj client.Object, flips []condition.Flip)
+}
+
+// Options are what a Cloud needs. All but the last two have to be set.
+type Options struct {
+	Config  config.Config
+	Version string        // of this program, for the user agent
+	Kube    *rest.Config  // of the API server
+	Client  client.Client // with a cache, which is not asked before it runs
+	Reader  client.Reader // without one
+	Events  Reporter
+	Metrics *metric.Set
+	Now     func() time.Time
+
+	// Synced reports whether memory holds all nodes and claims; nil: always. No instance is collected
+	// before (LC-61).
+	Synced func() bool
+	// PodsToMove is how many pods a node has to give away, for a counter; nil: not counted.
+	PodsToMove func(ctx context.Context, node string) int
+	// OverlayPrices are prices that NodeOverlays give to types without one; the version rises when they
+	// change. Nil: none.
+	OverlayPrices func() (prices map[string]float64, version uint64)
+}
+
+// Cloud is EC2 as a cloud.Provider, with its controllers.
+type Cloud struct {
+	*provider
+
+	o            Options
+	clients      *clients
+	cluster      *eks.Cluster
+	discoverer   *discover.Discoverer
+	prices       *price.Table
+	unavailable  *offering.Unavailable
+	reservations *offering.Reservations
+	catalog      *offering.Catalog
+	inventory    *inventory.Inventory
+	profiles     *profile.Profiles
+	shifts       *zonalshift.Shifts
+	launcher     *launch.Launcher
+	loaded       time.Time // when the catalogue was read at the start
+}
+
+// New connects to AWS and finds out what launching needs (start-up, 2). Every error is final and names
+// what to change.
+func New(ctx context.Context, o Options) (*Cloud, error) {
+	clients, err := newClients(ctx, o.Version, o.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	if err := reachable(ctx, clients.ec2, clients.region); err != nil {
+		return nil, err
+	}
+	c := &Cloud{o: o, clients: clients}
+	if c.cluster, err = newCluster(o, clients); err != nil {
+		return nil, err
+	}
+	if err := c.cluster.Start(ctx); err != nil {
+		return nil, err
+	}
+	if o.Config.AWS.ZonalShift {
+		if err := shiftable(ctx, c.cluster, clients.shifts); err != nil {
+			return nil, err
+		}
+	}
+	c.compose()
+	if err := c.catalog.Refresh(ctx); err != nil {
+		return nil, fmt.Errorf("load instance types: %w", err)
+	}
+	c.loaded = o.Now()
+	return c, nil
+}
+
+func newCluster(o Options, clients *clients) (*eks.Cluster, error) {
+	server, err := discovery.NewDiscoveryClientForConfig(o.Kube)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the API server: %w", err)
+	}
+	ca, err := eks.CAOf(o.Kube)
+	if err != nil {
+		return nil, err
+	}
+	return eks.New(eks.Options{
+		Settings: o.Config.AWS, Strict: o.Config.Compat.Strict, EKS: clients.eks, Server: server, CA: ca,
+		DNSAddress: func(ctx context.Context) (string, error) {
+			service := &corev1.Service{}
+			err := o.Reader.Get(ctx, client.ObjectKey{Namespace: "kube-system", Name: "kube-dns"}, service)
+			return service.Spec.ClusterIP, err
+		},
+	}), nil
+}
+
+// shiftable checks that zonal shifts of the cluster can be read, since it was asked for.
+func shiftable(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Client) error {
+	const fix = "enable zonal shift for the cluster and give the role of the controller arc-zonal-shift:GetManagedResource, or clear the setting enable-zonal-shift"
+	arn, err := cluster.ARN(ctx)
+	if err != nil {
+		return fmt.Errorf("zonal shift needs the ARN of the cluster: %w", err)
+	}
+	if _, err := api.GetManagedResource(ctx, &arczonalshift.GetManagedResourceInput{ResourceIdentifier: &arn}); err != nil {
+		return fmt.Errorf("zonal shifts of %s cannot be read; %s: %w", arn, fix, err)
+	}
+	return nil
+}
+
+// compose builds the parts. None of them asks anybody anything yet.
+func (c *Cloud) compose() {
+	o, settings, now := c.o, c.o.Config.AWS, c.o.Now
+	c.shifts = zonalshift.New(zonalshift.Options{Enabled: settings.ZonalShift, API: c.clients.shifts, ARN: c.cluster.ARN, Objects: o.Client, Events: o.Events, Now: now})
+	c.prices = price.New(price.Options{Region: c.clients.region, Isolated: settings.IsolatedVPC, Pricing: c.clients.pricing, EC2: c.clients.ec2, Now: now})
+	c.unavailable, c.reservations = offering.NewUnavailable(now), offering.NewReservations(now)
+	c.discoverer = discover.New(discover.Options{
+		EC2: c.clients.ec2, SSM: c.clients.ssm, Now: now, SubnetsEvery: settings.SubnetRefreshInterval, ImagesEvery: settings.AMIRefreshInterval,
+		ClusterGroup: c.cluster.SecurityGroup, ReservationSeen: c.reservations.Set,
+	})
+	c.catalog = offering.New(offering.Options{
+		EC2: c.clients.ec2, Prices: c.prices, Unavailable: c.unavailable, Reservations: c.reservations, Region: c.clients.region,
+		Settings: settings, Reserved: o.Config.Gates.ReservedCapacity, Now: now,
+		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
+	})
+	c.inventory = inventory.New(inventory.Options{
+		EC2: c.clients.ec2, Cluster: settings.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
+	})
+	c.profiles = profile.New(profile.Options{
+		IAM: c.clients.iam, Cluster: settings.ClusterName, Region: c.clients.region, Isolated: settings.IsolatedVPC, Strict: o.Config.Compat.Strict,
+		NewID: func() string { return string(uuid.NewUUID()) }, Now: now,
+	})
+	c.launcher = launch.New(launch.Options{
+		EC2: c.clients.ec2, Catalog: c.catalog, Discover: c.discoverer, Cluster: c.cluster, Unavailable: c.unavailable, Reservations: c.reservations,
+		Settings: launch.Settings{
+			Region: c.clients.region, ReservedCapacity: o.Config.Gates.ReservedCapacity, NodeClassCEL: settings.Gates.NodeClassCEL,
+			BestEffortMinValues: o.Config.Scheduling.MinValuesPolicy == config.BestEffortMinValues, DryRunDisabled: settings.DryRunDisabled,
+		},
+		Metrics: o.Metrics, Now: now, Pools: c.poolsOf,
+	})
+	drifter := &drifter{stock: c.inventory, shop: c.catalog, lookup: c.discoverer}
+	book := newLedger()
+	c.provider = &provider{
+		reader: o.Client, shop: c.catalog, buyer: c.launcher, stock: c.inventory, place: c.cluster, events: o.Events, ledger: book,
+		adopter: &adopter{instances: c.inventory, claims: o.Client, ledger: book, words: awsv1.Vocabulary(), now: now},
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, now: now, started: &since{},
+		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
+			return launch.Tags(settings.ClusterName, class, pool)
+		},
+	}
+}
+
+// poolsOf are the pools that use a class, in effective form.
+func (c *Cloud) poolsOf(ctx context.Context, class *awsv1.EC2NodeClass) ([]karpv1.NodePool, error) {
+	list := &karpv1.NodePoolList{}
+	if err := c.o.Client.List(ctx, list); err != nil {
+		return nil, err
+	}
+	var out []karpv1.NodePool
+	for i := range list.Items {
+		pool, _ := list.Items[i].Effective(c.o.Config.Compat.Strict)
+		if ref := pool.Spec.Template.Spec.NodeClassRef; ref.Group == awsv1.Group && ref.Kind == awsv1.Kind && ref.Name == class.Name {
+			out = append(out, *pool)
+		}
+	}
+	return out, nil
+}
+
+// For returns the cloud as one controller uses it: its calls are measured under its name.
+func (c *Cloud) For(controller string) cloud.Provider {
+	return &metered{inner: c.provider, controller: controller, metrics: c.o.Metrics, now: c.o.Now}
+}
+
+// Lanes names the resources that instance types can have. It never changes.
+func (c *Cloud) Lanes() resources.Table { return c.catalog.Lanes() }
+
+// Gates hold the registration of nodes until EC2 has told everything about them (LC-09).
+func (c *Cloud) Gates() []cloud.Gate {
+	return []cloud.Gate{&partitionGate{stock: c.inventory, strategy: func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
+		class, _, err := c.class(ctx, claim.Spec.NodeClassRef, nil)
+		if err != nil {
+			return "", gone(err)
+		}
+		group, _ := c.discoverer.KnownPlacementGroup(class)
+		return group.Strategy, nil
+	}}}
+}

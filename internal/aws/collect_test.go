@@ -1,0 +1,178 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+func TestCollectable(t *testing.T) {
+	t.Parallel()
+	later := start.Add(time.Hour) // long after the start of the process
+	old := later.Add(-10 * time.Minute)
+	deleting := func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: later} }
+	for name, tc := range map[string]struct {
+		instance inventory.Instance
+		claims   []karpv1.NodeClaim
+		given    map[string]types.UID
+		now      time.Time
+		want     bool
+	}{
+		"G2 nobody knows it":           {instance: newInstance("i-1", old), now: later, want: true},
+		"its claim is there":           {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-1"))}, now: later},
+		"its claim is going":           {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-1"), deleting)}, now: later},
+		"the claim has another":        {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-2"))}, now: later, want: true},
+		"G2 it is young":               {instance: newInstance("i-1", later.Add(-30*time.Second)), now: later},
+		"G2 it is just old enough":     {instance: newInstance("i-1", later.Add(-31*time.Second)), now: later, want: true},
+		"N08 it comes from the future": {instance: newInstance("i-1", later.Add(time.Hour)), now: later},
+		"it is on its way out":         {instance: newInstance("i-1", old, func(i *inventory.Instance) { i.State = inventory.StateShuttingDown }), now: later},
+		"E05 it is stopped":            {instance: newInstance("i-1", old, func(i *inventory.Instance) { i.State = inventory.StateStopped }), now: later, want: true},
+		"A02 it was promised, and the claim has not written it":    {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old)}, given: map[string]types.UID{"i-1": "uid-a"}, now: later},
+		"A06 it was promised, but the claim is gone":               {instance: newInstance("i-1", old), given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
+		"it was promised, but the claim has another":               {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-2"))}, given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
+		"A01 right after the start a claim may want it":            {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(-2*time.Minute))}, now: start.Add(time.Minute)},
+		"A01 but not one that is going":                            {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(-2*time.Minute), deleting)}, now: start.Add(time.Minute), want: true},
+		"A01 nor one that came after the start":                    {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(time.Second))}, now: start.Add(time.Minute), want: true},
+		"A01 and not for ever":                                     {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(-2*time.Minute))}, now: start.Add(2 * time.Minute), want: true},
+		"a claim with an id that cannot be read waits for nothing": {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "odd" })}, given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := collectable([]inventory.Instance{tc.instance}, tc.claims, tc.given, start, tc.now)
+			if (len(got) == 1) != tc.want {
+				t.Errorf("collectable: %v, want %v", len(got) == 1, tc.want)
+			}
+		})
+	}
+}
+
+func begun(at time.Time) *since {
+	s := &since{}
+	s.at(func() time.Time { return at })
+	return s
+}
+
+func newCollector(w *world, claims client.Reader) *collector {
+	return &collector{
+		stock: w, claims: claims, directory: directory{w.kube}, client: w.kube, ledger: w.ledger,
+		synced: func() bool { return true }, started: begun(start), now: func() time.Time { return start.Add(time.Hour) },
+	}
+}
+
+func newNode(name, id string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + id}}
+}
+
+// E06: a claim was deleted by force. Instance and Node go.
+func TestFM_E06_InstanceAndNodeAreCollected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newNode("orphan", "i-1"), newNode("used", "i-2"), newClaim("a", start, withInstance("i-2")))
+	for _, id := range []string{"i-1", "i-2"} {
+		w.instances[id] = newInstance(id, start)
+	}
+	c := newCollector(w, w.kube)
+	var pauses []time.Duration
+	for range 25 {
+		next, err := c.round(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		pauses = append(pauses, next)
+	}
+	if w.ended[0] != "i-1" || slices.Contains(w.ended, "i-2") {
+		t.Errorf("ended %v", w.ended)
+	}
+	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "orphan"}, &corev1.Node{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Node is still there: %v", err)
+	}
+	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "used"}, &corev1.Node{}); err != nil {
+		t.Error(err)
+	}
+	if pauses[18] != 10*time.Second || pauses[19] != 2*time.Minute || pauses[24] != 2*time.Minute {
+		t.Errorf("pauses %v", pauses)
+	}
+}
+
+func TestANodeIsKeptUntilItsInstanceGoes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newNode("orphan", "i-1"))
+	w.instances["i-1"] = newInstance("i-1", start)
+	w.endError["i-1"] = &cloud.Error{Kind: cloud.Throttled}
+	if _, err := newCollector(w, w.kube).round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "orphan"}, &corev1.Node{}); err != nil {
+		t.Error("the Node went before its instance:", err)
+	}
+}
+
+// pages answers with claims page by page; one page may fail.
+type pages struct {
+	client.Reader
+	list [][]karpv1.NodeClaim
+	fail int // from this page on; 0: never
+}
+
+func (p *pages) List(_ context.Context, out client.ObjectList, opts ...client.ListOption) error {
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	n, _ := strconv.Atoi(o.Continue) // the first page has no token
+	if p.fail > 0 && n+1 >= p.fail {
+		return errors.New("no API server")
+	}
+	claims := out.(*karpv1.NodeClaimList)
+	claims.Items = p.list[n]
+	if n+1 < len(p.list) {
+		claims.Continue = strconv.Itoa(n + 1)
+	}
+	return nil
+}
+
+func TestFM_D06_D07_WithoutACompleteListNothingEnds(t *testing.T) {
+	t.Parallel()
+	two := [][]karpv1.NodeClaim{{*newClaim("a", start, withInstance("i-1"))}, {*newClaim("b", start, withInstance("i-2"))}}
+	for name, tc := range map[string]struct {
+		claims    *pages
+		instances error
+		unsynced  bool
+		ended     []string
+		fails     bool
+	}{
+		"all is well, over two pages":        {claims: &pages{list: two}, ended: []string{"i-3"}},
+		"D06 the API server does not answer": {claims: &pages{list: two, fail: 1}, fails: true},
+		"D07 it breaks off after a page":     {claims: &pages{list: two, fail: 2}, fails: true},
+		"the cloud does not answer":          {claims: &pages{list: two}, instances: &cloud.Error{Kind: cloud.Throttled}, fails: true},
+		"LC-61 memory is not complete yet":   {claims: &pages{list: two}, unsynced: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			for _, id := range []string{"i-1", "i-2", "i-3"} {
+				w.instances[id] = newInstance(id, start)
+			}
+			w.listError = tc.instances
+			c := newCollector(w, tc.claims)
+			c.synced = func() bool { return !tc.unsynced }
+			if _, err := c.round(t.Context()); (err != nil) != tc.fails {
+				t.Error(err)
+			}
+			if diff := cmp.Diff(tc.ended, w.ended); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,302 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/smithy-go"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+type tags struct {
+	calls []string
+	err   error
+}
+
+func (f *tags) CreateTags(_ context.Context, in *ec2.CreateTagsInput, _ ...func(*ec2.Options)) (*ec2.CreateTagsOutput, error) {
+	var text []string
+	for _, tag := range in.Tags {
+		text = append(text, *tag.Key+"="+*tag.Value)
+	}
+	f.calls = append(f.calls, strings.Join(in.Resources, ",")+" "+strings.Join(text, " "))
+	return &ec2.CreateTagsOutput{}, f.err
+}
+
+func code(c string) error { return &smithy.GenericAPIError{Code: c, Message: "text"} }
+
+func joined(c *karpv1.NodeClaim) { withInstance("i-1")(c); c.Status.NodeName = "node-1" }
+
+func TestTagging(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		claim    *karpv1.NodeClaim
+		instance []func(*inventory.Instance)
+		gone     bool
+		shifted  bool
+		err      error
+		calls    []string
+		done     bool
+		after    time.Duration
+		fails    bool
+	}{
+		"a node that joined":             {claim: newClaim("a", start, joined), calls: []string{"i-1 Name=node-1 karpenter.sh/nodeclaim=a"}, done: true},
+		"E07 the cluster tag is missing": {claim: newClaim("a", start, joined), instance: []func(*inventory.Instance){func(i *inventory.Instance) { delete(i.Tags, inventory.TagCluster) }}, calls: []string{"i-1 Name=node-1 eks:eks-cluster-name=sandbox karpenter.sh/nodeclaim=a"}, done: true},
+		"the user's name stays":          {claim: newClaim("a", start, joined), instance: []func(*inventory.Instance){tagged("Name", "mine")}, calls: []string{"i-1 karpenter.sh/nodeclaim=a"}, done: true},
+		"everything is there":            {claim: newClaim("a", start, joined), instance: []func(*inventory.Instance){tagged("Name", "mine"), tagged(inventory.TagNodeClaim, "a")}, done: true},
+		"the node has not joined":        {claim: newClaim("a", start, withInstance("i-1"))},
+		"it was done before": {claim: newClaim("a", start, joined, func(c *karpv1.NodeClaim) {
+			c.Annotations = map[string]string{awsv1.AnnotationTagged: "true", awsv1.AnnotationClusterNameTagged: "true"}
+		}), done: true},
+		"only one annotation is there": {claim: newClaim("a", start, joined, func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{awsv1.AnnotationTagged: "true"} }), calls: []string{"i-1 Name=node-1 karpenter.sh/nodeclaim=a"}, done: true},
+		"the claim is going": {claim: newClaim("a", start, joined, func(c *karpv1.NodeClaim) {
+			c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: start}, []string{"x"}
+		})},
+		"the instance is gone":         {claim: newClaim("a", start, joined), gone: true},
+		"E19 its zone is shifted away": {claim: newClaim("a", start, joined), shifted: true, fails: true},
+		"E18 tagging is denied":        {claim: newClaim("a", start, joined), err: code("UnauthorizedOperation"), calls: []string{"i-1 Name=node-1 karpenter.sh/nodeclaim=a"}, after: 10 * time.Minute},
+		"E08 tagging is throttled":     {claim: newClaim("a", start, joined), err: code("RequestLimitExceeded"), calls: []string{"i-1 Name=node-1 karpenter.sh/nodeclaim=a"}, fails: true},
+		"the instance went just now":   {claim: newClaim("a", start, joined), err: code("InvalidInstanceID.NotFound"), calls: []string{"i-1 Name=node-1 karpenter.sh/nodeclaim=a"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, api := newWorld(t, tc.claim), &tags{err: tc.err}
+			if !tc.gone {
+				w.instances["i-1"] = newInstance("i-1", start, tc.instance...)
+			}
+			tagger := &tagger{client: w.kube, ec2: api, stock: w, shifted: func(string) bool { return tc.shifted }, cluster: "sandbox", now: w.clock}
+			got, err := tagger.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
+			if (err != nil) != tc.fails || got.RequeueAfter != tc.after {
+				t.Errorf("%v, %v", got, err)
+			}
+			if diff := cmp.Diff(tc.calls, api.calls); diff != "" {
+				t.Error(diff)
+			}
+			claim := &karpv1.NodeClaim{}
+			if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "a"}, claim); err != nil {
+				t.Fatal(err)
+			}
+			if done := claim.Annotations[awsv1.AnnotationTagged] == "true" && claim.Annotations[awsv1.AnnotationClusterNameTagged] == "true"; done != tc.done {
+				t.Errorf("annotations %v", claim.Annotations)
+			}
+		})
+	}
+}
+
+func TestOneTagCallASecond(t *testing.T) {
+	t.Parallel()
+	w, api := newWorld(t, newClaim("a", start, joined), newClaim("b", start, joined)), &tags{}
+	w.instances["i-1"] = newInstance("i-1", start)
+	tagger := &tagger{client: w.kube, ec2: api, stock: w, shifted: func(string) bool { return false }, cluster: "sandbox", now: w.clock}
+	reconcile := func(name string) time.Duration {
+		got, err := tagger.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.RequeueAfter
+	}
+	if reconcile("a") != 0 || len(api.calls) != 1 {
+		t.Fatal(api.calls)
+	}
+	w.now = w.now.Add(300 * time.Millisecond)
+	if wait := reconcile("b"); wait != 700*time.Millisecond || len(api.calls) != 1 {
+		t.Errorf("wait %v, %v", wait, api.calls)
+	}
+	w.now = w.now.Add(700 * time.Millisecond)
+	if reconcile("b") != 0 || len(api.calls) != 2 {
+		t.Error(api.calls)
+	}
+}
+
+func inReservation(id, kind string) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) {
+		c.Labels[karpv1.LabelCapacityType] = karpv1.CapacityTypeReserved
+		c.Labels[awsv1.LabelCapacityReservationID], c.Labels[awsv1.LabelCapacityReservationType], c.Labels[awsv1.LabelCapacityReservationInterrupt] = id, kind, "false"
+	}
+}
+
+func TestCapacityBlocksAreLeftInTime(t *testing.T) {
+	t.Parallel()
+	class := newClass(func(c *awsv1.EC2NodeClass) {
+		for id, end := range map[string]time.Duration{"cr-soon": 40 * time.Minute, "cr-later": 41 * time.Minute, "cr-over": -time.Minute} {
+			c.Status.CapacityReservations = append(c.Status.CapacityReservations, awsv1.CapacityReservation{ID: id, ReservationType: "capacity-block", EndTime: &metav1.Time{Time: start.Add(end)}})
+		}
+		c.Status.CapacityReservations = append(c.Status.CapacityReservations, awsv1.CapacityReservation{ID: "cr-plain", ReservationType: "default", EndTime: &metav1.Time{Time: start}})
+	})
+	w := newWorld(t, class,
+		newClaim("soon", start, inReservation("cr-soon", "capacity-block")), newClaim("later", start, inReservation("cr-later", "capacity-block")),
+		newClaim("over", start, inReservation("cr-over", "capacity-block")), newClaim("unknown", start, inReservation("cr-odd", "capacity-block")),
+		newClaim("plain", start, inReservation("cr-plain", "default")), newClaim("free", start))
+	r := &reservations{client: w.kube, directory: directory{w.kube}, stock: w, now: w.clock}
+	if err := r.expire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left := &karpv1.NodeClaimList{}
+	if err := w.kube.List(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range left.Items {
+		names = append(names, c.Name)
+	}
+	if diff := cmp.Diff([]string{"free", "later", "plain", "unknown"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// F09: a reservation that ends leaves its nodes on demand; nothing is deleted.
+func TestFM_F09_InstancesThatLeftTheirReservationAreRelabelled(t *testing.T) {
+	t.Parallel()
+	node := newNode("node-1", "i-left")
+	node.Labels = map[string]string{karpv1.LabelCapacityType: "reserved", awsv1.LabelCapacityReservationID: "cr-1", "keep": "me"}
+	w := newWorld(t, node,
+		newClaim("left", start, withInstance("i-left"), inReservation("cr-1", "default")), newClaim("in", start, withInstance("i-in"), inReservation("cr-1", "default")),
+		newClaim("unseen", start, withInstance("i-unseen"), inReservation("cr-1", "default")), newClaim("starting", start, withInstance("i-starting"), inReservation("cr-1", "default")))
+	w.instances["i-left"] = newInstance("i-left", start)
+	w.instances["i-in"] = newInstance("i-in", start, func(i *inventory.Instance) { i.Reservation = "cr-1" })
+	w.instances["i-starting"] = newInstance("i-starting", start, func(i *inventory.Instance) { i.State = inventory.StatePending })
+	r := &reservations{client: w.kube, directory: directory{w.kube}, stock: w, now: w.clock}
+	if err := r.relabel(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"left": "on-demand", "in": "reserved", "unseen": "reserved", "starting": "reserved"} {
+		claim := &karpv1.NodeClaim{}
+		if err := w.kube.Get(t.Context(), client.ObjectKey{Name: name}, claim); err != nil {
+			t.Fatal(err)
+		}
+		_, has := claim.Labels[awsv1.LabelCapacityReservationID]
+		if claim.Labels[karpv1.LabelCapacityType] != want || has != (want == "reserved") {
+			t.Errorf("%s: %v", name, claim.Labels)
+		}
+	}
+	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "node-1"}, node); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{karpv1.LabelCapacityType: "on-demand", "keep": "me"}, node.Labels); diff != "" {
+		t.Error(diff)
+	}
+	w.listError = &cloud.Error{Kind: cloud.Throttled}
+	if err := r.relabel(t.Context()); err == nil {
+		t.Error("a list that fails is no news")
+	}
+}
+
+func TestGaugesSurviveABrokenPool(t *testing.T) {
+	t.Parallel()
+	pool := func(name string) *karpv1.NodePool { return &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	w := newWorld(t, pool("broken"), pool("good"))
+	list := []catalog.InstanceType{instanceType("m5.large")}
+	list[0].Offerings[1].Available = false
+	g := &gauges{reader: w.kube, metrics: w.metrics, types: func(_ context.Context, p *karpv1.NodePool) ([]catalog.InstanceType, error) {
+		if p.Name == "broken" {
+			return nil, errors.New("no class")
+		}
+		return list, nil
+	}}
+	if err := g.show(t.Context()); err == nil || !strings.Contains(err.Error(), "broken") {
+		t.Error(err)
+	}
+	want := map[string]map[string]float64{
+		"karpenter_cloudprovider_instance_type_offering_available":      {"spot m5.large eu-west-1a": 1, "on-demand m5.large eu-west-1a": 0},
+		"karpenter_cloudprovider_instance_type_offering_price_estimate": {"spot m5.large eu-west-1a": 0.04, "on-demand m5.large eu-west-1a": 0.1},
+		"karpenter_cloudprovider_instance_type_cpu_cores":               {"m5.large": 2},
+		"karpenter_cloudprovider_instance_type_memory_bytes":            {"m5.large": 8 << 30},
+	}
+	for name, series := range want {
+		if diff := cmp.Diff(series, w.series(t, name)); diff != "" {
+			t.Error(name, diff)
+		}
+	}
+	list = nil // all is gone
+	_ = g.show(t.Context())
+	for name := range want {
+		if got := w.series(t, name); len(got) != 0 {
+			t.Errorf("%s: %v is still shown", name, got)
+		}
+	}
+}
+
+// LC-09: a node of a partition placement group waits for its partition.
+func TestLC09_ThePartitionGate(t *testing.T) {
+	t.Parallel()
+	grouped := func(c *karpv1.NodeClaim) { withInstance("i-1")(c); c.Labels[awsv1.LabelPlacementGroupID] = "pg-1" }
+	for name, tc := range map[string]struct {
+		claim    *karpv1.NodeClaim
+		strategy string
+		instance string // partition
+		missing  bool
+		fails    error
+		labels   map[string]string
+		wait     time.Duration
+	}{
+		"no group":                      {claim: newClaim("a", start, withInstance("i-1")), strategy: "partition"},
+		"a group without partitions":    {claim: newClaim("a", start, grouped), strategy: "cluster"},
+		"the partition is on the claim": {claim: newClaim("a", start, grouped, func(c *karpv1.NodeClaim) { c.Labels[awsv1.LabelPlacementGroupPartition] = "1" }), strategy: "partition"},
+		"EC2 has chosen":                {claim: newClaim("a", start, grouped), strategy: "partition", instance: "3", labels: map[string]string{awsv1.LabelPlacementGroupPartition: "3"}},
+		"EC2 has not chosen yet":        {claim: newClaim("a", start, grouped), strategy: "partition", wait: 5 * time.Second},
+		"the instance is gone":          {claim: newClaim("a", start, grouped), strategy: "partition", missing: true, wait: 5 * time.Second},
+		"EC2 does not answer":           {claim: newClaim("a", start, grouped), strategy: "partition", fails: &cloud.Error{Kind: cloud.Throttled}, wait: 5 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.findError = tc.fails
+			if !tc.missing {
+				w.instances["i-1"] = newInstance("i-1", start, func(i *inventory.Instance) { i.Partition = tc.instance })
+			}
+			g := &partitionGate{stock: w, strategy: func(context.Context, *karpv1.NodeClaim) (string, error) { return tc.strategy, nil }}
+			labels, wait, err := g.Open(t.Context(), tc.claim)
+			if diff := cmp.Diff(tc.labels, labels); diff != "" || wait != tc.wait || (err != nil) != (tc.fails != nil) {
+				t.Errorf("%s, wait %v, %v", diff, wait, err)
+			}
+		})
+	}
+}
+
+func TestMemoryIsLearntFromTheCurrentImageOnly(t *testing.T) {
+	t.Parallel()
+	class := newClass(func(c *awsv1.EC2NodeClass) { c.Status.AMIs = []awsv1.AMI{{ID: "ami-1"}} })
+	for name, tc := range map[string]struct {
+		image, memory, instanceType string
+		want                        string
+	}{
+		"a node of the current image": {"ami-1", "7800Mi", "m5.large", "m5.large 7800Mi"},
+		"a node of an older image":    {"ami-0", "7800Mi", "m5.large", ""},
+		"a node that tells nothing":   {"ami-1", "0", "m5.large", ""},
+		"a type that is not sold":     {"ami-1", "7800Mi", "x9.odd", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			node := newNode("node-1", "i-1")
+			node.Labels = map[string]string{corev1.LabelInstanceTypeStable: tc.instanceType}
+			node.Status.Capacity = corev1.ResourceList{corev1.ResourceMemory: quantity(tc.memory)}
+			w := newWorld(t, node, newClaim("a", start, withInstance("i-1"), func(c *karpv1.NodeClaim) { c.Status.ImageID = tc.image }))
+			got := ""
+			o := &observer{
+				client: w.kube, directory: directory{w.kube}, shop: w,
+				class: func(context.Context, karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) { return class, nil },
+				learn: func(name string, _ *awsv1.EC2NodeClass, memory resource.Quantity) { got = name + " " + memory.String() },
+			}
+			if _, err := o.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "node-1"}}); err != nil {
+				t.Fatal(err)
+			}
+			if got != tc.want {
+				t.Errorf("learnt %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+)
+
+// byInstance is the index of NodeClaims and Nodes by the id of their instance.
+const byInstance = "dovetail.instance-id"
+
+// index makes the cache find NodeClaims and Nodes by instance.
+func index(ctx context.Context, fields client.FieldIndexer) error {
+	if err := fields.IndexField(ctx, &karpv1.NodeClaim{}, byInstance, func(obj client.Object) []string {
+		return keyed(obj.(*karpv1.NodeClaim).Status.ProviderID)
+	}); err != nil {
+		return fmt.Errorf("index NodeClaims by instance: %w", err)
+	}
+	if err := fields.IndexField(ctx, &corev1.Node{}, byInstance, func(obj client.Object) []string {
+		return keyed(obj.(*corev1.Node).Spec.ProviderID)
+	}); err != nil {
+		return fmt.Errorf("index Nodes by instance: %w", err)
+	}
+	return nil
+}
+
+func keyed(provider string) []string {
+	if id := inventory.InstanceID(provider); id != "" {
+		return []string{id}
+	}
+	return nil
+}
+
+// directory finds the objects of an instance in the cache.
+type directory struct{ client.Reader }
+
+// Claims are the NodeClaims of an instance.
+func (d directory) Claims(ctx context.Context, instance string) ([]karpv1.NodeClaim, error) {
+	list := &karpv1.NodeClaimList{}
+	err := d.List(ctx, list, client.MatchingFields{byInstance: instance})
+	return list.Items, err
+}
+
+// Nodes are the Nodes of an instance.
+func (d directory) Nodes(ctx context.Context, instance string) ([]corev1.Node, error) {
+	list := &corev1.NodeList{}
+	err := d.List(ctx, list, client.MatchingFields{byInstance: instance})
+	return list.Items, err
+}

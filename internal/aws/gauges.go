@@ -1,0 +1,111 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+const gaugesEvery = time.Minute
+
+// gauges shows what is for sale.
+type gauges struct {
+	reader  client.Reader
+	types   func(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+	strict  bool
+	metrics *metric.Set
+
+	shown     map[string]bool // series that are shown
+	offerings map[forSale]bool
+}
+
+// forSale is one way to buy an instance type, as the gauges tell them apart.
+type forSale struct{ instanceType, capacityType, zone string }
+
+// offered is the best that any pool can have of it.
+type offered struct {
+	available bool
+	price     float64
+}
+
+// show sets the gauges. A pool that cannot be listed does not keep the others' series away.
+func (g *gauges) show(ctx context.Context) error {
+	pools := &karpv1.NodePoolList{}
+	if err := g.reader.List(ctx, pools); err != nil {
+		return err
+	}
+	var failures []error
+	sizes, sale := map[string]catalog.InstanceType{}, map[forSale]offered{}
+	for i := range pools.Items {
+		pool, _ := pools.Items[i].Effective(g.strict)
+		all, err := g.types(ctx, pool)
+		if err != nil {
+			failures = append(failures, fmt.Errorf("NodePool %s: %w", pool.Name, err))
+			continue
+		}
+		collect(all, sizes, sale)
+	}
+	g.set(sizes, sale)
+	return errors.Join(failures...)
+}
+
+// collect merges the types of one pool into those of all.
+func collect(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, sale map[forSale]offered) {
+	for i := range all {
+		t := &all[i]
+		sizes[t.Name] = *t
+		for _, o := range t.Offerings {
+			key := forSale{t.Name, o.CapacityType, o.Zone}
+			best, seen := sale[key]
+			if !seen || o.Price > 0 && o.Price < best.price {
+				best.price = o.Price
+			}
+			best.available = best.available || o.Available
+			sale[key] = best
+		}
+	}
+}
+
+// set shows what is there and takes away what is not: to empty a gauge first would show as a gap.
+func (g *gauges) set(sizes map[string]catalog.InstanceType, sale map[forSale]offered) {
+	m := g.metrics
+	for name, t := range sizes {
+		m.InstanceTypeCPU.WithLabelValues(name).Set(float64(t.Capacity.At(resources.CPU)) / 1000)
+		m.InstanceTypeMemory.WithLabelValues(name).Set(float64(t.Capacity.At(resources.Memory)))
+	}
+	for name := range g.shown {
+		if _, still := sizes[name]; !still {
+			m.InstanceTypeCPU.DeleteLabelValues(name)
+			m.InstanceTypeMemory.DeleteLabelValues(name)
+		}
+	}
+	for key, o := range sale {
+		available := 0.0
+		if o.available {
+			available = 1
+		}
+		m.OfferingAvailable.WithLabelValues(key.instanceType, key.capacityType, key.zone).Set(available)
+		m.OfferingPrice.WithLabelValues(key.instanceType, key.capacityType, key.zone).Set(o.price)
+	}
+	for key := range g.offerings {
+		if _, still := sale[key]; !still {
+			m.OfferingAvailable.DeleteLabelValues(key.instanceType, key.capacityType, key.zone)
+			m.OfferingPrice.DeleteLabelValues(key.instanceType, key.capacityType, key.zone)
+		}
+	}
+	g.shown, g.offerings = map[string]bool{}, map[forSale]bool{}
+	for name := range sizes {
+		g.shown[name] = true
+	}
+	for key := range sale {
+		g.offerings[key] = true
+	}
+}

@@ -1,0 +1,193 @@
+package launch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// results lists every instance of an answer. What is said about one is what EC2 says it is, be it what
+// was asked for or not (A18).
+func (t *ticket) results(answer *ec2.CreateFleetOutput, now time.Time) []Result {
+	var list []Result
+	for _, i := range answer.Instances {
+		at := overrides(i.LaunchTemplateAndOverrides)
+		subnet := cmp.Or(value(at.SubnetId), value(i.SubnetId))
+		zone := cmp.Or(value(at.AvailabilityZone), value(i.AvailabilityZone), t.zoneOf(subnet))
+		kind := cmp.Or(string(at.InstanceType), string(i.InstanceType))
+		p := t.pick(kind, zone)
+		one := Result{
+			Type: kind, Zone: zone, ZoneID: cmp.Or(value(i.AvailabilityZoneId), p.zoneID), Subnet: cmp.Or(subnet, p.subnet),
+			Image: cmp.Or(value(at.ImageId), t.imageOf(kind)), CapacityType: t.order.choice.capacityType, Tenancy: t.order.choice.tenancy,
+			Partition: t.order.choice.partition, Launched: now,
+		}
+		if t.order.group != nil {
+			one.PlacementGroup = t.order.group.ID
+		}
+		if one.CapacityType == karpv1.CapacityTypeReserved {
+			one.Reservation, one.ReservationType = p.reservation, "default"
+			if t.order.choice.kind == block {
+				one.ReservationType = typeBlock
+			}
+			one.Interruptible = t.order.choice.kind == interruptible
+		}
+		for _, id := range i.InstanceIds {
+			one.ID = id
+			list = append(list, one)
+		}
+	}
+	return list
+}
+
+// overrides is what an item of an answer was launched with; EC2 may leave it out.
+func overrides(at *ec2types.LaunchTemplateAndOverridesResponse) ec2types.FleetLaunchTemplateOverrides {
+	if at == nil || at.Overrides == nil {
+		return ec2types.FleetLaunchTemplateOverrides{}
+	}
+	return *at.Overrides
+}
+
+// pick finds what was asked for by type and zone; the zero pick if it was not.
+func (t *ticket) pick(instanceType, zone string) pick {
+	for _, r := range t.recipes {
+		for _, p := range r.picks {
+			if p.it.Name == instanceType && p.zone == zone {
+				return p
+			}
+		}
+	}
+	return pick{}
+}
+
+func (t *ticket) zoneOf(subnet string) string {
+	for _, r := range t.recipes {
+		for _, p := range r.picks {
+			if p.subnet == subnet {
+				return p.zone
+			}
+		}
+	}
+	return ""
+}
+
+func (t *ticket) imageOf(instanceType string) string {
+	for _, r := range t.recipes {
+		for _, p := range r.picks {
+			if p.it.Name == instanceType {
+				return r.image
+			}
+		}
+	}
+	return ""
+}
+
+// lesson is what the errors of an answer mean for the next request.
+type lesson struct {
+	again           bool // something was marked, and all errors were about capacity
+	spotRoleMissing bool
+}
+
+// learn marks what cannot be had and counts it (AWS provider 5.6). It is done once for an answer,
+// however many claims wait for it.
+func (l *Launcher) learn(t *ticket, list []ec2types.CreateFleetError) lesson {
+	out := lesson{again: len(list) > 0}
+	marked := false
+	for _, e := range list {
+		code, text := value(e.ErrorCode), value(e.ErrorMessage)
+		at := overrides(e.LaunchTemplateAndOverrides)
+		subnet := value(at.SubnetId)
+		p := t.pick(string(at.InstanceType), cmp.Or(value(at.AvailabilityZone), t.zoneOf(subnet)))
+		p.zone = cmp.Or(p.zone, value(at.AvailabilityZone), t.zoneOf(subnet))
+		reason, _ := awserr.LaunchReason(code, text)
+		l.o.Metrics.LaunchFailures.WithLabelValues(p.zone, p.zoneID, t.order.choice.capacityType, reason).Inc()
+		if code == awserr.CodeSpotRoleMissing {
+			out.spotRoleMissing = true
+		}
+		if !awserr.Unfulfillable(code) && code != awserr.CodeSpotRoleMissing || code == awserr.CodeFleetQuota {
+			out.again = false // nothing else would do either
+		}
+		marked = l.mark(t, code, text, string(at.InstanceType), p, cmp.Or(subnet, p.subnet)) || marked
+	}
+	out.again = out.again && marked
+	return out
+}
+
+// mark remembers one failure and reports whether there was anything to remember.
+func (l *Launcher) mark(t *ticket, code, text, instanceType string, p pick, subnet string) bool {
+	out, capacityType, group := l.o.Unavailable, t.order.choice.capacityType, offering.Group{}
+	if t.order.group != nil {
+		group = offering.Group{ID: t.order.group.ID, Partition: t.order.choice.partition}
+	}
+	switch {
+	case code == awserr.CodeSpotRoleMissing || code == awserr.CodeSpotQuota: // F03, F05
+		out.MarkCapacityType(karpv1.CapacityTypeSpot, code)
+	case !awserr.Unfulfillable(code):
+		return false
+	case code == awserr.CodeSubnetFull: // F06
+		if subnet == "" {
+			return false
+		}
+		out.MarkSubnet(subnet, code)
+	case p.reservation != "": // F08
+		l.o.Reservations.Exhausted(p.reservation)
+	case group.ID != "" && spreadLimit(text) && p.zone != "": // F14
+		out.MarkZone(p.zone, offering.Group{ID: group.ID}, code)
+	case instanceType == "" || p.zone == "":
+		return false
+	default: // F01
+		out.Mark(capacityType, instanceType, p.zone, group, code)
+	}
+	return true
+}
+
+// spreadLimit reports whether a spread placement group has as many instances in a zone as it may.
+func spreadLimit(text string) bool {
+	text = strings.ToLower(text)
+	return strings.Contains(text, "spread placement group") && (strings.Contains(text, "limit") || strings.Contains(text, "maximum") || strings.Contains(text, "exceed"))
+}
+
+// failure is the error of a claim that got no instance. It is NoCapacity only if every code says so.
+func failure(list []ec2types.CreateFleetError, delivered, asked int) error {
+	if len(list) == 0 {
+		return &cloud.Error{Kind: cloud.Unknown, Op: "create fleet", Message: fmt.Sprintf("EC2 delivered %d of %d instances and did not say why", delivered, asked)}
+	}
+	out := &cloud.Error{Kind: cloud.NoCapacity, Op: "create fleet"}
+	var texts []string
+	for _, e := range list {
+		code := value(e.ErrorCode)
+		reason, text := awserr.LaunchReason(code, value(e.ErrorMessage))
+		if !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+		capacity := awserr.Unfulfillable(code) || code == awserr.CodeSpotRoleMissing
+		switch {
+		case !capacity && out.Kind == cloud.NoCapacity:
+			out.Kind, out.Reason = kindOfReason(reason), reason
+		case out.Reason == "" && reason != awserr.ReasonLaunchFailed:
+			out.Reason = reason
+		}
+	}
+	out.Message = awserr.Cut(strings.Join(texts, "; "))
+	return out
+}
+
+func kindOfReason(reason string) cloud.Kind {
+	switch reason {
+	case "Unauthorized", "AMIAuthorizationFailure":
+		return cloud.Denied
+	case "RequestLimitExceeded":
+		return cloud.Throttled
+	default:
+		return cloud.Unknown
+	}
+}

@@ -1,0 +1,248 @@
+package launch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+	"github.com/dovetail-sh/dovetail/internal/aws/batch"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// maxRounds is how often one launch asks for something else before it gives up (S-004).
+const maxRounds = 10
+
+// ticket is one claim in the queue for a fleet.
+type ticket struct {
+	order   order
+	recipes []recipe
+	input   *ec2.CreateFleetInput // for one instance, without a token
+	key     string                // tickets with equal keys ask for the same
+	pods    int                   // addresses set aside in each subnet
+	noRole  bool                  // an earlier round found that the account has no role for spot
+
+	mu      sync.Mutex // a caller that gives up settles while a batch may still run
+	release []func()   // of templates
+	subnets []string   // with addresses set aside
+	settled bool
+}
+
+// ticket holds the templates and sets addresses aside.
+func (l *Launcher) ticket(ctx context.Context, o order, list []recipe) (*ticket, error) {
+	t := &ticket{order: o, recipes: list, input: fleet(o, list)}
+	text, err := json.Marshal(t.input)
+	if err != nil {
+		return nil, &cloud.Error{Kind: cloud.Invalid, Op: "write fleet request", Err: err}
+	}
+	sum := sha256.Sum256(text)
+	t.key = hex.EncodeToString(sum[:])
+	if err := l.hold(ctx, t); err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		for _, p := range r.picks {
+			if n := pods(p.it); t.pods == 0 || n < t.pods {
+				t.pods = n
+			}
+			if !slices.Contains(t.subnets, p.subnet) {
+				t.subnets = append(t.subnets, p.subnet)
+			}
+		}
+	}
+	l.addresses.debit(t.subnets, t.pods)
+	return t, nil
+}
+
+func (l *Launcher) hold(ctx context.Context, t *ticket) error {
+	for _, r := range t.recipes {
+		release, err := l.templates.hold(ctx, r.template)
+		if err != nil {
+			l.settle(t, "")
+			return asCloud("make launch template", err)
+		}
+		t.keep(release)
+	}
+	return nil
+}
+
+// keep remembers to release a template, at once if the ticket is settled already.
+func (t *ticket) keep(release func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.settled {
+		release()
+		return
+	}
+	t.release = append(t.release, release)
+}
+
+// settle gives back what a ticket holds, except in the subnet the instance is in. Only the first time
+// counts.
+func (l *Launcher) settle(t *ticket, used string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.settled {
+		return
+	}
+	t.settled = true
+	for _, release := range t.release {
+		release()
+	}
+	l.addresses.credit(slices.DeleteFunc(t.subnets, func(id string) bool { return id == used }), t.pods)
+}
+
+// verdict is what became of a ticket.
+type verdict struct {
+	result Result
+	err    error
+	again  bool // something else can be tried at once
+}
+
+// run sends a batch. Claims that get nothing for want of capacity ask at once for what is left of what
+// they allow: there is no wait between an answer and the next request (S-004).
+func (l *Launcher) run(ctx context.Context, tickets []*ticket) []batch.Result[Result] {
+	done := make([]batch.Result[Result], len(tickets))
+	waiting := map[int]*ticket{}
+	for n, t := range tickets {
+		waiting[n] = t
+	}
+	for round := 1; len(waiting) > 0; round++ {
+		verdicts := l.round(ctx, waiting)
+		for n, v := range verdicts {
+			t := waiting[n]
+			delete(waiting, n)
+			l.settle(t, v.result.Subnet)
+			done[n] = batch.Result[Result]{Value: v.result, Err: v.err}
+			if !v.again || round == maxRounds || ctx.Err() != nil {
+				continue
+			}
+			next, err := l.prepare(ctx, t.order.request, t.order.want)
+			switch {
+			case err == nil:
+				next.noRole = t.noRole
+				waiting[n] = next
+			case !cloud.Is(err, cloud.NoCapacity): // that nothing is left is said better by what EC2 said
+				done[n].Err = err
+			}
+		}
+	}
+	return done
+}
+
+// round sends one fleet for each set of equal tickets, all at the same time.
+func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket) map[int]verdict {
+	groups := map[string][]int{}
+	for n, t := range waiting {
+		groups[t.key] = append(groups[t.key], n)
+	}
+	verdicts := map[int]verdict{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, group := range groups {
+		slices.Sort(group)
+		var tickets []*ticket
+		for _, n := range group {
+			tickets = append(tickets, waiting[n])
+		}
+		all.Go(func() {
+			got := l.send(ctx, tickets)
+			mu.Lock()
+			defer mu.Unlock()
+			for i, n := range group {
+				verdicts[n] = got[i]
+			}
+		})
+	}
+	all.Wait()
+	return verdicts
+}
+
+// send sends one fleet for equal tickets and deals out what it brings: each id once (A05).
+func (l *Launcher) send(ctx context.Context, tickets []*ticket) []verdict {
+	first := tickets[0]
+	input := *first.input
+	input.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
+		DefaultTargetCapacityType: first.order.target(), TotalTargetCapacity: new(int32(len(tickets))),
+	}
+	var uids []types.UID
+	for _, t := range tickets {
+		uids = append(uids, t.order.request.Claim.UID)
+	}
+	input.ClientToken = new(l.attempts.token(uids))
+	answer, err := l.o.EC2.CreateFleet(ctx, &input)
+	if lostTemplate(answer, err) {
+		answer, err = l.sendAgain(ctx, first, &input, uids)
+	}
+	verdicts := make([]verdict, len(tickets))
+	if err != nil {
+		if awserr.Refused(err) {
+			for _, uid := range uids {
+				l.attempts.raise(uid)
+			}
+		}
+		if awserr.Code(err) == awserr.CodeParameterMismatch {
+			err = &cloud.Error{Kind: cloud.Unknown, Op: "create fleet", Message: ErrTokenUsed.Error(), Err: fmt.Errorf("%w: %w", ErrTokenUsed, err)}
+		}
+		for n := range verdicts {
+			verdicts[n].err = asCloud("create fleet", err)
+		}
+		return verdicts
+	}
+	learned := l.learn(first, answer.Errors)
+	bought := first.results(answer, l.o.Now())
+	if len(bought) > len(tickets) {
+		log.FromContext(ctx).Info("fleet delivered more instances than asked for, the surplus will be collected", "asked", len(tickets), "delivered", len(bought))
+	}
+	for n, t := range tickets {
+		t.noRole = t.noRole || learned.spotRoleMissing
+		if n < len(bought) {
+			verdicts[n].result = bought[n]
+			verdicts[n].result.SpotRoleMissing = t.noRole
+			if id := bought[n].Reservation; id != "" {
+				l.o.Reservations.Took(id)
+			}
+			continue
+		}
+		l.attempts.raise(t.order.request.Claim.UID)
+		verdicts[n] = verdict{err: failure(answer.Errors, len(bought), len(tickets)), again: learned.again}
+	}
+	return verdicts
+}
+
+// lostTemplate reports whether a fleet failed because a template was deleted meanwhile (A10).
+func lostTemplate(answer *ec2.CreateFleetOutput, err error) bool {
+	if err != nil {
+		return awserr.Code(err) == awserr.CodeTemplateNotFound
+	}
+	return len(answer.Instances) == 0 && slices.ContainsFunc(answer.Errors, func(e ec2types.CreateFleetError) bool {
+		return value(e.ErrorCode) == awserr.CodeTemplateNotFound
+	})
+}
+
+// sendAgain makes sure of the templates and sends the fleet once more. EC2 may remember the token
+// together with the failure, so it takes another one: that nothing was bought is certain.
+func (l *Launcher) sendAgain(ctx context.Context, t *ticket, input *ec2.CreateFleetInput, uids []types.UID) (*ec2.CreateFleetOutput, error) {
+	for _, r := range t.recipes {
+		l.templates.doubt(r.name())
+		release, err := l.templates.hold(ctx, r.template)
+		if err != nil {
+			return nil, err
+		}
+		t.keep(release)
+	}
+	for _, uid := range uids {
+		l.attempts.raise(uid)
+	}
+	input.ClientToken = new(l.attempts.token(uids))
+	return l.o.EC2.CreateFleet(ctx, input)
+}

@@ -1,0 +1,260 @@
+package launch
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// candidate is an instance type with those of its offerings that may be bought.
+type candidate struct {
+	it     *catalog.InstanceType
+	offers []catalog.Offering
+}
+
+// cheapest is the lowest price of the offerings.
+func (c candidate) cheapest() float64 {
+	lowest := math.Inf(1)
+	for _, o := range c.offers {
+		lowest = min(lowest, o.Price)
+	}
+	return lowest
+}
+
+// keep drops offerings, and types that have none left. It returns new slices.
+func keep(list []candidate, good func(c candidate, o catalog.Offering) bool) []candidate {
+	var kept []candidate
+	for _, c := range list {
+		var offers []catalog.Offering
+		for _, o := range c.offers {
+			if good(c, o) {
+				offers = append(offers, o)
+			}
+		}
+		if len(offers) > 0 {
+			kept = append(kept, candidate{it: c.it, offers: offers})
+		}
+	}
+	return kept
+}
+
+// soldKeys are the labels a node has by the way it was bought; types do not decide them.
+func soldKeys() []string {
+	return []string{
+		corev1.LabelTopologyZone, karpv1.LabelCapacityType, awsv1.LabelZoneID, awsv1.LabelCapacityReservationID,
+		awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterrupt, awsv1.LabelPlacementGroupPartition,
+	}
+}
+
+// usable is what a claim may have and what can be had: requirements, room for the requests, and
+// offerings that are launchable (V15-44) and not out.
+func usable(types []catalog.InstanceType, w want, out func(instanceType string, o catalog.Offering) bool) []candidate {
+	machine := w.needs.Clone()
+	for _, key := range soldKeys() {
+		delete(machine, key)
+	}
+	var list []candidate
+	for i := range types {
+		t := &types[i]
+		if _, conflict := machine.Conflict(t.Labels); conflict {
+			continue
+		}
+		room := t.Allocatable()
+		fits := resources.Fits(&w.requests, &room)
+		var offers []catalog.Offering
+		for _, o := range t.Offerings {
+			inside := fits
+			if o.Size != nil {
+				room := o.Size.Allocatable()
+				inside = resources.Fits(&w.requests, &room)
+			}
+			if inside && o.Launchable() && w.allows(o) && !out(t.Name, o) {
+				offers = append(offers, o)
+			}
+		}
+		if len(offers) > 0 {
+			list = append(list, candidate{it: t, offers: offers})
+		}
+	}
+	return list
+}
+
+// allows reports whether a node bought this way would have the labels that are asked for.
+func (w want) allows(o catalog.Offering) bool {
+	for _, key := range soldKeys() {
+		need, asked := w.needs[key]
+		if !asked {
+			continue
+		}
+		value, has := o.Labels[key]
+		switch key {
+		case corev1.LabelTopologyZone:
+			value, has = o.Zone, true
+		case karpv1.LabelCapacityType:
+			value, has = o.CapacityType, true
+		}
+		if has && !need.Has(value) || !has && !need.Negative() {
+			return false
+		}
+	}
+	return true
+}
+
+// reservationKind sorts reservations, in the order that decides between equal prices.
+type reservationKind int
+
+const (
+	ordinary reservationKind = iota
+	block
+	interruptible
+)
+
+const typeBlock = "capacity-block"
+
+func kindOf(o catalog.Offering) reservationKind {
+	switch {
+	case o.Labels[awsv1.LabelCapacityReservationType] == typeBlock:
+		return block
+	case o.Labels[awsv1.LabelCapacityReservationInterrupt] == "true":
+		return interruptible
+	default:
+		return ordinary
+	}
+}
+
+func reserved(o catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeReserved }
+
+// oneReservationKind keeps reservations of one kind, since a fleet can use only one: the cheapest.
+func oneReservationKind(list []candidate) []candidate {
+	best, found, price := ordinary, false, 0.0
+	for _, c := range list {
+		for _, o := range c.offers {
+			kind := kindOf(o)
+			if reserved(o) && (!found || o.Price < price || o.Price == price && kind < best) {
+				best, found, price = kind, true, o.Price
+			}
+		}
+	}
+	return keep(list, func(_ candidate, o catalog.Offering) bool { return !reserved(o) || kindOf(o) == best })
+}
+
+// oneBlock keeps of all capacity blocks the cheapest: a fleet cannot ask for two.
+func oneBlock(list []candidate) []candidate {
+	id, found, price := "", false, 0.0
+	for _, c := range list {
+		for _, o := range c.offers {
+			if reserved(o) && kindOf(o) == block && (!found || o.Price < price || o.Price == price && o.Reservation < id) {
+				id, found, price = o.Reservation, true, o.Price
+			}
+		}
+	}
+	return keep(list, func(_ candidate, o catalog.Offering) bool {
+		return !reserved(o) || kindOf(o) != block || o.Reservation == id
+	})
+}
+
+// oneReservationPerZone keeps for each type and zone the reservation with most room: overrides with the
+// same type and subnet would be duplicates.
+func oneReservationPerZone(list []candidate) []candidate {
+	return keep(list, func(c candidate, o catalog.Offering) bool {
+		if !reserved(o) {
+			return true
+		}
+		return !slices.ContainsFunc(c.offers, func(other catalog.Offering) bool {
+			return reserved(other) && other.Zone == o.Zone && other.Reservation != o.Reservation &&
+				(other.Remaining > o.Remaining || other.Remaining == o.Remaining && other.Reservation < o.Reservation)
+		})
+	})
+}
+
+// noExotic drops machines that nobody buys by accident: metal, and those with accelerators.
+func noExotic(list []candidate) []candidate {
+	plain := keep(list, func(c candidate, _ catalog.Offering) bool { return !exotic(c.it) })
+	if len(plain) == 0 {
+		return list
+	}
+	return plain
+}
+
+func exotic(t *catalog.InstanceType) bool {
+	size := t.Labels[awsv1.LabelInstanceSize]
+	metal := strings.Contains(t.Name, ".metal") || slices.ContainsFunc(size.Values, func(v string) bool { return strings.HasPrefix(v, "metal") })
+	return metal || defined(t.Labels, awsv1.LabelInstanceGPUCount) || defined(t.Labels, awsv1.LabelInstanceAcceleratorCount)
+}
+
+// defined reports whether a type has a label at all.
+func defined(labels reqs.Set, key string) bool {
+	r, there := labels[key]
+	return there && len(r.Values) > 0
+}
+
+// noDearSpot drops spot that costs more than the cheapest machine on demand, if that may be had too.
+func noDearSpot(list []candidate) []candidate {
+	limit := math.Inf(1)
+	for _, c := range list {
+		for _, o := range c.offers {
+			if o.CapacityType == karpv1.CapacityTypeOnDemand {
+				limit = min(limit, o.Price)
+			}
+		}
+	}
+	return keep(list, func(_ candidate, o catalog.Offering) bool {
+		return o.CapacityType != karpv1.CapacityTypeSpot || o.Price <= limit
+	})
+}
+
+// byPrice sorts types by their cheapest offering, then by name.
+func byPrice(list []candidate) []candidate {
+	sorted := slices.Clone(list)
+	prices := make(map[*catalog.InstanceType]float64, len(list))
+	for _, c := range list {
+		prices[c.it] = c.cheapest()
+	}
+	slices.SortStableFunc(sorted, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(prices[a.it], prices[b.it]), cmp.Compare(a.it.Name, b.it.Name))
+	})
+	return sorted
+}
+
+// short names a requirement whose minValues the types do not reach.
+func short(list []candidate, needs reqs.Set) (key string, have int, found bool) {
+	for _, key := range needs.Keys() {
+		least := needs[key].MinValues
+		if least == 0 {
+			continue
+		}
+		values := map[string]bool{}
+		for _, c := range list {
+			for _, v := range c.it.Labels[key].Values {
+				if needs[key].Has(v) {
+					values[v] = true
+				}
+			}
+			for _, o := range c.offers {
+				switch key {
+				case corev1.LabelTopologyZone:
+					values[o.Zone] = true
+				case karpv1.LabelCapacityType:
+					values[o.CapacityType] = true
+				default:
+					if v, has := o.Labels[key]; has {
+						values[v] = true
+					}
+				}
+			}
+		}
+		if len(values) < least {
+			return key, len(values), true
+		}
+	}
+	return "", 0, false
+}

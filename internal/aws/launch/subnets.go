@@ -1,0 +1,88 @@
+package launch
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+)
+
+// estimateFor is how long a count of free addresses is believed.
+const estimateFor = 5 * time.Minute
+
+// chosenSubnet is the subnet that launches in a zone go to.
+type chosenSubnet struct{ id, zoneID string }
+
+// addresses estimates how many addresses subnets have left while launches are in flight: EC2's own
+// count lags behind them (AWS provider 5.2). It is safe for concurrent use.
+type addresses struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	by map[string]*estimate
+}
+
+type estimate struct {
+	described int // what EC2 said last
+	debited   int // addresses that nodes on their way may take
+	launches  int // instances on their way: each takes one address for certain
+	at        time.Time
+}
+
+func newAddresses(now func() time.Time) *addresses {
+	return &addresses{now: now, by: map[string]*estimate{}}
+}
+
+// choose takes for each zone the subnet with most addresses left. Full ones, and those where launches
+// in flight already take the last address, are left out (F06, F07).
+func (a *addresses) choose(subnets []discover.Subnet, gone func(id string) bool) map[string]chosenSubnet {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	best, left := map[string]chosenSubnet{}, map[string]int{}
+	sorted := slices.Clone(subnets)
+	slices.SortFunc(sorted, func(x, y discover.Subnet) int {
+		if x.ID < y.ID {
+			return -1
+		}
+		return 1
+	})
+	for _, s := range sorted {
+		e := a.read(s)
+		if gone(s.ID) || e.described-e.launches <= 0 {
+			continue
+		}
+		if _, has := best[s.Zone]; !has || e.described-e.debited > left[s.Zone] {
+			best[s.Zone], left[s.Zone] = chosenSubnet{id: s.ID, zoneID: s.ZoneID}, e.described-e.debited
+		}
+	}
+	return best
+}
+
+// read is the estimate of a subnet. Another count than before means that EC2 was asked again: what was
+// in flight is in it.
+func (a *addresses) read(s discover.Subnet) *estimate {
+	e, known := a.by[s.ID]
+	now := a.now()
+	if !known || e.described != s.Free || now.Sub(e.at) > estimateFor {
+		e = &estimate{described: s.Free, at: now}
+		a.by[s.ID] = e
+	}
+	return e
+}
+
+// debit takes addresses for a launch that may use any of the subnets.
+func (a *addresses) debit(ids []string, pods int) { a.change(ids, pods, 1) }
+
+// credit gives them back.
+func (a *addresses) credit(ids []string, pods int) { a.change(ids, -pods, -1) }
+
+func (a *addresses) change(ids []string, pods, launches int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, id := range ids {
+		if e, known := a.by[id]; known {
+			e.debited, e.launches = max(0, e.debited+pods), max(0, e.launches+launches)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package launch
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// attemptsFor is how long attempts are counted. EC2 itself forgets tokens after a day or two.
+const attemptsFor = 48 * time.Hour
+
+// attempts counts for each claim how often EC2 answered for certain without an instance. Tokens of
+// launches depend on it: the same token asks for the same instance, another one for another.
+type attempts struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	by map[types.UID]attempt
+}
+
+type attempt struct {
+	count int
+	at    time.Time
+}
+
+func newAttempts(now func() time.Time) *attempts {
+	return &attempts{now: now, by: map[types.UID]attempt{}}
+}
+
+// token is the token of a launch for some claims. It is the same whoever asks, also after a restart,
+// until an answer without instance was certain.
+func (a *attempts) token(uids []types.UID) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	sum := sha256.New()
+	for _, uid := range slices.Sorted(slices.Values(uids)) {
+		fmt.Fprintf(sum, "%s/%d\n", uid, a.by[uid].count)
+	}
+	text := hex.EncodeToString(sum.Sum(nil))
+	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:32]
+}
+
+// raise says that EC2 answered for certain without an instance for the claim.
+func (a *attempts) raise(uid types.UID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.by[uid] = attempt{count: a.by[uid].count + 1, at: a.now()}
+}
+
+func (a *attempts) sweep() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := a.now()
+	for uid, old := range a.by {
+		if now.Sub(old.at) > attemptsFor {
+			delete(a.by, uid)
+		}
+	}
+}

@@ -1,0 +1,77 @@
+package aws
+
+import (
+	"maps"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// since is when this process began to act, which is when it began to lead, not when it began to wait. It
+// is the time of the first question for it.
+type since struct {
+	once sync.Once
+	time time.Time
+}
+
+func (s *since) at(now func() time.Time) time.Time {
+	s.once.Do(func() { s.time = now() })
+	return s.time
+}
+
+// keepEntry is how long it is remembered which instance a claim got. By then the claim says it itself.
+const keepEntry = time.Hour
+
+// ledger remembers which instance was given to which claim, until the claim itself says it: an instance
+// is given away only once, and a claim that asks again gets the same one (A01, A02).
+type ledger struct {
+	mu      sync.Mutex
+	entries map[types.UID]ledgerEntry
+}
+
+type ledgerEntry struct {
+	instance string
+	at       time.Time
+}
+
+func newLedger() *ledger { return &ledger{entries: map[types.UID]ledgerEntry{}} }
+
+// give notes that a claim gets an instance. It fails if another claim has it.
+func (l *ledger) give(claim types.UID, instance string, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	maps.DeleteFunc(l.entries, func(_ types.UID, e ledgerEntry) bool { return now.Sub(e.at) > keepEntry })
+	for other, e := range l.entries {
+		if e.instance == instance && other != claim {
+			return false
+		}
+	}
+	l.entries[claim] = ledgerEntry{instance: instance, at: now}
+	return true
+}
+
+// of returns the instance of a claim.
+func (l *ledger) of(claim types.UID) (instance string, given bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	e, given := l.entries[claim]
+	return e.instance, given
+}
+
+func (l *ledger) forget(claim types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.entries, claim)
+}
+
+// owners is who got what, by instance.
+func (l *ledger) owners() map[string]types.UID {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make(map[string]types.UID, len(l.entries))
+	for claim, e := range l.entries {
+		out[e.instance] = claim
+	}
+	return out
+}

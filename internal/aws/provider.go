@@ -1,0 +1,349 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/aws/launch"
+	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/aws/profile"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+const resourceEFA corev1.ResourceName = "vpc.amazonaws.com/efa"
+
+type (
+	shop interface {
+		Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension) ([]catalog.InstanceType, error)
+	}
+	buyer interface {
+		Launch(ctx context.Context, r launch.Request) (launch.Result, error)
+		Again(claim types.UID)
+	}
+	stock interface {
+		lister
+		Find(ctx context.Context, id string) (inventory.Instance, error)
+		Fresh(ctx context.Context, id string) (inventory.Instance, error)
+		Terminate(ctx context.Context, id string) error
+		Remember(instance inventory.Instance)
+	}
+	recorder interface {
+		Emit(obj client.Object, events ...event.Event)
+	}
+	// place is where the cluster is, as the packages below know it.
+	place interface {
+		Facts() awsv1.Facts
+		CABundle() string
+	}
+)
+
+// provider is the cloud.Provider, without metrics.
+type provider struct {
+	reader  client.Reader
+	shop    shop
+	buyer   buyer
+	stock   stock
+	place   place
+	events  recorder
+	adopter *adopter
+	ledger  *ledger
+	lanes   resources.Table
+	cluster string
+	tags    func(class *awsv1.EC2NodeClass, pool string) map[string]string
+	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (string, error)
+	now     func() time.Time
+	started *since // claims that are older may have an instance that nobody wrote down
+}
+
+// Types returns all instance types a pool could have.
+func (p *provider) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) {
+	class, _, err := p.class(ctx, pool.Spec.Template.Spec.NodeClassRef, pool)
+	if err != nil {
+		return nil, err
+	}
+	return p.shop.Types(class, pool.Spec.Template.Spec.Kubelet)
+}
+
+// Launch buys the instance of a claim, or answers with the one that was bought for it before.
+func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
+	class, stored, err := p.class(ctx, claim.Spec.NodeClassRef, claim)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	if err := ready(class); err != nil {
+		return cloud.Instance{}, err
+	}
+	all, err := p.shop.Types(class, claim.Spec.Kubelet)
+	if err != nil {
+		return cloud.Instance{}, unresolved(err)
+	}
+	m, err := p.obtain(ctx, claim, class, all)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	sold, err := p.sold(claim, class, all, m)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	sold.Annotations = p.stamps(stored)
+	return sold, nil
+}
+
+// obtain finds the machine of a claim, or buys one.
+func (p *provider) obtain(ctx context.Context, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType) (machine, error) {
+	found, err := p.before(ctx, claim, all)
+	if err != nil || found != nil {
+		return of(found, class), err
+	}
+	bought, err := p.buy(ctx, launch.Request{Claim: claim, Class: class, Types: all})
+	if errors.Is(err, launch.ErrTokenUsed) {
+		found, lookup := p.adopter.adopt(ctx, claim, all)
+		if lookup == nil && found != nil {
+			return of(found, class), nil
+		}
+	}
+	if err != nil {
+		if failure, ok := errors.AsType[*cloud.Error](err); ok && failure.Reason == "SpotSLRCreationFailed" {
+			p.spotRoleMissing(claim)
+		}
+		return machine{}, err
+	}
+	if bought.SpotRoleMissing {
+		p.spotRoleMissing(claim)
+	}
+	m := machine(bought)
+	p.stock.Remember(m.instance(p.tags(class, claim.Labels[karpv1.LabelNodePool])))
+	return m, nil
+}
+
+// buy launches and notes whose the instance is. EC2 answers a token that it knows with the instance it
+// launched then; by now that may be another claim's, which found it first after a restart. Then the
+// launch is repeated with another token: two claims never share an instance (G1).
+func (p *provider) buy(ctx context.Context, r launch.Request) (launch.Result, error) {
+	for range 3 {
+		bought, err := p.buyer.Launch(ctx, r)
+		if err != nil {
+			return bought, err
+		}
+		others, err := directory{p.reader}.Claims(ctx, bought.ID)
+		if err != nil {
+			return launch.Result{}, &cloud.Error{Op: "find the owner of instance " + bought.ID, Err: err}
+		}
+		taken := slices.ContainsFunc(others, func(c karpv1.NodeClaim) bool { return c.UID != r.Claim.UID })
+		if !taken && p.ledger.give(r.Claim.UID, bought.ID, p.now()) {
+			return bought, nil
+		}
+		p.buyer.Again(r.Claim.UID)
+	}
+	return launch.Result{}, &cloud.Error{Op: "launch", Message: "EC2 keeps answering with instances of other NodeClaims"}
+}
+
+// spotRoleMissing tells what only a person can change (F05).
+func (p *provider) spotRoleMissing(claim *karpv1.NodeClaim) {
+	p.events.Emit(claim, event.Event{
+		Reason: event.SpotServiceLinkedRoleMissing,
+		Text:   awserr.CodeSpotRoleMissing + ": the account has no service-linked role for spot; run `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`. Spot is not used for a while",
+	})
+}
+
+func of(found *inventory.Instance, class *awsv1.EC2NodeClass) machine {
+	if found == nil {
+		return machine{}
+	}
+	m := machineOf(*found)
+	m.reserved(class)
+	return m
+}
+
+// before returns the instance that the claim already has: from this process, or from an earlier one.
+func (p *provider) before(ctx context.Context, claim *karpv1.NodeClaim, all []catalog.InstanceType) (*inventory.Instance, error) {
+	if id, given := p.ledger.of(claim.UID); given {
+		found, err := p.stock.Find(ctx, id)
+		if err == nil && !found.Terminating() {
+			return &found, nil
+		}
+		if err != nil && !cloud.Is(err, cloud.NotFound) {
+			return nil, err
+		}
+		p.ledger.forget(claim.UID)
+	}
+	if !claim.CreationTimestamp.Time.Before(p.started.at(p.now)) {
+		return nil, nil
+	}
+	return p.adopter.adopt(ctx, claim, all)
+}
+
+// sold is what a claim gets to know about its machine.
+func (p *provider) sold(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType, m machine) (cloud.Instance, error) {
+	n := slices.IndexFunc(all, func(t catalog.InstanceType) bool { return t.Name == m.Type })
+	if n < 0 {
+		return cloud.Instance{}, &cloud.Error{Op: "launch", Reason: "InstanceTypeResolutionFailed", Message: fmt.Sprintf("instance %s is of type %s, which is not in the catalogue", m.ID, m.Type)}
+	}
+	t := &all[n]
+	pool := claim.Labels[karpv1.LabelNodePool]
+	labels := machineLabels(t, m)
+	labels[awsv1.LabelNodeClass] = class.Name
+	if pool != "" {
+		labels[karpv1.LabelNodePool] = pool
+	}
+	capacity, allocatable := offering.Resources(t, p.lanes, wantsEFA(claim, class))
+	return cloud.Instance{
+		ID: inventory.ProviderID(m.Zone, m.ID), Type: m.Type, Zone: m.Zone, CapacityType: m.CapacityType, Image: m.Image,
+		Labels: labels, Capacity: capacity, Allocatable: allocatable,
+		Launched: m.Launched, Pool: pool, Claim: claim.Name,
+	}, nil
+}
+
+// stamps are the annotations by which drift is found later. The hash is that of the class, as stored,
+// with which the instance was launched, even if the annotation of the class lags.
+func (p *provider) stamps(class *awsv1.EC2NodeClass) map[string]string {
+	stamps := map[string]string{}
+	if hash, err := drift.ClassHash(class, p.place.Facts(), p.place.CABundle()); err == nil {
+		stamps[awsv1.AnnotationNodeClassHash], stamps[awsv1.AnnotationNodeClassHashVersion] = hash, drift.ClassHashVersion
+	}
+	if class.Status.InstanceProfile != "" {
+		stamps[awsv1.AnnotationInstanceProfileName] = class.Status.InstanceProfile
+	}
+	return stamps
+}
+
+func wantsEFA(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) bool {
+	_, asked := claim.Spec.Resources.Requests[resourceEFA]
+	return asked || slices.ContainsFunc(class.Spec.NetworkInterfaces, func(n awsv1.NetworkInterface) bool { return n.InterfaceType == "efa-only" })
+}
+
+// Find returns an instance that exists; NotFound once it is gone.
+func (p *provider) Find(ctx context.Context, id cloud.ID) (cloud.Instance, error) {
+	instance, err := instanceOf(id)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	found, err := p.stock.Find(ctx, instance)
+	if err != nil {
+		return cloud.Instance{}, err
+	}
+	return answer(found), nil
+}
+
+// List returns every instance of this cluster that exists.
+func (p *provider) List(ctx context.Context) ([]cloud.Instance, error) {
+	list, err := p.stock.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]cloud.Instance, 0, len(list))
+	for _, i := range list {
+		out = append(out, answer(i))
+	}
+	return out, nil
+}
+
+// Terminate asks for the end of an instance; NotFound once it is gone.
+func (p *provider) Terminate(ctx context.Context, id cloud.ID) error {
+	instance, err := instanceOf(id)
+	if err != nil {
+		return err
+	}
+	return p.stock.Terminate(ctx, instance)
+}
+
+// Drift says why an instance is not what its class asks for now. A class that is not there, or not
+// ready, says nothing: its nodes are left alone.
+func (p *provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
+	class, _, err := p.class(ctx, claim.Spec.NodeClassRef, nil)
+	if err != nil {
+		if cloud.Is(err, cloud.NoCapacity) {
+			return "", nil
+		}
+		return "", err
+	}
+	if claim.Status.ProviderID == "" || !condition.True(class.Status.Conditions, karpv1.ConditionReady) {
+		return "", nil
+	}
+	return p.drifted(ctx, class, claim)
+}
+
+// instanceOf reads a provider id. One of another cloud cannot be asked about; that is no "not found".
+func instanceOf(id cloud.ID) (string, error) {
+	if instance := inventory.InstanceID(string(id)); instance != "" {
+		return instance, nil
+	}
+	return "", &cloud.Error{Kind: cloud.Invalid, Op: "read provider id", Message: fmt.Sprintf("%q is not the id of an EC2 instance, such as aws:///us-east-1a/i-0abc", id)}
+}
+
+// class returns a node class in its effective form, and as it is stored, which is what is hashed. Who
+// asks is told if it does not exist.
+func (p *provider) class(ctx context.Context, ref karpv1.NodeClassReference, asks client.Object) (effective, stored *awsv1.EC2NodeClass, err error) {
+	const op = "resolve node class"
+	if ref.Group != awsv1.Group || ref.Kind != awsv1.Kind {
+		return nil, nil, &cloud.Error{Kind: cloud.NoCapacity, Op: op, Message: fmt.Sprintf("%s %s.%s is no node class of this cloud; use %s.%s", ref.Name, ref.Kind, ref.Group, awsv1.Kind, awsv1.Group)}
+	}
+	stored = &awsv1.EC2NodeClass{}
+	err = p.reader.Get(ctx, client.ObjectKey{Name: ref.Name}, stored)
+	why := ""
+	switch {
+	case apierrors.IsNotFound(err):
+		why = fmt.Sprintf("EC2NodeClass %s does not exist; create it, or change nodeClassRef", ref.Name)
+	case err != nil:
+		return nil, nil, &cloud.Error{Op: op, Err: err}
+	case !stored.DeletionTimestamp.IsZero():
+		why = fmt.Sprintf("EC2NodeClass %s is being deleted; create it anew, or change nodeClassRef", ref.Name)
+	}
+	if why != "" {
+		if asks != nil {
+			p.events.Emit(asks, event.Event{Reason: event.NodeClassNotFound, Text: why})
+		}
+		return nil, nil, &cloud.Error{Kind: cloud.NoCapacity, Op: op, Reason: string(event.NodeClassNotFound), Message: why}
+	}
+	facts := p.place.Facts()
+	facts.RoleIsProfile = profile.RoleIsProfile(stored)
+	effective, _ = stored.Effective(facts)
+	return effective, stored, nil
+}
+
+// ready says why a class cannot be launched with. A status that is not known yet is waited for; one that
+// is bad, or older than the spec, is not (LC-04).
+func ready(class *awsv1.EC2NodeClass) error {
+	const op = "check node class"
+	c := condition.Find(class.Status.Conditions, karpv1.ConditionReady)
+	switch {
+	case c == nil || c.Status == metav1.ConditionUnknown:
+		return &cloud.Error{Op: op, Reason: "NodeClassReadinessUnknown", Message: fmt.Sprintf("it is not known yet whether EC2NodeClass %s is ready%s", class.Name, because(c))}
+	case c.Status == metav1.ConditionFalse:
+		return &cloud.Error{Kind: cloud.NotReady, Op: op, Message: fmt.Sprintf("EC2NodeClass %s is not ready%s", class.Name, because(c))}
+	case c.ObservedGeneration != class.Generation:
+		return &cloud.Error{Kind: cloud.NotReady, Op: op, Message: fmt.Sprintf("the status of EC2NodeClass %s is of generation %d, its spec of generation %d", class.Name, c.ObservedGeneration, class.Generation)}
+	}
+	return nil
+}
+
+func because(c *metav1.Condition) string {
+	if c == nil || c.Message == "" {
+		return ""
+	}
+	return ": " + c.Message
+}
+
+// unresolved makes a launch wait that cannot know its instance types, instead of giving the claim up.
+func unresolved(err error) error {
+	return &cloud.Error{Op: "list instance types", Reason: "InstanceTypeResolutionFailed", Err: err}
+}

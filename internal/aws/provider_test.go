@@ -1,0 +1,356 @@
+package aws
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/aws/launch"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+)
+
+func quantity(s string) resource.Quantity { return resource.MustParse(s) }
+
+func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
+	t.Parallel()
+	class := newClass()
+	w := newWorld(t, class)
+	got, err := w.provider.Launch(t.Context(), newClaim("a", start))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := drift.ClassHash(class, w.Facts(), w.CABundle())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := cloud.Instance{
+		ID: "aws:///eu-west-1a/i-new", Type: "m5.large", Zone: "eu-west-1a", CapacityType: "spot", Image: "ami-1", Launched: start, Pool: "default", Claim: "a",
+		Labels: map[string]string{
+			corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
+			corev1.LabelTopologyZone: "eu-west-1a", awsv1.LabelZoneID: "euw1-az1", karpv1.LabelCapacityType: "spot",
+			awsv1.LabelInstanceTenancy: "default", karpv1.LabelNodePool: "default", awsv1.LabelNodeClass: "default",
+		},
+		Annotations: map[string]string{
+			awsv1.AnnotationNodeClassHash: hash, awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion, awsv1.AnnotationInstanceProfileName: "nodes-profile",
+		},
+		Capacity:    corev1.ResourceList{corev1.ResourceCPU: quantity("2"), corev1.ResourceMemory: quantity("8Gi")},
+		Allocatable: corev1.ResourceList{corev1.ResourceCPU: quantity("1900m"), corev1.ResourceMemory: quantity("7Gi")},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if w.lists != 0 {
+		t.Error("a claim that is younger than the process was looked up")
+	}
+}
+
+func TestReservedMachinesCarryTheirReservation(t *testing.T) {
+	t.Parallel()
+	got := machineLabels(new(instanceType("m5.large")), machine{Type: "m5.large", Zone: "eu-west-1a", CapacityType: "reserved", Reservation: "cr-1", Interruptible: true, PlacementGroup: "pg-1", Partition: "2"})
+	want := map[string]string{
+		corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", corev1.LabelTopologyZone: "eu-west-1a",
+		awsv1.LabelZoneID: "euw1-az1", karpv1.LabelCapacityType: "reserved", awsv1.LabelCapacityReservationID: "cr-1", awsv1.LabelCapacityReservationType: "default",
+		awsv1.LabelCapacityReservationInterrupt: "true", awsv1.LabelPlacementGroupID: "pg-1", awsv1.LabelPlacementGroupPartition: "2",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// LC-04: what is wrong with the class decides over the fate of the claim.
+func TestLC04_ClassesThatCannotBeLaunchedWith(t *testing.T) {
+	t.Parallel()
+	status := func(s metav1.ConditionStatus, generation int64) func(*awsv1.EC2NodeClass) {
+		return func(c *awsv1.EC2NodeClass) {
+			c.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionReady, Status: s, ObservedGeneration: generation, Message: "why"}}
+		}
+	}
+	for name, tc := range map[string]struct {
+		class  *awsv1.EC2NodeClass
+		ref    *karpv1.NodeClassReference
+		kind   cloud.Kind
+		reason string
+		told   []string
+	}{
+		"it does not exist": {kind: cloud.NoCapacity, reason: "NodeClassNotFound", told: []string{"NodeClassNotFound a"}},
+		"it is being deleted": {class: newClass(func(c *awsv1.EC2NodeClass) {
+			c.DeletionTimestamp, c.Finalizers = &metav1.Time{Time: start}, []string{"x"}
+		}), kind: cloud.NoCapacity, reason: "NodeClassNotFound", told: []string{"NodeClassNotFound a"}},
+		"it is of another cloud":    {class: newClass(), ref: &karpv1.NodeClassReference{Group: "other", Kind: "Odd", Name: "default"}, kind: cloud.NoCapacity},
+		"it is not ready":           {class: newClass(status(metav1.ConditionFalse, 3)), kind: cloud.NotReady},
+		"its status lags its spec":  {class: newClass(status(metav1.ConditionTrue, 2)), kind: cloud.NotReady},
+		"nothing is known about it": {class: newClass(func(c *awsv1.EC2NodeClass) { c.Status.Conditions = nil }), reason: "NodeClassReadinessUnknown"},
+		"it is being found out":     {class: newClass(status(metav1.ConditionUnknown, 3)), reason: "NodeClassReadinessUnknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if tc.class != nil {
+				w = newWorld(t, tc.class)
+			}
+			claim := newClaim("a", start)
+			if tc.ref != nil {
+				claim.Spec.NodeClassRef = *tc.ref
+			}
+			_, err := w.provider.Launch(t.Context(), claim)
+			failure, ok := errors.AsType[*cloud.Error](err)
+			if !ok || failure.Kind != tc.kind || failure.Reason != tc.reason || w.launches != 0 {
+				t.Errorf("error %#v, %d launches", err, w.launches)
+			}
+			if diff := cmp.Diff(tc.told, w.told); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestLaunchWaitsForInstanceTypes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClass())
+	w.typeError = &cloud.Error{Kind: cloud.NotReady, Message: "no subnets"}
+	_, err := w.provider.Launch(t.Context(), newClaim("a", start))
+	failure, ok := errors.AsType[*cloud.Error](err)
+	if !ok || failure.Kind != cloud.Unknown || failure.Reason != "InstanceTypeResolutionFailed" {
+		t.Errorf("%#v", err)
+	}
+}
+
+// A01: the process died after CreateFleet answered. The next one finds what was paid for.
+func TestFM_A01_AnEarlierLaunchIsFound(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClass(), newClaim("other", start.Add(-time.Hour), withInstance("i-taken")))
+	w.instances["i-taken"] = newInstance("i-taken", start.Add(-time.Minute))
+	w.instances["i-mine"] = newInstance("i-mine", start.Add(-time.Minute))
+	old := start.Add(-2 * time.Minute)
+	got, err := w.provider.Launch(t.Context(), newClaim("first", old))
+	if err != nil || got.ID != "aws:///eu-west-1a/i-mine" || w.launches != 0 || got.Labels[awsv1.LabelZoneID] != "euw1-az1" {
+		t.Fatalf("%v, %v, %d launches", got.ID, err, w.launches)
+	}
+	w.now = w.now.Add(time.Second)
+	got, err = w.provider.Launch(t.Context(), newClaim("second", old))
+	if err != nil || got.ID != "aws:///eu-west-1a/i-new" || w.launches != 1 {
+		t.Errorf("an orphan was given away twice: %v, %v", got.ID, err)
+	}
+	if w.lists != 1 {
+		t.Errorf("%d lists", w.lists)
+	}
+	got, err = w.provider.Launch(t.Context(), newClaim("first", old))
+	if err != nil || got.ID != "aws:///eu-west-1a/i-mine" {
+		t.Errorf("asked again, the claim got another instance: %v, %v", got.ID, err)
+	}
+}
+
+// G1: a claim took over the instance of another. The token of that other still stands for it.
+func TestFM_G1_TwoClaimsNeverShareAnInstance(t *testing.T) {
+	t.Parallel()
+	for name, owner := range map[string]func(*world){
+		"promised to another":           func(w *world) { w.ledger.give("uid-other", "i-new", w.now) },
+		"written down by another claim": func(w *world) { _ = w.kube.Create(t.Context(), newClaim("other", start, withInstance("i-new"))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, newClass())
+			owner(w)
+			got, err := w.provider.Launch(t.Context(), newClaim("a", start))
+			if err != nil || got.ID != "aws:///eu-west-1a/i-another" || w.launches != 2 {
+				t.Errorf("%v, %v, %d launches", got.ID, err, w.launches)
+			}
+		})
+	}
+}
+
+// A01: without a list nothing is bought, since an instance may be there.
+func TestFM_A01_NothingIsBoughtBlindly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClass())
+	w.listError = &cloud.Error{Kind: cloud.Throttled}
+	if _, err := w.provider.Launch(t.Context(), newClaim("a", start.Add(-time.Minute))); !cloud.Is(err, cloud.Throttled) || w.launches != 0 {
+		t.Errorf("%v, %d launches", err, w.launches)
+	}
+}
+
+// A01: the token was used before, with another request.
+func TestFM_A01_AParameterMismatchLeadsToALookup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClass())
+	w.sellError = &cloud.Error{Op: "create fleet", Err: launch.ErrTokenUsed}
+	if _, err := w.provider.Launch(t.Context(), newClaim("a", start)); err == nil {
+		t.Error("no instance, no error")
+	}
+	w.now = w.now.Add(time.Minute)
+	w.instances["i-mine"] = newInstance("i-mine", start)
+	got, err := w.provider.Launch(t.Context(), newClaim("a", start))
+	if err != nil || got.ID != "aws:///eu-west-1a/i-mine" {
+		t.Errorf("%v, %v", got.ID, err)
+	}
+}
+
+// F05: the account lacks the role for spot, whether or not the launch went well without.
+func TestFM_F05_AMissingSpotRoleIsTold(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClass())
+	w.result.SpotRoleMissing = true
+	if _, err := w.provider.Launch(t.Context(), newClaim("a", start)); err != nil {
+		t.Fatal(err)
+	}
+	w.sellError = &cloud.Error{Kind: cloud.NoCapacity, Reason: "SpotSLRCreationFailed"}
+	if _, err := w.provider.Launch(t.Context(), newClaim("b", start)); !cloud.Is(err, cloud.NoCapacity) {
+		t.Error(err)
+	}
+	if diff := cmp.Diff([]string{"SpotServiceLinkedRoleMissing a", "SpotServiceLinkedRoleMissing b"}, w.told); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A02: the status could not be written; asked again, the process answers from memory.
+func TestFM_A02_ASecondLaunchIsTheFirst(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClass())
+	for range 10 {
+		got, err := w.provider.Launch(t.Context(), newClaim("a", start))
+		if err != nil || got.ID != "aws:///eu-west-1a/i-new" {
+			t.Fatalf("%v, %v", got.ID, err)
+		}
+	}
+	if w.launches != 1 {
+		t.Errorf("%d launches", w.launches)
+	}
+	w.findError = &cloud.Error{Kind: cloud.Throttled}
+	if _, err := w.provider.Launch(t.Context(), newClaim("a", start)); err == nil || w.launches != 1 {
+		t.Errorf("bought again although the first may live: %v", err)
+	}
+}
+
+func TestOrphanFor(t *testing.T) {
+	t.Parallel()
+	created := start.Add(-time.Minute)
+	claim := newClaim("a", created)
+	for name, tc := range map[string]struct {
+		list []inventory.Instance
+		want string
+	}{
+		"nothing there":                       {},
+		"the one that fits":                   {[]inventory.Instance{newInstance("i-1", start)}, "i-1"},
+		"launched by a clock that is behind":  {[]inventory.Instance{newInstance("i-1", created.Add(-5*time.Second))}, "i-1"},
+		"older than the claim":                {list: []inventory.Instance{newInstance("i-1", created.Add(-6*time.Second))}},
+		"of another pool":                     {list: []inventory.Instance{newInstance("i-1", start, tagged(inventory.TagNodePool, "other"))}},
+		"of another class":                    {list: []inventory.Instance{newInstance("i-1", start, tagged(inventory.TagNodeClass, "other"))}},
+		"of a type that is not allowed":       {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.Type = "m5.xlarge" })}},
+		"of a type that is not known":         {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.Type = "x9.odd" })}},
+		"of a capacity type not allowed":      {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.CapacityType = "reserved" })}},
+		"on its way out":                      {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.State = inventory.StateShuttingDown })}},
+		"stopped":                             {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.State = inventory.StateStopped })}},
+		"tagged with another claim":           {list: []inventory.Instance{newInstance("i-1", start, tagged(inventory.TagNodeClaim, "b"))}},
+		"the oldest of several":               {[]inventory.Instance{newInstance("i-1", start.Add(time.Second)), newInstance("i-2", start)}, "i-2"},
+		"the one that names the claim, first": {[]inventory.Instance{newInstance("i-1", start), newInstance("i-2", start.Add(time.Second), tagged(inventory.TagNodeClaim, "a"))}, "i-2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			got := ""
+			if chosen := orphanFor(claim, tc.list, w.types, awsv1.Vocabulary()); chosen != nil {
+				got = chosen.ID
+			}
+			if got != tc.want {
+				t.Errorf("chose %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAnOrphanMustHaveWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		r    karpv1.Requirement
+		want bool
+	}{
+		"the zone":                           {karpv1.Requirement{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"eu-west-1a"}}, true},
+		"another zone":                       {karpv1.Requirement{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"eu-west-1b"}}, false},
+		"a GPU that the type has not":        {karpv1.Requirement{Key: awsv1.LabelInstanceGPUName, Operator: "Exists"}, false},
+		"no GPU":                             {karpv1.Requirement{Key: awsv1.LabelInstanceGPUName, Operator: "DoesNotExist"}, true},
+		"a label of the pool":                {karpv1.Requirement{Key: "team", Operator: "Exists"}, true},
+		"something that cannot be read":      {karpv1.Requirement{Key: "team", Operator: "Odd"}, false},
+		"the zone by the name of the driver": {karpv1.Requirement{Key: awsv1.LabelEBSZone, Operator: "In", Values: []string{"eu-west-1b"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			claim := newClaim("a", start, func(c *karpv1.NodeClaim) { c.Spec.Requirements = []karpv1.Requirement{tc.r} })
+			w := newWorld(t)
+			if got := allowed(claim, newInstance("i-1", start), w.types, awsv1.Vocabulary()); got != tc.want {
+				t.Errorf("allowed = %v", got)
+			}
+		})
+	}
+}
+
+func TestDriftNeedsAReadyClass(t *testing.T) {
+	t.Parallel()
+	launched := newClaim("a", start, withInstance("i-1"))
+	for name, tc := range map[string]struct {
+		class *awsv1.EC2NodeClass
+		claim *karpv1.NodeClaim
+		want  string
+	}{
+		"all is there":       {newClass(), launched, "AMIDrift"},
+		"not launched yet":   {newClass(), newClaim("a", start), ""},
+		"class not ready":    {newClass(func(c *awsv1.EC2NodeClass) { c.Status.Conditions = nil }), launched, ""},
+		"class of that name": {newClass(func(c *awsv1.EC2NodeClass) { c.Name = "other" }), launched, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, tc.class)
+			if got, err := w.provider.Drift(t.Context(), tc.claim); got != tc.want || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+			if len(w.told) != 0 {
+				t.Error("drift told users about a class")
+			}
+		})
+	}
+}
+
+func TestForeignProviderIDsAreNotGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, id := range []cloud.ID{"", "gce://p/z/n", "kwok://x"} {
+		if err := w.provider.Terminate(t.Context(), id); !cloud.Is(err, cloud.Invalid) {
+			t.Errorf("%q: %v", id, err)
+		}
+		if _, err := w.provider.Find(t.Context(), id); !cloud.Is(err, cloud.Invalid) {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+}
+
+// V15-70: every error has a name, and its pool where that is known.
+func TestV15_70_CallsAreMeasured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	m := &metered{inner: w.provider, controller: "nodeclaim.lifecycle", metrics: w.metrics, now: w.clock}
+	_, _ = m.Launch(t.Context(), newClaim("a", start))
+	_, _ = m.Find(t.Context(), "aws:///a/i-1")
+	_, _ = m.List(t.Context())
+	w.listError = errors.New("odd")
+	_, _ = m.List(t.Context())
+	want := map[string]float64{
+		"nodeclaim.lifecycle InsufficientCapacityError Create default aws": 1,
+		"nodeclaim.lifecycle NodeClaimNotFoundError Get  aws":              1,
+		"nodeclaim.lifecycle unknown List  aws":                            1,
+	}
+	if diff := cmp.Diff(want, w.series(t, "karpenter_cloudprovider_errors_total")); diff != "" {
+		t.Error(diff)
+	}
+	want = map[string]float64{"nodeclaim.lifecycle Create aws": 1, "nodeclaim.lifecycle Get aws": 1, "nodeclaim.lifecycle List aws": 2}
+	if diff := cmp.Diff(want, w.series(t, "karpenter_cloudprovider_duration_seconds")); diff != "" {
+		t.Error(diff)
+	}
+}

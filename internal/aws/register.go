@@ -1,0 +1,178 @@
+package aws
+
+import (
+	"context"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
+	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
+	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
+	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/aws/profile"
+	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+const (
+	catalogueEvery = 12 * time.Hour
+	pricesEvery    = 12 * time.Hour
+	versionEvery   = 5 * time.Minute
+)
+
+// Register adds the AWS controllers to a manager. They run only while this process leads (15).
+func (c *Cloud) Register(mgr ctrl.Manager) error {
+	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	for _, add := range []func(ctrl.Manager) error{c.addRefreshers, c.addClasses, c.addInstances, c.addInterruption} {
+		if err := add(mgr); err != nil {
+			return err
+		}
+	}
+	return mgr.Add(c.launcher) // loads the launch templates once we lead, and deletes those that nobody uses
+}
+
+// namedRound is a round with the name of its controller.
+type namedRound struct {
+	name string
+	do   round
+}
+
+func addRounds(mgr ctrl.Manager, list ...namedRound) error {
+	for _, r := range list {
+		if err := addRound(mgr, r.name, r.do); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cloud) addRefreshers(mgr ctrl.Manager) error {
+	gauges := &gauges{reader: c.o.Client, types: c.For("cloudprovider.metrics").Types, strict: c.o.Config.Compat.Strict, metrics: c.o.Metrics}
+	list := []namedRound{
+		{"providers.instancetype", again(c.loaded, c.o.Now, catalogueEvery, c.catalog.Refresh)},
+		{"providers.pricing", every(pricesEvery, c.prices.Refresh)},
+		{"providers.ssm.invalidation", every(discover.ParametersEvery, c.discoverer.InvalidateParameters)},
+		{"providers.version", every(versionEvery, c.cluster.RefreshVersion)},
+		{"cloudprovider.metrics", every(gaugesEvery, gauges.show)},
+	}
+	if c.o.Config.AWS.ZonalShift {
+		list = append(list, namedRound{"zonalshift", every(zonalshift.PollEvery, c.shifts.Poll)})
+	}
+	return addRounds(mgr, list...)
+}
+
+func (c *Cloud) addClasses(mgr ctrl.Manager) error {
+	classes := &nodeclass.Classes{
+		Client: c.o.Client, Resolve: c.discoverer, Profiles: c.profiles, Launch: c.launcher, Cluster: c.cluster, Events: c.o.Events, Now: c.o.Now,
+		Settings: nodeclass.Settings{
+			ReservedCapacity: c.o.Config.Gates.ReservedCapacity, NodeClassCEL: c.o.Config.AWS.Gates.NodeClassCEL, DryRunDisabled: c.o.Config.AWS.DryRunDisabled,
+		},
+		Machines: c.machines, Forget: c.discoverer.Forget,
+	}
+	if err := classes.Register(mgr); err != nil {
+		return err
+	}
+	if err := (&nodeclass.Hashes{Client: c.o.Client, Cluster: c.cluster}).Register(mgr); err != nil {
+		return err
+	}
+	if c.o.Config.AWS.IsolatedVPC {
+		return nil
+	}
+	return addRound(mgr, "instanceprofile.garbagecollection", every(profile.CollectEvery, func(ctx context.Context) error {
+		return c.profiles.Collect(ctx, c.o.Client)
+	}))
+}
+
+func (c *Cloud) addInstances(mgr ctrl.Manager) error {
+	lookup := directory{c.o.Client}
+	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, stock: c.inventory, shifted: c.shifts.Shifted, cluster: c.o.Config.AWS.ClusterName, now: c.o.Now}
+	if err := tagger.register(mgr); err != nil {
+		return err
+	}
+	observer := &observer{
+		client: c.o.Client, directory: lookup, shop: c.catalog, learn: c.catalog.ObserveMemory,
+		class: func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
+			class, _, err := c.class(ctx, ref, nil)
+			return class, err
+		},
+	}
+	if err := observer.register(mgr); err != nil {
+		return err
+	}
+	synced := c.o.Synced
+	if synced == nil {
+		synced = func() bool { return true }
+	}
+	collector := &collector{
+		stock: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, now: c.o.Now,
+	}
+	held := &reservations{client: c.o.Client, directory: lookup, stock: c.inventory, now: c.o.Now}
+	return addRounds(mgr,
+		namedRound{"instance.garbagecollection", collector.round},
+		namedRound{"capacityreservation.expiration", every(reservationsEvery, held.expire)},
+		namedRound{"capacityreservation.capacitytype", every(reservationsEvery, held.relabel)},
+	)
+}
+
+func (c *Cloud) addInterruption(mgr ctrl.Manager) error {
+	actor := &interrupt.Actor{
+		Client: c.o.Client, Directory: directory{c.o.Client}, Events: c.o.Events, Metrics: c.o.Metrics, Now: c.o.Now, PodsToMove: c.o.PodsToMove,
+		SpotLost: func(instanceType, zone string) {
+			c.unavailable.Mark(karpv1.CapacityTypeSpot, instanceType, zone, offering.Group{}, "SpotInterruption")
+		},
+		ReservationLost: c.reservations.Exhausted,
+	}
+	if name := c.o.Config.AWS.InterruptionQueue; name != "" {
+		queue := &interrupt.Queue{Name: name, SQS: c.clients.sqs, Actor: actor, Instances: c.inventory, Cluster: c.o.Config.AWS.ClusterName, Metrics: c.o.Metrics, Now: c.o.Now}
+		if err := mgr.Add(queue); err != nil {
+			return err
+		}
+	}
+	return mgr.Add(&interrupt.Statuses{EC2: c.clients.ec2, Actor: actor, Metrics: c.o.Metrics, Now: c.o.Now})
+}
+
+// machines are the instance types on which the expressions of a class's kubelet settings are tried, each
+// with the pods it would have without them.
+func (c *Cloud) machines(class *awsv1.EC2NodeClass) ([]kubelet.Machine, error) {
+	plain := class.DeepCopy()
+	plain.Spec.Kubelet = nil
+	all, err := c.catalog.Types(plain, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]kubelet.Machine, 0, len(all))
+	for i := range all {
+		if info, known := c.catalog.Raw(all[i].Name); known {
+			out = append(out, kubeletMachine(info, int(all[i].Capacity.At(resources.Pods))))
+		}
+	}
+	return out, nil
+}
+
+// kubeletMachine is what expressions may ask about an instance type.
+func kubeletMachine(info ec2types.InstanceTypeInfo, pods int) kubelet.Machine {
+	m := kubelet.Machine{Type: string(info.InstanceType), Pods: pods}
+	if v := info.VCpuInfo; v != nil {
+		m.VCPUs = int(aws.ToInt32(v.DefaultVCpus))
+	}
+	if v := info.MemoryInfo; v != nil {
+		m.MemoryMiB = int(aws.ToInt64(v.SizeInMiB))
+	}
+	if v := info.NetworkInfo; v != nil {
+		m.IPsPerENI, m.DefaultENIs = int(aws.ToInt32(v.Ipv4AddressesPerInterface)), int(aws.ToInt32(v.MaximumNetworkInterfaces))
+		for _, card := range v.NetworkCards {
+			if aws.ToInt32(card.NetworkCardIndex) == aws.ToInt32(v.DefaultNetworkCardIndex) {
+				m.DefaultENIs = int(aws.ToInt32(card.MaximumNetworkInterfaces))
+			}
+		}
+	}
+	return m
+}

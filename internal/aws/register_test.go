@@ -1,0 +1,168 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/go-logr/logr"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/config"
+)
+
+// newManager is a manager that never reaches an API server.
+func newManager(t *testing.T) ctrl.Manager {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mapper := meta.NewDefaultRESTMapper(nil)
+	for gvk := range scheme.AllKnownTypes() {
+		mapper.Add(gvk, meta.RESTScopeRoot)
+	}
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, ctrl.Options{
+		Scheme: scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+		Controller:     ctrlconfig.Controller{SkipNameValidation: new(true)},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mgr
+}
+
+type silent struct{ *world }
+
+func (silent) Flips(client.Object, []condition.Flip) {}
+
+func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
+	c, w := connect(t, &ec2Server{answers: []int{200}})
+	mgr := newManager(t)
+	cloud := &Cloud{clients: c, o: Options{
+		Config:  config.Config{AWS: config.AWS{ClusterName: "sandbox", InterruptionQueue: "q", ZonalShift: true}},
+		Version: "dev", Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: silent{w}, Metrics: w.metrics, Now: time.Now,
+	}}
+	var err error
+	if cloud.cluster, err = newCluster(cloud.o, c); err != nil {
+		t.Fatal(err)
+	}
+	cloud.compose()
+	if err := cloud.Register(mgr); err != nil {
+		t.Fatal(err)
+	}
+	if len(cloud.Gates()) != 1 || cloud.Lanes().Len() == 0 || cloud.For("x") == nil {
+		t.Error("something is missing")
+	}
+}
+
+// rounds runs a manager with one round for a while of imagined time.
+func rounds(t *testing.T, length time.Duration, do round) {
+	t.Helper()
+	mgr := newManager(t)
+	if err := addRound(mgr, "providers.odd", do); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), length)
+	defer cancel()
+	if err := mgr.Start(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRoundsGoOn(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		do   func(n int) error
+		want []time.Duration // since the first, rounded
+	}{
+		"at their interval":       {func(int) error { return nil }, []time.Duration{0, time.Minute, 2 * time.Minute}},
+		"sooner after a failure":  {failing(func() error { return errors.New("no") }), []time.Duration{0, time.Second, 3 * time.Second, 63 * time.Second}},
+		"sooner after a panic":    {failing(func() error { panic("odd") }), []time.Duration{0, time.Second, 3 * time.Second, 63 * time.Second}},
+		"ever later if they fail": {func(int) error { return errors.New("no") }, []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 31 * time.Second, 63 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				var at []time.Duration
+				var first time.Time
+				rounds(t, 121*time.Second, func(context.Context) (time.Duration, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					if first.IsZero() {
+						first = time.Now()
+					}
+					at = append(at, time.Since(first).Round(time.Second))
+					return time.Minute, tc.do(len(at))
+				})
+				if diff := cmp.Diff(tc.want, at[:min(len(at), len(tc.want))]); diff != "" {
+					t.Error(diff)
+				}
+			})
+		})
+	}
+}
+
+func TestTheCatalogueIsNotReadTwiceAtTheStart(t *testing.T) {
+	t.Parallel()
+	now, reads := start, 0
+	do := again(start, func() time.Time { return now }, time.Hour, func(context.Context) error { reads++; return nil })
+	for _, want := range []int{0, 1, 2} {
+		if next, err := do(t.Context()); next != time.Hour || err != nil || reads != want {
+			t.Errorf("%v, %v, %d reads, want %d", next, err, reads, want)
+		}
+	}
+	late := again(start, func() time.Time { return start.Add(time.Hour) }, time.Hour, func(context.Context) error { reads++; return nil })
+	if _, err := late(t.Context()); err != nil || reads != 3 {
+		t.Error("a standby that takes over did not read")
+	}
+}
+
+// failing fails twice.
+func failing(how func() error) func(int) error {
+	return func(n int) error {
+		if n <= 2 {
+			return how()
+		}
+		return nil
+	}
+}
+
+func TestKubeletMachine(t *testing.T) {
+	t.Parallel()
+	got := kubeletMachine(ec2types.InstanceTypeInfo{
+		InstanceType: "m5.large", VCpuInfo: &ec2types.VCpuInfo{DefaultVCpus: new(int32(2))}, MemoryInfo: &ec2types.MemoryInfo{SizeInMiB: new(int64(8192))},
+		NetworkInfo: &ec2types.NetworkInfo{
+			Ipv4AddressesPerInterface: new(int32(10)), MaximumNetworkInterfaces: new(int32(8)), DefaultNetworkCardIndex: new(int32(0)),
+			NetworkCards: []ec2types.NetworkCardInfo{{NetworkCardIndex: new(int32(0)), MaximumNetworkInterfaces: new(int32(3))}, {NetworkCardIndex: new(int32(1)), MaximumNetworkInterfaces: new(int32(5))}},
+		},
+	}, 29)
+	if want := (kubelet.Machine{Type: "m5.large", VCPUs: 2, MemoryMiB: 8192, DefaultENIs: 3, IPsPerENI: 10, Pods: 29}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := kubeletMachine(ec2types.InstanceTypeInfo{InstanceType: "x"}, 0); got.Type != "x" || !slices.Equal([]int{got.VCPUs, got.MemoryMiB}, []int{0, 0}) {
+		t.Errorf("%+v", got)
+	}
+}

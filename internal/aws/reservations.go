@@ -1,0 +1,145 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+)
+
+const (
+	reservationsEvery = time.Minute
+	blockNotice       = 40 * time.Minute // before a capacity block ends its nodes go
+	capacityBlock     = "capacity-block"
+)
+
+// reservations keeps NodeClaims true to the capacity reservations their instances run in.
+type reservations struct {
+	client    client.Client
+	directory interrupt.Directory
+	stock     stock
+	now       func() time.Time
+}
+
+// expire deletes the claims in capacity blocks that end soon: EC2 ends their instances half an hour
+// before the block does, without a word.
+func (r *reservations) expire(ctx context.Context) error {
+	classes, claims := &awsv1.EC2NodeClassList{}, &karpv1.NodeClaimList{}
+	if err := errors.Join(r.client.List(ctx, classes), r.client.List(ctx, claims)); err != nil {
+		return err
+	}
+	var failures []error
+	for _, claim := range expiring(claims.Items, blockEnds(classes.Items), r.now()) {
+		if err := client.IgnoreNotFound(r.client.Delete(ctx, &claim)); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		log.FromContext(ctx).Info("initiating delete because its capacity block ends soon", "NodeClaim", klog.KRef("", claim.Name), "provider-id", claim.Status.ProviderID,
+			"capacity-reservation-id", claim.Labels[awsv1.LabelCapacityReservationID])
+	}
+	return errors.Join(failures...)
+}
+
+// blockEnds are the ends of capacity blocks, as far as classes know them, by reservation.
+func blockEnds(classes []awsv1.EC2NodeClass) map[string]time.Time {
+	ends := map[string]time.Time{}
+	for i := range classes {
+		for _, reservation := range classes[i].Status.CapacityReservations {
+			if reservation.ReservationType == capacityBlock && reservation.EndTime != nil {
+				ends[reservation.ID] = reservation.EndTime.Time
+			}
+		}
+	}
+	return ends
+}
+
+func expiring(claims []karpv1.NodeClaim, ends map[string]time.Time, now time.Time) []karpv1.NodeClaim {
+	var out []karpv1.NodeClaim
+	for _, claim := range claims {
+		end, known := ends[claim.Labels[awsv1.LabelCapacityReservationID]]
+		block := claim.Labels[awsv1.LabelCapacityReservationType] == capacityBlock
+		if known && block && claim.DeletionTimestamp.IsZero() && end.Sub(now) <= blockNotice {
+			out = append(out, claim)
+		}
+	}
+	return out
+}
+
+// relabel turns claims and Nodes whose instance is no longer in a reservation into on-demand ones (F09).
+func (r *reservations) relabel(ctx context.Context) error {
+	claims := &karpv1.NodeClaimList{}
+	if err := r.client.List(ctx, claims, client.MatchingLabels{karpv1.LabelCapacityType: karpv1.CapacityTypeReserved}); err != nil {
+		return err
+	}
+	if len(claims.Items) == 0 {
+		return nil
+	}
+	list, err := r.stock.List(ctx)
+	if err != nil {
+		return err
+	}
+	left := leftReservation(list)
+	var failures []error
+	for i := range claims.Items {
+		claim := &claims.Items[i]
+		id := inventory.InstanceID(claim.Status.ProviderID)
+		if !left[id] {
+			continue
+		}
+		if err := r.relabelOne(ctx, claim, id); err != nil {
+			failures = append(failures, fmt.Errorf("relabel NodeClaim %s: %w", claim.Name, err))
+		}
+	}
+	return errors.Join(failures...)
+}
+
+// leftReservation are the instances that run, but in no reservation.
+func leftReservation(list []inventory.Instance) map[string]bool {
+	left := map[string]bool{}
+	for _, i := range list {
+		if i.Reservation == "" && i.State == inventory.StateRunning {
+			left[i.ID] = true
+		}
+	}
+	return left
+}
+
+func (r *reservations) relabelOne(ctx context.Context, claim *karpv1.NodeClaim, id string) error {
+	nodes, err := r.directory.Nodes(ctx, id)
+	if err != nil {
+		return err
+	}
+	for n := range nodes { // first, since the claim is what is looked for
+		if err := r.onDemand(ctx, &nodes[n]); err != nil {
+			return err
+		}
+	}
+	if err := r.onDemand(ctx, claim); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("the instance is no longer in a capacity reservation and counts as on-demand", "NodeClaim", klog.KRef("", claim.Name), "provider-id", claim.Status.ProviderID)
+	return nil
+}
+
+func (r *reservations) onDemand(ctx context.Context, obj client.Object) error {
+	before := obj.DeepCopyObject().(client.Object)
+	labels := obj.GetLabels()
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[karpv1.LabelCapacityType] = karpv1.CapacityTypeOnDemand
+	delete(labels, awsv1.LabelCapacityReservationID)
+	delete(labels, awsv1.LabelCapacityReservationType)
+	delete(labels, awsv1.LabelCapacityReservationInterrupt)
+	obj.SetLabels(labels)
+	return client.IgnoreNotFound(r.client.Patch(ctx, obj, client.MergeFrom(before)))
+}

@@ -1,0 +1,62 @@
+package aws
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+const (
+	firstRetry = time.Second
+	lastRetry  = 1000 * time.Second // about 17 minutes
+	justBefore = 10 * time.Minute
+)
+
+// round is something that is done again and again: it returns when to do it next.
+type round func(ctx context.Context) (next time.Duration, err error)
+
+// every makes a round of something that is done at fixed intervals.
+func every(interval time.Duration, do func(ctx context.Context) error) round {
+	return func(ctx context.Context) (time.Duration, error) { return interval, do(ctx) }
+}
+
+// again is every for what was done just before: the first round may be left out.
+func again(done time.Time, now func() time.Time, interval time.Duration, do func(ctx context.Context) error) round {
+	first := true
+	return func(ctx context.Context) (time.Duration, error) {
+		skip := first && now().Sub(done) < justBefore
+		first = false
+		if skip {
+			return interval, nil
+		}
+		return interval, do(ctx)
+	}
+}
+
+// addRound adds a round to the manager as a controller of that name, so that its log lines and metrics are those
+// of a controller. It begins when this process leads. A failed round is repeated, first soon and then
+// ever later; a panic is a failure.
+func addRound(mgr ctrl.Manager, name string, do round) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named(name).
+		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+			queue.Add(reconcile.Request{})
+			return nil
+		})).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: 1,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, lastRetry),
+		}).
+		Complete(reconcile.Func(func(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+			next, err := do(ctx)
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			return reconcile.Result{RequeueAfter: next}, nil
+		}))
+}

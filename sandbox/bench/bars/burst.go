@@ -1,0 +1,182 @@
+package bars
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	burstPods     = 10000
+	burstPools    = 100
+	burstMemory   = 400 * mib
+	burstDecision = 5 * time.Second
+
+	backlogPods   = 15000
+	backlogMemory = 512 * mib
+
+	// idleWindow keeps the batch open until the last pod is there: on two cores it takes a minute to make
+	// ten thousand pods, and the bar is about all of them at once. The window itself is not measured.
+	idleWindow = 10 * time.Second
+	maxWindow  = 10 * time.Minute
+
+	installMemory = 1 << 30 // the limit of the install commands (S-033)
+)
+
+func burstNeeds(o Options) setting { return crowd(o, burstPods, installMemory) }
+
+func backlogNeeds(o Options) setting { return crowd(o, backlogPods, backlogMemory) }
+
+// crowd is a cluster for many pods.
+func crowd(o Options, pods, memory int) setting {
+	return setting{
+		speed: 60, large: true, addresses: o.scaled(pods), manifests: mixedPools(o.scaled(burstPools)),
+		flags: []string{
+			fmt.Sprintf("--batch-idle-duration=%s", idleWindow), fmt.Sprintf("--batch-max-duration=%s", maxWindow), fmt.Sprintf("--memory-limit=%d", memory),
+		},
+	}
+}
+
+// scaled is a size that the options may have changed.
+func (o Options) scaled(n int) int { return max(2, int(float64(n)*o.Scale)) }
+
+// wave is what a lot of pods led to.
+type wave struct {
+	pods     int
+	idle     usage // before them
+	decided  usage // when the last claim was written
+	end      usage // when all run
+	asked    time.Time
+	waiting  time.Time // when the last pod was unschedulable
+	running  time.Time // when all run
+	first    pass      // the first plan, and what came of it
+	claims   []exchange
+	later    int // claims of later plans
+	api, aws []exchange
+}
+
+// decision is how long the first plan took, from the end of the batch to its last claim.
+func (w *wave) decision() time.Duration {
+	if len(w.claims) == 0 {
+		return 0
+	}
+	return w.claims[len(w.claims)-1].done.Sub(w.first.closed)
+}
+
+// flood makes pods, and follows them until all run.
+func (s *stage) flood(ctx context.Context, pods int) (w wave, err error) {
+	w = wave{pods: pods}
+	if w.idle, err = s.use(); err != nil {
+		return w, err
+	}
+	before := s.traffic.now()
+	w.asked = time.Now()
+	if err := s.deploy(ctx, mixedWork(pods, s.scaled(burstPools))...); err != nil {
+		return w, err
+	}
+	if err := s.await(ctx, "all pods waiting", func() (string, bool, error) {
+		n := pods - s.pods.count(phaseNew)
+		if made := s.pods.count(phaseNew) + s.pods.count(phaseUnschedulable) + s.pods.count(phasePlaced) + s.pods.count(phaseRunning); made < pods {
+			n = made - s.pods.count(phaseNew)
+		}
+		return fmt.Sprintf("%d of %d pods wait", n, pods), n >= pods, nil
+	}); err != nil {
+		return w, err
+	}
+	w.waiting = time.Now()
+	s.say("%d pods wait, %.1f s after they were asked for", pods, w.waiting.Sub(w.asked).Seconds())
+	profiled := s.profileLater(ctx)
+	if err := s.decided(ctx, &w, before); err != nil {
+		return w, errors.Join(err, <-profiled)
+	}
+	s.say("%d NodeClaims %.1f s after the batch was closed; controller at %d MiB, at most %d", len(w.claims), w.decision().Seconds(), w.decided.rss/mib, w.decided.peak/mib)
+	err = errors.Join(s.profile(ctx, "heap", "heap-decided"), s.allRun(ctx, pods))
+	if err := errors.Join(err, <-profiled); err != nil {
+		return w, err
+	}
+	w.running = time.Now()
+	w.api, w.aws = s.traffic.since(before)
+	w.later = len(of(w.api, createClaim)) - len(w.claims)
+	if w.end, err = s.use(); err != nil {
+		return w, err
+	}
+	return w, errors.Join(s.profile(ctx, "heap", "heap-running"), s.profile(ctx, "allocs", "allocs"))
+}
+
+// profileLater takes a CPU profile of the decision and of the launches after it.
+func (s *stage) profileLater(ctx context.Context) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- s.profile(ctx, "profile?seconds=25", "cpu") }()
+	return done
+}
+
+// decided waits until the claims of the first plan are written.
+func (s *stage) decided(ctx context.Context, w *wave, before mark) error {
+	return s.await(ctx, "the first plan", func() (string, bool, error) {
+		planned, err := passes(s.controller.Log)
+		if err != nil {
+			return "", false, err
+		}
+		n := slices.IndexFunc(planned, func(p pass) bool { return p.claims > 0 })
+		if n < 0 {
+			return fmt.Sprintf("%d plans without a NodeClaim", len(planned)), false, nil
+		}
+		w.first = planned[n]
+		api, _ := s.traffic.since(before)
+		w.claims = of(api, createClaim)
+		if n+1 < len(planned) { // what a later plan wants is not part of this one
+			w.claims = slices.DeleteFunc(w.claims, func(e exchange) bool { return e.came.After(planned[n+1].found) })
+		}
+		slices.SortFunc(w.claims, func(a, b exchange) int { return a.done.Compare(b.done) })
+		w.decided, err = s.use()
+		return fmt.Sprintf("%d of %d NodeClaims", len(w.claims), w.first.claims), len(w.claims) >= w.first.claims || n+1 < len(planned), err
+	})
+}
+
+// report adds what every wave has.
+func (w *wave) report(r *Result, s *stage, memory int) {
+	r.add("pods", float64(w.pods), unitCount)
+	r.add("NodePools", float64(s.scaled(burstPools)), unitCount)
+	r.add("NodeClaims of the first plan", float64(len(w.claims)), unitCount)
+	r.add("NodeClaims of later plans", float64(w.later), unitCount)
+	r.add("from the end of the batch to the plan", w.first.computed.Sub(w.first.closed).Seconds(), unitSeconds)
+	r.bar("memory, peak since the start", float64(w.end.peak), unitBytes, float64(memory))
+	r.add("  at the last NodeClaim, peak so far", float64(w.decided.peak), unitBytes)
+	r.add("  before the first pod", float64(w.idle.rss), unitBytes)
+	r.add("  when all pods run", float64(w.end.rss), unitBytes)
+	r.add("CPU time of the controller", (w.end.cpu - w.idle.cpu).Seconds(), unitSeconds)
+	r.add("until all pods waited (API server, scheduler)", w.waiting.Sub(w.asked).Seconds(), unitSeconds)
+	r.add("from the end of the batch until all pods run", w.running.Sub(w.first.closed).Seconds(), unitSeconds)
+	r.add("requests to the API server", float64(len(w.api)), unitCount)
+	r.add("calls of AWS", float64(len(w.aws)), unitCount)
+	r.API, r.AWS = tally(w.api), tally(w.aws)
+}
+
+func burst(ctx context.Context, s *stage, r *Result) error {
+	w, err := s.flood(ctx, s.scaled(burstPods))
+	if len(w.claims) > 0 {
+		r.bar("decision, from the end of the batch to the last NodeClaim", w.decision().Seconds(), unitSeconds, burstDecision.Seconds())
+	}
+	if err != nil {
+		return err
+	}
+	w.report(r, s, burstMemory)
+	return nil
+}
+
+// backlog has no limit that the kernel enforces, which would need a control group. The peak that the
+// kernel counts is stricter: it includes pages of the binary, which it could take back.
+func backlog(ctx context.Context, s *stage, r *Result) error {
+	w, err := s.flood(ctx, s.scaled(backlogPods))
+	if len(w.claims) > 0 {
+		r.add("decision, from the end of the batch to the last NodeClaim", w.decision().Seconds(), unitSeconds)
+	}
+	if err != nil {
+		return err
+	}
+	w.report(r, s, backlogMemory)
+	r.Notes = append(r.Notes, "the limit is the flag --memory-limit; the kernel enforced none, and its count of the peak is compared")
+	return nil
+}

@@ -1,0 +1,55 @@
+package bars
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"time"
+)
+
+// Landmarks of the log (operations 10.1).
+const (
+	foundPods      = "found provisionable pod(s)"
+	computedClaims = "computed new nodeclaim(s) to fit pod(s)"
+)
+
+// pass is one time that the controller planned.
+type pass struct {
+	closed   time.Time // when the batch was
+	found    time.Time // when it knew what to plan for
+	computed time.Time // when the plan was made; zero if nothing new was needed
+	claims   int       // that the plan wants
+}
+
+// passes reads the log of the controller. Times in it have milliseconds.
+func passes(file string) ([]pass, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return passesIn(text), nil
+}
+
+func passesIn(text []byte) []pass {
+	var all []pass
+	for line := range bytes.Lines(text) {
+		var entry struct {
+			Time     time.Time `json:"time"`
+			Message  string    `json:"message"`
+			Duration string    `json:"duration"`
+			Claims   int       `json:"nodeclaims"`
+		}
+		if json.Unmarshal(line, &entry) != nil {
+			continue // not ours: a crash, or a line that is being written
+		}
+		switch {
+		case entry.Message == foundPods:
+			looked, _ := time.ParseDuration(entry.Duration) // none means that it took no time
+			all = append(all, pass{closed: entry.Time.Add(-looked), found: entry.Time})
+		case entry.Message == computedClaims && len(all) > 0:
+			last := &all[len(all)-1]
+			last.computed, last.claims = entry.Time, entry.Claims
+		}
+	}
+	return all
+}

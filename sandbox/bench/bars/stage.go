@@ -1,0 +1,284 @@
+package bars
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
+)
+
+// needs says what a scenario is played on.
+type needs func(Options) setting
+
+// setting of a scenario.
+type setting struct {
+	speed     float64  // of the emulated clock
+	large     bool     // settings of the control plane for a thousand nodes
+	addresses int      // free ones in every subnet; 0 leaves them
+	manifests string   // NodeClass and NodePools
+	flags     []string // for the controller
+}
+
+// look is how often a condition is asked for that no watch tells of.
+const look = 100 * time.Millisecond
+
+// tellEvery is how often a long wait says how far it is.
+const tellEvery = 5 * time.Second
+
+// stage is a world with a controller in it, and what is known about the two.
+type stage struct {
+	Options
+
+	name  string
+	dir   string
+	began time.Time
+
+	world      *world.World
+	controller *world.Controller
+	kube       kubernetes.Interface
+	pods       *census
+	traffic    traffic
+	profiler   string // address of the profiles; empty when there are none
+}
+
+func newStage(o Options, name, dir string) *stage {
+	return &stage{Options: o, name: name, dir: dir, began: time.Now()}
+}
+
+func (s *stage) say(format string, args ...any) {
+	fmt.Fprintf(s.Out, "%7.1f s  %s\n", time.Since(s.began).Seconds(), fmt.Sprintf(format, args...))
+}
+
+// start brings up the world, the pools and the controller, and returns when all pools are ready.
+func (s *stage) start(ctx context.Context, is setting) (err error) {
+	if s.world, err = world.Start(ctx, world.Options{Dir: s.dir, Speed: is.speed, Scale: is.large, Nodes: 1}); err != nil {
+		s.world = nil // Start stopped it
+		return err
+	}
+	s.world.Proxy.Watch(s.traffic.seeAPI)
+	s.world.AWS.Watch(s.traffic.seeAWS)
+	if s.kube, err = fakenode.NewClient(s.world.ControlPlane.Config); err != nil {
+		return err
+	}
+	if s.pods, err = follow(ctx, s.kube); err != nil {
+		return err
+	}
+	if is.addresses > 0 {
+		if err := s.makeRoom(ctx, is.addresses); err != nil {
+			return err
+		}
+	}
+	pools, err := s.apply(ctx, is.manifests)
+	if err != nil {
+		return err
+	}
+	flags, err := s.withProfiler(ctx, is.flags)
+	if err != nil {
+		return err
+	}
+	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{Binary: s.Binary, Proxied: true, Flags: append(flags, s.Flags...)})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	err = s.await(ctx, "all NodePools ready", func() (string, bool, error) {
+		n, err := s.readyPools(ctx)
+		return fmt.Sprintf("%d of %d NodePools ready", n, pools), n == pools, err
+	})
+	if err == nil {
+		s.say("%d NodePools ready %.1f s after the start of the controller", pools, time.Since(began).Seconds())
+	}
+	return err
+}
+
+// withProfiler has the controller serve profiles, if somebody wants them.
+func (s *stage) withProfiler(ctx context.Context, flags []string) ([]string, error) {
+	if s.Profiles == "" {
+		return flags, nil
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // to learn of a free port
+	if err != nil {
+		return nil, err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err := errors.Join(err, listener.Close()); err != nil {
+		return nil, err
+	}
+	s.profiler = "http://127.0.0.1:" + port + "/debug/pprof/"
+	return append(flags, "--enable-profiling=true", "--metrics-port="+port), os.MkdirAll(s.Profiles, 0o755)
+}
+
+// profile keeps a profile of the controller: heap, allocs, goroutine, or profile?seconds=10.
+func (s *stage) profile(ctx context.Context, kind, as string) error {
+	if s.profiler == "" {
+		return nil
+	}
+	text, err := fetch(ctx, http.MethodGet, s.profiler+kind, nil)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	return os.WriteFile(filepath.Join(s.Profiles, s.name+"-"+as+".pprof"), text, 0o600)
+}
+
+// apply sends manifests and returns how many NodePools are among them.
+func (s *stage) apply(ctx context.Context, text string) (pools int, err error) {
+	manifests, err := kubectl.Read(s.name, []byte(text))
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range manifests {
+		if _, err := s.world.Kube.Apply(ctx, m.Object); err != nil {
+			return pools, err
+		}
+		if m.Object.GetKind() == nodePool.Kind {
+			pools++
+		}
+	}
+	return pools, nil
+}
+
+func (s *stage) readyPools(ctx context.Context) (int, error) {
+	resource, err := s.world.Kube.Of(nodePool, "")
+	if err != nil {
+		return 0, err
+	}
+	list, err := resource.List(ctx, listAll())
+	if err != nil {
+		return 0, err
+	}
+	ready := 0
+	for _, pool := range list.Items {
+		conditions, _, _ := unstructured.NestedSlice(pool.Object, "status", "conditions") // none yet
+		for _, c := range conditions {
+			if m, ok := c.(map[string]any); ok && m["type"] == "Ready" && m["status"] == "True" {
+				ready++
+			}
+		}
+	}
+	return ready, nil
+}
+
+// makeRoom gives every subnet free addresses: EC2 has no call for that.
+func (s *stage) makeRoom(ctx context.Context, n int) error {
+	url := s.world.AWSEndpoint + "/_dovetail/subnets"
+	text, err := fetch(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	body, err := withFree(text, n)
+	if err != nil {
+		return err
+	}
+	_, err = fetch(ctx, http.MethodPut, url, body)
+	return err
+}
+
+// use is what the controller uses now.
+func (s *stage) use() (usage, error) { return processUsage(s.controller.PID()) }
+
+// await asks until something holds, and tells from time to time how far it is.
+func (s *stage) await(ctx context.Context, what string, done func() (string, bool, error)) error {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	told := time.Now()
+	for {
+		state, finished, err := done()
+		if err != nil || finished {
+			return err
+		}
+		if time.Since(told) > tellEvery {
+			s.say("  %s", state)
+			told = time.Now()
+		}
+		if err := s.wait(ctx, ticker.C); err != nil {
+			return fmt.Errorf("waiting for %s, so far %s: %w", what, state, err)
+		}
+	}
+}
+
+// pause does nothing for a while.
+func (s *stage) pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	return s.wait(ctx, timer.C)
+}
+
+func (s *stage) wait(ctx context.Context, until <-chan time.Time) error {
+	var ended <-chan error
+	if s.controller != nil {
+		ended = s.controller.Err()
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case err := <-s.world.Err():
+		return err
+	case err := <-s.world.ControlPlane.Err():
+		return err
+	case err := <-ended:
+		return err
+	case <-until:
+		return nil
+	}
+}
+
+// lastWords of the controller, for an error: its folder may be gone soon.
+func (s *stage) lastWords() error {
+	if s.controller == nil {
+		return nil
+	}
+	text, err := os.ReadFile(s.controller.Log)
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Errorf("the log of the controller ends with:\n%s", strings.Join(lines[max(0, len(lines)-10):], "\n"))
+}
+
+// stop ends everything that runs. It is not interrupted: what it does takes seconds.
+func (s *stage) stop() error {
+	var errs []error
+	if s.pods != nil {
+		s.pods.stop()
+	}
+	if s.controller != nil {
+		errs = append(errs, s.controller.Stop())
+	}
+	if s.world != nil {
+		errs = append(errs, s.world.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// fetch sends one request and returns its answer.
+func fetch(ctx context.Context, method, url string, body []byte) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = errors.New(url + ": " + strconv.Itoa(response.StatusCode) + " " + string(answer))
+	}
+	return answer, err
+}

@@ -1,0 +1,596 @@
+package provider
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// registry is the claims by instance, and a record of what was done about them.
+type registry struct {
+	mu     sync.Mutex
+	claims map[string]karpv1.NodeClaim
+	did    []string
+}
+
+func (r *registry) note(what string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.did = append(r.did, what)
+}
+
+// done is the record in a fixed order.
+func (r *registry) done() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return sorted(r.did)
+}
+
+// count is how often something was done.
+func (r *registry) count(what string) int {
+	n := 0
+	for _, did := range r.done() {
+		if strings.HasPrefix(did, what) {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *registry) add(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.claims[id] = karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: "claim-" + id, UID: types.UID("uid-" + id), Labels: map[string]string{
+			karpv1.LabelNodePool: "default", karpv1.LabelCapacityType: "spot", corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelTopologyZone: zoneA,
+			awsv1.LabelCapacityReservationID: "cr-1",
+		},
+	}}
+}
+
+func (r *registry) Claims(_ context.Context, instance string) ([]karpv1.NodeClaim, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c, found := r.claims[instance]; found {
+		return []karpv1.NodeClaim{*c.DeepCopy()}, nil
+	}
+	return nil, nil
+}
+
+func (r *registry) Nodes(context.Context, string) ([]corev1.Node, error) { return nil, nil }
+
+func (r *registry) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
+	r.note("delete " + obj.GetName())
+	return nil
+}
+
+func (r *registry) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
+	r.note("deadline " + obj.GetName())
+	return nil
+}
+
+func (r *registry) Emit(_ client.Object, events ...event.Event) {
+	for _, e := range events {
+		r.note("event " + string(e.Reason))
+	}
+}
+
+func (l *lab) actor(r *registry) *interrupt.Actor {
+	return &interrupt.Actor{
+		Client: r, Directory: r, Events: r, Metrics: l.metrics, Now: l.now,
+		SpotLost:        func(instanceType, zone string) { r.note("spot lost " + instanceType + " " + zone) },
+		ReservationLost: func(id string) { r.note("reservation lost " + id) },
+	}
+}
+
+// registered knows claims of instances.
+func registered(ids ...string) *registry {
+	r := &registry{claims: map[string]karpv1.NodeClaim{}}
+	for _, id := range ids {
+		r.add(id)
+	}
+	return r
+}
+
+// lines is a logger that keeps what it is told.
+type lines struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *lines) logger() logr.Logger {
+	return funcr.New(func(_, args string) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.list = append(l.list, args)
+	}, funcr.Options{})
+}
+
+func (l *lines) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := 0
+	for _, line := range l.list {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// reading reads the queue until stop is called.
+func (l *lab) reading(r *registry) (said *lines, stop func()) {
+	q := &interrupt.Queue{
+		Name: queue, SQS: sqs.NewFromConfig(l.sdk), Actor: l.actor(r), Instances: l.inventory(), Cluster: cluster, Metrics: l.metrics, Now: l.now,
+	}
+	said = &lines{}
+	ctx, cancel := context.WithCancel(log.IntoContext(l.Context(), said.logger()))
+	var running sync.WaitGroup
+	running.Go(func() { _ = q.Start(ctx) })
+	stop = func() { cancel(); running.Wait() }
+	l.Cleanup(stop)
+	return said, stop
+}
+
+// waiting are the messages in the queue.
+func (l *lab) waiting() []awsemu.Message {
+	l.Helper()
+	return show[map[string]awsemu.Queue](l, "queues")[queue].Messages
+}
+
+// purge empties the queue.
+func (l *lab) purge() {
+	l.Helper()
+	l.put("queues", `{"`+queue+`":null}`)
+	l.put("queues", `{"`+queue+`":{}}`)
+}
+
+// read lets the queue be read until all messages of now are deleted.
+func (l *lab) read(r *registry) *lines {
+	l.Helper()
+	deleted := l.reach("sqs:DeleteMessage", len(l.waiting()))
+	said, stop := l.reading(r)
+	l.wait("the deletion of all messages", deleted)
+	stop()
+	if left := l.waiting(); len(left) > 0 {
+		l.Errorf("messages are left: %+v", left)
+	}
+	return said
+}
+
+// value of a counter, summed up over what its labels do not fix.
+func (l *lab) value(c prometheus.Collector, labels map[string]string) float64 {
+	l.Helper()
+	found := make(chan prometheus.Metric, 1000)
+	c.Collect(found)
+	close(found)
+	sum := 0.0
+	for m := range found {
+		var out dto.Metric
+		if err := m.Write(&out); err != nil {
+			l.Fatal(err)
+		}
+		have := map[string]string{}
+		for _, pair := range out.Label {
+			have[pair.GetName()] = pair.GetValue()
+		}
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(labels)), func(key string) bool { return have[key] != labels[key] }) {
+			sum += out.GetCounter().GetValue()
+		}
+	}
+	return sum
+}
+
+// Every kind of message reaches the claim through EventBridge and SQS (AWS provider 7.1).
+func TestEveryKindOfInterruption(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		control string // that makes it happen
+		then    time.Duration
+		want    []string
+		kinds   map[string]float64
+	}{
+		"a spot interruption": {
+			control: "interrupt", want: []string{"delete", "event SpotInterrupted", "event TerminatingOnInterruption", "spot lost m5.large " + zoneA},
+			kinds: map[string]float64{"spot_interrupted": 1},
+		},
+		"a rebalance recommendation": {
+			control: "rebalance", want: []string{"event SpotRebalanceRecommendation"}, kinds: map[string]float64{"rebalance_recommendation": 1},
+		},
+		"an instance that stops": {
+			control: "stop", then: time.Minute, want: []string{"delete", "event InstanceStopping", "event InstanceStopping", "event TerminatingOnInterruption"},
+			kinds: map[string]float64{"instance_stopped": 2},
+		},
+		"an instance that dies": {
+			control: "kill", want: []string{"delete", "event InstanceTerminating", "event TerminatingOnInterruption"},
+			kinds: map[string]float64{"instance_terminated": 1},
+		},
+		"announced maintenance": {
+			control: "health", want: []string{"delete", "event InstanceUnhealthy", "event TerminatingOnInterruption"},
+			kinds: map[string]float64{"scheduled_change": 1},
+		},
+		"a reservation that is taken back": {
+			control: "reservation-interrupt",
+			want:    []string{"delete", "event CapacityReservationInstanceInterrupted", "event TerminatingOnInterruption", "reservation lost cr-1"},
+			kinds:   map[string]float64{"capacity_reservation_interrupted": 1},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			id := l.bought(1, spot, owned())[0]
+			if tc.control == "reservation-interrupt" {
+				id = l.bought(1, onDemand, owned(), l.reserved)[0]
+			}
+			l.advance(10 * time.Second)
+			l.purge() // of the news that it runs
+			l.post(tc.control, `{"instance":"`+id+`"}`)
+			l.advance(tc.then)
+			r := registered(id)
+			l.read(r)
+			want := tc.want
+			if want[0] == "delete" {
+				want[0] += " claim-" + id
+			}
+			if diff := cmp.Diff(sorted(want), r.done()); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+			for kind, count := range tc.kinds {
+				if got := l.value(l.metrics.InterruptionReceived, map[string]string{"message_type": kind}); got != count {
+					t.Errorf("%s was counted %v times, want %v", kind, got, count)
+				}
+			}
+		})
+	}
+}
+
+// reserved launches into the reservation of the fixture.
+func (l *lab) reserved(data *ec2types.RequestLaunchTemplateData) {
+	for id, r := range show[map[string]awsemu.CapacityReservation](l, "reservations") {
+		if r.InstanceType == "m5.large" {
+			data.CapacityReservationSpecification = &ec2types.LaunchTemplateCapacityReservationSpecificationRequest{
+				CapacityReservationPreference: ec2types.CapacityReservationPreferenceCapacityReservationsOnly,
+				CapacityReservationTarget:     &ec2types.CapacityReservationTarget{CapacityReservationId: &id},
+			}
+		}
+	}
+}
+
+// H01: what cannot be read is logged once and deleted; others are handled.
+func TestFM_H01_MalformedMessages(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	id := l.bought(1, spot, owned())[0]
+	l.purge()
+	bodies := []string{`{`, `null`, `[]`, `"text"`, `{"version":"0","source":"aws.ec2","detail-type":"EC2 Spot Instance Interruption Warning","detail":7}`, strings.Repeat("x", 200000)}
+	for _, body := range bodies {
+		l.post("message", body)
+	}
+	l.post("interrupt", `{"instance":"`+id+`"}`)
+	r := registered(id)
+	said := l.read(r)
+	if n := r.count("delete claim-" + id); n != 1 {
+		t.Errorf("the claim was deleted %d times, want once", n)
+	}
+	if got := l.value(l.metrics.InterruptionReceived, map[string]string{"message_type": "malformed"}); got < 4 {
+		t.Errorf("%v malformed messages were counted", got)
+	}
+	if n := said.count("cannot be read"); float64(n) != l.value(l.metrics.InterruptionReceived, map[string]string{"message_type": "malformed"}) {
+		t.Errorf("%d lines about malformed messages, want one for each", n)
+	}
+}
+
+// H02: the same message five times is one deletion and one step of the counter.
+func TestFM_H02_TheSameMessageFiveTimes(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	id := l.bought(1, spot, owned())[0]
+	l.purge()
+	l.put("queues", `{"`+queue+`":{"duplicates":4}}`)
+	l.post("interrupt", `{"instance":"`+id+`"}`)
+	if n := len(l.waiting()); n != 5 {
+		t.Fatalf("%d messages wait, want 5", n)
+	}
+	r := registered(id)
+	l.read(r)
+	if n := r.count("delete"); n != 1 {
+		t.Errorf("%d deletions, want one", n)
+	}
+	if got := l.value(l.metrics.NodeClaimsDisrupted, map[string]string{"reason": "spot_interrupted"}); got != 1 {
+		t.Errorf("%v disruptions were counted, want one", got)
+	}
+}
+
+// H03: a warning that comes before the claim knows its instance is held for one round.
+func TestFM_H03_AWarningBeforeTheClaim(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		late bool
+		want int
+	}{
+		"the claim comes meanwhile": {late: true, want: 1},
+		"no claim ever comes":       {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			id := l.bought(1, spot, owned())[0]
+			l.advance(10 * time.Second)
+			l.purge()
+			l.post("interrupt", `{"instance":"`+id+`"}`)
+			r := registered()
+			described, deleted := l.reach("ec2:DescribeInstances", 1), l.reach("sqs:DeleteMessage", 1)
+			_, stop := l.reading(r)
+			l.wait("a look at the instance", described)
+			if tc.late {
+				r.add(id)
+			}
+			l.polling() // so that the first round is over
+			if n := l.calls(wire.SQS, "DeleteMessage"); n != 0 {
+				t.Errorf("%d messages were deleted before the second round", n)
+			}
+			l.advance(21 * time.Second)
+			l.wait("the second round", deleted)
+			stop()
+			if n := r.count("delete"); n != tc.want {
+				t.Errorf("%d deletions, want %d", n, tc.want)
+			}
+		})
+	}
+}
+
+// polling waits until a receive is on its way that has nothing to return.
+func (l *lab) polling() {
+	l.Helper()
+	l.eventually("waiting for messages", func() bool {
+		return slices.ContainsFunc(l.seen(wire.SQS, "ReceiveMessage"), func(c awsemu.Call) bool { return !c.Done })
+	})
+}
+
+// H04, H05: messages about instances that are gone, nobody's or another cluster's are deleted, nothing
+// is done, and a queue that two clusters share is said once.
+func TestFM_H04_H05_MessagesAboutOthers(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	other := owned()
+	other["eks:eks-cluster-name"] = "other"
+	foreign := l.bought(2, spot, other)
+	l.bought(1, spot, nil)
+	l.advance(10 * time.Second)
+	l.purge()
+	l.post("interrupt", `{"selector":{}}`)
+	l.post("message", `{"version":"0","source":"aws.ec2","detail-type":"EC2 Instance State-change Notification","time":"2029-12-31T23:50:00Z","detail":{"instance-id":"i-0123456789abcdef0","state":"terminated"}}`)
+	l.post("message", `{"version":"0","source":"aws.s3","detail-type":"Object Created","detail":{}}`)
+	r := registered()
+	said := l.read(r)
+	if did := r.done(); len(did) > 0 {
+		t.Errorf("done: %v", did)
+	}
+	if n := said.count("another cluster"); n != 1 {
+		t.Errorf("%d warnings about a shared queue for %d messages, want one", n, len(foreign))
+	}
+}
+
+// H06, H07: a queue that is missing or may not be read is reported with what to do, at a slow pace, and
+// read as soon as that works.
+func TestFM_H06_H07_AQueueThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil, repair func(*lab)
+		says          string
+	}{
+		"it does not exist": {
+			spoil:  func(l *lab) { l.put("queues", `{"`+queue+`":null}`) },
+			repair: func(l *lab) { l.put("queues", `{"`+queue+`":{}}`) },
+			says:   "there is no queue",
+		},
+		"it may not be found": {
+			spoil:  func(l *lab) { l.deny("sqs:GetQueueUrl") },
+			repair: func(l *lab) { l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`) },
+			says:   "sqs:GetQueueUrl",
+		},
+		"it may not be read": {
+			spoil:  func(l *lab) { l.deny("sqs:ReceiveMessage") },
+			repair: func(l *lab) { l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`) },
+			says:   "sqs:ReceiveMessage",
+		},
+		"SQS fails": {
+			spoil:  func(l *lab) { l.fault(awsemu.Fault{Action: "sqs:*", Code: "InternalFailure", Status: 500}) },
+			repair: func(l *lab) { l.remove("faults") },
+			says:   queue,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			id := l.bought(1, spot, owned())[0]
+			l.advance(10 * time.Second)
+			l.purge()
+			tc.spoil(l)
+			r, failed := registered(id), make(chan struct{})
+			var once sync.Once
+			l.Cleanup(l.emu.Watch(func(c awsemu.Call) {
+				if c.Service == wire.SQS && c.Code != "" {
+					once.Do(func() { close(failed) })
+				}
+			}))
+			deleted := l.reach("sqs:DeleteMessage", 1)
+			said, stop := l.reading(r)
+			l.wait("a failed call", failed)
+			if calls := l.calls(wire.SQS, ""); calls > 5 {
+				t.Errorf("%d calls at once", calls)
+			}
+			tc.repair(l)
+			l.post("interrupt", `{"instance":"`+id+`"}`)
+			l.wait("the handling of the message", deleted)
+			stop()
+			if n := r.count("delete"); n != 1 {
+				t.Errorf("%d deletions, want one", n)
+			}
+			if n := said.count(tc.says); n == 0 {
+				t.Errorf("%q is never said: %q", tc.says, said.list)
+			}
+		})
+	}
+}
+
+// H08: a message that could not be deleted comes again and changes nothing.
+func TestFM_H08_DeletionOfAMessageFails(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	id := l.bought(1, spot, owned())[0]
+	l.advance(10 * time.Second)
+	l.purge()
+	l.fault(awsemu.Fault{Action: "sqs:DeleteMessage", Count: 3, Code: "InternalFailure", Status: 500})
+	l.post("interrupt", `{"instance":"`+id+`"}`)
+	r := registered(id)
+	deleted := l.reach("sqs:DeleteMessage", 1)
+	_, stop := l.reading(r)
+	l.eventually("a failed deletion", func() bool { return l.calls(wire.SQS, "DeleteMessage") >= 3 })
+	l.polling()
+	l.advance(21 * time.Second)
+	l.wait("the second deletion", deleted)
+	stop()
+	if n := r.count("delete"); n != 1 {
+		t.Errorf("%d deletions of the claim, want one", n)
+	}
+}
+
+// H09: a thousand interruptions at a time reach their claims, each once.
+func TestFM_H09_AThousandInterruptions(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.wide()
+	ids := l.bought(1000, spot, owned())
+	l.purge()
+	l.post("interrupt", `{"selector":{"capacityType":"spot"}}`)
+	r := registered(ids...)
+	began := time.Now()
+	l.read(r)
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("took %s, want less than a minute", took)
+	}
+	if n := r.count("delete"); n != len(ids) {
+		t.Errorf("%d deletions, want %d", n, len(ids))
+	}
+	if receives := l.calls(wire.SQS, "ReceiveMessage"); receives > len(ids)/10+20 {
+		t.Errorf("%d receives, want ten messages in each", receives)
+	}
+}
+
+// H12: rebalance recommendations lead to events only, however many.
+func TestFM_H12_AFloodOfRecommendations(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	ids := l.bought(30, spot, owned())
+	l.purge()
+	for range 3 {
+		l.post("rebalance", `{"selector":{}}`)
+	}
+	r := registered(ids...)
+	l.read(r)
+	if n := r.count("delete"); n != 0 {
+		t.Errorf("%d deletions", n)
+	}
+}
+
+// Status checks need no queue: broken machines are ended at once, announced maintenance drains (7.2).
+func TestInstanceStatuses(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		check   string
+		passing time.Duration
+		want    []string
+	}{
+		"a failing instance check":          {`{"instance":"impaired"}`, 3 * time.Minute, []string{"deadline", "delete"}},
+		"a failing host":                    {`{"system":"impaired"}`, 3 * time.Minute, []string{"deadline", "delete"}},
+		"a check that fails for a minute":   {`{"instance":"impaired"}`, time.Minute, nil},
+		"a failing volume":                  {`{"attachedEBS":"impaired"}`, time.Hour, nil},
+		"a retirement that is announced":    {`{"events":[{"code":"instance-retirement"}]}`, 0, []string{"delete"}},
+		"an announcement of something else": {`{"events":[{"code":"system-power-maintenance"}]}`, 0, nil},
+		"a retirement that was completed":   {`{"events":[{"code":"instance-retirement","description":"[Completed] done"}]}`, 0, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			id := l.bought(1, onDemand, owned())[0]
+			l.advance(10 * time.Second)
+			l.post("status-check", `{"instance":"`+id+`","check":`+tc.check+`}`)
+			l.advance(tc.passing)
+			r := registered(id)
+			swept := l.reach("ec2:DescribeInstanceStatus", 3)
+			s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.actor(r), Metrics: l.metrics, Now: l.now}
+			ctx, cancel := context.WithCancel(t.Context())
+			var running sync.WaitGroup
+			running.Go(func() { _ = s.Start(ctx) })
+			l.wait("three sweeps", swept)
+			if len(tc.want) > 0 {
+				l.eventually("the deletion", func() bool { return r.count("event TerminatingOnInterruption") > 0 })
+			}
+			cancel()
+			running.Wait()
+			var got []string
+			for _, did := range r.done() {
+				if verb, _, _ := strings.Cut(did, " "); verb != "event" {
+					got = append(got, verb)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("done (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// H14: without the permission the status checks end with one line.
+func TestFM_H14_StatusesMayNotBeRead(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.deny("ec2:DescribeInstanceStatus")
+	said := &lines{}
+	s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.actor(registered()), Metrics: l.metrics, Now: l.now}
+	if err := s.Start(log.IntoContext(t.Context(), said.logger())); err != nil {
+		t.Errorf("start: %v", err)
+	}
+	if n := said.count("ec2:DescribeInstanceStatus"); n != 1 {
+		t.Errorf("%d lines, want one that names the action: %q", n, said.list)
+	}
+}
+
+// eventually waits for something that no call of AWS announces.
+func (l *lab) eventually(what string, done func() bool) {
+	l.Helper()
+	deadline := time.After(time.Minute)
+	for !done() {
+		select {
+		case <-deadline:
+			l.Fatalf("%s did not happen", what)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
