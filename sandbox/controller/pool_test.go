@@ -17,19 +17,24 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/sandbox/harness"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // The control plane that all tests share.
 var server *harness.Server
 
-func TestMain(m *testing.M) { harness.Main(m, harness.Options{}, &server) }
+func TestMain(m *testing.M) { harness.Main(m, harness.Options{World: true}, &server) }
 
 // startController runs the controller until the test ends.
 func startController(t *testing.T, args ...string) {
 	t.Helper()
+	for _, line := range server.World.Environment() {
+		name, value, _ := strings.Cut(line, "=")
+		t.Setenv(name, value)
+	}
 	flags := pflag.NewFlagSet("controller", pflag.ContinueOnError)
 	loader := config.Bind(flags)
-	args = append([]string{"--cluster-name=test", "--metrics-port=0", "--health-probe-port=0", "--leader-election-namespace=default"}, args...)
+	args = append([]string{"--cluster-name=" + world.Cluster, "--metrics-port=0", "--health-probe-port=0", "--leader-election-namespace=default"}, args...)
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
@@ -68,11 +73,14 @@ spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}}}}`)
 		claim := harness.Create(t, c, &karpv1.NodeClaim{}, `
 metadata: {name: `+name+`, labels: {karpenter.sh/nodepool: taken}, annotations: {karpenter.sh/nodepool-hash: "1", karpenter.sh/nodepool-hash-version: v3}}
 spec: {requirements: [], nodeClassRef: {name: c}}`)
+		claim.Status.ProviderID = "aws:///eu-west-1a/i-" + name // launched, so that nobody launches it
+		claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionLaunched, Status: metav1.ConditionTrue, Reason: "Launched", LastTransitionTime: metav1.Now()}}
 		if name == "drifted" {
-			claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: "NodePoolDrifted", LastTransitionTime: metav1.Now()}}
-			if err := c.Status().Update(t.Context(), claim); err != nil {
-				t.Fatal(err)
-			}
+			claim.Status.Conditions = append(claim.Status.Conditions,
+				metav1.Condition{Type: karpv1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: "NodePoolDrifted", LastTransitionTime: metav1.Now()})
+		}
+		if err := c.Status().Update(t.Context(), claim); err != nil {
+			t.Fatal(err)
 		}
 	}
 	startController(t)
