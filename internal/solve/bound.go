@@ -21,8 +21,8 @@ type demandClass struct {
 }
 
 // bound returns what new nodes for the pods placed cost at least, whatever the plan: what they ask
-// for in all, less what existing nodes have left, at the best prices there are (packing.md). Spread,
-// affinity and zones are left out, which makes it lower, never wrong.
+// for in all, less what existing nodes they may use have left, at the best prices there are (packing.md).
+// Spread, affinity and zones are left out, which makes it lower, never wrong.
 func (s *state) bound(left []int) float64 {
 	m := s.m
 	classes := s.demandClasses(left)
@@ -47,7 +47,7 @@ func (s *state) bound(left []int) float64 {
 		hosts = float64(s.hosts(left))
 	}
 	value, _ := lp.Bound(list, options, hosts, pivots)
-	if len(classes) == 1 && classes[0].one != nil && len(m.nodes) == 0 && hosts == 0 {
+	if len(classes) == 1 && classes[0].one != nil && hosts == 0 {
 		value = max(value, s.boundAlike(classes[0], options, lanes))
 	}
 	return value
@@ -74,7 +74,6 @@ func (s *state) demandClasses(left []int) []*demandClass {
 	m := s.m
 	at := map[string]*demandClass{}
 	var list []*demandClass
-	spare := s.spare()
 	var key []byte
 	var needs []int
 	for k := range m.classes {
@@ -109,23 +108,50 @@ func (s *state) demandClasses(left []int) []*demandClass {
 			d.demand[l] += float64(n) * float64(v)
 		}
 	}
+	if len(list) == 1 && list[0].one != nil {
+		s.fillSpare(list[0])
+		return list
+	}
 	for _, d := range list {
+		for i := range m.nodes {
+			if n := &m.nodes[i]; m.couldUse(d, n) {
+				for l, v := range n.free {
+					d.demand[l] -= float64(max(0, v))
+				}
+			}
+		}
 		for l := range d.demand {
-			d.demand[l] = max(0, d.demand[l]-spare[l])
+			d.demand[l] = max(0, d.demand[l])
 		}
 	}
 	return list
 }
 
-// spare is what existing nodes had left at first.
-func (s *state) spare() []float64 {
-	total := make([]float64, s.m.lanes)
-	for i := range s.m.nodes {
-		for l, v := range s.m.nodes[i].free {
-			total[l] += float64(max(0, v))
+// fillSpare takes off what existing nodes could take of pods of one size: so many whole pods.
+func (s *state) fillSpare(d *demandClass) {
+	m := s.m
+	for i := range m.nodes {
+		if n := &m.nodes[i]; m.couldUse(d, n) {
+			fit := d.count
+			for l, v := range d.one.req[:m.view.Resources.Len()] {
+				if v > 0 {
+					fit = min(fit, int(max(0, n.free[l])/v))
+				}
+			}
+			d.count -= fit
 		}
 	}
-	return total
+	for l, v := range d.one.req[:m.view.Resources.Len()] {
+		d.demand[l] = float64(d.count) * float64(v)
+	}
+}
+
+// couldUse reports whether an existing node could take any pod of a class: labels and taints allow it.
+func (m *model) couldUse(d *demandClass, n *node) bool {
+	if n.full || !m.tolerated(d.tol, n.taints) {
+		return false
+	}
+	return len(d.needs) == 0 || slices.ContainsFunc(d.needs, func(id int) bool { return m.onNode(id, n.sign) })
 }
 
 // options are the kinds of nodes there are: a type of a pool at its best price for each capacity type.
