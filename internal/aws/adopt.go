@@ -57,7 +57,7 @@ func (a *adopter) adopt(ctx context.Context, claim *karpv1.NodeClaim, all []cata
 		a.list, a.listed = list, now
 	}
 	claims := &karpv1.NodeClaimList{}
-	if err := a.claims.List(ctx, claims); err != nil {
+	if err := a.claims.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil { // only read
 		return nil, err
 	}
 	chosen := orphanFor(claim, orphans(a.list, claims.Items, a.ledger.owners()), all, a.words)

@@ -29,6 +29,7 @@ type observer struct {
 	directory interrupt.Directory
 	class     func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error)
 	shop      shop
+	strict    bool
 	learn     func(instanceType string, class *awsv1.EC2NodeClass, memory resource.Quantity)
 }
 
@@ -59,7 +60,7 @@ func (o *observer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	if err != nil || len(claims) != 1 {
 		return ctrl.Result{}, err
 	}
-	claim := &claims[0]
+	claim, _ := claims[0].Effective(nil, o.strict)
 	class, err := o.class(ctx, claim.Spec.NodeClassRef)
 	if err != nil {
 		if cloud.Is(err, cloud.NoCapacity) {

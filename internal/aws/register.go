@@ -7,6 +7,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -35,6 +36,12 @@ func (c *Cloud) Register(mgr ctrl.Manager) error {
 		if err := add(mgr); err != nil {
 			return err
 		}
+	}
+	if err := mgr.Add(manager.RunnableFunc(func(context.Context) error {
+		c.started.at(c.o.Now) // we lead now
+		return nil
+	})); err != nil {
+		return err
 	}
 	return mgr.Add(c.launcher) // loads the launch templates once we lead, and deletes those that nobody uses
 }
@@ -98,7 +105,7 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 		return err
 	}
 	observer := &observer{
-		client: c.o.Client, directory: lookup, shop: c.catalog, learn: c.catalog.ObserveMemory,
+		client: c.o.Client, directory: lookup, shop: c.catalog, strict: c.o.Config.Compat.Strict, learn: c.catalog.ObserveMemory,
 		class: func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
 			class, _, err := c.class(ctx, ref, nil)
 			return class, err

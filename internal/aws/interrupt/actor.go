@@ -119,8 +119,11 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 		node = nodes[0].Name
 	}
 	// As a warning (S-172): nothing failed, but AWS takes a node away.
-	log.FromContext(ctx).Error(nil, "initiating delete from interruption message",
-		"messageKind", kind, "action", kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "Node", klog.KRef("", node), "instance-id", instance)
+	logger := log.FromContext(ctx).WithValues("messageKind", kind, "action", kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
+	if node != "" {
+		logger = logger.WithValues("Node", klog.KRef("", node))
+	}
+	logger.Error(nil, "initiating delete from interruption message")
 	err := a.force(ctx, kind, claim)
 	if err == nil {
 		err = a.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})

@@ -37,37 +37,31 @@ type ticket struct {
 	settled bool
 }
 
-// ticket holds the templates and sets addresses aside.
-func (l *Launcher) ticket(ctx context.Context, o order, list []recipe) (*ticket, error) {
-	t := &ticket{order: o, recipes: list, input: fleet(o, list)}
+// write completes a ticket: the request, and templates that exist.
+func (l *Launcher) write(ctx context.Context, t *ticket, picks []pick) error {
+	class := t.order.request.Class
+	if len(picks) == 0 {
+		return none("no subnet of the node class in the zones that can be had has free addresses; add subnets to EC2NodeClass " + class.Name)
+	}
+	var err error
+	if t.recipes, err = recipes(t.order, picks); err != nil {
+		return err
+	}
+	l.measure(ctx, class, t.recipes)
+	t.input = fleet(t.order, t.recipes)
 	text, err := json.Marshal(t.input)
 	if err != nil {
-		return nil, &cloud.Error{Kind: cloud.Invalid, Op: "write fleet request", Err: err}
+		return &cloud.Error{Kind: cloud.Invalid, Op: "write fleet request", Err: err}
 	}
 	sum := sha256.Sum256(text)
 	t.key = hex.EncodeToString(sum[:])
-	if err := l.hold(ctx, t); err != nil {
-		return nil, err
-	}
-	for _, r := range list {
-		for _, p := range r.picks {
-			if n := pods(p.it); t.pods == 0 || n < t.pods {
-				t.pods = n
-			}
-			if !slices.Contains(t.subnets, p.subnet) {
-				t.subnets = append(t.subnets, p.subnet)
-			}
-		}
-	}
-	l.addresses.debit(t.subnets, t.pods)
-	return t, nil
+	return l.hold(ctx, t)
 }
 
 func (l *Launcher) hold(ctx context.Context, t *ticket) error {
 	for _, r := range t.recipes {
 		release, err := l.templates.hold(ctx, r.template)
 		if err != nil {
-			l.settle(t, "")
 			return asCloud("make launch template", err)
 		}
 		t.keep(release)

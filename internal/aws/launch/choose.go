@@ -145,6 +145,28 @@ func (c *choice) takePartition() {
 	})
 }
 
+// zones are those that offerings are in.
+func (c choice) zones() map[string]bool {
+	zones := map[string]bool{}
+	for _, t := range c.list {
+		for _, o := range t.offers {
+			zones[o.Zone] = true
+		}
+	}
+	return zones
+}
+
+// leastPods is how many addresses a node will take at least for its pods.
+func (c choice) leastPods() int {
+	least := 0
+	for n, t := range c.list {
+		if p := pods(t.it); n == 0 || p < least {
+			least = p
+		}
+	}
+	return least
+}
+
 // pick is one way to serve a fleet: a type in a subnet.
 type pick struct {
 	it          *catalog.InstanceType
@@ -169,11 +191,11 @@ func (c choice) place(subnets map[string]chosenSubnet) []pick {
 		lead := true
 		for _, o := range offers {
 			subnet, has := subnets[o.Zone]
-			if id := t.it.Name + "/" + o.Zone; !has || seen[id] {
+			id := t.it.Name + "/" + o.Zone
+			if !has || seen[id] {
 				continue
-			} else {
-				seen[id] = true
 			}
+			seen[id] = true
 			p := pick{it: t.it, zone: o.Zone, subnet: subnet.id, zoneID: subnet.zoneID, price: o.Price, reservation: o.Reservation}
 			if lead {
 				first = append(first, p)
@@ -184,7 +206,7 @@ func (c choice) place(subnets map[string]chosenSubnet) []pick {
 		}
 	}
 	slices.SortStableFunc(more, func(a, b pick) int { return cmp.Compare(a.price, b.price) })
-	picks := append(first, more[:min(len(more), maxOverrides-len(first))]...)
+	picks := slices.Concat(first, more[:min(len(more), maxOverrides-len(first))])
 	slices.SortStableFunc(picks, func(a, b pick) int {
 		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.it.Name, b.it.Name), cmp.Compare(a.zone, b.zone))
 	})

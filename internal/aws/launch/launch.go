@@ -208,16 +208,16 @@ func (l *Launcher) prepare(ctx context.Context, r Request, w want) (*ticket, err
 			"instance-types", len(c.list))
 	}
 	o := order{request: r, want: w, choice: c, group: group, site: s}
-	picks := c.place(l.subnets(ctx, r.Class))
-	if len(picks) == 0 {
-		return nil, none("no subnet of the node class in the zones that can be had has free addresses; add subnets to EC2NodeClass " + r.Class.Name)
+	t := &ticket{order: o, pods: c.leastPods()}
+	subnets := l.takeSubnets(ctx, r.Class, c, t.pods)
+	for _, s := range subnets {
+		t.subnets = append(t.subnets, s.id)
 	}
-	list, err := recipes(o, picks)
-	if err != nil {
+	if err := l.write(ctx, t, c.place(subnets)); err != nil {
+		l.settle(t, "")
 		return nil, err
 	}
-	l.measure(ctx, r.Class, list)
-	return l.ticket(ctx, o, list)
+	return t, nil
 }
 
 func (l *Launcher) site(ctx context.Context, class *awsv1.EC2NodeClass) (site, error) {
@@ -264,9 +264,9 @@ func (l *Launcher) out(group *discover.PlacementGroup) func(string, catalog.Offe
 	}
 }
 
-// subnets chooses the subnet of each zone. While EC2 cannot be asked, those of the status stand, with
-// addresses enough.
-func (l *Launcher) subnets(ctx context.Context, class *awsv1.EC2NodeClass) map[string]chosenSubnet {
+// takeSubnets chooses the subnet of each zone and sets addresses aside. While EC2 cannot be asked, those
+// of the status stand, with addresses enough.
+func (l *Launcher) takeSubnets(ctx context.Context, class *awsv1.EC2NodeClass, c choice, pods int) map[string]chosenSubnet {
 	const enough = 1 << 20
 	free := map[string]int{}
 	found, err := l.o.Discover.Subnets(ctx, class)
@@ -277,14 +277,18 @@ func (l *Launcher) subnets(ctx context.Context, class *awsv1.EC2NodeClass) map[s
 		free[s.ID] = s.Free
 	}
 	var list []discover.Subnet
+	zones := c.zones()
 	for _, s := range class.Status.Subnets {
+		if !zones[s.Zone] {
+			continue
+		}
 		n, counted := free[s.ID]
 		if !counted {
 			n = enough
 		}
 		list = append(list, discover.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID, Free: n})
 	}
-	return l.addresses.choose(list, l.o.Unavailable.SubnetGone)
+	return l.addresses.take(list, pods, l.o.Unavailable.SubnetGone)
 }
 
 // measure shows how long the user data of a class is, and warns before EC2 refuses it (A15).

@@ -34,9 +34,10 @@ func newAddresses(now func() time.Time) *addresses {
 	return &addresses{now: now, by: map[string]*estimate{}}
 }
 
-// choose takes for each zone the subnet with most addresses left. Full ones, and those where launches
-// in flight already take the last address, are left out (F06, F07).
-func (a *addresses) choose(subnets []discover.Subnet, gone func(id string) bool) map[string]chosenSubnet {
+// take chooses for each zone the subnet with most addresses left, and sets addresses aside in it: so
+// many for the pods of a node. Full subnets, and those where launches in flight already take the last
+// address, are left out (F06, F07).
+func (a *addresses) take(subnets []discover.Subnet, pods int, gone func(id string) bool) map[string]chosenSubnet {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	best, left := map[string]chosenSubnet{}, map[string]int{}
@@ -56,6 +57,10 @@ func (a *addresses) choose(subnets []discover.Subnet, gone func(id string) bool)
 			best[s.Zone], left[s.Zone] = chosenSubnet{id: s.ID, zoneID: s.ZoneID}, e.described-e.debited
 		}
 	}
+	for _, s := range best {
+		a.by[s.id].debited += pods
+		a.by[s.id].launches++
+	}
 	return best
 }
 
@@ -71,18 +76,13 @@ func (a *addresses) read(s discover.Subnet) *estimate {
 	return e
 }
 
-// debit takes addresses for a launch that may use any of the subnets.
-func (a *addresses) debit(ids []string, pods int) { a.change(ids, pods, 1) }
-
-// credit gives them back.
-func (a *addresses) credit(ids []string, pods int) { a.change(ids, -pods, -1) }
-
-func (a *addresses) change(ids []string, pods, launches int) {
+// credit gives addresses back in subnets that a launch did not use.
+func (a *addresses) credit(ids []string, pods int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range ids {
-		if e, known := a.by[id]; known {
-			e.debited, e.launches = max(0, e.debited+pods), max(0, e.launches+launches)
+		if e, known := a.by[id]; known { // it may have been counted anew meanwhile
+			e.debited, e.launches = max(0, e.debited-pods), max(0, e.launches-1)
 		}
 	}
 }

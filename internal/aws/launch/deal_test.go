@@ -1,0 +1,160 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// outcome is what became of some claims.
+type outcome struct {
+	ids    map[string]string // by id: claim
+	failed int
+}
+
+func (l *lab) many(n int) outcome {
+	out := outcome{ids: map[string]string{}}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			name := fmt.Sprint(i)
+			got, err := l.Launch(l.t.Context(), l.request(nodeClaim(name)))
+			mu.Lock()
+			defer mu.Unlock()
+			switch other, taken := out.ids[got.ID]; {
+			case err != nil:
+				out.failed++
+				if !cloud.Is(err, cloud.NoCapacity) {
+					l.t.Errorf("claim %s: %v", name, err)
+				}
+			case taken:
+				l.t.Errorf("claims %s and %s both got %s", name, other, got.ID)
+			default:
+				out.ids[got.ID] = name
+			}
+		})
+	}
+	all.Wait()
+	return out
+}
+
+func TestFM_A05_IdsAreDealtOnce(t *testing.T) {
+	t.Parallel()
+	types := []catalog.InstanceType{kind("m5.large", spot("a", 1))}
+	inBubble(t, types, func(l *lab) {
+		t := l.t
+		l.free["subnet-a"] = 1_000_000
+		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+			if n > 1 {
+				t.Error("what is out is asked for again")
+			}
+			out := l.serve(in, nil)
+			out.Instances[0].InstanceIds = out.Instances[0].InstanceIds[:30]
+			out.Errors = []ec2types.CreateFleetError{{ErrorCode: new("InsufficientInstanceCapacity"), LaunchTemplateAndOverrides: out.Instances[0].LaunchTemplateAndOverrides}}
+			return out, nil
+		}
+		got := l.many(50)
+		if len(got.ids) != 30 || got.failed != 20 || *l.fleets[0].TargetCapacitySpecification.TotalTargetCapacity != 50 {
+			t.Errorf("%d ids, %d failures", len(got.ids), got.failed)
+		}
+		if n := series(l.o.Metrics.LaunchFailures); n != 1 {
+			t.Errorf("%d series of failures", n)
+		}
+	})
+}
+
+// Claims that get nothing stay together when they ask for what is left.
+func TestLeftoversStayTogether(t *testing.T) {
+	t.Parallel()
+	types := []catalog.InstanceType{kind("m5.large", spot("a", 1), onDemand("a", 2))}
+	inBubble(t, types, func(l *lab) {
+		t := l.t
+		l.free["subnet-a"] = 1_000_000
+		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+			return l.serve(in, func(string, string) string {
+				if n == 1 {
+					return "InsufficientInstanceCapacity"
+				}
+				return ""
+			}), nil
+		}
+		if got := l.many(50); len(got.ids) != 50 || len(l.fleets) != 2 {
+			t.Errorf("%d ids in %d requests", len(got.ids), len(l.fleets))
+		}
+	})
+}
+
+func TestFM_A04_MoreThanAskedFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, twoZones(), func(l *lab) {
+		t := l.t
+		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+			out := l.serve(in, nil)
+			out.Instances[0].InstanceIds = append(out.Instances[0].InstanceIds, "i-surplus")
+			return out, nil
+		}
+		if got := l.must(l.request(nodeClaim("x"))); got.ID != "i-1" {
+			t.Error(got.ID)
+		}
+	})
+}
+
+func TestTokens(t *testing.T) {
+	t.Parallel()
+	inBubble(t, twoZones(), func(l *lab) {
+		t := l.t
+		answers := []error{
+			errors.New("connection reset"),             // nothing is known: the same token
+			fault("InternalError", "sorry"),            // neither here
+			fault("RequestLimitExceeded", "slow down"), // nor here
+			fault("InvalidParameterValue", "no"),       // for certain: a new token
+			fault("IdempotentParameterMismatch", "?"),  // used before: a new token
+		}
+		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+			if n <= len(answers) {
+				return nil, answers[n-1]
+			}
+			return l.serve(in, nil), nil
+		}
+		for n := range answers {
+			_, err := l.Launch(t.Context(), l.request(nodeClaim("x")))
+			if cloud.Is(err, cloud.NoCapacity) || cloud.Is(err, cloud.NotFound) || err == nil {
+				t.Errorf("E09 answer %d: %v", n, err)
+			}
+			if used := errors.Is(err, ErrTokenUsed); used != (n == 4) {
+				t.Errorf("A01 answer %d is %v", n, err)
+			}
+		}
+		l.must(l.request(nodeClaim("x")))
+		l.must(l.request(nodeClaim("x")))
+		l.must(l.request(nodeClaim("y")))
+		number := map[string]int{}
+		var tokens []int
+		for _, f := range l.fleets {
+			token := *f.ClientToken
+			if _, known := number[token]; !known {
+				number[token] = len(number)
+			}
+			tokens = append(tokens, number[token])
+		}
+		if diff := cmp.Diff([]int{0, 0, 0, 0, 1, 2, 2, 3}, tokens); diff != "" {
+			t.Error(diff)
+		}
+	})
+	after := newAttempts(time.Now)
+	if token := after.token([]types.UID{"b", "a"}); token != after.token([]types.UID{"a", "b"}) || len(token) != 36 || strings.Count(token, "-") != 4 {
+		t.Errorf("token %s depends on the order, or has no shape", token)
+	}
+}

@@ -1,0 +1,55 @@
+package launch
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+)
+
+// flaky loses the answers to the first calls.
+type flaky struct {
+	t      *testing.T
+	lose   int
+	tokens []string
+}
+
+func (f *flaky) Do(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	form, err := url.ParseQuery(string(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.tokens = append(f.tokens, form.Get("ClientToken"))
+	if len(f.tokens) <= f.lose {
+		return nil, io.ErrUnexpectedEOF
+	}
+	answer := `<CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId><fleetId>fleet-1</fleetId></CreateFleetResponse>`
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/xml"}}, Body: io.NopCloser(strings.NewReader(answer)), Request: r}, nil
+}
+
+// A03: a retry of the SDK after a lost answer carries the same token, so EC2 buys once.
+func TestFM_A03_RetriesShareTheToken(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, twoZones()...)
+	own, err := l.prepare(t.Context(), l.request(nodeClaim("x")), wants(t, nodeClaim("x")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := &flaky{t: t, lose: 1}
+	l.o.EC2 = ec2.New(ec2.Options{
+		Region: "eu-west-1", HTTPClient: line, Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""), BaseEndpoint: aws.String("https://ec2.example"),
+	})
+	l.send(t.Context(), []*ticket{own})
+	if len(line.tokens) != 2 || line.tokens[0] == "" || line.tokens[0] != line.tokens[1] {
+		t.Errorf("tokens %q", line.tokens)
+	}
+}
