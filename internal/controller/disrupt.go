@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type disruptStore interface {
 	Pools() []*karpv1.NodePool
 	Disruption(types map[string][]catalog.InstanceType) disruption.View
 	Mark(node string, going bool)
+	Nominated(node string) bool
 }
 
 // Disruption removes nodes of our own will. What it does is written on the objects first: a taint on
@@ -49,6 +51,8 @@ type Disruption struct {
 	Metrics *metric.Set
 	Pulse   pulse
 	Now     func() time.Time
+
+	CostManaged bool // gate PodDeletionCostManagement
 }
 
 // Register adds the loop to a manager.
@@ -72,30 +76,27 @@ func (d *Disruption) Pass(ctx context.Context) error {
 		}
 	}
 	view := d.Store.Disruption(offers)
-	if err := d.cleanUp(ctx, view); err != nil {
-		return err
-	}
+	failed := d.cleanUp(ctx, view)
 	start := d.Now()
 	decision := disruption.Empty(view)
 	d.count(decision, d.Now().Sub(start))
 	d.tell(ctx, decision.Stay)
 	if len(decision.Remove) == 0 {
-		return nil
+		return failed
 	}
-	return d.remove(ctx, decision.Remove)
+	return errors.Join(failed, d.remove(ctx, decision.Remove))
 }
 
-// cleanUp takes the taint and the condition off nodes that nobody is removing (G7).
+// cleanUp takes the taint and the condition off nodes that nobody is removing (G7). One that cannot be
+// written now keeps no other from being released (G9).
 func (d *Disruption) cleanUp(ctx context.Context, view disruption.View) error {
+	var failed []error
 	for _, n := range view.Nodes {
-		if n.Going {
-			continue
-		}
-		if err := d.release(ctx, n); err != nil {
-			return err
+		if !n.Going {
+			failed = append(failed, d.release(ctx, n))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // release undoes what hold did.
@@ -161,13 +162,14 @@ func (d *Disruption) remove(ctx context.Context, nodes []disruption.Node) error 
 	for _, n := range held {
 		d.Metrics.DisruptionDecisionsByPool.WithLabelValues(n.Pool, "delete", "empty", "empty").Inc()
 	}
+	var failed []error
 	for _, n := range held {
 		if err := d.finish(ctx, n, why); err != nil {
-			d.Store.Mark(n.Name, false)
-			return err // the next pass releases the node
+			d.Store.Mark(n.Name, false) // the next pass releases the node
+			failed = append(failed, err)
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }
 
 // hold keeps new pods away from a node and says why.
@@ -198,9 +200,15 @@ func (d *Disruption) finish(ctx context.Context, n disruption.Node, why string) 
 	if err := d.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": n.Name}); err != nil {
 		return fmt.Errorf("list the pods of node %s: %w", n.Name, err)
 	}
+	if d.Store.Nominated(n.Name) { // since it was decided that the node goes
+		d.Metrics.DisruptionFailedValidations.WithLabelValues("empty").Inc()
+		log.FromContext(ctx).Info("a pending pod is expected on the node; it stays", "Node", klog.KRef("", n.Name))
+		d.Store.Mark(n.Name, false)
+		return d.release(ctx, n)
+	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if cluster.Reschedulable(p) || cluster.DoNotDisrupt(p, d.Now()) {
+		if cluster.Reschedulable(p) && cluster.EvictCost(p, d.CostManaged) > 0 || cluster.DoNotDisrupt(p, d.Now()) {
 			d.Metrics.DisruptionFailedValidations.WithLabelValues("empty").Inc()
 			log.FromContext(ctx).Info("node is no longer empty; it stays", "Node", klog.KRef("", n.Name), "Pod", klog.KRef(p.Namespace, p.Name))
 			d.Store.Mark(n.Name, false)

@@ -39,6 +39,7 @@ type planStore interface {
 	Snapshot(types map[string][]catalog.InstanceType) store.View
 	Pod(key cluster.PodKey) *corev1.Pod
 	Nominate(node string, until time.Time)
+	Promise(pod cluster.PodKey, node string)
 	Decided(pods []cluster.PodKey) []time.Duration
 }
 
@@ -193,6 +194,9 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	}()
 	stop := func() bool { return p.Now().Sub(start) > longestPlan }
 	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.Policy}
+	for pod, node := range view.Promised {
+		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
+	}
 	for _, greedy := range []bool{false, true} {
 		problem.Policy.Greedy = greedy
 		plan := solve.Solve(problem, stop)

@@ -92,6 +92,7 @@ func (p *Provisioner) nominate(view store.View, plan solve.Plan) {
 			done[b.Node] = true
 			p.Store.Nominate(b.Node, until)
 		}
+		p.Store.Promise(b.Pod, b.Node)
 		p.tell(b.Pod, nominatedOn(placeName(view, b.Node)))
 	}
 }

@@ -27,6 +27,7 @@ func Solve(p Problem, stop func() bool) Plan {
 	}
 	each(len(ways), p.Policy.Workers, func(i int) {
 		states[i], rests[i] = newState(models[i], stop), models[i].remaining()
+		states[i].keep(rests[i])
 		ways[i](states[i], rests[i])
 	})
 	best := len(ways) - 1

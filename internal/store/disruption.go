@@ -27,7 +27,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	for name, p := range s.pools {
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
-	sizes := newIndex(types)
+	sizes, guards, awaited := newIndex(types), s.guardsByNamespace(), s.awaited()
 	for _, p := range s.places {
 		if p.claim == nil || p.node == nil {
 			continue
@@ -38,7 +38,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 			Initialized:    p.node.Labels[karpv1.LabelInitialized] == "true",
 			Terminating:    condition.True(p.claim.Status.Conditions, karpv1.ConditionInstanceTerminating),
 			Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
-			Nominated:      now.Before(p.nominated),
+			Nominated:      now.Before(p.nominated) || awaited[p.claim.Name],
 			Protected:      protected(p.node.Annotations),
 			Consolidatable: !p.settling(),
 		}
@@ -47,13 +47,42 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 			Zone: p.node.Labels[corev1.LabelTopologyZone], CapacityType: p.node.Labels[karpv1.LabelCapacityType],
 		})
 		for _, slot := range s.onNode[n.Name] {
-			n.Pods = append(n.Pods, s.disruptPod(slot.pod, now))
+			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
 		}
 		slices.SortFunc(n.Pods, func(a, b disrupt.Pod) int { return strings.Compare(a.Name, b.Name) })
 		v.Nodes = append(v.Nodes, n)
 	}
 	slices.SortFunc(v.Nodes, func(a, b disrupt.Node) int { return strings.Compare(a.Name, b.Name) })
 	return v
+}
+
+// awaited returns the claims that pods which wait were promised.
+func (s *Store) awaited() map[string]bool {
+	out := map[string]bool{}
+	for key, claim := range s.promised {
+		if s.waiting[key] != nil {
+			out[claim] = true
+		}
+	}
+	return out
+}
+
+// guard is a PodDisruptionBudget with its selector, read.
+type guard struct {
+	name     string
+	budget   *policyv1.PodDisruptionBudget
+	selector cluster.Selector
+}
+
+// guardsByNamespace reads the selectors of all budgets, by namespace.
+func (s *Store) guardsByNamespace() map[string][]guard {
+	out := map[string][]guard{}
+	for key, b := range s.budgets {
+		if selector, err := cluster.NewSelector(b.Spec.Selector); err == nil {
+			out[key.Namespace] = append(out[key.Namespace], guard{key.Namespace + "/" + key.Name, b, selector})
+		}
+	}
+	return out
 }
 
 // protected reports whether annotations forbid disruption; the names of old count too (LC-62).
@@ -81,7 +110,7 @@ func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 }
 
 // disruptPod reads a pod with the budgets that select it (disruption 6).
-func (s *Store) disruptPod(p *corev1.Pod, now time.Time) disrupt.Pod {
+func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt.Pod {
 	active := p.DeletionTimestamp == nil
 	out := disrupt.Pod{
 		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
@@ -90,16 +119,11 @@ func (s *Store) disruptPod(p *corev1.Pod, now time.Time) disrupt.Pod {
 	if !active {
 		return out
 	}
-	for key, b := range s.budgets {
-		if key.Namespace != p.Namespace {
-			continue
+	for i := range guards {
+		if g := &guards[i]; g.selector.Matches(p.Labels) {
+			out.Budgets = append(out.Budgets, g.name)
+			out.Blocked = out.Blocked || g.budget.Status.DisruptionsAllowed == 0 && !letsUnready(g.budget, p)
 		}
-		selector, err := cluster.NewSelector(b.Spec.Selector)
-		if err != nil || !selector.Matches(p.Labels) {
-			continue
-		}
-		out.Budgets = append(out.Budgets, key.Namespace+"/"+key.Name)
-		out.Blocked = out.Blocked || b.Status.DisruptionsAllowed == 0 && !letsUnready(b, p)
 	}
 	slices.Sort(out.Budgets)
 	return out

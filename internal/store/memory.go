@@ -19,6 +19,9 @@ func (s *Store) Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
 	defer s.mu.Unlock()
 	s.revision++
 	s.planned[claim.Name] = pods
+	for _, key := range pods {
+		s.promised[key] = claim.Name
+	}
 	if s.claims[claim.Name] != nil {
 		return // the watch was faster
 	}
@@ -54,6 +57,17 @@ func (s *Store) Nominate(node string, until time.Time) {
 	defer s.mu.Unlock()
 	if p := s.find(node); p != nil && until.After(p.nominated) {
 		p.nominated = until
+	}
+}
+
+// Promise notes that a plan put a pod on a node that is not up yet, so that the next plan puts it there
+// again (G8). Where the scheduler can bind the pod at once, it decides.
+func (s *Store) Promise(pod cluster.PodKey, node string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.find(node)
+	if p != nil && p.claim != nil && (p.node == nil || p.node.Labels[karpv1.LabelInitialized] != "true") {
+		s.promised[pod] = p.claim.Name
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
 func claimKey(name string) string { return "claim/" + name }
@@ -189,13 +191,18 @@ func (s *Store) homeOf(node *corev1.Node) string {
 }
 
 // orphaned reports whether a place is a Node of ours whose claim is gone: nobody will keep it, and its
-// capacity is not to be counted on.
-func (p *place) orphaned() bool {
-	if p.claim != nil || p.node == nil {
+// capacity is not to be counted on. Another controller's Nodes name pools too, but not ours, and they
+// name another class.
+func (s *Store) orphaned(p *place) bool {
+	if p.claim != nil || p.node == nil || p.node.Labels[karpv1.LabelNodePool] == "" {
 		return false
 	}
-	_, ours := p.node.Labels[karpv1.LabelNodePool]
-	return ours
+	if s.pools[p.node.Labels[karpv1.LabelNodePool]] != nil {
+		return true
+	}
+	return slices.ContainsFunc(s.opts.Classes, func(gk schema.GroupKind) bool {
+		return p.node.Labels[lifecycle.ClassLabel(karpv1.NodeClassReference{Group: gk.Group, Kind: gk.Kind})] != ""
+	})
 }
 
 // settling reports whether a place is inside its pool's consolidateAfter.

@@ -21,6 +21,9 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 	old := s.pods[key]
 	if old != nil {
 		s.leave(key, old.pod)
+		if pod == nil || pod.UID != old.pod.UID {
+			delete(s.promised, key)
+		}
 	}
 	if pod == nil {
 		if old != nil {

@@ -20,6 +20,8 @@ type View struct {
 	Pods    []cluster.Pod // pending, and of nodes that go (scheduling 3.1, 3.2)
 	Ignored []cluster.Pod // pending, but cannot be planned for (3.4); their shape says why
 	Pending int           // pending pods among Pods
+
+	Promised map[cluster.PodKey]string // node where an earlier plan put some of Pods
 }
 
 // Pools returns the pools of our kinds of node classes, in their effective form, by name.
@@ -48,9 +50,13 @@ func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 	sizes := newIndex(types)
 	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
 	var view View
+	names := make(map[string]string, len(s.places)) // of nodes, by claim
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
 		parts.Nodes = append(parts.Nodes, n)
+		if !n.Deleting {
+			names[n.Claim] = n.Name
+		}
 		if n.Deleting {
 			for i := range n.Pods {
 				if !n.Pods[i].Stays {
@@ -82,7 +88,23 @@ func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 	view.Pending = len(view.Snapshot.Pending)
 	view.Pods = append(view.Pods, view.Snapshot.Pending...)
 	slices.SortFunc(view.Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	view.Promised = s.keepPromises(view.Pods, names)
 	return view
+}
+
+// keepPromises forgets promises of claims that go and to pods that need no place any more. It returns
+// those that are left, with the names of nodes as the snapshot has them.
+func (s *Store) keepPromises(pods []cluster.Pod, names map[string]string) map[podKey]string {
+	kept, shown := map[podKey]string{}, map[podKey]string{}
+	for i := range pods {
+		key := pods[i].Key
+		claim, promised := s.promised[key]
+		if name, there := names[claim]; promised && there {
+			kept[key], shown[key] = claim, name
+		}
+	}
+	s.promised = kept
+	return shown
 }
 
 // renew starts over with reading when selectors look at labels that were left out so far, or when
@@ -128,7 +150,7 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	}
 	n := p.read
 	n.Settling = p.settling()
-	n.Deleting = n.Deleting || p.marked || p.orphaned()
+	n.Deleting = n.Deleting || p.marked || s.orphaned(p)
 	n.Price = sizes.price(&n)
 	return n
 }

@@ -376,3 +376,54 @@ func BenchmarkSnapshot(b *testing.B) {
 		i++
 	}
 }
+
+// G8: a pod that was promised a claim keeps it until it needs no place, the claim goes, or another pod
+// has its name.
+func TestPromises(t *testing.T) {
+	t.Parallel()
+	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
+	for name, tc := range map[string]struct {
+		then func(s *Store)
+		want map[cluster.PodKey]string
+	}{
+		"waiting":            {then: func(*Store) {}, want: map[cluster.PodKey]string{w1: "general-x"}},
+		"node joined":        {then: func(s *Store) { joined(s, "general-x") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
+		"planned elsewhere":  {then: func(s *Store) { s.feedObject(claimObject("general-y", "", false), false); s.Promise(w1, "general-y") }, want: map[cluster.PodKey]string{w1: "general-y"}},
+		"pod bound":          {then: func(s *Store) { s.feedObject(podObject("w1", "ip-9"), false) }},
+		"pod gone":           {then: func(s *Store) { s.feedObject(podObject("w1", ""), true) }},
+		"claim gone":         {then: func(s *Store) { s.feedObject(claimObject("general-x", "", false), true) }},
+		"node is up already": {then: func(s *Store) { joined(s, "general-z"); s.promised = map[podKey]string{}; s.Promise(w1, "ip-1") }},
+		"claim goes": {then: func(s *Store) {
+			claim := claimObject("general-x", "", false)
+			claim.DeletionTimestamp = new(metav1.NewTime(now()))
+			s.feedObject(claim, false)
+		}},
+		"another pod of the name": {then: func(s *Store) {
+			pod := podObject("w1", "")
+			pod.UID = "another"
+			s.feedObject(pod, false)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("general"), false)
+			s.feedObject(podObject("w1", ""), false)
+			s.Claimed(claimObject("general-x", "", false), []cluster.PodKey{w1})
+			tc.then(s)
+			got := s.Snapshot(testTypes()).Promised
+			if len(got) != len(tc.want) || !maps.Equal(got, tc.want) {
+				t.Errorf("promised = %v, want %v", got, tc.want)
+			}
+			if len(s.promised) != len(tc.want) {
+				t.Errorf("%d promises are remembered, want %d", len(s.promised), len(tc.want))
+			}
+		})
+	}
+}
+
+// joined feeds a claim whose node runs.
+func joined(s *Store, claim string) {
+	s.feedObject(claimObject(claim, "aws:///a/i-1", true), false)
+	s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)
+}

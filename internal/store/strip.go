@@ -116,12 +116,16 @@ func movable(list []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// statuses keeps what an in-place resize gave to containers.
+// statuses keeps what an in-place resize gave to containers, and when they ended.
 func statuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for _, c := range list {
-		if c.Resources != nil || len(c.AllocatedResources) > 0 {
-			out = append(out, corev1.ContainerStatus{Name: c.Name, Resources: c.Resources, AllocatedResources: c.AllocatedResources})
+		kept := corev1.ContainerStatus{Name: c.Name, Resources: c.Resources, AllocatedResources: c.AllocatedResources}
+		if end := c.State.Terminated; end != nil {
+			kept.State.Terminated = &corev1.ContainerStateTerminated{FinishedAt: end.FinishedAt}
+		}
+		if c.Resources != nil || len(c.AllocatedResources) > 0 || kept.State.Terminated != nil {
+			out = append(out, kept)
 		}
 	}
 	return out

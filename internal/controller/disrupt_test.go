@@ -1,0 +1,201 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	budgets "github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// seen is a memory that shows what it was told to, with the marks that were set since.
+type seen struct {
+	view      disrupt.View
+	marks     map[string]bool
+	nominated string // since the view was cut
+}
+
+func (s *seen) Synced() bool                 { return true }
+func (s *seen) Pools() []*karpv1.NodePool    { return nil }
+func (s *seen) Mark(node string, going bool) { s.marks[node] = going }
+func (s *seen) Nominated(node string) bool   { return s.nominated == node }
+func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
+	v := s.view
+	v.Nodes = slices.Clone(v.Nodes)
+	for i := range v.Nodes {
+		v.Nodes[i].Going = v.Nodes[i].Going || s.marks[v.Nodes[i].Name]
+	}
+	return v
+}
+
+// emptying is a cluster of empty nodes that may all go.
+func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*controller.Disruption, *seen, client.Client) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory := &seen{marks: map[string]bool{}, view: disrupt.View{Now: time.Now(), Pools: map[string]disrupt.Pool{
+		"general": {Name: "general", Known: true, Budgets: []budgets.Budget{{Nodes: "100%"}}},
+	}}}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
+	for _, name := range names {
+		memory.view.Nodes = append(memory.view.Nodes, disrupt.Node{
+			Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Initialized: true, Consolidatable: true,
+		})
+		builder.WithObjects(
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
+			&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim-" + name, UID: types.UID(name), Finalizers: []string{karpv1.FinalizerTermination}}},
+		)
+	}
+	c := builder.Build()
+	return &controller.Disruption{
+		Client: c, Reader: c, Store: memory, Cloud: &shop{}, Events: &heard{}, Metrics: metric.New(prometheus.NewRegistry()), Pulse: still{}, Now: time.Now,
+	}, memory, c
+}
+
+// held lists the nodes that carry the taint although their claim is not being deleted.
+func heldNodes(t *testing.T, c client.Client) []string {
+	t.Helper()
+	var out []string
+	nodes := &corev1.NodeList{}
+	if err := c.List(t.Context(), nodes); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range nodes.Items {
+		claim := &karpv1.NodeClaim{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "claim-" + n.Name}, claim); err != nil {
+			t.Fatal(err)
+		}
+		tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyDisrupted })
+		if tainted && claim.DeletionTimestamp == nil {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// G7: a command that fails half way leaves no node behind that is held and that nobody removes.
+func TestFM_G7_FailedCommandsLetGo(t *testing.T) {
+	t.Parallel()
+	broken := true
+	d, memory, c := emptying(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, pods := list.(*corev1.PodList); pods && broken {
+				return errors.New("the API server is away")
+			}
+			return c.List(ctx, list, opts...)
+		},
+	}, "a", "b", "c")
+	if err := d.Pass(t.Context()); err == nil {
+		t.Error("the pass says nothing of what failed")
+	}
+	for _, node := range slices.Sorted(maps.Keys(memory.marks)) {
+		if memory.marks[node] {
+			t.Errorf("node %s counts as going although nothing removes it", node)
+		}
+	}
+	memory.view.Pools = nil // nothing may go now
+	if err := d.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if held := heldNodes(t, c); len(held) > 0 {
+		t.Errorf("nodes %v are still held one pass later", held)
+	}
+}
+
+// G9: a node that cannot be released, here because others keep writing it, keeps no other node held.
+func TestFM_G9_OneNodeDoesNotStopTheOthers(t *testing.T) {
+	t.Parallel()
+	d, memory, c := emptying(t, interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if obj.GetName() == "a" {
+				return errors.New("no")
+			}
+			return c.Patch(ctx, obj, patch, opts...)
+		},
+	}, "a", "b", "c")
+	for _, name := range []string{"a", "b", "c"} {
+		node := &corev1.Node{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: name}, node); err != nil {
+			t.Fatal(err)
+		}
+		node.Spec.Taints = []corev1.Taint{karpv1.DisruptedTaint()}
+		if err := c.Update(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory.view.Pools = nil
+	if err := d.Pass(t.Context()); err == nil {
+		t.Error("the pass says nothing of what failed")
+	}
+	if held := heldNodes(t, c); !slices.Equal(held, []string{"a"}) {
+		t.Errorf("nodes %v are held, want a alone", held)
+	}
+}
+
+// Disruption 10: pods that cost less than nothing do not keep a node, neither in the decision nor when
+// it is looked at again; else the node would be held and released for ever (G12).
+func TestPodsThatCostNothingDoNotKeepANode(t *testing.T) {
+	t.Parallel()
+	d, _, c := emptying(t, interceptor.Funcs{}, "a")
+	pod := pendingPod("cheap", "100m")
+	pod.Spec.NodeName = "a"
+	pod.Annotations = map[string]string{corev1.PodDeletionCost: "-2147483648"}
+	if err := c.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	claim := &karpv1.NodeClaim{}
+	if err := c.Get(t.Context(), client.ObjectKey{Name: "claim-a"}, claim); err != nil {
+		t.Fatal(err)
+	}
+	if claim.DeletionTimestamp == nil {
+		t.Error("the node stays although its only pod costs nothing")
+	}
+}
+
+// Disruption 16: a node that was chosen for a pending pod after the decision stays.
+func TestNodesNominatedMeanwhileStay(t *testing.T) {
+	t.Parallel()
+	d, memory, c := emptying(t, interceptor.Funcs{}, "a", "b")
+	memory.nominated = "a"
+	if err := d.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, goes := range map[string]bool{"a": false, "b": true} {
+		claim := &karpv1.NodeClaim{}
+		if err := c.Get(t.Context(), client.ObjectKey{Name: "claim-" + name}, claim); err != nil {
+			t.Fatal(err)
+		}
+		if gone := claim.DeletionTimestamp != nil; gone != goes {
+			t.Errorf("claim of %s is deleted: %v, want %v", name, gone, goes)
+		}
+	}
+	if held := heldNodes(t, c); len(held) > 0 || memory.marks["a"] {
+		t.Errorf("nodes %v are held although they stay", held)
+	}
+}

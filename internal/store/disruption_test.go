@@ -1,0 +1,113 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// A Node of another controller's node class is a node like any other: it does not count as one of ours
+// whose claim is gone, so nobody buys a new home for its pods. Ours does, whether or not its pool is
+// still there.
+func TestNodesOfOtherCloudsStay(t *testing.T) {
+	t.Parallel()
+	classLabel := lifecycle.ClassLabel(karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind})
+	for name, tc := range map[string]struct {
+		label, pool string
+		want        int // pods that need a place
+	}{
+		"another cloud's class and pool": {"compute.example.com/machineclass", "theirs", 0},
+		"our class, pool gone":           {classLabel, "deleted", 1},
+		"our pool, no class label yet":   {"any", "general", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("general"), false)
+			foreign := claimObject("foreign-1", "other:///i-1", true)
+			foreign.Spec.NodeClassRef = karpv1.NodeClassReference{Group: "compute.example.com", Kind: "MachineClass", Name: "x"}
+			s.feedObject(foreign, false)
+			node := nodeObject("ip-1", "other:///i-1", true)
+			node.Labels[karpv1.LabelNodePool], node.Labels[tc.label] = tc.pool, "default"
+			s.feedObject(node, false)
+			s.feedObject(podObject("w1", "ip-1"), false)
+			if got := s.Snapshot(testTypes()).Pods; len(got) != tc.want {
+				t.Errorf("%d pods need a place, want %d", len(got), tc.want)
+			}
+		})
+	}
+}
+
+// SC-52: a node that pending pods were promised is spoken for until they are bound, however long the
+// next plan takes.
+func TestPromisedNodesAreSpokenFor(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	s.feedObject(podObject("w1", ""), false)
+	s.Claimed(claimObject("general-x", "", false), []cluster.PodKey{{Namespace: "default", Name: "w1"}})
+	joined(s, "general-x")
+	if v := s.Disruption(testTypes()); len(v.Nodes) != 1 || !v.Nodes[0].Nominated {
+		t.Errorf("nodes = %+v, want one that is spoken for", v.Nodes)
+	}
+	s.feedObject(podObject("w1", "ip-1"), false)
+	if v := s.Disruption(testTypes()); v.Nodes[0].Nominated {
+		t.Error("the node is still spoken for although its pod is there")
+	}
+}
+
+// The budgets of pods are looked up fast enough for a large cluster: the selector of a budget is read
+// once, not for every pod.
+func TestDisruptionReadsBudgetsOnce(t *testing.T) {
+	const pods, budgets = 2000, 400
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	joined(s, "general-x")
+	for i := range pods {
+		s.feedObject(podObject(fmt.Sprintf("w%d", i), "ip-1"), false)
+	}
+	for i := range budgets {
+		s.feedObject(&policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("b%d", i)},
+			Spec: policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{
+				MatchLabels: map[string]string{"app": fmt.Sprintf("other%d", i), "tier": "back"},
+			}},
+		}, false)
+	}
+	allocations := testing.AllocsPerRun(1, func() { s.Disruption(testTypes()) })
+	if most := float64(20 * (pods + budgets)); allocations > most {
+		t.Errorf("%.0f allocations for %d pods and %d budgets, want at most %.0f", allocations, pods, budgets, most)
+	}
+}
+
+// LC-56: when a pod ended is read from its containers, so stripping must leave that.
+func TestStripKeepsWhenPodsEnded(t *testing.T) {
+	t.Parallel()
+	started, ended := metav1.NewTime(now().Add(-time.Hour)), metav1.NewTime(now())
+	pod := podObject("w1", "ip-1")
+	pod.Status = corev1.PodStatus{
+		Phase:      corev1.PodSucceeded,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: started}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "main", Image: "long", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{FinishedAt: ended, Message: "long"}},
+		}},
+	}
+	if _, err := stripPod(pod); err != nil {
+		t.Fatal(err)
+	}
+	if got := lifecycle.PodEvent(pod); !got.Equal(ended.Time) {
+		t.Errorf("the last event of the pod was at %s, want %s", got, ended)
+	}
+	if list := pod.Status.ContainerStatuses; len(list) != 1 || list[0].Image != "" || list[0].State.Terminated.Message != "" {
+		t.Errorf("statuses = %+v, want one with nothing but times", list)
+	}
+}
