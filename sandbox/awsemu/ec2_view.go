@@ -49,6 +49,13 @@ func (e *Emulator) Instances() []InstanceView {
 	return views
 }
 
+// Price is what an hour of an offering costs now, in USD.
+func (e *Emulator) Price(capacityType, instanceType, zone string) (float64, bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.price(capacityType, instanceType, zone, e.clock.Now())
+}
+
 // decodedUserData is the user data as the instance reads it.
 func (i *Instance) decodedUserData() []byte {
 	decoded, err := base64.StdEncoding.DecodeString(i.UserData)

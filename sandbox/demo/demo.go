@@ -6,107 +6,168 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"sync"
+	"text/tabwriter"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
-	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
+	"github.com/dovetail-sh/dovetail/sandbox/invariant"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // Options of a demo.
 type Options struct {
-	Manifests  string    // folder of the manifests to apply
 	Controller string    // the dovetail binary
-	Out        io.Writer // plain text, one line per event
+	Replicas   int       // of the workload; 0 means 12
+	Out        io.Writer // text; on a terminal the line of what happens is written over
 }
+
+// bootTime is from running to the registration of a node. A real instance takes about twice that.
+const bootTime = 10 * time.Second
 
 // show is one run of the demo.
 type show struct {
 	Options
-	manifests []kubectl.Manifest
-	client    *kubectl.Client
-	dir       string            // of the control plane
-	applied   map[string]string // kind and name of what is on the server, to the file it came from
-	accepted  int
-	refused   int
+
+	dir        string
+	world      *world.World
+	kube       client.Client
+	controller *world.Controller
+	checker    *invariant.Checker
+	live       *liveLine
+	done       []outcome
+	stops      []func() error // in reverse order
 }
 
-// step is a part of the demo with a title of its own.
-type step struct {
+// act is a part of the demo. It says in a few words what came of it.
+type act struct {
 	title string
-	run   func(context.Context) error
+	run   func(context.Context) (result string, err error)
 }
 
-// Run plays the demo in a temporary folder, and removes it and all else it made. It fails at the
-// first step that does not hold.
+// outcome is an act that held.
+type outcome struct {
+	title, result string
+	took          time.Duration
+}
+
+// Run plays the demo in a temporary folder and removes everything at the end. It fails at the first act
+// that does not hold; then the logs stay.
 func Run(ctx context.Context, o Options) (err error) {
-	began := time.Now()
-	s := &show{Options: o, applied: map[string]string{}}
-	if s.manifests, err = kubectl.ReadFolder(o.Manifests); err != nil {
-		return fmt.Errorf("%w; run from the root of the repository, or name a folder with --manifests", err)
+	if o.Replicas == 0 {
+		o.Replicas = 12
 	}
-	dir, err := os.MkdirTemp("", "dovetail-demo-")
+	binary, err := filepath.Abs(o.Controller)
 	if err != nil {
 		return err
 	}
-	s.dir = dir
-	var cp *controlplane.ControlPlane
-	defer func() { err = errors.Join(err, s.leave(cp, dir, err == nil)) }()
+	if _, err := os.Stat(binary); err != nil {
+		return fmt.Errorf("%w; make build makes it, and --controller names another", err)
+	}
+	o.Controller = binary
+	s := &show{Options: o, live: &liveLine{out: o.Out, terminal: isTerminal(o.Out)}}
+	if s.dir, err = os.MkdirTemp("", "dovetail-demo-"); err != nil {
+		return err
+	}
+	began := time.Now()
+	err = s.play(ctx)
+	if stopErr := s.leave(); err == nil {
+		err = stopErr
+	}
+	if err != nil {
+		return fmt.Errorf("%w\n\nThe logs are in %s", err, s.dir)
+	}
+	s.summary(time.Since(began))
+	return os.RemoveAll(s.dir)
+}
 
-	steps := []step{
-		{"start a control plane: Kubernetes " + Version("k8s.io/kubernetes") + ", in one process, in " + dir, func(ctx context.Context) error {
-			if cp, err = controlplane.Start(ctx, controlplane.Options{Dir: dir, Progress: s.took}); err != nil {
-				return err
-			}
-			s.client, err = kubectl.New(cp.Config)
-			return err
-		}},
-		{"install the CRDs", s.installCRDs},
-		{"apply the manifests of " + o.Manifests + " as kubectl apply --server-side does, unknown fields refused", s.applyAll},
-		{"convert what is too old for any API server, as dovetail convert does, and apply the result", s.applyConverted},
-		{"create two objects from manifests with a mistake: they must be refused, with a message that helps", s.applyBad},
-		{"run " + o.Controller + " controller: it validates each NodePool, stamps its drift hash, and tells in events what it assumed", s.runController},
-		{"look at it, as kubectl get nodepools,ec2nodeclasses does", s.printTables},
+func (s *show) play(ctx context.Context) error {
+	acts := []act{
+		{"start Kubernetes " + Version("k8s.io/kubernetes") + ", an AWS and the controller, in one sandbox", s.start},
+		{"apply an EC2NodeClass, a NodePool and a Deployment, as kubectl apply does", s.apply},
+		{fmt.Sprintf("kubectl scale deployment inflate --replicas=%d: pods that wait get nodes", s.Replicas), s.scaleUp},
+		{"EC2 takes a spot instance back: its pods move before the two minutes are over", s.interrupt},
+		{"kubectl scale deployment inflate --replicas=0: nodes that nobody needs go", s.scaleDown},
 	}
-	for i, step := range steps {
-		s.say("\n[%d/%d] %s", i+1, len(steps), step.title)
-		stepBegan := time.Now()
-		if err := step.run(ctx); err != nil {
-			if ctx.Err() != nil {
-				return fmt.Errorf("interrupted in step %d, %s", i+1, step.title)
-			}
-			return fmt.Errorf("step %d, %s: %w", i+1, step.title, err)
+	for i, a := range acts {
+		s.say("\n[%d/%d] %s", i+1, len(acts), a.title)
+		began := time.Now()
+		result, err := a.run(ctx)
+		s.live.end()
+		if err == nil {
+			err = s.stillWell()
 		}
-		s.say("      done in %s", seconds(time.Since(stepBegan)))
+		if err != nil {
+			if ctx.Err() != nil {
+				return fmt.Errorf("interrupted in step %d, %s", i+1, a.title)
+			}
+			return fmt.Errorf("step %d does not hold (%s): %w", i+1, a.title, err)
+		}
+		s.done = append(s.done, outcome{title: a.title, result: result, took: time.Since(began)})
+		s.say("      %s, in %s", result, seconds(time.Since(began)))
 	}
-	s.say("\nAll steps held: %d manifests accepted and kept whole, %d refused, in %s.", s.accepted, s.refused, seconds(time.Since(began)))
 	return nil
 }
 
-// leave stops and removes everything, and says so, and what to try next, when all went well.
-func (s *show) leave(cp *controlplane.ControlPlane, dir string, well bool) error {
-	began := time.Now()
-	var err error
-	if cp != nil {
-		err = cp.Stop()
+// stillWell says what broke in the background: an invariant, the controller, the sandbox.
+func (s *show) stillWell() error {
+	if s.checker != nil {
+		if found := s.checker.Violations(); len(found) > 0 {
+			return found[0]
+		}
 	}
-	if err == nil {
-		err = os.RemoveAll(dir)
+	if s.controller == nil {
+		return nil
 	}
-	if err != nil || !well {
+	select {
+	case err := <-s.controller.Err():
 		return err
+	case err := <-s.world.Err():
+		return err
+	default:
+		return nil
 	}
-	s.say("Stopped in %s; no process and no file is left.", seconds(time.Since(began)))
-	s.say("\nNext, a sandbox of your own, with an emulated AWS and nodes:\n  bin/sandbox up\nand old manifests made new:\n  bin/dovetail convert -f %s", s.Manifests)
-	return nil
+}
+
+// leave stops everything, last things first.
+func (s *show) leave() error {
+	var errs []error
+	for _, stop := range slices.Backward(s.stops) {
+		errs = append(errs, stop())
+	}
+	return errors.Join(errs...)
+}
+
+// onLeave has something stopped at the end.
+func (s *show) onLeave(stop func() error) { s.stops = append(s.stops, sync.OnceValue(stop)) }
+
+func (s *show) summary(took time.Duration) {
+	s.say("\nAll steps held, in %s. No process and no file is left.\n", seconds(took))
+	table := tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)
+	for i, o := range s.done {
+		title, _, _ := strings.Cut(o.title, ":")
+		fmt.Fprintf(table, "  %d\t%s\t%s\t%s\n", i+1, title, seconds(o.took), o.result)
+	}
+	_ = table.Flush() // the reader is gone; nothing to do about it
+	s.say(`
+All the time it was checked that no instance was paid for twice or forgotten, that finalizers outlive their
+instances, that no protected pod was removed, and that nothing runs hot (G1 to G13 of the failure modes).
+
+Next, a sandbox of your own, to use with kubectl and aws:
+  bin/sandbox up --controller dovetail
+  kubectl apply -f sandbox/demo/demo.yaml
+  kubectl scale deployment inflate --replicas=5
+  bin/sandbox fault --help          # what can go wrong there
+and old manifests made new:
+  bin/dovetail convert -f examples/seeds/s-075.yaml`)
 }
 
 func (s *show) say(format string, args ...any) { fmt.Fprintf(s.Out, format+"\n", args...) }
-
-func (s *show) took(part string, d time.Duration) { s.say("      %-26s%s", part, seconds(d)) }
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
@@ -120,46 +181,4 @@ func Version(module string) string {
 		}
 	}
 	return "of unknown version"
-}
-
-func (s *show) installCRDs(ctx context.Context) error {
-	crds, err := s.client.InstallCRDs(ctx)
-	if err != nil {
-		return err
-	}
-	for _, crd := range crds {
-		var versions []string
-		for _, v := range crd.Spec.Versions {
-			versions = append(versions, v.Name)
-		}
-		s.say("      %-40s%s", crd.Name, strings.Join(versions, ", "))
-	}
-	return nil
-}
-
-// printTables shows the objects through the same request that kubectl makes.
-func (s *show) printTables(ctx context.Context) error {
-	for _, kind := range []string{"karpenter.sh/v1 NodePool", "karpenter.k8s.aws/v1 EC2NodeClass"} {
-		version, name, _ := strings.Cut(kind, " ")
-		obj := &unstructured.Unstructured{}
-		obj.SetAPIVersion(version)
-		obj.SetKind(name)
-		table, err := s.client.Table(ctx, obj.GroupVersionKind())
-		if err != nil {
-			return err
-		}
-		if len(table.Rows) == 0 {
-			return fmt.Errorf("no %s is listed, although some were accepted", name)
-		}
-		var text strings.Builder
-		if err := kubectl.Print(&text, table, false); err != nil {
-			return err
-		}
-		for line := range strings.Lines(text.String()) {
-			s.say("      %s", strings.TrimRight(line, " \n"))
-		}
-		s.say("")
-	}
-	s.say("      READY is Unknown until the node class is ready, and so far nothing looks at node classes: that needs the AWS provider.")
-	return nil
 }

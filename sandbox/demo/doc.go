@@ -1,6 +1,7 @@
-// Package demo shows on a real API server what works today: the CRDs, manifests as users write
-// them, what is read into them, and the refusal of wrong ones. A step that does not hold is an
-// error, so the demo is a test too.
+// Package demo shows the main job in a sandbox: pods that wait get nodes, a spot node is interrupted and
+// replaced, and nodes that nobody needs go. What a step promises is checked, so the demo is a test too.
 //
-// It grows with the product; describe.go is what to change when manifests say more. Enter at Run.
+// It uses what a user has: manifests, kubectl scale, the objects, the log of the controller. Only prices
+// and the interruption come from the emulated account. Enter at Run; acts.go is what to change when there
+// is more to show.
 package demo

@@ -1,6 +1,7 @@
 package flow_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -32,6 +33,21 @@ func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-ch
 func (f *flow) kill() {
 	f.disturb()()
 	controller.Kill()
+}
+
+// down keeps the controller from running, until the test ends or it is up again.
+func (f *flow) down() (up func()) {
+	f.Helper()
+	calm := f.disturb()
+	controller.Hold()
+	up = func() {
+		if err := controller.Start(context.WithoutCancel(f.Context())); err != nil {
+			f.Error(err)
+		}
+		calm()
+	}
+	f.Cleanup(up)
+	return up
 }
 
 // struck waits until the controller was killed.

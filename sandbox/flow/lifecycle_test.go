@@ -370,11 +370,9 @@ func TestLC_15_15_ExpiredWhileTheControllerWasDown(t *testing.T) {
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
-	calm := f.disturb()
-	controller.Pause()
+	up := f.down()
 	time.Sleep(time.Until(claim.CreationTimestamp.Add(65 * time.Second)))
-	controller.Kill()
-	calm()
+	up()
 	f.claim("is deleting, or another one", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID || deleting(c) }, 30*time.Second)
 	f.gone(&claim)
 	f.running("inflate", 1)

@@ -31,6 +31,7 @@ var (
 	kube       client.WithWatch
 	checker    *invariant.Checker
 	controller *world.Controller
+	binary     string
 	changes    = &broadcast{next: make(chan struct{})}
 )
 
@@ -55,7 +56,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	if err != nil {
 		return nil, err
 	}
-	binary := filepath.Join(dir, "dovetail")
+	binary = filepath.Join(dir, "dovetail")
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join("..", ".."), "-o", binary, "./cmd/dovetail")
 	build.Env = append(os.Environ(), "GOWORK=off")
 	if out, err := build.CombinedOutput(); err != nil {

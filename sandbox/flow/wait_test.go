@@ -1,7 +1,6 @@
 package flow_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
@@ -321,18 +320,11 @@ func (f *flow) describe() {
 
 // log is the log of the controller, of all its starts.
 func (f *flow) log() []string {
-	file, err := os.Open(controller.Log)
+	text, err := os.ReadFile(controller.Log)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	defer file.Close()
-	var lines []string
-	scanner := bufio.NewScanner(file)
-	scanner.Buffer(nil, 1<<20)
-	for scanner.Scan() {
-		lines = append(lines, scanner.Text())
-	}
-	return lines
+	return strings.Split(string(text), "\n")
 }
 
 // logLines are the last lines of the log that name the pool of the test, or an error.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,14 +59,14 @@ func (c *Checker) nodeChanged(at time.Time, kind Kind, next *corev1.Node) {
 	if !managed(next) {
 		return
 	}
-	text := fmt.Sprintf("ready=%v registered=%s initialized=%s", ready(next), next.Labels[karpv1.LabelRegistered], next.Labels[karpv1.LabelInitialized])
+	words := []string{fmt.Sprintf("ready=%v registered=%s initialized=%s", ready(next), next.Labels[karpv1.LabelRegistered], next.Labels[karpv1.LabelInitialized])}
 	for _, t := range next.Spec.Taints {
-		text += " " + t.Key + ":" + string(t.Effect)
+		words = append(words, t.Key+":"+string(t.Effect))
 	}
 	if next.DeletionTimestamp != nil {
-		text += " deleting"
+		words = append(words, "deleting")
 	}
-	c.note(at, nodeObject(next.Name), text)
+	c.note(at, nodeObject(next.Name), strings.Join(words, " "))
 }
 
 // Request tells of a request of the controller to the API server that was answered.

@@ -53,8 +53,8 @@ func (c *Checker) countCall(at time.Time, call awsemu.Call) {
 
 // count reports an object that is called for too often.
 func (c *Checker) count(at time.Time, object, namespace string) {
-	times := append(c.rates[object], at)
-	times = slices.DeleteFunc(times, func(t time.Time) bool { return at.Sub(t) > rateWindow })
+	times := slices.DeleteFunc(c.rates[object], func(t time.Time) bool { return at.Sub(t) > rateWindow })
+	times = append(times, at)
 	c.rates[object] = times
 	if most := c.options.Limits.Rate * rateWindow.Seconds(); float64(len(times)) > most {
 		c.report(Violation{

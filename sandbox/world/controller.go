@@ -65,6 +65,7 @@ type Controller struct {
 	mu      sync.Mutex
 	running *process // nil while none does
 	starts  int
+	held    bool // down until Start
 	stopped bool
 }
 
@@ -94,6 +95,14 @@ func (c *Controller) Kill() {
 	if p := c.signal(syscall.SIGKILL, true); p != nil {
 		<-p.done
 	}
+}
+
+// Hold ends the process like Kill, and keeps it down until Start.
+func (c *Controller) Hold() {
+	c.mu.Lock()
+	c.held = true
+	c.mu.Unlock()
+	c.Kill()
 }
 
 // Pause stops the process in the middle of what it does, until Resume.
@@ -157,10 +166,26 @@ func (c *Controller) PID() int {
 	return c.running.cmd.Process.Pid
 }
 
-// Start runs the process again after Kill. One that runs goes on.
+// Start runs the process again after Hold, or after Kill where nothing restarts it. One that runs goes on.
 func (c *Controller) Start(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.held = false
+	return c.launch(ctx)
+}
+
+// restart is Start unless the process is held down.
+func (c *Controller) restart(ctx context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held {
+		return nil
+	}
+	return c.launch(ctx)
+}
+
+// launch starts the process if it should run and does not. The controller must be locked.
+func (c *Controller) launch(ctx context.Context) error {
 	if c.stopped || c.running != nil {
 		return nil
 	}
@@ -214,7 +239,7 @@ func (c *Controller) gone(ctx context.Context, p *process, err error) {
 	close(p.done)
 	if again {
 		time.Sleep(restartDelay)
-		err, told = c.Start(ctx), true
+		err, told = c.restart(ctx), true
 		if err == nil {
 			return
 		}

@@ -190,6 +190,15 @@ func checkController(t *testing.T, w *world.World) {
 	c.Resume()
 	c.Kill()
 	awaitCall(t, w, func() bool { return c.Starts() == 2 && len(lines()) == 2 })
+	c.Hold()
+	time.Sleep(time.Second) // longer than the pause before a restart
+	if c.Starts() != 2 {
+		t.Error("it runs again although it is held down")
+	}
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	awaitCall(t, w, func() bool { return len(lines()) == 3 })
 	if err := c.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +207,7 @@ func checkController(t *testing.T, w *world.World) {
 		t.Errorf("told of an end that was wanted: %v", err)
 	case <-time.After(time.Second): // longer than the pause before a restart
 	}
-	if c.Starts() != 2 || len(lines()) != 2 {
+	if c.Starts() != 3 || len(lines()) != 3 {
 		t.Errorf("started %d times", c.Starts())
 	}
 }

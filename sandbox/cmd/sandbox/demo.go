@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"path/filepath"
 
@@ -14,19 +15,25 @@ func newDemo() *cobra.Command {
 	options := demo.Options{}
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show what works today",
-		Long: "Starts a control plane in a temporary folder, installs the CRDs, applies manifests as users write\n" +
-			"them, says what Dovetail reads into each, shows how wrong ones are refused, runs the controller on\n" +
-			"them, and removes everything again. It fails when a step does not hold.",
+		Short: "Show the main job: pods that wait get nodes",
+		Long: "Starts a sandbox in a temporary folder with the controller in it, applies a NodePool and an\n" +
+			"EC2NodeClass, scales a workload up, interrupts a spot node, scales to zero, and shows what happens.\n" +
+			"Then everything is removed again. It fails when a step does not hold, and says why. About two\n" +
+			"minutes.",
 		Example: "  # from the root of the repository\n  sandbox demo\n\n" +
-			"  # your own manifests\n  sandbox demo --manifests ~/cluster/nodepools",
-		Args: cobra.NoArgs,
+			"  # more of it\n  sandbox demo --replicas 100",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if options.Replicas < 1 {
+				return fmt.Errorf("--replicas must be above 0")
+			}
+			return cobra.NoArgs(cmd, args)
+		},
 		RunE: running(func(ctx context.Context, out io.Writer) error {
 			options.Out = out
 			return demo.Run(ctx, options)
 		}),
 	}
 	cmd.Flags().StringVar(&options.Controller, "controller", filepath.Join("bin", "dovetail"), "the dovetail binary")
-	cmd.Flags().StringVar(&options.Manifests, "manifests", filepath.Join("examples", "seeds"), "folder of the manifests to apply")
+	cmd.Flags().IntVar(&options.Replicas, "replicas", 12, "pods of the workload, of one core and 1.5Gi each")
 	return cmd
 }

@@ -12,8 +12,6 @@ import (
 	"time"
 )
 
-var seeds = filepath.Join("..", "..", "..", "examples", "seeds")
-
 func TestCalls(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	file := filepath.Join(t.TempDir(), "file")
@@ -38,7 +36,8 @@ func TestCalls(t *testing.T) {
 		"folder with a long path":    {[]string{"up", "--dir", "/tmp/" + strings.Repeat("x", 100)}, exitFailed, "", "choose a shorter one"},
 		"folder that cannot be made": {[]string{"up", "--dir", "/proc/nothing/here"}, exitFailed, "", "choose one that you may write to"},
 		"namespace that cannot be":   {[]string{"up", "--controller-namespace", "Not One"}, exitUsage, "", "--controller-namespace"},
-		"no manifests":               {[]string{"demo", "--manifests", missing}, exitFailed, "", "--manifests"},
+		"no controller":              {[]string{"demo", "--controller", missing}, exitFailed, "", "make build makes it"},
+		"no replicas":                {[]string{"demo", "--replicas", "0"}, exitUsage, "", "--replicas"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
@@ -56,10 +55,10 @@ func TestDemo(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
 	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"demo", "--manifests", seeds, "--controller", binary}, &out, &errOut); code != exitOK {
+	if code := run(t.Context(), []string{"demo", "--controller", binary}, &out, &errOut); code != exitOK {
 		t.Fatalf("exit code %d; standard output:\n%s\nstandard error:\n%s", code, &out, &errOut)
 	}
-	for _, want := range []string{"All steps held", "no process and no file is left", "unknown field", "DefaultAssumed", "cheap is not a known value"} {
+	for _, want := range []string{"All steps held", "No process and no file is left", "12 pods on", "above the cheapest", "reaction after", "no node, no instance"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)
 		}
@@ -80,18 +79,19 @@ func buildController(t *testing.T) string {
 	return binary
 }
 
-// A manifest that the server refuses fails the demo, by name.
+// A controller that does nothing fails the demo, and the message says which step, what was waited for, and
+// where the logs are.
 func TestDemoFails(t *testing.T) {
-	dir := t.TempDir()
-	bad := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: wrong}\nspec: {weight: 1000}\n"
-	if err := os.WriteFile(filepath.Join(dir, "wrong.yaml"), []byte(bad), 0o600); err != nil {
+	idle := filepath.Join(t.TempDir(), "idle")
+	if err := os.WriteFile(idle, []byte("#!/bin/sh\necho '{\"level\":\"ERROR\",\"message\":\"too tired\",\"error\":\"nothing to drink\"}'\nsleep 3\nexit 7\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	t.Setenv("TMPDIR", t.TempDir())
 	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"demo", "--manifests", dir}, &out, &errOut); code != exitFailed {
+	if code := run(t.Context(), []string{"demo", "--controller", idle}, &out, &errOut); code != exitFailed {
 		t.Errorf("exit code %d, want %d:\n%s", code, exitFailed, &out)
 	}
-	for _, want := range []string{"step 3", "wrong.yaml", "NodePool wrong", "spec.weight"} {
+	for _, want := range []string{"step 2 does not hold", "the controller ended", "exit status 7", "The logs are in"} {
 		if !strings.Contains(errOut.String(), want) {
 			t.Errorf("the error lacks %q:\n%s", want, &errOut)
 		}

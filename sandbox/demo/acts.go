@@ -1,0 +1,237 @@
+package demo
+
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/sandbox/invariant"
+	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
+)
+
+//go:embed demo.yaml
+var manifests []byte
+
+// What the manifests name.
+const (
+	namespace = "default"
+	workload  = "inflate"
+	pool      = "general"
+	class     = "default"
+)
+
+// How long the acts may take. They are meant to take a fraction of it, on a busy machine more.
+const (
+	readyLimit = time.Minute
+	upLimit    = 2 * time.Minute
+	notice     = 2 * time.Minute // of EC2, before it takes a spot instance
+	downLimit  = 3 * time.Minute
+)
+
+// start brings the world and the controller up, and has the invariants checked.
+func (s *show) start(ctx context.Context) (string, error) {
+	var err error
+	s.world, err = world.Start(ctx, world.Options{Dir: s.dir, Nodes: 2, Boot: bootTime, Progress: func(part string, took time.Duration) {
+		s.say("      %-26s%s", part, seconds(took))
+	}})
+	if err != nil {
+		return "", err
+	}
+	s.onLeave(s.world.Stop)
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return "", err
+		}
+	}
+	kube, err := client.NewWithWatch(s.world.ControlPlane.Config, client.Options{Scheme: scheme})
+	if err != nil {
+		return "", err
+	}
+	s.kube = kube
+	s.checker = invariant.New(invariant.Options{Cluster: world.Cluster})
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var running sync.WaitGroup
+	running.Go(func() {
+		s.checker.Follow(following, invariant.Sources{Kube: kube, AWS: s.world.AWS, Proxy: s.world.Proxy})
+	})
+	s.onLeave(func() error { stop(); running.Wait(); return nil })
+	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{Binary: s.Controller, Proxied: true})
+	if err != nil {
+		return "", err
+	}
+	s.onLeave(s.controller.Stop)
+	s.say("      instances boot in %s here", bootTime)
+	return "2 nodes that nobody manages, a controller and an empty account", nil
+}
+
+// apply sends the manifests and waits until pool and class are ready.
+func (s *show) apply(ctx context.Context) (string, error) {
+	list, err := kubectl.Read("demo.yaml", manifests)
+	if err != nil {
+		return "", err
+	}
+	for _, m := range list {
+		if _, err := s.world.Kube.Apply(ctx, m.Object); err != nil {
+			return "", fmt.Errorf("%s %s was refused: %w", m.Object.GetKind(), m.Object.GetName(), err)
+		}
+		s.say("      %s %s applied", m.Object.GetKind(), m.Object.GetName())
+	}
+	class, pool := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: class}}, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool}}
+	err = s.await(ctx, readyLimit, "the NodePool and its EC2NodeClass are Ready", func(ctx context.Context) (bool, string, error) {
+		if err := errors.Join(s.kube.Get(ctx, client.ObjectKeyFromObject(class), class), s.kube.Get(ctx, client.ObjectKeyFromObject(pool), pool)); err != nil {
+			return false, "", err
+		}
+		ok := condition.True(class.Status.Conditions, karpv1.ConditionReady) && condition.True(pool.Status.Conditions, karpv1.ConditionReady)
+		return ok, sayConditions("EC2NodeClass", class.Status.Conditions) + sayConditions("NodePool", pool.Status.Conditions), nil
+	})
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("both are Ready; %d subnets, %d security groups and %d images were found", len(class.Status.Subnets), len(class.Status.SecurityGroups), len(class.Status.AMIs)), nil
+}
+
+// scaleUp waits until all pods run, and shows what was bought for them.
+func (s *show) scaleUp(ctx context.Context) (string, error) {
+	if err := s.scale(ctx, s.Replicas); err != nil {
+		return "", err
+	}
+	now, err := s.follow(ctx, upLimit, fmt.Sprintf("%d pods run on nodes that are ready", s.Replicas), func(n *scene) bool {
+		return n.running() == s.Replicas && len(n.pods) == s.Replicas && n.ready()
+	})
+	if err != nil {
+		return "", err
+	}
+	s.live.end()
+	s.printClaims(now)
+	if len(now.prices) != len(now.claims) {
+		return "", fmt.Errorf("%d of %d NodeClaims have no instance with a price", len(now.claims)-len(now.prices), len(now.claims))
+	}
+	result := fmt.Sprintf("%d pods on %d nodes for $%.4f/h", s.Replicas, len(now.claims), now.perHour())
+	bound, plans := s.lowerBound()
+	switch {
+	case plans == 0:
+		return "", errors.New("the log has no line \"computed new nodeclaim(s) to fit pod(s)\" with a lower bound")
+	case bound > 0 && now.perHour() < bound*0.999: // prices are rounded
+		return "", fmt.Errorf("the nodes cost $%.4f/h, less than the lower bound of $%.4f/h, which must be wrong", now.perHour(), bound)
+	case bound > 0:
+		s.say("      no plan for these pods costs less than $%.4f/h; this one costs %.1f %% more", bound, 100*(now.perHour()/bound-1))
+		result += fmt.Sprintf(", at most %.1f %% above the cheapest", 100*(now.perHour()/bound-1))
+	}
+	return result, nil
+}
+
+// interrupt has the busiest spot node taken back, and waits until its pods run elsewhere.
+func (s *show) interrupt(ctx context.Context) (string, error) {
+	before, err := s.look(ctx)
+	if err != nil {
+		return "", err
+	}
+	victim := slices.MaxFunc(before.claims, func(a, b karpv1.NodeClaim) int {
+		return cmp.Compare(before.podsOn(a.Status.NodeName), before.podsOn(b.Status.NodeName))
+	})
+	s.say("      %s, %s in %s, with %d pods", victim.Status.NodeName, victim.Labels[corev1.LabelInstanceTypeStable], victim.Labels[corev1.LabelTopologyZone], before.podsOn(victim.Status.NodeName))
+	began := time.Now()
+	if err := s.control(ctx, "interrupt", fmt.Sprintf(`{"instance":%q}`, instanceOf(&victim))); err != nil {
+		return "", err
+	}
+	var reaction, replaced, moved time.Duration
+	first := func(d *time.Duration, holds bool) {
+		if *d == 0 && holds {
+			*d = time.Since(began)
+		}
+	}
+	now, err := s.follow(ctx, notice, "all pods run again and the interrupted node is gone", func(n *scene) bool {
+		old := n.claim(victim.Name)
+		first(&reaction, old == nil || old.DeletionTimestamp != nil)
+		first(&replaced, reaction > 0 && slices.ContainsFunc(n.claims, func(c karpv1.NodeClaim) bool { return before.claim(c.Name) == nil }))
+		first(&moved, reaction > 0 && n.running() == s.Replicas && n.podsOn(victim.Status.NodeName) == 0)
+		return moved > 0 && old == nil && n.ready() && n.running() == s.Replicas
+	})
+	if err != nil {
+		return "", err
+	}
+	s.live.end()
+	s.printClaims(now)
+	if reaction > 5*time.Second {
+		return "", fmt.Errorf("the controller reacted after %s; 5 s are promised (S-027)", seconds(reaction))
+	}
+	result := fmt.Sprintf("reaction after %s, all pods run again after %s of 120 s", seconds(reaction), seconds(moved))
+	if replaced > 0 {
+		result += fmt.Sprintf(", replacement ordered after %s", seconds(replaced))
+	}
+	return result, nil
+}
+
+// scaleDown waits until nothing is left.
+func (s *show) scaleDown(ctx context.Context) (string, error) {
+	if err := s.scale(ctx, 0); err != nil {
+		return "", err
+	}
+	_, err := s.follow(ctx, downLimit, "no NodeClaim, node or instance is left", func(n *scene) bool {
+		return len(n.pods)+len(n.claims)+len(n.nodes)+len(n.instances) == 0
+	})
+	if err != nil {
+		return "", err
+	}
+	return "no node, no instance, $0.0000/h", nil
+}
+
+// scale is kubectl scale.
+func (s *show) scale(ctx context.Context, replicas int) error {
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: workload, Namespace: namespace}}
+	return s.kube.Patch(ctx, d, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)))
+}
+
+// printClaims shows what kubectl get nodeclaims shows, with prices.
+func (s *show) printClaims(n *scene) {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "NODECLAIM\tTYPE\tZONE\tCAPACITY\tPODS\tPER HOUR")
+	for _, c := range n.claims {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t$%.4f\n", c.Name, c.Labels[corev1.LabelInstanceTypeStable], c.Labels[corev1.LabelTopologyZone],
+			c.Labels[karpv1.LabelCapacityType], n.podsOn(c.Status.NodeName), n.prices[c.Name])
+	}
+	_ = table.Flush() // a builder takes everything
+	for line := range strings.Lines(text.String()) {
+		s.say("      %s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// control steers the emulated account.
+func (s *show) control(ctx context.Context, path, body string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.world.AWSEndpoint+"/_dovetail/"+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(response.Body) // the status says enough
+		return fmt.Errorf("%s: %s: %s", path, response.Status, text)
+	}
+	return nil
+}

@@ -1,0 +1,138 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+// scene is what there is at one moment.
+type scene struct {
+	pods      []corev1.Pod
+	claims    []karpv1.NodeClaim
+	nodes     []corev1.Node // managed
+	instances map[string]bool
+	prices    map[string]float64 // USD per hour, by the name of the claim
+}
+
+// look reads the scene.
+func (s *show) look(ctx context.Context) (*scene, error) {
+	var pods corev1.PodList
+	var claims karpv1.NodeClaimList
+	var nodes corev1.NodeList
+	if err := s.kube.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabels{"app": workload}); err != nil {
+		return nil, err
+	}
+	if err := s.kube.List(ctx, &claims); err != nil {
+		return nil, err
+	}
+	if err := s.kube.List(ctx, &nodes, client.HasLabels{karpv1.LabelNodePool}); err != nil {
+		return nil, err
+	}
+	now := &scene{pods: pods.Items, claims: claims.Items, nodes: nodes.Items, instances: map[string]bool{}, prices: map[string]float64{}}
+	for _, i := range s.world.AWS.Instances() {
+		if i.State != "terminated" {
+			now.instances[i.ID] = true
+		}
+	}
+	for _, c := range now.claims {
+		price, known := s.world.AWS.Price(c.Labels[karpv1.LabelCapacityType], c.Labels[corev1.LabelInstanceTypeStable], c.Labels[corev1.LabelTopologyZone])
+		if known && now.instances[instanceOf(&c)] {
+			now.prices[c.Name] = price
+		}
+	}
+	return now, nil
+}
+
+// running counts the pods that run and stay.
+func (n *scene) running() int {
+	count := 0
+	for _, p := range n.pods {
+		if p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			count++
+		}
+	}
+	return count
+}
+
+// perHour is what all instances with a claim cost.
+func (n *scene) perHour() float64 {
+	sum := 0.0
+	for _, price := range n.prices {
+		sum += price
+	}
+	return sum
+}
+
+// line says it in one line.
+func (n *scene) line() string {
+	counts := map[string]int{}
+	order := []string{"asked for", "launched", "joined", "ready", "going"}
+	for i := range n.claims {
+		counts[stage(&n.claims[i])]++
+	}
+	var stages []string
+	for _, name := range order {
+		if counts[name] > 0 {
+			stages = append(stages, fmt.Sprintf("%d %s", counts[name], name))
+		}
+	}
+	nodes := "none"
+	if len(stages) > 0 {
+		nodes = strings.Join(stages, ", ")
+	}
+	return fmt.Sprintf("pods: %d of %d run   nodes: %s   $%.4f/h", n.running(), len(n.pods), nodes, n.perHour())
+}
+
+func stage(c *karpv1.NodeClaim) string {
+	is := func(kind string) bool { return condition.True(c.Status.Conditions, kind) }
+	switch {
+	case c.DeletionTimestamp != nil:
+		return "going"
+	case is(karpv1.ConditionInitialized):
+		return "ready"
+	case is(karpv1.ConditionRegistered):
+		return "joined"
+	case is(karpv1.ConditionLaunched):
+		return "launched"
+	default:
+		return "asked for"
+	}
+}
+
+// ready says whether there are claims, and all of them are ready.
+func (n *scene) ready() bool {
+	return len(n.claims) > 0 && !slices.ContainsFunc(n.claims, func(c karpv1.NodeClaim) bool { return stage(&c) != "ready" })
+}
+
+// podsOn counts the pods on a node.
+func (n *scene) podsOn(node string) int {
+	count := 0
+	for _, p := range n.pods {
+		if p.Spec.NodeName == node && node != "" {
+			count++
+		}
+	}
+	return count
+}
+
+func (n *scene) claim(name string) *karpv1.NodeClaim {
+	for i := range n.claims {
+		if n.claims[i].Name == name {
+			return &n.claims[i]
+		}
+	}
+	return nil
+}
+
+// instanceOf is the id of the instance of a claim.
+func instanceOf(c *karpv1.NodeClaim) string {
+	return c.Status.ProviderID[strings.LastIndex(c.Status.ProviderID, "/")+1:]
+}

@@ -1,0 +1,154 @@
+package demo
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+// glance is how often the scene is looked at. People do not see more.
+const glance = 250 * time.Millisecond
+
+// await looks again and again until something holds. The text says how it is, for the message when time
+// is up. What fails in the background ends it at once.
+func (s *show) await(ctx context.Context, limit time.Duration, what string, holds func(context.Context) (bool, string, error)) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	ticker := time.NewTicker(glance)
+	defer ticker.Stop()
+	for {
+		ok, now, err := holds(ctx)
+		if err != nil || ok {
+			return err
+		}
+		if err := s.stillWell(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-ticker.C:
+		case <-deadline.C:
+			s.live.end()
+			return fmt.Errorf("not within %s: %s\n%s%s", limit, what, indent(now), s.complaints(ctx))
+		}
+	}
+}
+
+// follow waits for a scene, and shows what happens meanwhile.
+func (s *show) follow(ctx context.Context, limit time.Duration, what string, holds func(*scene) bool) (*scene, error) {
+	began := time.Now()
+	var now *scene
+	err := s.await(ctx, limit, what, func(ctx context.Context) (bool, string, error) {
+		var err error
+		if now, err = s.look(ctx); err != nil {
+			return false, "", err
+		}
+		s.live.show(time.Since(began), now.line())
+		return holds(now), now.troubles(), nil
+	})
+	return now, err
+}
+
+// troubles are the claims that are not ready, with their conditions.
+func (n *scene) troubles() string {
+	text := []string{n.line() + "\n"}
+	for i := range n.claims {
+		if c := &n.claims[i]; stage(c) != "ready" {
+			text = append(text, sayConditions("NodeClaim "+c.Name, c.Status.Conditions))
+		}
+	}
+	return strings.Join(text, "")
+}
+
+// complaints are what the controller said last about pods that it cannot place, and its last errors.
+func (s *show) complaints(ctx context.Context) string {
+	var text strings.Builder
+	var events eventsv1.EventList
+	if err := s.kube.List(ctx, &events); err == nil {
+		seen := map[string]bool{}
+		for _, e := range events.Items {
+			if e.Type != corev1.EventTypeWarning || e.ReportingController != "karpenter" || seen[e.Reason] {
+				continue
+			}
+			seen[e.Reason] = true
+			fmt.Fprintf(&text, "  event %s on %s %s: %s\n", e.Reason, e.Regarding.Kind, e.Regarding.Name, e.Note)
+		}
+	}
+	const most = 3
+	var wrong []string
+	_ = s.readLog(func(line map[string]any) { // what is there is told
+		if line["level"] == "ERROR" {
+			wrong = append(wrong, fmt.Sprintf("  log: %v: %v\n", line["message"], line["error"]))
+		}
+	})
+	for _, line := range wrong[max(0, len(wrong)-most):] {
+		text.WriteString(line)
+	}
+	return text.String()
+}
+
+// lowerBound is what no plan for the pods can cost less than, as the planner proved it, and the number of
+// plans that were made. Of several, each is a bound for all pods together, so the largest counts.
+func (s *show) lowerBound() (bound float64, plans int) {
+	_ = s.readLog(func(line map[string]any) { // without a log there is no plan either
+		if line["message"] == "computed new nodeclaim(s) to fit pod(s)" {
+			plans++
+			if value, isNumber := line["lower-bound"].(float64); isNumber {
+				bound = max(bound, value)
+			}
+		}
+	})
+	return bound, plans
+}
+
+// readLog reads the log of the controller, a line at a time.
+func (s *show) readLog(each func(map[string]any)) error {
+	file, err := os.Open(s.controller.Log)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(file)
+	const longest = 1 << 20
+	lines.Buffer(nil, longest)
+	for lines.Scan() {
+		var line map[string]any
+		if json.Unmarshal(lines.Bytes(), &line) == nil {
+			each(line)
+		}
+	}
+	return errors.Join(lines.Err(), file.Close())
+}
+
+// sayConditions lists what is not True, or that all is.
+func sayConditions(name string, list []metav1.Condition) string {
+	var text strings.Builder
+	for _, c := range list {
+		if !condition.True(list, c.Type) {
+			fmt.Fprintf(&text, "%s: %s is %s, %s: %s\n", name, c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	if len(list) == 0 {
+		fmt.Fprintf(&text, "%s: the controller has not looked at it yet\n", name)
+	}
+	return text.String()
+}
+
+func indent(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString("  " + line)
+	}
+	return out.String()
+}

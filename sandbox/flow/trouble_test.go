@@ -1,0 +1,160 @@
+package flow_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+)
+
+// The rows of install 17 that are not shown elsewhere. Elsewhere: subnets, groups, alias, role in
+// class_test.go; permission and user data there too; limits and taints in provision_test.go; capacity in
+// capacity_test.go; launch in launch_test.go; registration and initialization in lifecycle_test.go.
+
+// "restricted tag", "wrong alias": the API server refuses them, and says which.
+func TestInstall_17_RefusedAtTheDoor(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	for text, spoil := range map[string]func(*awsv1.EC2NodeClass){
+		"karpenter.sh/nodepool": func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodepool": "x"} },
+		"alias":                 func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023@yesterday" },
+	} {
+		class := f.class(spoil)
+		class.Name = f.name + "-bad"
+		err := kube.Create(t.Context(), class)
+		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), text) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// "pod Pending, no node": the event names what each pool lacks; the pool that filters everything says so.
+func TestInstall_17_PodPendingNoNode(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
+	f.pool("-none", label, types("m5.large"), func(p *karpv1.NodePool) {
+		require("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "c")(p)
+	})
+	f.pool("-zone", label, require(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "eu-west-1a"))
+	f.event("NodePool", f.name+"-none", "NoCompatibleInstanceTypes", "")
+	f.deploy("inflate", 1, selects("flow", f.name, corev1.LabelTopologyZone, "eu-west-1b"))
+	f.event("Pod", "inflate", "FailedScheduling", f.name+"-zone")
+	if n := len(f.claims()); n > 0 {
+		t.Errorf("%d claims", n)
+	}
+}
+
+// "spot role missing", F05: the event names the code, and on-demand is used where the pool allows it.
+func TestInstall_17_SpotRoleMissing(t *testing.T) {
+	f := newFlow(t)
+	f.aws("POST", "ice", `{"capacityType":"spot","code":"AuthFailure.ServiceLinkedRoleCreationNotPermitted","message":"The provided credentials do not have permission to create the service-linked role for EC2 Spot Instances."}`)
+	f.Cleanup(func() { f.aws("DELETE", "ice", "") })
+	f.pool("", require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand))
+	f.deploy("inflate", 1)
+	f.await(soon, "an event that names ServiceLinkedRoleCreationNotPermitted", func() (bool, string) {
+		list := f.events("NodeClaim", f.name)
+		for _, e := range list {
+			if strings.Contains(e.Note, "ServiceLinkedRoleCreationNotPermitted") || e.Reason == "SpotServiceLinkedRoleMissing" {
+				return true, ""
+			}
+		}
+		return false, sayEvents(list)
+	})
+	f.running("inflate", 1, later)
+	if got := f.ready(1)[0].Labels[karpv1.LabelCapacityType]; got != karpv1.CapacityTypeOnDemand {
+		t.Errorf("the claim is %s", got)
+	}
+}
+
+// "node never registers", "node Unauthorized": the claim says that no node came, and goes after its time.
+func TestInstall_17_NodeNeverRegisters(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	mend := f.nodeFault(fakenode.Fault{NeverJoin: true})
+	f.pool("")
+	f.deploy("inflate", 1)
+	claim := f.claim("waits for its node", waitsFor(karpv1.ConditionRegistered, "NodeNotFound"))
+	f.age(claim, karpv1.ConditionRegistered, 16*time.Minute)
+	f.gone(claim)
+	if !f.logged("terminating due to timeout", claim.Name) {
+		t.Error("the log does not say that it was a timeout")
+	}
+	mend()
+	f.running("inflate", 1, later)
+}
+
+// "node not initialized": it is not Ready, and the claim says so.
+func TestInstall_17_NodeNotReady(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	mend := f.nodeFault(fakenode.Fault{NeverReady: true})
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.claim("waits for its node to be Ready", waitsFor(karpv1.ConditionInitialized, "NodeNotReady"))
+	mend()
+	f.running("inflate", 1)
+}
+
+// "nodes not removed": do-not-disrupt on a pod of a node with nothing else keeps it, and an event says so.
+func TestInstall_17_NodesNotRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("", emptyAfter("1s"), func(p *karpv1.NodePool) {
+		p.Spec.Disruption.ConsolidationPolicy = karpv1.ConsolidationWhenEmptyOrUnderutilized
+	})
+	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	f.event("Node", claim.Status.NodeName, "DisruptionBlocked", "")
+}
+
+// The bar of S-004: no offering of the first request has capacity; the next request comes at once.
+func TestS_004_NextOfferingWithinMilliseconds(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.ice("spot", "c7i.*", "")
+	f.pool("", require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand), require("karpenter.k8s.aws/instance-family", corev1.NodeSelectorOpIn, "c7i"))
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	var times []time.Time
+	for _, call := range server.World.AWS.Calls(wire.EC2, "CreateFleet") {
+		if strings.Contains(fmt.Sprint(call.Parameters), f.name) && call.Parameters["DryRun"] != "true" {
+			times = append(times, call.Time)
+		}
+	}
+	if len(times) < 2 {
+		t.Fatalf("%d calls of CreateFleet, want one for spot and one for on-demand", len(times))
+	}
+	gap := times[1].Sub(times[0])
+	t.Logf("the next offering was asked for %s after the first", gap)
+	if gap > time.Second {
+		t.Errorf("the next offering was asked for after %s", gap)
+	}
+}
+
+// S-096, S-095: both labels list the nodes.
+func TestS_096_OldAndNewLabel(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t)
+	f.pool("")
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	node := f.nodeOf(&f.ready(1)[0])
+	if node.Labels[karpv1.LabelProvisionerName] != f.name || node.Labels[karpv1.LabelNodePool] != f.name {
+		t.Errorf("labels %v", node.Labels)
+	}
+	owner := metav1.GetControllerOf(node)
+	if owner != nil && owner.Kind != "NodeClaim" {
+		t.Errorf("the node belongs to %s %s", owner.Kind, owner.Name)
+	}
+}
