@@ -14,8 +14,9 @@ type Batcher struct {
 	idle, longest time.Duration
 
 	mu   sync.Mutex
-	seen map[types.UID]bool
-	news chan struct{} // something new asked
+	open bool               // a window is
+	seen map[types.UID]bool // in the window; while none is open, the first that will open one
+	news chan struct{}      // something new asked
 }
 
 // NewBatcher returns a Batcher with no window open.
@@ -27,7 +28,7 @@ func NewBatcher(idle, longest time.Duration) *Batcher {
 func (b *Batcher) Trigger(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seen[uid] {
+	if b.seen[uid] || !b.open && len(b.seen) > 0 { // who does not lead never opens a window
 		return
 	}
 	b.seen[uid] = true
@@ -44,6 +45,8 @@ func (b *Batcher) Wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
+	b.set(true)
+	defer b.set(false)
 	longest, idle := time.NewTimer(b.longest), time.NewTimer(b.idle)
 	defer longest.Stop()
 	defer idle.Stop()
@@ -57,13 +60,20 @@ func (b *Batcher) Wait(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		}
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		clear(b.seen)
-		select {
-		case <-b.news: // belongs to the window that closes now
-		default:
-		}
 		return true
+	}
+}
+
+// set opens a window, or closes it and forgets who asked in it.
+func (b *Batcher) set(open bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open = open; open {
+		return
+	}
+	clear(b.seen)
+	select {
+	case <-b.news: // belongs to the window that closes now
+	default:
 	}
 }

@@ -44,7 +44,9 @@ type Collector struct {
 
 // Register adds the timer to a manager.
 func (r *Collector) Register(mgr ctrl.Manager) error {
-	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.garbagecollection").WatchesRawSource(atStart()).Complete(r)
+	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.garbagecollection").WatchesRawSource(atStart()).
+		WithOptions(options(1, time.Second, collectEvery)).
+		Complete(r)
 }
 
 // atStart calls a reconciler once, which then keeps its own time.

@@ -25,9 +25,10 @@ func options(workers int, first, longest time.Duration) controller.Options {
 	}
 }
 
-// workers are the options of a controller with the usual waits after a failure.
+// workers are the options of a controller with the usual waits after a failure. Those of the framework
+// grow to a quarter of an hour, which is longer than an outage may be felt (G14).
 func workers(n int) controller.Options {
-	return controller.Options{MaxConcurrentReconciles: max(n, 1)}
+	return options(n, 100*time.Millisecond, time.Minute)
 }
 
 // soon is when to look again after somebody else wrote, or our own write is not in the cache yet. The

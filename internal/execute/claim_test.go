@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,13 +150,19 @@ func TestClaimNames(t *testing.T) {
 
 type memory struct {
 	pods    map[cluster.PodKey]*corev1.Pod
+	pools   []*karpv1.NodePool
 	used    corev1.ResourceList
+	asked   atomic.Int64 // for usage
 	claimed chan string
 }
 
 func (m *memory) Claimed(claim *karpv1.NodeClaim, _ []cluster.PodKey) { m.claimed <- claim.Name }
-func (m *memory) Pod(key cluster.PodKey) *corev1.Pod                  { return m.pods[key] }
-func (m *memory) Usage(string) (corev1.ResourceList, int64)           { return m.used, 3 }
+func (m *memory) NeedsPlace(key cluster.PodKey) bool                  { return m.pods[key] != nil }
+func (m *memory) Pools() []*karpv1.NodePool                           { return m.pools }
+func (m *memory) Usage(string) (corev1.ResourceList, int64) {
+	m.asked.Add(1)
+	return m.used, 3
+}
 
 // SC-51: one that fails does not stop the others; limits are checked again; what nobody needs is dropped.
 func TestCreate(t *testing.T) {
@@ -166,6 +173,11 @@ func TestCreate(t *testing.T) {
 	atLimit.Name, atLimit.Spec.Limits = "at-limit", corev1.ResourceList{"nodes": resource.MustParse("3")}
 	denied := pool()
 	denied.Name = "denied"
+	lowered, deleting, anew := pool(), pool(), pool() // since the plan was made
+	lowered.Name, deleting.Name, anew.Name = "lowered", "deleting", "anew"
+	loweredNow, deletingNow, anewNow := limited.DeepCopy(), pool(), pool()
+	loweredNow.Name, deletingNow.Name, anewNow.Name = "lowered", "deleting", "anew"
+	deletingNow.DeletionTimestamp, anewNow.UID = new(metav1.Now()), "another"
 	node := func(pool, pod string) solve.NewNode {
 		n := order(t).Node
 		n.Pool, n.Pods = pool, []cluster.PodKey{{Namespace: "default", Name: pod}}
@@ -183,17 +195,28 @@ func TestCreate(t *testing.T) {
 			return c.Create(ctx, obj, opts...)
 		},
 	}).Build()
-	store := &memory{pods: map[cluster.PodKey]*corev1.Pod{{Namespace: "default", Name: "w1"}: {}}, claimed: make(chan string, 10)}
+	store := &memory{
+		pods: map[cluster.PodKey]*corev1.Pod{{Namespace: "default", Name: "w1"}: {}}, claimed: make(chan string, 10),
+		pools: []*karpv1.NodePool{pool(), limited, atLimit, denied, loweredNow, deletingNow, anewNow},
+	}
 	metrics := metric.New(prometheus.NewRegistry())
 	claims := &execute.Claims{Client: writer, Store: store, Metrics: metrics, Words: awsv1.Vocabulary(), Now: time.Now}
 	got := claims.Create(t.Context(), execute.Batch{
-		Nodes:   []solve.NewNode{node("general", "w1"), node("gone", "w1"), node("limited", "w1"), node("at-limit", "w1"), node("denied", "w1"), node("general", "obsolete")},
-		Pools:   map[string]*karpv1.NodePool{"general": pool(), "limited": limited, "at-limit": atLimit, "denied": denied},
+		Nodes: []solve.NewNode{
+			node("general", "w1"), node("gone", "w1"), node("limited", "w1"), node("at-limit", "w1"), node("denied", "w1"), node("general", "obsolete"),
+			node("lowered", "w1"), node("deleting", "w1"), node("anew", "w1"), node("limited", "w1"),
+		},
+		Pools: map[string]*karpv1.NodePool{
+			"general": pool(), "limited": limited, "at-limit": atLimit, "denied": denied, "lowered": lowered, "deleting": deleting, "anew": anew,
+		},
 		Lanes:   resources.NewTable(),
 		Reason:  execute.Provisioned,
 		Version: 7,
 	})
-	for i, want := range []string{"", "nodepool gone is gone", "limit 2 of nodes is exceeded", "", "by admission", execute.ErrObsolete.Error()} {
+	for i, want := range []string{
+		"", "nodepool gone is gone", "limit 2 of nodes is exceeded", "", "by admission", execute.ErrObsolete.Error(),
+		"limit 2 of nodes is exceeded", "nodepool deleting is gone", "nodepool anew is gone", "limit 2 of nodes is exceeded",
+	} {
 		switch {
 		case want == "" && (got[i].Err != nil || got[i].Claim == nil):
 			t.Errorf("%s: %v, want a claim", got[i].Node.Pool, got[i].Err)
@@ -203,6 +226,9 @@ func TestCreate(t *testing.T) {
 	}
 	if n := len(store.claimed); n != 2 {
 		t.Errorf("%d claims in memory, want 2", n)
+	}
+	if n := store.asked.Load(); n != 3 {
+		t.Errorf("usage was added up %d times, want once for each pool with limits", n)
 	}
 	if n := testutil.ToFloat64(metrics.NodeClaimsCreated.WithLabelValues("provisioned", "general", "false")); n != 1 {
 		t.Errorf("created = %v, want 1", n)

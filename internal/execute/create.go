@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,7 +26,8 @@ import (
 // memory is the part of the store that creating claims needs.
 type memory interface {
 	Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey)
-	Pod(key cluster.PodKey) *corev1.Pod
+	NeedsPlace(pod cluster.PodKey) bool
+	Pools() []*karpv1.NodePool
 	Usage(pool string) (corev1.ResourceList, int64)
 }
 
@@ -62,6 +65,7 @@ var ErrObsolete = errors.New("no pod waits for it any more")
 // Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51).
 func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	out := make([]Created, len(b.Nodes))
+	refusals := c.refusals(b)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, writers)
 	for i, n := range b.Nodes {
@@ -69,7 +73,9 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 		wait.Go(func() {
 			defer func() { <-slots }()
 			out[i] = Created{Node: n}
-			out[i].Claim, out[i].Err = c.create(ctx, b, n)
+			if out[i].Err = refusals[n.Pool]; out[i].Err == nil {
+				out[i].Claim, out[i].Err = c.create(ctx, b, n)
+			}
 		})
 	}
 	wait.Wait()
@@ -77,17 +83,10 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 }
 
 func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) (*karpv1.NodeClaim, error) {
-	pool := b.Pools[n.Pool]
-	if pool == nil {
-		return nil, fmt.Errorf("nodepool %s is gone", n.Pool)
-	}
 	if b.Reason == Provisioned && !c.wanted(n) {
 		return nil, ErrObsolete
 	}
-	if err := c.withinLimits(pool); err != nil {
-		return nil, err
-	}
-	claim, err := Claim(Order{Pool: pool, Node: n, Lanes: b.Lanes, Words: c.Words, Seed: seed(b.Version)})
+	claim, err := Claim(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: c.Words, Seed: seed(b.Version)})
 	if err != nil {
 		return nil, fmt.Errorf("nodepool %s: %w", n.Pool, err)
 	}
@@ -106,12 +105,29 @@ const Provisioned = "provisioned"
 
 // wanted reports whether any pod of the node still needs it: it waits, or runs on a node that goes.
 func (c *Claims) wanted(n solve.NewNode) bool {
-	for _, key := range n.Pods {
-		if p := c.Store.Pod(key); p != nil {
-			return true
-		}
+	return len(n.Pods) == 0 || slices.ContainsFunc(n.Pods, c.Store.NeedsPlace)
+}
+
+// refusals reads the pools of a batch again and says why nothing may be bought from them now: deciding
+// takes up to a minute. Each pool is looked at once, since adding up its nodes takes time too.
+func (c *Claims) refusals(b Batch) map[string]error {
+	now := map[string]*karpv1.NodePool{}
+	for _, pool := range c.Store.Pools() {
+		now[pool.Name] = pool
 	}
-	return len(n.Pods) == 0
+	out := map[string]error{}
+	for _, n := range b.Nodes {
+		if _, done := out[n.Pool]; done {
+			continue
+		}
+		planned, pool := b.Pools[n.Pool], now[n.Pool]
+		if planned == nil || pool == nil || pool.UID != planned.UID || pool.DeletionTimestamp != nil {
+			out[n.Pool] = fmt.Errorf("nodepool %s is gone, or about to go", n.Pool)
+			continue
+		}
+		out[n.Pool] = c.withinLimits(pool)
+	}
+	return out
 }
 
 // withinLimits refuses when a pool already has more than it may (API 4.2).
@@ -135,13 +151,7 @@ func (c *Claims) withinLimits(pool *karpv1.NodePool) error {
 // few shows the first five of a list and counts the rest.
 func few(list []string) string {
 	const shown = 5
-	text := ""
-	for i, s := range list[:min(len(list), shown)] {
-		if i > 0 {
-			text += ", "
-		}
-		text += s
-	}
+	text := strings.Join(list[:min(len(list), shown)], ", ")
 	if rest := len(list) - shown; rest > 0 {
 		text += fmt.Sprintf(" and %d other(s)", rest)
 	}

@@ -111,3 +111,37 @@ func TestStripKeepsWhenPodsEnded(t *testing.T) {
 		t.Errorf("statuses = %+v, want one with nothing but times", list)
 	}
 }
+
+// SC-51, FM I16: a node is bought only for pods that still need one when it comes to that.
+func TestNeedsPlace(t *testing.T) {
+	t.Parallel()
+	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
+	for name, tc := range map[string]struct {
+		then func(s *Store)
+		want bool
+	}{
+		"waits":     {func(s *Store) { s.feedObject(podObject("w1", ""), false) }, true},
+		"is gone":   {func(*Store) {}, false},
+		"was bound": {func(s *Store) { joined(s, "general-x"); s.feedObject(podObject("w1", "ip-1"), false) }, false},
+		"its node goes": {func(s *Store) {
+			joined(s, "general-x")
+			s.feedObject(podObject("w1", "ip-1"), false)
+			s.Mark("ip-1", true)
+		}, true},
+		"its node is gone": {func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, true},
+		"its claim is gone": {func(s *Store) {
+			s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)
+			s.feedObject(podObject("w1", "ip-1"), false)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("general"), false)
+			tc.then(s)
+			if got := s.NeedsPlace(w1); got != tc.want {
+				t.Errorf("NeedsPlace() = %v, want %v", got, tc.want)
+			}
+		})
+	}
+}

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -102,12 +103,7 @@ func (s *Store) onPool(obj client.Object, gone bool) {
 }
 
 func (s *Store) managed(ref karpv1.NodeClassReference) bool {
-	for _, gk := range s.opts.Classes {
-		if gk == (schema.GroupKind{Group: ref.Group, Kind: ref.Kind}) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(s.opts.Classes, schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
 }
 
 func (s *Store) onClaim(obj client.Object, gone bool) {

@@ -7,6 +7,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
 // unseen is how long a claim that was created counts although no watch has told of it (FM D10).
@@ -105,6 +106,19 @@ func (s *Store) Pod(key cluster.PodKey) *corev1.Pod {
 		return slot.pod
 	}
 	return nil
+}
+
+// NeedsPlace reports whether a pod still needs a node: it waits, or runs on a node that goes.
+func (s *Store) NeedsPlace(key cluster.PodKey) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slot := s.pods[key]
+	if slot == nil || slot.pod.Spec.NodeName == "" {
+		return slot != nil
+	}
+	p := s.places[s.home[slot.pod.Spec.NodeName]]
+	return p == nil || p.marked || s.orphaned(p) || p.node != nil && goes(p.node) || p.claim != nil &&
+		(p.claim.DeletionTimestamp != nil || condition.True(p.claim.Status.Conditions, karpv1.ConditionInstanceTerminating))
 }
 
 // Waiting is the number of pods and nodes that ask for a plan; each is looked at again until it is

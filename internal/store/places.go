@@ -209,11 +209,3 @@ func (s *Store) orphaned(p *place) bool {
 func (p *place) settling() bool {
 	return p.claim != nil && !condition.True(p.claim.Status.Conditions, karpv1.ConditionConsolidatable)
 }
-
-// name is that of the Node, or of the claim while there is no Node.
-func (p *place) name() string {
-	if p.node != nil {
-		return p.node.Name
-	}
-	return p.claim.Name
-}
