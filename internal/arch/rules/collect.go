@@ -60,7 +60,7 @@ func readTests(root fs.FS, name string, add func(cite, []string)) error {
 		return err
 	}
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,11 @@ func readTests(root fs.FS, name string, add func(cite, []string)) error {
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
 			test = decl.Name.Name
-			add(cite{name, fset.Position(decl.Pos()).Line, test}, inName(test))
+			at := cite{name, fset.Position(decl.Pos()).Line, test}
+			add(at, inName(test))
+			if strings.HasPrefix(test, "Test") || strings.HasPrefix(test, "Fuzz") {
+				add(at, inText(decl.Doc.Text()))
+			}
 		case *ast.GenDecl:
 			if len(decl.Specs) > 0 {
 				if spec, ok := decl.Specs[0].(*ast.ValueSpec); ok {

@@ -19,12 +19,16 @@ var (
 	// fixed so that a plain word with a digit is no citation.
 	named = regexp.MustCompile(`(?:^|_|[a-z])(?:(NP|NC|CV|LC|L|SC|V15|EC|OV|CB)_?([0-9]{2})|(S)_?([0-9]{3})|(G)_?(1[0-4]|[1-9]))(?:$|[^0-9])`)
 
+	// Failure modes: FM A05, TestFM_A05_B11_Foo, (FM L01, L18 and N16).
+	failures = regexp.MustCompile(`FM[ _-]((?:[A-FH-NP][0-9]{2}(?:, | and |, and |_|/)?)+)`)
+	failure  = regexp.MustCompile(`[A-FH-NP][0-9]{2}`)
+
 	prefix = regexp.MustCompile(`^(?:Test|Fuzz|Benchmark|Example)_?`)
 )
 
 // inText returns the ids a text cites, ranges spelt out.
 func inText(text string) []string {
-	ids := written.FindAllString(text, -1)
+	ids := append(written.FindAllString(text, -1), failuresIn(text)...)
 	for _, m := range ranged.FindAllStringSubmatch(text, -1) {
 		first, _ := strconv.Atoi(m[2])
 		last, _ := strconv.Atoi(m[3])
@@ -38,7 +42,7 @@ func inText(text string) []string {
 // inName returns the ids the name of a test function cites.
 func inName(name string) []string {
 	rest := prefix.ReplaceAllString(name, "")
-	var ids []string
+	ids := failuresIn(name)
 	for rest != "" {
 		m := named.FindStringSubmatchIndex(rest)
 		if m == nil {
@@ -60,6 +64,17 @@ func inName(name string) []string {
 			ids, end = append(ids, group(5)+group(6)), m[13]
 		}
 		rest = rest[end:]
+	}
+	return ids
+}
+
+// failuresIn returns the failure modes a text cites.
+func failuresIn(text string) []string {
+	var ids []string
+	for _, m := range failures.FindAllStringSubmatch(text, -1) {
+		for _, id := range failure.FindAllString(m[1], -1) {
+			ids = append(ids, "FM-"+id)
+		}
 	}
 	return ids
 }
