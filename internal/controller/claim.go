@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -48,6 +50,8 @@ type Claims struct {
 	Ending func(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error)
 	// PlannedPods names the pods that were planned onto a claim. It may be nil.
 	PlannedPods func(claim string) []types.NamespacedName
+	// Live reads from the API server itself. Nil: a claim is kept even if its node vanished.
+	Live client.Reader
 	// Drivers names the DRA drivers with a complete pool for a node. Nil: the feature is off.
 	Drivers func(ctx context.Context, node string) ([]string, error)
 
@@ -157,6 +161,9 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 		return facts, err
 	}
 	facts.Nodes = nodes
+	if facts.NodeGone, err = r.vanished(ctx, facts); err != nil {
+		return facts, err
+	}
 	if r.Drivers != nil && len(nodes) == 1 {
 		ready, err := r.Drivers(ctx, nodes[0].Name)
 		if err != nil {
@@ -165,6 +172,24 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 		facts.Drivers = &lifecycle.Drivers{Ready: ready}
 	}
 	return facts, nil
+}
+
+// vanished reports whether the node that a claim had is no more. A cache that is behind is no proof.
+func (r *Claims) vanished(ctx context.Context, facts lifecycle.Facts) (bool, error) {
+	claim := facts.Claim
+	registered := condition.True(claim.Status.Conditions, karpv1.ConditionRegistered)
+	if r.Live == nil || len(facts.Nodes) > 0 || !registered || claim.Status.NodeName == "" {
+		return false, nil
+	}
+	node := &corev1.Node{}
+	err := r.Live.Get(ctx, client.ObjectKey{Name: claim.Status.NodeName}, node)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read node %s: %w", claim.Status.NodeName, err)
+	}
+	return node.Spec.ProviderID != claim.Status.ProviderID, nil
 }
 
 // launch asks the cloud and remembers the answer.

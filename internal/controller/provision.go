@@ -32,7 +32,7 @@ const (
 // planStore is the memory that plans are made on.
 type planStore interface {
 	Synced() bool
-	Unsynced() time.Duration
+	Unsynced() (time.Duration, []string)
 	Len() int
 	Waiting() int
 	Pools() []*karpv1.NodePool
@@ -80,8 +80,8 @@ func (p *Provisioner) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", provisioner))
 	go p.remind(ctx)
 	for p.Batcher.Wait(ctx) {
-		if !p.ready(ctx) {
-			continue
+		if !p.Store.Synced() {
+			continue // what asked is asked for again soon
 		}
 		p.Pulse.Begin()
 		p.guarded(ctx)
@@ -104,24 +104,18 @@ func (p *Provisioner) remind(ctx context.Context) {
 				synced = 1
 			}
 			p.Metrics.ClusterStateSynced.WithLabelValues().Set(synced)
-			p.Metrics.ClusterStateUnsynced.WithLabelValues().Set(p.Store.Unsynced().Seconds())
+			late, missing := p.Store.Unsynced()
+			p.Metrics.ClusterStateUnsynced.WithLabelValues().Set(late.Seconds())
+			if late > complain {
+				log.FromContext(ctx).Error(errors.New("no object of these kinds was delivered yet; look at the permissions of the service account and at the API server"),
+					"waiting on cluster sync; nothing is planned until then", "missing", missing, "duration", late.Round(time.Second).String())
+			}
 			p.Metrics.ClusterStateNodes.WithLabelValues().Set(float64(p.Store.Len()))
 			if p.Store.Waiting() > 0 {
 				p.Batcher.Trigger(retrigger)
 			}
 		}
 	}
-}
-
-// ready reports whether memory is complete. A trigger that comes too early is repeated soon.
-func (p *Provisioner) ready(ctx context.Context) bool {
-	if p.Store.Synced() {
-		return true
-	}
-	if late := p.Store.Unsynced(); late > complain {
-		log.FromContext(ctx).Error(nil, "waiting on cluster sync: not all objects are in memory yet", "duration", late.Round(time.Second).String())
-	}
-	return false
 }
 
 // guarded keeps one bad object from ending the loop (G9).

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,7 +27,7 @@ type informers interface {
 // Watch feeds the Store from informers, which it starts. It returns once all are asked for; Synced
 // tells when they have delivered.
 func (s *Store) Watch(ctx context.Context, from informers) error {
-	feeds := map[client.Object]func(client.Object, bool){
+	takers := map[client.Object]func(client.Object, bool){
 		&karpv1.NodePool{}:              s.onPool,
 		&karpv1.NodeClaim{}:             s.onClaim,
 		&corev1.Node{}:                  s.onNodeObject,
@@ -43,7 +44,7 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 		&appsv1.ReplicaSet{}:            s.onOwner,
 		&appsv1.StatefulSet{}:           s.onOwner,
 	}
-	for obj, take := range feeds {
+	for obj, take := range takers {
 		if isOwner(obj) && len(s.opts.DefaultSpread) == 0 {
 			continue
 		}
@@ -56,7 +57,7 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 			return fmt.Errorf("watch %T: %w", obj, err)
 		}
 		s.mu.Lock()
-		s.synced = append(s.synced, handle.HasSynced)
+		s.feeds = append(s.feeds, feed{kind: strings.TrimPrefix(fmt.Sprintf("%T", obj), "*v1."), synced: handle.HasSynced})
 		s.mu.Unlock()
 	}
 	return nil
@@ -72,7 +73,7 @@ func isOwner(obj client.Object) bool {
 
 // handler calls take under the lock, and counts the change.
 func (s *Store) handler(take func(obj client.Object, gone bool)) toolscache.ResourceEventHandler {
-	feed := func(obj any, gone bool) {
+	tell := func(obj any, gone bool) {
 		if last, unknown := obj.(toolscache.DeletedFinalStateUnknown); unknown {
 			obj = last.Obj
 		}
@@ -86,9 +87,9 @@ func (s *Store) handler(take func(obj client.Object, gone bool)) toolscache.Reso
 		take(object, gone)
 	}
 	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { feed(obj, false) },
-		UpdateFunc: func(_, obj any) { feed(obj, false) },
-		DeleteFunc: func(obj any) { feed(obj, true) },
+		AddFunc:    func(obj any) { tell(obj, false) },
+		UpdateFunc: func(_, obj any) { tell(obj, false) },
+		DeleteFunc: func(obj any) { tell(obj, true) },
 	}
 }
 

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -37,7 +38,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	revision uint64 // counts changes
-	synced   []func() bool
+	feeds    []feed
 	reader   *cluster.Reader
 	selects  cluster.LabelUse // labels that selectors look at
 	keys     int              // how many of them the reader knows
@@ -66,6 +67,12 @@ type Store struct {
 }
 
 type podKey = cluster.PodKey
+
+// feed is a watch that memory is fed from.
+type feed struct {
+	kind   string
+	synced func() bool
+}
 
 // pool is a NodePool in both forms.
 type pool struct {
@@ -146,26 +153,36 @@ func (s *Store) Synced() bool {
 }
 
 func (s *Store) complete() bool {
-	for _, done := range s.synced {
-		if !done() {
-			if s.missing.IsZero() {
-				s.missing = s.opts.Now()
-			}
-			return false
-		}
+	if len(s.absent()) == 0 {
+		s.missing = time.Time{}
+		return len(s.feeds) > 0
 	}
-	s.missing = time.Time{}
-	return len(s.synced) > 0
+	if s.missing.IsZero() {
+		s.missing = s.opts.Now()
+	}
+	return false
 }
 
-// Unsynced is for how long memory has been incomplete.
-func (s *Store) Unsynced() time.Duration {
+// absent lists the kinds of objects that memory does not hold all of yet.
+func (s *Store) absent() []string {
+	var kinds []string
+	for _, f := range s.feeds {
+		if !f.synced() {
+			kinds = append(kinds, f.kind)
+		}
+	}
+	slices.Sort(kinds)
+	return kinds
+}
+
+// Unsynced is for how long memory has been incomplete, and which kinds of objects are missing.
+func (s *Store) Unsynced() (time.Duration, []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.complete() || s.missing.IsZero() {
-		return 0
+		return 0, nil
 	}
-	return s.opts.Now().Sub(s.missing)
+	return s.opts.Now().Sub(s.missing), s.absent()
 }
 
 // Len is the number of places.

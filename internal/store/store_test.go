@@ -427,3 +427,25 @@ func joined(s *Store, claim string) {
 	s.feedObject(claimObject(claim, "aws:///a/i-1", true), false)
 	s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)
 }
+
+// FM D11: what memory still waits for is named.
+func TestFM_D11_MissingKindsAreNamed(t *testing.T) {
+	t.Parallel()
+	at := now()
+	o := testOptions()
+	o.Now = func() time.Time { return at }
+	s := New(o)
+	late := true
+	s.feeds = []feed{{kind: "Node", synced: func() bool { return true }}, {kind: "Pod", synced: func() bool { return !late }}}
+	if s.Synced() {
+		t.Error("Synced() = true although pods are missing")
+	}
+	at = at.Add(time.Minute)
+	if d, missing := s.Unsynced(); d != time.Minute || !slices.Equal(missing, []string{"Pod"}) {
+		t.Errorf("Unsynced() = %v, %v, want a minute and Pod", d, missing)
+	}
+	late = false
+	if d, missing := s.Unsynced(); d != 0 || missing != nil || !s.Synced() {
+		t.Errorf("Unsynced() = %v, %v after all came", d, missing)
+	}
+}
