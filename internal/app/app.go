@@ -7,9 +7,11 @@ import (
 	"net/http/pprof"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -50,7 +52,10 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	limited := withLimits(kube, cfg.Kube)
 	mgr, err := ctrl.NewManager(limited, options(cfg, kube, scheme, log))
 	if err != nil {
-		return fmt.Errorf("start: %w", err)
+		return fmt.Errorf("the cluster at %s cannot be used; check the kubeconfig or the service account, and the network: %w", kube.Host, err)
+	}
+	if err := served(mgr.GetRESTMapper()); err != nil {
+		return err
 	}
 	sink, err := newEvents(ctx, limited, scheme)
 	if err != nil {
@@ -82,6 +87,27 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// served checks that the cluster has our kinds, and says how to get them. Without, every watch would
+// fail in its own words.
+func served(mapper meta.RESTMapper) error {
+	var missing []string
+	for _, k := range []schema.GroupVersionKind{
+		karpv1.GroupVersion().WithKind("NodePool"), karpv1.GroupVersion().WithKind("NodeClaim"), awsv1.GroupVersion().WithKind(awsv1.Kind),
+	} {
+		_, err := mapper.RESTMapping(k.GroupKind(), k.Version)
+		switch {
+		case meta.IsNoMatchError(err):
+			missing = append(missing, k.Kind+" ("+k.GroupVersion().String()+")")
+		case err != nil:
+			return fmt.Errorf("ask the API server for %s: %w", k.Kind, err)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the cluster does not serve %s; install the CustomResourceDefinitions: dovetail crds | kubectl apply --server-side -f -", strings.Join(missing, ", "))
+	}
+	return nil
 }
 
 // limitMemory makes the runtime collect garbage harder before the container is killed (operations 1).

@@ -113,7 +113,7 @@ func (c *core) lifeCycle() []registrant {
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: time.Now}
 	claims := &controller.Claims{
 		Client: cl, Provider: &watched{Provider: c.cloud, rest: c.rest}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
-		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned,
+		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud, Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
 	return []registrant{
@@ -126,7 +126,8 @@ func (c *core) lifeCycle() []registrant {
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: some},
 		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
 		&controller.Marks{Client: cl, Cloud: c.cloud, Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
-		&controller.Disruption{Client: cl, Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud, Events: c.events, Metrics: c.metrics, Pulse: c.changes, Now: time.Now},
+		&controller.Disruption{Client: cl, Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud, Events: c.events, Metrics: c.metrics, Pulse: c.changes, Now: time.Now,
+			CostManaged: c.cfg.Gates.PodDeletionCostManagement},
 	}
 }
 

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -79,6 +80,11 @@ func (l lines) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 func (l lines) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	failed := slices.IndexFunc(fields, func(f zapcore.Field) bool { return f.Type == zapcore.ErrorType })
 	switch {
+	case failed >= 0 && cutOff(fields[failed].Interface):
+		entry.Level = zapcore.DebugLevel
+		if !l.Enabled(entry.Level) {
+			return nil
+		}
 	case failed >= 0:
 		if causes := causesOf(fields[failed].Interface); len(causes) > 0 {
 			fields = append(slices.Clone(fields), zap.Objects("errorCauses", causes))
@@ -90,6 +96,18 @@ func (l lines) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 		}
 	}
 	return l.Core.Write(entry, fields)
+}
+
+// cutOff reports whether all that is wrong is that the process, or its turn as leader, ends.
+func cutOff(value any) bool {
+	err, ok := value.(error)
+	if !ok {
+		return false
+	}
+	if causes := causesOf(value); len(causes) > 0 {
+		return !slices.ContainsFunc(causes, func(c cause) bool { return !cutOff(c.err) })
+	}
+	return errors.Is(err, context.Canceled)
 }
 
 // cause is one of several errors that were joined.

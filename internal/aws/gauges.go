@@ -2,11 +2,11 @@ package aws
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -42,19 +42,19 @@ func (g *gauges) show(ctx context.Context) error {
 	if err := g.reader.List(ctx, pools); err != nil {
 		return err
 	}
-	var failures []error
 	sizes, sale := map[string]catalog.InstanceType{}, map[forSale]offered{}
 	for i := range pools.Items {
 		pool, _ := pools.Items[i].Effective(g.strict)
 		all, err := g.types(ctx, pool)
 		if err != nil {
-			failures = append(failures, fmt.Errorf("NodePool %s: %w", pool.Name, err))
+			// Why is on the pool and its class already.
+			log.FromContext(ctx).V(1).Info("no instance types to show for a pool", "NodePool", klog.KRef("", pool.Name), "reason", err.Error())
 			continue
 		}
 		collect(all, sizes, sale)
 	}
 	g.set(sizes, sale)
-	return errors.Join(failures...)
+	return nil
 }
 
 // collect merges the types of one pool into those of all.

@@ -30,12 +30,16 @@ func machineOf(i inventory.Instance) machine {
 	return m
 }
 
-// instance is what the inventory remembers of a machine that was launched just now.
-func (m machine) instance(tags map[string]string) inventory.Instance {
+// instance is what the inventory remembers of a machine that was launched just now with a class.
+func (m machine) instance(class *awsv1.EC2NodeClass, tags map[string]string) inventory.Instance {
+	groups := make([]string, 0, len(class.Status.SecurityGroups))
+	for _, g := range class.Status.SecurityGroups {
+		groups = append(groups, g.ID)
+	}
 	return inventory.Instance{
 		ID: m.ID, Type: m.Type, Zone: m.Zone, ZoneID: m.ZoneID, Subnet: m.Subnet, Image: m.Image, CapacityType: m.CapacityType,
 		State: inventory.StatePending, Tags: tags, Reservation: m.Reservation, PlacementGroup: m.PlacementGroup, Partition: m.Partition,
-		Tenancy: m.Tenancy, Launched: m.Launched,
+		Tenancy: m.Tenancy, Launched: m.Launched, Groups: groups, Profile: class.Status.InstanceProfile,
 	}
 }
 

@@ -131,7 +131,7 @@ func (p *provider) obtain(ctx context.Context, claim *karpv1.NodeClaim, class *a
 		p.spotRoleMissing(claim)
 	}
 	m := machine(bought)
-	p.stock.Remember(m.instance(p.tags(class, claim.Labels[karpv1.LabelNodePool])))
+	p.stock.Remember(m.instance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
 	return m, nil
 }
 
@@ -299,18 +299,19 @@ func (p *provider) class(ctx context.Context, ref karpv1.NodeClassReference, ask
 	}
 	stored = &awsv1.EC2NodeClass{}
 	err = p.reader.Get(ctx, client.ObjectKey{Name: ref.Name}, stored)
-	why := ""
+	why, key := "", ""
 	switch {
 	case apierrors.IsNotFound(err):
-		why = fmt.Sprintf("EC2NodeClass %s does not exist; create it, or change nodeClassRef", ref.Name)
+		why, key = fmt.Sprintf("EC2NodeClass %s does not exist; create it, or name another one in spec.template.spec.nodeClassRef", ref.Name), ""
 	case err != nil:
 		return nil, nil, &cloud.Error{Op: op, Err: err}
 	case !stored.DeletionTimestamp.IsZero():
-		why = fmt.Sprintf("EC2NodeClass %s is being deleted; create it anew, or change nodeClassRef", ref.Name)
+		why, key = fmt.Sprintf("EC2NodeClass %s is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is gone", ref.Name), " deleting"
 	}
 	if why != "" {
 		if asks != nil {
-			p.events.Emit(asks, event.Event{Reason: event.NodeClassNotFound, Text: why})
+			// In the words of the controller of pools, so that a pool shows one event and not two.
+			p.events.Emit(asks, event.Event{Reason: event.NodeClassNotFound, Text: why, Key: ref.Kind + " " + ref.Name + key})
 		}
 		return nil, nil, &cloud.Error{Kind: cloud.NoCapacity, Op: op, Reason: string(event.NodeClassNotFound), Message: why}
 	}

@@ -3,6 +3,8 @@ package aws
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -27,8 +29,9 @@ import (
 )
 
 const (
-	callTimeout     = 4 * time.Minute // of one HTTP exchange; a long poll of the queue takes 20 s of it
-	metadataTimeout = 5 * time.Second // of the instance metadata service, which is absent in many places
+	callTimeout     = 4 * time.Minute  // of one HTTP exchange; a long poll of the queue takes 20 s of it
+	reachTimeout    = 30 * time.Second // of the first call: who starts the controller waits for it
+	metadataTimeout = 5 * time.Second  // of the instance metadata service, which is absent in many places
 )
 
 // clients are one client per service.
@@ -95,12 +98,18 @@ type dryRunner interface {
 
 // reachable checks that EC2 answers and that the controller may use it, before anything depends on it.
 func reachable(ctx context.Context, api dryRunner, region string) error {
-	_, err := api.DescribeInstanceTypes(ctx, &ec2.DescribeInstanceTypesInput{DryRun: new(true)})
-	switch {
+	limited, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	_, err := api.DescribeInstanceTypes(limited, &ec2.DescribeInstanceTypesInput{DryRun: new(true)})
+	switch code := awserr.Code(err); {
 	case awserr.DryRunPassed(err):
 		return nil
 	case err == nil:
 		return fmt.Errorf("EC2 in %s answered a dry run as if it were none; check AWS_ENDPOINT_URL", region)
+	case slices.Contains([]string{"AuthFailure", "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException", "ExpiredToken", "ExpiredTokenException", "RequestExpired"}, code):
+		return fmt.Errorf("EC2 in %s does not accept the credentials of the controller; check the role annotation or pod identity association of its service account, AWS_ACCESS_KEY_ID, and the clock: %w", region, err)
+	case strings.Contains(fmt.Sprint(err), "AssumeRoleWithWebIdentity"):
+		return fmt.Errorf("STS gives no credentials for the web identity of the service account; check the role in its annotation and the trust policy of that role, and if STS cannot be reached its endpoint and DNS (without cluster DNS set dnsPolicy=Default): %w", err)
 	case awserr.Unauthorized(err):
 		return fmt.Errorf("EC2 in %s can be reached, but the role of the controller may not use it; compare its policies with the installation guide: %w", region, err)
 	default:

@@ -41,8 +41,9 @@ type tagger struct {
 	cluster string
 	now     func() time.Time
 
-	mu   sync.Mutex
-	next time.Time // when CreateTags may be called again
+	mu     sync.Mutex
+	next   time.Time            // when CreateTags may be called again
+	denied map[string]time.Time // instances that may not be tagged, and until when that is not tried
 }
 
 func (t *tagger) register(mgr ctrl.Manager) error {
@@ -58,6 +59,9 @@ func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	if !taggable(claim) {
 		return ctrl.Result{}, nil
+	}
+	if wait := t.held(inventory.InstanceID(claim.Status.ProviderID)); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	instance, err := t.stock.Fresh(ctx, inventory.InstanceID(claim.Status.ProviderID))
 	switch {
@@ -108,6 +112,24 @@ func (t *tagger) turn() time.Duration {
 	return 0
 }
 
+// held is how long an instance is not to be tried again: claims change often, denials do not.
+func (t *tagger) held(id string) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.denied[id].Sub(t.now())
+}
+
+func (t *tagger) hold(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.denied == nil {
+		t.denied = map[string]time.Time{}
+	}
+	now := t.now()
+	maps.DeleteFunc(t.denied, func(_ string, until time.Time) bool { return now.After(until) })
+	t.denied[id] = now.Add(tagDenied)
+}
+
 func (t *tagger) tag(ctx context.Context, id string, tags map[string]string) error {
 	input := &ec2.CreateTagsInput{Resources: []string{id}}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
@@ -123,6 +145,7 @@ func (t *tagger) failed(ctx context.Context, id string, err error) (ctrl.Result,
 	case awserr.NotFound(err):
 		return ctrl.Result{}, nil
 	case awserr.Unauthorized(err):
+		t.hold(id)
 		log.FromContext(ctx).Error(err, "the role of the controller may not tag instances; the node works, but its instance has no Name", "instance-id", id)
 		return ctrl.Result{RequeueAfter: tagDenied}, nil
 	default:

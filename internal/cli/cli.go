@@ -69,14 +69,51 @@ func New(s Streams) *cobra.Command {
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error {
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		if errors.Is(err, pflag.ErrHelp) {
 			return err
+		}
+		if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+			if near := nearestFlag(cmd.Flags(), unknown.GetSpecifiedName()); near != "" {
+				return usagef("%w; did you mean --%s?", err, near)
+			}
 		}
 		return usageError{err}
 	})
 	root.AddCommand(newController(s), newConvert(s), newCRDs(s), newPlan(s), newVersion(s))
 	return root
+}
+
+// nearestFlag returns the flag that was probably meant, if one is near enough.
+func nearestFlag(flags *pflag.FlagSet, name string) string {
+	const most = 3
+	best, distance := "", min(most, len(name)/3)+1
+	flags.VisitAll(func(f *pflag.Flag) {
+		if d := edits(name, f.Name); d < distance {
+			best, distance = f.Name, d
+		}
+	})
+	return best
+}
+
+// edits is how many letters have to be added, removed or changed to make one word of the other.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal, row[j+1] = row[j+1], min(change, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // noArgs refuses arguments where a command takes none.

@@ -3,7 +3,9 @@ package cli
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -43,13 +45,26 @@ func newController(s Streams) *cobra.Command {
 		}
 		kube, err := ctrl.GetConfig()
 		if err != nil {
-			return fmt.Errorf("no cluster: set KUBECONFIG or run inside one: %w", err)
+			return noCluster(s.LookupEnv, err)
 		}
 		ctx, stop := signal.NotifyContext(parent(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		return app.Run(ctx, cfg, kube, log)
 	}
 	return cmd
+}
+
+// noCluster says which kubeconfig was looked for. The library would name an old variable instead.
+func noCluster(env func(string) (string, bool), err error) error {
+	if files, set := env("KUBECONFIG"); set && files != "" {
+		for _, file := range filepath.SplitList(files) {
+			if _, missing := os.Stat(file); missing == nil {
+				return fmt.Errorf("no cluster: KUBECONFIG %s cannot be used: %w", files, err)
+			}
+		}
+		return fmt.Errorf("no cluster: the file that KUBECONFIG names does not exist: %s", files)
+	}
+	return fmt.Errorf("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster with a service account (%w)", err)
 }
 
 // parent is the context of the call, which cobra leaves out where nobody gave one.

@@ -70,6 +70,8 @@ type Provisioner struct {
 
 	// Planned hears for which pods a plan has a place and for which it has none. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
+
+	refusals map[cluster.PodKey]said // of the last plan
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -132,6 +134,7 @@ func (p *Provisioner) guarded(ctx context.Context) {
 // Pass makes one plan and orders what it says.
 func (p *Provisioner) Pass(ctx context.Context) {
 	start := p.Now()
+	p.Claims.Confirm(ctx)
 	pools, offers := p.offers(ctx)
 	view := p.Store.Snapshot(offers)
 	p.ignored(view.Ignored)
@@ -140,7 +143,11 @@ func (p *Provisioner) Pass(ctx context.Context) {
 		p.count(view, solve.Plan{})
 		return
 	}
-	log.FromContext(ctx).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
+	level := 0
+	if p.stale(view.Pods) {
+		level = 1
+	}
+	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 	plan := p.plan(ctx, view)
 	p.count(view, plan)
 	p.refused(ctx, view, plan)

@@ -1,9 +1,12 @@
 package controller_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -62,4 +65,39 @@ func TestFM_G8_MixedPodsFindTheirClaimsAgain(t *testing.T) {
 			}
 		})
 	}
+}
+
+// G8, FM D03, D04: the watch of claims stands still for minutes. Claims that the API server has count,
+// so their pods get no others; one that vanished before any watch told of it does not (FM D10).
+func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.add(readyPool("general"), pendingPod("a", "1"))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Start(ctx) }()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		claims := l.claims()
+		if len(claims) != 1 {
+			t.Fatalf("%d claims for one pod, want one", len(claims))
+		}
+		claims[0].Finalizers = nil
+		if err := l.client.Update(ctx, &claims[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.client.Delete(ctx, &claims[0]); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if now := l.claims(); len(now) != 1 || now[0].Name == claims[0].Name {
+			t.Errorf("claims are %v half a minute after the first vanished, want another", now)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -2,14 +2,12 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -46,6 +44,7 @@ func (p *Provisioner) ignored(pods []cluster.Pod) {
 // are pods that still run on a node that goes.
 func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.Plan) {
 	quiet := 0
+	refusals := make(map[cluster.PodKey]said, len(plan.Unplaced))
 	for _, u := range plan.Unplaced {
 		if u.Deferred {
 			quiet++
@@ -57,8 +56,9 @@ func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.P
 		}
 		text := reason.Join(u.Why, shownReasons)
 		p.Events.Emit(pod, event.Event{Reason: event.FailedScheduling, Text: "No node can take the pod: " + text})
-		log.FromContext(ctx).Error(errors.New(text), "could not schedule pod", "Pod", klog.KRef(u.Pod.Namespace, u.Pod.Name))
+		refusals[u.Pod] = p.say(ctx, u.Pod, text)
 	}
+	p.refusals = refusals
 	if quiet > 0 {
 		log.FromContext(ctx).V(1).Info("deferring scheduling decision for pod(s) to wait for reserved capacity", "pods", quiet)
 	}

@@ -158,6 +158,8 @@ type memory struct {
 
 func (m *memory) Claimed(claim *karpv1.NodeClaim, _ []cluster.PodKey) { m.claimed <- claim.Name }
 func (m *memory) NeedsPlace(key cluster.PodKey) bool                  { return m.pods[key] != nil }
+func (m *memory) Unseen() []string                                    { return nil }
+func (m *memory) Confirm(string, *karpv1.NodeClaim)                   {}
 func (m *memory) Pools() []*karpv1.NodePool                           { return m.pools }
 func (m *memory) Usage(string) (corev1.ResourceList, int64) {
 	m.asked.Add(1)

@@ -26,6 +26,8 @@ import (
 // memory is the part of the store that creating claims needs.
 type memory interface {
 	Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey)
+	Unseen() []string
+	Confirm(name string, now *karpv1.NodeClaim)
 	NeedsPlace(pod cluster.PodKey) bool
 	Pools() []*karpv1.NodePool
 	Usage(pool string) (corev1.ResourceList, int64)
@@ -36,7 +38,7 @@ const writers = 50
 
 // Claims writes NodeClaims.
 type Claims struct {
-	Client  client.Client
+	Client  client.Client // of the API server itself: what it reads is not from a cache
 	Store   memory
 	Metrics *metric.Set
 	Words   reqs.Vocabulary
@@ -98,6 +100,27 @@ func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) (*karpv1.
 	log.FromContext(ctx).Info("created nodeclaim", "NodePool", klog.KRef("", n.Pool), "NodeClaim", klog.KRef("", claim.Name),
 		"requests", claim.Spec.Resources.Requests, "instance-types", few(n.Types), "price", n.Offer.Price)
 	return claim, nil
+}
+
+// Confirm asks the API server about claims that were created and that no watch has told of, so that
+// they are counted for as long as they exist. Not to know is not to know that they are gone.
+func (c *Claims) Confirm(ctx context.Context) {
+	var wait sync.WaitGroup
+	slots := make(chan struct{}, writers)
+	for _, name := range c.Store.Unseen() {
+		slots <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-slots }()
+			claim := &karpv1.NodeClaim{}
+			switch err := c.Client.Get(ctx, client.ObjectKey{Name: name}, claim); {
+			case err == nil:
+				c.Store.Confirm(name, claim)
+			case !apierrors.IsNotFound(err):
+				c.Store.Confirm(name, nil)
+			}
+		})
+	}
+	wait.Wait()
 }
 
 // Provisioned is the reason of claims for pods that wait.

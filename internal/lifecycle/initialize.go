@@ -38,10 +38,20 @@ func (m *move) initialize() {
 	m.news("initialized nodeclaim", "allocatable", node.Status.Allocatable)
 }
 
+// unready is what the kubelet says about a node that is not ready.
+func unready(node *corev1.Node) string {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Reason+c.Message != "" {
+			return strings.Trim(c.Reason+": "+c.Message, ": ")
+		}
+	}
+	return "its kubelet has not said anything yet"
+}
+
 // obstacle is the first thing that keeps pods from running on the node.
 func (m *move) obstacle(node *corev1.Node) (reason, message string) {
 	if !Ready(node) {
-		return NodeNotReady, "Node " + node.Name + " is not ready"
+		return NodeNotReady, "Node " + node.Name + " is not ready: " + unready(node)
 	}
 	for _, t := range node.Spec.Taints {
 		if slices.ContainsFunc(m.claim.Spec.StartupTaints, same(t)) {

@@ -44,6 +44,15 @@ func (m *move) live() {
 	m.again(left)
 }
 
+// lost removes a claim whose node was deleted behind our back (FM L12): nothing can run on the instance
+// any more, and plans would wait for it.
+func (m *move) lost() {
+	if m.facts.NodeGone && m.reached(karpv1.ConditionRegistered) {
+		m.step.Remove = &Removal{Reason: RemovedCollected}
+		m.news("garbage collected nodeclaim", "provider-id", m.claim.Status.ProviderID, "Node", Ref{m.claim.Status.NodeName})
+	}
+}
+
 func (m *move) timeout(reason string, after time.Duration, failure Failure) {
 	m.step.Remove = &Removal{Reason: reason, Failure: &failure}
 	m.step.After = 0

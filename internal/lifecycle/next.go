@@ -22,6 +22,8 @@ type Facts struct {
 	Gated   bool              // the cloud has gates
 	Drivers *Drivers          // nil: dynamic resource allocation is off
 	Now     time.Time
+
+	NodeGone bool // it had a node, and the API server knows it no more
 }
 
 // Outcome is what the cloud answered to a launch.
@@ -105,7 +107,7 @@ func Next(f Facts) Step {
 		claim.Finalizers = append(claim.Finalizers, karpv1.FinalizerTermination)
 		return Step{Claim: claim, Again: true}
 	}
-	for _, stage := range []func(){m.launch, m.register, m.initialize, m.live} {
+	for _, stage := range []func(){m.lost, m.launch, m.register, m.initialize, m.live} {
 		if stage(); m.step.Launch || m.step.Ask || m.step.Remove != nil {
 			break
 		}

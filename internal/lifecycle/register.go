@@ -54,7 +54,8 @@ func (m *move) register() {
 	nodes := m.present()
 	switch {
 	case len(nodes) == 0:
-		m.unknown(karpv1.ConditionRegistered, NodeNotFound, "No node with provider id "+m.claim.Status.ProviderID+" has joined yet")
+		m.unknown(karpv1.ConditionRegistered, NodeNotFound,
+			"No node with provider id "+m.claim.Status.ProviderID+" has joined yet; if none does, see whether the role of the node may join the cluster (access entry or aws-auth), and the kubelet log of the instance")
 		return
 	case len(nodes) > 1:
 		m.apply(condition.Change{

@@ -47,15 +47,15 @@ func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, 
 			change.Message = name + " has not been checked completely: " + details
 		}
 	case ready.Status == metav1.ConditionFalse:
-		change.Reason, change.Message = ready.Reason, ready.Message
+		change.Reason, change.Message = ready.Reason, name+" is not ready"
 		if change.Reason == "" {
 			change.Reason = string(event.NodeClassNotReady)
 		}
-		if details := offenders(class.Conditions); details != "" {
-			change.Message = strings.TrimSpace(change.Message + " (" + details + ")")
+		if ready.Message != "" {
+			change.Message += ": " + ready.Message
 		}
-		if change.Message == "" {
-			change.Message = name + " is not ready"
+		if details := offenders(class.Conditions); details != "" {
+			change.Message += " (" + details + ")"
 		}
 	default:
 		change = condition.Change{Type: change.Type, Status: metav1.ConditionTrue}
@@ -63,11 +63,14 @@ func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, 
 	return change, nil
 }
 
-// offenders are the texts of the conditions that are false, so that the pool alone tells what to mend.
+// waitsForOthers is the reason of a condition of a class that only repeats that others do not hold.
+const waitsForOthers = "DependenciesNotReady"
+
+// offenders are the texts of the conditions that do not hold, so that the pool alone tells what to mend.
 func offenders(list []metav1.Condition) string {
 	var texts []string
 	for _, c := range list {
-		if c.Type != karpv1.ConditionReady && c.Status == metav1.ConditionFalse && c.Message != "" {
+		if c.Type != karpv1.ConditionReady && c.Status != metav1.ConditionTrue && c.Message != "" && c.Reason != waitsForOthers {
 			texts = append(texts, c.Type+": "+c.Message)
 		}
 	}

@@ -48,7 +48,7 @@ func TestNodeClassReady(t *testing.T) {
 		},
 		"it is not ready": {
 			class: class(subnets, ready(isFalse, "UnhealthyDependents", "SubnetsReady=False")), wantStatus: isFalse, wantReason: "UnhealthyDependents", wantRoot: isFalse, wantSeen: 3,
-			wantMessage: "SubnetsReady=False (SubnetsReady: no subnet has the tag a=b)",
+			wantMessage: "EC2NodeClass c is not ready: SubnetsReady=False (SubnetsReady: no subnet has the tag a=b)",
 		},
 		"it is not ready and does not say why": {
 			class: class(ready(isFalse, "", "")), wantStatus: isFalse, wantReason: "NodeClassNotReady", wantRoot: isFalse, wantSeen: 3,

@@ -28,6 +28,7 @@ const (
 	LimitExceeded    Code = "LimitExceeded"    // want: the least any suitable type has of the resource; have: what the limit leaves
 	NodeLimitReached Code = "NodeLimitReached" // have: nodes that may be added, usually 0
 	PoolFiltered     Code = "PoolFiltered"     // want: the pool's requirements
+	PoolSoldOut      Code = "PoolSoldOut"      // want: the pool's requirements
 	PoolClosed       Code = "PoolClosed"
 	NoPool           Code = "NoPool"
 
@@ -72,7 +73,8 @@ func planningCodes() []Doc {
 		{LimitExceeded, "every instance type that would do exceeds its limits: {want} at least, {have} left", "What is left of the pool's limits is less than any suitable instance type has.", "Raise the limits of the NodePool, or remove nodes."},
 		{NodeLimitReached, "its limit of nodes is used up: {have} may be added", "The pool has, or will have after this plan, as many nodes as limits.nodes allows.", "Raise limits.nodes of the NodePool."},
 		{PoolFiltered, "no instance type meets its own requirements: {want}", "The requirements of the pool alone rule out every instance type.", "Widen the requirements of the NodePool."},
-		{PoolClosed, "is static, not ready or being deleted", "Nothing is bought from this pool at present.", "Look at the conditions of the NodePool."},
+		{PoolSoldOut, "what meets its requirements cannot be had at present ({want}); it is tried again in minutes, or allow more instance types, zones or capacity types", "Every instance type of the pool is out of capacity, or cannot be bought for another reason that passes.", "Wait: capacity that ran out is tried again after three minutes. Or allow more instance types, zones or capacity types."},
+		{PoolClosed, "nothing is bought from it: it is not ready, static or being deleted; kubectl describe nodepool says which", "Nothing is bought from this pool at present.", "Look at the conditions of the NodePool."},
 		{NoPool, "there is no NodePool to buy nodes from", "No NodePool is ready and dynamic, so only existing nodes were tried.", "Create a NodePool, or look at the conditions of those there are."},
 
 		{ReservedDeferred, "reserved capacity {want} is there but taken in this round; the pod waits for the next", "Reservations suit the pod, but other planned nodes hold what is left of them.", "Nothing has to be done. If it persists, enlarge the reservation or allow other capacity types."},

@@ -42,6 +42,16 @@ func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 	return reason.Reason{}, false
 }
 
+// meets reports whether some type meets the requirements of a pool, whether it can be had or not.
+func meets(pool *cluster.Pool) bool {
+	for i := range pool.Types {
+		if _, conflict := pool.Requirements.Conflict(pool.Types[i].Labels); !conflict && offered(pool, &pool.Types[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 // offered reports whether any offering of a type agrees with the pool.
 func offered(pool *cluster.Pool, t *catalog.InstanceType) bool {
 	for i := range t.Offerings {

@@ -17,7 +17,8 @@ type pool struct {
 	src       *cluster.Pool
 	row       reqs.Row
 	catalogue int
-	types     set // those its requirements leave, with an available offering
+	types     set  // those its requirements leave, with an available offering
+	soldOut   bool // its requirements leave types, but none can be had at present
 	cols      columns
 	taints    int
 	rooms     *rooms
@@ -134,6 +135,7 @@ func (m *model) readPools() {
 			}
 		}
 		p.reserved = p.reserved.and(p.cols)
+		p.soldOut = p.types.empty() && meets(src)
 		for k := range m.table.Len() {
 			if n := row.MinValues(reqs.KeyID(k)); n > 0 {
 				p.minimums = append(p.minimums, minimum{reqs.KeyID(k), n})

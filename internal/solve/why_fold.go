@@ -1,9 +1,11 @@
 package solve
 
 import (
+	"math"
 	"slices"
 	"strings"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -17,7 +19,7 @@ type finding struct {
 // limit would remain, finer differences are left out too: first what was there, then what was wanted.
 // The first of those folded is the one shown.
 func fold(list []finding, limit int) []reason.Reason {
-	slices.SortStableFunc(list, func(a, b finding) int { return distance(a.why.Code) - distance(b.why.Code) })
+	slices.SortStableFunc(list, func(a, b finding) int { return far(a.why) - far(b.why) })
 	for detail := 2; detail >= 0; detail-- {
 		if list = foldBy(list, detail); len(list) <= limit {
 			break
@@ -48,7 +50,7 @@ func foldBy(list []finding, detail int) []finding {
 		if detail > 0 {
 			appendKey(&key, f.why.Want)
 		}
-		if detail > 1 {
+		if detail > 1 && !otherPool(f.why) {
 			appendKey(&key, f.why.Have)
 		}
 		if i, known := at[key.String()]; known {
@@ -61,13 +63,26 @@ func foldBy(list []finding, detail int) []finding {
 	return out
 }
 
+// far is the distance of a reason, for sorting. What is farthest is that the pod names another pool:
+// it is true of all pools but one, and would hide what that one lacks.
+func far(why reason.Reason) int {
+	if otherPool(why) {
+		return math.MaxInt
+	}
+	return distance(why.Code)
+}
+
+func otherPool(why reason.Reason) bool {
+	return why.Code == reason.RequirementConflict && strings.HasPrefix(why.Want, karpv1.LabelNodePool+" ")
+}
+
 // distance is how far from a place a reason is: small numbers for what a pod only just missed, large
 // ones for what was never meant for it.
 func distance(code reason.Code) int {
 	nearest := []reason.Code{
 		reason.ReservedDeferred, reason.ReservedLost,
 		reason.MinValuesUnmet, reason.LimitExceeded, reason.NodeLimitReached, reason.TopologyUnsatisfiable,
-		reason.HostPortConflict, reason.MatchingTypesNotOffered, reason.NoOffering,
+		reason.HostPortConflict, reason.MatchingTypesNotOffered, reason.NoOffering, reason.PoolSoldOut,
 		reason.MatchingTypesTooSmall, reason.VolumeLimit, reason.NodeFull, reason.NoTypeFits, reason.NoTypeMeetsAll,
 		reason.FittingTypesExcluded, reason.NoTypeMeetsRequirements, reason.NoTypeSuits,
 		reason.VolumeZoneConflict, reason.NodeUnready, reason.NodeSettling,

@@ -130,7 +130,7 @@ func (e *explainer) pool(poolID int, t *try) (reason.Reason, bool) {
 func (e *explainer) excluded(poolID int, t *try) (reason.Reason, bool) {
 	m := e.s.m
 	pl := &m.pools[poolID]
-	if r, filtered := e.filtered(pl); filtered {
+	if r, filtered := e.filtered(pl); filtered && !pl.soldOut {
 		return r, true
 	}
 	if !m.tolerated(t.tol, pl.taints) {
@@ -141,6 +141,9 @@ func (e *explainer) excluded(poolID int, t *try) (reason.Reason, bool) {
 	}
 	if k, found := m.table.Mismatch(m.needs[t.term].row, pl.row, true); found {
 		return e.mismatch(pl, t.term, k), true
+	}
+	if pl.soldOut { // said only to pods that the pool is for
+		return reason.Reason{Code: reason.PoolSoldOut, Want: poolText(pl.src)}, true
 	}
 	if t.volumes == 0 {
 		return reason.Reason{}, false

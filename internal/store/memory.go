@@ -30,6 +30,34 @@ func (s *Store) Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
 	s.fresh[claim.Name] = s.opts.Now().Add(unseen)
 }
 
+// Unseen names the claims that were created some seconds ago and that no watch has told of yet.
+func (s *Store) Unseen() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var names []string
+	for name, until := range s.fresh {
+		if until.Sub(s.opts.Now()) < 2*unseen/3 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Confirm says that such a claim may be counted on for some more time, and how it looks now if that is
+// known: a watch that stands still must not make its pods cause another one (G8).
+func (s *Store) Confirm(name string, now *karpv1.NodeClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, unknown := s.fresh[name]; !unknown {
+		return // the watch told of it meanwhile
+	}
+	if now != nil {
+		s.revision++
+		s.setClaim(name, now)
+	}
+	s.fresh[name] = s.opts.Now().Add(unseen)
+}
+
 // expire forgets claims that were created and that no watch ever told of.
 func (s *Store) expire(now time.Time) {
 	for name, until := range s.fresh {

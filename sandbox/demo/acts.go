@@ -127,18 +127,27 @@ func (s *show) scaleUp(ctx context.Context) (string, error) {
 	if len(now.prices) != len(now.claims) {
 		return "", fmt.Errorf("%d of %d NodeClaims have no instance with a price", len(now.claims)-len(now.prices), len(now.claims))
 	}
-	result := fmt.Sprintf("%d pods on %d nodes for $%.4f/h", s.Replicas, len(now.claims), now.perHour())
-	bound, plans := s.lowerBound()
+	return s.compare(now)
+}
+
+// compare holds what the nodes cost against what was planned, and against what nothing can be below.
+func (s *show) compare(now *scene) (string, error) {
+	made := s.plans()
+	const rounding = 0.999
 	switch {
-	case plans == 0:
-		return "", errors.New("the log has no line \"computed new nodeclaim(s) to fit pod(s)\" with a lower bound")
-	case bound > 0 && now.perHour() < bound*0.999: // prices are rounded
-		return "", fmt.Errorf("the nodes cost $%.4f/h, less than the lower bound of $%.4f/h, which must be wrong", now.perHour(), bound)
-	case bound > 0:
-		s.say("      no plan for these pods costs less than $%.4f/h; this one costs %.1f %% more", bound, 100*(now.perHour()/bound-1))
-		result += fmt.Sprintf(", at most %.1f %% above the cheapest", 100*(now.perHour()/bound-1))
+	case made.count == 0:
+		return "", errors.New("the log has no line \"computed new nodeclaim(s) to fit pod(s)\"")
+	case made.bound <= 0:
+		return "", errors.New("the plan has no lower bound")
+	case made.price < made.bound*rounding:
+		return "", fmt.Errorf("the plan costs $%.4f/h, less than its lower bound of $%.4f/h, which must be wrong", made.price, made.bound)
 	}
-	return result, nil
+	above := fmt.Sprintf("%.1f %% above the lower bound", 100*(made.price/made.bound-1))
+	s.say("      planned at $%.4f/h; no plan for these pods costs less than $%.4f/h", made.price, made.bound)
+	if paid := now.perHour(); paid > made.price/rounding {
+		s.say("      paid $%.4f/h: of the spot pools that it was offered, EC2 takes those that it can spare, not the cheapest", paid)
+	}
+	return fmt.Sprintf("%d pods on %d nodes, planned at $%.4f/h (%s), paid $%.4f/h", s.Replicas, len(now.claims), made.price, above, now.perHour()), nil
 }
 
 // interrupt has the busiest spot node taken back, and waits until its pods run elsewhere.

@@ -73,7 +73,7 @@ func TestLiveLine(t *testing.T) {
 }
 
 // Of several plans, the largest bound counts; other lines do not.
-func TestLowerBoundIsReadFromTheLog(t *testing.T) {
+func TestPlansAreReadFromTheLog(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "log")
 	lines := []string{
@@ -86,7 +86,7 @@ func TestLowerBoundIsReadFromTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &show{controller: &world.Controller{Log: file}}
-	if bound, plans := s.lowerBound(); bound != 0.25 || plans != 2 {
-		t.Errorf("bound %v of %d plans, want 0.25 of 2", bound, plans)
+	if got, want := s.plans(), (plans{count: 2, price: 0.4, bound: 0.25}); got != want {
+		t.Errorf("plans %+v, want %+v", got, want)
 	}
 }

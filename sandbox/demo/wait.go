@@ -99,18 +99,29 @@ func (s *show) complaints(ctx context.Context) string {
 	return text.String()
 }
 
-// lowerBound is what no plan for the pods can cost less than, as the planner proved it, and the number of
-// plans that were made. Of several, each is a bound for all pods together, so the largest counts.
-func (s *show) lowerBound() (bound float64, plans int) {
+// plans are what the planner said of those it made so far.
+type plans struct {
+	count int
+	price float64 // USD per hour, of all together
+	bound float64 // no plan for the pods costs less; of several, each is a bound for all pods, so the largest counts
+}
+
+// plans reads the log.
+func (s *show) plans() plans {
+	var made plans
 	_ = s.readLog(func(line map[string]any) { // without a log there is no plan either
-		if line["message"] == "computed new nodeclaim(s) to fit pod(s)" {
-			plans++
-			if value, isNumber := line["lower-bound"].(float64); isNumber {
-				bound = max(bound, value)
-			}
+		if line["message"] != "computed new nodeclaim(s) to fit pod(s)" {
+			return
+		}
+		made.count++
+		if value, isNumber := line["price"].(float64); isNumber {
+			made.price += value
+		}
+		if value, isNumber := line["lower-bound"].(float64); isNumber {
+			made.bound = max(made.bound, value)
 		}
 	})
-	return bound, plans
+	return made
 }
 
 // readLog reads the log of the controller, a line at a time.

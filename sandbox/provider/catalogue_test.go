@@ -28,11 +28,12 @@ type market struct {
 	reservations *offering.Reservations
 }
 
-func (l *lab) market() *market {
+func (l *lab) market(d *discover.Discoverer) *market {
 	m := &market{prices: l.prices(false), unavailable: offering.NewUnavailable(l.now), reservations: offering.NewReservations(l.now)}
 	m.Catalog = offering.New(offering.Options{
 		EC2: ec2.NewFromConfig(l.sdk), Prices: m.prices, Unavailable: m.unavailable, Reservations: m.reservations, Region: region,
 		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Reserved: true, Now: l.now,
+		Group: d.KnownPlacementGroup,
 	})
 	return m
 }
@@ -40,7 +41,11 @@ func (l *lab) market() *market {
 // open is a market that has been asked.
 func (l *lab) open() *market {
 	l.Helper()
-	m := l.market()
+	return l.opened(l.market(l.discoverer()))
+}
+
+func (l *lab) opened(m *market) *market {
+	l.Helper()
 	l.refreshed(m.prices)
 	if err := m.Refresh(l.Context()); err != nil {
 		l.Fatalf("refresh: %v", err)
@@ -67,6 +72,9 @@ func (l *lab) resolve(d *discover.Discoverer, class *awsv1.EC2NodeClass) {
 		class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID})
 	}
 	if class.Status.SecurityGroups, err = d.SecurityGroups(l.Context(), class, false); err != nil {
+		l.Fatal(err)
+	}
+	if _, err = d.PlacementGroup(l.Context(), class); err != nil {
 		l.Fatal(err)
 	}
 	if class.Status.AMIs, err = d.Images(l.Context(), class, "1.34"); err != nil {
@@ -231,7 +239,7 @@ func only(t *catalog.InstanceType, key string) (string, bool) {
 func TestFM_E11_AnEmptyListingIsAnError(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	m, class := l.market(), l.resolved()
+	m, class := l.market(l.discoverer()), l.resolved()
 	if _, err := m.Types(class, nil); err == nil {
 		t.Error("types before EC2 was asked: no error")
 	}

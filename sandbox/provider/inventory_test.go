@@ -224,8 +224,8 @@ func TestFM_E02_TerminateIsAcceptedAndTheInstanceRunsOn(t *testing.T) {
 	id := l.bought(1, onDemand, owned())[0]
 	l.advance(10 * time.Second)
 	stale := true
-	l.sdk.HTTPClient = &http.Client{Transport: rewriting{l.server.Client().Transport, func(body []byte) []byte {
-		if stale {
+	l.sdk.HTTPClient = &http.Client{Transport: rewriting{whole{l.server.Client().Transport}, func(body []byte) []byte {
+		if stale && bytes.Contains(body, []byte("<DescribeInstancesResponse")) {
 			body = bytes.ReplaceAll(body, []byte("<code>32</code><name>shutting-down</name>"), []byte("<code>16</code><name>running</name>"))
 		}
 		return body
@@ -258,7 +258,7 @@ func TestFM_E02_TerminateIsAcceptedAndTheInstanceRunsOn(t *testing.T) {
 	}
 }
 
-// rewriting changes answers of DescribeInstances on their way.
+// rewriting changes answers on their way.
 type rewriting struct {
 	next   http.RoundTripper
 	change func([]byte) []byte
@@ -274,9 +274,7 @@ func (r rewriting) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if bytes.Contains(body, []byte("<DescribeInstancesResponse")) {
-		body = r.change(body)
-	}
+	body = r.change(body)
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	response.Header.Del("Content-Length")
 	return response, nil

@@ -18,6 +18,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
@@ -25,10 +26,9 @@ import (
 )
 
 func (l *lab) profiles() *profile.Profiles {
-	n := 0
 	return profile.New(profile.Options{
 		IAM: iam.NewFromConfig(l.sdk), Cluster: cluster, Region: region, Now: l.now,
-		NewID: func() string { n++; return fmt.Sprint(n) },
+		NewID: func() string { return fmt.Sprint(l.ids.Add(1)) },
 	})
 }
 
@@ -62,7 +62,21 @@ func (l *lab) objects(list ...client.Object) client.Client {
 			l.Fatal(err)
 		}
 	}
-	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(list...).Build()
+	const byInstance = "dovetail.instance-id" // the index that the controllers make
+	ids := func(provider string) []string { return []string{inventory.InstanceID(provider)} }
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(list...).WithStatusSubresource(&awsv1.EC2NodeClass{}, &karpv1.NodeClaim{}).
+		WithIndex(&karpv1.NodeClaim{}, byInstance, func(o client.Object) []string {
+			if claim, ok := o.(*karpv1.NodeClaim); ok {
+				return ids(claim.Status.ProviderID)
+			}
+			return nil
+		}).
+		WithIndex(&corev1.Node{}, byInstance, func(o client.Object) []string {
+			if node, ok := o.(*corev1.Node); ok {
+				return ids(node.Spec.ProviderID)
+			}
+			return nil
+		}).Build()
 }
 
 // A profile is made once for a role, with the path and the tags that the strict permissions ask for.

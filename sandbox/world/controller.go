@@ -2,6 +2,7 @@ package world
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -225,7 +226,9 @@ func (c *Controller) arguments() []string {
 func (c *Controller) environment() []string {
 	var env []string
 	if c.options.Proxied {
-		env = append(env, "KUBECONFIG="+filepath.Join(c.world.dir, "proxy.kubeconfig"))
+		// The proxy speaks plain HTTP, so that its kubeconfig has no certificate for nodes to learn.
+		env = append(env, "KUBECONFIG="+filepath.Join(c.world.dir, "proxy.kubeconfig"),
+			"CLUSTER_CA_BUNDLE="+base64.StdEncoding.EncodeToString(c.world.ControlPlane.Config.CAData))
 	}
 	return append(env, c.options.Env...)
 }

@@ -11,6 +11,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -138,5 +139,5 @@ func (d *Discoverer) tell(ctx context.Context, class *awsv1.EC2NodeClass, what s
 	if known && before == text {
 		return
 	}
-	log.FromContext(ctx).Info("discovered "+what, "EC2NodeClass", class.Name, "ids", sorted)
+	log.FromContext(ctx).Info("discovered "+what, "NodeClass", klog.KRef("", class.Name), "ids", sorted)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -23,6 +24,11 @@ const (
 	visibility = 20 * time.Second // for which a message is ours
 	longPoll   = 20 * time.Second
 	perReceive = 10
+
+	lookAgain = time.Second              // for the claim of a message that came early
+	lookFor   = visibility - 2*lookAgain // as long as the message is surely ours
+	recent    = time.Minute              // a warning this young may be about an instance that EC2 does not show yet
+	mostEarly = 100                      // messages that wait so at a time; the others just come again
 
 	firstPause = 5 * time.Second // after an error; doubles
 	lastPause  = time.Minute
@@ -49,14 +55,17 @@ type Queue struct {
 	Metrics   *metric.Set
 	Now       func() time.Time
 
-	mu     sync.Mutex
-	held   map[string]time.Time // messages that came before their claim, by id (H03)
-	shared sync.Once            // the warning about a queue that others should read (H05)
+	mu      sync.Mutex
+	held    map[string]time.Time // messages that came before their claim, by id (H03)
+	early   int                  // how many of them wait for it now
+	waiting sync.WaitGroup       // for those
+	shared  sync.Once            // the warning about a queue that others should read (H05)
 }
 
 // Start reads the queue until the context ends. Nothing that goes wrong ends it.
 func (q *Queue) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", "interruption", "queue", q.Name))
+	defer q.waiting.Wait()
 	url, pause := "", firstPause
 	for ctx.Err() == nil {
 		next, err := q.step(ctx, url)
@@ -123,58 +132,109 @@ func (q *Queue) explain(op string, err error) error {
 
 // take handles one message and deletes it, unless it has to come again.
 func (q *Queue) take(ctx context.Context, url string, m sqstypes.Message) {
-	ctx, cancel := context.WithTimeout(ctx, visibility)
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("message-id", text(m.MessageId)))
+	bounded, cancel := context.WithTimeout(ctx, visibility)
 	defer cancel()
-	logger := log.FromContext(ctx).WithValues("message-id", text(m.MessageId))
-	ctx = log.IntoContext(ctx, logger)
-	done, err := q.handle(ctx, m)
-	if err != nil {
-		logger.Error(err, "handling an interruption message; it comes again")
-	}
-	if !done || err != nil {
-		return
-	}
-	if _, err := q.SQS.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
-		logger.Error(err, "deleting an interruption message; it comes again")
-		return
-	}
-	q.Metrics.InterruptionDeleted.WithLabelValues().Inc()
-}
-
-// handle does what a message asks for, and reports whether the message is done with.
-func (q *Queue) handle(ctx context.Context, m sqstypes.Message) (done bool, err error) {
 	parsed, err := Parse(text(m.Body))
 	if err != nil {
 		log.FromContext(ctx).Error(err, "ignoring an interruption message that cannot be read")
 		q.Metrics.InterruptionReceived.WithLabelValues(malformed).Inc()
-		return true, nil
+		q.remove(bounded, url, m)
+		return
 	}
 	q.Metrics.InterruptionReceived.WithLabelValues(string(parsed.Kind)).Inc()
 	if at := eventTime(parsed, m); !at.IsZero() {
 		q.Metrics.InterruptionQueueDuration.WithLabelValues().Observe(max(0, q.Now().Sub(at).Seconds()))
 	}
-	done = true
+	unknown, err := q.act(bounded, parsed.Kind, parsed.Instances)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
+		return
+	}
+	unknown = slices.DeleteFunc(unknown, func(id string) bool { return !q.expected(bounded, parsed, id) })
+	if len(unknown) > 0 && q.hold(text(m.MessageId)) {
+		q.wait(ctx, url, m, parsed.Kind, unknown)
+		return
+	}
+	q.remove(bounded, url, m)
+}
+
+// act does what a kind asks for, and returns the instances that have no claim.
+func (q *Queue) act(ctx context.Context, kind Kind, instances []string) (unknown []string, err error) {
 	var failures []error
-	for _, instance := range parsed.Instances {
-		known, err := q.Actor.Act(ctx, parsed.Kind, instance)
-		if err != nil {
+	for _, id := range instances {
+		known, err := q.Actor.Act(ctx, kind, id)
+		switch {
+		case err != nil:
 			failures = append(failures, err)
-			continue
-		}
-		if !known && q.expected(ctx, instance) && q.hold(text(m.MessageId)) {
-			done = false
+		case !known:
+			unknown = append(unknown, id)
 		}
 	}
-	return done, errors.Join(failures...)
+	return unknown, errors.Join(failures...)
+}
+
+func (q *Queue) remove(ctx context.Context, url string, m sqstypes.Message) {
+	if _, err := q.SQS.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
+		log.FromContext(ctx).Error(err, "deleting an interruption message; it comes again")
+		return
+	}
+	q.Metrics.InterruptionDeleted.WithLabelValues().Inc()
+}
+
+// wait looks for the claims of a message that came before them, beside the loop, while the message is
+// ours. Two minutes are short: its next delivery would lose too many seconds (H03). If the claims do not
+// come, the message does, once more.
+func (q *Queue) wait(ctx context.Context, url string, m sqstypes.Message, kind Kind, instances []string) {
+	if !q.enter() {
+		return
+	}
+	q.waiting.Go(func() {
+		defer q.leave()
+		ctx, cancel := context.WithTimeout(ctx, lookFor)
+		defer cancel()
+		for len(instances) > 0 {
+			sleep(ctx, lookAgain)
+			if ctx.Err() != nil {
+				return
+			}
+			var err error
+			if instances, err = q.act(ctx, kind, instances); err != nil {
+				log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
+				return
+			}
+		}
+		q.remove(ctx, url, m)
+	})
+}
+
+func (q *Queue) enter() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.early >= mostEarly {
+		return false
+	}
+	q.early++
+	return true
+}
+
+func (q *Queue) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.early--
 }
 
 // expected reports whether an instance without NodeClaim may still get one: it is ours and lives, or we
 // could not find that out. Instances of others are no business of ours: the rules of EventBridge match
-// the whole account.
-func (q *Queue) expected(ctx context.Context, id string) bool {
+// the whole account. EC2 may warn of an instance before it shows it.
+func (q *Queue) expected(ctx context.Context, m Message, id string) bool {
 	instance, err := q.Instances.Find(ctx, id)
+	if cloud.Is(err, cloud.NotFound) {
+		warning := m.Kind == SpotInterrupted || m.Kind == ReservationInterrupted
+		return warning && !m.Time.IsZero() && q.Now().Sub(m.Time).Abs() < recent
+	}
 	if err != nil {
-		return !cloud.Is(err, cloud.NotFound)
+		return true
 	}
 	if owner := instance.Tags[inventory.TagCluster]; owner != "" && owner != q.Cluster && instance.Owned(owner) {
 		q.shared.Do(func() {
@@ -195,8 +255,8 @@ func (q *Queue) hold(message string) bool {
 	}
 	now := q.Now()
 	maps.DeleteFunc(q.held, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
-	if at, before := q.held[message]; before {
-		return now.Sub(at) < visibility/2 // a second instance of the same message
+	if _, before := q.held[message]; before {
+		return false
 	}
 	q.held[message] = now
 	return true

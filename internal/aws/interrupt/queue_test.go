@@ -218,13 +218,15 @@ func TestFM_H03_AMessageWaitsForItsClaim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		instance *inventory.Instance
 		later    bool // the claim shows up after ten seconds
+		fresh    bool // the warning is new
 		received int
 		deletes  int
 	}{
-		"ours, and its claim comes":            {instance: &inventory.Instance{ID: "i-1", Tags: ours}, later: true, received: 2, deletes: 1},
+		"ours, and its claim comes":            {instance: &inventory.Instance{ID: "i-1", Tags: ours}, later: true, received: 1, deletes: 1},
 		"ours, but its claim never comes":      {instance: &inventory.Instance{ID: "i-1", Tags: ours}, received: 2},
 		"ours, but on its way out":             {instance: &inventory.Instance{ID: "i-1", Tags: ours, State: inventory.StateShuttingDown}, received: 1},
 		"H05 of another cluster":               {instance: &inventory.Instance{ID: "i-1", Tags: theirs}, received: 1},
+		"not shown by EC2 yet":                 {fresh: true, later: true, received: 1, deletes: 1},
 		"not a node at all":                    {instance: &inventory.Instance{ID: "i-1"}, received: 1},
 		"H04 an instance that is gone":         {received: 1},
 		"an instance that cannot be looked up": {instance: &inventory.Instance{}, received: 2},
@@ -236,7 +238,11 @@ func TestFM_H03_AMessageWaitsForItsClaim(t *testing.T) {
 				if tc.instance != nil {
 					known["i-1"] = *tc.instance
 				}
-				m := f.put(spotBody("i-1"))
+				body := spotBody("i-1")
+				if tc.fresh {
+					body = strings.Replace(body, "2030-01-01T00:00:00Z", time.Now().UTC().Format(time.RFC3339), 1)
+				}
+				m := f.put(body)
 				if tc.later {
 					time.AfterFunc(10*time.Second, func() {
 						c.mu.Lock()

@@ -44,10 +44,11 @@ func (l *Launcher) write(ctx context.Context, t *ticket, picks []pick) error {
 		return none("no subnet of the node class in the zones that can be had has free addresses; add subnets to EC2NodeClass " + class.Name)
 	}
 	var err error
-	if t.recipes, err = recipes(t.order, picks); err != nil {
+	t.recipes, err = recipes(t.order, picks)
+	l.measure(ctx, class, t.recipes, err)
+	if err != nil {
 		return err
 	}
-	l.measure(ctx, class, t.recipes)
 	t.input = fleet(t.order, t.recipes)
 	text, err := json.Marshal(t.input)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -291,15 +292,21 @@ func (l *Launcher) takeSubnets(ctx context.Context, class *awsv1.EC2NodeClass, c
 	return l.addresses.take(list, pods, l.o.Unavailable.SubnetGone)
 }
 
-// measure shows how long the user data of a class is, and warns before EC2 refuses it (A15).
-func (l *Launcher) measure(ctx context.Context, class *awsv1.EC2NodeClass, list []recipe) {
+// measure shows how long the user data of a class is, also when it is too long for a recipe, and warns
+// before EC2 refuses it (A15).
+func (l *Launcher) measure(ctx context.Context, class *awsv1.EC2NodeClass, list []recipe, err error) {
 	longest := 0
+	if refused, ok := errors.AsType[userDataTooLong](err); ok {
+		longest = refused.bytes
+	} else if err != nil {
+		return
+	}
 	for _, r := range list {
 		longest = max(longest, r.userData)
 	}
 	l.o.Metrics.UserDataBytes.WithLabelValues(class.Name).Set(float64(longest))
 	if longest*10 >= maxUserData*9 {
-		log.FromContext(ctx).Info("user data is close to the limit of EC2", "EC2NodeClass", class.Name, "bytes", longest, "limit", maxUserData)
+		log.FromContext(ctx).Info("user data is close to the limit of EC2", "NodeClass", klog.KRef("", class.Name), "bytes", longest, "limit", maxUserData)
 	}
 }
 

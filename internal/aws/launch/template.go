@@ -92,6 +92,17 @@ func recipes(o order, picks []pick) ([]recipe, error) {
 	return list, nil
 }
 
+// userDataTooLong is user data that EC2 would not take.
+type userDataTooLong struct {
+	class string
+	bytes int
+}
+
+// Error names the sizes and what to shorten.
+func (u userDataTooLong) Error() string {
+	return fmt.Sprintf("the user data would have %d bytes and EC2 takes %d; shorten userData or kubelet of EC2NodeClass %s", u.bytes, maxUserData, u.class)
+}
+
 func invalid(reason string, err error) error {
 	return &cloud.Error{Kind: cloud.Invalid, Op: "write launch template", Reason: reason, Err: err}
 }
@@ -116,8 +127,7 @@ func (o order) recipe(image string, config kubelet.Config, efas int, reservation
 		return recipe{}, invalid("", err)
 	}
 	if len(text) > maxUserData {
-		return recipe{}, invalid("UserDataSizeLimitExceeded", fmt.Errorf(
-			"the user data would have %d bytes and EC2 takes %d; shorten userData or kubelet of EC2NodeClass %s", len(text), maxUserData, o.request.Class.Name))
+		return recipe{}, invalid(reasonUserDataTooLong, userDataTooLong{o.request.Class.Name, len(text)})
 	}
 	tags := Tags(o.site.cluster, o.request.Class, o.request.Claim.Labels[karpv1.LabelNodePool])
 	input := &ec2.CreateLaunchTemplateInput{

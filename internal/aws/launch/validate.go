@@ -98,7 +98,7 @@ func judge(class *awsv1.EC2NodeClass, denied, action string, err error) (reason,
 	case !awserr.Refused(err):
 		return "", "", true, fmt.Errorf("dry run of %s: %w", action, err)
 	case awserr.Unauthorized(err):
-		return denied, "the controller may not call " + action + ": " + text, false, nil
+		return denied, "the controller may not call " + deniedAction(err, action) + ": " + text, false, nil
 	case why == reasonUserDataTooLong:
 		return reasonUserDataTooLong, text, false, nil
 	case why == "InstanceProfileNameInvalid" && class.Spec.InstanceProfile != nil:
@@ -108,6 +108,15 @@ func judge(class *awsv1.EC2NodeClass, denied, action string, err error) (reason,
 	default:
 		return "", "", false, nil
 	}
+}
+
+// deniedAction is the action that EC2 names as denied: a fleet needs others beside its own.
+func deniedAction(err error, asked string) string {
+	_, rest, named := strings.Cut(awserr.Text(err), "is not authorized to perform: ")
+	if word, _, _ := strings.Cut(rest, " "); named && strings.Contains(word, ":") && word != asked {
+		return word + ", which " + asked + " needs"
+	}
+	return asked
 }
 
 // trialLaunch is a launch that is only tried.
@@ -158,6 +167,7 @@ func (l *Launcher) trial(ctx context.Context, class *awsv1.EC2NodeClass) (trialL
 		return trialLaunch{}, fmt.Errorf("EC2NodeClass %s has no subnets yet", class.Name)
 	}
 	list, err := recipes(o, picks)
+	l.measure(ctx, class, list, err)
 	if err != nil {
 		return trialLaunch{}, err
 	}

@@ -237,7 +237,7 @@ func (r *Classes) clean(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	}
 	r.verdicts.forget(class.Name)
 	r.Forget(class.UID)
-	log.FromContext(ctx).Info("deleted EC2NodeClass", "EC2NodeClass", class.Name)
+	log.FromContext(ctx).Info("deleted EC2NodeClass")
 	return nil
 }
 

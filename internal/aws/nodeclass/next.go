@@ -141,10 +141,14 @@ func (d *decision) failed(name, reason string, err error) {
 // plain is an error without what differs from call to call, such as the id of the request: a condition
 // must not change with every try.
 func plain(err error) string {
+	text := err.Error()
 	if code := awserr.Code(err); code != "" {
-		return "AWS answered " + code + ": " + awserr.Text(err)
+		text = "AWS answered " + code + ": " + awserr.Text(err)
 	}
-	return err.Error()
+	if awserr.Unauthorized(err) {
+		text = strings.TrimSuffix(text, ".") + "; allow it to the role of the controller, see the policies of the installation guide"
+	}
+	return text
 }
 
 // answered reports whether a condition is true or false for this generation.

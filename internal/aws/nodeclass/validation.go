@@ -95,7 +95,7 @@ func (d *decision) dependencies() bool {
 	if len(wrong) > 0 {
 		status = metav1.ConditionFalse
 	}
-	d.set(validated, status, DependenciesNotReady, "waiting for "+strings.Join(append(wrong, open...), ", "))
+	d.set(validated, status, DependenciesNotReady, "not checked while "+strings.Join(append(wrong, open...), ", "))
 	d.again(validationAgain)
 	return false
 }

@@ -16,6 +16,7 @@ import (
 	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -166,7 +167,7 @@ func (p *Profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, role s
 	_, err = p.o.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
 	if err == nil {
 		keep(p, p.known, name, role, knownFor)
-		log.FromContext(ctx).Info("created instance profile", "instance-profile", name, "role", role, "EC2NodeClass", class.Name)
+		log.FromContext(ctx).Info("created instance profile", "instance-profile", name, "role", role, "NodeClass", klog.KRef("", class.Name))
 		return name, nil
 	}
 	// What cannot be deleted now is collected later.

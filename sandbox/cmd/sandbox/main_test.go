@@ -58,7 +58,7 @@ func TestDemo(t *testing.T) {
 	if code := run(t.Context(), []string{"demo", "--controller", binary}, &out, &errOut); code != exitOK {
 		t.Fatalf("exit code %d; standard output:\n%s\nstandard error:\n%s", code, &out, &errOut)
 	}
-	for _, want := range []string{"All steps held", "No process and no file is left", "12 pods on", "above the cheapest", "reaction after", "no node, no instance"} {
+	for _, want := range []string{"All steps held", "No process and no file is left", "12 pods on", "above the lower bound", "reaction after", "no node, no instance"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output lacks %q:\n%s", want, &out)
 		}

@@ -1,0 +1,42 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+// sayAgain is when the log repeats why a pod has no place. Plans are made every few seconds as long as
+// a pod waits, and would bury everything else.
+const sayAgain = 5 * time.Minute
+
+// said is what the log said last about a pod, and when.
+type said struct {
+	text string
+	at   time.Time
+}
+
+// say logs why a pod has no place, unless it was said a moment ago, and returns what to remember.
+func (p *Provisioner) say(ctx context.Context, key cluster.PodKey, text string) said {
+	before, known := p.refusals[key]
+	if now := p.Now(); !known || before.text != text || now.Sub(before.at) >= sayAgain {
+		log.FromContext(ctx).Error(errors.New(text), "could not schedule pod", "Pod", klog.KRef(key.Namespace, key.Name))
+		return said{text, now}
+	}
+	return before
+}
+
+// stale reports whether every pod was refused by the plan before: nothing new was found.
+func (p *Provisioner) stale(pods []cluster.Pod) bool {
+	for i := range pods {
+		if _, known := p.refusals[pods[i].Key]; !known {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,244 @@
+package provider
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// stands is the class as it is stored.
+func (e *estate) stands() *awsv1.EC2NodeClass {
+	e.Helper()
+	class := &awsv1.EC2NodeClass{}
+	if err := e.kube.Get(e.Context(), client.ObjectKey{Name: "default"}, class); err != nil {
+		e.Fatal(err)
+	}
+	return class
+}
+
+// What goes wrong around a class is on its conditions, with the reason and the name of what is missing
+// (EC2NodeClass 5; A15, E14, E15, E17).
+func TestFM_A15_E14_E15_E17_ConditionsOfAClass(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil     func(*estate)
+		condition string
+		reason    string
+		says      string
+	}{
+		"no subnet is selected": {
+			func(e *estate) {
+				e.edit(func(c *awsv1.EC2NodeClass) {
+					c.Spec.SubnetSelectorTerms = []awsv1.SubnetSelectorTerm{{ID: "subnet-gone"}}
+				})
+			}, awsv1.ConditionSubnetsReady, "SubnetsNotFound", "",
+		},
+		"no security group is selected": {
+			func(e *estate) {
+				e.edit(func(c *awsv1.EC2NodeClass) {
+					c.Spec.SecurityGroupSelectorTerms = []awsv1.SecurityGroupSelectorTerm{{Name: "nobody"}}
+				})
+			}, awsv1.ConditionSecurityGroupsReady, "SecurityGroupsNotFound", "",
+		},
+		"the images were deregistered": {
+			func(e *estate) {
+				e.edit(func(c *awsv1.EC2NodeClass) {
+					c.Spec.AMIFamily, c.Spec.AMISelectorTerms = awsv1.FamilyAL2023, []awsv1.AMISelectorTerm{{ID: "ami-gone"}}
+				})
+			}, awsv1.ConditionAMIsReady, "AMINotFound", "",
+		},
+		"the alias was never published": {
+			func(e *estate) {
+				e.edit(func(c *awsv1.EC2NodeClass) {
+					c.Spec.AMISelectorTerms = []awsv1.AMISelectorTerm{{Alias: "al2023@v19990101"}}
+				})
+			}, awsv1.ConditionAMIsReady, "AMINotFound", "al2023@v19990101",
+		},
+		"launch templates may not be made": {
+			func(e *estate) { e.deny("ec2:CreateLaunchTemplate") }, awsv1.ConditionValidationSucceeded, "CreateLaunchTemplateAuthCheckFailed", "ec2:CreateLaunchTemplate",
+		},
+		"fleets may not be made": {
+			func(e *estate) { e.deny("ec2:CreateFleet") }, awsv1.ConditionValidationSucceeded, "CreateFleetAuthCheckFailed", "ec2:CreateFleet",
+		},
+		"the user data is too long": {
+			func(e *estate) {
+				e.edit(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new(strings.Repeat("x", 20000)) })
+			},
+			awsv1.ConditionValidationSucceeded, "UserDataSizeLimitExceeded", "16384",
+		},
+		"the profile does not exist": {
+			func(e *estate) {
+				e.edit(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("nobody") })
+			}, awsv1.ConditionValidationSucceeded, "InstanceProfileNotFound", "nobody",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEstate(t)
+			tc.spoil(e)
+			e.reconcileAnyhow()
+			class := e.stands()
+			found := condition.Find(class.Status.Conditions, tc.condition)
+			if found == nil || found.Status != metav1.ConditionFalse || found.Reason != tc.reason || !strings.Contains(found.Message, tc.says) {
+				t.Errorf("%s: %+v, want False with %s", tc.condition, found, tc.reason)
+			}
+			if condition.True(class.Status.Conditions, karpv1.ConditionReady) {
+				t.Error("the class is ready")
+			}
+			if n := e.fleets(); n != 0 {
+				t.Errorf("%d fleets", n)
+			}
+		})
+	}
+}
+
+// E13, E17: what cannot be asked for leaves a class as it was; afterwards it is looked at again.
+func TestFM_E13_E17_AClassOutlivesTrouble(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*lab){
+		"everything is throttled":    func(l *lab) { l.throttle("*") },
+		"everything fails":           func(l *lab) { l.fault(awsemu.Fault{Action: "*", Code: "InternalError", Status: 500}) },
+		"nothing answers":            func(l *lab) { l.fault(awsemu.Fault{Action: "*", Drop: awsemu.DropBefore}) },
+		"lookups are denied":         func(l *lab) { l.deny("ec2:Describe*") },
+		"parameters may not be read": func(l *lab) { l.deny("ssm:GetParameter") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEstate(t)
+			before := e.reconcile()
+			if !condition.True(before.Status.Conditions, karpv1.ConditionReady) {
+				t.Fatalf("not ready: %+v", before.Status.Conditions)
+			}
+			spoil(e.lab)
+			for range 3 {
+				e.reconcileAnyhow()
+			}
+			after := e.stands()
+			if diff := cmp.Diff(before.Status, after.Status); diff != "" {
+				t.Errorf("status (-before +after):\n%s", diff)
+			}
+			e.remove("throttle")
+			e.remove("faults")
+			e.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`)
+			e.put("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
+			if groups := e.reconcile().Status.SecurityGroups; len(groups) != 2 {
+				t.Errorf("afterwards: %v, want the new group too", groups)
+			}
+		})
+	}
+}
+
+// A class that is being deleted waits for its claims; then what was made for it is gone (EC2NodeClass 6).
+func TestDeletionOfAClass(t *testing.T) {
+	t.Parallel()
+	e := newEstate(t)
+	e.reconcile()
+	one := e.stored(claim("one", of("m5.large", "on-demand")))
+	e.mustBuy(one)
+	if err := e.kube.Delete(t.Context(), e.stands()); err != nil {
+		t.Fatal(err)
+	}
+	e.reconcileAnyhow()
+	if finalizers := e.stands().Finalizers; !slices.Contains(finalizers, awsv1.FinalizerTermination) || len(e.existing()) == 0 || len(e.templates()) == 0 {
+		t.Errorf("with a claim: finalizers %v, profiles %v, templates %v", finalizers, e.existing(), e.templates())
+	}
+	if !slices.Contains(e.told, string(event.WaitingOnNodeClaimTermination)+" default") {
+		t.Errorf("told %v", e.told)
+	}
+	if err := e.kube.Delete(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Name: "default"}}
+	if _, err := e.classes.Reconcile(t.Context(), request); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.kube.Get(t.Context(), request.NamespacedName, &awsv1.EC2NodeClass{}); client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("the class is still there: %v", err)
+	}
+	if profiles, templates := e.existing(), e.templates(); len(profiles) > 0 || len(templates) > 0 {
+		t.Errorf("left behind: profiles %v, templates %v", profiles, templates)
+	}
+}
+
+// E19: instances in a zone that is shifted away are neither described nor ended, and nothing is bought
+// there. The end of the shift ends that.
+func TestFM_E19_AZoneIsShiftedAway(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	s := l.shop()
+	arn, err := s.facts.ARN(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	shifts := zonalshift.New(zonalshift.Options{
+		Enabled: true, API: arczonalshift.NewFromConfig(l.sdk), ARN: s.facts.ARN, Objects: l.objects(), Events: &estate{}, Now: l.now,
+	})
+	client := ec2.NewFromConfig(l.sdk)
+	inv := inventory.New(inventory.Options{EC2: client, Cluster: cluster, Shifted: shifts.Shifted, Metrics: l.metrics, Now: l.now})
+	types := offering.New(offering.Options{
+		EC2: client, Prices: s.market.prices, Unavailable: s.market.unavailable, Reservations: s.market.reservations, Region: region,
+		Settings: config.AWS{VMMemoryOverheadPercent: 0.075}, Now: l.now, Shifted: shifts.Shifted,
+	})
+	if err := types.Refresh(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	zones := func() string {
+		t.Helper()
+		found := map[string]bool{}
+		for _, o := range offerings((&market{Catalog: types}).types(l, s.class)["m5.large"]) {
+			_, zone, _ := strings.Cut(o, " ")
+			found[zone] = true
+		}
+		return fmt.Sprint(len(found), found[zoneA])
+	}
+	id := l.bought(1, onDemand, owned())[0] // in zone a
+	if _, err := inv.Find(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	l.put("shifts", `{"active":[{"awayFrom":"euw1-az1","for":"1h"}]}`)
+	if err := shifts.Poll(t.Context()); err != nil {
+		t.Fatalf("poll of %s: %v", arn, err)
+	}
+	if got := zones(); got != "2 false" {
+		t.Errorf("zones with offerings: %s, want the two others", got)
+	}
+	before := l.calls(wire.EC2, "DescribeInstances")
+	if _, err := inv.Fresh(t.Context(), id); err != nil || l.calls(wire.EC2, "DescribeInstances") != before {
+		t.Errorf("fresh: %v, want what is remembered and no call", err)
+	}
+	if err := inv.Terminate(t.Context(), id); err == nil || cloud.Is(err, cloud.NotFound) || l.calls(wire.EC2, "TerminateInstances") > 0 {
+		t.Errorf("terminate: %v, want it refused without a call", err)
+	}
+	l.advance(61 * time.Minute)
+	if err := shifts.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := zones(); got != "3 true" {
+		t.Errorf("zones with offerings after the shift: %s", got)
+	}
+	if err := inv.Terminate(t.Context(), id); err != nil {
+		t.Errorf("terminate after the shift: %v", err)
+	}
+}

@@ -1,0 +1,528 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	awseks "github.com/aws/aws-sdk-go-v2/service/eks"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+	"github.com/dovetail-sh/dovetail/internal/aws/eks"
+	"github.com/dovetail-sh/dovetail/internal/aws/launch"
+	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// shop is everything that launches need, with a class that is ready.
+type shop struct {
+	*lab
+	*launch.Launcher
+	market   *market
+	discover *discover.Discoverer
+	facts    *eks.Cluster
+	class    *awsv1.EC2NodeClass
+}
+
+func (l *lab) shop(changes ...func(*awsv1.EC2NodeClass)) *shop {
+	l.Helper()
+	s := &shop{lab: l, discover: l.discoverer(), class: l.class(changes...)}
+	s.market = l.opened(l.market(s.discover))
+	l.resolve(s.discover, s.class)
+	if s.class.Spec.InstanceProfile != nil {
+		s.class.Status.InstanceProfile = *s.class.Spec.InstanceProfile
+	} else {
+		s.class.Status.InstanceProfile = l.ensured(l.profiles(), s.class)
+	}
+	s.restart()
+	l.control(http.MethodDelete, "calls", "")
+	return s
+}
+
+// restart forgets everything that only the launcher knows.
+func (s *shop) restart() {
+	s.Helper()
+	s.facts = eks.New(eks.Options{
+		Settings: config.AWS{ClusterName: cluster, EKSControlPlane: true, ClusterCABundle: caBundle}, EKS: awseks.NewFromConfig(s.sdk),
+	})
+	if err := s.facts.Start(s.Context()); err != nil {
+		s.Fatal(err)
+	}
+	s.Launcher = launch.New(launch.Options{
+		EC2: ec2.NewFromConfig(s.sdk), Catalog: s.market, Discover: s.discover, Cluster: s.facts, Unavailable: s.market.unavailable,
+		Reservations: s.market.reservations, Settings: launch.Settings{Region: region, ReservedCapacity: true}, Metrics: s.metrics, Now: s.now,
+	})
+}
+
+// needs are requirements of a claim.
+type needs map[string][]string
+
+// claim asks for one instance.
+func claim(name string, n needs) *karpv1.NodeClaim {
+	c := &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid"), Labels: map[string]string{karpv1.LabelNodePool: "default", "team": "blue"}},
+		Spec: karpv1.NodeClaimSpec{
+			NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: "EC2NodeClass", Name: "default"},
+			Resources:    karpv1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}},
+		},
+	}
+	for _, key := range slices.Sorted(maps.Keys(n)) {
+		c.Spec.Requirements = append(c.Spec.Requirements, karpv1.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: n[key]})
+	}
+	return c
+}
+
+// of asks for instance types and capacity types, in any zone.
+func of(instanceTypes, capacityTypes string) needs {
+	return needs{corev1.LabelInstanceTypeStable: strings.Split(instanceTypes, ","), karpv1.LabelCapacityType: strings.Split(capacityTypes, ",")}
+}
+
+// in adds a zone.
+func (n needs) in(zone string) needs {
+	n = maps.Clone(n)
+	n[corev1.LabelTopologyZone] = []string{zone}
+	return n
+}
+
+func (s *shop) buy(c *karpv1.NodeClaim) (launch.Result, error) {
+	s.Helper()
+	list, err := s.market.Types(s.class, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return s.Launch(s.Context(), launch.Request{Claim: c, Class: s.class, Types: list})
+}
+
+func (s *shop) mustBuy(c *karpv1.NodeClaim) launch.Result {
+	s.Helper()
+	result, err := s.buy(c)
+	if err != nil {
+		s.Fatalf("launch of %s: %v", c.Name, err)
+	}
+	return result
+}
+
+// crowd launches many claims at once.
+func (s *shop) crowd(count int, n needs) (results map[string]launch.Result, failures map[string]error) {
+	s.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	results, failures = map[string]launch.Result{}, map[string]error{}
+	for i := range count {
+		all.Go(func() {
+			name := fmt.Sprintf("claim-%03d", i)
+			result, err := s.buy(claim(name, n))
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failures[name] = err
+				return
+			}
+			results[name] = result
+		})
+	}
+	all.Wait()
+	return results, failures
+}
+
+// alive are the instances that exist.
+func (l *lab) alive() []awsemu.Instance {
+	l.Helper()
+	return slices.DeleteFunc(show[[]awsemu.Instance](l, "instances"), func(i awsemu.Instance) bool { return i.State == "terminated" })
+}
+
+// templates are the names of the launch templates.
+func (l *lab) templates() []string {
+	l.Helper()
+	var names []string
+	for _, t := range show[map[string]awsemu.LaunchTemplate](l, "launch-templates") {
+		names = append(names, t.Name)
+	}
+	return sorted(names)
+}
+
+// fleets are the calls for fleets, retries included, dry runs not.
+func (l *lab) fleets() int {
+	return len(slices.DeleteFunc(l.seen(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool { return c.Parameters["DryRun"] == "true" }))
+}
+
+// An instance is bought as spot or on demand, with the tags that the strict permissions ask for, and is
+// what the answer says (AWS provider 5.3, 5.4, 13.1).
+func TestLaunch(t *testing.T) {
+	t.Parallel()
+	for _, capacityType := range []string{"spot", "on-demand"} {
+		t.Run(capacityType, func(t *testing.T) {
+			t.Parallel()
+			s := newLab(t).shop(func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"cost-center": "7"} })
+			got := s.mustBuy(claim("one", of("m5.large,m5a.large,m6i.large", capacityType).in(zoneB)))
+			i := s.instance(got.ID)
+			want := launch.Result{
+				ID: i.ID, Type: i.Type, Zone: zoneB, ZoneID: "euw1-az2", Subnet: s.subnet(zoneB), Image: s.image(al2023),
+				CapacityType: capacityType, Tenancy: "default", Launched: s.now(),
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if i.CapacityType != capacityType || i.Profile != s.class.Status.InstanceProfile || !slices.Equal(i.Groups, []string{s.group()}) {
+				t.Errorf("instance %+v", i)
+			}
+			tags := maps.Clone(i.Tags)
+			maps.DeleteFunc(tags, func(key, _ string) bool { return strings.HasPrefix(key, "aws:") })
+			wanted := owned()
+			wanted["cost-center"] = "7"
+			if diff := cmp.Diff(wanted, tags); diff != "" {
+				t.Errorf("tags (-want +got):\n%s", diff)
+			}
+			boot, err := base64.StdEncoding.DecodeString(i.UserData)
+			if err != nil || !bytes.Contains(boot, []byte("team=blue")) || !bytes.Contains(boot, []byte("https://127.0.0.1:6443")) {
+				t.Errorf("user data %v:\n%s", err, boot)
+			}
+			if n := len(s.alive()); n != 1 {
+				t.Errorf("%d instances, want one", n)
+			}
+		})
+	}
+}
+
+// S-004: where the first offerings are out, the next are asked for at once: one more call and no wait.
+func TestS004_TheNextOfferingsAreAskedForAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ice   string
+		needs needs
+		want  string // capacity type
+		fleet int
+	}{
+		"all spot is out": {
+			ice: `{"capacityType":"spot"}`, needs: of("m5.large,m5.xlarge,m6i.large,c5.large,r5.large", "spot,on-demand"), want: "on-demand", fleet: 2,
+		},
+		"one zone of a type is out": {
+			ice: `{"zone":"` + zoneA + `"}`, needs: of("m5.large", "on-demand"), want: "on-demand", fleet: 1, // the fleet itself goes on
+		},
+		"the sixty cheapest types are out": {
+			needs: needs{karpv1.LabelCapacityType: {"on-demand"}, "karpenter.k8s.aws/instance-cpu": {"2", "4", "8", "16"}}, want: "on-demand", fleet: 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLab(t).shop()
+			if tc.ice == "" {
+				s.outForTheFirst()
+			} else {
+				s.post("ice", tc.ice)
+			}
+			began := time.Now()
+			got := s.mustBuy(claim("one", tc.needs))
+			if took := time.Since(began); took > 5*time.Second {
+				t.Errorf("took %s", took)
+			}
+			if got.CapacityType != tc.want || s.instance(got.ID).CapacityType != tc.want {
+				t.Errorf("bought %+v, want %s", got, tc.want)
+			}
+			if n := s.fleets(); n != tc.fleet {
+				t.Errorf("%d fleets, want %d", n, tc.fleet)
+			}
+		})
+	}
+}
+
+// outForTheFirst lets EC2 have none of what the first fleet asks for, and all again for the next.
+func (l *lab) outForTheFirst() {
+	l.Helper()
+	l.post("ice", `{"capacityType":"on-demand"}`)
+	var once sync.Once
+	l.Cleanup(l.emu.Watch(func(c awsemu.Call) {
+		if c.Action == "CreateFleet" {
+			once.Do(func() { l.remove("ice") })
+		}
+	}))
+}
+
+// F02: with nothing left the claim gets NoCapacity, and for three minutes nobody bothers EC2 again.
+func TestFM_F02_NothingCanBeHad(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).shop()
+	s.post("ice", `{}`)
+	n := of("m5.large,m5.xlarge", "spot,on-demand")
+	for range 3 {
+		if _, err := s.buy(claim("one", n)); !cloud.Is(err, cloud.NoCapacity) {
+			t.Errorf("launch: %v, want NoCapacity", err)
+		}
+	}
+	if fleets := s.fleets(); fleets != 2 {
+		t.Errorf("%d fleets for three launches, want one as spot and one on demand", fleets)
+	}
+	s.remove("ice")
+	s.advance(3*time.Minute + time.Second)
+	s.mustBuy(claim("one", n))
+}
+
+// A03: an answer that is lost after the fleet was made leads to the same instance: through the retries
+// of the SDK, through the next launch, and after a restart (A01).
+func TestFM_A01_A03_ALostAnswer(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault   awsemu.Fault
+		fails   bool // the first launch
+		restart bool
+	}{
+		"once":                           {fault: awsemu.Fault{Count: 1, Drop: awsemu.DropAfter}},
+		"in every attempt":               {fault: awsemu.Fault{Count: 3, Drop: awsemu.DropAfter}, fails: true},
+		"in every attempt, then restart": {fault: awsemu.Fault{Count: 3, Drop: awsemu.DropAfter}, fails: true, restart: true},
+		"cut in half":                    {fault: awsemu.Fault{Count: 1, Truncate: true}, fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLab(t).shop()
+			tc.fault.Action = "ec2:CreateFleet"
+			s.fault(tc.fault)
+			c := claim("one", of("m5.large,m6i.large", "spot"))
+			got, err := s.buy(c)
+			if (err != nil) != tc.fails {
+				t.Fatalf("launch: %v", err)
+			}
+			if tc.fails {
+				if kind := cloud.KindOf(err); kind != cloud.Unknown {
+					t.Errorf("kind %d, want one that says nothing about capacity", kind)
+				}
+				if tc.restart {
+					s.restart()
+				}
+				got = s.mustBuy(c)
+			}
+			alive := s.alive()
+			if len(alive) != 1 || alive[0].ID != got.ID {
+				t.Errorf("%d instances are alive, want %s alone", len(alive), got.ID)
+			}
+			tokens := map[string]bool{}
+			for _, call := range s.seen(wire.EC2, "CreateFleet") {
+				tokens[call.Parameters["ClientToken"]] = true
+			}
+			if len(tokens) != 1 {
+				t.Errorf("tokens %v, want one for all attempts", tokens)
+			}
+		})
+	}
+}
+
+// A01: a token that EC2 saw with other parameters says that an instance may exist, which is no verdict on
+// capacity and no reason to try for ever: the next launch has another token.
+func TestFM_A01_ATokenThatWasUsed(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).shop()
+	s.fault(awsemu.Fault{Action: "ec2:CreateFleet", Count: 3, Drop: awsemu.DropAfter})
+	if _, err := s.buy(claim("one", of("m5.large", "on-demand"))); err == nil {
+		t.Fatal("launch: no error")
+	}
+	_, err := s.buy(claim("one", of("m5.xlarge", "on-demand")))
+	if !cloud.Is(err, cloud.Unknown) || !strings.Contains(err.Error(), "earlier launch") {
+		t.Errorf("launch with other parameters: %v, want a word about the earlier one", err)
+	}
+	s.mustBuy(claim("one", of("m5.xlarge", "on-demand")))
+}
+
+// A05: fifty equal claims are one fleet. Thirty get an instance each, twenty the error.
+func TestFM_A05_FiftyClaimsThirtyInstances(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).shop()
+	s.post("ice", `{"capacityType":"on-demand","remaining":30}`)
+	results, failures := s.crowd(50, of("m5.large", "on-demand").in(zoneA))
+	ids := map[string]bool{}
+	for _, r := range results {
+		ids[r.ID] = true
+	}
+	if len(results) != 30 || len(ids) != 30 || len(s.alive()) != 30 {
+		t.Errorf("%d claims got %d instances of %d, want 30 of each", len(results), len(ids), len(s.alive()))
+	}
+	for name, err := range failures {
+		if !cloud.Is(err, cloud.NoCapacity) {
+			t.Errorf("%s: %v, want NoCapacity", name, err)
+		}
+	}
+	if n := s.fleets(); n != 1 {
+		t.Errorf("%d fleets, want one", n)
+	}
+}
+
+// A hundred equal claims are one fleet with one template (AWS provider 5.5).
+func TestEqualClaimsShareAFleet(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).shop()
+	results, failures := s.crowd(100, of("m5.large,m5.xlarge", "spot,on-demand"))
+	if len(results) != 100 || len(failures) != 0 || len(s.alive()) != 100 {
+		t.Errorf("%d claims got an instance, %d did not: %v", len(results), len(failures), failures)
+	}
+	if fleets, templates := s.fleets(), s.calls(wire.EC2, "CreateLaunchTemplate"); fleets != 1 || templates > 2 {
+		t.Errorf("%d fleets and %d templates, want one fleet and a template for each pod density", fleets, templates)
+	}
+}
+
+// A04: EC2 delivers more than was asked for. The claim gets one, the rest is for the collector.
+func TestFM_A04_MoreThanAskedFor(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	surplus := l.bought(1, onDemand, owned())[0]
+	id := regexp.MustCompile(`<instanceIds><item>(i-[0-9a-f]+)</item>`)
+	l.sdk.HTTPClient = &http.Client{Transport: rewriting{whole{l.server.Client().Transport}, func(body []byte) []byte {
+		return id.ReplaceAll(body, []byte(`<instanceIds><item>$1</item><item>`+surplus+`</item>`))
+	}}}
+	s := l.shop()
+	got := s.mustBuy(claim("one", of("m5.large", "on-demand")))
+	if got.ID == surplus || s.instance(got.ID).State == "terminated" {
+		t.Errorf("got %s, want the instance that was launched", got.ID)
+	}
+}
+
+// A10: a launch template that somebody deleted is made again, and the launch goes on.
+func TestFM_A10_TheTemplateIsGone(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).shop()
+	n := of("m5.large", "on-demand")
+	s.mustBuy(claim("one", n))
+	for id := range show[map[string]awsemu.LaunchTemplate](s.lab, "launch-templates") {
+		s.remove("launch-templates/" + id)
+	}
+	s.mustBuy(claim("two", n))
+	if calls := s.calls(wire.EC2, "CreateLaunchTemplate"); calls != 2 {
+		t.Errorf("%d templates were made, want the first and its replacement", calls)
+	}
+	if n := s.fleets(); n != 3 {
+		t.Errorf("%d fleets, want one for the first, and a failed one and another for the second", n)
+	}
+}
+
+// A11: EC2 does not see an instance profile that was just made. That passes.
+func TestFM_A11_TheProfileIsTooNew(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.put("lag", `{"profiles":"10s"}`)
+	s := l.shop()
+	if reason, message, retry, err := s.Validate(t.Context(), s.class); reason != "" || !retry || err == nil {
+		t.Errorf("validate: %q %q %v %v, want to be asked again", reason, message, retry, err)
+	}
+	_, err := s.buy(claim("one", of("m5.large", "on-demand")))
+	if e := asError(err); e == nil || e.Kind != cloud.Unknown || e.Reason != "InstanceProfileNameInvalid" {
+		t.Errorf("launch: %v, want one that can be repeated and says why", err)
+	}
+	s.advance(11 * time.Second)
+	if reason, message, retry, err := s.Validate(t.Context(), s.class); reason != "" || retry || err != nil {
+		t.Errorf("validate later: %q %q %v %v", reason, message, retry, err)
+	}
+	s.mustBuy(claim("one", of("m5.large", "on-demand")))
+}
+
+func asError(err error) *cloud.Error {
+	e, _ := err.(*cloud.Error)
+	return e
+}
+
+// A profile that the user names and that does not exist is the user's to correct.
+func TestAProfileThatDoesNotExist(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).shop(func(c *awsv1.EC2NodeClass) { c.Spec.Role, c.Spec.InstanceProfile = "", new("nobody") })
+	reason, message, retry, err := s.Validate(t.Context(), s.class)
+	if reason != "InstanceProfileNotFound" || !strings.Contains(message, "nobody") || !retry || err != nil {
+		t.Errorf("validate: %q %q %v %v", reason, message, retry, err)
+	}
+}
+
+// A15: user data that EC2 would refuse is found before any fleet.
+func TestFM_A15_UserDataIsTooLong(t *testing.T) {
+	t.Parallel()
+	s := newLab(t).shop(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new(strings.Repeat("x", 20000)) })
+	if reason, message, _, err := s.Validate(t.Context(), s.class); reason != "UserDataSizeLimitExceeded" || message == "" || err != nil {
+		t.Errorf("validate: %q %q %v", reason, message, err)
+	}
+	if _, err := s.buy(claim("one", of("m5.large", "on-demand"))); err == nil || s.fleets() > 0 {
+		t.Errorf("launch: %v after %d fleets", err, s.fleets())
+	}
+}
+
+// E17: a dry run names the action that is denied; throttled or broken, it is no verdict.
+func TestFM_E17_DryRuns(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spoil  func(*lab)
+		reason string
+		action string
+		again  bool
+	}{
+		"all is fine":         {spoil: func(*lab) {}},
+		"no launch templates": {spoil: func(l *lab) { l.deny("ec2:CreateLaunchTemplate") }, reason: "CreateLaunchTemplateAuthCheckFailed", action: "ec2:CreateLaunchTemplate"},
+		"no fleets":           {spoil: func(l *lab) { l.deny("ec2:CreateFleet") }, reason: "CreateFleetAuthCheckFailed", action: "ec2:CreateFleet"},
+		"no instances":        {spoil: func(l *lab) { l.deny("ec2:RunInstances") }, reason: "Any", action: "ec2:RunInstances"}, // EC2 asks for it with the fleet
+		"no instances of our own": {spoil: func(l *lab) {
+			l.fault(awsemu.Fault{Action: "ec2:RunInstances", Code: "UnauthorizedOperation", Message: "no", Status: 403})
+		}, reason: "RunInstancesAuthCheckFailed", action: "ec2:RunInstances"},
+		"the role is not passed":  {spoil: func(l *lab) { l.deny("iam:PassRole") }, action: "iam:PassRole", reason: "Any"},
+		"tags may not be created": {spoil: func(l *lab) { l.deny("ec2:CreateTags") }, action: "ec2:CreateTags", reason: "Any"},
+		"fleets are throttled":    {spoil: func(l *lab) { l.throttle("ec2:CreateFleet") }, again: true},
+		"EC2 fails":               {spoil: func(l *lab) { l.fault(awsemu.Fault{Action: "ec2:RunInstances", Code: "InternalError", Status: 500}) }, again: true},
+		"EC2 does not answer":     {spoil: func(l *lab) { l.fault(awsemu.Fault{Action: "ec2:CreateFleet", Drop: awsemu.DropBefore}) }, again: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newLab(t).shop()
+			tc.spoil(s.lab)
+			reason, message, retry, err := s.Validate(t.Context(), s.class)
+			switch {
+			case tc.again:
+				if err == nil || !retry || reason != "" {
+					t.Errorf("validate: %q %q %v %v, want no verdict", reason, message, retry, err)
+				}
+			case tc.reason == "":
+				if reason != "" || err != nil {
+					t.Errorf("validate: %q %q %v", reason, message, err)
+				}
+			default:
+				if !strings.HasSuffix(reason, "AuthCheckFailed") || !strings.Contains(message, tc.action) || err != nil {
+					t.Errorf("validate: %q %q %v, want %s named", reason, message, err, tc.action)
+				}
+				if strings.HasSuffix(tc.reason, "AuthCheckFailed") && reason != tc.reason {
+					t.Errorf("reason %s, want %s", reason, tc.reason)
+				}
+			}
+			if n := len(s.alive()); n != 0 {
+				t.Errorf("%d instances after a dry run", n)
+			}
+		})
+	}
+}
+
+// A launch that is denied names the action, and says nothing about capacity (A09).
+func TestFM_A09_ALaunchThatIsDenied(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{"ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateTags", "iam:PassRole", "ec2:CreateLaunchTemplate"} {
+		t.Run(action, func(t *testing.T) {
+			t.Parallel()
+			s := newLab(t).shop()
+			s.deny(action)
+			_, err := s.buy(claim("one", of("m5.large", "on-demand")))
+			if e := asError(err); e == nil || e.Kind != cloud.Denied || e.Reason != "Unauthorized" || !strings.Contains(e.Error(), action) {
+				t.Errorf("launch: %#v", err)
+			}
+			if s.market.unavailable.Has("on-demand", "m5.large", zoneA, offering.Group{}) {
+				t.Error("the offering was taken for out of capacity")
+			}
+		})
+	}
+}
