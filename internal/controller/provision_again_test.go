@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
@@ -100,4 +103,29 @@ func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// FM I18: a pod that has no place says so once, and again when the reason changes, not every ten
+// seconds.
+func TestFM_I18_NoErrorSpam(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("huge", "100"))
+	lines := 0
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
+		if strings.Contains(args, "could not schedule pod") {
+			lines++
+		}
+	}, funcr.Options{}))
+	for range 3 {
+		l.Pass(ctx)
+	}
+	if lines != 1 {
+		t.Errorf("%d lines about one pod after three plans, want one", lines)
+	}
+	l.shop.none = true
+	l.Pass(ctx)
+	if lines != 2 {
+		t.Errorf("%d lines, want another when the reason changed", lines)
+	}
 }

@@ -100,7 +100,7 @@ func (s *Store) onPool(obj client.Object, gone bool) {
 		delete(s.pools, stored.Name)
 		return
 	}
-	s.pools[stored.Name] = &pool{stored: stored, effective: effective}
+	s.pools[stored.Name] = &pool{effective: effective}
 }
 
 func (s *Store) managed(ref karpv1.NodeClassReference) bool {

@@ -52,7 +52,7 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 func (s *Store) effective(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	var owner *karpv1.NodePool
 	if p := s.pools[claim.Labels[karpv1.LabelNodePool]]; p != nil {
-		owner = p.stored
+		owner = p.effective
 	}
 	read, _ := claim.Effective(owner, s.opts.Strict)
 	return read

@@ -74,9 +74,8 @@ type feed struct {
 	synced func() bool
 }
 
-// pool is a NodePool in both forms.
+// pool is a NodePool in the form that decisions read.
 type pool struct {
-	stored    *karpv1.NodePool
 	effective *karpv1.NodePool
 }
 

@@ -6,9 +6,13 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 )
 
 // restartLimit is within what time all must be well after a crash (failure-modes 16).
@@ -61,7 +65,8 @@ func (f *flow) struck(fired <-chan struct{}) {
 }
 
 // Rows 1 to 7: the controller is killed on the way from a pod to its node. Whatever the step, one node
-// comes of it, one instance was paid for in the end, and the pod runs.
+// comes of it, one instance was paid for in the end, and the pod runs. Claims are made with their finalizer,
+// so that row 3 is row 2, but for those that users make.
 func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -73,9 +78,6 @@ func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
 		}, true},
 		{"row 2: NodeClaim created", func(f *flow) <-chan struct{} {
 			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeAnswer)
-		}, true},
-		{"row 3: finalizer added", func(f *flow) <-chan struct{} {
-			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: f.name + "*", Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
 		}, true},
 		{"row 4: CreateFleet answered", func(f *flow) <-chan struct{} {
 			return f.killAtCall("ec2:CreateFleet", f.name, awsemu.BeforeAnswer)
@@ -116,6 +118,30 @@ func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Row 3: the finalizer was added to a claim that a user made.
+func TestFM_C01_CrashAfterTheFinalizerOfAHandmadeClaim(t *testing.T) {
+	f := newFlow(t)
+	f.pool("")
+	claim := &karpv1.NodeClaim{}
+	f.decode(`
+metadata: {name: `+f.name+`-handmade, labels: {karpenter.sh/nodepool: `+f.name+`}}
+spec:
+  requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]
+  nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: `+f.name+`}`, claim)
+	checker.Excuse(invariant.G8, claim.Name)
+	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
+	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: claim.Name, Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
+	f.create(claim)
+	f.struck(fired)
+	f.ready(1)
+	if n := len(f.allInstances()); n != 1 {
+		t.Errorf("%d instances were launched", n)
+	}
+	f.remove(claim)
+	f.gone(claim)
 }
 
 // Row 4 as decision 7 wants it: the restarted controller finds the instance that was paid for.

@@ -142,6 +142,12 @@ spec:
 	return c
 }
 
+// classReady waits until the class of the test is ready.
+func (f *flow) classReady() {
+	f.Helper()
+	f.condition(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}, karpv1.ConditionReady, metav1.ConditionTrue, "")
+}
+
 func (f *flow) decode(text string, into any) {
 	f.Helper()
 	if err := yaml.UnmarshalStrict([]byte(text), into); err != nil {

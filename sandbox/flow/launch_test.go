@@ -23,6 +23,7 @@ import (
 // A03: CreateFleet is done and its answer lost; the same request comes again and gets the same instance.
 func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
 	f := newFlow(t)
+	f.classReady() // else its dry run meets the fault
 	f.awsFault(`{"action":"ec2:CreateFleet","count":1,"drop":"after"}`)
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -90,6 +91,7 @@ func TestFM_A08_ClassIsDeleted(t *testing.T) {
 // and slower pace, and goes after five minutes.
 func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 	f := newFlow(t)
+	f.classReady() // what it finds out with a dry run is kept for a while
 	f.disturb()
 	mend := f.awsFault(`{"action":"ec2:CreateFleet","code":"UnauthorizedOperation","message":"denied by a policy of the organization","status":403}`)
 	f.pool("")

@@ -52,7 +52,7 @@ func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
-	mend := f.nodeFault(fakenode.Fault{JoinTwice: true, NeverReady: true})
+	mend := f.nodeFault(fakenode.Fault{JoinTwice: true, ProviderIDLate: 3 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)
 	claim := f.claim("says that it found two nodes", waitsFor(karpv1.ConditionRegistered, "MultipleNodesFound"))
@@ -88,6 +88,7 @@ func TestLC_15_04_DevicePluginMissing(t *testing.T) {
 // 5, L14: a claim that was never launched goes at once, and nothing is terminated.
 func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
 	f := newFlow(t)
+	f.classReady()
 	f.disturb()
 	f.awsFault(`{"action":"ec2:CreateFleet","code":"InternalError","message":"broken by the test","status":500}`)
 	f.pool("")

@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net/http"
 	"os"
@@ -39,7 +40,15 @@ var (
 // controller, an instance of a clock that runs ahead is launched in the future, and never old enough.
 const timing = `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"700ms"}`
 
+// sideBySide is how many tests run at once. They mostly wait, so that the cores do not matter.
+const sideBySide = "10"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", sideBySide); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond, Prepare: prepare}, &server)
 }
 
@@ -95,7 +104,9 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 // pending are the flows that the controller cannot do yet, by the beginning of their names. Nothing else
 // is left out, and TestPending says what is. DOVETAIL_PENDING=run runs them all the same.
 var pending = map[string]string{
-	"Test": "the controller neither plans nor launches nor terminates yet",
+	"TestFM_H11":                     "events come a minute late when much happens at once; the test wants one within 15 s",
+	"TestFM_H03":                     "under study: the message for an instance that is not known yet",
+	"TestInstall_17_NodesNotRemoved": "only empty nodes are looked at so far, so that nothing is blocked",
 }
 
 func whyPending(test string) string {

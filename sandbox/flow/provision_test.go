@@ -133,7 +133,7 @@ func TestS_061_SoftTaint(t *testing.T) {
 		t.Errorf("%d claims of the pool with the soft taint", n)
 	}
 	f.remove(apps)
-	f.gone(apps, later)
+	f.await(later, "no claim of the pool that is gone", func() (bool, string) { return len(f.claims(apps.Name)) == 0, sayConditions(f.claims()) })
 	f.running("business", 2, later)
 	if n := len(f.claims(f.name + "-infra")); n == 0 {
 		t.Error("no claim of the pool that is left")

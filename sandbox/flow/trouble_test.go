@@ -26,7 +26,7 @@ func TestInstall_17_RefusedAtTheDoor(t *testing.T) {
 	f := newFlow(t)
 	for text, spoil := range map[string]func(*awsv1.EC2NodeClass){
 		"karpenter.sh/nodepool": func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"karpenter.sh/nodepool": "x"} },
-		"alias":                 func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "al2023@yesterday" },
+		"alias":                 func(c *awsv1.EC2NodeClass) { c.Spec.AMISelectorTerms[0].Alias = "debian@latest" },
 	} {
 		class := f.class(spoil)
 		class.Name = f.name + "-bad"

@@ -145,7 +145,7 @@ func (s *Server) Namespace(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := c.Delete(context.WithoutCancel(t.Context()), namespace); err != nil {
+		if err := c.Delete(context.WithoutCancel(t.Context()), namespace); err != nil && !apierrors.IsNotFound(err) {
 			t.Error(err)
 		}
 	})

@@ -1,8 +1,11 @@
 package provider
 
 import (
+	"net/http"
+	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -238,23 +241,31 @@ func only(t *catalog.InstanceType, key string) (string, bool) {
 // E11: an empty answer is a failure, not the end of all types. The last list stays.
 func TestFM_E11_AnEmptyListingIsAnError(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
-	m, class := l.market(l.discoverer()), l.resolved()
-	if _, err := m.Types(class, nil); err == nil {
-		t.Error("types before EC2 was asked: no error")
-	}
-	m = l.open()
-	before := len(m.types(l, class))
-	var retired []string
-	for _, name := range l.emu.Catalogue().Names() {
-		retired = append(retired, `{"name":"`+name+`","retired":true}`)
-	}
-	l.put("catalogue", "["+strings.Join(retired, ",")+"]")
-	if err := m.Refresh(t.Context()); err == nil {
-		t.Error("refresh with an empty answer: no error")
-	}
-	if after := len(m.types(l, class)); after != before {
-		t.Errorf("%d types after an empty answer, want the %d from before", after, before)
+	for name, list := range map[string]string{"no types": "instanceTypeSet", "no offerings": "instanceTypeOfferingSet"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			var empty atomic.Bool
+			items, next := regexp.MustCompile(`(?s)<`+list+`>.*</`+list+`>`), regexp.MustCompile(`<nextToken>[^<]*</nextToken>`)
+			l.sdk.HTTPClient = &http.Client{Transport: rewriting{whole{l.server.Client().Transport}, func(body []byte) []byte {
+				if !empty.Load() || !items.Match(body) {
+					return body
+				}
+				return next.ReplaceAll(items.ReplaceAll(body, []byte("<"+list+"/>")), nil)
+			}}}
+			m, class := l.market(l.discoverer()), l.resolved()
+			if _, err := m.Types(class, nil); err == nil {
+				t.Error("types before EC2 was asked: no error")
+			}
+			before := len(l.opened(m).types(l, class))
+			empty.Store(true)
+			if err := m.Refresh(t.Context()); err == nil {
+				t.Error("refresh with an empty answer: no error")
+			}
+			if after := len(m.types(l, class)); after != before {
+				t.Errorf("%d types after an empty answer, want the %d from before", after, before)
+			}
+		})
 	}
 }
 
