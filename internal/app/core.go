@@ -34,7 +34,7 @@ const shortestNomination = 10 * time.Second
 type core struct {
 	mgr     ctrl.Manager
 	cfg     config.Config
-	cloud   cloud.Provider
+	cloud   func(controller string) cloud.Provider // as one controller uses it: measured under its name
 	gates   []cloud.Gate
 	lanes   resources.Table
 	events  *report.Recorder
@@ -92,7 +92,7 @@ func (c *core) add(ctx context.Context) error {
 func (c *core) provisioner() *controller.Provisioner {
 	s := c.cfg.Scheduling
 	return &controller.Provisioner{
-		Store: c.store, Cloud: c.cloud, Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Now: time.Now,
+		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Now: time.Now,
 		Claims:     &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: time.Now},
 		Nomination: max(2*c.cfg.Batch.Max, shortestNomination),
 		Policy: solve.Policy{
@@ -112,22 +112,24 @@ func (c *core) lifeCycle() []registrant {
 	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: time.Now}
 	claims := &controller.Claims{
-		Client: cl, Provider: &watched{Provider: c.cloud, rest: c.rest}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
+		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
-	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud, Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
+	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
 	return []registrant{
 		claims, queue,
-		&controller.NodeTermination{Client: cl, Provider: c.cloud, Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Now: time.Now},
+		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Now: time.Now},
 		&controller.Expiration{Client: cl, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now},
-		&controller.Collector{Client: cl, Provider: c.cloud, Metrics: c.metrics, Classes: k, Strict: strict},
+		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Metrics: c.metrics, Classes: k, Strict: strict},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: some},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: some},
 		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
-		&controller.Marks{Client: cl, Cloud: c.cloud, Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
-		&controller.Disruption{Client: cl, Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud, Events: c.events, Metrics: c.metrics, Pulse: c.changes, Now: time.Now,
-			CostManaged: c.cfg.Gates.PodDeletionCostManagement},
+		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
+		&controller.Disruption{
+			Client: cl, Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud("disruption"), Events: c.events, Metrics: c.metrics, Pulse: c.changes, Now: time.Now,
+			CostManaged: c.cfg.Gates.PodDeletionCostManagement,
+		},
 	}
 }
 
