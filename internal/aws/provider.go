@@ -231,13 +231,14 @@ func wantsEFA(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass) bool {
 	return asked || slices.ContainsFunc(class.Spec.NetworkInterfaces, func(n awsv1.NetworkInterface) bool { return n.InterfaceType == "efa-only" })
 }
 
-// Find returns an instance that exists; NotFound once it is gone.
+// Find returns an instance that exists; NotFound once it is gone. Who asks wants to know whether a node
+// that does not answer is still there, so memory will not do (FM L15).
 func (p *provider) Find(ctx context.Context, id cloud.ID) (cloud.Instance, error) {
 	instance, err := instanceOf(id)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	found, err := p.stock.Find(ctx, instance)
+	found, err := p.stock.Fresh(ctx, instance)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
