@@ -199,3 +199,75 @@ func TestNodesNominatedMeanwhileStay(t *testing.T) {
 		t.Errorf("nodes %v are held although they stay", held)
 	}
 }
+
+// FM D01: a pod that was bound after the decision keeps its node, although memory does not show it yet
+// (FM D03). It is not evicted, and the node is released.
+func TestFM_D01_PodsThatSlippedInKeepTheirNode(t *testing.T) {
+	t.Parallel()
+	d, memory, c := emptying(t, interceptor.Funcs{}, "a", "b")
+	pod := pendingPod("late", "100m")
+	pod.Spec.NodeName = "a"
+	if err := c.Create(t.Context(), pod); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if deleted := deletedClaims(t, c); !slices.Equal(deleted, []string{"claim-b"}) {
+		t.Errorf("claims %v are deleted, want that of the empty node alone", deleted)
+	}
+	if held := heldNodes(t, c); len(held) > 0 || memory.marks["a"] {
+		t.Errorf("nodes %v are held although they stay", held)
+	}
+}
+
+// FM H10: a node is interrupted in the middle of the command that removes it. Its claim is deleted once,
+// the taint stays since the node goes, and the rest of the command is carried out.
+func TestFM_H10_InterruptedInTheMiddleOfACommand(t *testing.T) {
+	t.Parallel()
+	var deletes []string
+	d, _, c := emptying(t, interceptor.Funcs{
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+			if _, pods := list.(*corev1.PodList); pods { // the command looks at its nodes again: now the message comes
+				claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "claim-a"}}
+				if err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim); err == nil && claim.DeletionTimestamp == nil {
+					if err := c.Delete(ctx, claim); err != nil {
+						return err
+					}
+				}
+			}
+			return c.List(ctx, list, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			deletes = append(deletes, obj.GetName())
+			return c.Delete(ctx, obj, opts...)
+		},
+	}, "a", "b")
+	for range 2 {
+		if err := d.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if deleted := deletedClaims(t, c); !slices.Equal(deleted, []string{"claim-a", "claim-b"}) {
+		t.Errorf("claims %v are deleted, want both", deleted)
+	}
+	if slices.Sort(deletes); len(slices.Compact(slices.Clone(deletes))) != len(deletes) {
+		t.Errorf("deleted %v, some more than once", deletes)
+	}
+}
+
+// deletedClaims are the names of the claims that are being deleted.
+func deletedClaims(t *testing.T, c client.Client) []string {
+	t.Helper()
+	var out []string
+	claims := &karpv1.NodeClaimList{}
+	if err := c.List(t.Context(), claims); err != nil {
+		t.Fatal(err)
+	}
+	for _, claim := range claims.Items {
+		if claim.DeletionTimestamp != nil {
+			out = append(out, claim.Name)
+		}
+	}
+	return out
+}
