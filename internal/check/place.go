@@ -37,11 +37,12 @@ type place struct {
 	leave []*cluster.Pod // are here now but are planned for: they count in no topology
 	come  []*cluster.Pod // the plan puts them here
 
-	going   bool // being deleted: offered to nobody, and no domain of its own
-	removed bool // by a move
-	judged  bool // bought by an earlier move
-	spots   map[string]spot
-	sum     *resources.Vec // what those that come ask for, while one list of types is judged
+	going    bool // being deleted: offered to nobody, and no domain of its own
+	removed  bool // by a move
+	judged   bool // bought by an earlier move
+	spots    map[string]spot
+	labelled map[string][]label // what could answered: the same for every pod that asks
+	sum      *resources.Vec     // what those that come ask for, while one list of types is judged
 }
 
 // asks is what the pods that come ask for together.
@@ -68,6 +69,9 @@ func (p *place) could(key string) []label {
 	if key == hostKey { // SC-21
 		return []label{{have: one(p.host)}}
 	}
+	if all, known := p.labelled[key]; known {
+		return all
+	}
 	all := make([]label, 0, len(p.types))
 	for _, t := range p.types {
 		all = append(all, p.couldAs(t, key))
@@ -75,6 +79,10 @@ func (p *place) could(key string) []label {
 	if len(all) == 0 {
 		all = append(all, p.wanted(key))
 	}
+	if p.labelled == nil {
+		p.labelled = map[string][]label{}
+	}
+	p.labelled[key] = all
 	return all
 }
 
