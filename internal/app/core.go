@@ -42,6 +42,7 @@ type core struct {
 	writer  client.Client // for NodeClaims in bulk, with a limiter of its own
 
 	store   *store.Store
+	orders  *execute.Claims
 	batcher *controller.Batcher
 	rest    *controller.Rest
 	health  *controller.Health
@@ -64,6 +65,7 @@ func (c *core) add(ctx context.Context) error {
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
 		Now: time.Now, Wake: c.batcher.Trigger,
 	})
+	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
 	if err := controller.Index(c.mgr); err != nil {
 		return err
 	}
@@ -93,7 +95,7 @@ func (c *core) provisioner() *controller.Provisioner {
 	s := c.cfg.Scheduling
 	return &controller.Provisioner{
 		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Now: time.Now,
-		Claims:     &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: time.Now},
+		Claims:     c.orders,
 		Nomination: max(2*c.cfg.Batch.Max, shortestNomination),
 		Policy: solve.Policy{
 			IgnorePreferences:  s.PreferencePolicy == config.IgnorePreferences,
@@ -112,7 +114,7 @@ func (c *core) lifeCycle() []registrant {
 	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: time.Now}
 	claims := &controller.Claims{
-		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
+		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
@@ -156,11 +158,13 @@ func (c *core) planned(claim string) []types.NamespacedName {
 // watched tells the provisioner which launches found no capacity.
 type watched struct {
 	cloud.Provider
-	rest *controller.Rest
+	rest   *controller.Rest
+	orders *execute.Claims
 }
 
-// Launch launches, and keeps count.
+// Launch launches once the batch that the claim came with is written, and keeps count.
 func (w *watched) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
+	w.orders.Written(ctx)
 	instance, err := w.Provider.Launch(ctx, claim)
 	switch pool := claim.Labels[karpv1.LabelNodePool]; {
 	case err == nil:

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -235,4 +236,44 @@ func TestCreate(t *testing.T) {
 	if n := testutil.ToFloat64(metrics.NodeClaimsCreated.WithLabelValues("provisioned", "general", "false")); n != 1 {
 		t.Errorf("created = %v, want 1", n)
 	}
+}
+
+// Launches wait while a batch is written, but not for ever.
+func TestWritten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		scheme := runtime.NewScheme()
+		if err := karpv1.AddToScheme(scheme); err != nil {
+			t.Fatal(err)
+		}
+		takes := 3 * time.Second
+		writer := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+				time.Sleep(takes)
+				return nil
+			},
+		}).Build()
+		store := &memory{pods: map[cluster.PodKey]*corev1.Pod{{Namespace: "default", Name: "w1"}: {}}, pools: []*karpv1.NodePool{pool()}, claimed: make(chan string, 10)}
+		claims := &execute.Claims{Client: writer, Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
+		waited := func() time.Duration {
+			start := time.Now()
+			claims.Written(t.Context())
+			return time.Since(start)
+		}
+		if got := waited(); got != 0 {
+			t.Errorf("waited %v although nothing was written yet", got)
+		}
+		for _, want := range []time.Duration{3 * time.Second, 10 * time.Second} {
+			go claims.Create(t.Context(), execute.Batch{Nodes: []solve.NewNode{order(t).Node}, Pools: map[string]*karpv1.NodePool{"general": pool()}, Lanes: resources.NewTable(), Reason: execute.Provisioned})
+			synctest.Wait()
+			if got := waited(); got != want {
+				t.Errorf("waited %v, want %v", got, want)
+			}
+			takes = time.Minute
+		}
+		time.Sleep(time.Hour)
+		if got := waited(); got != 0 {
+			t.Errorf("waited %v although the batch was written", got)
+		}
+	})
 }

@@ -36,6 +36,9 @@ type memory interface {
 // writers is how many claims are written at a time. The API server decides how fast that goes.
 const writers = 50
 
+// longestBatch is how long launches wait for a batch to be written.
+const longestBatch = 10 * time.Second
+
 // Claims writes NodeClaims.
 type Claims struct {
 	Client  client.Client // of the API server itself: what it reads is not from a cache
@@ -43,6 +46,9 @@ type Claims struct {
 	Metrics *metric.Set
 	Words   reqs.Vocabulary
 	Now     func() time.Time
+
+	mu    sync.Mutex
+	batch chan struct{} // closed when the batch that was begun last is written
 }
 
 // Batch is the new nodes of one plan.
@@ -66,6 +72,7 @@ var ErrObsolete = errors.New("no pod waits for it any more")
 
 // Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51).
 func (c *Claims) Create(ctx context.Context, b Batch) []Created {
+	defer c.begin()()
 	out := make([]Created, len(b.Nodes))
 	refusals := c.refusals(b)
 	var wait sync.WaitGroup
@@ -82,6 +89,34 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	}
 	wait.Wait()
 	return out
+}
+
+// begin notes that a batch is being written; what it returns ends that.
+func (c *Claims) begin() func() {
+	written := make(chan struct{})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.batch = written
+	return func() { close(written) }
+}
+
+// Written waits until no batch is being written, or for as long as that may take at most. Who launches
+// waits for it: launches would hold up the claims that are still to be written, and claims that are
+// alike are launched with one request if they come together.
+func (c *Claims) Written(ctx context.Context) {
+	c.mu.Lock()
+	batch := c.batch
+	c.mu.Unlock()
+	if batch == nil {
+		return
+	}
+	limit := time.NewTimer(longestBatch)
+	defer limit.Stop()
+	select {
+	case <-batch:
+	case <-limit.C:
+	case <-ctx.Done():
+	}
 }
 
 func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) (*karpv1.NodeClaim, error) {
