@@ -100,7 +100,7 @@ race: $(TOOLS)/.built ## the same under the race detector
 .PHONY: sandbox-test
 sandbox-test: $(TOOLS)/.built ## tests against a real API server
 	@mkdir -p $(RESULTS)
-	cd sandbox && $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox.json -- -count=1 ./...
+	cd sandbox && $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox.json -- -count=1 -timeout 30m ./...
 
 # These parts of the sandbox do not import Kubernetes.
 .PHONY: sandbox-race

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -99,6 +100,7 @@ func New(ctx context.Context, o Options) (*Cloud, error) {
 		}
 	}
 	c.compose()
+	c.unavailable.Log = log.FromContext(ctx)
 	if err := c.catalog.Refresh(ctx); err != nil {
 		return nil, fmt.Errorf("load instance types: %w", err)
 	}

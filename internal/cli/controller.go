@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -64,7 +66,10 @@ func noCluster(env func(string) (string, bool), err error) error {
 		}
 		return fmt.Errorf("no cluster: the file that KUBECONFIG names does not exist: %s", files)
 	}
-	return fmt.Errorf("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster with a service account (%w)", err)
+	if clientcmd.IsEmptyConfig(err) {
+		return errors.New("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster with a service account")
+	}
+	return fmt.Errorf("no cluster: set KUBECONFIG to a kubeconfig, or run inside a cluster with a service account: %w", err)
 }
 
 // parent is the context of the call, which cobra leaves out where nobody gave one.

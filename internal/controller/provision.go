@@ -72,6 +72,7 @@ type Provisioner struct {
 	Planned func(placed, refused []cluster.PodKey)
 
 	refusals map[cluster.PodKey]said // of the last plan
+	found    map[cluster.PodKey]bool // by the last pass
 }
 
 // NeedLeaderElection says that only the leader plans.

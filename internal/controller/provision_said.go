@@ -31,12 +31,13 @@ func (p *Provisioner) say(ctx context.Context, key cluster.PodKey, text string) 
 	return before
 }
 
-// stale reports whether every pod was refused by the plan before: nothing new was found.
+// stale reports whether every pod was found by the pass before too: that they still wait is no news.
 func (p *Provisioner) stale(pods []cluster.Pod) bool {
+	before, all := p.found, true
+	p.found = make(map[cluster.PodKey]bool, len(pods))
 	for i := range pods {
-		if _, known := p.refusals[pods[i].Key]; !known {
-			return false
-		}
+		all = all && before[pods[i].Key]
+		p.found[pods[i].Key] = true
 	}
-	return true
+	return all
 }

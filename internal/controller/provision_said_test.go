@@ -28,14 +28,16 @@ func TestRefusalsAreLoggedOnce(t *testing.T) {
 		}
 		now = now.Add(10 * time.Second)
 	}
-	if p.stale([]cluster.Pod{{Key: pod}}) {
-		t.Error("a pod nobody looked at is no news")
+	for n, want := range []bool{false, true} {
+		if got := p.stale([]cluster.Pod{{Key: pod}}); got != want {
+			t.Errorf("round %d: no news is %v", n, got)
+		}
+	}
+	if p.stale([]cluster.Pod{{Key: pod}, {Key: cluster.PodKey{Name: "new"}}}) {
+		t.Error("a new pod is no news")
 	}
 	round("too big", 1)
 	round("too big", 1)
-	if !p.stale([]cluster.Pod{{Key: pod}}) || p.stale([]cluster.Pod{{Key: pod}, {Key: cluster.PodKey{Name: "new"}}}) {
-		t.Error("only a pod that was refused before is no news")
-	}
 	round("not tolerated", 2)
 	now = now.Add(sayAgain)
 	round("not tolerated", 3)

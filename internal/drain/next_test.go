@@ -77,7 +77,7 @@ func TestNext(t *testing.T) {
 			facts: drain.Facts{Node: node(), Claim: claim(draining)}, now: 5 * time.Second,
 			want: short{Do: "terminate", Marks: []string{"Drained=True", "VolumesDetached=True"}},
 		},
-		"LC-30 D02 a pod that came late": {
+		"LC-30, FM D02 a pod that came late": {
 			facts: drain.Facts{Node: node(), Claim: claim(draining), Pods: web}, now: 5 * time.Second,
 			want: short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}, Events: []event.Reason{event.FailedDraining}, Evict: []string{"web"}},
 		},

@@ -47,7 +47,11 @@ func shortages(claim *karpv1.NodeClaim, node *corev1.Node) []string {
 		}
 		share := 100 * found.AsApproximateFloat64() / expected.AsApproximateFloat64()
 		if share < enough {
-			out = append(out, "expected "+expected.String()+" of "+string(name)+", found "+found.String()+" ("+strconv.FormatFloat(share, 'f', 1, 64)+"%)")
+			text := "expected " + expected.String() + " of " + string(name) + ", found " + found.String() + " (" + strconv.FormatFloat(share, 'f', 1, 64) + "%)"
+			if name == corev1.ResourceMemory {
+				text += "; raise the setting vmMemoryOverheadPercent if nodes of this kind always have less"
+			}
+			out = append(out, text)
 		}
 	}
 	return out

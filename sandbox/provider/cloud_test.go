@@ -403,7 +403,7 @@ func TestFM_E16_CloudThatCannotStart(t *testing.T) {
 	}
 }
 
-// Every call under the strict permissions passed, and the calls carry our name.
+// Every call is allowed under the strict permissions, and none is sent twice.
 func TestCloudIsAllowedWhatItDoes(t *testing.T) {
 	e := newEstate(t)
 	c := e.ready()
@@ -420,6 +420,9 @@ func TestCloudIsAllowedWhatItDoes(t *testing.T) {
 	for _, call := range e.seen("", "") {
 		if strings.Contains(call.Code, "Denied") || strings.Contains(call.Code, "Unauthorized") {
 			t.Errorf("%s:%s was refused: %s", call.Service, call.Action, call.Code)
+		}
+		if !strings.HasPrefix(call.Attempt, "attempt=1") {
+			t.Errorf("%s:%s was repeated: %s", call.Service, call.Action, call.Attempt)
 		}
 	}
 	if n := e.calls(wire.EC2, "RunInstances"); n == 0 {

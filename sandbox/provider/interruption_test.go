@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/go-logr/logr"
@@ -17,105 +16,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
-	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
-
-// registry is the claims by instance, and a record of what was done about them.
-type registry struct {
-	mu     sync.Mutex
-	claims map[string]karpv1.NodeClaim
-	did    []string
-}
-
-func (r *registry) note(what string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.did = append(r.did, what)
-}
-
-// done is the record in a fixed order.
-func (r *registry) done() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return sorted(r.did)
-}
-
-// count is how often something was done.
-func (r *registry) count(what string) int {
-	n := 0
-	for _, did := range r.done() {
-		if strings.HasPrefix(did, what) {
-			n++
-		}
-	}
-	return n
-}
-
-func (r *registry) add(id string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.claims[id] = karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{
-		Name: "claim-" + id, UID: types.UID("uid-" + id), Labels: map[string]string{
-			karpv1.LabelNodePool: "default", karpv1.LabelCapacityType: "spot", corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelTopologyZone: zoneA,
-			awsv1.LabelCapacityReservationID: "cr-1",
-		},
-	}}
-}
-
-func (r *registry) Claims(_ context.Context, instance string) ([]karpv1.NodeClaim, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c, found := r.claims[instance]; found {
-		return []karpv1.NodeClaim{*c.DeepCopy()}, nil
-	}
-	return nil, nil
-}
-
-func (r *registry) Nodes(context.Context, string) ([]corev1.Node, error) { return nil, nil }
-
-func (r *registry) Delete(_ context.Context, obj client.Object, _ ...client.DeleteOption) error {
-	r.note("delete " + obj.GetName())
-	return nil
-}
-
-func (r *registry) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...client.PatchOption) error {
-	r.note("deadline " + obj.GetName())
-	return nil
-}
-
-func (r *registry) Emit(_ client.Object, events ...event.Event) {
-	for _, e := range events {
-		r.note("event " + string(e.Reason))
-	}
-}
-
-func (l *lab) actor(r *registry) *interrupt.Actor {
-	return &interrupt.Actor{
-		Client: r, Directory: r, Events: r, Metrics: l.metrics, Now: l.now,
-		SpotLost:        func(instanceType, zone string) { r.note("spot lost " + instanceType + " " + zone) },
-		ReservationLost: func(id string) { r.note("reservation lost " + id) },
-	}
-}
-
-// registered knows claims of instances.
-func registered(ids ...string) *registry {
-	r := &registry{claims: map[string]karpv1.NodeClaim{}}
-	for _, id := range ids {
-		r.add(id)
-	}
-	return r
-}
 
 // lines is a logger that keeps what it is told.
 type lines struct {
@@ -516,69 +422,6 @@ func TestFM_H12_AFloodOfRecommendations(t *testing.T) {
 	l.read(r)
 	if n := r.count("delete"); n != 0 {
 		t.Errorf("%d deletions", n)
-	}
-}
-
-// Status checks need no queue: broken machines are ended at once, announced maintenance drains (7.2).
-func TestInstanceStatuses(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		check   string
-		passing time.Duration
-		want    []string
-	}{
-		"a failing instance check":          {`{"instance":"impaired"}`, 3 * time.Minute, []string{"deadline", "delete"}},
-		"a failing host":                    {`{"system":"impaired"}`, 3 * time.Minute, []string{"deadline", "delete"}},
-		"a check that fails for a minute":   {`{"instance":"impaired"}`, time.Minute, nil},
-		"a failing volume":                  {`{"attachedEBS":"impaired"}`, time.Hour, nil},
-		"a retirement that is announced":    {`{"events":[{"code":"instance-retirement"}]}`, 0, []string{"delete"}},
-		"an announcement of something else": {`{"events":[{"code":"system-power-maintenance"}]}`, 0, nil},
-		"a retirement that was completed":   {`{"events":[{"code":"instance-retirement","description":"[Completed] done"}]}`, 0, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := newLab(t)
-			id := l.bought(1, onDemand, owned())[0]
-			l.advance(10 * time.Second)
-			l.post("status-check", `{"instance":"`+id+`","check":`+tc.check+`}`)
-			l.advance(tc.passing)
-			r := registered(id)
-			swept := l.reach("ec2:DescribeInstanceStatus", 3)
-			s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.actor(r), Metrics: l.metrics, Now: l.now}
-			ctx, cancel := context.WithCancel(t.Context())
-			var running sync.WaitGroup
-			running.Go(func() { _ = s.Start(ctx) })
-			l.wait("three sweeps", swept)
-			if len(tc.want) > 0 {
-				l.eventually("the deletion", func() bool { return r.count("event TerminatingOnInterruption") > 0 })
-			}
-			cancel()
-			running.Wait()
-			var got []string
-			for _, did := range r.done() {
-				if verb, _, _ := strings.Cut(did, " "); verb != "event" {
-					got = append(got, verb)
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("done (-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-// H14: without the permission the status checks end with one line.
-func TestFM_H14_StatusesMayNotBeRead(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	l.deny("ec2:DescribeInstanceStatus")
-	said := &lines{}
-	s := &interrupt.Statuses{EC2: ec2.NewFromConfig(l.sdk), Actor: l.actor(registered()), Metrics: l.metrics, Now: l.now}
-	if err := s.Start(log.IntoContext(t.Context(), said.logger())); err != nil {
-		t.Errorf("start: %v", err)
-	}
-	if n := said.count("ec2:DescribeInstanceStatus"); n != 1 {
-		t.Errorf("%d lines, want one that names the action: %q", n, said.list)
 	}
 }
 

@@ -49,11 +49,12 @@ func (d *decision) validation(refusals []reason.Reason) {
 		d.isFalse(validated, why, message)
 		return
 	}
-	if !d.dependencies() || !d.expressions(config) {
-		return
-	}
+	// Before the dependencies: IAM refuses an instance profile with such tags, in words of its own.
 	if problem := tagProblem(d.class.Spec.Tags); problem != "" {
 		d.isFalse(validated, TagValidationFailed, problem)
+		return
+	}
+	if !d.dependencies() || !d.expressions(config) {
 		return
 	}
 	d.dryRun()

@@ -96,7 +96,7 @@ func (t *Table) refreshOnDemand(ctx context.Context) error {
 			err = errors.New("the price list is empty")
 		}
 		if err != nil {
-			return fmt.Errorf("on-demand prices of instance types (%s): %w", pass.family, err)
+			return fmt.Errorf("on-demand prices of instance types (%s) keep their last values; where the price list cannot be reached, such as in a private subnet, set isolated-vpc (ISOLATED_VPC, settings.isolatedVPC): %w", pass.family, err)
 		}
 	}
 	before := t.known.Load()

@@ -19,7 +19,7 @@ const (
 
 	// idleWindow keeps the batch open until the last pod is there: on two cores it takes a minute to make
 	// ten thousand pods, and the bar is about all of them at once. The window itself is not measured.
-	idleWindow = 10 * time.Second
+	idleWindow = 8 * time.Second
 	maxWindow  = 10 * time.Minute
 
 	installMemory = 1 << 30 // the limit of the install commands (S-033)

@@ -23,8 +23,8 @@ const (
 	teamLabel  = "sandbox.dovetail.sh/team"
 
 	// podsPerNode is the setting maxPods of every kubelet here, so that the number of nodes is known
-	// although every size of machine may be bought.
-	podsPerNode = 10
+	// although every size of machine may be bought: some hold fewer, where that is cheaper.
+	podsPerNode = 13
 )
 
 // categories that every pool may buy: 702 types of the emulated account.

@@ -2,8 +2,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-sh/dovetail/sandbox/bench/bars"
 )
 
 // A benchmark that cannot be is refused before anything starts.
@@ -24,5 +29,36 @@ func TestBenchCalls(t *testing.T) {
 				t.Errorf("exit code %d, want %d with %q:\n%s", code, exitUsage, tc.wantErr, &errOut)
 			}
 		})
+	}
+}
+
+// The controller is measured in small versions of the scenarios; what they say must be there, and how
+// good it is depends on the machine.
+func TestBenchController(t *testing.T) {
+	var out, progress bytes.Buffer
+	code := run(t.Context(), []string{
+		"bench", "controller", "reaction", "ice", "burst", "--binary", buildController(t), "--format", "json", "--samples", "1", "--scale", "0.003",
+		"--patience", "2m", "--controller-flag=--batch-idle-duration=1s",
+	}, &out, &progress)
+	if code != exitOK {
+		t.Fatalf("exit code %d:\n%s", code, &progress)
+	}
+	var report bars.Report
+	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
+		t.Fatalf("%v:\n%s", err, &out)
+	}
+	names := []string{}
+	for _, r := range report.Results {
+		names = append(names, r.Name)
+		if all, _ := (bars.Report{Results: []bars.Result{r}}).Bars(); all == 0 {
+			t.Errorf("%s has no figure with a bar: %v", r.Name, r.Figures)
+		}
+	}
+	if diff := cmp.Diff([]string{"reaction", "ice", "burst"}, names); diff != "" {
+		t.Error(diff)
+	}
+	last := report.Results[len(report.Results)-1]
+	if last.API["create nodeclaims"] < 2 || last.AWS["ec2:CreateFleet"] == 0 { // each of two pools has pods of its own
+		t.Errorf("not counted: %v %v", last.API, last.AWS)
 	}
 }

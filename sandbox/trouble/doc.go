@@ -1,0 +1,12 @@
+// Package trouble tries the troubleshooting table of the installation guide (install 17) as a new user
+// would: each test provokes one symptom, runs the command of its row with the real kubectl, and looks for
+// what the row promises and for a text that names the fix (S-175 to S-185).
+//
+// Rows that cannot be provoked here: pods without IP (the sandbox has no CNI), instances that end for want
+// of a KMS key (nothing is encrypted; an instance that ends at once is tried), a second replica, the Helm
+// ownership error, and the service account of the chart (the controller runs as a process, without the
+// chart). Of what keeps a node, the annotation and the budget are tried; PodDisruptionBudgets and pods
+// matter to consolidation of nodes in use. That a node which never registers is replaced after its timeout is in sandbox/flow.
+//
+// Everything is in the tests. Enter at begin in scene_test.go.
+package trouble

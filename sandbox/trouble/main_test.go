@@ -1,0 +1,172 @@
+package trouble_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
+)
+
+// What all tests share.
+var (
+	server     *harness.Server
+	kube       client.WithWatch
+	controller *world.Controller
+	metrics    string // address of the metrics of the controller
+	binary     string // the controller
+	kubectl    string
+)
+
+// timing makes instances quick while the emulated clock keeps to the wall clock.
+const timing = `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"700ms"}`
+
+func TestMain(m *testing.M) {
+	// The tests wait for most of their time, whatever the number of CPUs.
+	if err := flag.Set("test.parallel", "16"); err != nil {
+		panic(err)
+	}
+	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond, Prepare: prepare}, &server)
+}
+
+// prepare builds the programs and runs the controller with debug logs, as the last row of the table says.
+func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), error) {
+	var err error
+	if kube, err = harness.NewTyped(s.Config); err != nil {
+		return nil, err
+	}
+	if _, err := control(ctx, http.MethodPut, "timing", timing); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "dovetail-binary-")
+	if err != nil {
+		return nil, err
+	}
+	binary = filepath.Join(dir, "dovetail")
+	if kubectl, err = filepath.Abs(filepath.Join("..", "..", "bin", "kubectl")); err != nil {
+		return nil, err
+	}
+	err = errors.Join(
+		build(ctx, "-C", filepath.Join("..", ".."), "-o", binary, "./cmd/dovetail"),
+		build(ctx, "-C", "..", "-ldflags", kubectlVersion(), "-o", kubectl, "k8s.io/kubernetes/cmd/kubectl"),
+	)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	metrics = fmt.Sprintf("http://127.0.0.1:%d/metrics", port)
+	controller, err = s.World.RunController(ctx, world.ControllerOptions{
+		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", fmt.Sprintf("--metrics-port=%d", port)},
+	})
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return func(code int) (int, error) {
+		err := controller.Stop()
+		for _, complaint := range unreadable(controller.Log) {
+			fmt.Fprintln(os.Stderr, complaint)
+			code = max(code, 1)
+		}
+		return code, errors.Join(err, os.RemoveAll(dir))
+	}, nil
+}
+
+func build(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, args...)...)
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return nil
+}
+
+// kubectlVersion is the flags of the linker of make clients, so that the binary is the same.
+func kubectlVersion() string {
+	release := controlplane.Version()
+	major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	const variable = "-X k8s.io/component-base/version.git"
+	return variable + "Version=" + release + " " + variable + "Major=" + major + " " + variable + "Minor=" + minor
+}
+
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	address, _ := l.Addr().(*net.TCPAddr)
+	return address.Port, nil
+}
+
+// unreadable finds lines of a log that people cannot use: no JSON, a key twice, an answer of AWS as XML.
+func unreadable(path string) []string {
+	file, err := os.Open(path)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	defer file.Close()
+	var complaints []string
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		line := lines.Text()
+		switch key := twice(line); {
+		case !json.Valid([]byte(line)):
+			complaints = append(complaints, "not JSON: "+line)
+		case key != "":
+			complaints = append(complaints, "key "+key+" twice: "+line)
+		case strings.Contains(line, "<Response>") || strings.Contains(line, "<?xml"):
+			complaints = append(complaints, "raw XML: "+line)
+		}
+	}
+	return complaints
+}
+
+// twice returns a key that an object has more than once.
+func twice(line string) string {
+	d := json.NewDecoder(strings.NewReader(line))
+	seen, depth, isKey := map[string]bool{}, 0, true
+	for {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		switch v := token.(type) {
+		case json.Delim:
+			if v == '{' || v == '[' {
+				depth++
+			} else {
+				depth--
+			}
+			isKey = true
+		default:
+			if text, ok := v.(string); ok && depth == 1 && isKey {
+				if seen[text] {
+					return text
+				}
+				seen[text], isKey = true, false
+			} else if depth == 1 {
+				isKey = true
+			}
+		}
+	}
+}

@@ -1,0 +1,189 @@
+package trouble_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+)
+
+// Row "NodeClaim stuck unlaunched". Not parallel: nobody could launch.
+func TestStuckUnlaunched(t *testing.T) {
+	s := begin(t)
+	s.class()
+	s.pool("m5.large")
+	s.ready()
+	end := s.sandbox("permissions", `{"key":"AKIASANDBOX","action":"ec2:CreateFleet","deny":true}`)
+	s.pod("web")
+	claim := s.claim()
+	s.shows("describe nodeclaim "+claim, "Reason: Unauthorized Status: Unknown Type: Launched", "no policy of the controller's role allows this; compare the role with the policies of the installation guide", "not authorized to perform: ec2:CreateFleet")
+	s.logs("failed launching nodeclaim", claim)
+	end()
+	s.running("web") // it is tried again
+}
+
+// Row "node never registers": the claim says what to look at.
+func TestNeverRegisters(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.nodes(fakenode.Fault{NeverJoin: true})
+	s.class()
+	s.pool("m5.large")
+	s.pod("web")
+	s.shows("describe nodeclaim "+s.claim(), "Reason: NodeNotFound Status: Unknown Type: Registered", "has joined yet", "access entry or aws-auth", "kubelet log")
+}
+
+// Row "node Unauthorized": a role without an access entry cannot join; the claim names the entry.
+func TestNodeUnauthorized(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	_, err := iam.NewFromConfig(person()).CreateRole(t.Context(), &iam.CreateRoleInput{
+		RoleName: new("Stranger"), AssumeRolePolicyDocument: new(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.class("KarpenterNodeRole-sandbox", "Stranger")
+	s.pool("m5.large")
+	s.pod("web")
+	s.shows("describe nodeclaim "+s.claim(), "Reason: NodeNotFound Status: Unknown Type: Registered", "whether the role of the node may join the cluster (access entry or aws-auth)")
+}
+
+// Row "node never registers", for images that leave the taint out.
+func TestTaintMissing(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.nodes(fakenode.Fault{NoUnregisteredTaint: true})
+	s.class()
+	s.pool("m5.large")
+	s.pod("web")
+	s.shows("describe nodeclaim "+s.claim(), "Warning UnregisteredTaintMissing", "joined without the taint karpenter.sh/unregistered:NoExecute", "let the kubelet register with that taint")
+}
+
+// Row "node not initialized": each obstacle is named.
+func TestNotInitialized(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fault fakenode.Fault
+		types string
+		pool  []string
+		pod   []string
+		want  []string
+	}{
+		"missing resource": {
+			fault: fakenode.Fault{Without: []corev1.ResourceName{"nvidia.com/gpu"}}, types: "g4dn.xlarge", pod: []string{"{cpu: 1}", "{cpu: 1}, limits: {nvidia.com/gpu: 1}"},
+			want: []string{"Reason: ResourceNotRegistered", "has no resource nvidia.com/gpu yet; is its device plugin running?"},
+		},
+		"startup taint": {
+			fault: fakenode.Fault{StartupTaintsLate: time.Hour}, types: "m5.large", pool: []string{"requirements:", "startupTaints: [{key: cni, effect: NoSchedule}]\n      requirements:"},
+			want: []string{"Reason: StartupTaintsExist", "Startup taint cni:NoSchedule is still on node"},
+		},
+		"not ready": {
+			fault: fakenode.Fault{NeverReady: true}, types: "m5.large",
+			want: []string{"Reason: NodeNotReady", " is not ready: "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t)
+			s.nodes(tc.fault)
+			s.class()
+			s.pool(tc.types, tc.pool...)
+			s.pod("web", tc.pod...)
+			s.shows("describe nodeclaim "+s.claim(), append(tc.want, "Status: Unknown Type: Initialized")...)
+		})
+	}
+}
+
+// Row "instance ends at once": the claim goes, and the pod gets another.
+func TestInstanceEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.nodes(fakenode.Fault{NeverJoin: true})
+	s.class()
+	s.pool("m5.large")
+	s.pod("web")
+	claim := s.claim()
+	s.shows("describe nodeclaim "+claim, "Status: True Type: Launched")
+	server.World.Nodes.Faults().Clear(s.name)
+	if _, err := control(t.Context(), "POST", "kill", `{"selector":{"nodepool":"`+s.name+`"}}`); err != nil {
+		t.Fatal(err)
+	}
+	s.await(func() string {
+		if out, err := s.run("", "get", "nodeclaim", claim); err == nil {
+			return out
+		}
+		return ""
+	})
+	s.running("web")
+}
+
+// Row "memory estimate wrong".
+func TestMemoryEstimateWrong(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.nodes(fakenode.Fault{MemoryLoss: 0.3})
+	s.class()
+	s.pool("m5.large")
+	s.pod("web", "{cpu: 1}", "{cpu: 1, memory: 1Gi}")
+	s.shows("describe nodeclaim "+s.claim(), "Status: False Type: ConsistentStateFound", "memory", "vmMemoryOverheadPercent")
+}
+
+// Rows "nodes not removed" and "consolidation too eager" (S-182, S-183): an annotation keeps an empty
+// node, an event says so, and taking it away with a trailing dash lets it go.
+func TestNodeNotRemoved(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.class()
+	s.pool("m5.large", "consolidateAfter: Never", "consolidateAfter: 5s")
+	s.pod("web")
+	s.running("web")
+	node := s.kubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
+	s.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
+	s.kubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
+	s.shows("describe node "+node, "DisruptionBlocked", "karpenter.sh/do-not-disrupt")
+	s.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt-")
+	s.await(func() string {
+		if out, err := s.run("", "get", "node", node); err == nil {
+			return out
+		}
+		return ""
+	})
+}
+
+// Row "nodes not removed", by a budget (S-182).
+func TestBudgetBlocks(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.class()
+	s.pool("m5.large", "consolidateAfter: Never", "consolidateAfter: 5s, budgets: [{nodes: \"0\"}]")
+	s.pod("web")
+	s.running("web")
+	s.kubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
+	s.shows("describe nodepool "+s.name, "DisruptionBlocked", "a budget of the NodePool says 0")
+}
+
+// Row "AWS node still present after uninstall": while no controller runs, the finalizer keeps the node,
+// and a patch lets it go. Not parallel: the controller is stopped.
+func TestUninstalled(t *testing.T) {
+	s := begin(t)
+	s.class()
+	s.pool("m5.large")
+	s.pod("web")
+	s.running("web")
+	node := s.kubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
+	controller.Pause()
+	t.Cleanup(controller.Resume)
+	s.kubectl("delete", "node", node, "--wait=false")
+	if out := s.kubectl("get", "node", node, "-o", "yaml"); !strings.Contains(out, "- karpenter.sh/termination") || !strings.Contains(out, "deletionTimestamp") {
+		t.Errorf("the finalizer is not shown:\n%s", out)
+	}
+	s.kubectl("patch", "node", node, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	if out, err := s.run("", "get", "node", node); err == nil {
+		t.Errorf("the node is still there:\n%s", out)
+	}
+}

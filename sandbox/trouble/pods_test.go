@@ -1,0 +1,86 @@
+package trouble_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+)
+
+// Row "pod Pending, no node" (S-180): the event of the pod says for each pool why not, and a pool that
+// leaves nothing to buy says so itself.
+func TestPodPending(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.class()
+	s.pool("m5.large", "requirements:", "taints: [{key: team, value: a, effect: NoSchedule}]\n      requirements:")
+	s.ready()
+	s.pod("untolerated")
+	s.pod("big", "cpu: 1", "cpu: 3", "  containers:", "  tolerations: [{key: team, operator: Exists}]\n  containers:")
+	s.pod("elsewhere", "  nodeSelector: {", "  tolerations: [{key: team, operator: Exists}]\n  nodeSelector: {topology.kubernetes.io/zone: us-east-1a, ")
+	for pod, want := range map[string]string{
+		"untolerated": "nodepool/" + s.name + ": taint team=a:NoSchedule is not tolerated",
+		"big":         "nodepool/" + s.name + ": no instance type has room for cpu:3; the largest has 1930m",
+		"elsewhere":   "nodepool/" + s.name + ": no instance type is offered with topology.kubernetes.io/zone In [us-east-1a]",
+	} {
+		// What the pool of the pod lacks comes first; that other pools have other names hides nothing.
+		s.shows("describe pod -n "+s.namespace+" "+pod, "FailedScheduling", "karpenter No node can take the pod: "+want)
+	}
+	s.pool("t9.enormous")
+	s.shows("describe nodepool "+s.name, "Warning NoCompatibleInstanceTypes", "no instance type meets its own requirements", "t9.enormous")
+}
+
+// Row "pod without requests" (S-181): it gets a node all the same.
+func TestPodWithoutRequests(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.class()
+	s.pool("m5.large")
+	s.pod("modest", "{cpu: 1}", "{}")
+	s.running("modest")
+}
+
+// Row "NodePool limit reached" (S-180).
+func TestLimitReached(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.class()
+	s.pool("m5.large", "  disruption:", "  limits: {cpu: 2}\n  disruption:")
+	s.pod("first")
+	s.running("first")
+	s.pod("second")
+	s.shows("describe pod -n "+s.namespace+" second", "nodepool/"+s.name+": every instance type that would do exceeds its limits: cpu:2 at least, 0 left")
+	s.shows("describe nodepool "+s.name, "Resources: Cpu: 2 ")
+}
+
+// Row "NodeClaim appears and vanishes" (S-180): no capacity is not what the pool got wrong.
+func TestNoCapacity(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	if _, err := control(t.Context(), "POST", "ice", `{"capacityType":"*","instanceType":"r5n.large","zone":"*"}`); err != nil {
+		t.Fatal(err)
+	}
+	s.class()
+	s.pool("r5n.large")
+	s.pod("web")
+	s.shows("get events -A", "InsufficientCapacityError nodeclaim/"+s.name, "sufficient r5n.large capacity")
+	s.shows("describe pod -n "+s.namespace+" web", "karpenter No node can take the pod: nodepool/"+s.name+": what meets its requirements cannot be had at present", "it is tried again in minutes, or allow more instance types, zones or capacity types")
+	s.logs("removing offering from offerings", `"instance-type":"r5n.large"`, `"ttl":"3m0s"`)
+	s.metric(`karpenter_cloudprovider_instance_type_offering_available{capacity_type="on-demand",instance_type="r5n.large",zone="eu-west-1a"} 0`)
+}
+
+// Row "spot role missing". Nothing else here uses spot.
+func TestSpotRoleMissing(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	if _, err := iam.NewFromConfig(person()).DeleteRole(t.Context(), &iam.DeleteRoleInput{RoleName: new("AWSServiceRoleForEC2Spot")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := control(t.Context(), "POST", "permissions", `{"key":"AKIASANDBOX","action":"iam:CreateServiceLinkedRole","deny":true}`); err != nil {
+		t.Fatal(err)
+	}
+	s.class()
+	s.pool("m5a.large", "on-demand", "spot")
+	s.pod("web")
+	s.shows("get events -A", "Warning SpotServiceLinkedRoleMissing nodeclaim/"+s.name, "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com")
+	s.shows("describe pod -n "+s.namespace+" web", "cannot be had at present")
+}
