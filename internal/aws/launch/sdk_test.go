@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/url"
@@ -8,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 )
 
@@ -46,7 +46,9 @@ func TestFM_A03_RetriesShareTheToken(t *testing.T) {
 	}
 	line := &flaky{t: t, lose: 1}
 	l.o.EC2 = ec2.New(ec2.Options{
-		Region: "eu-west-1", HTTPClient: line, Credentials: credentials.NewStaticCredentialsProvider("a", "b", ""), BaseEndpoint: aws.String("https://ec2.example"),
+		Region: "eu-west-1", HTTPClient: line, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
+		}), BaseEndpoint: aws.String("https://ec2.example"),
 	})
 	l.send(t.Context(), []*ticket{own})
 	if len(line.tokens) != 2 || line.tokens[0] == "" || line.tokens[0] != line.tokens[1] {
