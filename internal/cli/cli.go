@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/dovetail-sh/dovetail/internal/scenario"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
@@ -86,34 +87,9 @@ func New(s Streams) *cobra.Command {
 
 // nearestFlag returns the flag that was probably meant, if one is near enough.
 func nearestFlag(flags *pflag.FlagSet, name string) string {
-	const most = 3
-	best, distance := "", min(most, len(name)/3)+1
-	flags.VisitAll(func(f *pflag.Flag) {
-		if d := edits(name, f.Name); d < distance {
-			best, distance = f.Name, d
-		}
-	})
-	return best
-}
-
-// edits is how many letters have to be added, removed or changed to make one word of the other.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal, row[j+1] = row[j+1], min(change, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	var known []string
+	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	return scenario.Nearest(name, known)
 }
 
 // noArgs refuses arguments where a command takes none.
