@@ -1,6 +1,7 @@
 package app_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,6 +106,19 @@ func TestLogKeys(t *testing.T) {
 	}
 	if debug := written(t, "debug", func(log logr.Logger) { log.Info("x") }); !strings.HasPrefix(fmt.Sprint(debug[0]["caller"]), "app/log_test.go:") {
 		t.Errorf("caller at level debug is %v", debug[0]["caller"])
+	}
+}
+
+// What is cut off because the process ends is no error.
+func TestLogOfTheEnd(t *testing.T) {
+	t.Parallel()
+	lines := written(t, "info", func(log logr.Logger) {
+		log.Error(fmt.Errorf("list: %w", context.Canceled), "Reconciler error")
+		log.Error(errors.Join(context.Canceled, fmt.Errorf("too: %w", context.Canceled)), "Reconciler error")
+		log.Error(errors.Join(context.Canceled, errors.New("denied")), "Reconciler error")
+	})
+	if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0]["error"]), "denied") {
+		t.Errorf("lines: %v", lines)
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/google/go-cmp/cmp"
@@ -110,14 +112,37 @@ func (r refusing) DescribeInstanceTypes(context.Context, *ec2.DescribeInstanceTy
 func TestTheFixIsNamed(t *testing.T) {
 	t.Parallel()
 	for want, err := range map[string]error{
-		"compare its policies": code("UnauthorizedOperation"),
-		"check the network":    errors.New("dial tcp: no route to host"),
-		"credentials":          code("ExpiredToken"),
+		"compare its policies":            code("UnauthorizedOperation"),
+		"check the network":               errors.New("dial tcp: no route to host"),
+		"does not accept the credentials": code("ExpiredToken"),
+		"check the role annotation":       code("AuthFailure"),
+		"dnsPolicy=Default":               errors.New("operation error STS: AssumeRoleWithWebIdentity, dial tcp: lookup sts.eu-west-1.amazonaws.com: i/o timeout"),
 	} {
 		if got := reachable(t.Context(), refusing{err}, "eu-west-1"); got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("%v does not say %q", got, want)
 		}
 	}
+}
+
+type neverAnswers struct{}
+
+func (neverAnswers) DescribeInstanceTypes(ctx context.Context, _ *ec2.DescribeInstanceTypesInput, _ ...func(*ec2.Options)) (*ec2.DescribeInstanceTypesOutput, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// An EC2 that never answers does not keep the controller from ending, which says what to check.
+func TestASilentConnectionIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		if err := reachable(t.Context(), neverAnswers{}, "eu-west-1"); err == nil || !strings.Contains(err.Error(), "check the network") {
+			t.Error(err)
+		}
+		if waited := time.Since(start); waited > time.Minute {
+			t.Errorf("given up after %s", waited)
+		}
+	})
 }
 
 func TestARegionIsNeeded(t *testing.T) {

@@ -43,6 +43,7 @@ func TestExitCodes(t *testing.T) {
 		"convert a file":                   {args: []string{"convert", "-f", good}, wantStdout: "kind: NodePool"},
 		"a command that does not exist":    {args: []string{"convrt"}, wantCode: 2, wantStderr: []string{`unknown command "convrt"`, "did you mean convert?"}},
 		"a flag that does not exist":       {args: []string{"convert", "--fast"}, wantCode: 2, wantStderr: []string{"--fast", "dovetail convert --help"}},
+		"a flag with a typo":               {args: []string{"controller", "--cluser-name=x"}, wantCode: 2, wantStderr: []string{"--cluser-name", "did you mean --cluster-name?"}},
 		"a value that does not exist":      {args: []string{"convert", "-f", good, "-o", "xml"}, wantCode: 2, wantStderr: []string{"xml", "yaml or json"}},
 		"version in an unknown format":     {args: []string{"version", "-o", "xml"}, wantCode: 2, wantStderr: []string{"want json"}},
 		"an argument where none is wanted": {args: []string{"convert", good}, wantCode: 2, wantStderr: []string{"takes no arguments"}},

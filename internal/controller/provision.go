@@ -219,9 +219,16 @@ func (p *Provisioner) ordered(ctx context.Context, created []execute.Created) {
 			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
 		case c.Err != nil:
 			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
+			if c.Denied() {
+				p.Rest.Denied(c.Node.Pool, p.Now())
+				p.Batcher.Trigger(retrigger) // another pool may do
+			}
 		default:
 			for _, key := range c.Node.Pods {
 				p.tell(key, nominatedOn("nodeclaim/"+c.Claim.Name))
+				if len(c.Altered) > 0 {
+					p.tell(key, alteredClaim(c.Claim.Name, c.Altered))
+				}
 			}
 		}
 	}

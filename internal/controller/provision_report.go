@@ -33,6 +33,12 @@ func nominatedOn(place string) event.Event {
 	return event.Event{Reason: event.Nominated, Text: "Pod should schedule on: " + place}
 }
 
+// alteredClaim says that a claim is not what was asked for, and what follows from that (FM A13).
+func alteredClaim(name string, parts []string) event.Event {
+	return event.Event{Reason: event.FailedScheduling, Key: "altered", Text: "NodeClaim " + name + " was made for the pod, and admission changed its " +
+		strings.Join(parts, ", ") + ". If the pod does not fit its node, it waits until that NodeClaim is deleted; look at the webhooks and policies for nodeclaims"}
+}
+
 // ignored says why pods are not planned for (scheduling 3.4).
 func (p *Provisioner) ignored(pods []cluster.Pod) {
 	for i := range pods {

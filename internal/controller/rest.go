@@ -13,7 +13,8 @@ const (
 )
 
 // Rest keeps a pool whose launches all fail from being bought from again and again (FM F02): ten
-// failures within a minute close it for a minute, and each time that happens again for twice as long.
+// failures within a minute close it for a minute, and each time that happens again for twice as long. So
+// does one claim that the API server denies (FM A14).
 type Rest struct {
 	mu    sync.Mutex
 	pools map[string]*resting
@@ -32,16 +33,32 @@ func NewRest() *Rest { return &Rest{pools: map[string]*resting{}} }
 func (r *Rest) Failed(pool string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.pools[pool]
-	if p == nil {
-		p = &resting{}
-		r.pools[pool] = p
-	}
+	p := r.pool(pool)
 	p.failed = append(slices.DeleteFunc(p.failed, func(at time.Time) bool { return now.Sub(at) >= restWindow }), now)
 	if len(p.failed) >= restAfter {
-		p.length = min(max(2*p.length, restWindow), longestRest)
-		p.until, p.failed = now.Add(p.length), nil
+		p.close(now)
 	}
+}
+
+// Denied notes that the API server refuses claims of a pool.
+func (r *Rest) Denied(pool string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.pool(pool); !now.Before(p.until) { // a plan brings many claims of one pool
+		p.close(now)
+	}
+}
+
+func (r *Rest) pool(name string) *resting {
+	if r.pools[name] == nil {
+		r.pools[name] = &resting{}
+	}
+	return r.pools[name]
+}
+
+func (p *resting) close(now time.Time) {
+	p.length = min(max(2*p.length, restWindow), longestRest)
+	p.until, p.failed = now.Add(p.length), nil
 }
 
 // Worked notes that a claim of a pool was launched.

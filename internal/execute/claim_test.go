@@ -159,6 +159,7 @@ type memory struct {
 
 func (m *memory) Claimed(claim *karpv1.NodeClaim, _ []cluster.PodKey) { m.claimed <- claim.Name }
 func (m *memory) NeedsPlace(key cluster.PodKey) bool                  { return m.pods[key] != nil }
+func (m *memory) Altered(string)                                      {}
 func (m *memory) Unseen() []string                                    { return nil }
 func (m *memory) Confirm(string, *karpv1.NodeClaim)                   {}
 func (m *memory) Pools() []*karpv1.NodePool                           { return m.pools }
@@ -225,6 +226,11 @@ func TestCreate(t *testing.T) {
 			t.Errorf("%s: %v, want a claim", got[i].Node.Pool, got[i].Err)
 		case want != "" && (got[i].Err == nil || !strings.Contains(got[i].Err.Error(), want)):
 			t.Errorf("%s: %v, want %q", got[i].Node.Pool, got[i].Err, want)
+		}
+	}
+	for i := range got {
+		if denied := got[i].Node.Pool == "denied"; got[i].Denied() != denied || len(got[i].Altered) > 0 {
+			t.Errorf("%s: denied %v, altered %v", got[i].Node.Pool, got[i].Denied(), got[i].Altered)
 		}
 	}
 	if n := len(store.claimed); n != 2 {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,6 +27,7 @@ import (
 // memory is the part of the store that creating claims needs.
 type memory interface {
 	Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey)
+	Altered(claim string)
 	Unseen() []string
 	Confirm(name string, now *karpv1.NodeClaim)
 	NeedsPlace(pod cluster.PodKey) bool
@@ -65,6 +67,9 @@ type Created struct {
 	Node  solve.NewNode
 	Claim *karpv1.NodeClaim
 	Err   error
+
+	// Altered names what of the claim the API server stored in another form than was asked for.
+	Altered []string
 }
 
 // ErrObsolete says that a node is no longer needed: none of its pods waits any more.
@@ -83,7 +88,7 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 			defer func() { <-slots }()
 			out[i] = Created{Node: n}
 			if out[i].Err = refusals[n.Pool]; out[i].Err == nil {
-				out[i].Claim, out[i].Err = c.create(ctx, b, n)
+				out[i] = c.create(ctx, b, n)
 			}
 		})
 	}
@@ -119,22 +124,56 @@ func (c *Claims) Written(ctx context.Context) {
 	}
 }
 
-func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) (*karpv1.NodeClaim, error) {
+func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) Created {
+	out := Created{Node: n}
 	if b.Reason == Provisioned && !c.wanted(n) {
-		return nil, ErrObsolete
+		out.Err = ErrObsolete
+		return out
 	}
 	claim, err := Claim(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: c.Words, Seed: seed(b.Version)})
 	if err != nil {
-		return nil, fmt.Errorf("nodepool %s: %w", n.Pool, err)
+		out.Err = fmt.Errorf("nodepool %s: %w", n.Pool, err)
+		return out
 	}
+	asked := claim.DeepCopy()
 	if err := c.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
-		return nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", n.Pool, err)
+		out.Err = fmt.Errorf("create nodeclaim for nodepool %s: %w", n.Pool, err)
+		return out
 	}
 	c.Store.Claimed(claim, n.Pods)
+	if out.Altered = altered(asked, claim); len(out.Altered) > 0 {
+		c.Store.Altered(claim.Name)
+	}
 	c.Metrics.NodeClaimsCreated.WithLabelValues(b.Reason, n.Pool, claim.Annotations[karpv1.AnnotationMinValuesRelaxed]).Inc()
 	log.FromContext(ctx).Info("created nodeclaim", "NodePool", klog.KRef("", n.Pool), "NodeClaim", klog.KRef("", claim.Name),
 		"requests", claim.Spec.Resources.Requests, "instance-types", few(n.Types), "price", n.Offer.Price)
-	return claim, nil
+	out.Claim = claim
+	return out
+}
+
+// altered names what of a claim was stored in another form than was asked for, of what decides which pods
+// its node takes.
+func altered(asked, stored *karpv1.NodeClaim) []string {
+	var parts []string
+	for key, value := range asked.Labels {
+		if stored.Labels[key] != value {
+			parts = append(parts, "metadata.labels")
+			break
+		}
+	}
+	if !equality.Semantic.DeepEqual(asked.Spec.Taints, stored.Spec.Taints) {
+		parts = append(parts, "spec.taints")
+	}
+	if !equality.Semantic.DeepEqual(asked.Spec.Requirements, stored.Spec.Requirements) {
+		parts = append(parts, "spec.requirements")
+	}
+	return parts
+}
+
+// Denied reports whether the API server, or admission on its behalf, said no to a claim for good: the same
+// claim would be denied again.
+func (c Created) Denied() bool {
+	return apierrors.IsForbidden(c.Err) || apierrors.IsInvalid(c.Err) || apierrors.IsBadRequest(c.Err)
 }
 
 // Confirm asks the API server about claims that were created and that no watch has told of, so that

@@ -104,8 +104,8 @@ func (r Req) Overlaps(other Req) bool {
 	if r.Not && other.Not {
 		return !r.Bounds.tighten(other.Bounds).Contradictory()
 	}
-	if r.Not {
-		r, other = other, r
+	if r.Not || !other.Not && len(other.Values) < len(r.Values) {
+		r, other = other, r // the shorter list is walked: one name against hundreds is asked often
 	}
 	return slices.ContainsFunc(r.Values, other.Has)
 }

@@ -3,6 +3,9 @@ package solve
 import (
 	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -55,11 +58,35 @@ func meets(pool *cluster.Pool) bool {
 // offered reports whether any offering of a type agrees with the pool.
 func offered(pool *cluster.Pool, t *catalog.InstanceType) bool {
 	for i := range t.Offerings {
-		if _, conflict := pool.Requirements.Conflict(offeringNeeds(&t.Offerings[i])); !conflict {
+		if agrees(pool.Requirements, &t.Offerings[i]) {
 			return true
 		}
 	}
 	return false
+}
+
+// agrees reports whether no label of an offering is at odds with the requirements. It is asked for every
+// offering of every pool, so it makes nothing.
+func agrees(needs reqs.Set, o *catalog.Offering) bool {
+	for key, r := range needs {
+		if value, has := soldAs(o, key); has && !r.Has(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// soldAs is the value of a label that a node gets from the way it was bought.
+func soldAs(o *catalog.Offering, key string) (value string, has bool) {
+	switch key {
+	case corev1.LabelTopologyZone:
+		return o.Zone, true
+	case karpv1.LabelCapacityType:
+		return o.CapacityType, true
+	default:
+		value, has = o.Labels[key]
+		return value, has
+	}
 }
 
 // collect adds the values of a key that a type has and the pool allows.
@@ -79,17 +106,8 @@ func collect(values map[string]map[string]bool, key string, allowed reqs.Req, t 
 		return
 	}
 	for i := range t.Offerings {
-		for _, value := range offeringNeeds(&t.Offerings[i])[key].Values {
+		if value, has := soldAs(&t.Offerings[i], key); has {
 			note(value)
 		}
 	}
-}
-
-// offeringNeeds are the labels of an offering as requirements.
-func offeringNeeds(o *catalog.Offering) reqs.Set {
-	set := reqs.Set{}
-	for _, l := range offeringLabels(o) {
-		set[l.key] = reqs.Req{Values: []string{l.value}}
-	}
-	return set
 }

@@ -30,6 +30,24 @@ func (s *Store) Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
 	s.fresh[claim.Name] = s.opts.Now().Add(unseen)
 }
 
+// Altered says that a claim was stored in another form than was asked for, as admission can do. Its pods
+// may not fit it any more. They wait for it all the same for as long as it exists, since the next claim
+// would be altered too, and the one after it (FM A13).
+func (s *Store) Altered(claim string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[claim] != nil {
+		s.revision++
+		s.altered[claim] = true
+	}
+}
+
+// bound reports whether a pod waits for a claim that was altered.
+func (s *Store) bound(key podKey) bool {
+	name := s.promised[key]
+	return s.altered[name] && s.claims[name].DeletionTimestamp == nil
+}
+
 // Unseen names the claims that were created some seconds ago and that no watch has told of yet.
 func (s *Store) Unseen() []string {
 	s.mu.Lock()

@@ -22,6 +22,7 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 	if claim == nil {
 		delete(s.claims, name)
 		delete(s.planned, name)
+		delete(s.altered, name)
 	} else {
 		s.claims[name] = claim
 	}

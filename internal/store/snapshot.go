@@ -65,9 +65,9 @@ func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 			}
 		}
 	}
-	for _, slot := range s.waiting {
+	for key, slot := range s.waiting {
 		switch pod := s.readPod(slot); {
-		case pod.Shape.Refuses:
+		case pod.Shape.Refuses || s.bound(key):
 		case len(pod.Shape.Invalid) > 0:
 			view.Ignored = append(view.Ignored, pod)
 		default:
@@ -101,6 +101,11 @@ func (s *Store) keepPromises(pods []cluster.Pod, names map[string]string) map[po
 		claim, promised := s.promised[key]
 		if name, there := names[claim]; promised && there {
 			kept[key], shown[key] = claim, name
+		}
+	}
+	for key, claim := range s.promised {
+		if s.waiting[key] != nil && s.bound(key) {
+			kept[key] = claim
 		}
 	}
 	s.promised = kept

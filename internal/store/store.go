@@ -63,6 +63,7 @@ type Store struct {
 	fresh    map[string]time.Time // claims that were created and that no watch has told of yet, until when
 	planned  map[string][]podKey  // pods that a claim was created for, by claim
 	promised map[podKey]string    // claim where the last plan put a pod that waits
+	altered  map[string]bool      // claims that were stored in another form than was asked for
 	missing  time.Time            // since when memory has been incomplete; zero if it is not
 }
 
@@ -123,7 +124,7 @@ func New(o Options) *Store {
 		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{},
 		daemons: map[types.UID]*daemon{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
 		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
-		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, promised: map[podKey]string{},
+		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, promised: map[podKey]string{}, altered: map[string]bool{},
 	}
 	if s.opts.Wake == nil {
 		s.opts.Wake = func(types.UID) {}

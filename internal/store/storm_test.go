@@ -83,3 +83,60 @@ func TestFM_D15_SnapshotsAreFrozen(t *testing.T) {
 		t.Errorf("nodes %+v are left of none", now.Nodes)
 	}
 }
+
+// FM A13: a pod waits for the claim that was made for it and altered on the way, also once its node is up,
+// and no longer than the claim exists.
+func TestFM_A13_PodsWaitForAlteredClaims(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	w1 := podKey{Namespace: "default", Name: "w1"}
+	s.feedObject(poolObject("general"), false)
+	s.feedObject(podObject("w1", ""), false)
+	claim := claimObject("general-x", "aws:///a/i-1", true)
+	s.Claimed(claim, []podKey{w1})
+	s.Altered(claim.Name)
+	waits := func(when string, want int) {
+		t.Helper()
+		if got := len(s.Snapshot(testTypes()).Pods); got != want {
+			t.Errorf("%s: %d pods to place, want %d", when, got, want)
+		}
+	}
+	waits("in flight", 0)
+	s.feedObject(claim, false)
+	s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)
+	waits("the node is up", 0)
+	if view := s.Disruption(testTypes()); len(view.Nodes) != 1 || !view.Nodes[0].Nominated {
+		t.Errorf("nodes %+v, want one that is spoken for: it would be bought again", view.Nodes)
+	}
+	s.feedObject(podObject("w2", ""), false)
+	waits("another pod", 1)
+	s.feedObject(podObject("w1", ""), true)
+	again := podObject("w1", "")
+	again.UID = "pod-again"
+	s.feedObject(again, false)
+	waits("another pod of the same name", 2)
+}
+
+// FM A13: when the claim goes, its pods are planned for again.
+func TestFM_A13_AlteredClaimGoes(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	s.feedObject(podObject("w1", ""), false)
+	claim := claimObject("general-x", "", false)
+	s.Claimed(claim, []podKey{{Namespace: "default", Name: "w1"}})
+	s.Altered(claim.Name)
+	if pods := s.Snapshot(testTypes()).Pods; len(pods) != 0 {
+		t.Fatalf("%d pods to place, want none", len(pods))
+	}
+	going := claim.DeepCopy()
+	going.DeletionTimestamp = new(metav1.NewTime(now()))
+	s.feedObject(going, false)
+	if pods := s.Snapshot(testTypes()).Pods; len(pods) != 1 {
+		t.Errorf("%d pods to place while the claim goes, want one", len(pods))
+	}
+	s.feedObject(going, true)
+	if pods := s.Snapshot(testTypes()).Pods; len(pods) != 1 || len(s.altered) > 0 {
+		t.Errorf("%d pods to place after the claim, want one; remembered %v", len(pods), s.altered)
+	}
+}

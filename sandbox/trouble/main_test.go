@@ -1,7 +1,6 @@
 package trouble_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -112,23 +111,18 @@ func freePort(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer l.Close()
 	address, _ := l.Addr().(*net.TCPAddr)
-	return address.Port, nil
+	return address.Port, l.Close()
 }
 
 // unreadable finds lines of a log that people cannot use: no JSON, a key twice, an answer of AWS as XML.
 func unreadable(path string) []string {
-	file, err := os.Open(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return []string{err.Error()}
 	}
-	defer file.Close()
 	var complaints []string
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		line := lines.Text()
+	for line := range strings.Lines(string(text)) {
 		switch key := twice(line); {
 		case !json.Valid([]byte(line)):
 			complaints = append(complaints, "not JSON: "+line)

@@ -76,7 +76,7 @@ type choice struct {
 }
 
 // choose goes from everything a class could have to what a fleet asks for (AWS provider 5.1).
-func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(instanceType string, o catalog.Offering) bool) (choice, error) {
+func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(instanceType string, o *catalog.Offering) bool) (choice, error) {
 	list := usable(types, w, out)
 	if len(list) == 0 {
 		return choice{}, none("no instance type that the claim allows, and that has room for its requests, can be had at the moment")
@@ -93,7 +93,7 @@ func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(inst
 	c := choice{capacityType: capacityTypeOf(list), tenancy: tenancyOf(w.needs)}
 	spot := w.needs.Allows(karpv1.LabelCapacityType, karpv1.CapacityTypeSpot)
 	c.scarce = c.capacityType == karpv1.CapacityTypeOnDemand && spot && len(list) < flexibleFrom
-	c.list = keep(list, func(_ candidate, o catalog.Offering) bool { return o.CapacityType == c.capacityType })
+	c.list = keep(list, func(_ candidate, o *catalog.Offering) bool { return o.CapacityType == c.capacityType })
 	if c.capacityType == karpv1.CapacityTypeReserved {
 		c.kind = kindOf(c.list[0].offers[0])
 	}
@@ -111,7 +111,7 @@ func none(message string) error {
 func capacityTypeOf(list []candidate) string {
 	for _, kind := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot} {
 		for _, c := range list {
-			if slices.ContainsFunc(c.offers, func(o catalog.Offering) bool { return o.CapacityType == kind }) {
+			if slices.ContainsFunc(c.offers, func(o *catalog.Offering) bool { return o.CapacityType == kind }) {
 				return kind
 			}
 		}
@@ -140,7 +140,7 @@ func (c *choice) takePartition() {
 		return
 	}
 	c.partition = lowest
-	c.list = keep(c.list, func(_ candidate, o catalog.Offering) bool {
+	c.list = keep(c.list, func(_ candidate, o *catalog.Offering) bool {
 		return o.Labels[awsv1.LabelPlacementGroupPartition] == lowest
 	})
 }
@@ -185,7 +185,7 @@ func (c choice) place(subnets map[string]chosenSubnet) []pick {
 	seen := map[string]bool{}
 	for _, t := range c.list {
 		offers := slices.Clone(t.offers)
-		slices.SortStableFunc(offers, func(a, b catalog.Offering) int {
+		slices.SortStableFunc(offers, func(a, b *catalog.Offering) int {
 			return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(a.Zone, b.Zone))
 		})
 		lead := true

@@ -15,10 +15,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// candidate is an instance type with those of its offerings that may be bought.
+// candidate is an instance type with those of its offerings that may be bought. They are shared with the
+// catalogue and not changed.
 type candidate struct {
 	it     *catalog.InstanceType
-	offers []catalog.Offering
+	offers []*catalog.Offering
 }
 
 // cheapest is the lowest price of the offerings.
@@ -30,21 +31,33 @@ func (c candidate) cheapest() float64 {
 	return lowest
 }
 
-// keep drops offerings, and types that have none left. It returns new slices.
-func keep(list []candidate, good func(c candidate, o catalog.Offering) bool) []candidate {
-	var kept []candidate
-	for _, c := range list {
-		var offers []catalog.Offering
-		for _, o := range c.offers {
-			if good(c, o) {
-				offers = append(offers, o)
+// keep drops offerings, and types that have none left. The list given is not changed, and is returned if
+// nothing is dropped, as mostly.
+func keep(list []candidate, good func(c candidate, o *catalog.Offering) bool) []candidate {
+	for n, c := range list {
+		bad := slices.IndexFunc(c.offers, func(o *catalog.Offering) bool { return !good(c, o) })
+		if bad < 0 {
+			continue
+		}
+		kept := append(make([]candidate, 0, len(list)), list[:n]...)
+		for _, c := range list[n:] {
+			if c.offers = keepOffers(c, good); len(c.offers) > 0 {
+				kept = append(kept, c)
 			}
 		}
-		if len(offers) > 0 {
-			kept = append(kept, candidate{it: c.it, offers: offers})
+		return kept
+	}
+	return list
+}
+
+func keepOffers(c candidate, good func(c candidate, o *catalog.Offering) bool) []*catalog.Offering {
+	offers := make([]*catalog.Offering, 0, len(c.offers))
+	for _, o := range c.offers {
+		if good(c, o) {
+			offers = append(offers, o)
 		}
 	}
-	return kept
+	return offers
 }
 
 // soldKeys are the labels a node has by the way it was bought; types do not decide them.
@@ -57,44 +70,55 @@ func soldKeys() []string {
 
 // usable is what a claim may have and what can be had: requirements, room for the requests, and
 // offerings that are launchable (V15-44) and not out.
-func usable(types []catalog.InstanceType, w want, out func(instanceType string, o catalog.Offering) bool) []candidate {
-	machine := w.needs.Clone()
+func usable(types []catalog.InstanceType, w want, out func(instanceType string, o *catalog.Offering) bool) []candidate {
+	machine, sold := w.needs.Clone(), reqs.Set{}
 	for _, key := range soldKeys() {
-		delete(machine, key)
+		if need, asked := machine[key]; asked {
+			sold[key] = need
+			delete(machine, key)
+		}
 	}
-	var list []candidate
+	list := make([]candidate, 0, len(types))
 	for i := range types {
 		t := &types[i]
+		if !w.needs.Allows(corev1.LabelInstanceTypeStable, t.Name) {
+			continue // most of them, before anything is compared
+		}
 		if _, conflict := machine.Conflict(t.Labels); conflict {
 			continue
 		}
-		room := t.Allocatable()
-		fits := resources.Fits(&w.requests, &room)
-		var offers []catalog.Offering
-		for _, o := range t.Offerings {
-			inside := fits
-			if o.Size != nil {
-				room := o.Size.Allocatable()
-				inside = resources.Fits(&w.requests, &room)
-			}
-			if inside && o.Launchable() && w.allows(o) && !out(t.Name, o) {
-				offers = append(offers, o)
-			}
-		}
-		if len(offers) > 0 {
+		if offers := w.offers(t, sold, out); len(offers) > 0 {
 			list = append(list, candidate{it: t, offers: offers})
 		}
 	}
 	return list
 }
 
-// allows reports whether a node bought this way would have the labels that are asked for.
-func (w want) allows(o catalog.Offering) bool {
-	for _, key := range soldKeys() {
-		need, asked := w.needs[key]
-		if !asked {
-			continue
+// offers are those of a type's offerings that have room for the requests, and can be had as asked for.
+func (w want) offers(t *catalog.InstanceType, sold reqs.Set, out func(instanceType string, o *catalog.Offering) bool) []*catalog.Offering {
+	room := t.Allocatable()
+	fits := resources.Fits(&w.requests, &room)
+	var offers []*catalog.Offering
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		inside := fits
+		if o.Size != nil {
+			room := o.Size.Allocatable()
+			inside = resources.Fits(&w.requests, &room)
 		}
+		if inside && o.Launchable() && allows(sold, o) && !out(t.Name, o) {
+			if offers == nil {
+				offers = make([]*catalog.Offering, 0, len(t.Offerings)-i)
+			}
+			offers = append(offers, o)
+		}
+	}
+	return offers
+}
+
+// allows reports whether a node bought this way would have the labels that are asked for.
+func allows(sold reqs.Set, o *catalog.Offering) bool {
+	for key, need := range sold {
 		value, has := o.Labels[key]
 		switch key {
 		case corev1.LabelTopologyZone:
@@ -120,7 +144,7 @@ const (
 
 const typeBlock = "capacity-block"
 
-func kindOf(o catalog.Offering) reservationKind {
+func kindOf(o *catalog.Offering) reservationKind {
 	switch {
 	case o.Labels[awsv1.LabelCapacityReservationType] == typeBlock:
 		return block
@@ -131,7 +155,7 @@ func kindOf(o catalog.Offering) reservationKind {
 	}
 }
 
-func reserved(o catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeReserved }
+func reserved(o *catalog.Offering) bool { return o.CapacityType == karpv1.CapacityTypeReserved }
 
 // oneReservationKind keeps reservations of one kind, since a fleet can use only one: the cheapest.
 func oneReservationKind(list []candidate) []candidate {
@@ -144,7 +168,7 @@ func oneReservationKind(list []candidate) []candidate {
 			}
 		}
 	}
-	return keep(list, func(_ candidate, o catalog.Offering) bool { return !reserved(o) || kindOf(o) == best })
+	return keep(list, func(_ candidate, o *catalog.Offering) bool { return !reserved(o) || kindOf(o) == best })
 }
 
 // oneBlock keeps of all capacity blocks the cheapest: a fleet cannot ask for two.
@@ -157,7 +181,7 @@ func oneBlock(list []candidate) []candidate {
 			}
 		}
 	}
-	return keep(list, func(_ candidate, o catalog.Offering) bool {
+	return keep(list, func(_ candidate, o *catalog.Offering) bool {
 		return !reserved(o) || kindOf(o) != block || o.Reservation == id
 	})
 }
@@ -165,11 +189,11 @@ func oneBlock(list []candidate) []candidate {
 // oneReservationPerZone keeps for each type and zone the reservation with most room: overrides with the
 // same type and subnet would be duplicates.
 func oneReservationPerZone(list []candidate) []candidate {
-	return keep(list, func(c candidate, o catalog.Offering) bool {
+	return keep(list, func(c candidate, o *catalog.Offering) bool {
 		if !reserved(o) {
 			return true
 		}
-		return !slices.ContainsFunc(c.offers, func(other catalog.Offering) bool {
+		return !slices.ContainsFunc(c.offers, func(other *catalog.Offering) bool {
 			return reserved(other) && other.Zone == o.Zone && other.Reservation != o.Reservation &&
 				(other.Remaining > o.Remaining || other.Remaining == o.Remaining && other.Reservation < o.Reservation)
 		})
@@ -178,7 +202,12 @@ func oneReservationPerZone(list []candidate) []candidate {
 
 // noExotic drops machines that nobody buys by accident: metal, and those with accelerators.
 func noExotic(list []candidate) []candidate {
-	plain := keep(list, func(c candidate, _ catalog.Offering) bool { return !exotic(c.it) })
+	plain := make([]candidate, 0, len(list))
+	for _, c := range list {
+		if !exotic(c.it) {
+			plain = append(plain, c)
+		}
+	}
 	if len(plain) == 0 {
 		return list
 	}
@@ -207,22 +236,29 @@ func noDearSpot(list []candidate) []candidate {
 			}
 		}
 	}
-	return keep(list, func(_ candidate, o catalog.Offering) bool {
+	return keep(list, func(_ candidate, o *catalog.Offering) bool {
 		return o.CapacityType != karpv1.CapacityTypeSpot || o.Price <= limit
 	})
 }
 
 // byPrice sorts types by their cheapest offering, then by name.
 func byPrice(list []candidate) []candidate {
-	sorted := slices.Clone(list)
-	prices := make(map[*catalog.InstanceType]float64, len(list))
-	for _, c := range list {
-		prices[c.it] = c.cheapest()
+	type priced struct {
+		candidate
+		price float64
 	}
-	slices.SortStableFunc(sorted, func(a, b candidate) int {
-		return cmp.Or(cmp.Compare(prices[a.it], prices[b.it]), cmp.Compare(a.it.Name, b.it.Name))
+	sorted := make([]priced, 0, len(list))
+	for _, c := range list {
+		sorted = append(sorted, priced{c, c.cheapest()})
+	}
+	slices.SortStableFunc(sorted, func(a, b priced) int {
+		return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.it.Name, b.it.Name))
 	})
-	return sorted
+	out := make([]candidate, 0, len(list))
+	for _, p := range sorted {
+		out = append(out, p.candidate)
+	}
+	return out
 }
 
 // short names a requirement whose minValues the types do not reach.

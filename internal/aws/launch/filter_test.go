@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-func nothingOut(string, catalog.Offering) bool { return false }
+func nothingOut(string, *catalog.Offering) bool { return false }
 
 // words writes what is left of candidates: type, then zone and capacity type or reservation.
 func words(list []candidate) []string {
@@ -36,7 +36,11 @@ func words(list []candidate) []string {
 func all(types ...catalog.InstanceType) []candidate {
 	var list []candidate
 	for i := range types {
-		list = append(list, candidate{it: &types[i], offers: types[i].Offerings})
+		c := candidate{it: &types[i]}
+		for k := range types[i].Offerings {
+			c.offers = append(c.offers, &types[i].Offerings[k])
+		}
+		list = append(list, c)
 	}
 	return list
 }
@@ -62,7 +66,7 @@ func TestUsable(t *testing.T) {
 	for name, tc := range map[string]struct {
 		claim *karpv1.NodeClaim
 		types []catalog.InstanceType
-		out   func(string, catalog.Offering) bool
+		out   func(string, *catalog.Offering) bool
 		want  []string
 	}{
 		"everything": {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", spot("a", 1), onDemand("a", 2))}, nothingOut, []string{"m5.large a spot", "m5.large a on-demand"}},
@@ -77,7 +81,7 @@ func TestUsable(t *testing.T) {
 		"V15-44 a full reservation":                {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", full, spot("a", 1))}, nothingOut, []string{"m5.large a spot"}},
 		"not available":                            {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", gone)}, nothingOut, []string{}},
 		"no room in one size":                      {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", small, spot("a", 1))}, nothingOut, []string{"m5.large a spot"}},
-		"out": {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", spot("a", 1), spot("b", 1))}, func(name string, o catalog.Offering) bool {
+		"out": {nodeClaim("x"), []catalog.InstanceType{kind("m5.large", spot("a", 1), spot("b", 1))}, func(name string, o *catalog.Offering) bool {
 			return name == "m5.large" && o.Zone == "a"
 		}, []string{"m5.large b spot"}},
 	} {

@@ -136,7 +136,7 @@ func in(key string, values ...string) karpv1.Requirement {
 
 // lab is a launcher with everything around it made up.
 type lab struct {
-	t *testing.T
+	t testing.TB
 	*Launcher
 
 	mu        sync.Mutex
@@ -153,7 +153,7 @@ type lab struct {
 	ids       int
 }
 
-func newLab(t *testing.T, types ...catalog.InstanceType) *lab {
+func newLab(t testing.TB, types ...catalog.InstanceType) *lab {
 	t.Helper()
 	l := &lab{
 		t: t, types: types, infos: map[string]ec2types.InstanceTypeInfo{}, free: map[string]int{"subnet-a": 100, "subnet-b": 100},

@@ -252,8 +252,8 @@ func (l *Launcher) group(ctx context.Context, class *awsv1.EC2NodeClass) (*disco
 }
 
 // out tells offerings that are known to be out, also since the types were listed.
-func (l *Launcher) out(group *discover.PlacementGroup) func(string, catalog.Offering) bool {
-	return func(instanceType string, o catalog.Offering) bool {
+func (l *Launcher) out(group *discover.PlacementGroup) func(string, *catalog.Offering) bool {
+	return func(instanceType string, o *catalog.Offering) bool {
 		if reserved(o) && (!l.o.Settings.ReservedCapacity || l.o.Reservations.Free(o.Reservation) <= 0) {
 			return true
 		}

@@ -35,6 +35,7 @@ func TestValidate(t *testing.T) {
 		"fine":                          {dryRun: only("", nil)},
 		"template denied":               {dryRun: only("CreateLaunchTemplate", denied), reason: "CreateLaunchTemplateAuthCheckFailed", message: "ec2:CreateLaunchTemplate"},
 		"fleet denied":                  {dryRun: only("CreateFleet", denied), reason: "CreateFleetAuthCheckFailed", message: "service control policy"},
+		"fleet denied for what it runs": {dryRun: only("CreateFleet", fault("UnauthorizedOperation", "User: x is not authorized to perform: ec2:RunInstances on resource: y")), reason: "CreateFleetAuthCheckFailed", message: "may not call ec2:RunInstances, which ec2:CreateFleet needs"},
 		"instances denied":              {dryRun: only("RunInstances", denied), reason: "RunInstancesAuthCheckFailed", message: "ec2:RunInstances"},
 		"denied in one subnet":          {dryRun: only("RunInstances subnet-a", denied)},
 		"E17 throttled":                 {dryRun: only("CreateFleet", fault("RequestLimitExceeded", "slow")), retry: true, fails: true},

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -140,7 +141,11 @@ func pairs(args []string) ([]byte, error) {
 			}
 			node = below
 		}
-		node[path[len(path)-1]] = scalar(value)
+		last := path[len(path)-1]
+		node[last] = scalar(value)
+		if _, isList := node[last].([]any); !isList && slices.Contains([]string{"without", "zero", "zones"}, last) {
+			node[last] = []any{node[last]} // lists also of one
+		}
 	}
 	return json.Marshal(root)
 }
