@@ -53,6 +53,8 @@ type Disruption struct {
 	Now     func() time.Time
 
 	CostManaged bool // gate PodDeletionCostManagement
+
+	unpriced map[string]bool // nodes whose price the last pass did not find
 }
 
 // Register adds the loop to a manager.
@@ -76,6 +78,7 @@ func (d *Disruption) Pass(ctx context.Context) error {
 		}
 	}
 	view := d.Store.Disruption(offers)
+	d.spend(view)
 	failed := d.cleanUp(ctx, view)
 	start := d.Now()
 	decision := disruption.Empty(view)
@@ -287,13 +290,38 @@ func (d *Disruption) tell(ctx context.Context, news []disruption.News) {
 	}
 }
 
-// count keeps the gauges of disruption.
+// count keeps the gauges of disruption. Pools that are gone leave no series behind (FM N03).
 func (d *Disruption) count(decision disruption.Decision, took time.Duration) {
 	d.Metrics.DisruptionEvaluationDuration.WithLabelValues("empty", "empty").Observe(took.Seconds())
 	d.Metrics.DisruptionEligibleNodes.WithLabelValues("empty").Set(float64(len(decision.Remove)))
+	d.Metrics.PoolsAllowedDisruptions.Reset()
+	d.Metrics.PoolsNodesConsumingBudgets.Reset()
 	for pool, n := range decision.Allowed {
-		d.Metrics.PoolsAllowedDisruptions.WithLabelValues(pool, "empty").Set(float64(n))
-		d.Metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, "empty").Set(float64(decision.Busy[pool]))
+		d.Metrics.PoolsAllowedDisruptions.WithLabelValues(pool, "Empty").Set(float64(n))
+		d.Metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, "Empty").Set(float64(decision.Busy[pool]))
+	}
+}
+
+// spend keeps the gauge of what pools cost. A node without a known price is counted once.
+func (d *Disruption) spend(view disruption.View) {
+	costs, unpriced := map[string]float64{}, map[string]bool{}
+	for pool := range view.Pools {
+		costs[pool] = 0
+	}
+	for _, n := range view.Nodes {
+		costs[n.Pool] += n.Price
+		if n.Price > 0 {
+			continue
+		}
+		unpriced[n.Name] = true
+		if !d.unpriced[n.Name] {
+			d.Metrics.PoolsCostErrors.WithLabelValues(n.Pool).Inc()
+		}
+	}
+	d.unpriced = unpriced
+	d.Metrics.PoolsCost.Reset()
+	for pool, cost := range costs {
+		d.Metrics.PoolsCost.WithLabelValues(pool).Set(cost)
 	}
 }
 
