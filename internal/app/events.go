@@ -2,14 +2,20 @@ package app
 
 import (
 	"context"
+	"hash/fnv"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/record"
 )
+
+// eventWriters is how many events are written at a time. One writer waits for the API server with each
+// event, so that on a busy day what users look for comes minutes late.
+const eventWriters = 8
 
 // newEvents returns a recorder that writes events of the core API. Those of events.k8s.io have no
 // lastTimestamp and no source, and what users type looks at both: kubectl get events
@@ -19,15 +25,34 @@ func newEvents(ctx context.Context, kube *rest.Config, scheme *runtime.Scheme) (
 	if err != nil {
 		return coreEvents{}, err
 	}
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events(corev1.NamespaceAll)})
-	return coreEvents{broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component})}, nil
+	return recordTo(ctx, &typedcorev1.EventSinkImpl{Interface: clients.CoreV1().Events(corev1.NamespaceAll)}, scheme), nil
 }
 
-// coreEvents speaks the newer interface to the older API.
-type coreEvents struct{ recorder record.EventRecorder }
+func recordTo(ctx context.Context, sink record.EventSink, scheme *runtime.Scheme) coreEvents {
+	var events coreEvents
+	for i := range events.writers {
+		broadcaster := record.NewBroadcaster(record.WithContext(ctx))
+		broadcaster.StartRecordingToSink(sink)
+		events.writers[i] = broadcaster.NewRecorder(scheme, corev1.EventSource{Component: component})
+	}
+	return events
+}
+
+// coreEvents speaks the newer interface to the older API. An object always has the same writer, which
+// keeps its events in order and merges those that repeat.
+type coreEvents struct {
+	writers [eventWriters]record.EventRecorder
+}
 
 // Eventf sends an event. The older API knows neither a related object nor an action.
 func (e coreEvents) Eventf(regarding, _ runtime.Object, eventtype, reason, _, note string, args ...any) {
-	e.recorder.Eventf(regarding, eventtype, reason, note, args...)
+	e.writerOf(regarding).Eventf(regarding, eventtype, reason, note, args...)
+}
+
+func (e coreEvents) writerOf(obj runtime.Object) record.EventRecorder {
+	sum := fnv.New32a()
+	if m, err := meta.Accessor(obj); err == nil {
+		_, _ = sum.Write([]byte(m.GetNamespace() + "/" + m.GetName())) // never fails
+	}
+	return e.writers[sum.Sum32()%eventWriters]
 }

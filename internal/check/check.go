@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -21,6 +22,8 @@ type checker struct {
 	purse  purse
 	prefix string // of subjects, such as "moves[2] "
 	found  []Violation
+
+	overCapacity func() bool // capacityTopology, worked out once
 }
 
 // Plan returns what is wrong with a plan, in a fixed order; nothing if it obeys every rule. It is
@@ -161,6 +164,8 @@ func (c *checker) create(nodes []solve.NewNode, batch *roster) {
 			}
 		}
 		if at.stock != nil {
+			at.sight = at.stock.sightOf(n)
+			at.labelled = at.sight.labelled
 			for _, name := range n.Types {
 				if t := at.stock.types[name]; t != nil {
 					at.types = append(at.types, t)
@@ -204,6 +209,7 @@ func (c *checker) everyPodOnce(batch *roster) {
 
 // judge looks at every place that the plan touches, then at what places share.
 func (c *checker) judge() {
+	c.overCapacity = sync.OnceValue(c.capacityTopology)
 	for _, at := range c.places {
 		switch {
 		case at.node != nil && len(at.come) > 0:

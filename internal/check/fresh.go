@@ -8,7 +8,6 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
-	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -36,7 +35,7 @@ func (c *checker) newNode(at *place) {
 	c.ports(at, nil, nil)
 	c.listed(at)
 	for _, t := range at.types {
-		if v, wrong := c.unfit(at, t, at.plan.Needs); wrong {
+		if v, wrong := c.unfit(at, t, at.sight); wrong {
 			c.add(v.Code, v.Rule, at.name+" type "+t.Name, v.Want, v.Have)
 		}
 	}
@@ -81,19 +80,21 @@ func (c *checker) listed(at *place) {
 }
 
 // unfit returns the first reason for which a type cannot carry the node's pods (SC-19, V15-57). The
-// needs are an argument so that it can be asked what other needs would allow.
-func (c *checker) unfit(at *place, t *catalog.InstanceType, needs reqs.Set) (Violation, bool) {
-	if key, conflict := labelsOf(t).Conflict(needs); conflict {
-		return Violation{Code: TypeMismatch, Rule: "SC-19", Want: key + " " + needs[key].String(), Have: labelsOf(t)[key].String()}, true
+// sight is an argument so that it can be asked what other needs would allow.
+func (c *checker) unfit(at *place, t *catalog.InstanceType, s *sight) (Violation, bool) {
+	k := c.of(at, t, s)
+	if k.conflict {
+		return Violation{Code: TypeMismatch, Rule: "SC-19", Want: k.key + " " + s.needs[k.key].String(), Have: labelsOf(t)[k.key].String()}, true
 	}
-	after := claims(at.come)
-	for _, driver := range sortedKeys(t.VolumeLimits) {
-		if n := len(after[driver]); n > t.VolumeLimits[driver] {
-			return Violation{Code: VolumeLimit, Rule: "V15-57", Want: fmt.Sprintf("at most %d volumes of %s", t.VolumeLimits[driver], driver), Have: strconv.Itoa(n)}, true
+	if len(t.VolumeLimits) > 0 {
+		after := claims(at.come)
+		for _, driver := range sortedKeys(t.VolumeLimits) {
+			if n := len(after[driver]); n > t.VolumeLimits[driver] {
+				return Violation{Code: VolumeLimit, Rule: "V15-57", Want: fmt.Sprintf("at most %d volumes of %s", t.VolumeLimits[driver], driver), Have: strconv.Itoa(n)}, true
+			}
 		}
 	}
-	daemons := c.daemonsOf(at.stock, t, bySale)
-	for _, d := range daemons {
+	for _, d := range k.daemons {
 		for _, port := range d.HostPorts {
 			for _, s := range shapesOf(at.come) {
 				if slices.ContainsFunc(s.HostPorts, func(o cluster.HostPort) bool { return clash(port, o) }) {
@@ -102,41 +103,16 @@ func (c *checker) unfit(at *place, t *catalog.InstanceType, needs reqs.Set) (Vio
 			}
 		}
 	}
-	open := c.open(at, t, needs)
-	if len(open) == 0 {
-		return Violation{Code: OfferingMissing, Rule: "SC-19", Want: "an available offering within " + needs.String(), Have: "none"}, true
+	if len(k.open) == 0 {
+		return Violation{Code: OfferingMissing, Rule: "SC-19", Want: "an available offering within " + s.needs.String(), Have: "none"}, true
 	}
-	asked := resources.Add(at.asks(), total(daemons))
-	if !slices.ContainsFunc(open, func(o *catalog.Offering) bool { return carries(t, o, asked) }) {
-		have := allocatable(t, open[0])
+	asked := resources.Add(at.asks(), k.overhead)
+	if !slices.ContainsFunc(k.open, func(o *catalog.Offering) bool { return k.carries(o, &asked) }) {
+		have := k.allocatable(k.open[0])
 		lane, _ := resources.Short(&asked, &have)
 		return Violation{Code: TooSmall, Rule: "SC-19", Want: fmt.Sprintf("%s %d", c.view.Resources.Name(lane), asked.At(lane)), Have: strconv.FormatInt(have.At(lane), 10)}, true
 	}
 	return Violation{}, false
-}
-
-// open are the offerings of a type that the needs allow and that are available, launchable or not
-// (V15-44: compatibility and fit go by available).
-func (c *checker) open(at *place, t *catalog.InstanceType, needs reqs.Set) []*catalog.Offering {
-	var open []*catalog.Offering
-	for i := range t.Offerings {
-		if o := &t.Offerings[i]; o.Available && at.compatible(o, needs) {
-			open = append(open, o)
-		}
-	}
-	return open
-}
-
-func allocatable(t *catalog.InstanceType, o *catalog.Offering) resources.Vec {
-	if o.Size != nil {
-		return o.Size.Allocatable()
-	}
-	return t.Allocatable()
-}
-
-func carries(t *catalog.InstanceType, o *catalog.Offering, asked resources.Vec) bool {
-	have := allocatable(t, o)
-	return resources.Fits(&asked, &have)
 }
 
 // reading is one way to understand "cheapest": which of the open offerings of a type count.
@@ -145,6 +121,7 @@ type reading struct {
 	available bool // also full reservations: with the gate off they are ordinary (scheduling 16)
 }
 
+// readings are those that are accepted; the first is the usual one.
 func (c *checker) readings() []reading {
 	all := []reading{{fitting: true}, {}}
 	if c.policy.NoReserved {
@@ -157,10 +134,11 @@ func (c *checker) readings() []reading {
 func (c *checker) prices(at *place, r reading) []float64 {
 	prices := make([]float64, 0, len(at.types))
 	for _, t := range at.types {
-		asked := resources.Add(at.asks(), total(c.daemonsOf(at.stock, t, bySale)))
+		k := c.of(at, t, at.sight)
+		asked := resources.Add(at.asks(), k.overhead)
 		cheapest := math.Inf(1)
-		for _, o := range c.open(at, t, at.plan.Needs) {
-			if (r.available || o.Launchable()) && (!r.fitting || carries(t, o, asked)) {
+		for _, o := range k.open {
+			if (r.available || o.Launchable()) && (!r.fitting || k.carries(o, &asked)) {
 				cheapest = min(cheapest, o.Price)
 			}
 		}
@@ -175,8 +153,21 @@ func (c *checker) offer(at *place) {
 	if len(at.types) == 0 {
 		return
 	}
+	readings := c.readings()
+	prices := make([][]float64, len(readings)) // by reading, worked out when needed
+	price := func(n int) []float64 {
+		if prices[n] == nil {
+			prices[n] = c.prices(at, readings[n])
+		}
+		return prices[n]
+	}
+	sorted := false
 	var have []float64
-	if !slices.ContainsFunc(c.readings(), func(r reading) bool { have = c.prices(at, r); return slices.IsSorted(have) }) {
+	for n := 0; n < len(readings) && !sorted; n++ {
+		have = price(n)
+		sorted = slices.IsSorted(have)
+	}
+	if !sorted {
 		c.add(TypesDisordered, "SC-48", at.name, "cheapest first", fmt.Sprint(have))
 	}
 	bought := at.plan.Offer
@@ -186,11 +177,12 @@ func (c *checker) offer(at *place) {
 		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
 		return
 	}
-	asked := resources.Add(at.asks(), total(c.daemonsOf(at.stock, t, bySale)))
+	k := c.of(at, t, at.sight)
+	asked := resources.Add(at.asks(), k.overhead)
 	var matches []*catalog.Offering
-	for _, o := range c.open(at, t, at.plan.Needs) {
+	for _, o := range k.open {
 		if o.Zone == bought.Zone && o.CapacityType == bought.CapacityType && o.Reservation == bought.Reservation &&
-			(o.Launchable() || c.policy.NoReserved) && carries(t, o, asked) {
+			(o.Launchable() || c.policy.NoReserved) && k.carries(o, &asked) {
 			matches = append(matches, o)
 		}
 	}
@@ -201,10 +193,12 @@ func (c *checker) offer(at *place) {
 	if !slices.ContainsFunc(matches, func(o *catalog.Offering) bool { return o.Price == bought.Price }) {
 		c.add(PriceWrong, "SC-10", subject, fmt.Sprint(matches[0].Price), fmt.Sprint(bought.Price))
 	}
-	cheapest := func(r reading) bool { return r.fitting && slices.Min(c.prices(at, r)) == bought.Price }
-	if !slices.ContainsFunc(c.readings(), cheapest) {
-		c.add(OfferWrong, "SC-48", subject, fmt.Sprint(slices.Min(c.prices(at, reading{fitting: true}))), fmt.Sprint(bought.Price))
+	for n, r := range readings {
+		if r.fitting && slices.Min(price(n)) == bought.Price {
+			return
+		}
 	}
+	c.add(OfferWrong, "SC-48", subject, fmt.Sprint(slices.Min(price(0))), fmt.Sprint(bought.Price))
 }
 
 // requests judges SC-49: the pods and, resource by resource, the least that any candidate's

@@ -32,6 +32,7 @@ type place struct {
 	plan  *solve.NewNode // nil: exists
 	stock *stock         // where a new node is bought; nil if its pool is unknown
 	types []*catalog.InstanceType
+	sight *sight // what the plan's needs leave of the types; nil if the pool is unknown
 
 	stay  []*cluster.Pod // were here before the plan
 	leave []*cluster.Pod // are here now but are planned for: they count in no topology
@@ -41,7 +42,7 @@ type place struct {
 	removed  bool // by a move
 	judged   bool // bought by an earlier move
 	spots    map[string]spot
-	labelled map[string][]label // what could answered: the same for every pod that asks
+	labelled map[string][]label // what could answered: the same for every pod that asks, and shared by nodes that are alike
 	sum      *resources.Vec     // what those that come ask for, while one list of types is judged
 }
 
@@ -59,7 +60,9 @@ type label struct {
 	absent bool // the node may come without the label
 }
 
-// could returns what the label of a new node may turn out to be, once for every type it lists. Every
+func (l label) equal(other label) bool { return l.absent == other.absent && l.have.Equal(other.have) }
+
+// could returns what the label of a new node may turn out to be, by the types it lists. Every
 // offering the needs leave open counts, available or not: what is sold out while planning may be for
 // sale at launch, so only the needs and the list of types rule a value out.
 func (p *place) could(key string) []label {
@@ -72,9 +75,12 @@ func (p *place) could(key string) []label {
 	if all, known := p.labelled[key]; known {
 		return all
 	}
-	all := make([]label, 0, len(p.types))
+	var all []label
 	for _, t := range p.types {
-		all = append(all, p.couldAs(t, key))
+		// Neighbours in the list mostly agree.
+		if l := p.couldAs(t, key); len(all) == 0 || !l.equal(all[len(all)-1]) {
+			all = append(all, l)
+		}
 	}
 	if len(all) == 0 {
 		all = append(all, p.wanted(key))

@@ -109,7 +109,7 @@ func (c *checker) reservations() {
 func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 	open := map[string]bool{}
 	for _, t := range at.types {
-		for _, o := range c.open(at, t, at.plan.Needs) {
+		for _, o := range c.of(at, t, at.sight).open {
 			switch {
 			case o.Reservation == "":
 				otherwise = true
@@ -128,7 +128,7 @@ func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 func (c *checker) reservedFirst(at *place) {
 	pool := at.stock.pool
 	if len(c.purse.units) == 0 || c.policy.NoReserved || c.policy.ReservedFallback || !pool.Requirements.Allows(capacityKey, reserved) ||
-		len(pool.Limits) > 0 || hasMinimums(pool.Requirements) || c.capacityTopology() {
+		len(pool.Limits) > 0 || hasMinimums(pool.Requirements) || c.overCapacity() {
 		return
 	}
 	for _, p := range at.come {
@@ -141,12 +141,13 @@ func (c *checker) reservedFirst(at *place) {
 	}
 	needs := at.plan.Needs.Clone()
 	needs[capacityKey] = one(reserved)
+	other := newSight(needs)
 	for i := range pool.Types {
 		t := &pool.Types[i]
-		if _, wrong := c.unfit(at, t, needs); wrong {
+		if _, wrong := c.unfit(at, t, other); wrong {
 			continue
 		}
-		for _, o := range c.open(at, t, needs) {
+		for _, o := range c.of(at, t, other).open {
 			if o.Reservation != "" && o.Launchable() && o.Size == nil {
 				c.add(ReservedPassedOver, "V15-45", at.name, "reservation "+o.Reservation+" or waiting for it", at.plan.Offer.CapacityType)
 				return

@@ -16,6 +16,7 @@ type stock struct {
 	pool    *cluster.Pool
 	types   map[string]*catalog.InstanceType
 	daemons map[group][]*cluster.Shape // filled on demand
+	sights  []*sight                   // of the new nodes that are bought here
 }
 
 // group names the DaemonSets of a type, in one reading of SC-23.

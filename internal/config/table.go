@@ -160,7 +160,7 @@ func placing() []setting {
 		},
 		{
 			flag: "ignore-dra-requests", def: "true", helm: "settings.ignoreDRARequests",
-			usage: "make no nodes for pods with resource claims",
+			usage: "make no nodes for pods with resource claims; so far none are made either way",
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.IgnoreDRARequests }),
 		},
 		{
@@ -183,7 +183,7 @@ func switching() []setting {
 			def: "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false," +
 				"StaticCapacity=false,CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false," +
 				"PodDeletionCostManagement=false",
-			usage: "features to switch: comma list of name=true or name=false; the rest keeps its default",
+			usage: "features to switch: comma list of name=true or name=false; the rest keeps its default; the log names those that have no effect yet",
 			as:    gates(coreGates),
 		},
 		{

@@ -117,7 +117,7 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	after, err := r.advance(ctx, stored, claim)
 	if apierrors.IsConflict(err) {
-		return again(soon), nil // somebody else wrote; look again
+		return again(soon), nil // somebody else wrote; look again once the cache has it
 	}
 	return again(after), client.IgnoreNotFound(err)
 }

@@ -165,3 +165,13 @@ func TestDisruptedCountsPodsThatMove(t *testing.T) {
 		t.Errorf("claims %v, want 1", got)
 	}
 }
+
+// LC-16..19: what is counted for an interruption, which is told the node alone.
+func TestPodsToMove(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, interceptor.Funcs{}, endPod("a"), endPod("done", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
+	count := controller.PodsToMove(w.client)
+	if here, elsewhere := count(t.Context(), endPod("a").Spec.NodeName), count(t.Context(), "other"); here != 1 || elsewhere != 0 {
+		t.Errorf("%d pods move from their node and %d from another, want 1 and 0", here, elsewhere)
+	}
+}

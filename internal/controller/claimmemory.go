@@ -80,12 +80,19 @@ func (l *launches) sweep(now time.Time) {
 	}
 }
 
-// written remembers the last version of each claim that we wrote: a cache that is behind it would let
-// us decide twice. The zero value is ready.
+// written remembers which version of each claim is the earliest to decide on: a cache that is behind our
+// own write would let us decide twice, and a write that another one overtook fails again for as long as
+// the cache does not have that other one. The zero value is ready.
 type written struct {
 	mu       sync.Mutex
-	versions map[string]string    // by name
+	versions map[string]seenFrom  // by name
 	deleted  map[string]types.UID // by name, until the cache shows it
+}
+
+// seenFrom is a version that the cache has to reach, or to pass.
+type seenFrom struct {
+	version string
+	passed  bool
 }
 
 // removed notes that a claim was deleted.
@@ -98,16 +105,22 @@ func (w *written) removed(claim *karpv1.NodeClaim) {
 	w.deleted[claim.Name] = claim.UID
 }
 
-func (w *written) note(claim *karpv1.NodeClaim) {
+// note says that we wrote this version.
+func (w *written) note(claim *karpv1.NodeClaim) { w.await(claim, false) }
+
+// overtaken says that somebody wrote a later version than this one.
+func (w *written) overtaken(claim *karpv1.NodeClaim) { w.await(claim, true) }
+
+func (w *written) await(claim *karpv1.NodeClaim, passed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.versions == nil {
-		w.versions = map[string]string{}
+		w.versions = map[string]seenFrom{}
 	}
-	w.versions[claim.Name] = claim.ResourceVersion
+	w.versions[claim.Name] = seenFrom{claim.ResourceVersion, passed}
 }
 
-// ahead reports whether we wrote a later version than this one.
+// ahead reports whether there is a later version than this one, as far as we know.
 func (w *written) ahead(claim *karpv1.NodeClaim) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -117,12 +130,12 @@ func (w *written) ahead(claim *karpv1.NodeClaim) bool {
 		}
 		delete(w.deleted, claim.Name)
 	}
-	version, known := w.versions[claim.Name]
+	from, known := w.versions[claim.Name]
 	if !known {
 		return false
 	}
-	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, version)
-	if err == nil && order < 0 {
+	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, from.version)
+	if err == nil && (order < 0 || from.passed && order == 0) {
 		return true
 	}
 	delete(w.versions, claim.Name) // it caught up

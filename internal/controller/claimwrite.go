@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -58,25 +59,37 @@ func patchNode(ctx context.Context, c client.Client, seen []*corev1.Node, want *
 // write brings metadata and status of a claim to what is wanted. Both writes insist on the version
 // that was seen: the decision rests on it.
 func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
-	out := stored.DeepCopy()
-	out.Labels, out.Annotations, out.Finalizers = want.Labels, want.Annotations, want.Finalizers
-	if !equality.Semantic.DeepEqual(stored.ObjectMeta, out.ObjectMeta) {
-		if err := r.Client.Patch(ctx, out, client.MergeFromWithOptions(stored, client.MergeFromWithOptimisticLock{})); err != nil {
-			return nil, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err)
+	out := stored
+	meta := *stored.ObjectMeta.DeepCopy()
+	meta.Labels, meta.Annotations, meta.Finalizers = want.Labels, want.Annotations, want.Finalizers
+	if !equality.Semantic.DeepEqual(stored.ObjectMeta, meta) {
+		next := withoutSpec(out)
+		next.ObjectMeta = *meta.DeepCopy()
+		if err := r.Client.Patch(ctx, next, lean(out)); err != nil {
+			return nil, r.refused(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
 		}
-		r.written.note(out)
+		r.written.note(next)
+		out = next
 	}
 	if sameStatus(seen.Status, want.Status) {
 		return out, nil
 	}
-	before := out.DeepCopy()
-	out.Status = *want.Status.DeepCopy()
-	if err := r.Client.Status().Patch(ctx, out, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return nil, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err)
+	next := withoutSpec(out)
+	next.Status = *want.Status.DeepCopy()
+	if err := r.Client.Status().Patch(ctx, next, lean(out)); err != nil {
+		return nil, r.refused(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
 	}
-	r.written.note(out)
-	r.Events.Flips(out, condition.Flips(seen.Status.Conditions, want.Status.Conditions))
-	return out, nil
+	r.written.note(next)
+	r.Events.Flips(next, condition.Flips(seen.Status.Conditions, want.Status.Conditions))
+	return next, nil
+}
+
+// refused takes note of a write that another one overtook.
+func (r *Claims) refused(claim *karpv1.NodeClaim, err error) error {
+	if apierrors.IsConflict(err) {
+		r.written.overtaken(claim)
+	}
+	return err
 }
 
 // sameStatus does not mind the order of the conditions: claims that another version wrote are not

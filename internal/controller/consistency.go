@@ -28,6 +28,8 @@ type Consistency struct {
 	Strict  bool
 	Workers int
 	Now     func() time.Time
+
+	written written
 }
 
 // Register adds the reconciler to a manager.
@@ -55,7 +57,13 @@ func becameInitialized() predicate.Predicate {
 func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	stored := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.written.forget(req.Name)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.written.ahead(stored) {
+		return again(soon), nil // the cache does not have the last write yet
 	}
 	claim, _ := stored.Effective(nil, r.Strict)
 	if !managed(r.Classes, claim.Spec.NodeClassRef) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
@@ -68,17 +76,19 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	if len(nodes) != 1 {
 		return again(consistencyEvery), nil
 	}
-	want := claim.DeepCopy()
+	want := withoutSpec(claim)
 	conditions, events := lifecycle.Consistent(claim, nodes[0], r.Now())
 	want.Status.Conditions = conditions
 	if !sameStatus(claim.Status, want.Status) {
-		err := r.Client.Status().Patch(ctx, want, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}))
+		err := r.Client.Status().Patch(ctx, want, lean(claim))
 		if apierrors.IsConflict(err) {
+			r.written.overtaken(stored)
 			return again(soon), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("patch status of nodeclaim %s: %w", claim.Name, err))
 		}
+		r.written.note(want)
 		r.Events.Flips(stored, condition.Flips(claim.Status.Conditions, conditions))
 	}
 	r.Events.Emit(stored, events...)

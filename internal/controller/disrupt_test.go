@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -257,6 +258,39 @@ func TestFM_H10_InterruptedInTheMiddleOfACommand(t *testing.T) {
 }
 
 // deletedClaims are the names of the claims that are being deleted.
+// operations 8.4, 8.5, FM N03: what pools cost and may lose, and nothing about pools that are gone.
+func TestPoolGauges(t *testing.T) {
+	t.Parallel()
+	d, memory, _ := emptying(t, interceptor.Funcs{}, "a", "b")
+	memory.view.Nodes[0].Price = 0.25
+	for i := range memory.view.Nodes {
+		memory.view.Nodes[i].Consolidatable = false
+	}
+	for range 2 {
+		if err := d.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cost := testutil.ToFloat64(d.Metrics.PoolsCost.WithLabelValues("general")); cost != 0.25 {
+		t.Errorf("the pool costs %v, want 0.25", cost)
+	}
+	if n := testutil.ToFloat64(d.Metrics.PoolsCostErrors.WithLabelValues("general")); n != 1 {
+		t.Errorf("%v nodes without a price were counted, want 1", n)
+	}
+	if n := testutil.ToFloat64(d.Metrics.PoolsAllowedDisruptions.WithLabelValues("general", "Empty")); n != 2 {
+		t.Errorf("%v nodes may go, want 2", n)
+	}
+	memory.view.Pools, memory.view.Nodes = nil, nil
+	if err := d.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, gauge := range map[string]*prometheus.GaugeVec{"cost": d.Metrics.PoolsCost, "allowed": d.Metrics.PoolsAllowedDisruptions, "busy": d.Metrics.PoolsNodesConsumingBudgets} {
+		if n := testutil.CollectAndCount(gauge); n != 0 {
+			t.Errorf("%s: %d series of a pool that is gone", name, n)
+		}
+	}
+}
+
 func deletedClaims(t *testing.T, c client.Client) []string {
 	t.Helper()
 	var out []string

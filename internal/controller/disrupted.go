@@ -1,7 +1,10 @@
 package controller
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -12,13 +15,30 @@ import (
 // Disrupted counts a claim whose forceful removal began, and those of the pods on its node that will
 // have to start elsewhere. The reason is one of the documented reasons of the metric, in snake case.
 func Disrupted(m *metric.Set, claim *karpv1.NodeClaim, reason string, pods []*corev1.Pod) {
+	moving := countMoving(pods)
+	labels := []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
+	m.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
+	m.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+}
+
+// PodsToMove counts the pods on a node that will have to start elsewhere. It asks the cache: a list that
+// fails is no pods, as it is for a metric only.
+func PodsToMove(c client.Client) func(ctx context.Context, node string) int {
+	return func(ctx context.Context, node string) int {
+		pods, err := podsOn(ctx, c, node)
+		if err != nil {
+			return 0
+		}
+		return countMoving(pods)
+	}
+}
+
+func countMoving(pods []*corev1.Pod) int {
 	moving := 0
 	for _, p := range pods {
 		if cluster.Reschedulable(p) {
 			moving++
 		}
 	}
-	labels := []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
-	m.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
-	m.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+	return moving
 }

@@ -48,8 +48,9 @@ type Marks struct {
 	Workers int
 	Now     func() time.Time
 
-	mu     sync.Mutex
-	looked map[types.UID]catalogueLook
+	mu      sync.Mutex
+	looked  map[types.UID]catalogueLook
+	written written
 }
 
 // catalogueLook is when a claim's type was looked up last, and what came of it.
@@ -91,7 +92,13 @@ func (r *Marks) claims(ctx context.Context, which client.MatchingLabels) []recon
 func (r *Marks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.written.forget(req.Name)
+		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if r.written.ahead(claim) {
+		return again(soon), nil // the cache does not have the last write yet
 	}
 	pool := &karpv1.NodePool{}
 	name := claim.Labels[karpv1.LabelNodePool]
@@ -188,12 +195,16 @@ func (r *Marks) write(ctx context.Context, claim *karpv1.NodeClaim, conditions [
 	if slices.Equal(claim.Status.Conditions, conditions) {
 		return nil
 	}
-	before := claim.DeepCopy()
 	flips := condition.Flips(claim.Status.Conditions, conditions)
-	claim.Status.Conditions = conditions
-	if err := r.Client.Status().Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+	next := withoutSpec(claim)
+	next.Status.Conditions = conditions
+	if err := r.Client.Status().Patch(ctx, next, lean(claim)); err != nil {
+		if apierrors.IsConflict(err) {
+			r.written.overtaken(claim)
+		}
 		return client.IgnoreNotFound(err)
 	}
-	r.Events.Flips(claim, flips)
+	r.written.note(next)
+	r.Events.Flips(next, flips)
 	return nil
 }

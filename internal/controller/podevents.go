@@ -29,6 +29,7 @@ type PodEvents struct {
 
 	mu   sync.Mutex
 	last map[string]time.Time // latest event by node, written or not
+	told map[string]time.Time // latest event by node that was written: the cache may not have it yet
 }
 
 type podQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -99,7 +100,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	}
 	claim := claims[0]
 	at, due := lifecycle.PodEventDue(claim, r.latest(req.Name), r.Now())
-	if !due {
+	if !due || at.Sub(r.written(req.Name)) < lifecycle.PodEventGap {
 		return ctrl.Result{}, nil
 	}
 	want := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}}
@@ -108,6 +109,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := r.Client.Status().Patch(ctx, want, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("write pod event on nodeclaim %s: %w", claim.Name, err)
 	}
+	r.tell(req.Name, at)
 	return ctrl.Result{}, nil
 }
 
@@ -117,8 +119,24 @@ func (r *PodEvents) latest(node string) time.Time {
 	return r.last[node]
 }
 
+func (r *PodEvents) written(node string) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.told[node]
+}
+
+func (r *PodEvents) tell(node string, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told == nil {
+		r.told = map[string]time.Time{}
+	}
+	r.told[node] = at
+}
+
 func (r *PodEvents) forget(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, node)
+	delete(r.told, node)
 }

@@ -152,3 +152,28 @@ func TestPodEventsAreCoalesced(t *testing.T) {
 		t.Errorf("a node that is gone is remembered (%v)", err)
 	}
 }
+
+// FM N14: a cache that does not have our write yet is no reason to write again.
+func TestPodEventsOfACacheThatLags(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	w := newPodWorld(t, time.Time{}, start.Add(time.Hour))
+	w.r.note("n", start, w.queue)
+	w.work(t)
+	claim := &karpv1.NodeClaim{}
+	if err := w.api.Get(t.Context(), types.NamespacedName{Name: "c"}, claim); err != nil {
+		t.Fatal(err)
+	}
+	claim.Status.LastPodEventTime = metav1.Time{}
+	if err := w.api.Status().Update(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	w.r.note("n", start.Add(5*time.Second), w.queue)
+	if got := w.work(t); !got.IsZero() {
+		t.Errorf("LC-56: written again for an event 5 s later: %s", got)
+	}
+	w.r.note("n", start.Add(10*time.Second), w.queue)
+	if got := w.work(t); got.IsZero() {
+		t.Error("LC-56: not written after the gap")
+	}
+}

@@ -72,6 +72,7 @@ type Provisioner struct {
 	Planned func(placed, refused []cluster.PodKey)
 
 	refusals map[cluster.PodKey]said // of the last plan
+	left     map[cluster.PodKey]said // pods that the last pass could not plan for
 	found    map[cluster.PodKey]bool // by the last pass
 }
 
@@ -138,7 +139,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	p.Claims.Confirm(ctx)
 	pools, offers := p.offers(ctx)
 	view := p.Store.Snapshot(offers)
-	p.ignored(view.Ignored)
+	p.ignored(ctx, view.Ignored)
 	p.Metrics.SchedulerIgnoredPods.WithLabelValues().Set(float64(len(view.Ignored)))
 	if len(view.Pods) == 0 {
 		p.count(view, solve.Plan{})
@@ -194,7 +195,9 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	defer func() {
 		p.Metrics.SchedulingDuration.WithLabelValues(provisioner).Observe(p.Now().Sub(start).Seconds())
 	}()
-	stop := func() bool { return p.Now().Sub(start) > longestPlan }
+	shown, end := p.progress(view)
+	defer end()
+	stop := func() bool { return shown(p.Now().Sub(start)) > longestPlan }
 	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.Policy}
 	for pod, node := range view.Promised {
 		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})

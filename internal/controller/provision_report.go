@@ -40,10 +40,14 @@ func alteredClaim(name string, parts []string) event.Event {
 }
 
 // ignored says why pods are not planned for (scheduling 3.4).
-func (p *Provisioner) ignored(pods []cluster.Pod) {
+func (p *Provisioner) ignored(ctx context.Context, pods []cluster.Pod) {
+	left := make(map[cluster.PodKey]said, len(pods))
 	for i := range pods {
-		p.tell(pods[i].Key, event.Event{Reason: event.FailedScheduling, Text: "Not planned for: " + reason.Join(pods[i].Shape.Invalid, shownReasons)})
+		text := reason.Join(pods[i].Shape.Invalid, shownReasons)
+		p.tell(pods[i].Key, event.Event{Reason: event.FailedScheduling, Text: "Not planned for: " + text})
+		left[pods[i].Key] = p.say(ctx, p.left, "ignoring pod", pods[i].Key, text)
 	}
+	p.left = left
 }
 
 // refused says why pods have no place. Those that wait for reserved capacity are no news (SC-46), nor
@@ -62,7 +66,7 @@ func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.P
 		}
 		text := reason.Join(u.Why, shownReasons)
 		p.Events.Emit(pod, event.Event{Reason: event.FailedScheduling, Text: "No node can take the pod: " + text})
-		refusals[u.Pod] = p.say(ctx, u.Pod, text)
+		refusals[u.Pod] = p.say(ctx, p.refusals, "could not schedule pod", u.Pod, text)
 	}
 	p.refusals = refusals
 	if quiet > 0 {

@@ -21,11 +21,11 @@ type said struct {
 	at   time.Time
 }
 
-// say logs why a pod has no place, unless it was said a moment ago, and returns what to remember.
-func (p *Provisioner) say(ctx context.Context, key cluster.PodKey, text string) said {
-	before, known := p.refusals[key]
+// say logs why a pod gets no node, unless it was said a moment ago, and returns what to remember.
+func (p *Provisioner) say(ctx context.Context, last map[cluster.PodKey]said, message string, key cluster.PodKey, text string) said {
+	before, known := last[key]
 	if now := p.Now(); !known || before.text != text || now.Sub(before.at) >= sayAgain {
-		log.FromContext(ctx).Error(errors.New(text), "could not schedule pod", "Pod", klog.KRef(key.Namespace, key.Name))
+		log.FromContext(ctx).Error(errors.New(text), message, "Pod", klog.KRef(key.Namespace, key.Name))
 		return said{text, now}
 	}
 	return before

@@ -22,7 +22,7 @@ func TestRefusalsAreLoggedOnce(t *testing.T) {
 	pod := cluster.PodKey{Namespace: "team", Name: "web"}
 	round := func(text string, want int) {
 		t.Helper()
-		p.refusals = map[cluster.PodKey]said{pod: p.say(ctx, pod, text)}
+		p.refusals = map[cluster.PodKey]said{pod: p.say(ctx, p.refusals, "could not schedule pod", pod, text)}
 		if len(lines) != want || want > 0 && !strings.Contains(lines[want-1], text) {
 			t.Fatalf("%d lines, want %d:\n%s", len(lines), want, strings.Join(lines, "\n"))
 		}

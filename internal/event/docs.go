@@ -14,6 +14,7 @@ type Doc struct {
 	Every     time.Duration // repeats within this time are dropped
 	PerSecond float64       // over all pods; other objects are few. 0: no limit
 	Burst     int
+	Idle      bool // what it tells of is not built yet: it is never sent
 }
 
 const often = 2 * time.Minute // unless noted
@@ -32,11 +33,11 @@ func Docs() []Doc {
 		{Reason: FailedConsistencyCheck, Warning: true, On: []string{claim}, When: "a node has less than 90 % of what was expected of a resource"},
 		{Reason: DisruptionBlocked, On: []string{node, claim, pool}, When: "something keeps a node from being disrupted", Every: time.Minute},
 		{Reason: Unconsolidatable, On: []string{node, claim}, When: "a node cannot be consolidated", Every: 15 * time.Minute},
-		{Reason: ConsolidationCandidate, On: []string{node, claim}, When: "a move was found for the node"},
-		{Reason: ConsolidationRejected, On: []string{node, claim}, When: "a move did not hold when it was checked again"},
-		{Reason: ConsolidationApproved, On: []string{node, claim, pool}, When: "the policy Balanced approved a move"},
-		{Reason: DisruptionLaunching, On: []string{claim}, When: "a replacement is being launched"},
-		{Reason: DisruptionWaitingReadiness, On: []string{claim}, When: "a replacement is not ready yet"},
+		{Reason: ConsolidationCandidate, On: []string{node, claim}, When: "a move was found for the node", Idle: true},
+		{Reason: ConsolidationRejected, On: []string{node, claim}, When: "a move did not hold when it was checked again", Idle: true},
+		{Reason: ConsolidationApproved, On: []string{node, claim, pool}, When: "the policy Balanced approved a move", Idle: true},
+		{Reason: DisruptionLaunching, On: []string{claim}, When: "a replacement is being launched", Idle: true},
+		{Reason: DisruptionWaitingReadiness, On: []string{claim}, When: "a replacement is not ready yet", Idle: true},
 		{Reason: DisruptionTerminating, On: []string{node, claim}, When: "a node is disrupted; the text says why"},
 		{Reason: Evicted, On: []string{pod}, When: "the pod was evicted from a node that goes"},
 		{Reason: Disrupted, On: []string{pod}, When: "the pod was deleted with less grace than it asked for, because the deadline of its node came"},
@@ -44,9 +45,9 @@ func Docs() []Doc {
 		{Reason: AwaitingVolumeDetachment, On: []string{node}, When: "volumes are still attached to a drained node"},
 		{Reason: TerminationGracePeriodExpiring, Warning: true, On: []string{node, claim}, When: "a node that goes has a deadline"},
 		{Reason: Finalized, On: []string{node, claim}, When: "the last finalizer was removed"},
-		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: 15 * time.Minute},
-		{Reason: RebootObserved, On: []string{claim}, When: "a node came back from a reboot", Every: 30 * time.Minute},
-		{Reason: RebootFailed, Warning: true, On: []string{claim}, When: "a reboot did not end well", Every: 30 * time.Minute},
+		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: 15 * time.Minute, Idle: true},
+		{Reason: RebootObserved, On: []string{claim}, When: "a node came back from a reboot", Every: 30 * time.Minute, Idle: true},
+		{Reason: RebootFailed, Warning: true, On: []string{claim}, When: "a reboot did not end well", Every: 30 * time.Minute, Idle: true},
 		{Reason: InvalidDoNotDisruptAnnotation, Warning: true, On: []string{pod}, When: "the annotation karpenter.sh/do-not-disrupt is neither true nor a duration, and so has no effect"},
 		{Reason: DoNotDisruptUntil, On: []string{pod}, When: "the pod is protected for a limited time"},
 		{Reason: DoNotDisruptGracePeriodElapsed, On: []string{pod}, When: "the time for which the pod was protected is over"},

@@ -21,7 +21,7 @@ func metricsPage() file {
 	var b strings.Builder
 	b.WriteString(generatedNote + "# Metrics\n\n" +
 		"Metrics of `dovetail controller`, served at `/metrics` on the metrics port. Names and labels are Karpenter's; those of our own begin with `dovetail_`. " +
-		"Stable metrics only ever gain labels.\n\n" +
+		"Stable metrics only ever gain labels. *Not yet* means that what a metric measures is not built.\n\n" +
 		"Series about objects exist as long as the object does, and only on the replica that leads. " +
 		"`--disable-cluster-state-observability` drops those of single pods, nodes and NodePools, and all that begin with `operator_`.\n\n" +
 		"Labels *of a node* are `" + strings.Join(node, "`, `") + "`. A label without a value is left out.\n\n" +
@@ -36,7 +36,7 @@ func metricsPage() file {
 		if d.Stable {
 			stable = "yes"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Type, labels, oneLine(d.Help), stable)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", d.Name, d.Type, labels, oneLine(d.Help)+notYet(d.Idle), stable)
 	}
 	return file{filepath.Join("docs", "reference", "metrics.md"), []byte(b.String())}
 }
@@ -47,7 +47,7 @@ func eventsPage() file {
 	b.WriteString(generatedNote + "# Events\n\n" +
 		"Events that Dovetail sends, from the component `karpenter`. `kubectl describe` shows them beside the object, and " +
 		"`kubectl get events -A --field-selector reason=FailedScheduling` lists those of one reason. " +
-		"A repeat about the same object is dropped within the time given.\n\n" +
+		"A repeat about the same object is dropped within the time given. *Not yet* means that what an event tells of is not built.\n\n" +
 		"Every change of a condition is also an event: normal, with the type of the condition as reason, on " +
 		"NodeClaims, NodePools, EC2NodeClasses and Nodes. `--disable-cluster-state-observability` drops these.\n\n" +
 		"| Reason | Type | On | When | Repeats after | At most |\n|---|---|---|---|---|---|\n")
@@ -59,9 +59,17 @@ func eventsPage() file {
 		if d.PerSecond > 0 {
 			limit = fmt.Sprintf("%g a second over all pods, %d at once", d.PerSecond, d.Burst)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d min | %s |\n", d.Reason, kind, strings.Join(d.On, ", "), oneLine(d.When), int(d.Every/time.Minute), limit)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d min | %s |\n", d.Reason, kind, strings.Join(d.On, ", "), oneLine(d.When)+notYet(d.Idle), int(d.Every/time.Minute), limit)
 	}
 	return file{filepath.Join("docs", "reference", "events.md"), []byte(b.String())}
+}
+
+// notYet marks what users know from Karpenter and will not see so far.
+func notYet(idle bool) string {
+	if idle {
+		return " (not yet)"
+	}
+	return ""
 }
 
 func code(names []string) []string {

@@ -35,6 +35,7 @@ func (m *move) initialize() {
 	want.Labels = union(want.Labels, map[string]string{karpv1.LabelInitialized: "true"})
 	m.write(have, want)
 	m.isTrue(karpv1.ConditionInitialized)
+	m.claim.Status.Conditions, _ = Consistent(m.claim, node, m.facts.Now) // in the same write; the next scan tells
 	m.news("initialized nodeclaim", "allocatable", node.Status.Allocatable)
 }
 

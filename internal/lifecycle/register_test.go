@@ -251,6 +251,9 @@ func TestInitialization(t *testing.T) {
 			if slices.Contains(messages(step), "initialized nodeclaim") != news {
 				t.Errorf("log %v", messages(step))
 			}
+			if have := state(step.Claim, karpv1.ConditionConsistentStateFound); news && have != "True/ConsistentStateFound" {
+				t.Errorf("LC-40: ConsistentStateFound is %s in the write that says Initialized", have)
+			}
 		})
 	}
 }

@@ -18,6 +18,7 @@ type Doc struct {
 	Labels []string
 	Help   string
 	Stable bool // labels are only ever added (V15-73)
+	Idle   bool // what it measures is not built yet: it has no series, or stays 0
 }
 
 // New makes the metrics and registers them.
@@ -90,13 +91,26 @@ func stable(name string) bool {
 	return strings.HasPrefix(name, "operator_") || strings.HasPrefix(name, "karpenter_cluster_state_")
 }
 
+// idle says which metrics wait for what they measure. A test holds that all others are set somewhere.
+func idle(name string) bool {
+	switch name {
+	case "karpenter_nodeclaims_unhealthy_disrupted_total", "karpenter_nodes_reboots_total", "karpenter_nodes_reboot_duration_seconds",
+		"karpenter_nodes_reboot_recovery_duration_seconds",
+		"karpenter_voluntary_disruption_queue_failures_total", "karpenter_voluntary_disruption_terminate_first_decisions_total",
+		"karpenter_voluntary_disruption_drift_backoffs_total", "karpenter_consolidation_score", "karpenter_consolidation_moves_total",
+		"karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes", "karpenter_pod_deletion_cost_pod_annotation_writes_total":
+		return true
+	}
+	return strings.HasPrefix(name, "operator_capacitybuffer_")
+}
+
 type builder struct {
 	reg  prometheus.Registerer
 	docs []Doc
 }
 
 func (b *builder) note(kind, name, help string, labels []string) {
-	b.docs = append(b.docs, Doc{Name: name, Type: kind, Labels: labels, Help: help, Stable: stable(name)})
+	b.docs = append(b.docs, Doc{Name: name, Type: kind, Labels: labels, Help: help, Stable: stable(name), Idle: idle(name)})
 }
 
 func (b *builder) counter(name, help string, labels ...string) *prometheus.CounterVec {

@@ -118,7 +118,7 @@ func (s *Store) feedObject(obj client.Object, gone bool) {
 }
 
 // Whatever order events come in, and however often a snapshot was cut in between, memory shows the
-// same as one that was told only of what is left at the end.
+// same as one that was told only of what is left at the end (LC-45).
 func TestIncrementalEqualsRebuilt(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -428,7 +428,7 @@ func joined(s *Store, claim string) {
 	s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)
 }
 
-// FM D11: what memory still waits for is named.
+// SC-05, FM D11: memory is complete when every kind was delivered, and what it still waits for is named.
 func TestFM_D11_MissingKindsAreNamed(t *testing.T) {
 	t.Parallel()
 	at := now()

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -60,6 +61,22 @@ func BenchmarkSolve(b *testing.B) {
 			for b.Loop() {
 				solve.Solve(solve.Problem{View: view, Pods: view.Pending, Policy: solve.Policy{Workers: 1}}, never)
 			}
+		})
+	}
+}
+
+// BenchmarkCheck is what judging a plan costs, which is done before anything is bought.
+func BenchmarkCheck(b *testing.B) {
+	for _, name := range []string{"s1-5000", "s2-5000", "s3-2000", "s7-1000"} {
+		view := load(b, name).World(time.Unix(0, 0)).Compile().View
+		problem := solve.Problem{View: view, Pods: view.Pending, Policy: solve.Policy{Workers: 1}}
+		plan := solve.Solve(problem, never)
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				check.Plan(problem, plan)
+			}
+			b.ReportMetric(float64(len(plan.Create)), "nodes")
 		})
 	}
 }

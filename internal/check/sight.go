@@ -1,0 +1,81 @@
+package check
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// sight is what needs leave of the types of a pool. Nothing in it depends on the pods of a node, so new
+// nodes that ask for the same share one: most nodes of a large plan are alike.
+type sight struct {
+	needs    reqs.Set
+	types    []string
+	kinds    map[*catalog.InstanceType]*kind // filled on demand
+	labelled map[string][]label              // filled on demand; see place.could
+}
+
+// kind is an instance type as needs see it.
+type kind struct {
+	key      string // of the label on which the type and the needs disagree
+	conflict bool
+	open     []*catalog.Offering
+	room     resources.Vec
+	daemons  []*cluster.Shape // bySale
+	overhead resources.Vec    // of those
+}
+
+// keptSights is how many sights of a pool are compared with before a new one is made.
+const keptSights = 16
+
+// sightOf finds the sight that a new node shares with one before it.
+func (s *stock) sightOf(n *solve.NewNode) *sight {
+	for i := len(s.sights) - 1; i >= max(0, len(s.sights)-keptSights); i-- {
+		if known := s.sights[i]; slices.Equal(known.types, n.Types) && known.needs.Equal(n.Needs) {
+			return known
+		}
+	}
+	made := newSight(n.Needs)
+	made.types = n.Types
+	s.sights = append(s.sights, made)
+	return made
+}
+
+func newSight(needs reqs.Set) *sight {
+	return &sight{needs: needs, kinds: map[*catalog.InstanceType]*kind{}, labelled: map[string][]label{}}
+}
+
+// of is a type as the needs see it.
+func (c *checker) of(at *place, t *catalog.InstanceType, s *sight) *kind {
+	if known := s.kinds[t]; known != nil {
+		return known
+	}
+	k := &kind{room: t.Allocatable(), daemons: c.daemonsOf(at.stock, t, bySale)}
+	k.key, k.conflict = labelsOf(t).Conflict(s.needs)
+	k.overhead = total(k.daemons)
+	// Available, launchable or not (V15-44: compatibility and fit go by available).
+	for i := range t.Offerings {
+		if o := &t.Offerings[i]; o.Available && at.compatible(o, s.needs) {
+			k.open = append(k.open, o)
+		}
+	}
+	s.kinds[t] = k
+	return k
+}
+
+// allocatable is what pods can use on a node that is bought as offered.
+func (k *kind) allocatable(o *catalog.Offering) resources.Vec {
+	if o.Size != nil {
+		return o.Size.Allocatable()
+	}
+	return k.room
+}
+
+func (k *kind) carries(o *catalog.Offering, asked *resources.Vec) bool {
+	have := k.allocatable(o)
+	return resources.Fits(asked, &have)
+}
