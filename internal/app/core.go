@@ -124,8 +124,8 @@ func (c *core) lifeCycle() []registrant {
 		&controller.Expiration{Client: cl, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now},
 		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Metrics: c.metrics, Classes: k, Strict: strict},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
-		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: some},
-		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: some},
+		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
+		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
 		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
 		&controller.Disruption{
@@ -142,7 +142,7 @@ func (c *core) pools() []registrant {
 			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: c.cfg.Compat.Strict,
 			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
 		},
-		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Classes: classKinds()},
+		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: classKinds()},
 	}
 }
 

@@ -120,7 +120,7 @@ func TestFM_E18_ADenialIsRememberedForAWhile(t *testing.T) {
 
 func TestOneTagCallASecond(t *testing.T) {
 	t.Parallel()
-	w, api := newWorld(t, newClaim("a", start, joined), newClaim("b", start, joined)), &tags{}
+	w, api := newWorld(t, newClaim("a", start, joined), newClaim("b", start, joined), newClaim("c", start, joined)), &tags{}
 	w.instances["i-1"] = newInstance("i-1", start)
 	tagger := &tagger{client: w.kube, ec2: api, stock: w, shifted: func(string) bool { return false }, cluster: "sandbox", now: w.clock}
 	reconcile := func(name string) time.Duration {
@@ -137,8 +137,11 @@ func TestOneTagCallASecond(t *testing.T) {
 	if wait := reconcile("b"); wait != 700*time.Millisecond || len(api.calls) != 1 {
 		t.Errorf("wait %v, %v", wait, api.calls)
 	}
+	if wait := reconcile("c"); wait != 1700*time.Millisecond {
+		t.Errorf("c comes back after %v, with b", wait)
+	}
 	w.now = w.now.Add(700 * time.Millisecond)
-	if reconcile("b") != 0 || len(api.calls) != 2 {
+	if reconcile("c") != time.Second || reconcile("b") != 0 || len(api.calls) != 2 {
 		t.Error(api.calls)
 	}
 }

@@ -42,7 +42,8 @@ type tagger struct {
 	now     func() time.Time
 
 	mu     sync.Mutex
-	next   time.Time            // when CreateTags may be called again
+	next   time.Time            // the first moment that no claim was given
+	turns  map[string]time.Time // by claim: when it may call CreateTags
 	denied map[string]time.Time // instances that may not be tagged, and until when that is not tried
 }
 
@@ -55,12 +56,17 @@ func (t *tagger) register(mgr ctrl.Manager) error {
 func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := t.client.Get(ctx, req.NamespacedName, claim); err != nil {
+		t.drop(req.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !taggable(claim) {
+		t.drop(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if wait := t.held(inventory.InstanceID(claim.Status.ProviderID)); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if wait := t.turn(claim.Name); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	instance, err := t.stock.Fresh(ctx, inventory.InstanceID(claim.Status.ProviderID))
@@ -73,9 +79,6 @@ func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, fmt.Errorf("instance %s is not tagged for now: zone %s is shifted away", instance.ID, instance.Zone)
 	}
 	if missing := missingTags(instance, claim, t.cluster); len(missing) > 0 {
-		if wait := t.turn(); wait > 0 {
-			return ctrl.Result{RequeueAfter: wait}, nil
-		}
 		if err := t.tag(ctx, instance.ID, missing); err != nil {
 			return t.failed(ctx, instance.ID, err)
 		}
@@ -100,16 +103,36 @@ func missingTags(i inventory.Instance, claim *karpv1.NodeClaim, cluster string) 
 	return missing
 }
 
-// turn returns zero if it is our turn to call, else how long to wait.
-func (t *tagger) turn() time.Duration {
+// turn returns zero if it is the claim's turn to call, else how long to wait. Each claim gets a moment of
+// its own, before anything is asked about it: a thousand that all come back for the next free one would
+// keep us and EC2 busy.
+func (t *tagger) turn(claim string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	if wait := t.next.Sub(now); wait > 0 {
+	at, given := t.turns[claim]
+	if !given {
+		if at = t.next; at.Before(now) {
+			at = now
+		}
+		t.next = at.Add(tagEvery)
+	}
+	if wait := at.Sub(now); wait > 0 {
+		if t.turns == nil {
+			t.turns = map[string]time.Time{}
+		}
+		t.turns[claim] = at
 		return wait
 	}
-	t.next = now.Add(tagEvery)
+	delete(t.turns, claim)
 	return 0
+}
+
+// drop forgets the turn of a claim that needs none any more.
+func (t *tagger) drop(claim string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.turns, claim)
 }
 
 // held is how long an instance is not to be tried again: claims change often, denials do not.

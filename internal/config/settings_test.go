@@ -174,6 +174,7 @@ func load(t interface{ Helper() }, args []string, env map[string]string) (config
 	})
 }
 
+// SC-01, operations 1: names and defaults of settings do not change.
 func TestSurfaceIsFrozen(t *testing.T) {
 	t.Parallel()
 	file, err := os.ReadFile("testdata/settings.txt")

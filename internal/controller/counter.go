@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
 
@@ -31,12 +32,13 @@ type usage interface {
 type Counter struct {
 	Client  client.Client
 	Usage   usage
+	Metrics *metric.Set // counts panics
 	Classes []ClassKind
 }
 
 // Register adds the loop to a manager; only the leader runs it.
 func (c *Counter) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "nodepool.counter", every: countPeriod, pass: c.Pass})
+	return mgr.Add(&ticker{name: "nodepool.counter", every: countPeriod, pass: c.Pass, metrics: c.Metrics})
 }
 
 // Pass counts every pool once.

@@ -59,7 +59,7 @@ type Disruption struct {
 
 // Register adds the loop to a manager.
 func (d *Disruption) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "disruption", every: disruptEvery, pass: func(ctx context.Context) error {
+	return mgr.Add(&ticker{name: "disruption", every: disruptEvery, metrics: d.Metrics, pass: func(ctx context.Context) error {
 		d.Pulse.Begin()
 		defer d.Pulse.Done()
 		return d.Pass(ctx)

@@ -28,6 +28,7 @@ type driftless struct {
 }
 
 func (d *driftless) Drift(context.Context, *karpv1.NodeClaim) (string, error) { return d.says, d.fails }
+
 func (d *driftless) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
 	d.lists++
 	return nil, errors.New("not now")

@@ -59,13 +59,13 @@ func TestFM_A14_DeniedClaims(t *testing.T) {
 func TestFM_A14_Rest(t *testing.T) {
 	t.Parallel()
 	r, at := controller.NewRest(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, minutes := range []time.Duration{1, 2, 4} {
+	for _, rest := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
 		for range 30 {
 			r.Denied("p", at)
 		}
-		end := at.Add(minutes * time.Minute)
+		end := at.Add(rest)
 		if !r.Resting("p", end.Add(-time.Second)) || r.Resting("p", end) {
-			t.Errorf("want a rest of %d minutes", minutes)
+			t.Errorf("want a rest of %s", rest)
 		}
 		at = end
 	}

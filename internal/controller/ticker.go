@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // ticker runs a pass at once and then again and again, on the leader only. A pass that fails or panics
@@ -14,6 +16,8 @@ type ticker struct {
 	name  string // of the controller, for the log
 	every time.Duration
 	pass  func(context.Context) error
+
+	metrics *metric.Set // counts panics; nil: nobody does
 }
 
 // NeedLeaderElection says that only the leader runs it.
@@ -40,6 +44,9 @@ func (t *ticker) once(ctx context.Context) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = fmt.Errorf("panic: %v", recovered)
+			if t.metrics != nil {
+				t.metrics.Panics.WithLabelValues(t.name).Inc()
+			}
 		}
 	}()
 	return t.pass(ctx)

@@ -6,6 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // FM D12: a loop goes on after a pass that failed or panicked, and ends with its context.
@@ -14,7 +19,8 @@ func TestTicker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		start, passes := time.Now(), []time.Duration{}
-		loop := &ticker{name: "test", every: 5 * time.Second, pass: func(context.Context) error {
+		metrics := metric.New(prometheus.NewRegistry())
+		loop := &ticker{name: "test", every: 5 * time.Second, metrics: metrics, pass: func(context.Context) error {
 			passes = append(passes, time.Since(start))
 			switch len(passes) {
 			case 1:
@@ -33,6 +39,9 @@ func TestTicker(t *testing.T) {
 		}
 		if len(passes) != 4 || passes[0] != 0 || passes[3] != 15*time.Second {
 			t.Errorf("passes at %v, want one at once and then every 5 s", passes)
+		}
+		if n := testutil.ToFloat64(metrics.Panics.WithLabelValues("test")); n != 1 {
+			t.Errorf("%v panics were counted, want 1", n)
 		}
 		if !loop.NeedLeaderElection() {
 			t.Error("it runs on every replica")

@@ -153,17 +153,25 @@ func choose(key string, r reqs.Req) (string, bool) {
 	return "", false
 }
 
+// namedTypes is how many instance types a claim names unless minValues are asked for (decision 0017). A
+// launch asks for sixty at a time; the rest are for when those cannot be had.
+const namedTypes = 100
+
 // requirements are the needs of the node; the instance types come cheapest first, as planned.
 func (o Order) requirements() []karpv1.Requirement {
 	var out []karpv1.Requirement
+	names := o.Node.Types
+	if !slices.ContainsFunc(slices.Collect(maps.Values(o.Node.Needs)), func(r reqs.Req) bool { return r.MinValues > 0 }) {
+		names = names[:min(len(names), namedTypes)]
+	}
 	for _, e := range o.Node.Needs.Requirements() {
 		if e.Key == corev1.LabelHostname || e.Key == corev1.LabelInstanceTypeStable {
 			continue
 		}
 		out = append(out, requirement(e))
 	}
-	if len(o.Node.Types) > 0 {
-		types := reqs.Entry{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: slices.Clone(o.Node.Types)}
+	if len(names) > 0 {
+		types := reqs.Entry{Key: corev1.LabelInstanceTypeStable, Operator: corev1.NodeSelectorOpIn, Values: slices.Clone(names)}
 		types.MinValues = o.Node.Needs[corev1.LabelInstanceTypeStable].MinValues
 		out = append(out, requirement(types))
 	}

@@ -3,6 +3,7 @@ package execute_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -73,6 +74,35 @@ func order(t *testing.T) execute.Order {
 				"absent":                       req(t, corev1.NodeSelectorOpDoesNotExist),
 			},
 		},
+	}
+}
+
+// SC-48, decision 0017: the cheapest hundred, or all that were planned if minValues are asked for.
+func TestClaimNamesTypes(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ planned, minValues, want int }{
+		"few":                     {planned: 60, want: 60},
+		"many":                    {planned: 600, want: 100},
+		"many, and minValues too": {planned: 600, minValues: 2, want: 600},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := order(t)
+			o.Node.Types = nil
+			for n := range tc.planned {
+				o.Node.Types = append(o.Node.Types, fmt.Sprintf("t%d.large", n))
+			}
+			delete(o.Node.Needs, corev1.LabelInstanceTypeStable)
+			o.Node.Needs["tier"] = o.Node.Needs["tier"].WithMinValues(tc.minValues)
+			claim, err := execute.Claim(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := claim.Spec.Requirements[len(claim.Spec.Requirements)-1]
+			if diff := cmp.Diff(o.Node.Types[:tc.want], last.Values); last.Key != corev1.LabelInstanceTypeStable || diff != "" {
+				t.Errorf("%s: %s", last.Key, diff)
+			}
+		})
 	}
 }
 

@@ -25,7 +25,7 @@ func metricsPage() file {
 		"Series about objects exist as long as the object does, and only on the replica that leads. " +
 		"`--disable-cluster-state-observability` drops those of single pods, nodes and NodePools, and all that begin with `operator_`.\n\n" +
 		"Labels *of a node* are `" + strings.Join(node, "`, `") + "`. A label without a value is left out.\n\n" +
-		"The libraries add `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_master_status`, `go_*` and `process_*`.\n\n" +
+		"The libraries add `controller_runtime_*`, `workqueue_*`, `rest_client_*`, `leader_election_*`, `go_*` and `process_*`.\n\n" +
 		"| Metric | Type | Labels | Meaning | Stable |\n|---|---|---|---|---|\n")
 	for _, d := range docs {
 		labels := strings.Join(code(d.Labels), ", ")

@@ -27,7 +27,7 @@ func TestMetricsAreSet(t *testing.T) {
 		if !fields.Type().Field(i).IsExported() {
 			continue
 		}
-		vec, ok := fields.Field(i).Interface().(prometheus.Collector)
+		vec, ok := reflect.TypeAssert[prometheus.Collector](fields.Field(i))
 		if !ok {
 			continue // made from objects, or one per kind
 		}

@@ -52,22 +52,52 @@ func New(config *rest.Config) (*Proxy, error) {
 
 // Set replaces the faults in force; none makes everything pass.
 func (p *Proxy) Set(faults ...Fault) error {
-	for _, f := range faults {
-		if err := f.Check(); err != nil {
-			return err
-		}
+	list, err := checked(faults)
+	if err != nil {
+		return err
 	}
 	p.rules.mu.Lock()
 	defer p.rules.mu.Unlock()
-	p.rules.faults = slices.Clone(faults)
+	p.rules.faults = list
 	return nil
+}
+
+// Add puts faults in force beside those that are, until remove is called.
+func (p *Proxy) Add(faults ...Fault) (remove func(), err error) {
+	list, err := checked(faults)
+	if err != nil {
+		return nil, err
+	}
+	p.rules.mu.Lock()
+	defer p.rules.mu.Unlock()
+	p.rules.faults = append(p.rules.faults, list...)
+	return func() {
+		p.rules.mu.Lock()
+		defer p.rules.mu.Unlock()
+		p.rules.faults = slices.DeleteFunc(p.rules.faults, func(f *Fault) bool { return slices.Contains(list, f) })
+	}, nil
+}
+
+func checked(faults []Fault) ([]*Fault, error) {
+	list := make([]*Fault, 0, len(faults))
+	for _, f := range faults {
+		if err := f.Check(); err != nil {
+			return nil, err
+		}
+		list = append(list, &f)
+	}
+	return list, nil
 }
 
 // Faults returns what is in force.
 func (p *Proxy) Faults() []Fault {
 	p.rules.mu.Lock()
 	defer p.rules.mu.Unlock()
-	return slices.Clone(p.rules.faults)
+	list := make([]Fault, 0, len(p.rules.faults))
+	for _, f := range p.rules.faults {
+		list = append(list, *f)
+	}
+	return list
 }
 
 // ServeHTTP passes one request on, or lets it go wrong.

@@ -79,6 +79,40 @@ func TestFaultsByVerbAndResource(t *testing.T) {
 	}
 }
 
+// Faults can be for objects of a name, and be added and removed beside others.
+func TestFaultsSideBySide(t *testing.T) {
+	t.Parallel()
+	proxy, client := through(t)
+	get := func(name string) error {
+		_, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{})
+		return err
+	}
+	remove, err := proxy.Add(apiproxy.Fault{Resource: "configmaps", Name: "mine-*", Status: http.StatusConflict})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := proxy.Add(apiproxy.Fault{Resource: "configmaps", Name: "yours-*", Status: http.StatusTooManyRequests, Count: 2}); err != nil {
+		t.Fatal(err)
+	}
+	if err := get("mine-1"); !apierrors.IsConflict(err) {
+		t.Errorf("mine: %v, want a conflict", err)
+	}
+	if err := get("other"); !apierrors.IsNotFound(err) {
+		t.Errorf("another name: %v", err)
+	}
+	remove()
+	remove() // again does nothing
+	if err := get("mine-1"); !apierrors.IsNotFound(err) {
+		t.Errorf("after it was removed: %v", err)
+	}
+	if list := proxy.Faults(); len(list) != 1 || list[0].Name != "yours-*" {
+		t.Errorf("in force: %+v", list)
+	}
+	if _, err := proxy.Add(apiproxy.Fault{Name: "[", Status: http.StatusConflict}); err == nil {
+		t.Error("a wrong pattern is taken")
+	}
+}
+
 func TestLatencyEndsWithTheClient(t *testing.T) {
 	t.Parallel()
 	proxy, client := through(t)

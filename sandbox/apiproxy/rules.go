@@ -15,6 +15,7 @@ import (
 type Fault struct {
 	Verb     string        `json:"verb,omitempty"`     // get, list, watch, create, update, patch, delete, deletecollection
 	Resource string        `json:"resource,omitempty"` // plural, with a sub-resource behind a slash: pods/eviction
+	Name     string        `json:"name,omitempty"`     // of the object
 	Count    int           `json:"count,omitempty"`    // how many requests; 0 means all until it is removed
 	Latency  time.Duration `json:"latency,omitempty"`  // wait before the request is passed on
 	Status   int           `json:"status,omitempty"`   // answer with this HTTP status instead of passing on
@@ -25,7 +26,7 @@ type Fault struct {
 
 // Check says what is wrong with a fault.
 func (f Fault) Check() error {
-	for _, pattern := range []string{f.Verb, f.Resource} {
+	for _, pattern := range []string{f.Verb, f.Resource, f.Name} {
 		if _, err := path.Match(pattern, ""); err != nil {
 			return fmt.Errorf("pattern %q: %w", pattern, err)
 		}
@@ -46,7 +47,7 @@ func (f Fault) Check() error {
 // rules hold the faults in force.
 type rules struct {
 	mu     sync.Mutex
-	faults []Fault
+	faults []*Fault
 }
 
 // take returns the first fault that matches, and counts it.
@@ -58,7 +59,7 @@ func (r *rules) take(info *request.RequestInfo) (Fault, bool) {
 		resource += "/" + info.Subresource
 	}
 	for i, f := range r.faults {
-		if !matches(f.Verb, info.Verb) || !matches(f.Resource, resource) {
+		if !matches(f.Verb, info.Verb) || !matches(f.Resource, resource) || !matches(f.Name, info.Name) {
 			continue
 		}
 		if f.Count == 1 {
@@ -66,7 +67,7 @@ func (r *rules) take(info *request.RequestInfo) (Fault, bool) {
 		} else if f.Count > 1 {
 			r.faults[i].Count--
 		}
-		return f, true
+		return *f, true
 	}
 	return Fault{}, false
 }

@@ -31,11 +31,16 @@ func (t *Trigger) matches(c *Call) bool {
 	if !matchAction(t.Action, string(c.Service)+":"+c.Action) {
 		return false
 	}
-	if t.Text == "" || strings.Contains(c.Body, t.Text) {
+	return t.Text == "" || c.holds(t.Text)
+}
+
+// holds reports whether the call, or a parameter of it, holds a text.
+func (c *Call) holds(text string) bool {
+	if strings.Contains(c.Body, text) {
 		return true
 	}
 	for _, value := range c.Parameters {
-		if strings.Contains(value, t.Text) {
+		if strings.Contains(value, text) {
 			return true
 		}
 	}

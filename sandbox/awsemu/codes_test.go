@@ -120,6 +120,29 @@ func TestFaultsAreReplaced(t *testing.T) {
 	}
 }
 
+// A fault with a text is for calls that hold it, and can be removed by itself.
+func TestFaultsByText(t *testing.T) {
+	t.Parallel()
+	c := startCloud(t)
+	get := func(name string) error {
+		return second(ssm.NewFromConfig(c.cfg).GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(name)}))
+	}
+	role := func(name string) error {
+		return second(iam.NewFromConfig(c.cfg).GetRole(t.Context(), &iam.GetRoleInput{RoleName: aws.String(name)}))
+	}
+	c.set(t, http.MethodPost, "faults", `{"action":"ssm:*","text":"mine","code":"A"}`)
+	c.set(t, http.MethodPost, "faults", `{"action":"iam:*","text":"mine","code":"B"}`)
+	wantCode(t, get("of-mine"), "A", 400)
+	wantCode(t, get("other"), "ParameterNotFound", 400)
+	wantCode(t, role("of-mine"), "B", 400)
+	wantCode(t, role("other"), "NoSuchEntity", 404)
+	c.set(t, http.MethodDelete, "faults", `{"action":"ssm:*","text":"mine"}`)
+	wantCode(t, get("of-mine"), "ParameterNotFound", 400)
+	wantCode(t, role("of-mine"), "B", 400)
+	c.set(t, http.MethodDelete, "faults", "")
+	wantCode(t, role("of-mine"), "NoSuchEntity", 404)
+}
+
 // What breaks on the way to and from the service, as the SDK sees it without its retries.
 func TestBrokenConnections(t *testing.T) {
 	t.Parallel()

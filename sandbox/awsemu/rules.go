@@ -61,6 +61,7 @@ func (b *Bucket) take(now time.Time) bool {
 // Fault makes calls of an action go wrong.
 type Fault struct {
 	Action  string   `json:"action"`            // pattern such as ec2:CreateFleet
+	Text    string   `json:"text,omitempty"`    // that the call holds, such as the id of an instance; empty: any call
 	Count   int      `json:"count,omitempty"`   // how many calls; 0 means all until it is removed
 	Code    string   `json:"code,omitempty"`    // error to answer with instead of running the operation
 	Message string   `json:"message,omitempty"` // of the error
@@ -100,7 +101,7 @@ func (e *Emulator) judge(c *call) (fault, error) {
 		}
 	}
 	for _, f := range r.Faults {
-		if !matchAction(f.Action, name) || f.Count < 0 {
+		if !matchAction(f.Action, name) || f.Count < 0 || f.Text != "" && !(&Call{Body: string(c.Body), Parameters: c.Form.Map()}).holds(f.Text) {
 			continue
 		}
 		if f.Count > 0 {

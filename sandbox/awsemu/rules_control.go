@@ -16,11 +16,23 @@ func namesProfile(body []byte) bool {
 	return json.Unmarshal(body, &members) == nil && members["profile"] != nil
 }
 
-// faultsControl shows the faults. POST adds one, PUT replaces all.
+// faultsControl shows the faults. POST adds one, PUT replaces all. DELETE removes all, or those with the
+// action and text of its body.
 func (e *Emulator) faultsControl() control {
 	return control{
-		http.MethodGet:    func(*controlRequest) (any, error) { return append([]*Fault{}, e.rules.Faults...), nil },
-		http.MethodDelete: func(*controlRequest) (any, error) { e.rules.Faults = nil; return nil, nil },
+		http.MethodGet: func(*controlRequest) (any, error) { return append([]*Fault{}, e.rules.Faults...), nil },
+		http.MethodDelete: func(r *controlRequest) (any, error) {
+			var f Fault
+			if len(r.body) == 0 {
+				e.rules.Faults = nil
+				return nil, nil
+			}
+			if err := r.decode(&f); err != nil {
+				return nil, err
+			}
+			e.rules.Faults = slices.DeleteFunc(e.rules.Faults, func(o *Fault) bool { return o.Action == f.Action && o.Text == f.Text })
+			return nil, nil
+		},
 		http.MethodPost: func(r *controlRequest) (any, error) {
 			f := &Fault{}
 			if err := r.decode(f); err != nil {

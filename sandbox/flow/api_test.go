@@ -17,24 +17,26 @@ import (
 // cannot cut a list between pages; D10, D11, D13 and D15, which are unit tests of the memory; D12, which
 // needs fifteen minutes.
 
-// D03, D04: the watch of claims is slow, so that a claim is not in the cache when the next pass runs.
+// FM D03, D04: the watch of claims is slow, so that a claim is not in the cache when the next pass runs.
 func TestFM_D04_OwnClaimsAreNotSeenYet(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, weather)
 	f.pool("")
-	f.disturb()
-	f.proxyFault(apiproxy.Fault{Verb: "watch", Resource: "nodeclaims", Latency: 15 * time.Second})
-	controller.Kill() // so that the watch begins anew, and late
+	mend := f.proxyFault(apiproxy.Fault{Verb: "watch", Resource: "nodeclaims", Latency: 10 * time.Second})
+	f.kill() // so that the watch begins anew, and late
 	f.deploy("inflate", 2)
 	f.running("inflate", 2, later)
+	mend()
 	f.ready(1)
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances", n)
 	}
 }
 
-// D05: watches end again and again.
+// FM D05: watches end again and again.
 func TestFM_D05_WatchesAreCut(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, weather)
 	f.pool("")
 	f.proxyFault(apiproxy.Fault{Verb: "watch", CutAfter: 2 * time.Second})
 	f.deploy("inflate", 3, apart("inflate"))
@@ -49,12 +51,13 @@ func TestFM_D05_WatchesAreCut(t *testing.T) {
 	}
 }
 
-// D08: writes conflict, again and again.
+// FM D08: writes conflict, again and again.
 func TestFM_D08_Conflicts(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.pool("")
 	for _, resource := range []string{"nodeclaims", "nodeclaims/status", "nodes", "nodepools/status"} {
-		f.proxyFault(append(server.World.Proxy.Faults(), apiproxy.Fault{Verb: "patch", Resource: resource, Status: http.StatusConflict, Count: 3})...)
+		f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: resource, Status: http.StatusConflict, Count: 3})
 	}
 	f.deploy("inflate", 2, apart("inflate"))
 	f.running("inflate", 2, later)
@@ -72,10 +75,11 @@ func TestFM_D08_Conflicts(t *testing.T) {
 	}
 }
 
-// D09: the API server asks for patience for a while. The deadline of a drain does not slip for it.
+// FM D09: the API server asks for patience for a while. The deadline of a drain does not slip for it.
 func TestFM_D09_TooManyRequests(t *testing.T) {
-	f := newFlow(t)
-	f.pool("", grace("60s"))
+	t.Parallel()
+	f := newFlow(t, weather)
+	f.pool("", grace("40s"))
 	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
@@ -83,20 +87,23 @@ func TestFM_D09_TooManyRequests(t *testing.T) {
 	f.remove(&claim)
 	f.claim("has a deadline", func(c *karpv1.NodeClaim) bool { return c.Annotations[karpv1.AnnotationTerminationTimestamp] != "" })
 	f.disturb()
-	f.proxyFault(apiproxy.Fault{Status: http.StatusTooManyRequests, Latency: 100 * time.Millisecond})
-	time.Sleep(20 * time.Second)
-	f.proxyFault()
+	mend := f.proxyFault(apiproxy.Fault{Status: http.StatusTooManyRequests, Latency: 100 * time.Millisecond})
+	f.stays(15*time.Second, "the instance", func() (bool, string) {
+		state := f.stateOf(instanceOf(&claim))
+		return state == "running", state
+	})
+	mend()
 	f.gone(&claim, later)
-	if took := time.Since(began); took > 100*time.Second {
-		t.Errorf("the claim went after %s, its deadline was 60 s", took)
+	if took := time.Since(began); took > 2*time.Minute {
+		t.Errorf("the claim went after %s, its deadline was 40 s", took)
 	}
 	f.running("inflate", 1)
 }
 
-// D14: objects that leave out what they may leave out stop nobody.
+// FM D14: objects that leave out what they may leave out stop nobody.
 func TestFM_D14_SparseObjects(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("sparse", 1, func(p *corev1.PodTemplateSpec) {
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule}}
@@ -107,9 +114,10 @@ func TestFM_D14_SparseObjects(t *testing.T) {
 	f.running("sparse", 1)
 }
 
-// D16: events cannot be written; everything else goes on.
+// FM D16: events cannot be written; everything else goes on.
 func TestFM_D16_EventsAreRefused(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, weather)
 	f.proxyFault(apiproxy.Fault{Resource: "events", Status: http.StatusServiceUnavailable})
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -119,10 +127,10 @@ func TestFM_D16_EventsAreRefused(t *testing.T) {
 	f.gone(&claim)
 }
 
-// D17: the namespace goes while its node drains.
+// FM D17: the namespace goes while its node drains.
 func TestFM_D17_NamespaceGoesDuringTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 3, stopsAfter(2))
 	f.running("inflate", 3)

@@ -1,7 +1,6 @@
 package flow_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -14,8 +13,8 @@ import (
 
 func keyOf(obj client.Object) client.ObjectKey { return client.ObjectKeyFromObject(obj) }
 
-// S-175 to S-179, install 17: a node class that lacks something says what, the pool says that its class
-// is not ready, no instance is launched, and mending it is enough.
+// S-175 to S-179, install 17: a node class that lacks something says what, the pool says that its class is
+// not ready, no instance is launched, and mending it is enough.
 func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -34,7 +33,7 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 			c.Spec.AMISelectorTerms[0].Alias = "al2023@v19990101"
 		}, awsv1.ConditionAMIsReady, "AMINotFound", "al2023"},
 		"S-178 an alias that this version has no image for": {func(c *awsv1.EC2NodeClass) {
-			c.Spec.AMISelectorTerms[0].Alias = "al2@latest"
+			c.Spec.AMISelectorTerms[0].Alias = "al2@v20240807" // al2@latest would be read as al2023@latest (L-17)
 		}, awsv1.ConditionAMIsReady, "UnsupportedAlias", ""},
 		"S-179 the role does not exist": {func(c *awsv1.EC2NodeClass) {
 			c.Spec.Role = "KarpenterNodeRole-nowhere"
@@ -42,7 +41,7 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFlow(t)
+			f := newFlow(t, calm)
 			class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 			if err := kube.Get(t.Context(), keyOf(class), class); err != nil {
 				t.Fatal(err)
@@ -88,7 +87,7 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 // S-092: a class that is all right says so, and shows what it found.
 func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.condition(class, awsv1.ConditionSubnetsReady, metav1.ConditionTrue, "")
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
@@ -97,24 +96,24 @@ func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	}
 }
 
-// install 17, E17: the controller may not launch; the class names the call that is denied. Not in
-// parallel: permissions are those of the account.
+// install 17, FM E17: the controller may not launch; the class names the call that is denied.
 func TestFM_E17_MissingPermission(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
-	f.awsFault(`{"action":"ec2:CreateFleet","code":"UnauthorizedOperation","message":"You are not authorized to perform this operation.","status":403}`)
+	mend := f.awsFault(denied("ec2:CreateFleet", f.name))
 	patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec.Tags = map[string]string{"changed": "so that it is judged anew"} })
 	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionFalse, "CreateFleetAuthCheckFailed")
-	f.aws(http.MethodDelete, "faults", "")
+	mend()
 	patch(f, class, func(c *awsv1.EC2NodeClass) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "check", "again") })
 	f.condition(class, awsv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
 }
 
-// A15: user data that EC2 does not take is found before anything is launched.
+// FM A15: user data that EC2 does not take is found before anything is launched.
 func TestFM_A15_UserDataTooBig(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	patch(f, class, func(c *awsv1.EC2NodeClass) {

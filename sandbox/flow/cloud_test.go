@@ -11,6 +11,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 )
 
@@ -18,27 +19,37 @@ import (
 // here: E10 to E12, which need drift and catalogues that age; E16, which ends the controller at its start;
 // E20, since the emulated API never answers out of order.
 
-// E01: DescribeInstances does not show a new instance for a minute. Not in parallel: the lag is that of
-// the account.
+// broken is a fault of AWS itself.
+func broken(action, text string) awsemu.Fault {
+	return awsemu.Fault{Action: action, Text: text, Code: "InternalError", Message: "broken by the test", Status: http.StatusInternalServerError}
+}
+
+// denied is a call that a policy does not allow.
+func denied(action, text string) awsemu.Fault {
+	return awsemu.Fault{Action: action, Text: text, Code: "UnauthorizedOperation", Message: "denied by a policy of the organization", Status: http.StatusForbidden}
+}
+
+// FM E01: DescribeInstances does not show a new instance for a minute.
 func TestFM_E01_InstancesAreNotSeenYet(t *testing.T) {
-	f := newFlow(t)
-	f.aws(http.MethodPut, "lag", `{"instances":"40s"}`)
-	f.Cleanup(func() { f.aws(http.MethodPut, "lag", `{}`) })
+	t.Parallel()
+	f := newFlow(t, weather)
+	f.lag("instances", 20*time.Second)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
-	f.stays(35*time.Second, "the claim and its instance", func() (bool, string) {
+	f.stays(20*time.Second, "the claim and its instance", func() (bool, string) {
 		c := f.claims()
 		return len(c) == 1 && c[0].UID == claim.UID && !deleting(&c[0]) && len(f.allInstances()) == 1, sayConditions(c)
 	})
 }
 
-// E02: the end of an instance takes two minutes. The finalizer stays that long, and TerminateInstances is
-// not called in a hurry. Not in parallel: all instances end slowly.
+// FM E02: the end of an instance takes two minutes. The finalizer stays that long, and TerminateInstances
+// is not called in a hurry.
 func TestFM_E02_InstancesEndSlowly(t *testing.T) {
-	f := newFlow(t)
-	f.aws(http.MethodPut, "timing", `{"shuttingDown":"40s"}`)
+	t.Parallel()
+	f := newFlow(t, weather)
+	f.aws(http.MethodPut, "timing", `{"shuttingDown":"25s"}`)
 	f.Cleanup(func() { f.aws(http.MethodPut, "timing", timing) })
 	f.pool("")
 	d := f.deploy("inflate", 1)
@@ -47,55 +58,56 @@ func TestFM_E02_InstancesEndSlowly(t *testing.T) {
 	f.scale(d, 0)
 	f.remove(&claim)
 	f.claim("says that its instance goes", is(karpv1.ConditionInstanceTerminating))
-	f.stays(20*time.Second, "the claim while its instance goes", func() (bool, string) {
+	f.stays(15*time.Second, "the claim while its instance goes", func() (bool, string) {
 		return len(f.claims()) == 1 || f.stateOf(instanceOf(&claim)) == "terminated", f.stateOf(instanceOf(&claim))
 	})
 	f.gone(&claim, later)
 }
 
-// E03, G3: DescribeInstances fails for a while. Nothing is read as "does not exist". Not in parallel: the
-// fault is for everybody.
+// FM E03, G3: DescribeInstances fails for a while. Nothing is read as "does not exist".
 func TestFM_E03_DescribeFails(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, weather)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
-	calm := f.disturb()
-	mend := f.awsFault(`{"action":"ec2:DescribeInstances","code":"InternalError","message":"broken by the test","status":500}`)
+	calmed := f.disturb()
+	mend := f.awsFault(broken("ec2:DescribeInstances", ""))
 	f.remove(&claim)
 	f.stays(20*time.Second, "the claim", func() (bool, string) {
 		return slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool { return c.UID == claim.UID }), ""
 	})
 	mend()
-	calm()
+	calmed()
 	f.gone(&claim, later)
 	f.running("inflate", 1)
 }
 
-// L16, E09: instances cannot be ended for a while; the finalizer stays, and afterwards all goes its way.
+// FM L16, E09: instances cannot be ended for a while; the finalizer stays, and afterwards all goes its way.
 func TestFM_L16_TerminateFails(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.pool("")
 	d := f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
-	calm := f.disturb()
-	mend := f.awsFault(`{"action":"ec2:TerminateInstances","code":"InternalError","message":"broken by the test","status":500}`)
+	calmed := f.disturb()
+	mend := f.awsFault(broken("ec2:TerminateInstances", instanceOf(&claim)))
 	f.scale(d, 0)
 	f.remove(&claim)
 	f.stays(20*time.Second, "the claim and its instance", func() (bool, string) {
 		return len(f.claims()) == 1 && f.stateOf(instanceOf(&claim)) == "running", f.stateOf(instanceOf(&claim))
 	})
 	mend()
-	calm()
+	calmed()
 	f.gone(&claim, later)
 }
 
-// E05: an instance is stopped outside; the message leads to its replacement.
+// FM E05: an instance is stopped outside; the message leads to its replacement.
 func TestFM_E05_InstanceIsStopped(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -106,10 +118,10 @@ func TestFM_E05_InstanceIsStopped(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// E06, G2: somebody strips the finalizer of a claim. The collector ends its instance, and the node goes.
+// FM E06, G2: somebody strips the finalizer of a claim. The collector ends its instance, and the node goes.
 func TestFM_E06_ClaimIsForcedAway(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	d := f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -123,37 +135,39 @@ func TestFM_E06_ClaimIsForcedAway(t *testing.T) {
 	})
 }
 
-// E08: AWS answers RequestLimitExceeded to everything for a while. Nothing is deleted, and afterwards the
-// pods get their nodes.
+// FM E08: AWS answers RequestLimitExceeded to everything for a while. Nothing is deleted, and afterwards
+// the pods get their nodes.
 func TestFM_E08_Throttled(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, weather)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
-	calm := f.disturb()
-	mend := f.awsFault(`{"action":"ec2:*","code":"RequestLimitExceeded","message":"Request limit exceeded.","status":503}`)
+	calmed := f.disturb()
+	mend := f.awsFault(awsemu.Fault{Action: "ec2:*", Code: "RequestLimitExceeded", Message: "Request limit exceeded.", Status: http.StatusServiceUnavailable})
 	f.deploy("more", 1, requests("3", "3Gi"))
 	f.stays(25*time.Second, "the first node", func() (bool, string) {
 		return len(f.instances()) == 1 && f.instances()[0].State == "running", ""
 	})
 	mend()
-	calm()
+	calmed()
 	f.running("more", 1, later)
 	f.running("inflate", 1)
 }
 
-// E13, E15: images and subnets cannot be looked up any more. What was found stays, nodes live, and nothing
-// drifts. Not in parallel: the fault is for everybody.
+// FM E13, E15: images and subnets cannot be looked up any more. What was found stays, nodes live, and
+// nothing drifts.
 func TestFM_E13_LookupsFail(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, weather)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	f.disturb()
-	f.awsFault(`{"action":"ssm:*","code":"InternalServerError","message":"broken by the test","status":500}`)
-	f.awsFault(`{"action":"ec2:DescribeImages","code":"InternalError","message":"broken by the test","status":500}`)
+	f.awsFault(broken("ssm:*", ""))
+	f.awsFault(broken("ec2:DescribeImages", ""))
 	patch(f, class, func(c *awsv1.EC2NodeClass) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "look", "again") })
 	f.stays(20*time.Second, "the claim, not drifted, and the images of the class", func() (bool, string) {
 		if err := kube.Get(t.Context(), keyOf(class), class); err != nil {
@@ -164,10 +178,11 @@ func TestFM_E13_LookupsFail(t *testing.T) {
 	})
 }
 
-// E18: instances cannot be tagged; the node is usable all the same.
+// FM E18: instances cannot be tagged; the node is usable all the same.
 func TestFM_E18_TaggingIsDenied(t *testing.T) {
-	f := newFlow(t)
-	f.awsFault(`{"action":"ec2:CreateTags","code":"UnauthorizedOperation","message":"broken by the test","status":403}`)
+	t.Parallel()
+	f := newFlow(t, weather)
+	f.awsFault(denied("ec2:CreateTags", ""))
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -179,7 +194,7 @@ func TestFM_E18_TaggingIsDenied(t *testing.T) {
 // S-135, S-200: instances carry the tags of the cluster and the profile of the class.
 func TestS_200_TagsOfInstances(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)

@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,13 +22,16 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
-// How long a test waits, for what takes one step, and for what takes a round of a collector.
+// How long a test waits before it gives up, for what takes one step, and for what takes a round of a
+// collector. These are no bars: the machine may be busy, and other tests disturb the same controller.
 const (
-	soon  = 90 * time.Second
-	later = 4 * time.Minute
+	soon  = 3 * time.Minute
+	later = 5 * time.Minute
 )
 
 // flow is one test in the world: its objects, and what it waits for.
@@ -40,16 +44,12 @@ type flow struct {
 
 // newFlow makes a namespace and a node class as in the seeds. At the end, the pools and pods go, their
 // nodes with them, and all invariants must have held.
-func newFlow(t *testing.T) *flow {
+func newFlow(t *testing.T, m mode) *flow {
 	t.Helper()
 	if why := whyPending(t.Name()); why != "" {
 		t.Skip("pending: " + why)
 	}
-	return makeFlow(t)
-}
-
-func makeFlow(t *testing.T) *flow {
-	t.Helper()
+	room.enter(t, m)
 	f := &flow{T: t, namespace: server.Namespace(t)}
 	f.name = strings.TrimPrefix(f.namespace, "test")
 	f.name = "p" + strings.Trim(f.name[max(0, len(f.name)-25):], "-")
@@ -328,14 +328,50 @@ func (f *flow) aws(method, path, body string) string {
 	return answer
 }
 
-// awsFault makes calls of AWS go wrong, until the test ends or it is cleared. The faults of all tests are
-// one list, so tests that use it do not run side by side.
-func (f *flow) awsFault(body string) (clearFault func()) {
+// awsFault makes calls of AWS go wrong, until the test ends or it is mended. A calm test gives a text that
+// only its own calls hold.
+func (f *flow) awsFault(fault awsemu.Fault) (mend func()) {
 	f.Helper()
-	f.aws(http.MethodPost, "faults", body)
-	clearFault = func() { f.aws(http.MethodDelete, "faults", "") }
-	f.Cleanup(clearFault)
-	return clearFault
+	post := func(method string, fault awsemu.Fault) {
+		body, err := json.Marshal(fault)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.aws(method, "faults", string(body))
+	}
+	post(http.MethodPost, fault)
+	mend = func() { post(http.MethodDelete, awsemu.Fault{Action: fault.Action, Text: fault.Text}) }
+	f.Cleanup(mend)
+	return mend
+}
+
+// lag has something of AWS be seen late, until the test ends.
+func (f *flow) lag(what string, d time.Duration) {
+	f.Helper()
+	set := func(d time.Duration) {
+		lags.Lock()
+		defer lags.Unlock()
+		lags.by[what] = awsemu.Duration(d)
+		body, err := json.Marshal(lags.by)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.aws(http.MethodPut, "lag", string(body))
+	}
+	set(d)
+	f.Cleanup(func() { set(0) })
+}
+
+// proxyFault makes requests of the controller to the API server go wrong, until the test ends or it is
+// mended. A calm test gives a name that only its own objects have.
+func (f *flow) proxyFault(faults ...apiproxy.Fault) (mend func()) {
+	f.Helper()
+	mend, err := server.World.Proxy.Add(faults...)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(mend)
+	return mend
 }
 
 // control calls the control API of the sandbox.

@@ -12,19 +12,21 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
 // Group A of the failure modes. A01 is in crash_test.go, A02 in lifecycle_test.go (edge 1), A07 there too
 // (edge 14), A15 in class_test.go. Not tested here: A04 and A18, since the emulated fleet never answers
-// with more, or other, than was asked for; A13 and A14, since the sandbox has no admission webhooks; A16
-// and A17, which are races that only a unit test can hold still.
+// with more, or other, than was asked for; A16 and A17, which are races that
+// only a unit test can hold still. A13 and A14 are in admission_test.go.
 
-// A03: CreateFleet is done and its answer lost; the same request comes again and gets the same instance.
+// FM A03: CreateFleet is done and its answer lost; the same request comes again and gets the same instance.
 func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.classReady() // else its dry run meets the fault
-	f.awsFault(`{"action":"ec2:CreateFleet","count":1,"drop":"after"}`)
+	f.awsFault(awsemu.Fault{Action: "ec2:CreateFleet", Text: f.name, Count: 1, Drop: awsemu.DropAfter})
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -34,11 +36,11 @@ func TestFM_A03_AnswerOfCreateFleetIsLost(t *testing.T) {
 	}
 }
 
-// A05: one fleet for many claims brings fewer instances than asked for. Each claim has its own, and the
+// FM A05: one fleet for many claims brings fewer instances than asked for. Each claim has its own, and the
 // rest are served from what is left.
 func TestFM_A05_FleetBringsFewer(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.aws(http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large","remaining":6}`)
 	f.Cleanup(func() { f.aws(http.MethodDelete, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`) })
 	f.pool("", types("m6i.large", "m6i.xlarge"))
@@ -53,26 +55,27 @@ func TestFM_A05_FleetBringsFewer(t *testing.T) {
 	}
 }
 
-// A06: a user deletes a claim between CreateFleet and the write of its provider id.
+// FM A06: a user deletes a claim between CreateFleet and the write of its provider id.
 func TestFM_A06_DeletedWhileLaunching(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.disturb()
 	f.pool("")
-	f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Status: 500})
+	mend := f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Status: http.StatusInternalServerError})
 	d := f.deploy("inflate", 1)
 	f.await(soon, "an instance", func() (bool, string) { return len(f.instances()) > 0, "" })
 	f.scale(d, 0)
 	claim := f.claims()[0]
 	f.remove(&claim)
-	f.proxyFault()
+	mend()
 	f.gone(&claim)
 	f.await(later, "no instance", func() (bool, string) { return len(f.instances()) == 0, fmt.Sprint(len(f.instances())) })
 }
 
-// A08: the class is deleted while claims launch. It stays until its last claim is gone, and says so.
+// FM A08: the class is deleted while claims launch. It stays until its last claim is gone, and says so.
 func TestFM_A08_ClassIsDeleted(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -87,13 +90,14 @@ func TestFM_A08_ClassIsDeleted(t *testing.T) {
 	f.gone(class)
 }
 
-// A09, LC-13: launches fail for another reason than capacity. The claim says why, tries again at a slower
-// and slower pace, and goes after five minutes.
+// FM A09, LC-13: launches fail for another reason than capacity. The claim says why, tries again at a
+// slower and slower pace, and goes after five minutes.
 func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.classReady() // what it finds out with a dry run is kept for a while
 	f.disturb()
-	mend := f.awsFault(`{"action":"ec2:CreateFleet","code":"UnauthorizedOperation","message":"denied by a policy of the organization","status":403}`)
+	mend := f.awsFault(denied("ec2:CreateFleet", f.name))
 	f.pool("")
 	f.deploy("inflate", 1)
 	claim := f.claim("is not launched and says why", func(c *karpv1.NodeClaim) bool {
@@ -104,20 +108,21 @@ func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 		}
 		return false
 	})
-	before := len(server.World.AWS.Calls(wire.EC2, "CreateFleet"))
-	time.Sleep(10 * time.Second)
-	if n := len(server.World.AWS.Calls(wire.EC2, "CreateFleet")) - before; n > 12 {
-		t.Errorf("%d calls of CreateFleet in ten seconds", n)
-	}
+	before := f.fleets()
+	f.stays(10*time.Second, "at most twelve calls of CreateFleet", func() (bool, string) {
+		n := f.fleets() - before
+		return n <= 12, fmt.Sprint(n)
+	})
 	f.age(claim, karpv1.ConditionLaunched, 6*time.Minute)
 	f.gone(claim)
 	mend()
 	f.running("inflate", 1, later)
 }
 
-// A10: the launch template is deleted between describe and fleet.
+// FM A10: the launch template is deleted between describe and fleet.
 func TestFM_A10_TemplateIsDeleted(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -133,11 +138,11 @@ func TestFM_A10_TemplateIsDeleted(t *testing.T) {
 	f.running("more", 1)
 }
 
-// A11: EC2 does not know the instance profile yet.
+// FM A11: EC2 does not know the instance profile yet.
 func TestFM_A11_ProfileIsNew(t *testing.T) {
-	f := newFlow(t)
-	f.aws(http.MethodPut, "lag", `{"profiles":"8s"}`)
-	f.Cleanup(func() { f.aws(http.MethodPut, "lag", `{}`) })
+	t.Parallel()
+	f := newFlow(t, weather)
+	f.lag("profiles", 8*time.Second)
 	class := f.class(func(c *awsv1.EC2NodeClass) { c.Name = f.name + "-late" })
 	f.create(class)
 	f.Cleanup(func() { f.remove(class) })
@@ -147,11 +152,11 @@ func TestFM_A11_ProfileIsNew(t *testing.T) {
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 }
 
-// A12: the instance is accepted and ends by itself, again and again. Launches are bounded, and when it is
-// mended the pod runs.
+// FM A12: the instance is accepted and ends by itself, again and again. Launches are bounded, and when it
+// is mended the pod runs.
 func TestFM_A12_InstancesEndByThemselves(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(joinLate(time.Hour))
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -165,6 +170,17 @@ func TestFM_A12_InstancesEndByThemselves(t *testing.T) {
 	if n := len(f.allInstances()); n > 4 {
 		t.Errorf("%d instances for one pod", n)
 	}
+}
+
+// fleets is how many calls of CreateFleet there were for the test.
+func (f *flow) fleets() int {
+	n := 0
+	for _, call := range server.World.AWS.Calls(wire.EC2, "CreateFleet") {
+		if strings.Contains(fmt.Sprint(call.Parameters), f.name) {
+			n++
+		}
+	}
+	return n
 }
 
 // templates are the ids of the launch templates of the test.

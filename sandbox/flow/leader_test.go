@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -51,76 +52,84 @@ func (f *flow) holder() string {
 	return *lease.Spec.HolderIdentity
 }
 
-// C02: the leader dies while CreateFleet is on its way. The other one takes over, and one instance stays.
-func TestFM_C02_LeaderDiesWhileLaunching(t *testing.T) {
-	f := newFlow(t)
-	list := f.replicas()
-	f.pool("")
+// FM C02, C03, C05: three things happen to a pair of replicas, one after the other. Whatever it is, each
+// pod gets its node, and each claim one instance.
+func TestFM_C02_C03_C05_Leaders(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	pair := f.replicas()
+	f.pool("", types("m5.large")) // holds one of these pods
 	f.await(soon, "somebody leads", func() (bool, string) { return f.holder() != "", "" })
+	f.bothDieWhileLaunching(pair)
+	f.bothStandStill(pair)
+	f.leaseIsAway(pair)
+	f.ready(3)
+	if n := len(f.allInstances()); n != 3 {
+		t.Errorf("%d instances for three claims", n)
+	}
+}
+
+// C02: the leader dies while CreateFleet is on its way. Another one takes over.
+func (f *flow) bothDieWhileLaunching(pair []*world.Controller) {
+	f.Helper()
 	first := f.holder()
-	calm := f.disturb()
+	calmed := f.disturb()
 	fired, cancel := server.World.AWS.Once(awsemu.Trigger{Action: "ec2:CreateFleet", Text: f.name, Moment: awsemu.BeforeAnswer, Run: func(awsemu.Call) {
-		for _, c := range list { // who leads is not to be seen from here; the other one comes back at once
+		for _, c := range pair { // who leads is not to be seen from here; both come back at once
 			c.Kill()
 		}
 	}})
 	f.Cleanup(cancel)
-	f.deploy("inflate", 1)
+	f.deploy("dies", 1)
 	f.struck(fired)
 	f.await(soon, "another one leads", func() (bool, string) { return f.holder() != first, f.holder() })
-	calm()
-	f.running("inflate", 1, later)
+	calmed()
+	f.running("dies", 1)
 	f.ready(1)
-	f.await(soon, "one instance remains", func() (bool, string) { n := len(f.instances()); return n == 1, fmt.Sprint(n) })
 }
 
 // C03: the leader stands still beyond its lease and goes on later. What it writes late does no harm.
-func TestFM_C03_LeaderStandsStill(t *testing.T) {
-	f := newFlow(t)
-	list := f.replicas()
-	f.pool("")
-	f.deploy("inflate", 1)
-	f.running("inflate", 1)
-	first := f.holder()
-	calm := f.disturb()
-	for _, c := range list {
+func (f *flow) bothStandStill(pair []*world.Controller) {
+	f.Helper()
+	calmed := f.disturb()
+	for _, c := range pair {
 		c.Pause()
 	}
-	f.deploy("more", 1, requests("3", "3Gi"))
-	time.Sleep(20 * time.Second) // beyond the lease of 15 s
-	list[0].Resume()
-	list[1].Resume()
-	calm()
-	f.running("more", 1, later)
-	f.running("inflate", 1)
-	f.ready(2)
-	t.Logf("leader before: %s, after: %s", first, f.holder())
-	if n := len(f.allInstances()); n != 2 {
-		t.Errorf("%d instances for two claims", n)
+	paused := time.Now()
+	f.deploy("stands", 1)
+	f.await(soon, "the lease of 15 s is over", func() (bool, string) {
+		age := time.Since(paused)
+		return age > 18*time.Second, age.String()
+	})
+	for _, c := range pair {
+		c.Resume()
 	}
+	calmed()
+	f.running("stands", 1)
+	f.running("dies", 1)
+	f.ready(2)
 }
 
 // C05: the lease cannot be renewed for a while. The process ends and comes back, and nothing is left half done.
-func TestFM_C05_LeaseIsAway(t *testing.T) {
-	f := newFlow(t)
-	list := f.replicas()
-	f.pool("")
-	f.deploy("inflate", 1)
-	f.running("inflate", 1)
-	starts := list[0].Starts() + list[1].Starts()
-	calm := f.disturb()
-	f.proxyFault(apiproxy.Fault{Resource: "leases", Status: 500})
-	f.await(soon, "the leader ends and comes back", func() (bool, string) { n := list[0].Starts() + list[1].Starts(); return n > starts, fmt.Sprint(n) })
-	f.proxyFault()
-	calm()
-	f.deploy("more", 1, requests("3", "3Gi"))
-	f.running("more", 1, later)
-	f.running("inflate", 1)
+func (f *flow) leaseIsAway(pair []*world.Controller) {
+	f.Helper()
+	starts := func() int { return pair[0].Starts() + pair[1].Starts() }
+	before := starts()
+	calmed := f.disturb()
+	mend := f.proxyFault(apiproxy.Fault{Resource: "leases", Status: http.StatusInternalServerError})
+	f.await(soon, "the leader ends and comes back", func() (bool, string) { return starts() > before, "" })
+	mend()
+	calmed()
+	f.deploy("lease", 1)
+	f.running("lease", 1)
+	f.running("stands", 1)
+	f.running("dies", 1)
 }
 
-// C07: a restart with nodes that exist changes nothing.
+// FM C07: a restart with nodes that exist changes nothing.
 func TestFM_C07_RestartWithNodes(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, crash)
 	f.pool("")
 	f.deploy("inflate", 4, apart("inflate"))
 	f.running("inflate", 4)
@@ -129,7 +138,7 @@ func TestFM_C07_RestartWithNodes(t *testing.T) {
 		before[c.Name] = c.ResourceVersion
 	}
 	f.kill()
-	f.stays(30*time.Second, "the four claims", func() (bool, string) {
+	f.stays(20*time.Second, "the four claims", func() (bool, string) {
 		list := f.claims()
 		for i := range list {
 			if before[list[i].Name] == "" || deleting(&list[i]) {

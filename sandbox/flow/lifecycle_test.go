@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -21,12 +22,12 @@ import (
 // The edge cases of nodeclaim-lifecycle 15, by their numbers. Case 15 needs a controller that was down for
 // an hour, and case 16 is in capacity_test.go.
 
-// 1, A02: the launch succeeds and its status is not written, ten times. Not in parallel: the fault is for
-// the status of all claims.
+// 1, FM A02: the launch succeeds and its status is not written, five times.
 func TestLC_15_01_StatusWriteFails(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.disturb()
-	f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Status: 500, Count: 10})
+	f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Status: http.StatusInternalServerError, Count: 5})
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1, later)
@@ -36,10 +37,10 @@ func TestLC_15_01_StatusWriteFails(t *testing.T) {
 	}
 }
 
-// 2, B03: a node that joins without the taint is registered all the same.
+// 2, FM B03: a node that joins without the taint is registered all the same.
 func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{NoUnregisteredTaint: true})
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -48,13 +49,22 @@ func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 	f.ready(1)
 }
 
-// 3, B04: two Nodes with one provider id. The claim is not given to either, and goes after 15 minutes.
+// 3, FM B04: two Nodes with one provider id. The claim is not given to either, and goes after 15 minutes.
 func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
-	mend := f.nodeFault(fakenode.Fault{JoinTwice: true, ProviderIDLate: 3 * time.Second})
+	f := newFlow(t, crash)
+	mend := f.nodeFault(fakenode.Fault{JoinTwice: true, JoinLate: 10 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)
+	launched := f.claim("is launched", is(karpv1.ConditionLaunched))
+	up := f.down() // else it registers the one that comes first
+	f.await(soon, "two nodes with the provider id", func() (bool, string) {
+		var list corev1.NodeList
+		f.list(&list)
+		list.Items = slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return n.Spec.ProviderID != launched.Status.ProviderID })
+		return len(list.Items) == 2, fmt.Sprint(len(list.Items))
+	})
+	up()
 	claim := f.claim("says that it found two nodes", waitsFor(karpv1.ConditionRegistered, "MultipleNodesFound"))
 	f.stays(5*time.Second, "the claim", func() (bool, string) {
 		c := f.claims()
@@ -66,10 +76,11 @@ func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// 4, B10, G8: the device plugin never comes up. The claim names the resource, and no second node is made.
+// 4, FM B10, G8: the device plugin never comes up. The claim names the resource, and no second node is
+// made.
 func TestLC_15_04_DevicePluginMissing(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	mend := f.nodeFault(fakenode.Fault{Without: []corev1.ResourceName{"nvidia.com/gpu"}})
 	f.pool("", types("g4dn.xlarge"))
 	f.deploy("train", 1, func(p *corev1.PodTemplateSpec) {
@@ -85,15 +96,16 @@ func TestLC_15_04_DevicePluginMissing(t *testing.T) {
 	f.running("train", 1)
 }
 
-// 5, L14: a claim that was never launched goes at once, and nothing is terminated.
+// 5, FM L14: a claim that was never launched goes at once, and nothing is terminated.
 func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, calm)
 	f.classReady()
 	f.disturb()
-	f.awsFault(`{"action":"ec2:CreateFleet","code":"InternalError","message":"broken by the test","status":500}`)
+	f.awsFault(broken("ec2:CreateFleet", f.name))
 	f.pool("")
 	d := f.deploy("inflate", 1)
-	claim := f.claim("has tried to launch", func(c *karpv1.NodeClaim) bool { return waitsFor(karpv1.ConditionLaunched, "LaunchFailed")(c) })
+	claim := f.claim("has tried to launch", func(c *karpv1.NodeClaim) bool { return waitsFor(karpv1.ConditionLaunched, "InternalError")(c) })
 	f.scale(d, 0)
 	f.remove(claim)
 	f.gone(claim)
@@ -105,7 +117,7 @@ func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
 // 6: a claim that is launched and not registered: its instance goes without a drain.
 func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{NeverJoin: true})
 	f.pool("")
 	d := f.deploy("inflate", 1)
@@ -116,10 +128,10 @@ func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
 	f.await(soon, "no instance", func() (bool, string) { return len(f.instances()) == 0, "" })
 }
 
-// 7, L13: kubectl delete node drains, and claim and instance go too.
+// 7, FM L13: kubectl delete node drains, and claim and instance go too.
 func TestLC_15_07_DeleteNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 2, stopsAfter(1))
 	before := f.running("inflate", 2)
@@ -144,10 +156,10 @@ func hasTaint(n *corev1.Node, want corev1.Taint) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == want.Key && t.Effect == want.Effect })
 }
 
-// 8, E04: an instance ends outside, and its message comes too.
+// 8, FM E04: an instance ends outside, and its message comes too.
 func TestLC_15_08_InstanceEndsOutside(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -157,10 +169,10 @@ func TestLC_15_08_InstanceEndsOutside(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// 9, K01: a budget that allows nothing holds the drain, visibly; letting go ends it.
+// 9, FM K01: a budget that allows nothing holds the drain, visibly; letting go ends it.
 func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -177,10 +189,10 @@ func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
 	f.running("inflate", 1)
 }
 
-// 9, L02: with a grace period, the pod goes when the deadline less its own grace comes.
+// 9, FM L02: with a grace period, the pod goes when the deadline less its own grace comes.
 func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", grace("25s"))
 	f.deploy("inflate", 1, stopsAfter(5))
 	f.running("inflate", 1)
@@ -199,7 +211,7 @@ func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 // 10: do-not-disrupt with a duration protects that long.
 func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "40s"))
 	pod := f.running("inflate", 1)[0]
@@ -214,7 +226,7 @@ func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
 // S-065: do-not-disrupt holds the drain of a node that somebody deleted, until the annotation goes.
 func TestS_065_DoNotDisruptHoldsTheDrain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
 	pod := f.running("inflate", 1)[0]
@@ -229,10 +241,10 @@ func TestS_065_DoNotDisruptHoldsTheDrain(t *testing.T) {
 	f.gone(&claim)
 }
 
-// 11, L08: a pod that tolerates everything is not drained and holds nothing up.
+// 11, FM L08: a pod that tolerates everything is not drained and holds nothing up.
 func TestLC_15_11_PodThatToleratesEverything(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("stubborn", 1, tolerates(corev1.Toleration{Operator: corev1.TolerationOpExists}))
 	pod := f.running("stubborn", 1)[0]
@@ -244,10 +256,10 @@ func TestLC_15_11_PodThatToleratesEverything(t *testing.T) {
 	}
 }
 
-// 12, J01: the instance stays until its volume is detached.
+// 12, FM J01: the instance stays until its volume is detached.
 func TestLC_15_12_VolumeIsDetachedFirst(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{DetachLate: 15 * time.Second})
 	f.pool("")
 	f.create(&corev1.PersistentVolumeClaim{
@@ -285,7 +297,7 @@ func (f *flow) attached(node string) bool {
 // 13: a grace period of nothing deletes the pods at once, with one second.
 func TestLC_15_13_NoGraceAtAll(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", grace("0s"))
 	f.deploy("inflate", 1, stopsAfter(600), annotated(karpv1.AnnotationDoNotDisrupt, "true"))
 	f.running("inflate", 1)
@@ -295,10 +307,10 @@ func TestLC_15_13_NoGraceAtAll(t *testing.T) {
 	f.gone(&claim)
 }
 
-// 14, A07: a pool is deleted; its claims go, and the pods find another pool.
+// 14, FM A07: a pool is deleted; its claims go, and the pods find another pool.
 func TestLC_15_14_PoolIsDeleted(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
 	first := f.pool("-first", label, func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
 	f.pool("-second", label)
@@ -313,11 +325,11 @@ func TestLC_15_14_PoolIsDeleted(t *testing.T) {
 	}
 }
 
-// 17, B01, LC-53: nodes never join. After two timeouts the pool says that registration is not healthy, and
-// is used all the same.
+// 17, FM B01, LC-53: nodes never join. After two timeouts the pool says that registration is not healthy,
+// and is used all the same.
 func TestLC_15_17_RegistrationIsBroken(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	mend := f.nodeFault(fakenode.Fault{NeverJoin: true})
 	pool := f.pool("")
 	f.deploy("inflate", 1)
@@ -331,10 +343,10 @@ func TestLC_15_17_RegistrationIsBroken(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// 18, B09: a startup taint that stays keeps the node uninitialized, and the pods wait for it.
+// 18, FM B09: a startup taint that stays keeps the node uninitialized, and the pods wait for it.
 func TestLC_15_18_StartupTaintStays(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "example.com/not-yet", Effect: corev1.TaintEffectNoSchedule}}
 	})
@@ -351,7 +363,7 @@ func TestLC_15_18_StartupTaintStays(t *testing.T) {
 // LC-16, S-053: a node that is old enough goes, and its pods find another.
 func TestS_053_Expiry(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "40s" })
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -363,18 +375,21 @@ func TestS_053_Expiry(t *testing.T) {
 	f.running("inflate", 1)
 }
 
-// 15, C07: the controller was down while a node expired; it goes at the start, and no timer begins anew.
-// Not in parallel: the controller stands still.
+// 15, FM C07: the controller was down while a node expired; it goes at the start, and no timer begins anew.
 func TestLC_15_15_ExpiredWhileTheControllerWasDown(t *testing.T) {
-	f := newFlow(t)
-	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "60s" })
+	t.Parallel()
+	f := newFlow(t, crash)
+	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "40s" })
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
 	up := f.down()
-	time.Sleep(time.Until(claim.CreationTimestamp.Add(65 * time.Second)))
+	f.await(soon, "the claim is old enough", func() (bool, string) {
+		age := time.Since(claim.CreationTimestamp.Time)
+		return age > 42*time.Second, age.String()
+	})
 	up()
-	f.claim("is deleting, or another one", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID || deleting(c) }, 30*time.Second)
+	f.claim("is deleting, or another one", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID || deleting(c) })
 	f.gone(&claim)
 	f.running("inflate", 1)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// S-001, S-040: kubectl create deployment nginx --image=nginx --replicas=10. Not in parallel: these pods
-// select no pool, and take any.
+// S-001, S-040: kubectl create deployment nginx --image=nginx --replicas=10.
 func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
-	f := newFlow(t)
+	t.Parallel()
+	f := newFlow(t, alone)
 	f.pool("", spot)
 	f.deploy("nginx", 10, func(p *corev1.PodTemplateSpec) {
 		p.Spec = corev1.PodSpec{Containers: []corev1.Container{{Name: "nginx", Image: "nginx"}}, TerminationGracePeriodSeconds: new(int64(1))}
@@ -40,7 +40,7 @@ func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
 // S-103, S-196: kubectl scale deployment inflate --replicas=5, then 0.
 func TestS_103_InflateUpAndToZero(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", emptyAfter("1s"))
 	inflate := f.deploy("inflate", 0)
 	f.stays(3*time.Second, "no claim", func() (bool, string) { return len(f.claims()) == 0, sayConditions(f.claims()) })
@@ -54,7 +54,7 @@ func TestS_103_InflateUpAndToZero(t *testing.T) {
 // S-041: 100m and 128Mi with a selector for arm64 lead to one small arm64 spot node.
 func TestS_041_ArmSpot(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", spot, require(corev1.LabelArchStable, corev1.NodeSelectorOpIn, "arm64", "amd64"), func(p *karpv1.NodePool) {
 		require("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "t", "c", "m", "r")(p)
 	})
@@ -70,7 +70,7 @@ func TestS_041_ArmSpot(t *testing.T) {
 // S-010, S-060: a taint keeps those out that do not tolerate it, and a toleration lets in.
 func TestS_060_Taints(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	taint := corev1.Taint{Key: "example.com/special-workload", Value: "true", Effect: corev1.TaintEffectNoSchedule}
 	f.pool("", func(p *karpv1.NodePool) { p.Spec.Template.Spec.Taints = []corev1.Taint{taint} })
 	f.deploy("plain", 1)
@@ -94,7 +94,7 @@ func TestS_060_Taints(t *testing.T) {
 // S-063, S-052: labels of the pool reach the node and can be selected, beside those that every node has.
 func TestS_063_Labels(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.ObjectMeta.Labels = map[string]string{"node-type": f.name, "workload-type": "platform"}
 	})
@@ -119,7 +119,7 @@ func TestS_063_Labels(t *testing.T) {
 // S-061, S-198: a workload avoids a pool with a soft taint while another fits, and lands there otherwise.
 func TestS_061_SoftTaint(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
 	soft := corev1.Taint{Key: "workload-type", Value: "infrastructure", Effect: corev1.TaintEffectPreferNoSchedule}
 	f.pool("-infra", label, func(p *karpv1.NodePool) {
@@ -143,7 +143,7 @@ func TestS_061_SoftTaint(t *testing.T) {
 // S-197: a pool for on-demand never launches spot.
 func TestS_197_OnDemandOnly(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 8, apart("inflate"))
 	f.running("inflate", 8)
@@ -157,7 +157,7 @@ func TestS_197_OnDemandOnly(t *testing.T) {
 // S-199: the pool with the highest weight is tried first.
 func TestS_199_Weight(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	for suffix, weight := range map[string]int32{"-low": 1, "-high": 90, "-mid": 50} {
 		f.pool(suffix, func(p *karpv1.NodePool) {
 			p.Spec.Weight = &weight
@@ -176,7 +176,7 @@ func TestS_199_Weight(t *testing.T) {
 // S-019, LC-17: the way of one pod, in this order and each step visible.
 func TestS_019_Timeline(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	began := time.Now()
 	f.deploy("inflate", 1)
@@ -196,7 +196,7 @@ func TestS_019_Timeline(t *testing.T) {
 	took := time.Since(began)
 	// The world needs about 4 s for an instance to run, boot and be Ready; the rest is the batch of 1 s,
 	// the plan, the writes and the scheduler.
-	if took > 30*time.Second {
+	if took > time.Minute {
 		t.Errorf("the pod ran after %s", took)
 	}
 	claim = f.claim("is ready", is(karpv1.ConditionReady))
@@ -231,11 +231,11 @@ func (f *flow) logged(message, text string) bool {
 	})
 }
 
-// I20, S-024: limits hold while many claims are in flight, the event names the limit, and more room lets
+// FM I20, S-024: limits hold while many claims are in flight, the event names the limit, and more room lets
 // more pods in.
 func TestFM_I20_Limits(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	pool := f.pool("", types("m5.large"), func(p *karpv1.NodePool) { p.Spec.Limits = corev1.ResourceList{"cpu": resource.MustParse("6")} })
 	f.deploy("inflate", 5, apart("inflate"))
 	f.event("Pod", "inflate", "FailedScheduling", "limit")
@@ -252,10 +252,10 @@ func TestFM_I20_Limits(t *testing.T) {
 	f.running("inflate", 5)
 }
 
-// I09, I15: a pod that nothing can hold says so, and does not keep others from their nodes.
+// FM I09, I15: a pod that nothing can hold says so, and does not keep others from their nodes.
 func TestFM_I09_APodTooBigForEveryType(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", types("m5.large"))
 	f.deploy("giant", 1, requests("64", "1Gi"))
 	f.deploy("inflate", 1)
@@ -267,7 +267,7 @@ func TestFM_I09_APodTooBigForEveryType(t *testing.T) {
 // G8: pods that wait for a slow node cause no second one, however often they are looked at.
 func TestFM_G8_SlowNodesAreWaitedFor(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(joinLate(25 * time.Second))
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -282,7 +282,7 @@ func TestFM_G8_SlowNodesAreWaitedFor(t *testing.T) {
 // S-091: kubectl get nodepools shows how many nodes there are and that the pool is ready.
 func TestS_091_PoolStatus(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	pool := f.pool("")
 	f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	f.deploy("inflate", 2, apart("inflate"))

@@ -19,10 +19,10 @@ import (
 // lifecycle_test.go. Not tested here: B02 and B13, which need a moment or a kubelet that the sandbox does
 // not have, and B05, since emulated addresses are not used again so soon.
 
-// B06: the provider id is set late.
+// FM B06: the provider id is set late.
 func TestFM_B06_ProviderIDComesLate(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{ProviderIDLate: 5 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -33,10 +33,10 @@ func TestFM_B06_ProviderIDComesLate(t *testing.T) {
 	}
 }
 
-// B07: a startup taint that its daemon took away does not come back.
+// FM B07: a startup taint that its daemon took away does not come back.
 func TestFM_B07_StartupTaintDoesNotComeBack(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: "example.com/agent-not-ready", Effect: corev1.TaintEffectNoExecute}}
 	})
@@ -51,10 +51,10 @@ func TestFM_B07_StartupTaintDoesNotComeBack(t *testing.T) {
 	})
 }
 
-// B11: a node that flaps is initialized once, and stays so.
+// FM B11: a node that flaps is initialized once, and stays so.
 func TestFM_B11_FlappingNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{Flap: 3 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -65,10 +65,10 @@ func TestFM_B11_FlappingNode(t *testing.T) {
 	})
 }
 
-// B14: a node has a fifth less memory than planned. The event has the numbers, and later plans know.
+// FM B14: a node has a fifth less memory than planned. The event has the numbers, and later plans know.
 func TestFM_B14_LessMemoryThanPlanned(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{MemoryLoss: 0.2})
 	f.pool("", types("m5.large", "m5.xlarge"))
 	f.deploy("inflate", 1)
@@ -78,10 +78,10 @@ func TestFM_B14_LessMemoryThanPlanned(t *testing.T) {
 	f.condition(&claim, karpv1.ConditionConsistentStateFound, metav1.ConditionFalse, "")
 }
 
-// B15: the spec of a claim cannot be edited.
+// FM B15: the spec of a claim cannot be edited.
 func TestFM_B15_ClaimsAreImmutable(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -93,10 +93,10 @@ func TestFM_B15_ClaimsAreImmutable(t *testing.T) {
 	}
 }
 
-// B16: somebody takes the label of the pool off a node; the node stays.
+// FM B16: somebody takes the label of the pool off a node; the node stays.
 func TestFM_B16_PoolLabelIsRemoved(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.pool("")
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
@@ -109,10 +109,10 @@ func TestFM_B16_PoolLabelIsRemoved(t *testing.T) {
 	patch(f, f.nodeOf(&claim), func(n *corev1.Node) { n.Labels[karpv1.LabelNodePool] = f.name })
 }
 
-// B17: the kubelet of a node that was deleted registers it again. The claim does not come back to life.
+// FM B17: the kubelet of a node that was deleted registers it again. The claim does not come back to life.
 func TestFM_B17_NodeIsDeletedAndRegistersAgain(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{Rejoin: true})
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -123,10 +123,10 @@ func TestFM_B17_NodeIsDeletedAndRegistersAgain(t *testing.T) {
 	f.running("inflate", 1)
 }
 
-// B12: the volume driver registers late; pods without volumes do not wait for it.
+// FM B12: the volume driver registers late; pods without volumes do not wait for it.
 func TestFM_B12_VolumeDriverIsLate(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t)
+	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{CSINodeLate: 10 * time.Second})
 	f.pool("")
 	f.deploy("inflate", 1)

@@ -17,7 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
@@ -71,6 +73,7 @@ func run(m *testing.M, o Options, server **Server) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
+	ctrllog.SetLogger(klog.Background()) // else clients complain that nobody did
 	ctx := context.Background()
 	s, stop, err := start(ctx, dir, o)
 	if err != nil {

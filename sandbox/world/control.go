@@ -50,6 +50,7 @@ func (f nodeFault) fault() fakenode.Fault {
 type kubeFault struct {
 	Verb     string          `json:"verb,omitempty"`
 	Resource string          `json:"resource,omitempty"`
+	Name     string          `json:"name,omitempty"`
 	Count    int             `json:"count,omitempty"`
 	Latency  awsemu.Duration `json:"latency,omitempty"`
 	Status   int             `json:"status,omitempty"`
@@ -97,9 +98,10 @@ func (w *World) addControls() {
 			if err := awsemu.Strictly(body, &f); err != nil {
 				return nil, err
 			}
-			return nil, w.Proxy.Set(append(w.Proxy.Faults(), apiproxy.Fault{
-				Verb: f.Verb, Resource: f.Resource, Count: f.Count, Latency: time.Duration(f.Latency), Status: f.Status, Drop: f.Drop, CutAfter: time.Duration(f.CutAfter),
-			})...)
+			_, err := w.Proxy.Add(apiproxy.Fault{
+				Verb: f.Verb, Resource: f.Resource, Name: f.Name, Count: f.Count, Latency: time.Duration(f.Latency), Status: f.Status, Drop: f.Drop, CutAfter: time.Duration(f.CutAfter),
+			})
+			return nil, err
 		},
 	})
 }

@@ -62,6 +62,7 @@ func (a *Actor) Act(ctx context.Context, kind Kind, instance string) (known bool
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic over %s of %s: %v", kind, instance, cause)
+			a.Metrics.Panics.WithLabelValues("interruption").Inc()
 		}
 	}()
 	claims, err := a.Directory.Claims(ctx, instance)

@@ -204,6 +204,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// FM F12: strictly, types that are out of capacity can leave too few; with best effort what there is will do.
 func TestMinValues(t *testing.T) {
 	t.Parallel()
 	claim := nodeClaim("x", karpv1.Requirement{Key: awsv1.LabelInstanceFamily, Operator: corev1.NodeSelectorOpExists, MinValues: new(2)})
