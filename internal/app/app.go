@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := cloud.Register(mgr); err != nil {
 		return err
 	}
-	if err := addChecks(mgr, c.plans, c.changes); err != nil {
+	if err := addChecks(mgr, c.store, c.plans, c.changes); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -191,7 +191,10 @@ func withLimits(kube *rest.Config, limits config.Kube) *rest.Config {
 
 // addChecks adds liveness, which fails when a loop is stuck, and readiness: caches are filled, and the
 // CRDs are served in the version that is used.
-func addChecks(mgr ctrl.Manager, loops ...*Pulse) error {
+func addChecks(mgr ctrl.Manager, fed feeds, loops ...*Pulse) error {
+	if err := mgr.AddHealthzCheck("watches", delivered(fed)); err != nil {
+		return err
+	}
 	if err := mgr.AddHealthzCheck("loops", alive(time.Now, loops...)); err != nil {
 		return err
 	}

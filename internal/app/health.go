@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,5 +61,21 @@ func alive(now func() time.Time, pulses ...*Pulse) healthz.Checker {
 			stuck = append(stuck, p.Check(now()))
 		}
 		return errors.Join(stuck...)
+	}
+}
+
+// feeds is memory that watches fill.
+type feeds interface {
+	Unsynced() (late time.Duration, missing []string)
+}
+
+// delivered fails when watches have not delivered what exists for so long that they never will: a new
+// process asks anew.
+func delivered(memory feeds) healthz.Checker {
+	return func(*http.Request) error {
+		if late, missing := memory.Unsynced(); late > stuckAfter {
+			return fmt.Errorf("watches have delivered nothing of %s for %s", strings.Join(missing, ", "), late.Truncate(time.Second))
+		}
+		return nil
 	}
 }
