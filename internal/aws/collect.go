@@ -52,15 +52,32 @@ func (c *collector) round(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("collect instances: %w", err)
 	}
-	claims, err := listClaims(ctx, c.claims)
-	if err != nil {
-		return 0, fmt.Errorf("collect instances: list NodeClaims: %w", err)
+	if suspects := c.suspects(ctx, instances); len(suspects) > 0 {
+		claims, err := listClaims(ctx, c.claims)
+		if err != nil {
+			return 0, fmt.Errorf("collect instances: list NodeClaims: %w", err)
+		}
+		c.endAll(ctx, c.collectable(suspects, claims))
 	}
-	c.endAll(ctx, collectable(instances, claims, c.ledger.owners(), c.started.at(c.now), c.now()))
 	if c.rounds++; c.rounds < oftenRounds {
 		return collectOften, nil
 	}
 	return collectSlowly, nil
+}
+
+// suspects are the instances that no claim of the cache has. Mostly there are none, and then all claims
+// need not be read from the API server: a thousand of them are megabytes. A claim that is in the cache
+// and no more in the API server keeps its instance for one round more.
+func (c *collector) suspects(ctx context.Context, instances []inventory.Instance) []inventory.Instance {
+	known := &karpv1.NodeClaimList{}
+	if err := c.client.List(ctx, known, client.UnsafeDisableDeepCopy); err != nil { // only read
+		return instances
+	}
+	return c.collectable(instances, known.Items)
+}
+
+func (c *collector) collectable(instances []inventory.Instance, claims []karpv1.NodeClaim) []inventory.Instance {
+	return collectable(instances, claims, c.ledger.owners(), c.started.at(c.now), c.now())
 }
 
 // listClaims reads all claims from the API server, page by page. A part of them is never an answer.

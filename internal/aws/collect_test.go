@@ -177,3 +177,23 @@ func TestFM_D06_D07_WithoutACompleteListNothingEnds(t *testing.T) {
 		})
 	}
 }
+
+// A thousand claims are not read from the API server while each instance has one in the cache.
+func TestClaimsAreReadWhenAnInstanceIsInDoubt(t *testing.T) {
+	t.Parallel()
+	down := &pages{fail: 1}
+	w := newWorld(t, newClaim("a", start, withInstance("i-1")))
+	w.instances["i-1"] = newInstance("i-1", start)
+	c := newCollector(w, down)
+	if _, err := c.round(t.Context()); err != nil || len(w.ended) > 0 {
+		t.Errorf("LC-39: ended %v, %v", w.ended, err)
+	}
+	w.instances["i-2"] = newInstance("i-2", start)
+	if _, err := c.round(t.Context()); err == nil || len(w.ended) > 0 {
+		t.Errorf("D06: ended %v, %v", w.ended, err)
+	}
+	c.claims = &pages{list: [][]karpv1.NodeClaim{{*newClaim("a", start, withInstance("i-1")), *newClaim("b", start, withInstance("i-2"))}}}
+	if _, err := c.round(t.Context()); err != nil || len(w.ended) > 0 {
+		t.Errorf("a claim that the cache lacks: ended %v, %v", w.ended, err)
+	}
+}

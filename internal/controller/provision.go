@@ -74,6 +74,8 @@ type Provisioner struct {
 	refusals map[cluster.PodKey]said // of the last plan
 	left     map[cluster.PodKey]said // pods that the last pass could not plan for
 	found    map[cluster.PodKey]bool // by the last pass
+
+	wishes wishes
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -150,6 +152,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 		level = 1
 	}
 	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
+	p.warnOfWishes(ctx, view.Snapshot.Pending)
 	plan := p.plan(ctx, view)
 	p.count(view, plan)
 	p.refused(ctx, view, plan)

@@ -74,7 +74,7 @@ func (r *rooms) admits(m mode) bool {
 	if r.waiting[r.now] > 0 {
 		return r.now == m
 	}
-	for other := alone; other < m; other++ {
+	for other := range m {
 		if r.waiting[other] > 0 {
 			return false
 		}

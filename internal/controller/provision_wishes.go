@@ -1,0 +1,68 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+const (
+	wishesEvery = 24 * time.Hour
+	maxWishes   = 50_000 // pods remembered; past that all may be named again
+)
+
+// wishes remembers which pods were named in the warning about preferences.
+type wishes struct {
+	mu    sync.Mutex
+	named map[string]time.Time // by UID
+}
+
+// unnamed returns the pods with preferences that can keep nodes from being consolidated and that were
+// not named for a day (scheduling 3.4).
+func (w *wishes) unnamed(pods []cluster.Pod, now time.Time) []cluster.Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var out []cluster.Pod
+	for i := range pods {
+		p := &pods[i]
+		if !wishful(p.Shape) || now.Sub(w.named[p.UID]) < wishesEvery {
+			continue
+		}
+		if w.named == nil || len(w.named) >= maxWishes {
+			w.named = map[string]time.Time{}
+		}
+		w.named[p.UID] = now
+		out = append(out, *p)
+	}
+	return out
+}
+
+// wishful reports whether a pod prefers to be apart from others.
+func wishful(s *cluster.Shape) bool {
+	for i := range s.Spread {
+		if s.Spread[i].Soft {
+			return true
+		}
+	}
+	for i := range s.AntiAffinity {
+		if s.AntiAffinity[i].Weight > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// warnOfWishes tells once a day which pods can keep nodes from being consolidated.
+func (p *Provisioner) warnOfWishes(ctx context.Context, pods []cluster.Pod) {
+	if p.Policy.IgnorePreferences {
+		return
+	}
+	if named := p.wishes.unnamed(pods, p.Now()); len(named) > 0 {
+		log.FromContext(ctx).Error(nil, "pod(s) have preferred anti-affinity or ScheduleAnyway spreads, which can keep nodes from being consolidated; "+
+			"set --preference-policy=Ignore, or make them required or drop them", "Pods", fewPods(named))
+	}
+}
