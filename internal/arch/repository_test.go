@@ -156,6 +156,29 @@ func TestNoMachinePaths(t *testing.T) {
 	}
 }
 
+// S-002: instances are bought and ended one by one through EC2. The product cannot even speak to Auto
+// Scaling, and calls nothing of EKS that is about node groups.
+func TestS_002_NoGroupsOfInstances(t *testing.T) {
+	t.Parallel()
+	group := regexp.MustCompile(`(?i)^(create|update|delete|describe|list)(nodegroup|autoscalinggroup)|^setdesiredcapacity`)
+	for _, file := range repository(t).sources {
+		if file.nested || !file.code() {
+			continue
+		}
+		for _, spec := range file.syntax.Imports {
+			if strings.Contains(spec.Path.Value, "aws-sdk-go-v2/service/autoscaling") {
+				t.Errorf("%s imports %s", file.path, spec.Path.Value)
+			}
+		}
+		ast.Inspect(file.syntax, func(node ast.Node) bool {
+			if name, ok := node.(*ast.Ident); ok && group.MatchString(name.Name) {
+				t.Errorf("%s is about a group of instances: %s", repository(t).fset.Position(name.Pos()), name.Name)
+			}
+			return true
+		})
+	}
+}
+
 // CV-02: old API fields, whose Go names begin with Deprecated, are read in the API and in convert and
 // nowhere else. All other code reads the effective form.
 func TestCV_02_OldFieldsAreReadInOnePlace(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -95,6 +96,35 @@ func heldNodes(t *testing.T, c client.Client) []string {
 		}
 	}
 	return out
+}
+
+// S-037, S-051: an empty node gets its taint, NoSchedule, and then its claim is deleted, in one pass and
+// without a wait in between. It is not cordoned: the taint does that, and says who did it.
+func TestS_037_S_051_TaintedThenDeletedAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var tainted bool
+		d, _, c := emptying(t, interceptor.Funcs{
+			Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+				node := &corev1.Node{}
+				if err := c.Get(ctx, client.ObjectKey{Name: "a"}, node); err != nil {
+					return err
+				}
+				tainted = slices.Contains(node.Spec.Taints, karpv1.DisruptedTaint()) && node.Spec.Taints[0].Effect == corev1.TaintEffectNoSchedule
+				return c.Delete(ctx, obj, opts...)
+			},
+		}, "a")
+		began := time.Now()
+		if err := d.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 290*time.Millisecond { // the time that users saw in a log
+			t.Errorf("waited %s on the way", took)
+		}
+		if deleted := deletedClaims(t, c); !slices.Equal(deleted, []string{"claim-a"}) || !tainted {
+			t.Errorf("claims %v are deleted, tainted before: %v", deleted, tainted)
+		}
+	})
 }
 
 // G7: a command that fails half way leaves no node behind that is held and that nobody removes.
@@ -257,7 +287,6 @@ func TestFM_H10_InterruptedInTheMiddleOfACommand(t *testing.T) {
 	}
 }
 
-// deletedClaims are the names of the claims that are being deleted.
 // operations 8.4, 8.5, FM N03: what pools cost and may lose, and nothing about pools that are gone.
 func TestPoolGauges(t *testing.T) {
 	t.Parallel()
@@ -291,6 +320,7 @@ func TestPoolGauges(t *testing.T) {
 	}
 }
 
+// deletedClaims are the names of the claims that are being deleted.
 func deletedClaims(t *testing.T, c client.Client) []string {
 	t.Helper()
 	var out []string

@@ -137,7 +137,8 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *Proxy) lose(w http.ResponseWriter, r *http.Request, req Request, t *trigger) {
 	if t.Moment == BeforeAnswer {
 		kept := &lost{header: http.Header{}}
-		p.next.ServeHTTP(kept, r)
+		// A client that dies meanwhile changes nothing: the step is done or refused.
+		p.next.ServeHTTP(kept, r.WithContext(context.WithoutCancel(r.Context())))
 		req.Status = kept.status
 		if !done(kept.status) {
 			p.watchers.rearm(t)

@@ -98,8 +98,8 @@ func TestKubectlKinds(t *testing.T) {
 		{name: "S-092 classes", run: "kubectl get ec2nodeclasses", want: []string{"READY", "default", "False"}},
 		{name: "S-092 why not", run: "kubectl describe ec2nodeclass default", want: []string{"SubnetsNotFound", "no subnet has these tags", "al2023@latest"}},
 		{name: "S-093 policy and conditions", run: "kubectl describe nodepool default", want: []string{"WhenEmptyOrUnderutilized", "Consolidate After:", "Conditions:", "Type:"}},
-		{name: "S-094 claims", run: "kubectl get nodeclaims", want: []string{"TYPE", "CAPACITY", "ZONE", "NODE", "READY", "default-abcde"}},
-		{name: "S-094 one claim", run: "kubectl describe nodeclaim default-abcde", want: []string{"karpenter.sh/nodepool=default", "m5.large"}},
+		{name: "S-058, S-094 claims", run: "kubectl get nodeclaims", want: []string{"TYPE", "CAPACITY", "ZONE", "NODE", "READY", "default-abcde"}},
+		{name: "S-058, S-094 one claim", run: "kubectl describe nodeclaim default-abcde", want: []string{"karpenter.sh/nodepool=default", "m5.large"}},
 		{
 			name: "everything of the category", run: "kubectl get karpenter",
 			want: []string{"nodepool.karpenter.sh/default", "nodeclaim.karpenter.sh/default-abcde", "ec2nodeclass.karpenter.k8s.aws/default"},

@@ -117,7 +117,7 @@ func TestFM_D14_SparseObjects(t *testing.T) {
 // FM D16: events cannot be written; everything else goes on.
 func TestFM_D16_EventsAreRefused(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
+	f := newFlow(t, alone) // others look for events
 	f.proxyFault(apiproxy.Fault{Resource: "events", Status: http.StatusServiceUnavailable})
 	f.pool("")
 	f.deploy("inflate", 1)

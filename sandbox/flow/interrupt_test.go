@@ -34,7 +34,7 @@ func notice(instance string) string {
 		world.Account, time.Now().UTC().Format(time.RFC3339), world.Region, instance, instance)
 }
 
-// S-047, S-027, S-203: a spot node is interrupted. Within five seconds its claim goes, a replacement is on
+// S-047, S-027, S-049, S-203: a spot node is interrupted. Within five seconds its claim goes, a replacement is on
 // its way before the instance is taken, and the pods run again.
 func TestS_047_SpotInterruption(t *testing.T) {
 	t.Parallel()
@@ -213,7 +213,7 @@ func TestAWS_7_1_ScheduledChange(t *testing.T) {
 	f.running("inflate", 1)
 }
 
-// FM H13: a termination handler is installed too. It cordons, taints and drains the node that is
+// FM H13, S-144: a termination handler is installed too. It cordons, taints and drains the node that is
 // interrupted; the end is the same, and nobody undoes what the other one did.
 func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 	t.Parallel()

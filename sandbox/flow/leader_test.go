@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"testing"
 	"time"
@@ -126,6 +127,28 @@ func (f *flow) leaseIsAway(pair []*world.Controller) {
 	f.running("dies", 1)
 }
 
+// atRest waits until nobody writes to the claims any more, and returns their versions by name.
+func (f *flow) atRest() map[string]string {
+	f.Helper()
+	const quiet = 8 * time.Second
+	var last map[string]string
+	since := time.Now()
+	f.await(soon, "claims that all is known of and nobody writes to", func() (bool, string) {
+		now, open := map[string]string{}, 0
+		for _, c := range f.claims() {
+			now[c.Name] = c.ResourceVersion
+			if !is(karpv1.ConditionConsistentStateFound)(&c) || c.Status.LastPodEventTime.IsZero() {
+				open++
+			}
+		}
+		if !maps.Equal(now, last) {
+			last, since = now, time.Now()
+		}
+		return open == 0 && time.Since(since) > quiet, fmt.Sprintf("%d of %d are not complete", open, len(now))
+	})
+	return last
+}
+
 // FM C07: a restart with nodes that exist changes nothing.
 func TestFM_C07_RestartWithNodes(t *testing.T) {
 	t.Parallel()
@@ -133,10 +156,8 @@ func TestFM_C07_RestartWithNodes(t *testing.T) {
 	f.pool("")
 	f.deploy("inflate", 4, apart("inflate"))
 	f.running("inflate", 4)
-	before := map[string]string{}
-	for _, c := range f.ready(4) {
-		before[c.Name] = c.ResourceVersion
-	}
+	f.ready(4)
+	before := f.atRest()
 	f.kill()
 	f.stays(20*time.Second, "the four claims", func() (bool, string) {
 		list := f.claims()

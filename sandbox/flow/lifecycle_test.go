@@ -128,7 +128,7 @@ func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
 	f.await(soon, "no instance", func() (bool, string) { return len(f.instances()) == 0, "" })
 }
 
-// 7, FM L13: kubectl delete node drains, and claim and instance go too.
+// 7, FM L13, S-049, S-050: kubectl delete node drains, and claim and instance go too.
 func TestLC_15_07_DeleteNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -360,7 +360,7 @@ func TestLC_15_18_StartupTaintStays(t *testing.T) {
 	f.ready(1)
 }
 
-// LC-16, S-053: a node that is old enough goes, and its pods find another.
+// LC-16, S-053, S-049: a node that is old enough goes, and its pods find another.
 func TestS_053_Expiry(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

@@ -37,7 +37,7 @@ func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
 	}
 }
 
-// S-103, S-196: kubectl scale deployment inflate --replicas=5, then 0.
+// S-103, S-196, S-008: kubectl scale deployment inflate --replicas=5, then 0, which leaves no node of the pool.
 func TestS_103_InflateUpAndToZero(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -51,7 +51,7 @@ func TestS_103_InflateUpAndToZero(t *testing.T) {
 	f.nothingLeft()
 }
 
-// S-041: 100m and 128Mi with a selector for arm64 lead to one small arm64 spot node.
+// S-041, S-140: 100m and 128Mi with a selector for arm64 lead to one small arm64 spot node.
 func TestS_041_ArmSpot(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -67,7 +67,7 @@ func TestS_041_ArmSpot(t *testing.T) {
 	}
 }
 
-// S-010, S-060: a taint keeps those out that do not tolerate it, and a toleration lets in.
+// S-010, S-060, S-051: a taint of the pool keeps those out that do not tolerate it, and a toleration lets in.
 func TestS_060_Taints(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -116,7 +116,7 @@ func TestS_063_Labels(t *testing.T) {
 	}
 }
 
-// S-061, S-198: a workload avoids a pool with a soft taint while another fits, and lands there otherwise.
+// S-061, S-198, S-009: a workload avoids a pool with a soft taint while another fits, and lands there otherwise.
 func TestS_061_SoftTaint(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -140,7 +140,7 @@ func TestS_061_SoftTaint(t *testing.T) {
 	}
 }
 
-// S-197: a pool for on-demand never launches spot.
+// S-197, S-140: a pool for on-demand never launches spot.
 func TestS_197_OnDemandOnly(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -173,7 +173,8 @@ func TestS_199_Weight(t *testing.T) {
 	}
 }
 
-// S-019, LC-17: the way of one pod, in this order and each step visible.
+// S-019, S-039, S-049, S-050, LC-17: the way of one pod, in this order and each step visible. The user makes
+// a pool and a pod; the claim is the work of the controller.
 func TestS_019_Timeline(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone) // pods get few events when there are many of them (V15-61)

@@ -166,7 +166,7 @@ func (l *lab) fleets() int {
 }
 
 // An instance is bought as spot or on demand, with the tags that the strict permissions ask for, and is
-// what the answer says (AWS provider 5.3, 5.4, 13.1).
+// what the answer says (AWS provider 5.3, 5.4, 13.1; S-140).
 func TestLaunch(t *testing.T) {
 	t.Parallel()
 	for _, capacityType := range []string{"spot", "on-demand"} {

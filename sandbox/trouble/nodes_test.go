@@ -133,7 +133,7 @@ func TestMemoryEstimateWrong(t *testing.T) {
 	s.shows("describe nodeclaim "+s.claim(), "Status: False Type: ConsistentStateFound", "memory", "vmMemoryOverheadPercent")
 }
 
-// Rows "nodes not removed" and "consolidation too eager" (S-182, S-183): an annotation keeps an empty
+// Rows "nodes not removed" and "consolidation too eager" (S-182, S-183, S-066): an annotation keeps an empty
 // node, an event says so, and taking it away with a trailing dash lets it go.
 func TestNodeNotRemoved(t *testing.T) {
 	t.Parallel()

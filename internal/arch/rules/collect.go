@@ -25,17 +25,27 @@ var ruleLine = regexp.MustCompile(`(?i)(^|[\s#"'-])rules?["']?[:\s]`)
 // skipped directories cite nothing: build output, and this program, whose tests need ids as examples.
 var skipped = []string{"bin", "dist", ".git", "internal/arch/rules"}
 
-// collect reads every test file and every case file below root.
-func collect(root fs.FS) (map[string][]cite, error) {
-	cited := map[string][]cite{}
-	add := func(c cite, ids []string) {
-		for _, id := range ids {
-			same := func(o cite) bool { return o.file == c.file && o.test == c.test }
-			if !slices.ContainsFunc(cited[id], same) {
-				cited[id] = append(cited[id], c)
-			}
+// findings is what the files of the repository say about rules.
+type findings struct {
+	cited    map[string][]cite
+	excepted map[string][]cite // rules on a list of what cannot be tested; test is the reason
+}
+
+func (f *findings) add(c cite, ids []string)    { insert(f.cited, c, ids) }
+func (f *findings) except(c cite, ids []string) { insert(f.excepted, c, ids) }
+
+func insert(places map[string][]cite, c cite, ids []string) {
+	for _, id := range ids {
+		same := func(o cite) bool { return o.file == c.file && o.test == c.test }
+		if !slices.ContainsFunc(places[id], same) {
+			places[id] = append(places[id], c)
 		}
 	}
+}
+
+// collect reads every test file, every case file and every package comment below root.
+func collect(root fs.FS) (*findings, error) {
+	found := &findings{cited: map[string][]cite{}, excepted: map[string][]cite{}}
 	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -44,17 +54,17 @@ func collect(root fs.FS) (map[string][]cite, error) {
 			return fs.SkipDir
 		case entry.IsDir():
 			return nil
-		case strings.HasSuffix(name, "_test.go"):
-			return readTests(root, name, add)
+		case strings.HasSuffix(name, "_test.go"), path.Base(name) == "doc.go":
+			return readSource(root, name, found)
 		case strings.Contains("/"+name, "/testdata/") || strings.Contains("/"+name, "/cases/"):
-			return readCases(root, name, add)
+			return readCases(root, name, found.add)
 		}
 		return nil
 	})
-	return cited, err
+	return found, err
 }
 
-func readTests(root fs.FS, name string, add func(cite, []string)) error {
+func readSource(root fs.FS, name string, found *findings) error {
 	text, err := fs.ReadFile(root, name)
 	if err != nil {
 		return err
@@ -64,15 +74,29 @@ func readTests(root fs.FS, name string, add func(cite, []string)) error {
 	if err != nil {
 		return err
 	}
+	readExceptions(fset, file, found)
+	if strings.HasSuffix(name, "_test.go") {
+		readTests(fset, file, found)
+	}
+	return nil
+}
+
+func readTests(fset *token.FileSet, file *ast.File, found *findings) {
+	place := func(at token.Pos, test string) cite {
+		position := fset.Position(at)
+		return cite{position.Filename, position.Line, test}
+	}
 	for _, decl := range file.Decls {
 		test := ""
 		switch decl := decl.(type) {
 		case *ast.FuncDecl:
 			test = decl.Name.Name
-			at := cite{name, fset.Position(decl.Pos()).Line, test}
-			add(at, inName(test))
+			found.add(place(decl.Pos(), test), inName(test))
 			if strings.HasPrefix(test, "Test") || strings.HasPrefix(test, "Fuzz") {
-				add(at, inText(decl.Doc.Text()))
+				found.add(place(decl.Pos(), test), inText(decl.Doc.Text()))
+				for _, comment := range within(file, decl) {
+					found.add(place(comment.Pos(), test), inText(comment.Text()))
+				}
 			}
 		case *ast.GenDecl:
 			if len(decl.Specs) > 0 {
@@ -87,12 +111,22 @@ func readTests(root fs.FS, name string, add func(cite, []string)) error {
 				return true
 			}
 			if value, err := strconv.Unquote(literal.Value); err == nil {
-				add(cite{name, fset.Position(literal.Pos()).Line, test}, inText(value))
+				found.add(place(literal.Pos(), test), inText(value))
 			}
 			return true
 		})
 	}
-	return nil
+}
+
+// within returns the comments inside a function: those say what its next lines show.
+func within(file *ast.File, decl *ast.FuncDecl) []*ast.CommentGroup {
+	var inside []*ast.CommentGroup
+	for _, comment := range file.Comments {
+		if decl.Pos() <= comment.Pos() && comment.End() <= decl.End() {
+			inside = append(inside, comment)
+		}
+	}
+	return inside
 }
 
 func readCases(root fs.FS, name string, add func(cite, []string)) error {

@@ -22,11 +22,12 @@ func main() {
 }
 
 func run(out io.Writer, root fs.FS, known string) error {
-	cited, err := collect(root)
+	found, err := collect(root)
 	if err != nil {
 		return err
 	}
-	printCited(out, cited)
+	printCited(out, found.cited)
+	printExcepted(out, found)
 	if known == "" {
 		return nil
 	}
@@ -34,7 +35,7 @@ func run(out io.Writer, root fs.FS, known string) error {
 	if err != nil {
 		return err
 	}
-	printMissing(out, cited, strings.Fields(string(text)))
+	printMissing(out, found, strings.Fields(string(text)))
 	return nil
 }
 
@@ -54,11 +55,21 @@ func printCited(out io.Writer, cited map[string][]cite) {
 	}
 }
 
-func printMissing(out io.Writer, cited map[string][]cite, known []string) {
+// printExcepted lists what cannot be tested, with the reason, unless another test shows it after all.
+func printExcepted(out io.Writer, found *findings) {
+	fmt.Fprintln(out, "\nnot testable here:")
+	for _, id := range slices.SortedFunc(maps.Keys(found.excepted), compareIDs) {
+		if c := found.excepted[id][0]; len(found.cited[id]) == 0 {
+			fmt.Fprintf(out, "%-8s %s:%d %s\n", id, c.file, c.line, c.test)
+		}
+	}
+}
+
+func printMissing(out io.Writer, found *findings, known []string) {
 	total, without := map[string]int{}, map[string][]string{}
 	for _, id := range known {
 		total[family(id)]++
-		if len(cited[id]) == 0 {
+		if len(found.cited[id]) == 0 && len(found.excepted[id]) == 0 {
 			without[family(id)] = append(without[family(id)], id)
 		}
 	}
@@ -66,7 +77,7 @@ func printMissing(out io.Writer, cited map[string][]cite, known []string) {
 	for _, name := range slices.Sorted(maps.Keys(total)) {
 		fmt.Fprintf(out, "%-8s %d of %d: %s\n", name, len(without[name]), total[name], strings.Join(without[name], " "))
 	}
-	if strange := unknown(cited, known); len(strange) > 0 {
+	if strange := unknown(found.cited, known); len(strange) > 0 {
 		fmt.Fprintf(out, "\ncited but unknown: %s\n", strings.Join(strange, " "))
 	}
 }

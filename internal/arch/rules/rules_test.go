@@ -25,6 +25,7 @@ func TestIDs(t *testing.T) {
 		"the release delta":                  {inName("TestV15_07"), "V15-07"},
 		"a word with a digit is no citation": {inName("TestL3CacheAndEC2"), ""},
 		"five digits are no citation":        {inName("TestSC12345"), ""},
+		"an item of a list":                  {inItem("A04, S-144, E10 to E12"), "S-144 FM-A04 FM-E10 FM-E12 FM-E10 FM-E11 FM-E12"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,9 +41,11 @@ func TestReportNamesTestsAndGaps(t *testing.T) {
 	root := fstest.MapFS{
 		"a/a_test.go":            {Data: []byte("package a\nfunc TestNP_01(t *T) {\n\trun(\"L-03 reads old names\")\n}\n")},
 		"a/testdata/case.yaml":   {Data: []byte("# rule NP-02\nkind: NodePool\nname: NP-09\n")},
+		"a/b_test.go":            {Data: []byte("package a\n\n// NP-05 is elsewhere.\n\n// L-04: on the test.\nfunc TestB(t *T) {\n\t// L-05: in the test.\n}\n")},
+		"a/doc.go":               {Data: []byte("// Package a is about NP-04.\npackage a\n\n// What cannot be tested here:\n//\n//   - L-02, B09: it takes\n//     NP-04 hours.\n//   - NP-01: it is tested after all.\n")},
 		"a/a.go":                 {Data: []byte("package a // NP-03")},
 		"bin/testdata/case.yaml": {Data: []byte("rule: NP-03")},
-		"known.txt":              {Data: []byte(strings.Join([]string{"NP-01", "NP-03", "L-01"}, "\n"))},
+		"known.txt":              {Data: []byte(strings.Join([]string{"FM-B09", "NP-01", "NP-03", "NP-04", "NP-05", "L-01", "L-02", "L-04", "L-05"}, "\n"))},
 	}
 	var out bytes.Buffer
 	if err := run(&out, root, "known.txt"); err != nil {
@@ -52,8 +55,12 @@ func TestReportNamesTestsAndGaps(t *testing.T) {
 		"L-03     a/a_test.go:3 TestNP_01\n",
 		"NP-01    a/a_test.go:2 TestNP_01\n",
 		"NP-02    a/testdata/case.yaml:1 case.yaml\n",
-		"L        1 of 1: L-01\n",
-		"NP       1 of 2: NP-03\n",
+		"L-04     a/b_test.go:6 TestB\n",
+		"L-05     a/b_test.go:7 TestB\n",
+		"not testable here:\nFM-B09   a/doc.go:4 it takes NP-04 hours.\nL-02     a/doc.go:4 it takes NP-04 hours.\n\n",
+		"FM       0 of 1: \n",
+		"L        1 of 4: L-01\n",
+		"NP       3 of 4: NP-03 NP-04 NP-05\n",
 		"cited but unknown: L-03 NP-02\n",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -66,7 +73,7 @@ func TestReportNamesTestsAndGaps(t *testing.T) {
 func TestEveryCitedRuleExists(t *testing.T) {
 	t.Parallel()
 	root := os.DirFS("../../..")
-	cited, err := collect(root)
+	found, err := collect(root)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +82,10 @@ func TestEveryCitedRuleExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := strings.Fields(string(known))
-	for _, id := range unknown(cited, list) {
-		t.Errorf("%s, cited in %s, is not in compat/rules.txt", id, cited[id][0].file)
+	for _, places := range []map[string][]cite{found.cited, found.excepted} {
+		for _, id := range unknown(places, list) {
+			t.Errorf("%s, cited in %s, is not in compat/rules.txt", id, places[id][0].file)
+		}
 	}
 	if !slices.IsSortedFunc(list, compareIDs) {
 		t.Error("compat/rules.txt is not in order")

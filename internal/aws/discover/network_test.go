@@ -32,6 +32,10 @@ func TestSubnetQueries(t *testing.T) {
 			terms: []awsv1.SubnetSelectorTerm{{Tags: awsv1.Tags{"kubernetes.io/role/internal-elb": "1", "a": "b*"}}},
 			want:  []string{"tag:a=b* tag:kubernetes.io/role/internal-elb=1"},
 		},
+		"S-142 private subnets of a cluster": {
+			terms: []awsv1.SubnetSelectorTerm{{Tags: awsv1.Tags{"karpenter.sh/discovery": "demo", "kubernetes.io/role/internal-elb": "1"}}},
+			want:  []string{"tag:karpenter.sh/discovery=demo tag:kubernetes.io/role/internal-elb=1"},
+		},
 		"any value of a tag":                {terms: []awsv1.SubnetSelectorTerm{{Tags: awsv1.Tags{"a": "*"}}}, want: []string{"tag-key=a"}},
 		"ids are one call, tags one each":   {terms: []awsv1.SubnetSelectorTerm{{ID: "subnet-1"}, {Tags: awsv1.Tags{"a": "1"}}, {ID: "subnet-2"}, {Tags: awsv1.Tags{"b": "2"}}}, want: []string{"tag:a=1", "tag:b=2", "subnet-id=subnet-1,subnet-2"}},
 		"an id wins over tags":              {terms: []awsv1.SubnetSelectorTerm{{ID: "subnet-1", Tags: awsv1.Tags{"a": "1"}}}, want: []string{"subnet-id=subnet-1"}},

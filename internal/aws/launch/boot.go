@@ -71,8 +71,7 @@ func bootTaints(claim *karpv1.NodeClaim) []corev1.Taint {
 func pods(t *catalog.InstanceType) int { return int(t.Capacity.At(resources.Pods)) }
 
 // kubeletFor is the kubelet document for a type: no expressions, and maxPods as the catalogue has it.
-func kubeletFor(raw *runtime.RawExtension, t *catalog.InstanceType, s site) (kubelet.Config, error) {
-	config, _ := kubelet.Parse(raw) // problems are for the class's conditions
+func kubeletFor(config kubelet.Config, t *catalog.InstanceType, s site) (kubelet.Config, error) {
 	maxPods := int32(pods(t))
 	if config.Expressions() {
 		// With maxPods settled, reservations are computed from the number that is really used.

@@ -225,6 +225,7 @@ func TestMinValues(t *testing.T) {
 	}
 }
 
+// S-005: many types and zones go into one request, up to what a fleet takes; nothing is kept per combination.
 func TestSixtyTypesAndThreeHundredOverrides(t *testing.T) {
 	t.Parallel()
 	var types []catalog.InstanceType

@@ -129,7 +129,7 @@ func TestS004_TenRoundsAtMost(t *testing.T) {
 	})
 }
 
-// F01, F05, F03: from spot to on demand within one launch.
+// F01, F05, F03, S-140: from spot to on demand within one launch, where a pool allows both.
 func TestFallsBackToOnDemandAtOnce(t *testing.T) {
 	t.Parallel()
 	for code, role := range map[string]bool{

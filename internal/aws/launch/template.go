@@ -48,7 +48,7 @@ type order struct {
 // EFA interfaces and reservation. Picks keep their order.
 func recipes(o order, picks []pick) ([]recipe, error) {
 	images := discover.Choose(o.request.Class.Status.AMIs)
-	raw := kubelet.Of(o.request.Class, o.request.Claim.Spec.Kubelet)
+	settings, _ := kubelet.Parse(kubelet.Of(o.request.Class, o.request.Claim.Spec.Kubelet)) // problems are for the class's conditions
 	type basis struct {
 		image  awsv1.AMI
 		config kubelet.Config
@@ -65,7 +65,7 @@ func recipes(o order, picks []pick) ([]recipe, error) {
 			if !found {
 				continue // the catalogue would not have offered it; the class changed meanwhile
 			}
-			config, err := kubeletFor(raw, p.it, o.site)
+			config, err := kubeletFor(settings, p.it, o.site)
 			if err != nil {
 				return nil, invalid("KubeletExpressionEvaluationFailed", err)
 			}

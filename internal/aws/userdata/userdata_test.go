@@ -131,6 +131,8 @@ func cases(tb testing.TB, family string) map[string]userdata.Input {
 	return all
 }
 
+// What users write is merged with what a node needs to join, in whatever form they write it. S-073: a shell
+// script for AL2 is one part, the generated bootstrap another.
 func TestRender(t *testing.T) {
 	t.Parallel()
 	for _, family := range families() {
