@@ -153,10 +153,10 @@ type lab struct {
 	ids       int
 }
 
-func newLab(t testing.TB, types ...catalog.InstanceType) *lab {
-	t.Helper()
+func newLab(tb testing.TB, types ...catalog.InstanceType) *lab {
+	tb.Helper()
 	l := &lab{
-		t: t, types: types, infos: map[string]ec2types.InstanceTypeInfo{}, free: map[string]int{"subnet-a": 100, "subnet-b": 100},
+		t: tb, types: types, infos: map[string]ec2types.InstanceTypeInfo{}, free: map[string]int{"subnet-a": 100, "subnet-b": 100},
 		templates: map[string]map[string]string{}, dns: "10.100.0.10",
 		dryRun: func(string, string) error { return fault("DryRunOperation", "would have worked") },
 	}
