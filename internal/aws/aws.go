@@ -156,7 +156,8 @@ func (c *Cloud) compose() {
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
 	c.inventory = inventory.New(inventory.Options{
-		EC2: c.clients.ec2, Cluster: settings.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
+		Started: c.o.Now(),
+		EC2:     c.clients.ec2, Cluster: settings.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
 	})
 	c.profiles = profile.New(profile.Options{
 		IAM: c.clients.iam, Cluster: settings.ClusterName, Region: c.clients.region, Isolated: settings.IsolatedVPC, Strict: o.Config.Compat.Strict,

@@ -93,13 +93,37 @@ func (d *Disruption) Pass(ctx context.Context) error {
 // cleanUp takes the taint and the condition off nodes that nobody is removing (G7). One that cannot be
 // written now keeps no other from being released (G9).
 func (d *Disruption) cleanUp(ctx context.Context, view disruption.View) error {
+	held, err := d.held(ctx)
+	if err != nil {
+		return err
+	}
 	var failed []error
 	for _, n := range view.Nodes {
-		if !n.Going {
+		if !n.Going && (held["node/"+n.Name] || held["claim/"+n.Claim]) {
 			failed = append(failed, d.release(ctx, n))
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// held names the nodes with our taint and the claims with our condition. Mostly there are none, which is
+// found out without a copy of each object.
+func (d *Disruption) held(ctx context.Context) (map[string]bool, error) {
+	nodes, claims, held := &corev1.NodeList{}, &karpv1.NodeClaimList{}, map[string]bool{}
+	if err := errors.Join(d.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy), d.Client.List(ctx, claims, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, fmt.Errorf("list nodes and claims: %w", err)
+	}
+	for i := range nodes.Items {
+		if n := &nodes.Items[i]; slices.ContainsFunc(n.Spec.Taints, isDisrupted) {
+			held["node/"+n.Name] = true
+		}
+	}
+	for i := range claims.Items {
+		if c := &claims.Items[i]; condition.Find(c.Status.Conditions, karpv1.ConditionDisruptionReason) != nil {
+			held["claim/"+c.Name] = true
+		}
+	}
+	return held, nil
 }
 
 // release undoes what hold did.

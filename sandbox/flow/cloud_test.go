@@ -32,7 +32,7 @@ func denied(action, text string) awsemu.Fault {
 // FM E01: DescribeInstances does not show a new instance for a minute.
 func TestFM_E01_InstancesAreNotSeenYet(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, weather)
+	f := newFlow(t, alone)
 	f.lag("instances", 20*time.Second)
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -42,6 +42,23 @@ func TestFM_E01_InstancesAreNotSeenYet(t *testing.T) {
 		c := f.claims()
 		return len(c) == 1 && c[0].UID == claim.UID && !deleting(&c[0]) && len(f.allInstances()) == 1, sayConditions(c)
 	})
+}
+
+// FM E01, G3: the controller restarts while EC2 does not show a new instance yet. What only the process that
+// launched it knew must not be missed: the claim stays, and so does the instance.
+func TestFM_E01_RestartWhileInstancesAreNotSeenYet(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.lag("instances", 30*time.Second)
+	f.pool("")
+	f.deploy("inflate", 1)
+	claim := f.claim("is registered", is(karpv1.ConditionRegistered))
+	f.kill()
+	f.stays(20*time.Second, "the claim and its instance", func() (bool, string) {
+		c := f.claims()
+		return len(c) == 1 && c[0].UID == claim.UID && !deleting(&c[0]) && len(f.allInstances()) == 1, sayConditions(c)
+	})
+	f.running("inflate", 1)
 }
 
 // FM E02: the end of an instance takes two minutes. The finalizer stays that long, and TerminateInstances

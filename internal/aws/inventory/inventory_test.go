@@ -503,3 +503,22 @@ func TestFM_E19_AShiftedZoneIsServedFromMemory(t *testing.T) {
 		}
 	})
 }
+
+// FM E01, G3: what an earlier process launched a moment before this one started may not be shown yet; it
+// is not taken for gone until this process is old enough to know.
+func TestFM_E01_NotFoundAfterAStartIsNotKnown(t *testing.T) {
+	t.Parallel()
+	now := start
+	inv := inventory.New(inventory.Options{
+		EC2: &fake{fail: map[string]error{}, hidden: map[string]bool{}}, Cluster: "sandbox", Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now }, Started: start,
+	})
+	for _, tc := range []struct {
+		age  time.Duration
+		want cloud.Kind
+	}{{0, cloud.Unknown}, {119 * time.Second, cloud.Unknown}, {2 * time.Minute, cloud.NotFound}} {
+		now = start.Add(tc.age)
+		if err := inv.Terminate(t.Context(), "i-1"); cloud.KindOf(err) != tc.want {
+			t.Errorf("after %v: %v, want kind %v", tc.age, err, tc.want)
+		}
+	}
+}
