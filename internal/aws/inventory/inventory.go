@@ -42,7 +42,6 @@ type Options struct {
 
 // Inventory is safe for concurrent use. Its errors are *cloud.Error.
 type Inventory struct {
-	started   time.Time // this process
 	o         Options
 	memory    *memory
 	describe  *batch.Batcher[string, Instance]
