@@ -93,7 +93,12 @@ type written struct {
 type seenFrom struct {
 	version string
 	passed  bool
+	looks   int // how often the cache was found not to have passed it
 }
+
+// enoughLooks is how often the cache is given time for a later version that a conflict told of. There may
+// be none: not every conflict is about the version (FM D08).
+const enoughLooks = 3
 
 // removed notes that a claim was deleted.
 func (w *written) removed(claim *karpv1.NodeClaim) {
@@ -117,7 +122,7 @@ func (w *written) await(claim *karpv1.NodeClaim, passed bool) {
 	if w.versions == nil {
 		w.versions = map[string]seenFrom{}
 	}
-	w.versions[claim.Name] = seenFrom{claim.ResourceVersion, passed}
+	w.versions[claim.Name] = seenFrom{version: claim.ResourceVersion, passed: passed}
 }
 
 // ahead reports whether there is a later version than this one, as far as we know.
@@ -135,7 +140,11 @@ func (w *written) ahead(claim *karpv1.NodeClaim) bool {
 		return false
 	}
 	order, err := resourceversion.CompareResourceVersion(claim.ResourceVersion, from.version)
-	if err == nil && (order < 0 || from.passed && order == 0) {
+	if err == nil && order < 0 {
+		return true
+	}
+	if from.looks++; err == nil && from.passed && order == 0 && from.looks <= enoughLooks {
+		w.versions[claim.Name] = from
 		return true
 	}
 	delete(w.versions, claim.Name) // it caught up
