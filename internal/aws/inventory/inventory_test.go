@@ -515,7 +515,7 @@ func TestFM_E01_NotFoundAfterAStartIsNotKnown(t *testing.T) {
 	for _, tc := range []struct {
 		age  time.Duration
 		want cloud.Kind
-	}{{0, cloud.Unknown}, {119 * time.Second, cloud.Unknown}, {2 * time.Minute, cloud.NotFound}} {
+	}{{0, cloud.Unknown}, {74 * time.Second, cloud.Unknown}, {75 * time.Second, cloud.NotFound}} {
 		now = start.Add(tc.age)
 		if err := inv.Terminate(t.Context(), "i-1"); cloud.KindOf(err) != tc.want {
 			t.Errorf("after %v: %v, want kind %v", tc.age, err, tc.want)

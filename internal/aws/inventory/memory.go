@@ -9,6 +9,9 @@ import (
 const (
 	// settle is how long a new instance may be missing in answers of EC2 although it exists (E01).
 	settle = 2 * time.Minute
+	// unsure is how old a process has to be to take an instance it never saw for gone: EC2 shows new ones
+	// within a minute (E01), and a claim of an instance that is gone is to be removed within 90 s of a restart.
+	unsure = 75 * time.Second
 	// buried is how long an ended instance is remembered as such; EC2 itself shows it for about an hour.
 	buried = 2 * time.Hour
 )
