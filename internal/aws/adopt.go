@@ -121,7 +121,7 @@ func allowed(claim *karpv1.NodeClaim, i inventory.Instance, all []catalog.Instan
 	if n < 0 {
 		return false
 	}
-	wanted, faults := reqs.FromEntries(entries(claim.Spec.Requirements), words)
+	wanted, faults := reqs.FromEntries(karpv1.Entries(claim.Spec.Requirements), words)
 	if len(faults) > 0 {
 		return false
 	}
@@ -145,12 +145,4 @@ func ofMachine(key string) bool {
 		return true
 	}
 	return slices.Contains(awsv1.WellKnownLabels(), key)
-}
-
-func entries(list []karpv1.Requirement) []reqs.Entry {
-	out := make([]reqs.Entry, 0, len(list))
-	for _, r := range list {
-		out = append(out, reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	return out
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/duration"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -27,6 +28,25 @@ type Budget struct {
 	Reasons  []string // such as Empty or Unhealthy; none means all
 	Schedule string   // cron, UTC; none means always
 	Duration string   // how long a cron hit lasts; none means always
+}
+
+// Of reads the budgets of a pool.
+func Of(list []karpv1.Budget) []Budget {
+	out := make([]Budget, 0, len(list))
+	for _, b := range list {
+		entry := Budget{Nodes: b.Nodes.String()}
+		for _, r := range b.Reasons {
+			entry.Reasons = append(entry.Reasons, string(r))
+		}
+		if b.Schedule != nil {
+			entry.Schedule = *b.Schedule
+		}
+		if b.Duration != nil {
+			entry.Duration = string(*b.Duration)
+		}
+		out = append(out, entry)
+	}
+	return out
 }
 
 // Allowed returns how many more nodes of a pool may be disrupted for a cause: Limit less the nodes

@@ -59,13 +59,14 @@ func (g *Guards) Evictable(p *corev1.Pod) bool {
 		b := &g.budgets[p.Namespace][i]
 		if b.selector.Matches(p.Labels) {
 			matching++
-			blocked = blocked || b.blocks && !(b.unhealthy && unready(p))
+			blocked = blocked || b.blocks && !(b.unhealthy && Unready(p))
 		}
 	}
 	return matching < 2 && !blocked
 }
 
-func unready(p *corev1.Pod) bool {
+// Unready reports whether a pod says that it is not ready.
+func Unready(p *corev1.Pod) bool {
 	for i := range p.Status.Conditions {
 		if p.Status.Conditions[i].Type == corev1.PodReady {
 			return p.Status.Conditions[i].Status == corev1.ConditionFalse

@@ -104,7 +104,7 @@ func (r *Reader) estimate(n *Node, s stage) {
 		n.Capacity = resources.Fill(n.Capacity, n.Allocatable)
 	}
 	if s.claim.Status.ProviderID == "" && s.node.Name == "" {
-		n.Needs, _ = reqs.FromEntries(entries(s.claim.Spec.Requirements), r.words)
+		n.Needs, _ = reqs.FromEntries(karpv1.Entries(s.claim.Spec.Requirements), r.words)
 	}
 }
 
@@ -135,7 +135,7 @@ func (r *Reader) labels(s stage, name string) map[string]string {
 		}
 	}
 	if !s.registered { // a label that can have only one value will have it
-		set, _ := reqs.FromEntries(entries(s.claim.Spec.Requirements), r.words)
+		set, _ := reqs.FromEntries(karpv1.Entries(s.claim.Spec.Requirements), r.words)
 		for key, req := range set {
 			if _, there := out[key]; !there && !req.Not && len(req.Values) == 1 {
 				out[key] = req.Values[0]

@@ -60,25 +60,13 @@ func (r *Reader) limits(limits, used corev1.ResourceList) []Limit {
 // labels and requirements contradict each other can have no node: it is not sound.
 func (r *Reader) poolRequirements(np *karpv1.NodePool) (set reqs.Set, sound bool) {
 	template := &np.Spec.Template
-	set, faults := reqs.FromEntries(entries(template.Spec.Requirements), r.words)
+	set, faults := reqs.FromEntries(karpv1.Entries(template.Spec.Requirements), r.words)
 	sound = len(faults) == 0
 	labels := reqs.FromLabels(template.ObjectMeta.Labels, r.words)
 	for _, key := range labels.Keys() {
 		sound = set.Add(key, labels[key]) && sound
 	}
 	return set, set.Add(karpv1.LabelNodePool, reqs.Req{Values: []string{np.Name}}) && sound
-}
-
-func entries(list []karpv1.Requirement) []reqs.Entry {
-	out := make([]reqs.Entry, 0, len(list))
-	for _, e := range list {
-		entry := reqs.Entry{Key: e.Key, Operator: e.Operator, Values: e.Values}
-		if e.MinValues != nil {
-			entry.MinValues = *e.MinValues
-		}
-		out = append(out, entry)
-	}
-	return out
 }
 
 func conditionTrue(list []metav1.Condition, name string) bool {

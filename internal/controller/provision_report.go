@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
@@ -192,16 +192,11 @@ func zoneOf(s *cluster.Shape) string {
 
 // fewPods shows the first five pods and counts the rest.
 func fewPods(pods []cluster.Pod) string {
-	const shown = 5
-	var names []string
-	for i := range pods[:min(len(pods), shown)] {
+	names := make([]string, 0, len(pods))
+	for i := range pods {
 		names = append(names, pods[i].Key.String())
 	}
-	text := strings.Join(names, ", ")
-	if rest := len(pods) - shown; rest > 0 {
-		text += " and " + strconv.Itoa(rest) + " other(s)"
-	}
-	return text
+	return execute.Few(names)
 }
 
 func podsOf(nodes []solve.NewNode) int {

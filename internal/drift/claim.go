@@ -34,11 +34,7 @@ func Pool(pool *karpv1.NodePool, claim *karpv1.NodeClaim, words reqs.Vocabulary)
 // satisfies reports whether labels meet requirements. A label that is not there meets only one that
 // can do without it. Requirements that cannot be read are no reason to replace a node.
 func satisfies(labels map[string]string, list []karpv1.Requirement, words reqs.Vocabulary) bool {
-	entries := make([]reqs.Entry, 0, len(list))
-	for _, r := range list {
-		entries = append(entries, reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	set, faults := reqs.FromEntries(entries, words)
+	set, faults := reqs.FromEntries(karpv1.Entries(list), words)
 	if len(faults) > 0 {
 		return true
 	}

@@ -1,9 +1,7 @@
 package event_test
 
 import (
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -59,33 +57,4 @@ func TestCompatibleEvents(t *testing.T) {
 			t.Errorf("objects of %s (-want +got):\n%s", fields[0], diff)
 		}
 	}
-}
-
-// A reason is sent somewhere, or the reference says that it is not.
-func TestReasonsAreSent(t *testing.T) {
-	t.Parallel()
-	source := readSource(t)
-	for _, d := range event.Docs() {
-		if sent := strings.Contains(source, "event."+string(d.Reason)); sent == d.Idle {
-			t.Errorf("%s: some package sends it: %v; documented as not yet sent: %v", d.Reason, sent, d.Idle)
-		}
-	}
-}
-
-// readSource returns the program without its tests, generators and this package.
-func readSource(t *testing.T) string {
-	t.Helper()
-	var all strings.Builder
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "../event/") {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		all.Write(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all.String()
 }

@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -104,7 +105,7 @@ func (o Order) labels() map[string]string {
 	}
 	labels[karpv1.LabelNodePool] = o.Pool.Name
 	ref := template.Spec.NodeClassRef
-	labels[ClassLabel(ref)] = ref.Name
+	labels[lifecycle.ClassLabel(ref)] = ref.Name
 	for _, key := range o.Node.Needs.Keys() {
 		if _, set := labels[key]; set || o.Words.WellKnown(key) || o.Words.Restricted(key) {
 			continue
@@ -114,11 +115,6 @@ func (o Order) labels() map[string]string {
 		}
 	}
 	return labels
-}
-
-// ClassLabel is the label that carries the name of the class of a node.
-func ClassLabel(ref karpv1.NodeClassReference) string {
-	return ref.Group + "/" + strings.ToLower(ref.Kind)
 }
 
 // choose picks one value of a label: the first that is allowed, or a number where any will do.

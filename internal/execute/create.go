@@ -146,7 +146,7 @@ func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) Created {
 	}
 	c.Metrics.NodeClaimsCreated.WithLabelValues(b.Reason, n.Pool, claim.Annotations[karpv1.AnnotationMinValuesRelaxed]).Inc()
 	log.FromContext(ctx).Info("created nodeclaim", "NodePool", klog.KRef("", n.Pool), "NodeClaim", klog.KRef("", claim.Name),
-		"requests", claim.Spec.Resources.Requests, "instance-types", few(n.Types), "price", n.Offer.Price)
+		"requests", claim.Spec.Resources.Requests, "instance-types", Few(n.Types), "price", n.Offer.Price)
 	out.Claim = claim
 	return out
 }
@@ -245,8 +245,8 @@ func (c *Claims) withinLimits(pool *karpv1.NodePool) error {
 	return nil
 }
 
-// few shows the first five of a list and counts the rest.
-func few(list []string) string {
+// Few shows the first five of a list and counts the rest, for the log.
+func Few(list []string) string {
 	const shown = 5
 	text := strings.Join(list[:min(len(list), shown)], ", ")
 	if rest := len(list) - shown; rest > 0 {

@@ -92,18 +92,7 @@ func Next(f Facts) (Step, error) {
 // unreadableBudgets names the budgets that allow nothing because they cannot be read (API 5). That is
 // no reason not to launch nodes, so the pool stays valid.
 func unreadableBudgets(p *karpv1.NodePool, now time.Time) []reason.Reason {
-	list := make([]budget.Budget, 0, len(p.Spec.Disruption.Budgets))
-	for _, b := range p.Spec.Disruption.Budgets {
-		entry := budget.Budget{Nodes: b.Nodes.String()}
-		if b.Schedule != nil {
-			entry.Schedule = *b.Schedule
-		}
-		if b.Duration != nil {
-			entry.Duration = string(*b.Duration)
-		}
-		list = append(list, entry)
-	}
-	_, broken := budget.Limit(list, "", 1, now)
+	_, broken := budget.Limit(budget.Of(p.Spec.Disruption.Budgets), "", 1, now)
 	return broken
 }
 

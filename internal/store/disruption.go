@@ -92,21 +92,10 @@ func protected(annotations map[string]string) bool {
 
 func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 	_, never, err := p.Spec.Disruption.ConsolidateAfter.ParseOrNever()
-	out := disrupt.Pool{Name: p.Name, Static: p.Spec.Replicas != nil, Never: never || err != nil, Protected: protected(p.Annotations), Known: known}
-	for _, b := range p.Spec.Disruption.Budgets {
-		entry := budget.Budget{Nodes: b.Nodes.String()}
-		for _, r := range b.Reasons {
-			entry.Reasons = append(entry.Reasons, string(r))
-		}
-		if b.Schedule != nil {
-			entry.Schedule = *b.Schedule
-		}
-		if b.Duration != nil {
-			entry.Duration = string(*b.Duration)
-		}
-		out.Budgets = append(out.Budgets, entry)
+	return disrupt.Pool{
+		Name: p.Name, Static: p.Spec.Replicas != nil, Never: never || err != nil, Protected: protected(p.Annotations), Known: known,
+		Budgets: budget.Of(p.Spec.Disruption.Budgets),
 	}
-	return out
 }
 
 // disruptPod reads a pod with the budgets that select it (disruption 6).
@@ -131,10 +120,6 @@ func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt
 
 // letsUnready reports whether a budget lets a pod go because it is not ready anyway.
 func letsUnready(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
-	if b.Spec.UnhealthyPodEvictionPolicy == nil || *b.Spec.UnhealthyPodEvictionPolicy != policyv1.AlwaysAllow {
-		return false
-	}
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse
-	})
+	policy := b.Spec.UnhealthyPodEvictionPolicy
+	return policy != nil && *policy == policyv1.AlwaysAllow && cluster.Unready(p)
 }

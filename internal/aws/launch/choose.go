@@ -40,16 +40,8 @@ type want struct {
 
 // read is what a claim wants. The error says what of its requirements cannot be understood.
 func read(claim *karpv1.NodeClaim, lanes resources.Table) (want, error) {
-	var entries []reqs.Entry
-	w := want{}
-	for _, r := range claim.Spec.Requirements {
-		entry := reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values}
-		if r.MinValues != nil {
-			entry.MinValues, w.minValues = *r.MinValues, true
-		}
-		entries = append(entries, entry)
-	}
-	needs, faults := reqs.FromEntries(entries, awsv1.Vocabulary())
+	w := want{minValues: slices.ContainsFunc(claim.Spec.Requirements, func(r karpv1.Requirement) bool { return r.MinValues != nil })}
+	needs, faults := reqs.FromEntries(karpv1.Entries(claim.Spec.Requirements), awsv1.Vocabulary())
 	if len(faults) > 0 {
 		return want{}, &cloud.Error{Kind: cloud.Invalid, Op: "read nodeclaim " + claim.Name, Err: &faults[0]}
 	}

@@ -235,11 +235,7 @@ func rank(t *catalog.InstanceType) int {
 
 // poolNeeds is what a pool asks of instance types; what cannot be read is left out.
 func poolNeeds(pool *karpv1.NodePool) reqs.Set {
-	var entries []reqs.Entry
-	for _, r := range pool.Spec.Template.Spec.Requirements {
-		entries = append(entries, reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	set, _ := reqs.FromEntries(entries, awsv1.Vocabulary())
+	set, _ := reqs.FromEntries(karpv1.Entries(pool.Spec.Template.Spec.Requirements), awsv1.Vocabulary())
 	return set
 }
 

@@ -181,11 +181,7 @@ func (s *Shifts) tell(ctx context.Context, began, ended []string) error {
 func Zones(pool *karpv1.NodePool, classes []awsv1.EC2NodeClass) map[string]string {
 	effective, _ := pool.Effective(false)
 	spec := effective.Spec.Template.Spec
-	entries := make([]reqs.Entry, 0, len(spec.Requirements))
-	for _, r := range spec.Requirements {
-		entries = append(entries, reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values})
-	}
-	needs, _ := reqs.FromEntries(entries, awsv1.Vocabulary())
+	needs, _ := reqs.FromEntries(karpv1.Entries(spec.Requirements), awsv1.Vocabulary())
 	zones := map[string]string{}
 	for i := range classes {
 		if spec.NodeClassRef.Group != awsv1.Group || spec.NodeClassRef.Name != classes[i].Name {

@@ -1,9 +1,6 @@
-package metric_test
+package arch_test
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -11,13 +8,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // A metric is set somewhere, or the reference says that it is not.
 func TestMetricsAreSet(t *testing.T) {
 	t.Parallel()
-	set, source := metric.New(prometheus.NewRegistry()), readSource(t)
+	set, source := metric.New(prometheus.NewRegistry()), program(t, "internal/metric")
 	idle := map[string]bool{}
 	for _, d := range set.Docs() {
 		idle[d.Name] = d.Idle
@@ -43,20 +41,25 @@ func TestMetricsAreSet(t *testing.T) {
 	}
 }
 
-// readSource returns the program without its tests and this package.
-func readSource(t *testing.T) string {
+// A reason is sent somewhere, or the reference says that it is not.
+func TestReasonsAreSent(t *testing.T) {
+	t.Parallel()
+	source := program(t, "internal/event")
+	for _, d := range event.Docs() {
+		if sent := strings.Contains(source, "event."+string(d.Reason)); sent == d.Idle {
+			t.Errorf("%s: some package sends it: %v; documented as not yet sent: %v", d.Reason, sent, d.Idle)
+		}
+	}
+}
+
+// program returns the source of the program without its tests and one package.
+func program(t *testing.T, without string) string {
 	t.Helper()
 	var all strings.Builder
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "../metric/") {
-			return err
+	for _, file := range repository(t).sources {
+		if !file.nested && file.code() && file.within("internal") && !file.within(without) {
+			all.Write(file.text)
 		}
-		text, err := os.ReadFile(path)
-		all.Write(text)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return all.String()
 }
