@@ -124,6 +124,9 @@ type NodeClaimTemplateSpec struct {
 	Kubelet *runtime.RawExtension `json:"kubelet,omitempty"`
 }
 
+// LimitNodes is the limit of a pool that counts nodes instead of a resource.
+const LimitNodes corev1.ResourceName = "nodes"
+
 // ConsolidationPolicy says which nodes consolidation may touch.
 type ConsolidationPolicy string
 

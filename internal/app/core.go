@@ -63,7 +63,7 @@ func (c *core) add(ctx context.Context) error {
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Now: time.Now, Wake: c.batcher.Trigger,
+		ReservationLabel: awsv1.LabelCapacityReservationID, Now: time.Now, Wake: c.batcher.Trigger,
 	})
 	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
 	if err := controller.Index(c.mgr); err != nil {

@@ -33,11 +33,16 @@ func NewGuards(now time.Time, budgets []*policyv1.PodDisruptionBudget) *Guards {
 		policy := b.Spec.UnhealthyPodEvictionPolicy
 		g.budgets[b.Namespace] = append(g.budgets[b.Namespace], guard{
 			selector:  selector,
-			blocks:    is(b.Spec.MaxUnavailable, 0) || isPercent(b.Spec.MaxUnavailable, "0%") || isPercent(b.Spec.MinAvailable, "100%"),
+			blocks:    NeverAllows(b),
 			unhealthy: policy != nil && *policy == policyv1.AlwaysAllow,
 		})
 	}
 	return g
+}
+
+// NeverAllows reports whether a budget allows no eviction however healthy its pods are (disruption 6).
+func NeverAllows(b *policyv1.PodDisruptionBudget) bool {
+	return is(b.Spec.MaxUnavailable, 0) || isPercent(b.Spec.MaxUnavailable, "0%") || isPercent(b.Spec.MinAvailable, "100%")
 }
 
 func is(v *intstr.IntOrString, n int32) bool {

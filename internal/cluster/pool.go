@@ -12,9 +12,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// limitNodes is the limit that counts nodes instead of a resource.
-const limitNodes = corev1.ResourceName("nodes")
-
 // Pool reads a pool in its effective form. used is the capacity of its nodes and nodes their number,
 // without those being deleted (API 4.2). types must have been read with lanes that the Reader started
 // from.
@@ -34,7 +31,7 @@ func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used co
 	ready := conditionTrue(np.Status.Conditions, karpv1.ConditionReady)
 	pool.Closed = np.Spec.Replicas != nil || !ready || np.DeletionTimestamp != nil || !sound
 
-	if limit, limited := np.Spec.Limits[limitNodes]; limited {
+	if limit, limited := np.Spec.Limits[karpv1.LimitNodes]; limited {
 		left := max(resources.Whole(limit), 0) - nodes
 		pool.NodeLimit = &left
 	}
@@ -45,7 +42,7 @@ func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used co
 // limits returns what remains of each limited resource. Even a limit of zero needs a lane: it forbids
 // every instance type that has some.
 func (r *Reader) limits(limits, used corev1.ResourceList) []Limit {
-	names := slices.DeleteFunc(resources.Names(limits), func(name corev1.ResourceName) bool { return name == limitNodes })
+	names := slices.DeleteFunc(resources.Names(limits), func(name corev1.ResourceName) bool { return name == karpv1.LimitNodes })
 	r.table = r.table.Extend(names...)
 	left := resources.Sub(r.table.Capacity(limits), r.table.Capacity(used))
 	var out []Limit

@@ -81,13 +81,13 @@ func (d *Disruption) Pass(ctx context.Context) error {
 	d.spend(view)
 	failed := d.cleanUp(ctx, view)
 	start := d.Now()
-	decision := disruption.Empty(view)
+	decision := disruption.Next(view, func() bool { return ctx.Err() != nil })
 	d.count(decision, d.Now().Sub(start))
 	d.tell(ctx, decision.Stay)
-	if len(decision.Remove) == 0 {
-		return failed
+	for _, c := range decision.Commands {
+		failed = errors.Join(failed, d.remove(ctx, c))
 	}
-	return errors.Join(failed, d.remove(ctx, decision.Remove))
+	return failed
 }
 
 // cleanUp takes the taint and the condition off nodes that nobody is removing (G7). One that cannot be
@@ -100,7 +100,7 @@ func (d *Disruption) cleanUp(ctx context.Context, view disruption.View) error {
 	var failed []error
 	for _, n := range view.Nodes {
 		if !n.Going && (held["node/"+n.Name] || held["claim/"+n.Claim]) {
-			failed = append(failed, d.release(ctx, n))
+			failed = append(failed, d.release(ctx, disruption.Candidate{Node: n.Name, Claim: n.Claim}))
 		}
 	}
 	return errors.Join(failed...)
@@ -127,9 +127,9 @@ func (d *Disruption) held(ctx context.Context) (map[string]bool, error) {
 }
 
 // release undoes what hold did.
-func (d *Disruption) release(ctx context.Context, n disruption.Node) error {
+func (d *Disruption) release(ctx context.Context, n disruption.Candidate) error {
 	node := &corev1.Node{}
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Name}, node); err != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if i := slices.IndexFunc(node.Spec.Taints, isDisrupted); i >= 0 && node.DeletionTimestamp == nil {
@@ -138,7 +138,7 @@ func (d *Disruption) release(ctx context.Context, n disruption.Node) error {
 		if err := d.patch(ctx, node, before); err != nil {
 			return err
 		}
-		log.FromContext(ctx).Info("untainted node", "Node", klog.KRef("", n.Name), "taint.Key", karpv1.TaintKeyDisrupted)
+		log.FromContext(ctx).Info("untainted node", "Node", klog.KRef("", n.Node), "taint.Key", karpv1.TaintKeyDisrupted)
 	}
 	return d.setReason(ctx, n.Claim, "")
 }
@@ -173,14 +173,15 @@ func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 
 // remove carries out one command: hold all nodes, look again at the API server itself, and delete the
 // claims of those that are still empty. A pod that slipped in keeps its node (FM D01).
-func (d *Disruption) remove(ctx context.Context, nodes []disruption.Node) error {
+func (d *Disruption) remove(ctx context.Context, c disruption.Command) error {
 	const why = string(karpv1.ReasonEmpty)
-	log.FromContext(ctx).Info("disrupting node(s)", "command", "Empty/"+commandID(nodes)+": delete", "decision", "delete", "reason", strings.ToLower(why),
+	nodes := c.Remove
+	log.FromContext(ctx).Info("disrupting node(s)", "command", "Empty/"+c.ID+": delete", "decision", "delete", "reason", strings.ToLower(why),
 		"consolidation-type", "empty", "disrupted-node-count", len(nodes), "replacement-node-count", 0, "pod-count", 0, "disrupted-nodes", shown(nodes))
-	var held []disruption.Node
+	var held []disruption.Candidate
 	for _, n := range nodes {
 		if err := d.hold(ctx, n, why); err != nil {
-			log.FromContext(ctx).Error(err, "node stays", "Node", klog.KRef("", n.Name))
+			log.FromContext(ctx).Error(err, "node stays", "Node", klog.KRef("", n.Node))
 			continue
 		}
 		held = append(held, n)
@@ -192,7 +193,7 @@ func (d *Disruption) remove(ctx context.Context, nodes []disruption.Node) error 
 	var failed []error
 	for _, n := range held {
 		if err := d.finish(ctx, n, why); err != nil {
-			d.Store.Mark(n.Name, false) // the next pass releases the node
+			d.Store.Mark(n.Node, false) // the next pass releases the node
 			failed = append(failed, err)
 		}
 	}
@@ -200,45 +201,45 @@ func (d *Disruption) remove(ctx context.Context, nodes []disruption.Node) error 
 }
 
 // hold keeps new pods away from a node and says why.
-func (d *Disruption) hold(ctx context.Context, n disruption.Node, why string) error {
+func (d *Disruption) hold(ctx context.Context, n disruption.Candidate, why string) error {
 	node := &corev1.Node{}
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Name}, node); err != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node); err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(node.Spec.Taints, isDisrupted) {
 		before := node.DeepCopy()
 		node.Spec.Taints = append(slices.Clone(node.Spec.Taints), karpv1.DisruptedTaint())
 		if err := d.Client.Patch(ctx, node, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-			return fmt.Errorf("taint node %s: %w", n.Name, err)
+			return fmt.Errorf("taint node %s: %w", n.Node, err)
 		}
-		log.FromContext(ctx).Info("tainted node", "Node", klog.KRef("", n.Name), "taint.Key", karpv1.TaintKeyDisrupted, "taint.Effect", corev1.TaintEffectNoSchedule)
+		log.FromContext(ctx).Info("tainted node", "Node", klog.KRef("", n.Node), "taint.Key", karpv1.TaintKeyDisrupted, "taint.Effect", corev1.TaintEffectNoSchedule)
 	}
 	if err := d.setReason(ctx, n.Claim, why); err != nil {
 		return fmt.Errorf("nodeclaim %s: %w", n.Claim, err)
 	}
-	d.Store.Mark(n.Name, true)
+	d.Store.Mark(n.Node, true)
 	return nil
 }
 
 // finish deletes the claim of a node that is still empty, and lets go of one that is not.
-func (d *Disruption) finish(ctx context.Context, n disruption.Node, why string) error {
-	d.awaitTaint(ctx, n.Name)
+func (d *Disruption) finish(ctx context.Context, n disruption.Candidate, why string) error {
+	d.awaitTaint(ctx, n.Node)
 	pods := &corev1.PodList{}
-	if err := d.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": n.Name}); err != nil {
-		return fmt.Errorf("list the pods of node %s: %w", n.Name, err)
+	if err := d.Reader.List(ctx, pods, client.MatchingFields{"spec.nodeName": n.Node}); err != nil {
+		return fmt.Errorf("list the pods of node %s: %w", n.Node, err)
 	}
-	if d.Store.Nominated(n.Name) { // since it was decided that the node goes
+	if d.Store.Nominated(n.Node) { // since it was decided that the node goes
 		d.Metrics.DisruptionFailedValidations.WithLabelValues("empty").Inc()
-		log.FromContext(ctx).Info("a pending pod is expected on the node; it stays", "Node", klog.KRef("", n.Name))
-		d.Store.Mark(n.Name, false)
+		log.FromContext(ctx).Info("a pending pod is expected on the node; it stays", "Node", klog.KRef("", n.Node))
+		d.Store.Mark(n.Node, false)
 		return d.release(ctx, n)
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		if cluster.Reschedulable(p) && cluster.EvictCost(p, d.CostManaged) > 0 || cluster.DoNotDisrupt(p, d.Now()) {
 			d.Metrics.DisruptionFailedValidations.WithLabelValues("empty").Inc()
-			log.FromContext(ctx).Info("node is no longer empty; it stays", "Node", klog.KRef("", n.Name), "Pod", klog.KRef(p.Namespace, p.Name))
-			d.Store.Mark(n.Name, false)
+			log.FromContext(ctx).Info("node is no longer empty; it stays", "Node", klog.KRef("", n.Node), "Pod", klog.KRef(p.Namespace, p.Name))
+			d.Store.Mark(n.Node, false)
 			return d.release(ctx, n)
 		}
 	}
@@ -246,7 +247,7 @@ func (d *Disruption) finish(ctx context.Context, n disruption.Node, why string) 
 	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Name}, node); err != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if err := d.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); err != nil {
@@ -317,12 +318,14 @@ func (d *Disruption) tell(ctx context.Context, news []disruption.News) {
 // count keeps the gauges of disruption. Pools that are gone leave no series behind (FM N03).
 func (d *Disruption) count(decision disruption.Decision, took time.Duration) {
 	d.Metrics.DisruptionEvaluationDuration.WithLabelValues("empty", "empty").Observe(took.Seconds())
-	d.Metrics.DisruptionEligibleNodes.WithLabelValues("empty").Set(float64(len(decision.Remove)))
 	d.Metrics.PoolsAllowedDisruptions.Reset()
 	d.Metrics.PoolsNodesConsumingBudgets.Reset()
-	for pool, n := range decision.Allowed {
-		d.Metrics.PoolsAllowedDisruptions.WithLabelValues(pool, "Empty").Set(float64(n))
-		d.Metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, "Empty").Set(float64(decision.Busy[pool]))
+	for why, pools := range decision.Allowed {
+		d.Metrics.DisruptionEligibleNodes.WithLabelValues(strings.ToLower(string(why))).Set(float64(decision.Eligible[why]))
+		for pool, n := range pools {
+			d.Metrics.PoolsAllowedDisruptions.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(n))
+			d.Metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(decision.Busy[why][pool]))
+		}
 	}
 }
 
@@ -349,16 +352,13 @@ func (d *Disruption) spend(view disruption.View) {
 	}
 }
 
-func shown(nodes []disruption.Node) string {
+func shown(nodes []disruption.Candidate) string {
 	names := make([]string, 0, len(nodes))
 	for _, n := range nodes {
-		names = append(names, n.Name)
+		names = append(names, n.Node)
 	}
 	return strings.Join(names, ", ")
 }
-
-// commandID tells commands apart in the log.
-func commandID(nodes []disruption.Node) string { return nodes[0].Claim }
 
 // snake turns CamelCase into snake_case.
 func snake(camel string) string {

@@ -306,7 +306,7 @@ func TestPoolGauges(t *testing.T) {
 	if n := testutil.ToFloat64(d.Metrics.PoolsCostErrors.WithLabelValues("general")); n != 1 {
 		t.Errorf("%v nodes without a price were counted, want 1", n)
 	}
-	if n := testutil.ToFloat64(d.Metrics.PoolsAllowedDisruptions.WithLabelValues("general", "Empty")); n != 2 {
+	if n := testutil.ToFloat64(d.Metrics.PoolsAllowedDisruptions.WithLabelValues("general", "empty")); n != 2 {
 		t.Errorf("%v nodes may go, want 2", n)
 	}
 	memory.view.Pools, memory.view.Nodes = nil, nil

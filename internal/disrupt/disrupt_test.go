@@ -161,10 +161,12 @@ func TestEmpty(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := disrupt.Empty(disrupt.View{Now: noon, Nodes: tc.nodes, Pools: map[string]disrupt.Pool{"general": tc.pool}})
+			d := disrupt.Next(disrupt.View{Now: noon, Nodes: tc.nodes, Pools: map[string]disrupt.Pool{"general": tc.pool}}, nil)
 			var got, said []string
-			for _, n := range d.Remove {
-				got = append(got, n.Name)
+			for _, c := range d.Commands {
+				for _, n := range c.Remove {
+					got = append(got, n.Node)
+				}
 			}
 			for _, s := range d.Stay {
 				said = append(said, s.Event.Text)

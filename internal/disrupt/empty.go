@@ -5,73 +5,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// Node is what disruption knows of a node that is managed.
-type Node struct {
-	Name, Claim, Pool string
-	Price             float64
-	Ready             bool // as its kubelet says
-	Initialized       bool
-	Terminating       bool // its instance is on its way out
-	Going             bool // being deleted, or marked for it by a running command
-	Nominated         bool // a pending pod is expected
-	Protected         bool // carries do-not-disrupt
-	Consolidatable    bool
-	Pods              []Pod // that have not ended
+// Next decides what is to be done now. It is total and depends on nothing but the view; stop is polled
+// while simulations run, and once it says true what was decided is kept.
+func Next(v View, _ func() bool) Decision {
+	d := Decision{At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{}}
+	d.empty(v)
+	return d
 }
 
-// Pod is what disruption knows of a pod on a node.
-type Pod struct {
-	Name      string // namespace/name
-	Moves     bool   // needs another place when the node goes
-	Protected bool   // do-not-disrupt is in force
-	Budgets   []string
-	Blocked   bool // its budgets allow no eviction now
-	EvictCost float64
-}
-
-// Pool is what disruption knows of a pool.
-type Pool struct {
-	Name      string
-	Static    bool
-	Never     bool // consolidateAfter
-	Protected bool // carries do-not-disrupt (L-15)
-	Known     bool // it is clear what it could buy
-	Budgets   []budget.Budget
-}
-
-// View is what one decision rests on.
-type View struct {
-	Now   time.Time
-	Nodes []Node // by name
-	Pools map[string]Pool
-}
-
-// Decision is which nodes go, and what is to be said about those that stay.
-type Decision struct {
-	Remove  []Node // in the order in which they are worth it
-	Stay    []News
-	Allowed map[string]int // budgets of the pools, before what already goes is taken off
-	Busy    map[string]int // nodes that use up budgets
-}
-
-// News is something to tell about a node and its claim, or about a pool.
-type News struct {
-	Node, Claim, Pool string
-	Event             event.Event
-}
-
-// Empty picks the nodes that hold no pod which would have to move, as many as budgets allow
+// empty removes the nodes that hold no pod which would have to move, as many as budgets allow
 // (disruption 5, 8, 12).
-func Empty(v View) Decision {
-	d := Decision{Allowed: map[string]int{}, Busy: map[string]int{}}
-	left := d.budgets(v, string(karpv1.ReasonEmpty))
+func (d *Decision) empty(v View) {
+	left := d.budgets(v, karpv1.ReasonEmpty)
 	var candidates []Node
 	for _, n := range v.Nodes {
 		pool, known := v.Pools[n.Pool]
@@ -93,35 +44,43 @@ func Empty(v View) Decision {
 		}
 	}
 	slices.SortStableFunc(candidates, func(a, b Node) int { return cmp.Or(cmp.Compare(b.Price, a.Price), strings.Compare(a.Name, b.Name)) })
+	d.Eligible[karpv1.ReasonEmpty] = len(candidates)
+	c := Command{Reason: karpv1.ReasonEmpty, Type: "empty", Decision: Delete, Decided: v.Now}
 	for _, n := range candidates {
 		if left[n.Pool] > 0 {
 			left[n.Pool]--
-			d.Remove = append(d.Remove, n)
+			c.Remove = append(c.Remove, n.candidate())
+			c.Saves += n.Price
+			c.Cost += n.moveCost()
 		}
 	}
-	return d
+	if len(c.Remove) > 0 {
+		c.ID = c.id()
+		d.Commands = append(d.Commands, c)
+	}
 }
 
 // budgets works out how many nodes of each pool may go (disruption 8, V15-16).
-func (d *Decision) budgets(v View, cause string) map[string]int {
-	total := map[string]int{}
+func (d *Decision) budgets(v View, cause karpv1.DisruptionReason) map[string]int {
+	total, busy, most := map[string]int{}, map[string]int{}, map[string]int{}
+	d.Allowed[cause], d.Busy[cause] = most, busy
 	for _, n := range v.Nodes {
 		if !n.Initialized || n.Terminating {
 			continue
 		}
 		total[n.Pool]++
 		if n.Going || !n.Ready {
-			d.Busy[n.Pool]++
+			busy[n.Pool]++
 		}
 	}
 	left := map[string]int{}
 	for name, pool := range v.Pools {
-		allowed, _ := budget.Limit(pool.Budgets, cause, total[name], v.Now)
-		d.Allowed[name] = allowed
-		left[name] = max(0, allowed-d.Busy[name])
+		allowed, _ := budget.Limit(pool.Budgets, string(cause), total[name], v.Now)
+		most[name] = allowed
+		left[name] = max(0, allowed-busy[name])
 		if allowed == 0 && total[name] > 0 {
 			d.Stay = append(d.Stay, News{Pool: name, Event: event.Event{
-				Reason: event.DisruptionBlocked, Key: cause, Text: fmt.Sprintf("No disruption for reason %s is allowed: a budget of the NodePool says 0", cause),
+				Reason: event.DisruptionBlocked, Key: string(cause), Text: fmt.Sprintf("No disruption for reason %s is allowed: a budget of the NodePool says 0", cause),
 			}})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
@@ -15,45 +16,92 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Disruption shows the managed nodes as disruption sees them. types holds what each pool could buy; a
-// pool that is missing is one of which that is not known.
+// Disruption shows the managed nodes as disruption sees them, with the snapshot of the same instant to
+// try things on. types holds what each pool could buy; a pool that is missing is one of which that is
+// not known.
 func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
-	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}}
+	frozen := s.snapshot(types, now)
+	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}, Cluster: frozen.Snapshot, Homeless: frozen.Pods}
+	for pod, node := range frozen.Promised {
+		v.Promised = append(v.Promised, solve.Bind{Pod: pod, Node: node})
+	}
+	slices.SortFunc(v.Promised, func(a, b solve.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
 	for name, p := range s.pools {
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
 	sizes, guards, awaited := newIndex(types), s.guardsByNamespace(), s.awaited()
 	for _, p := range s.places {
-		if p.claim == nil || p.node == nil {
-			continue
+		s.countStatic(v.Pools, p)
+		if p.claim != nil && p.node != nil {
+			v.Nodes = append(v.Nodes, s.disruptNode(p, sizes, guards, now.Before(p.nominated) || awaited[p.claim.Name], now))
 		}
-		n := disrupt.Node{
-			Name: p.node.Name, Claim: p.claim.Name, Pool: p.claim.Labels[karpv1.LabelNodePool],
-			Ready:          lifecycle.Ready(p.node),
-			Initialized:    p.node.Labels[karpv1.LabelInitialized] == "true",
-			Terminating:    condition.True(p.claim.Status.Conditions, karpv1.ConditionInstanceTerminating),
-			Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
-			Nominated:      now.Before(p.nominated) || awaited[p.claim.Name],
-			Protected:      protected(p.node.Annotations),
-			Consolidatable: !p.settling(),
-		}
-		n.Price = sizes.price(&cluster.Node{
-			Pool: n.Pool, InstanceType: p.node.Labels[corev1.LabelInstanceTypeStable],
-			Zone: p.node.Labels[corev1.LabelTopologyZone], CapacityType: p.node.Labels[karpv1.LabelCapacityType],
-		})
-		for _, slot := range s.onNode[n.Name] {
-			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
-		}
-		slices.SortFunc(n.Pods, func(a, b disrupt.Pod) int { return strings.Compare(a.Name, b.Name) })
-		v.Nodes = append(v.Nodes, n)
 	}
 	slices.SortFunc(v.Nodes, func(a, b disrupt.Node) int { return strings.Compare(a.Name, b.Name) })
 	return v
+}
+
+// countStatic counts a claim of a static pool.
+func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
+	if p.claim == nil {
+		return
+	}
+	pool, known := pools[p.claim.Labels[karpv1.LabelNodePool]]
+	if !known || !pool.Static {
+		return
+	}
+	pool.Claims++
+	if !p.marked && p.claim.DeletionTimestamp == nil {
+		pool.Running++
+	}
+	pools[pool.Name] = pool
+}
+
+// disruptNode reads a place that has both a claim and a Node.
+func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, nominated bool, now time.Time) disrupt.Node {
+	labels, conditions := p.node.Labels, p.claim.Status.Conditions
+	n := disrupt.Node{
+		Name: p.node.Name, Claim: p.claim.Name, Pool: p.claim.Labels[karpv1.LabelNodePool],
+		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[karpv1.LabelCapacityType],
+		Reservation:    labels[s.opts.ReservationLabel],
+		Created:        p.claim.CreationTimestamp.Time,
+		Registered:     labels[karpv1.LabelRegistered] == "true",
+		Initialized:    labels[karpv1.LabelInitialized] == "true",
+		Ready:          lifecycle.Ready(p.node),
+		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
+		Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
+		Commanded:      p.marked,
+		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
+		Nominated:      nominated,
+		Protected:      protected(p.node.Annotations),
+		Unrepaired:     p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
+		Consolidatable: !p.settling(),
+		Health:         p.node.Status.Conditions,
+	}
+	if after, never, err := p.claim.Spec.ExpireAfter.ParseOrNever(); err == nil && !never {
+		n.ExpireAfter = after
+	}
+	if text := p.claim.Spec.TerminationGracePeriod; text != "" {
+		bound, err := text.Parse()
+		n.Bounded, n.Bound = err == nil, bound
+	}
+	if c := condition.Find(conditions, karpv1.ConditionDrifted); c != nil && c.Status == metav1.ConditionTrue {
+		n.Drift, n.DriftedAt = c.Reason, c.LastTransitionTime.Time
+	}
+	if c := condition.Find(conditions, karpv1.ConditionRebooting); c != nil && c.Status == metav1.ConditionFalse {
+		n.Rebooted = c.LastTransitionTime.Time
+	}
+	n.Price = sizes.price(&cluster.Node{Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType})
+	for _, slot := range s.onNode[n.Name] {
+		n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
+	}
+	slices.SortFunc(n.Pods, func(a, b disrupt.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return n
 }
 
 // awaited returns the claims that pods which wait were promised.
@@ -92,10 +140,19 @@ func protected(annotations map[string]string) bool {
 
 func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 	_, never, err := p.Spec.Disruption.ConsolidateAfter.ParseOrNever()
-	return disrupt.Pool{
-		Name: p.Name, Static: p.Spec.Replicas != nil, Never: never || err != nil, Protected: protected(p.Annotations), Known: known,
+	out := disrupt.Pool{
+		Name: p.Name, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, NodeLimit: -1,
+		Never: never || err != nil, Protected: protected(p.Annotations), Known: known,
+		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
 		Budgets: budget.Of(p.Spec.Disruption.Budgets),
 	}
+	if p.Spec.Replicas != nil {
+		out.Replicas = *p.Spec.Replicas
+	}
+	if limit, set := p.Spec.Limits[karpv1.LimitNodes]; set {
+		out.NodeLimit = limit.Value()
+	}
+	return out
 }
 
 // disruptPod reads a pod with the budgets that select it (disruption 6).
@@ -111,7 +168,10 @@ func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt
 	for i := range guards {
 		if g := &guards[i]; g.selector.Matches(p.Labels) {
 			out.Budgets = append(out.Budgets, g.name)
-			out.Blocked = out.Blocked || g.budget.Status.DisruptionsAllowed == 0 && !letsUnready(g.budget, p)
+			if g.budget.Status.DisruptionsAllowed == 0 && !letsUnready(g.budget, p) {
+				out.Blocked = true
+				out.Impossible = out.Impossible || cluster.NeverAllows(g.budget)
+			}
 		}
 	}
 	slices.Sort(out.Budgets)

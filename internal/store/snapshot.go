@@ -3,6 +3,7 @@ package store
 import (
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -42,8 +43,11 @@ func (s *Store) Pools() []*karpv1.NodePool {
 func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.snapshot(types, s.opts.Now())
+}
+
+func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time) View {
 	s.renew()
-	now := s.opts.Now()
 	s.expire(now)
 	s.guards = cluster.NewGuards(now, s.budgetList())
 	s.reader.SetNamespaces(s.namespaces)

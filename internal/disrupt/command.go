@@ -1,0 +1,131 @@
+package disrupt
+
+import (
+	"hash/fnv"
+	"strconv"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// What a command does with its nodes, as logs and metrics name it (V15-69).
+const (
+	Delete         = "delete"
+	Replace        = "replace"
+	TerminateFirst = "terminate-first"
+	Reboot         = "reboot"
+)
+
+// Command is a decision to remove nodes, complete: whoever carries it out decides nothing more.
+type Command struct {
+	ID       string                  `json:"id"`             // follows from reason and nodes
+	Reason   karpv1.DisruptionReason `json:"reason"`         // Empty, Drifted, Underutilized, Unhealthy
+	Type     string                  `json:"type,omitempty"` // label consolidation_type: empty, single, multi, or none
+	Decision string                  `json:"decision"`
+	Remove   []Candidate             `json:"remove"`
+	Create   []solve.NewNode         `json:"create,omitempty"`   // planned; all must be initialized before anything is removed
+	Template []string                `json:"template,omitempty"` // static pools: claims straight from the template, one for each entry
+	Bind     []solve.Bind            `json:"bind,omitempty"`     // where the other pods are expected to go
+	Saves    float64                 `json:"saves"`              // USD an hour
+	Cost     float64                 `json:"cost"`               // of moving: the sum over nodes of 1 and the eviction costs of their pods
+	Moved    int                     `json:"moved"`              // pods
+	Score    float64                 `json:"score,omitempty"`    // Balanced: the lowest of the pools that vote
+	Bound    *time.Duration          `json:"bound,omitempty"`    // repair: the drain takes no longer, counted from the deletion
+	Because  string                  `json:"because,omitempty"`  // terminate-first: no-reserved-capacity or static-at-limit; repair: the condition
+	Decided  time.Time               `json:"decided"`
+}
+
+// id tells a command from others: the same nodes for the same reason give the same one.
+func (c *Command) id() string {
+	h := fnv.New64a()
+	h.Write([]byte(c.Reason))
+	for i := range c.Remove {
+		h.Write([]byte{0})
+		h.Write([]byte(c.Remove[i].Claim))
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// Candidate is a node that a command removes, as it was when that was decided.
+type Candidate struct {
+	Node         string   `json:"node"`
+	Claim        string   `json:"claim"`
+	Pool         string   `json:"pool"`
+	InstanceType string   `json:"instanceType"`
+	Zone         string   `json:"zone"`
+	CapacityType string   `json:"capacityType"`
+	Price        float64  `json:"price"`
+	Cost         float64  `json:"cost"`                // moveCost (disruption 10)
+	Pods         []string `json:"pods,omitempty"`      // that have to move
+	Escalated    bool     `json:"escalated,omitempty"` // a reboot would have done, but there were too many (V15-30)
+}
+
+// candidate is the node as a command keeps it.
+func (n *Node) candidate() Candidate {
+	c := Candidate{
+		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Cost: n.moveCost(),
+	}
+	for i := range n.Pods {
+		if n.Pods[i].Moves {
+			c.Pods = append(c.Pods, n.Pods[i].Name)
+		}
+	}
+	return c
+}
+
+// moveCost is what it costs to move the pods of a node (disruption 10).
+func (n *Node) moveCost() float64 {
+	cost := 1.0
+	for i := range n.Pods {
+		if n.Pods[i].Moves {
+			cost += max(0, n.Pods[i].EvictCost)
+		}
+	}
+	return cost
+}
+
+// Decision is what is to be done, what is to be said about nodes that stay, and what it rests on.
+type Decision struct {
+	At       time.Time `json:"at"`
+	Commands []Command `json:"commands,omitempty"` // independent of each other; to be started in this order
+	Stay     []News    `json:"-"`
+	Refused  []Refused `json:"refused,omitempty"` // candidates that stay and moves that were not made, bounded
+
+	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before what already goes is taken off
+	Busy     map[karpv1.DisruptionReason]map[string]int `json:"-"`        // nodes that use budgets up
+	Eligible map[karpv1.DisruptionReason]int            `json:"eligible"` // candidates of each reason
+	Scores   []Score                                    `json:"scores,omitempty"`
+	Limited  bool                                       `json:"limited,omitempty"` // budgets kept more from being done
+
+	Before float64 `json:"before"` // USD an hour of all nodes with a price
+	After  float64 `json:"after"`  // once every command is done
+	Bound  float64 `json:"bound"`  // no cluster that holds the pods costs less; 0: not known
+}
+
+// Refused is a node or a set of nodes that stays, and why.
+type Refused struct {
+	Reason karpv1.DisruptionReason `json:"reason"`
+	Nodes  []string                `json:"nodes"`
+	Why    reason.Reason           `json:"why"`
+	Saves  float64                 `json:"saves,omitempty"`
+	Cost   float64                 `json:"cost,omitempty"`
+}
+
+// Score is what policy Balanced made of a move for one pool (disruption 15a).
+type Score struct {
+	Pool     string   `json:"pool"`
+	Nodes    []string `json:"nodes"`
+	Value    float64  `json:"value"`
+	Approved bool     `json:"approved"`
+	Savings  float64  `json:"savings"`    // share of the pool's cost
+	Moving   float64  `json:"disruption"` // share of the pool's move cost
+}
+
+// News is something to tell about a node and its claim, or about a pool.
+type News struct {
+	Node, Claim, Pool string
+	Event             event.Event
+}

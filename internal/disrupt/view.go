@@ -1,0 +1,106 @@
+package disrupt
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// View is what one decision rests on.
+type View struct {
+	Now   time.Time
+	Nodes []Node // managed, with a Node, by name
+	Pools map[string]Pool
+
+	Cluster  *cluster.Snapshot // of the same instant; nil: nothing is decided that needs a simulation
+	Homeless []cluster.Pod     // pending, and of nodes that go: free room is theirs first
+	Promised []solve.Bind      // where earlier plans put some of them
+
+	Policy  solve.Policy
+	Tuning  Tuning
+	Methods Methods
+	Resting map[string]time.Time // pools whose drift failed lately: not before then
+}
+
+// Methods says what may be done at all.
+type Methods struct {
+	Repair               bool // gate NodeRepair without the controller of old
+	Static               bool // gate StaticCapacity
+	TerminateFirstDrift  bool
+	TerminateFirstRepair bool
+}
+
+// Tuning is what a move must be worth. The zero Tuning asks for nothing.
+type Tuning struct {
+	Horizon time.Duration // for how long a saving is counted
+	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
+	MinAge  time.Duration // younger nodes are not consolidated
+}
+
+// Node is what disruption knows of a node that is managed.
+type Node struct {
+	Name, Claim, Pool string
+
+	InstanceType string
+	Zone         string
+	CapacityType string
+	Reservation  string // id, if it runs on reserved capacity
+	Price        float64
+
+	Created     time.Time     // of the claim
+	ExpireAfter time.Duration // 0: never
+	Bounded     bool          // has a terminationGracePeriod,
+	Bound       time.Duration // which is this
+
+	Registered     bool
+	Initialized    bool
+	Ready          bool // as its kubelet says
+	Terminating    bool // its instance is on its way out
+	Going          bool // being deleted, or marked for it by a running command
+	Commanded      bool // part of a running command
+	Rebooting      bool
+	Nominated      bool // a pending pod is expected
+	Protected      bool // carries do-not-disrupt
+	Unrepaired     bool // carries do-not-repair
+	Consolidatable bool
+
+	Drift     string // why it is not what is wanted now; empty if it is
+	DriftedAt time.Time
+	Health    []corev1.NodeCondition // of the Node
+	Rebooted  time.Time              // when the last reboot ended
+	Reboots   int                    // in the last 24 hours
+
+	Pods []Pod // that have not ended, by name
+}
+
+// Pod is what disruption knows of a pod on a node.
+type Pod struct {
+	Name       string // namespace/name
+	Moves      bool   // needs another place when the node goes
+	Protected  bool   // do-not-disrupt is in force
+	Budgets    []string
+	Blocked    bool // its budgets allow no eviction now
+	Impossible bool // and never will, as they are written
+	EvictCost  float64
+}
+
+// Pool is what disruption knows of a pool.
+type Pool struct {
+	Name      string
+	Policy    karpv1.ConsolidationPolicy
+	Static    bool
+	Replicas  int64 // of a static pool
+	NodeLimit int64 // of a static pool; below 0: none
+	Claims    int64 // of a static pool: all that exist, whatever becomes of them
+	Running   int64 // of a static pool: those that neither go nor are part of a command
+	Never     bool  // consolidateAfter
+	Protected bool  // carries do-not-disrupt (L-15)
+	Known     bool  // it is clear what it could buy
+	Ready     bool  // may be bought from: ready, and not being deleted
+	Budgets   []budget.Budget
+}
