@@ -14,6 +14,7 @@ type Config struct {
 	Log        Log
 	Batch      Batch
 	Scheduling Scheduling
+	Disruption Disruption
 	Gates      Gates
 	Compat     Compat
 	AWS        AWS
@@ -80,6 +81,13 @@ type Scheduling struct {
 	IgnoreDRARequests  bool    // leave pods with resource claims alone
 	NodeFee            float64 // USD an hour that a node counts beyond its price when plans are compared
 	DefaultConstraints []SpreadConstraint
+}
+
+// Disruption says what consolidating a node must be worth. Empty nodes go in any case.
+type Disruption struct {
+	Horizon time.Duration // for how long a saving is counted
+	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
+	MinAge  time.Duration // younger nodes are not consolidated
 }
 
 // PreferencePolicy says what happens to preferred affinities and soft spreads.

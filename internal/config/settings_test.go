@@ -37,7 +37,8 @@ func defaults() config.Config {
 		Scheduling: config.Scheduling{
 			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NodeFee: 0.02,
 		},
-		Gates: config.Gates{ReservedCapacity: true},
+		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute},
+		Gates:      config.Gates{ReservedCapacity: true},
 		AWS: config.AWS{
 			ClusterName: "prod", VMMemoryOverheadPercent: 0.075,
 			AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
@@ -120,6 +121,14 @@ func examples() map[string]example {
 				}
 			},
 			invalid: []string{"{", "text", "[]", "7", "podtopologyspread: {}"},
+		},
+		"consolidation-horizon": {text: "168h", want: func(c *config.Config) { c.Disruption.Horizon = 168 * time.Hour }, invalid: notPeriod},
+		"consolidation-pod-cost": {
+			text: "0.5", want: func(c *config.Config) { c.Disruption.PodCost = 0.5 },
+			invalid: []string{"-0.1", "NaN", "Inf", "$1"},
+		},
+		"consolidation-min-node-age": {
+			text: "0s", want: func(c *config.Config) { c.Disruption.MinAge = 0 }, invalid: []string{"-1s", "10", "1d", "soon"},
 		},
 		"feature-gates": {
 			text: "NodeRepair=true,ReservedCapacity=false,SpotToSpotConsolidation=true,NodeOverlay=true,StaticCapacity=true," +

@@ -20,7 +20,7 @@ const (
 
 // table is every setting. Its rows are the frozen surface of testdata/settings.txt.
 func table() []setting {
-	return slices.Concat(serving(), leading(), running(), placing(), switching(), cluster(), provider())
+	return slices.Concat(serving(), leading(), running(), placing(), moving(), switching(), cluster(), provider())
 }
 
 func serving() []setting {
@@ -172,6 +172,28 @@ func placing() []setting {
 			flag: "scheduler-config", helm: byEnv,
 			usage: "default topology spread of the cluster as YAML or JSON: podTopologySpread.defaultConstraints",
 			as:    schedulerConfig(),
+		},
+	}
+}
+
+// moving is what consolidation weighs. Its defaults are the ones under which internal/sim shows that a
+// cluster stays cheap without churn.
+func moving() []setting {
+	return []setting{
+		{
+			flag: "consolidation-horizon", def: "24h", helm: "settings.consolidationHorizon",
+			usage: "for how long a saving is counted: nodes are consolidated only if they save more in this time than moving their pods costs",
+			as:    period(func(c *Config) *time.Duration { return &c.Disruption.Horizon }, 1, wantPeriod),
+		},
+		{
+			flag: "consolidation-pod-cost", def: "0.01", helm: "settings.consolidationPodCost",
+			usage: "USD that moving a pod is taken to cost, for one without priority and deletion cost; 0 moves pods for any saving",
+			as:    fraction(func(c *Config) *float64 { return &c.Disruption.PodCost }),
+		},
+		{
+			flag: "consolidation-min-node-age", def: "10m", helm: "settings.consolidationMinNodeAge",
+			usage: "nodes younger than this are not consolidated unless they are empty; 0s means no limit",
+			as:    period(func(c *Config) *time.Duration { return &c.Disruption.MinAge }, 0, "a duration of 0s or more"),
 		},
 	}
 }
