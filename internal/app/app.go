@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/pprof"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -50,7 +49,12 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	kube = rest.CopyConfig(kube)
 	kube.Wrap(measured(metrics))
 	limited := withLimits(kube, cfg.Kube)
-	mgr, err := ctrl.NewManager(limited, options(cfg, kube, scheme, log))
+	record := newJournal(cfg.Server)
+	handlers, err := extraHandlers(cfg.Server, kube, record)
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(limited, options(cfg, kube, scheme, log, handlers))
 	if err != nil {
 		return fmt.Errorf("the cluster at %s cannot be used; check the kubeconfig or the service account, and the network: %w", kube.Host, err)
 	}
@@ -68,7 +72,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err != nil {
 		return err
 	}
-	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer}
+	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record}
 	cloud, err := aws.New(ctx, aws.Options{
 		Config: cfg, Version: version.Get().Version, Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: events, Metrics: metrics, Now: time.Now,
 		Synced:     func() bool { return c.store.Synced() }, // asked by controllers, which start later
@@ -143,7 +147,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-func options(cfg config.Config, kube *rest.Config, scheme *runtime.Scheme, log logr.Logger) ctrl.Options {
+func options(cfg config.Config, kube *rest.Config, scheme *runtime.Scheme, log logr.Logger, handlers map[string]http.Handler) ctrl.Options {
 	namespace := cfg.Leader.Namespace
 	if namespace == "" {
 		namespace = cfg.Namespace
@@ -160,29 +164,11 @@ func options(cfg config.Config, kube *rest.Config, scheme *runtime.Scheme, log l
 		LeaseDuration:          &cfg.Leader.LeaseDuration,
 		RenewDeadline:          &cfg.Leader.RenewDeadline,
 		RetryPeriod:            &cfg.Leader.RetryPeriod,
-		Metrics:                metricsserver.Options{BindAddress: address(cfg.Server.MetricsPort), ExtraHandlers: profiles(cfg.Server.Profiling)},
+		Metrics:                metricsserver.Options{BindAddress: address(cfg.Server.MetricsPort), ExtraHandlers: handlers},
 		HealthProbeBindAddress: address(cfg.Server.HealthProbePort),
 		Cache:                  cache.Options{DefaultTransform: store.Strip, ByObject: store.Stripped()},
 		Controller:             ctrlconfig.Controller{EnableWarmup: new(!cfg.Leader.WarmupDisabled)},
 	}
-}
-
-// profiles are the handlers of pprof, if they are wanted.
-func profiles(wanted bool) map[string]http.Handler {
-	if !wanted {
-		return nil
-	}
-	handlers := map[string]http.Handler{
-		"/debug/pprof/":        http.HandlerFunc(pprof.Index),
-		"/debug/pprof/cmdline": http.HandlerFunc(pprof.Cmdline),
-		"/debug/pprof/profile": http.HandlerFunc(pprof.Profile),
-		"/debug/pprof/symbol":  http.HandlerFunc(pprof.Symbol),
-		"/debug/pprof/trace":   http.HandlerFunc(pprof.Trace),
-	}
-	for _, name := range []string{"allocs", "heap", "block", "goroutine", "threadcreate"} {
-		handlers["/debug/pprof/"+name] = pprof.Handler(name)
-	}
-	return handlers
 }
 
 func address(port int) string { return ":" + strconv.Itoa(port) }

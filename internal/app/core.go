@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -39,7 +40,8 @@ type core struct {
 	lanes   resources.Table
 	events  *report.Recorder
 	metrics *metric.Set
-	writer  client.Client // for NodeClaims in bulk, with a limiter of its own
+	journal *journal.Journal // nil: nothing is kept
+	writer  client.Client    // for NodeClaims in bulk, with a limiter of its own
 
 	store   *store.Store
 	orders  *execute.Claims
@@ -94,7 +96,7 @@ func (c *core) add(ctx context.Context) error {
 func (c *core) provisioner() *controller.Provisioner {
 	s := c.cfg.Scheduling
 	return &controller.Provisioner{
-		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Now: time.Now,
+		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Journal: c.journal, Now: time.Now,
 		Claims:     c.orders,
 		Nomination: max(2*c.cfg.Batch.Max, shortestNomination),
 		Policy: solve.Policy{

@@ -25,6 +25,7 @@ type Server struct {
 	MetricsPort          int
 	HealthProbePort      int
 	Profiling            bool // pprof on the metrics port
+	Decisions            bool // what was decided and why, on the metrics port, for those who may read it
 	ClusterStateDisabled bool // drop metrics and events that grow with the number of objects
 }
 

@@ -25,7 +25,7 @@ type example struct {
 // defaults is the Config of a start that names nothing but the cluster.
 func defaults() config.Config {
 	return config.Config{
-		Server: config.Server{MetricsPort: 8080, HealthProbePort: 8081},
+		Server: config.Server{MetricsPort: 8080, HealthProbePort: 8081, Decisions: true},
 		Kube:   config.Kube{QPS: 200, Burst: 300},
 		Leader: config.Leader{
 			WarmupDisabled: true, Name: "karpenter-leader-election",
@@ -65,6 +65,7 @@ func examples() map[string]example {
 		"kube-client-qps":   {text: "-1", want: func(c *config.Config) { c.Kube.QPS = -1 }, invalid: []string{"0", "many", "1.5"}},
 		"kube-client-burst": {text: "1000", want: func(c *config.Config) { c.Kube.Burst = 1000 }, invalid: []string{"0", "-1", "many"}},
 		"enable-profiling":  {text: "true", want: func(c *config.Config) { c.Server.Profiling = true }, invalid: notBool},
+		"serve-decisions":   {text: "false", want: func(c *config.Config) { c.Server.Decisions = false }, invalid: notBool},
 		"disable-cluster-state-observability": {
 			text: "true", want: func(c *config.Config) { c.Server.ClusterStateDisabled = true }, invalid: notBool,
 		},

@@ -55,6 +55,11 @@ func serving() []setting {
 			as:    boolean(func(c *Config) *bool { return &c.Server.Profiling }),
 		},
 		{
+			flag: "serve-decisions", def: "true", helm: byEnv,
+			usage: "serve what was decided and why at /debug/decisions on the metrics port, to holders of a token that may get that path",
+			as:    boolean(func(c *Config) *bool { return &c.Server.Decisions }),
+		},
+		{
 			flag: "disable-cluster-state-observability", def: "false", helm: "settings.disableClusterStateObservability",
 			usage: "drop metrics of pods, nodes and NodePools, and metrics and events of conditions",
 			as:    boolean(func(c *Config) *bool { return &c.Server.ClusterStateDisabled }),

@@ -54,6 +54,11 @@ type pulse interface {
 	Done()
 }
 
+// planJournal keeps plans for people who ask later.
+type planJournal interface {
+	Planned(plan solve.Plan, at time.Time)
+}
+
 // Provisioner orders nodes for pods that have no place. It is one loop: collect, plan, order, again.
 type Provisioner struct {
 	Store      planStore
@@ -67,6 +72,8 @@ type Provisioner struct {
 	Rest       *Rest
 	Pulse      pulse
 	Now        func() time.Time
+
+	Journal planJournal // may be nil
 
 	// Planned hears for which pods a plan has a place and for which it has none. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
@@ -155,6 +162,9 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	p.warnOfWishes(ctx, view.Snapshot.Pending)
 	plan := p.plan(ctx, view)
 	p.count(view, plan)
+	if p.Journal != nil {
+		p.Journal.Planned(plan, p.Now())
+	}
 	p.refused(ctx, view, plan)
 	p.nominate(view, plan)
 	if len(plan.Create) == 0 {

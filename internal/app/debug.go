@@ -1,0 +1,53 @@
+package app
+
+import (
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/journal"
+)
+
+// newJournal keeps what is decided if it is to be served: at most 500 entries and 2 MiB of each kind. Else
+// it is nil, which keeps nothing.
+func newJournal(server config.Server) *journal.Journal {
+	if !server.Decisions {
+		return nil
+	}
+	return journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20})
+}
+
+// extraHandlers is what is served beside the metrics.
+func extraHandlers(server config.Server, kube *rest.Config, record *journal.Journal) (map[string]http.Handler, error) {
+	handlers := map[string]http.Handler{}
+	if server.Profiling {
+		profiles(handlers)
+	}
+	if record != nil {
+		review, err := journal.NewSelfReview(kube)
+		if err != nil {
+			return nil, err
+		}
+		handlers[journal.Path] = journal.NewGuard(record.Handler(), review, time.Now)
+	}
+	return handlers, nil
+}
+
+// profiles adds the handlers of pprof.
+func profiles(handlers map[string]http.Handler) {
+	for path, handler := range map[string]http.HandlerFunc{
+		"/debug/pprof/":        pprof.Index,
+		"/debug/pprof/cmdline": pprof.Cmdline,
+		"/debug/pprof/profile": pprof.Profile,
+		"/debug/pprof/symbol":  pprof.Symbol,
+		"/debug/pprof/trace":   pprof.Trace,
+	} {
+		handlers[path] = handler
+	}
+	for _, name := range []string{"allocs", "heap", "block", "goroutine", "threadcreate"} {
+		handlers["/debug/pprof/"+name] = pprof.Handler(name)
+	}
+}

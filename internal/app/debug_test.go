@@ -1,0 +1,45 @@
+package app
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/journal"
+)
+
+// What is served beside the metrics follows from settings, and decisions are for no stranger.
+func TestExtraHandlers(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		server         config.Server
+		decisions, cpu bool
+	}{
+		"by default":     {config.Server{Decisions: true}, true, false},
+		"both":           {config.Server{Decisions: true, Profiling: true}, true, true},
+		"only profiling": {config.Server{Profiling: true}, false, true},
+		"nothing":        {config.Server{}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			handlers, err := extraHandlers(tc.server, &rest.Config{Host: "https://127.0.0.1:1"}, newJournal(tc.server))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (handlers[journal.Path] != nil) != tc.decisions || (handlers["/debug/pprof/profile"] != nil) != tc.cpu {
+				t.Errorf("handlers %v", handlers)
+			}
+			if !tc.decisions {
+				return
+			}
+			w := httptest.NewRecorder()
+			handlers[journal.Path].ServeHTTP(w, httptest.NewRequest(http.MethodGet, journal.Path, http.NoBody))
+			if w.Code != http.StatusUnauthorized {
+				t.Errorf("without a token: %d", w.Code)
+			}
+		})
+	}
+}

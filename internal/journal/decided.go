@@ -1,0 +1,201 @@
+package journal
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// How much of a decision is kept. A value that was shortened says so.
+const (
+	mostNodes    = 200
+	mostPods     = 30 // of a node
+	mostTypes    = 5
+	mostBinds    = 300
+	mostRefusals = 100
+)
+
+// command is a command as it is kept.
+type command struct {
+	disrupt.Command
+
+	Cut bool `json:"cut,omitempty"`
+}
+
+// decision is what a pass found beyond its commands.
+type decision struct {
+	Commands []string                        `json:"commands,omitempty"` // ids
+	Eligible map[karpv1.DisruptionReason]int `json:"eligible,omitempty"`
+	Refused  []Refusal                       `json:"refused,omitempty"`
+	Refusals int                             `json:"refusals"` // all of them
+	Scores   []disrupt.Score                 `json:"scores,omitempty"`
+	Limited  bool                            `json:"limited,omitempty"`
+	Before   float64                         `json:"before"`
+	After    float64                         `json:"after"`
+	Bound    float64                         `json:"bound,omitempty"`
+}
+
+// Refusal is a node or a set of nodes that stays, why, and since when that is so.
+type Refusal struct {
+	Reason karpv1.DisruptionReason `json:"reason"`
+	Nodes  []string                `json:"nodes"`
+	Why    reason.Reason           `json:"why"`
+	Text   string                  `json:"text"`
+	Saves  float64                 `json:"saves,omitempty"`
+	Cost   float64                 `json:"cost,omitempty"`
+	Since  time.Time               `json:"since"`
+}
+
+// Decided takes a decision in. Every command is kept; the rest only if it differs from the last one.
+func (j *Journal) Decided(d disrupt.Decision) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	found := decision{Eligible: d.Eligible, Refusals: len(d.Refused), Limited: d.Limited, Before: finite(d.Before), After: finite(d.After), Bound: finite(d.Bound)}
+	var concerned []string
+	for i := range d.Commands {
+		c, nodes := kept(d.Commands[i])
+		j.add(Entry{At: d.At, Kind: Command, Value: j.encoded(c), id: c.ID, nodes: nodes})
+		found.Commands = append(found.Commands, c.ID)
+		concerned = append(concerned, nodes...)
+	}
+	for _, refused := range j.blocked.note(d.Refused, d.At) {
+		if len(found.Refused) < mostRefusals {
+			found.Refused = append(found.Refused, refused)
+			concerned = append(concerned, refused.Nodes...)
+		}
+	}
+	for _, s := range first(d.Scores, mostRefusals, new(bool)) {
+		s.Nodes, s.Value, s.Savings, s.Moving = first(s.Nodes, mostNodes, new(bool)), finite(s.Value), finite(s.Savings), finite(s.Moving)
+		found.Scores = append(found.Scores, s)
+	}
+	if e := (Entry{At: d.At, Kind: Decision, Value: j.encoded(found), nodes: concerned}); !j.repeats(e) || len(d.Commands) > 0 {
+		j.add(e)
+	}
+}
+
+// Outcome takes in how a command ended, or how far it got.
+func (j *Journal) Outcome(id, text string, at time.Time) {
+	if j == nil {
+		return
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	e := Entry{At: at, Kind: Outcome, Value: j.encoded(map[string]string{"id": id, "text": text}), id: id}
+	commands := j.rings[Command].entries
+	for i := range slices.Backward(commands) {
+		if commands[i].id == id {
+			e.nodes = commands[i].nodes
+			break
+		}
+	}
+	j.add(e)
+}
+
+// kept is what is kept of a command, and the nodes that it removes.
+func kept(c disrupt.Command) (out command, nodes []string) {
+	for i := range c.Remove {
+		nodes = append(nodes, c.Remove[i].Node, c.Remove[i].Claim)
+	}
+	cut := false
+	c.Remove = slices.Clone(first(c.Remove, mostNodes, &cut))
+	for i := range c.Remove {
+		c.Remove[i].Pods = first(c.Remove[i].Pods, mostPods, &cut)
+	}
+	c.Create = slices.Clone(first(c.Create, mostNodes, &cut))
+	for i := range c.Create {
+		c.Create[i].Types = first(c.Create[i].Types, mostTypes, &cut)
+		c.Create[i].Pods = first(c.Create[i].Pods, mostPods, &cut)
+		c.Create[i].Needs = nil // the types and the offer say what it comes to
+	}
+	c.Bind = first(c.Bind, mostBinds, &cut)
+	c.Saves, c.Cost, c.Score = finite(c.Saves), finite(c.Cost), finite(c.Score)
+	return command{Command: c, Cut: cut}, nodes
+}
+
+// first returns the start of a list and notes if something was left out.
+func first[T any](list []T, most int, cut *bool) []T {
+	if len(list) <= most {
+		return list
+	}
+	*cut = true
+	return list[:most]
+}
+
+// finite keeps numbers in what JSON can say: a score has no upper end.
+func finite(x float64) float64 {
+	switch {
+	case math.IsNaN(x):
+		return 0
+	case math.IsInf(x, 0):
+		return math.Copysign(math.MaxFloat64, x)
+	}
+	return x
+}
+
+const (
+	mostBlocked = 5000
+	forgetAfter = 2 * time.Minute // a pass that ends early does not look at everything
+)
+
+// blocked remembers since when nodes are refused for a reason.
+type blocked struct {
+	known map[string]*standing
+}
+
+// standing is a refusal that holds.
+type standing struct {
+	refusal Refusal
+	seen    time.Time
+}
+
+// note takes the refusals of a pass in and returns them with the time since when they hold.
+func (b *blocked) note(refused []disrupt.Refused, now time.Time) []Refusal {
+	out := make([]Refusal, 0, len(refused))
+	for i := range refused {
+		r := &refused[i]
+		refusal := Refusal{
+			Reason: r.Reason, Nodes: first(r.Nodes, mostNodes, new(bool)), Why: r.Why, Text: r.Why.Text(), Saves: finite(r.Saves), Cost: finite(r.Cost), Since: now,
+		}
+		key := strings.Join(append([]string{string(r.Reason), string(r.Why.Code)}, r.Nodes...), "\x00")
+		known, found := b.known[key]
+		switch {
+		case found:
+			refusal.Since = known.refusal.Since
+			known.refusal, known.seen = refusal, now
+		case len(b.known) < mostBlocked:
+			b.known[key] = &standing{refusal: refusal, seen: now}
+		}
+		out = append(out, refusal)
+	}
+	for key, s := range b.known {
+		if now.Sub(s.seen) > forgetAfter {
+			delete(b.known, key)
+		}
+	}
+	return out
+}
+
+// list returns what keeps a node, or all nodes, longest first.
+func (b *blocked) list(node string) []Refusal {
+	var out []Refusal
+	for _, s := range b.known {
+		if node == "" || slices.Contains(s.refusal.Nodes, node) {
+			out = append(out, s.refusal)
+		}
+	}
+	slices.SortFunc(out, func(x, y Refusal) int {
+		if c := x.Since.Compare(y.Since); c != 0 {
+			return c
+		}
+		return strings.Compare(strings.Join(x.Nodes, " ")+string(x.Reason)+string(x.Why.Code), strings.Join(y.Nodes, " ")+string(y.Reason)+string(y.Why.Code))
+	})
+	return out
+}

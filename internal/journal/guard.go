@@ -1,0 +1,167 @@
+package journal
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+)
+
+// Verdict is what the API server thinks of a token.
+type Verdict int
+
+// What it can think.
+const (
+	Unknown   Verdict = iota // the token is nobody's
+	Forbidden                // its owner may not read the path
+	Allowed
+)
+
+// reviewer asks the API server whether the owner of a token may get a path.
+type reviewer interface {
+	Review(ctx context.Context, token, path string) (Verdict, error)
+}
+
+const (
+	allowedFor = time.Minute      // how long a good answer is believed
+	deniedFor  = 10 * time.Second // how long a bad one is
+	mostKnown  = 1000             // tokens
+	perSecond  = 5                // questions to the API server
+	burst      = 20
+	patience   = 5 * time.Second
+)
+
+// Guard lets a request through when the API server says that its bearer token may get the path. No
+// answer is no.
+type Guard struct {
+	next   http.Handler
+	review reviewer
+	limit  flowcontrol.PassiveRateLimiter
+	now    func() time.Time
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]known
+}
+
+type known struct {
+	verdict Verdict
+	until   time.Time
+}
+
+// NewGuard puts a guard before a handler.
+func NewGuard(next http.Handler, review reviewer, now func() time.Time) *Guard {
+	return &Guard{
+		next: next, review: review, limit: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst), now: now, known: map[[sha256.Size]byte]known{},
+	}
+}
+
+// ServeHTTP answers 401 without a token that somebody owns, 403 if its owner may not read, and 503 if
+// nobody can tell.
+func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	token, found := bearer(req.Header.Get("Authorization"))
+	if !found {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		http.Error(w, "a bearer token of this cluster is needed: curl -H \"Authorization: Bearer $(kubectl create token NAME)\"", http.StatusUnauthorized)
+		return
+	}
+	verdict, err := g.ask(req.Context(), token)
+	switch {
+	case err != nil:
+		http.Error(w, "the API server could not be asked who may read this: "+err.Error(), http.StatusServiceUnavailable)
+	case verdict == Allowed:
+		g.next.ServeHTTP(w, req)
+	case verdict == Forbidden:
+		http.Error(w, "the owner of the token may not read this; it needs a ClusterRole with verb get on nonResourceURLs "+Path, http.StatusForbidden)
+	default:
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		http.Error(w, "the API server does not know the token, or it has expired", http.StatusUnauthorized)
+	}
+}
+
+// bearer takes the token out of a header.
+func bearer(header string) (token string, found bool) {
+	scheme, token, _ := strings.Cut(header, " ")
+	token = strings.TrimSpace(token)
+	return token, strings.EqualFold(scheme, "Bearer") && token != ""
+}
+
+// ask gives the answer that is known, or asks. Only a hash of the token is remembered.
+func (g *Guard) ask(ctx context.Context, token string) (Verdict, error) {
+	key := sha256.Sum256([]byte(token))
+	now := g.now()
+	g.mu.Lock()
+	k, found := g.known[key]
+	g.mu.Unlock()
+	if found && now.Before(k.until) {
+		return k.verdict, nil
+	}
+	if !g.limit.TryAccept() {
+		return Unknown, fmt.Errorf("too many requests with tokens not seen before; try again in a second")
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	verdict, err := g.review.Review(ctx, token, Path)
+	if err != nil {
+		return Unknown, err
+	}
+	k = known{verdict: verdict, until: now.Add(deniedFor)}
+	if verdict == Allowed {
+		k.until = now.Add(allowedFor)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.known) >= mostKnown {
+		clear(g.known)
+	}
+	g.known[key] = k
+	return verdict, nil
+}
+
+// SelfReview asks the API server in the name of the token. That needs no permission of the controller,
+// while reviews of others would.
+type SelfReview struct {
+	client rest.Interface
+}
+
+// NewSelfReview returns a reviewer that reaches the API server as a configuration says, without its
+// credentials.
+func NewSelfReview(kube *rest.Config) (*SelfReview, error) {
+	config := rest.AnonymousClientConfig(kube)
+	config.QPS = -1 // the Guard limits
+	client, err := typedauthorizationv1.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &SelfReview{client: client.RESTClient()}, nil
+}
+
+// Review asks whether the owner of the token may get the path.
+func (s *SelfReview) Review(ctx context.Context, token, path string) (Verdict, error) {
+	question := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: "get"},
+	}}
+	answer := &authorizationv1.SelfSubjectAccessReview{}
+	err := s.client.Post().Resource("selfsubjectaccessreviews").VersionedParams(&metav1.CreateOptions{}, metav1.ParameterCodec).
+		SetHeader("Authorization", "Bearer "+token).Body(question).Do(ctx).Into(answer)
+	switch {
+	case apierrors.IsUnauthorized(err):
+		return Unknown, nil
+	case apierrors.IsForbidden(err):
+		return Forbidden, nil
+	case err != nil:
+		return Unknown, err
+	case answer.Status.Allowed:
+		return Allowed, nil
+	}
+	return Forbidden, nil
+}
