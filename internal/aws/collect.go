@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 const (
@@ -27,6 +28,9 @@ const (
 	adoptionTime  = 2 * time.Minute // after the start, in which claims find the instances of an earlier process
 )
 
+// collectorName is the name of its rounds, and its label in metrics.
+const collectorName = "instance.garbagecollection"
+
 // collector ends instances of this cluster that no NodeClaim knows (LC-39).
 type collector struct {
 	stock     stock
@@ -36,6 +40,7 @@ type collector struct {
 	ledger    *ledger
 	synced    func() bool
 	started   *since
+	metrics   *metric.Set
 	now       func() time.Time
 
 	rounds int
@@ -152,6 +157,7 @@ func (c *collector) end(ctx context.Context, i inventory.Instance) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
+			c.metrics.Panics.WithLabelValues(collectorName).Inc()
 		}
 	}()
 	if err := c.stock.Terminate(ctx, i.ID); err != nil && !cloud.Is(err, cloud.NotFound) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +20,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // LC-39: which instances nobody asks for any more.
@@ -70,12 +73,46 @@ func begun(at time.Time) *since {
 func newCollector(w *world, claims client.Reader) *collector {
 	return &collector{
 		stock: w, claims: claims, directory: directory{w.kube}, client: w.kube, ledger: w.ledger,
-		synced: func() bool { return true }, started: begun(start), now: func() time.Time { return start.Add(time.Hour) },
+		synced: func() bool { return true }, started: begun(start), metrics: metric.New(prometheus.NewRegistry()), now: func() time.Time { return start.Add(time.Hour) },
 	}
 }
 
 func newNode(name, id string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + id}}
+}
+
+// panicky is a stock that cannot end one instance without a panic.
+type panicky struct {
+	stock
+
+	id string
+}
+
+func (p panicky) Terminate(ctx context.Context, id string) error {
+	if id == p.id {
+		panic("odd instance")
+	}
+	return p.stock.Terminate(ctx, id)
+}
+
+// G9: one odd instance keeps no other from being collected, and its panic is counted.
+func TestG9_APanicOverOneInstanceIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, id := range []string{"i-1", "i-2"} {
+		w.instances[id] = newInstance(id, start)
+	}
+	c := newCollector(w, w.kube)
+	c.stock = panicky{stock: w, id: "i-1"}
+	if _, err := c.round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"i-2"}, w.ended); diff != "" {
+		t.Error(diff)
+	}
+	if n := testutil.ToFloat64(c.metrics.Panics.WithLabelValues("instance.garbagecollection")); n != 1 {
+		t.Errorf("%g panics counted, want 1", n)
+	}
 }
 
 // E06: a claim was deleted by force. Instance and Node go.

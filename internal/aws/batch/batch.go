@@ -181,6 +181,7 @@ func (b *Batcher[Req, Res]) run(ctx context.Context, items []*item[Req, Res]) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			missing = fmt.Errorf("%s: panic in a batch: %v", b.options.Name, cause)
+			b.options.Metrics.Panics.WithLabelValues(b.options.Name).Inc()
 		}
 		for n, i := range items {
 			got := Result[Res]{Err: missing}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/dovetail-sh/dovetail/internal/aws/batch"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -253,11 +254,12 @@ func TestBatchEndsWhenNobodyWaits(t *testing.T) {
 func TestMissingAnswersAndPanicsAreErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		run  func(context.Context, []string) []batch.Result[string]
-		want string
+		run    func(context.Context, []string) []batch.Result[string]
+		want   string
+		panics float64
 	}{
-		"too few answers": {func(context.Context, []string) []batch.Result[string] { return nil }, "no answer"},
-		"a panic":         {func(context.Context, []string) []batch.Result[string] { panic("boom") }, "boom"},
+		"too few answers": {func(context.Context, []string) []batch.Result[string] { return nil }, "no answer", 0},
+		"a panic":         {func(context.Context, []string) []batch.Result[string] { panic("boom") }, "boom", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -266,6 +268,9 @@ func TestMissingAnswersAndPanicsAreErrors(t *testing.T) {
 				o.Run = tc.run
 				if _, err := batch.New(o).Do(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), tc.want) {
 					t.Errorf("got %v", err)
+				}
+				if n := testutil.ToFloat64(o.Metrics.Panics.WithLabelValues(o.Name)); n != tc.panics {
+					t.Errorf("%g panics counted, want %g", n, tc.panics)
 				}
 			})
 		})
