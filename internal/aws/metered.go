@@ -18,6 +18,7 @@ const (
 	methodList      = "List"
 	methodTerminate = "Delete"
 	methodDrift     = "IsDrifted"
+	methodReboot    = "Reboot"
 )
 
 // metered is a Provider that measures the calls of one controller.
@@ -48,7 +49,7 @@ func errorName(err error) string {
 		return "NodeClassNotReadyError"
 	case cloud.NoCapacity:
 		return "InsufficientCapacityError"
-	case cloud.Unknown, cloud.Throttled, cloud.Denied, cloud.Invalid:
+	case cloud.Unknown, cloud.Throttled, cloud.Denied, cloud.Invalid, cloud.Unsupported:
 		return "unknown"
 	default:
 		return "unknown"
@@ -83,4 +84,11 @@ func (m *metered) Terminate(ctx context.Context, id cloud.ID) (err error) {
 func (m *metered) Drift(ctx context.Context, claim *karpv1.NodeClaim) (why string, err error) {
 	defer m.measure(methodDrift, claim.Labels[karpv1.LabelNodePool], m.now(), &err)
 	return m.inner.Drift(ctx, claim)
+}
+
+func (m *metered) Repairs() []cloud.Repair { return m.inner.Repairs() }
+
+func (m *metered) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) (err error) {
+	defer m.measure(methodReboot, claim.Labels[karpv1.LabelNodePool], m.now(), &err)
+	return m.inner.Reboot(ctx, claim, operation)
 }

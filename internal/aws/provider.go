@@ -44,6 +44,7 @@ type (
 		Find(ctx context.Context, id string) (inventory.Instance, error)
 		Fresh(ctx context.Context, id string) (inventory.Instance, error)
 		Terminate(ctx context.Context, id string) error
+		Reboot(ctx context.Context, id string) error
 		Remember(instance inventory.Instance)
 	}
 	recorder interface {

@@ -119,11 +119,11 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 		synced = func() bool { return true }
 	}
 	collector := &collector{
-		stock: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, now: c.o.Now,
+		stock: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
 	}
 	held := &reservations{client: c.o.Client, directory: lookup, stock: c.inventory, now: c.o.Now}
 	return addRounds(mgr,
-		namedRound{"instance.garbagecollection", collector.round},
+		namedRound{collectorName, collector.round},
 		namedRound{"capacityreservation.expiration", every(reservationsEvery, held.expire)},
 		namedRound{"capacityreservation.capacitytype", every(reservationsEvery, held.relabel)},
 	)

@@ -42,6 +42,7 @@ type world struct {
 	endError  map[string]error
 	lists     int
 	ended     []string
+	rebooted  []string
 	result    launch.Result
 	sellError error
 	launches  int
@@ -154,6 +155,13 @@ func (w *world) Terminate(_ context.Context, id string) error {
 	defer w.mu.Unlock()
 	w.ended = append(w.ended, id)
 	slices.Sort(w.ended)
+	return w.endError[id]
+}
+
+func (w *world) Reboot(_ context.Context, id string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rebooted = append(w.rebooted, id)
 	return w.endError[id]
 }
 

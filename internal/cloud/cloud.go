@@ -36,6 +36,14 @@ type Provider interface {
 	// Drift says in one word why an instance is not what its node class asks for now, such as
 	// AMIDrift; empty if it is, or if that cannot be known.
 	Drift(ctx context.Context, claim *karpv1.NodeClaim) (string, error)
+
+	// Repairs says what helps a sick node. It never changes.
+	Repairs() []Repair
+
+	// Reboot asks for a reboot of the instance of a claim and returns once that is accepted. The
+	// operation is the same for each repetition of one request. Unsupported, Invalid, Denied and NotFound
+	// mean that repeating it cannot help (V15-66).
+	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error
 }
 
 // Instance is one machine.

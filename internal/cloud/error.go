@@ -8,13 +8,14 @@ type Kind int
 // Kinds of errors. Anything that is not understood is Unknown, which is never read as "does not exist"
 // or "no capacity".
 const (
-	Unknown    Kind = iota
-	NotFound        // the instance does not exist
-	NoCapacity      // nothing of what was allowed can be had now; also: the node class does not exist
-	NotReady        // the node class is not ready, or its status lags its spec
-	Throttled       // too many requests; the same request may be repeated later
-	Denied          // not permitted, for a reason that a person has to change
-	Invalid         // the request can never succeed as it is
+	Unknown     Kind = iota
+	NotFound         // the instance does not exist
+	NoCapacity       // nothing of what was allowed can be had now; also: the node class does not exist
+	NotReady         // the node class is not ready, or its status lags its spec
+	Throttled        // too many requests; the same request may be repeated later
+	Denied           // not permitted, for a reason that a person has to change
+	Invalid          // the request can never succeed as it is
+	Unsupported      // the cloud has no such thing
 )
 
 // Error is what a Provider answers with instead of a result.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -27,6 +28,7 @@ const (
 type api interface {
 	DescribeInstances(context.Context, *ec2.DescribeInstancesInput, ...func(*ec2.Options)) (*ec2.DescribeInstancesOutput, error)
 	TerminateInstances(context.Context, *ec2.TerminateInstancesInput, ...func(*ec2.Options)) (*ec2.TerminateInstancesOutput, error)
+	RebootInstances(context.Context, *ec2.RebootInstancesInput, ...func(*ec2.Options)) (*ec2.RebootInstancesOutput, error)
 }
 
 // Options of an Inventory.
@@ -161,6 +163,32 @@ func (i *Inventory) Terminate(ctx context.Context, id string) error {
 	found.State = state
 	i.memory.store(found, i.o.Now(), false)
 	return nil
+}
+
+// Reboot asks for a reboot of an instance. A missing permission and an instance that EC2 does not know
+// are final (V15-67).
+func (i *Inventory) Reboot(ctx context.Context, id string) error {
+	const op = "reboot instance"
+	found, err := i.Fresh(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case i.o.Shifted(found.ZoneID):
+		return &cloud.Error{Op: op, Message: fmt.Sprintf("%s is left alone for now: zone %s is shifted away", id, found.Zone)}
+	case found.Terminating():
+		return gone(op, id)
+	}
+	_, err = i.o.EC2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}})
+	switch {
+	case err == nil:
+		return nil
+	case awserr.NotFound(err):
+		return gone(op, id)
+	case slices.Contains([]string{"OperationNotPermitted", "UnsupportedOperation"}, awserr.Code(err)):
+		return &cloud.Error{Kind: cloud.Invalid, Op: op + " " + id, Err: err}
+	default:
+		return failed(op, id, err)
+	}
 }
 
 func (i *Inventory) instances(page *ec2.DescribeInstancesOutput) []Instance {

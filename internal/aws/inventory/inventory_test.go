@@ -110,6 +110,13 @@ func (f *fake) TerminateInstances(_ context.Context, in *ec2.TerminateInstancesI
 	return out, nil
 }
 
+func (f *fake) RebootInstances(_ context.Context, in *ec2.RebootInstancesInput, _ ...func(*ec2.Options)) (*ec2.RebootInstancesOutput, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, "reboot "+strings.Join(in.InstanceIds, ","))
+	return &ec2.RebootInstancesOutput{}, f.fail["reboot"]
+}
+
 func (f *fake) set(id string, state ec2types.InstanceStateName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
