@@ -35,6 +35,7 @@ type Command struct {
 	Score    float64                 `json:"score,omitempty"`    // Balanced: the lowest of the pools that vote
 	Bound    *time.Duration          `json:"bound,omitempty"`    // repair: the drain takes no longer, counted from the deletion
 	Because  string                  `json:"because,omitempty"`  // terminate-first: no-reserved-capacity or static-at-limit; repair: the condition
+	Repair   *Diagnosis              `json:"repair,omitempty"`   // repair: what is wrong with the node, and what helps
 	Decided  time.Time               `json:"decided"`
 }
 

@@ -84,7 +84,7 @@ func TestMarks(t *testing.T) {
 }
 
 func node(name string, change ...func(*disrupt.Node)) disrupt.Node {
-	n := disrupt.Node{Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Initialized: true, Consolidatable: true}
+	n := disrupt.Node{Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Registered: true, Initialized: true, Consolidatable: true}
 	for _, c := range change {
 		c(&n)
 	}
@@ -119,12 +119,12 @@ func TestEmpty(t *testing.T) {
 		"a pod that has to move does":       {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
 		"a pod nobody would miss does not":  {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
 		"a protected DaemonSet pod does (FM K25)": {
-			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Protected: true}))}, pool: general(), say: "Pod x/d carries annotation karpenter.sh/do-not-disrupt",
+			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
 		"inside the quiet time":   {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Consolidatable = false })}, pool: general()},
 		"not initialized":         {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Initialized = false })}, pool: general(), say: "not initialized"},
 		"nominated":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
-		"protected":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Protected = true })}, pool: general(), say: "The node carries annotation"},
+		"protected":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
 		"its pool is (L-15)":      {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Protected = true }), say: "NodePool general carries"},
 		"catalogue unknown (E10)": {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Known = false }), say: "cannot be resolved"},
 		"never":                   {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Never = true }), say: "consolidateAfter Never"},
@@ -134,7 +134,7 @@ func TestEmpty(t *testing.T) {
 		},
 		"a node on its way out uses it up": {
 			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Going = true })},
-			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }), say: "already on its way out",
+			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }), say: "is going away",
 		},
 		"so does one that is not ready": {
 			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Ready, n.Consolidatable = false, false })},
@@ -147,7 +147,7 @@ func TestEmpty(t *testing.T) {
 			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Empty"}}} }), say: "a budget of the NodePool says 0",
 		},
 		"a budget for another reason does not count": {
-			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Drifted"}}} }), want: []string{"a"},
+			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Drifted"}}} }), want: []string{"a"}, say: "reason Drifted",
 		},
 		"a budget that cannot be read closes the pool (FM K11)": {
 			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "many"}} }), say: "a budget of the NodePool says 0",

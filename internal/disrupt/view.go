@@ -25,6 +25,7 @@ type View struct {
 	Tuning  Tuning
 	Methods Methods
 	Resting map[string]time.Time // pools whose drift failed lately: not before then
+	Repairs *RepairSet           // what helps sick nodes; nil: nothing
 }
 
 // Methods says what may be done at all.
@@ -53,6 +54,7 @@ type Node struct {
 	Price        float64
 
 	Created     time.Time     // of the claim
+	Joined      time.Time     // of the Node
 	ExpireAfter time.Duration // 0: never
 	Bounded     bool          // has a terminationGracePeriod,
 	Bound       time.Duration // which is this

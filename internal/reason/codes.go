@@ -42,7 +42,7 @@ type Doc struct {
 
 // Codes lists every code in the order of the reference.
 func Codes() []Doc {
-	return slices.Concat(apiCodes(), planningCodes(), podCodes())
+	return slices.Concat(apiCodes(), planningCodes(), podCodes(), disruptionCodes(), repairCodes())
 }
 
 // apiCodes documents the codes above.

@@ -70,6 +70,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[karpv1.LabelCapacityType],
 		Reservation:    labels[s.opts.ReservationLabel],
 		Created:        p.claim.CreationTimestamp.Time,
+		Joined:         p.node.CreationTimestamp.Time,
 		Registered:     labels[karpv1.LabelRegistered] == "true",
 		Initialized:    labels[karpv1.LabelInitialized] == "true",
 		Ready:          lifecycle.Ready(p.node),

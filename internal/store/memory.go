@@ -107,16 +107,25 @@ func (s *Store) Nominate(node string, until time.Time) {
 	}
 }
 
-// Promise notes that a plan put a pod on a node that is not up yet, so that the next plan puts it there
-// again (G8). Where the scheduler can bind the pod at once, it decides.
+// Promise notes that a plan put a pod on a node, so that the next plan puts it there again (G8), whatever
+// was promised before: a promise that a later plan broke would book its node twice. On a node that is up
+// the scheduler decides. So nothing is kept there for a pod whose claim was altered, which might never
+// fit, nor on nodes that are not ours.
 func (s *Store) Promise(pod cluster.PodKey, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(node)
-	if p != nil && p.claim != nil && (p.node == nil || p.node.Labels[karpv1.LabelInitialized] != "true") {
+	switch {
+	case p == nil:
+	case p.claim == nil, p.up() && s.altered[p.claim.Name]:
+		delete(s.promised, pod)
+	default:
 		s.promised[pod] = p.claim.Name
 	}
 }
+
+// up reports whether pods can run on a place.
+func (p *place) up() bool { return p.node != nil && p.node.Labels[karpv1.LabelInitialized] == "true" }
 
 // Nominated reports whether pods are expected on a node.
 func (s *Store) Nominated(node string) bool {

@@ -386,13 +386,15 @@ func TestPromises(t *testing.T) {
 		then func(s *Store)
 		want map[cluster.PodKey]string
 	}{
-		"waiting":            {then: func(*Store) {}, want: map[cluster.PodKey]string{w1: "general-x"}},
-		"node joined":        {then: func(s *Store) { joined(s, "general-x") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
-		"planned elsewhere":  {then: func(s *Store) { s.feedObject(claimObject("general-y", "", false), false); s.Promise(w1, "general-y") }, want: map[cluster.PodKey]string{w1: "general-y"}},
-		"pod bound":          {then: func(s *Store) { s.feedObject(podObject("w1", "ip-9"), false) }},
-		"pod gone":           {then: func(s *Store) { s.feedObject(podObject("w1", ""), true) }},
-		"claim gone":         {then: func(s *Store) { s.feedObject(claimObject("general-x", "", false), true) }},
-		"node is up already": {then: func(s *Store) { joined(s, "general-z"); s.promised = map[podKey]string{}; s.Promise(w1, "ip-1") }},
+		"waiting":                           {then: func(*Store) {}, want: map[cluster.PodKey]string{w1: "general-x"}},
+		"node joined":                       {then: func(s *Store) { joined(s, "general-x") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
+		"planned elsewhere":                 {then: func(s *Store) { s.feedObject(claimObject("general-y", "", false), false); s.Promise(w1, "general-y") }, want: map[cluster.PodKey]string{w1: "general-y"}},
+		"pod bound":                         {then: func(s *Store) { s.feedObject(podObject("w1", "ip-9"), false) }},
+		"pod gone":                          {then: func(s *Store) { s.feedObject(podObject("w1", ""), true) }},
+		"claim gone":                        {then: func(s *Store) { s.feedObject(claimObject("general-x", "", false), true) }},
+		"planned on a node that is up":      {then: func(s *Store) { joined(s, "general-z"); s.Promise(w1, "ip-1") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
+		"planned on an altered one, FM A13": {then: func(s *Store) { joined(s, "general-z"); s.Altered("general-z"); s.Promise(w1, "ip-1") }},
+		"planned on a node of others":       {then: func(s *Store) { s.feedObject(nodeObject("ip-7", "", false), false); s.Promise(w1, "ip-7") }},
 		"claim goes": {then: func(s *Store) {
 			claim := claimObject("general-x", "", false)
 			claim.DeletionTimestamp = new(metav1.NewTime(now()))

@@ -1,0 +1,94 @@
+package cluster
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+)
+
+// With returns a view in which pods run on the nodes named, and nowhere else: nodes that go lose them,
+// and those that were pending wait no more. A pod that was ending has come back. Pods whose node is not
+// there stay where they are.
+//
+// The view shares memory with s: only the list of nodes is copied, and the pods of nodes that change.
+func (s *Snapshot) With(pods []Pod, at map[PodKey]string) *Snapshot {
+	view := *s
+	comes := make(map[int][]Pod, len(at))
+	moved := make(map[PodKey]bool, len(at))
+	for _, p := range pods {
+		name, placed := at[p.Key]
+		if i, found := s.find(name); placed && found {
+			p.Terminating = false
+			comes[i] = append(comes[i], p)
+			moved[p.Key] = true
+		}
+	}
+	if len(moved) == 0 {
+		return &view
+	}
+	leaves := func(p Pod) bool { return moved[p.Key] }
+	view.Nodes = slices.Clone(s.Nodes)
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if slices.ContainsFunc(n.Pods, leaves) {
+			n.Pods = slices.DeleteFunc(slices.Clone(n.Pods), leaves)
+		}
+		if len(comes[i]) > 0 {
+			n.Pods = slices.Concat(n.Pods, comes[i])
+			slices.SortFunc(n.Pods, comparePods)
+		}
+	}
+	if slices.ContainsFunc(s.Pending, leaves) {
+		view.Pending = slices.DeleteFunc(slices.Clone(s.Pending), leaves)
+	}
+	return &view
+}
+
+// Node returns the node of a name, or nil.
+func (s *Snapshot) Node(name string) *Node {
+	if i, found := s.find(name); found {
+		return &s.Nodes[i]
+	}
+	return nil
+}
+
+// Vacated returns a view in which one more instance fits a reservation. One that is not available for
+// another reason stays so (V15-47).
+func (s *Snapshot) Vacated(reservation string) *Snapshot {
+	view := *s
+	if reservation == "" {
+		return &view
+	}
+	view.Pools = slices.Clone(s.Pools)
+	copied := map[*catalog.InstanceType][]catalog.InstanceType{} // pools with the same types go on sharing them
+	for i := range view.Pools {
+		types := view.Pools[i].Types
+		if len(types) == 0 {
+			continue
+		}
+		same, known := copied[&types[0]]
+		if !known || len(same) != len(types) {
+			same = vacate(types, reservation)
+			copied[&types[0]] = same
+		}
+		view.Pools[i].Types = same
+	}
+	return &view
+}
+
+func vacate(types []catalog.InstanceType, reservation string) []catalog.InstanceType {
+	out := slices.Clone(types)
+	for i := range out {
+		is := func(o catalog.Offering) bool { return o.Reservation == reservation && o.Available }
+		if !slices.ContainsFunc(out[i].Offerings, is) {
+			continue
+		}
+		out[i].Offerings = slices.Clone(out[i].Offerings)
+		for j := range out[i].Offerings {
+			if is(out[i].Offerings[j]) {
+				out[i].Offerings[j].Remaining++
+			}
+		}
+	}
+	return out
+}

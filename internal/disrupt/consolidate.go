@@ -1,0 +1,3 @@
+package disrupt
+
+func (d *Decision) consolidate(_ *View, _ *ground) {}

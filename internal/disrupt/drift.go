@@ -1,0 +1,105 @@
+package disrupt
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// Why a node is removed before its replacement is there, as the metric names it (V15-50).
+const (
+	NoReservedCapacity = "no-reserved-capacity"
+	StaticAtLimit      = "static-at-limit"
+)
+
+// drift replaces one node of a dynamic pool that is not what is wanted now (disruption 18).
+func (d *Decision) drift(v *View, g *ground) {
+	candidates := drifted(v, false)
+	d.Eligible[karpv1.ReasonDrifted] += len(candidates)
+	left := d.left(karpv1.ReasonDrifted)
+	for _, n := range candidates {
+		until := v.Resting[n.Pool]
+		switch {
+		case g.stop():
+			return
+		case left[n.Pool] == 0:
+			d.limited(n, karpv1.ReasonDrifted)
+		case v.Now.Before(until):
+			d.refuse(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: reason.Reason{
+				Code: reason.DriftRests, Subject: "node/" + n.Name, Have: n.Pool, Want: until.UTC().Format(time.RFC3339),
+			}})
+		case d.replace(n, g, karpv1.ReasonDrifted, v.Methods.TerminateFirstDrift):
+			return
+		}
+	}
+}
+
+// drifted returns the nodes that drift may take, of static pools or of others: those without pods that
+// move first, then those that drifted first.
+func drifted(v *View, static bool) []*Node {
+	var out []*Node
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.Drift != "" && v.Pools[n.Pool].Static == static && blocked(v, n, eventual) == nil {
+			out = append(out, n)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(min(a.moving(), 1), min(b.moving(), 1)), a.DriftedAt.Compare(b.DriftedAt), strings.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// replace starts a command that removes one node once its pods have a place elsewhere, on as many new
+// nodes as that takes. If they have none and first is set, a node on reserved capacity goes before its
+// replacement comes (V15-47). It reports whether a command was started.
+func (d *Decision) replace(n *Node, g *ground, cause karpv1.DisruptionReason, first bool) bool {
+	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{n.candidate()}}
+	if n.moving() == 0 {
+		c.Saves = n.Price
+		d.start(c)
+		return true
+	}
+	h := g.without(n, false)
+	switch {
+	case h.ok():
+		c.Create, c.Bind, c.Saves = h.Create, h.Bind, n.Price-h.Cost
+		if len(c.Create) > 0 {
+			c.Decision = Replace
+		}
+	case !h.Known:
+		return false
+	default:
+		again := home{}
+		if first && n.CapacityType == karpv1.CapacityTypeReserved {
+			again = g.vacated(n, false)
+		}
+		if !again.ok() {
+			d.blockedBy(n, Refused{Reason: cause, Why: stranded(h.Lost)})
+			return false
+		}
+		c.Decision, c.Because, c.Bind, c.Saves = TerminateFirst, NoReservedCapacity, again.Bind, n.Price-again.Cost
+	}
+	d.start(c)
+	return true
+}
+
+// stranded says why pods have no other place: the first few of them, then how many there are.
+func stranded(lost []solve.Unplaced) reason.Reason {
+	const shown = 5
+	why := reason.Reason{Code: reason.PodsStranded, Have: strconv.Itoa(len(lost))}
+	for i := range lost[:min(shown, len(lost))] {
+		cause := reason.Reason{Code: reason.PodUnreadable}
+		if len(lost[i].Why) > 0 {
+			cause = lost[i].Why[0]
+		}
+		cause.Subject = strings.TrimSuffix("pod/"+lost[i].Pod.String()+", "+cause.Subject, ", ")
+		why.Because = append(why.Because, cause)
+	}
+	return why
+}

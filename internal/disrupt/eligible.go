@@ -1,0 +1,173 @@
+package disrupt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// class is what a disruption has to respect (disruption 1, V15-15).
+type class int
+
+const (
+	graceful  class = iota // whatever objects
+	eventual               // pods only if the node has no terminationGracePeriod
+	repairing              // neither pods, which V15-24 looks at, nor do-not-disrupt, nor that it is not initialized
+)
+
+// blocked says what keeps a node from being disrupted, in the order of V15-14; nil if nothing does.
+func blocked(v *View, n *Node, c class) *reason.Reason {
+	why := func(code reason.Code, have, want string) *reason.Reason {
+		return &reason.Reason{Code: code, Subject: "node/" + n.Name, Have: have, Want: want}
+	}
+	pool, known := v.Pools[n.Pool]
+	switch {
+	case n.Commanded:
+		return why(reason.NodeCommanded, "", "")
+	case c == repairing && n.Pool == "":
+		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
+	case n.Rebooting:
+		return why(reason.NodeRebooting, "", "")
+	case n.Going || n.Terminating:
+		return why(reason.NodeDeleting, "", "")
+	case !n.Initialized && !n.Registered:
+		return why(reason.NodeStarting, "registered", "")
+	case !n.Initialized && c != repairing:
+		return why(reason.NodeStarting, "initialized", "")
+	case n.Nominated && n.Initialized:
+		return why(reason.NodeNominated, "", "")
+	case n.Protected && c != repairing:
+		return why(reason.DoNotDisrupt, "the node", "")
+	case pool.Protected && c != repairing:
+		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, "")
+	case n.Pool == "":
+		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
+	case !known || !pool.Known:
+		return why(reason.PoolUnresolved, n.Pool, "")
+	case c == graceful || c == eventual && !n.Bounded:
+		return holding(n)
+	}
+	return nil
+}
+
+// holding says which pod keeps a node from being drained now (disruption 5, rules 10 and 11).
+func holding(n *Node) *reason.Reason {
+	for i := range n.Pods {
+		if p := &n.Pods[i]; p.Protected {
+			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Name}
+		}
+	}
+	for i := range n.Pods {
+		p := &n.Pods[i]
+		why := &reason.Reason{Subject: "node/" + n.Name, Have: strings.Join(p.Budgets, ", "), Want: p.Name}
+		switch {
+		case len(p.Budgets) > 1:
+			why.Code = reason.EvictionAmbiguous
+		case p.Impossible:
+			why.Code = reason.EvictionImpossible
+		case p.Blocked:
+			why.Code = reason.EvictionForbidden
+		default:
+			continue
+		}
+		return why
+	}
+	return nil
+}
+
+// judge says of every node what keeps it from being disrupted at all, and of every claim that it has
+// no Node yet.
+func (d *Decision) judge(v *View) {
+	claimed := make(map[string]bool, len(v.Nodes))
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		claimed[n.Claim] = true
+		why := blocked(v, n, graceful)
+		if why == nil || why.Code == reason.NodeCommanded {
+			continue
+		}
+		d.say(n, event.DisruptionBlocked, why.Text())
+		if why.Code != reason.NodeDeleting {
+			d.refuse(Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why})
+		}
+	}
+	if v.Cluster == nil {
+		return
+	}
+	for i := range v.Cluster.Nodes {
+		if n := &v.Cluster.Nodes[i]; n.Claim != "" && !claimed[n.Claim] && !n.Deleting {
+			text := reason.Reason{Code: reason.NodeMissing, Have: n.Claim}.Text()
+			d.Stay = append(d.Stay, News{Claim: n.Claim, Event: event.Event{Reason: event.DisruptionBlocked, Text: text}})
+		}
+	}
+}
+
+// cause is what a node would go for.
+func (n *Node) cause() karpv1.DisruptionReason {
+	switch {
+	case n.empty():
+		return karpv1.ReasonEmpty
+	case n.Drift != "":
+		return karpv1.ReasonDrifted
+	}
+	return karpv1.ReasonUnderutilized
+}
+
+// say tells of a node that stays.
+func (d *Decision) say(n *Node, what event.Reason, text string) {
+	d.Stay = append(d.Stay, News{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text}})
+}
+
+// mostRefused bounds what a decision keeps about what it did not do.
+const mostRefused = 200
+
+func (d *Decision) refuse(r Refused) {
+	if len(d.Refused) < mostRefused {
+		d.Refused = append(d.Refused, r)
+	}
+}
+
+// use says how much of a node its pods ask for: a rule of thumb that users check decisions by
+// (disruption 5).
+func (g *ground) use(name string) string {
+	n := g.cluster.Node(name)
+	if n == nil {
+		return ""
+	}
+	const cpu, memory = 0, 1 // the first two lanes of every table
+	var asked [2]int64
+	for i := range n.Pods {
+		if s := n.Pods[i].Shape; s != nil {
+			asked[0] += s.Requests.At(cpu)
+			asked[1] += s.Requests.At(memory)
+		}
+	}
+	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", percent(asked[0], n.Allocatable.At(cpu)), percent(asked[1], n.Allocatable.At(memory)))
+}
+
+func percent(part, whole int64) int64 {
+	if whole <= 0 {
+		return 0
+	}
+	return int64(float64(part)/float64(whole)*100 + 0.5)
+}
+
+// moving are the pods that need another place when the node goes.
+func (n *Node) moving() int {
+	count := 0
+	for i := range n.Pods {
+		if n.Pods[i].Moves {
+			count++
+		}
+	}
+	return count
+}
+
+// empty reports whether no pod would have to move (disruption 10).
+func (n *Node) empty() bool {
+	return !slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Moves && p.EvictCost > 0 })
+}

@@ -1,0 +1,122 @@
+package disrupt
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// ground is what moves are tried on: the cluster once every pod that looks for a place has the one it
+// will get on nodes that exist. Pods that have to wait for a new node, or have no place at all, take
+// no room and stop nothing.
+type ground struct {
+	cluster  *cluster.Snapshot // nil: nothing can be tried
+	policy   solve.Policy
+	stop     func() bool
+	expected map[string]bool // nodes that pods are on their way to
+	buffered map[string]bool // nodes that placeholders of buffers hold
+}
+
+// settle lets the homeless in. If it is stopped before all of them were asked nothing can be tried:
+// a move might take the room they need.
+func settle(v View, stop func() bool) *ground {
+	if stop == nil {
+		stop = func() bool { return false }
+	}
+	g := &ground{policy: v.Policy, stop: stop, expected: map[string]bool{}, buffered: map[string]bool{}}
+	g.policy.ReservedFallback = true // V15-46
+	if v.Cluster == nil {
+		return g
+	}
+	g.cluster = v.Cluster
+	if len(v.Homeless) == 0 {
+		return g
+	}
+	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.Homeless, Policy: v.Policy, Promised: v.Promised}, stop)
+	if plan.Partial {
+		g.cluster = nil
+		return g
+	}
+	at := make(map[cluster.PodKey]string, len(plan.Bind))
+	for _, b := range plan.Bind {
+		at[b.Pod] = b.Node
+	}
+	for i := range v.Homeless {
+		switch p := &v.Homeless[i]; {
+		case at[p.Key] == "":
+		case p.Virtual:
+			g.buffered[at[p.Key]] = true
+		default:
+			g.expected[at[p.Key]] = true
+		}
+	}
+	g.cluster = v.Cluster.With(v.Homeless, at)
+	return g
+}
+
+// home is where the pods of a node would live without it.
+type home struct {
+	Bind   []solve.Bind
+	Create []solve.NewNode
+	Cost   float64          // of what is created, USD an hour
+	Lost   []solve.Unplaced // pods without a place
+	Known  bool             // false: it was not found out, as there was no time or nothing to try it on
+}
+
+// ok reports whether every pod has a place.
+func (h *home) ok() bool { return h.Known && len(h.Lost) == 0 }
+
+// without answers whether the pods of a node can live elsewhere, and with which new nodes. Pods that
+// are held where they are do not count (disruption 11), unless all is set: then every pod does that
+// would need a place once it is made to leave (V15-27).
+func (g *ground) without(n *Node, all bool) home {
+	if g.cluster == nil {
+		return home{}
+	}
+	rest, _ := g.cluster.Without(n.Name)
+	return g.place(rest, g.leaving(n, all), g.policy)
+}
+
+// vacated answers the same for a node that is removed first: its slot of a reservation can be had again,
+// and reserved capacity is not given up for other (V15-47).
+func (g *ground) vacated(n *Node, all bool) home {
+	if g.cluster == nil || n.Reservation == "" {
+		return home{}
+	}
+	rest, _ := g.cluster.Without(n.Name)
+	strict := g.policy
+	strict.ReservedFallback = false
+	return g.place(rest.Vacated(n.Reservation), g.leaving(n, all), strict)
+}
+
+func (g *ground) place(on *cluster.Snapshot, pods []cluster.Pod, policy solve.Policy) home {
+	if len(pods) == 0 {
+		return home{Known: true}
+	}
+	plan := solve.Solve(solve.Problem{View: on, Moved: pods, Policy: policy}, g.stop)
+	return home{Bind: plan.Bind, Create: plan.Create, Cost: plan.Cost, Lost: plan.Unplaced, Known: !plan.Partial}
+}
+
+// leaving are the pods that need a place without a node.
+func (g *ground) leaving(n *Node, all bool) []cluster.Pod {
+	on := g.cluster.Node(n.Name)
+	if on == nil {
+		return nil
+	}
+	moves := make(map[string]bool, len(n.Pods))
+	for i := range n.Pods {
+		moves[n.Pods[i].Name] = n.Pods[i].Moves
+	}
+	var out []cluster.Pod
+	for _, p := range on.Pods {
+		if p.Stays && !(all && !p.Daemon && moves[p.Key.String()]) {
+			continue
+		}
+		p.Stays = false
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	return out
+}

@@ -1,0 +1,64 @@
+package disrupt
+
+import (
+	"github.com/dovetail-sh/dovetail/internal/event"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// Next decides what is to be done now. It is total and depends on nothing but the view; stop is polled
+// while simulations run, and once it says true what was decided is kept.
+//
+// Methods have their turn one after another, and the first that finds something to do ends the pass:
+// what the others see must include it (disruption 3, V15-12).
+func Next(v View, stop func() bool) Decision {
+	d := Decision{
+		At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{},
+	}
+	g := settle(v, stop)
+	d.budgets(&v)
+	d.judge(&v)
+	for _, method := range []func(*View, *ground){d.repair, d.empty, d.static, d.drift, d.consolidate} {
+		if len(d.Commands) == 0 {
+			method(&v, g)
+		}
+	}
+	d.sum(&v)
+	return d
+}
+
+// start adds a command.
+func (d *Decision) start(c Command) {
+	for i := range c.Remove {
+		c.Cost += c.Remove[i].Cost
+		c.Moved += len(c.Remove[i].Pods)
+	}
+	c.Decided, c.ID = d.At, c.id()
+	d.Commands = append(d.Commands, c)
+}
+
+// sum works out what the cluster costs before and after.
+func (d *Decision) sum(v *View) {
+	switch {
+	case v.Cluster != nil:
+		for i := range v.Cluster.Nodes {
+			d.Before += v.Cluster.Nodes[i].Price
+		}
+	default:
+		for i := range v.Nodes {
+			d.Before += v.Nodes[i].Price
+		}
+	}
+	d.After = d.Before
+	for i := range d.Commands {
+		d.After -= d.Commands[i].Saves
+	}
+}
+
+// blockedBy tells of a candidate of drift or repair that stays.
+func (d *Decision) blockedBy(n *Node, r Refused) {
+	r.Nodes = []string{n.Name}
+	r.Why.Subject = "node/" + n.Name
+	d.say(n, event.DisruptionBlocked, r.Why.Text())
+	d.refuse(r)
+}

@@ -1,0 +1,397 @@
+package disrupt
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// ward is a pool "p" of twenty nodes; those that are named here come first.
+func ward(t interface{ Fatal(...any) }, nodes ...Node) View {
+	v := View{
+		Now: now, Methods: Methods{Repair: true}, Repairs: testSet(t),
+		Pools: map[string]Pool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1}},
+		Nodes: nodes,
+	}
+	for i := len(nodes); i < 20; i++ {
+		v.Nodes = append(v.Nodes, Node{Name: fmt.Sprintf("well-%02d", i), Claim: fmt.Sprintf("claim-%02d", i), Pool: "p", Registered: true, Initialized: true, Ready: true})
+	}
+	return v
+}
+
+func inPool(change func(*Pool)) func(*View) {
+	return func(v *View) {
+		p := v.Pools["p"]
+		change(&p)
+		v.Pools["p"] = p
+	}
+}
+
+// ill is a node of pool "p" with a condition.
+func ill(name string, c corev1.NodeCondition, change ...func(*Node)) Node {
+	n := Node{Name: name, Claim: "claim-" + name, Pool: "p", Registered: true, Initialized: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
+	for _, f := range change {
+		f(&n)
+	}
+	return n
+}
+
+// dead fell silent an hour ago, with a pod on it.
+func dead(name string, change ...func(*Node)) Node {
+	return ill(name, health("Ready", "Unknown", "NodeStatusUnknown", time.Hour), append([]func(*Node){moving(1)}, change...)...)
+}
+
+func broken(name string, change ...func(*Node)) Node {
+	return ill(name, health("DiskReady", "False", "ReadErrors", 10*time.Minute), change...)
+}
+
+func guarded(n *Node) {
+	n.Pods = append(n.Pods, Pod{Name: "x/p", Moves: true, EvictCost: 1, Blocked: true, Budgets: []string{"x/b"}})
+}
+
+func static(claims, running, limit int64) func(*View) {
+	return inPool(func(p *Pool) {
+		p.Static, p.Replicas, p.Claims, p.Running, p.NodeLimit = true, 20, claims, running, limit
+	})
+}
+
+func anew(*Node, bool) home { return home{Known: true, Create: []solve.NewNode{{Pool: "p"}}} }
+
+func nowhere(*Node, bool) home { return home{Known: true, Lost: []solve.Unplaced{{}}} }
+
+// cured is a decision about sick nodes alone.
+func cured(v View, find resettle) Decision {
+	d := Decision{At: now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{}}
+	d.budgets(&v)
+	if v.Methods.Repair {
+		d.cure(&v, func() bool { return false }, find)
+	}
+	return d
+}
+
+// moving is a pod that needs another place.
+func moving(cost float64) func(*Node) {
+	return func(n *Node) { n.Pods = append(n.Pods, Pod{Name: "x/m", Moves: true, EvictCost: cost}) }
+}
+
+// V15-14, V15-15, V15-22 to V15-30, V15-47, V15-49: what is done about sick nodes.
+func TestRepair(t *testing.T) {
+	t.Parallel()
+	first := func(v *View) { v.Methods.TerminateFirstRepair = true }
+	reserved := func(n *Node) { n.CapacityType, n.Reservation = karpv1.CapacityTypeReserved, "cr-1" }
+	elsewhere := func(*Node, bool) home { return home{Known: true, Bind: []solve.Bind{{Node: "well-19"}}} }
+	slot := func(n *Node, freed bool) home {
+		if freed {
+			return anew(n, true)
+		}
+		return nowhere(n, false)
+	}
+	taken := func(v *View) {
+		v.Cluster = &cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Types: []catalog.InstanceType{{Name: "t", Offerings: []catalog.Offering{
+			{Zone: "z", CapacityType: karpv1.CapacityTypeReserved, Reservation: "cr-1", Available: true},
+		}}}}}}
+	}
+	noTime := func(*Node, bool) home { return home{} }
+	for name, tc := range map[string]struct {
+		nodes  []Node
+		change []func(*View)
+		find   resettle
+		want   string // node, decision, bound, because
+		say    string
+	}{
+		"nothing is wrong":                         {},
+		"the gate is off":                          {nodes: []Node{dead("a")}, change: []func(*View){func(v *View) { v.Methods.Repair = false }}},
+		"V15-27 a dead node is replaced":           {nodes: []Node{dead("a")}, find: anew, want: "a replace Ready"},
+		"V15-27 or deleted if others have room":    {nodes: []Node{dead("a")}, find: elsewhere, want: "a delete Ready"},
+		"V15-27 or stays if its pods have no home": {nodes: []Node{dead("a")}, find: nowhere, say: "no other place"},
+		"the next one is tried then": {
+			nodes: []Node{dead("a"), ill("b", health("Ready", "False", "", 31*time.Minute), moving(1))}, want: "b replace 0s Ready", say: "no other place",
+			find: func(n *Node, _ bool) home {
+				if n.Name == "a" {
+					return nowhere(n, false)
+				}
+				return anew(n, false)
+			},
+		},
+		"V15-20 a reboot": {nodes: []Node{broken("a")}, want: "a reboot 3m0s DiskReady"},
+		"V15-30 two reboots in a day are enough": {
+			nodes: []Node{broken("a", moving(1), func(n *Node) { n.Reboots = 2 })}, find: anew, want: "a replace 3m0s DiskReady escalated",
+		},
+		"V15-30 one is not": {nodes: []Node{broken("a", func(n *Node) { n.Reboots = 1 })}, want: "a reboot 3m0s DiskReady"},
+		"V15-26 the claim bounds the drain more tightly": {
+			nodes: []Node{broken("a", func(n *Node) { n.Bounded, n.Bound = true, time.Minute })}, want: "a reboot 1m0s DiskReady",
+		},
+		"V15-26 the policy does": {
+			nodes: []Node{broken("a", func(n *Node) { n.Bounded, n.Bound = true, time.Hour })}, want: "a reboot 3m0s DiskReady",
+		},
+		"V15-26 without a bound the claim's own works as usual": {
+			nodes: []Node{dead("a", func(n *Node) { n.Bounded, n.Bound = true, time.Minute })}, find: anew, want: "a replace Ready",
+		},
+		"V15-22 the higher score first": {nodes: []Node{broken("a"), dead("b")}, find: anew, want: "b replace Ready"},
+		"V15-22 then who costs less": {
+			nodes: []Node{dead("a", moving(1)), dead("b")}, find: anew, want: "b replace Ready",
+		},
+		"V15-22 who expires soon costs little": {
+			nodes: []Node{
+				dead("a", func(n *Node) { n.Pods = []Pod{{Name: "x/p", Moves: true, EvictCost: 2}} }),
+				dead("b", func(n *Node) {
+					n.Pods, n.ExpireAfter = []Pod{{Name: "x/q", Moves: true, EvictCost: 3}, {Name: "x/d", EvictCost: 9}}, 49*time.Hour
+				}),
+			}, find: anew, want: "b replace Ready",
+		},
+		"V15-22 then the name":                 {nodes: []Node{dead("b"), dead("a")}, find: anew, want: "a replace Ready"},
+		"V15-23 do-not-repair":                 {nodes: []Node{dead("a", func(n *Node) { n.Unrepaired = true })}, say: "karpenter.sh/do-not-repair"},
+		"V15-23 not before it is due":          {nodes: []Node{ill("a", health("Ready", "Unknown", "", time.Minute), func(n *Node) { n.Unrepaired = true })}},
+		"V15-23 before V15-24":                 {nodes: []Node{dead("a", guarded, func(n *Node) { n.Unrepaired = true })}, say: "do-not-repair"},
+		"V15-24 a guarded pod needs a bound":   {nodes: []Node{dead("a", guarded)}, say: "neither the repair policy nor the NodeClaim bounds it; node/a: PodDisruptionBudget x/b allows no eviction of pod x/p"},
+		"V15-24 a protected one too":           {nodes: []Node{dead("a", func(n *Node) { n.Pods = []Pod{{Name: "x/p", Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
+		"V15-24 the policy has one":            {nodes: []Node{broken("a", guarded)}, want: "a reboot 3m0s DiskReady"},
+		"V15-24 the claim has one":             {nodes: []Node{dead("a", guarded, func(n *Node) { n.Bounded, n.Bound = true, time.Hour })}, find: anew, want: "a replace Ready"},
+		"V15-15 do-not-disrupt is not for us":  {nodes: []Node{dead("a", func(n *Node) { n.Protected = true })}, find: anew, want: "a replace Ready"},
+		"V15-15 never initialized, nominated":  {nodes: []Node{dead("a", func(n *Node) { n.Initialized, n.Nominated = false, true })}, find: anew, want: "a replace Ready"},
+		"V15-15 never registered":              {nodes: []Node{dead("a", func(n *Node) { n.Initialized, n.Registered = false, false })}, say: "not registered"},
+		"V15-15 no pool":                       {nodes: []Node{dead("a", func(n *Node) { n.Pool = "" })}, say: "repair needs one"},
+		"V15-15 a pool that nobody knows":      {nodes: []Node{dead("a", func(n *Node) { n.Pool = "q" })}, say: "NodePool q"},
+		"V15-15 types that cannot be listed":   {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Known = false })}, say: "cannot be resolved"},
+		"V15-14 nominated":                     {nodes: []Node{dead("a", func(n *Node) { n.Nominated = true })}, say: "a pending pod is expected"},
+		"V15-14 rebooting":                     {nodes: []Node{dead("a", func(n *Node) { n.Rebooting = true })}, say: "being rebooted"},
+		"M14 already going":                    {nodes: []Node{dead("a", func(n *Node) { n.Going = true })}, say: "node/a: "},
+		"M14 in a command: nothing is said":    {nodes: []Node{dead("a", func(n *Node) { n.Going, n.Commanded = true, true })}},
+		"V15-25 a budget of none":              {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, say: "a budget of the NodePool says 0"},
+		"V15-16 what is no node yet uses none": {nodes: []Node{dead("a", func(n *Node) { n.Initialized = false })}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, find: anew, want: "a replace Ready", say: "a budget of the NodePool says 0"},
+		"V15-28 static":                        {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1)}, want: "a replace Ready template p"},
+		"V15-28 static, an exchange runs":      {nodes: []Node{dead("a")}, change: []func(*View){static(21, 21, -1)}},
+		"V15-28 static, a command runs": {
+			nodes: []Node{dead("a"), {Name: "b", Pool: "p", Going: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
+		},
+		"V15-28 static, below the limit":        {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
+		"V15-49 static, at the limit":           {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},
+		"V15-49 static, the node goes first":    {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20), first}, want: "a terminate-first static-at-limit"},
+		"V15-49 not if nothing can be bought":   {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20), first, inPool(func(p *Pool) { p.Ready = false })}, say: "DisruptionBlocked"},
+		"V15-27 nobody has to move":             {nodes: []Node{ill("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
+		"V15-27 no time to find out":            {nodes: []Node{dead("a"), dead("b")}, find: noTime},
+		"V15-48 all reservations are taken":     {nodes: []Node{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), first, taken}, want: "a terminate-first no-reserved-capacity"},
+		"V15-48 but not by this node":           {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only buy from reservations"},
+		"V15-48 without the gate, one for one":  {nodes: []Node{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), taken}, want: "a replace Ready template p"},
+		"V15-47 the reservation is full":        {nodes: []Node{dead("a", reserved)}, change: []func(*View){first}, find: slot, want: "a terminate-first no-reserved-capacity"},
+		"V15-47 not without the gate":           {nodes: []Node{dead("a", reserved)}, find: slot, say: "no other place"},
+		"V15-47 not for a node that has none":   {nodes: []Node{dead("a")}, change: []func(*View){first}, find: slot, say: "no other place"},
+		"V15-47 not if it does not help either": {nodes: []Node{dead("a", reserved)}, change: []func(*View){first}, find: nowhere, say: "no other place"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := ward(t, tc.nodes...)
+			for _, f := range tc.change {
+				f(&v)
+			}
+			if tc.find == nil {
+				tc.find = func(*Node, bool) home { t.Error("a simulation"); return home{} }
+			}
+			d := cured(v, tc.find)
+			if diff := cmp.Diff(tc.want, told(d.Commands)); diff != "" {
+				t.Error(diff)
+			}
+			said := texts(d.Stay)
+			if tc.say == "" && said != "" || !strings.Contains(said, tc.say) {
+				t.Errorf("said %q, want %q", said, tc.say)
+			}
+		})
+	}
+}
+
+func told(commands []Command) string {
+	var out []string
+	for _, c := range commands {
+		words := []string{c.Remove[0].Node, c.Decision}
+		if c.Bound != nil {
+			words = append(words, c.Bound.String())
+		}
+		words = append(words, c.Because)
+		if c.Remove[0].Escalated {
+			words = append(words, "escalated")
+		}
+		if len(c.Template) > 0 {
+			words = append(words, "template", strings.Join(c.Template, ","))
+		}
+		out = append(out, strings.Join(words, " "))
+	}
+	return strings.Join(out, "; ")
+}
+
+func texts(news []News) string {
+	var out []string
+	for _, n := range news {
+		out = append(out, n.Node+n.Pool+": "+string(n.Event.Reason)+" "+n.Event.Text)
+	}
+	return strings.Join(out, "; ")
+}
+
+// V15-31: a command says what it rests on.
+func TestRepairSaysWhatItRestsOn(t *testing.T) {
+	t.Parallel()
+	n := broken("a")
+	n.Health = append(n.Health, health("GPUReady", "False", "X", time.Minute))
+	v := ward(t, n)
+	d := cured(v, nil)
+	want := &Diagnosis{Condition: "GPUReady", Status: "False", Reason: "X", Regex: "X", Action: "RebootNode", Due: now, BoundBy: "GPUReady"}
+	if diff := cmp.Diff(want, d.Commands[0].Repair); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// V15-25, FM M12: above a fifth of a pool, rounded up, nothing is repaired, and all three objects say so.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		nodes, sick int
+		want        bool // repaired
+	}{
+		"one of one":         {1, 1, true},
+		"one of three":       {3, 1, true},
+		"two of three":       {3, 2, false},
+		"two of six":         {6, 2, true},
+		"four of twenty":     {20, 4, true},
+		"five of twenty":     {20, 5, false},
+		"FM M12 all of them": {20, 20, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := ward(t)
+			v.Nodes = v.Nodes[:tc.nodes]
+			for i := range tc.sick {
+				v.Nodes[i] = broken(fmt.Sprintf("sick-%02d", i))
+			}
+			d := cured(v, nil)
+			if got := len(d.Commands) == 1; got != tc.want {
+				t.Errorf("repaired = %v, said %s", got, texts(d.Stay))
+			}
+			if tc.want {
+				return
+			}
+			on := map[string]bool{}
+			for _, n := range d.Stay {
+				if n.Event.Reason != event.NodeRepairBlocked {
+					t.Errorf("said %v", n)
+				}
+				on[n.Node+"/"+n.Claim+"/"+n.Pool] = true
+			}
+			if !on["sick-00/claim-sick-00/"] || !on["//p"] {
+				t.Errorf("told %v", on)
+			}
+		})
+	}
+}
+
+// V15-25: what is sick counts whatever its reason and however young, but only for its own pool.
+func TestBreakerCountsEverySickNode(t *testing.T) {
+	t.Parallel()
+	v := ward(t, dead("a"))
+	for i := 1; i < 5; i++ {
+		v.Nodes[i].Health = []corev1.NodeCondition{health("GPUReady", "False", "no policy has this reason", 0)}
+	}
+	if d := cured(v, nil); len(d.Commands) > 0 {
+		t.Error("a node was repaired although five of twenty are sick")
+	}
+	for i := 1; i < 5; i++ {
+		v.Nodes[i].Pool = "q"
+	}
+	if d := cured(v, anew); len(d.Commands) == 0 {
+		t.Errorf("sick nodes of another pool count: %s", texts(d.Stay))
+	}
+}
+
+// features 4, FM K12: most nodes of the cluster fell silent at once. Pools are small here, so that their
+// own breakers allow one each.
+func TestFM_K12_SilentCluster(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		nodes  int
+		silent []time.Duration // since when
+		want   bool            // repaired
+	}{
+		"most at once":              {nodes: 5, silent: []time.Duration{60 * time.Minute, 61 * time.Minute, 63 * time.Minute}},
+		"half of them":              {nodes: 6, silent: []time.Duration{60 * time.Minute, 61 * time.Minute, 63 * time.Minute}, want: true},
+		"most, but one by one":      {nodes: 5, silent: []time.Duration{60 * time.Minute, 90 * time.Minute, 120 * time.Minute}, want: true},
+		"too few to be a sign":      {nodes: 2, silent: []time.Duration{time.Hour, time.Hour}, want: true},
+		"a cluster with a bad past": {nodes: 7, silent: []time.Duration{9 * time.Hour, 60 * time.Minute, 61 * time.Minute, 63 * time.Minute, 64 * time.Minute}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := ward(t)
+			v.Nodes = v.Nodes[:tc.nodes]
+			for i := range v.Nodes {
+				v.Nodes[i].Pool = fmt.Sprintf("p%d", i)
+				v.Pools[v.Nodes[i].Pool] = Pool{Name: v.Nodes[i].Pool, Known: true}
+			}
+			for i, since := range tc.silent {
+				v.Nodes[i].Health = []corev1.NodeCondition{health("Ready", "Unknown", "NodeStatusUnknown", since)}
+			}
+			d := cured(v, anew)
+			if got := len(d.Commands) == 1; got != tc.want {
+				t.Errorf("repaired = %v, said %s", got, texts(d.Stay))
+			}
+			if said := texts(d.Stay); !tc.want && !strings.Contains(said, "stopped reporting") {
+				t.Errorf("said %q", said)
+			}
+		})
+	}
+}
+
+// At no time is a node of a pool repaired of which more than a fifth is sick, nor one that budgets, a
+// veto or its state forbid; at most one command comes of it.
+func TestRepairStaysWithinBounds(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		v := ward(t)
+		for i := range v.Nodes {
+			n := drawSick(t, v.Nodes[i].Name)
+			if rapid.IntRange(0, 3).Draw(t, "sick") > 0 {
+				n.Health = nil
+			}
+			n.Pool = rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")
+			n.Unrepaired, n.Going, n.Rebooting = rapid.Bool().Draw(t, "veto"), rapid.Bool().Draw(t, "going"), rapid.Bool().Draw(t, "rebooting")
+			n.Initialized, n.Reboots = rapid.Bool().Draw(t, "initialized"), rapid.IntRange(0, 3).Draw(t, "reboots")
+			v.Nodes[i] = n
+		}
+		v.Pools["q"] = Pool{Name: "q", Known: true, Budgets: []budget.Budget{{Nodes: "0"}}}
+		d := cured(v, anew)
+		if len(d.Commands) > 1 {
+			t.Fatalf("%d commands", len(d.Commands))
+		}
+		for _, c := range d.Commands {
+			i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.Name == c.Remove[0].Node })
+			n := v.Nodes[i]
+			all, sick := 0, 0
+			for j := range v.Nodes {
+				if v.Nodes[j].Pool == n.Pool {
+					all++
+					if v.Repairs.sick(&v.Nodes[j]) {
+						sick++
+					}
+				}
+			}
+			if sick*5 > all+4 {
+				t.Errorf("%s: %d of %d are sick", n.Name, sick, all)
+			}
+			if n.Unrepaired || n.Going || n.Rebooting || n.Pool == "q" && n.Initialized {
+				t.Errorf("%+v must stay", n)
+			}
+			if c.Decision == Reboot && n.Reboots >= mostReboots {
+				t.Errorf("reboot number %d", n.Reboots+1)
+			}
+		}
+	})
+}

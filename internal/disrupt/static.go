@@ -1,0 +1,163 @@
+package disrupt
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// static replaces drifted nodes of static pools, one by one from the template (disruption 18, V15-48,
+// V15-49). Where the pods of a node go is not asked: the pool keeps its size.
+func (d *Decision) static(v *View, _ *ground) {
+	if !v.Methods.Static {
+		return
+	}
+	byPool := map[string][]*Node{}
+	for _, n := range drifted(v, true) {
+		byPool[n.Pool] = append(byPool[n.Pool], n)
+		d.Eligible[karpv1.ReasonDrifted]++
+	}
+	left := d.left(karpv1.ReasonDrifted)
+	for _, name := range slices.Sorted(maps.Keys(byPool)) {
+		if until := v.Resting[name]; v.Now.Before(until) {
+			d.eachStays(byPool[name], reason.Reason{Code: reason.DriftRests, Have: name, Want: until.UTC().Format(time.RFC3339)})
+			continue
+		}
+		d.staticPool(v, name, byPool[name], left[name])
+	}
+}
+
+// staticPool replaces some nodes of one pool, within a budget.
+func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
+	pool := v.Pools[name]
+	offered, full := reservationsFull(v.Cluster, name)
+	full = full && v.Methods.TerminateFirstDrift
+	if full { // those that leave a slot behind go first
+		slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(btoi(offered[b.Reservation]), btoi(offered[a.Reservation])) })
+	}
+	for _, n := range nodes[min(most, len(nodes)):] {
+		d.limited(n, karpv1.ReasonDrifted)
+	}
+	nodes = nodes[:min(most, len(nodes))]
+	if have := pool.Running + pending(v, name); have > pool.Replicas {
+		d.eachStays(nodes, reason.Reason{Code: reason.StaticSurplus, Have: strconv.FormatInt(have, 10), Want: strconv.FormatInt(pool.Replicas, 10)})
+		return
+	}
+	if !pool.Ready {
+		d.eachBlocked(nodes, reason.Reason{Code: reason.PoolClosed, Have: name})
+		return
+	}
+	if full {
+		for _, n := range nodes {
+			if offered[n.Reservation] {
+				d.start(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: NoReservedCapacity, Remove: []Candidate{n.candidate()}})
+			} else {
+				d.eachBlocked([]*Node{n}, reason.Reason{Code: reason.ReservationsFull, Have: name})
+			}
+		}
+		return
+	}
+	slots := int64(math.MaxInt64)
+	if pool.NodeLimit >= 0 {
+		slots = max(0, pool.NodeLimit-pool.Claims)
+	}
+	switch {
+	case slots == 0 && v.Methods.TerminateFirstDrift:
+		for _, n := range nodes {
+			d.start(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: StaticAtLimit, Remove: []Candidate{n.candidate()}})
+		}
+	case slots == 0:
+		d.eachBlocked(nodes, reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
+	default:
+		for _, n := range nodes[:min(slots, int64(len(nodes)))] {
+			d.start(Command{Reason: karpv1.ReasonDrifted, Decision: Replace, Template: []string{name}, Remove: []Candidate{n.candidate()}})
+		}
+	}
+}
+
+// pending counts the nodes of a pool that a running command holds but has not deleted.
+func pending(v *View, pool string) int64 {
+	count := int64(0)
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; n.Pool == pool && n.Commanded && !n.Terminating {
+			count++
+		}
+	}
+	return count
+}
+
+// eachStays notes why nodes stay for now, without telling anybody.
+func (d *Decision) eachStays(nodes []*Node, why reason.Reason) {
+	for _, n := range nodes {
+		why.Subject = "node/" + n.Name
+		d.refuse(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: why})
+	}
+}
+
+// eachBlocked tells of each node why it stays.
+func (d *Decision) eachBlocked(nodes []*Node, why reason.Reason) {
+	for _, n := range nodes {
+		d.blockedBy(n, Refused{Reason: karpv1.ReasonDrifted, Why: why})
+	}
+}
+
+// reservationsFull reports whether all a pool could ever buy is reserved capacity that is taken, and
+// which reservations are still offered.
+func reservationsFull(view *cluster.Snapshot, name string) (offered map[string]bool, full bool) {
+	offered = map[string]bool{}
+	if view == nil {
+		return offered, false
+	}
+	at := slices.IndexFunc(view.Pools, func(p cluster.Pool) bool { return p.Name == name })
+	if at < 0 {
+		return offered, false
+	}
+	pool := &view.Pools[at]
+	for i := range pool.Types {
+		t := &pool.Types[i]
+		if _, conflict := t.Labels.Conflict(pool.Requirements); conflict {
+			continue
+		}
+		for j := range t.Offerings {
+			o := &t.Offerings[j]
+			if !suits(pool, o) {
+				continue
+			}
+			full = true
+			if o.Reservation == "" || o.Launchable() {
+				return offered, false
+			}
+			if o.Available {
+				offered[o.Reservation] = true
+			}
+		}
+	}
+	return offered, full
+}
+
+// suits reports whether a pool may buy an offering.
+func suits(pool *cluster.Pool, o *catalog.Offering) bool {
+	for key, value := range o.Labels {
+		if !pool.Requirements.Allows(key, value) {
+			return false
+		}
+	}
+	return pool.Requirements.Allows(corev1.LabelTopologyZone, o.Zone) && pool.Requirements.Allows(karpv1.LabelCapacityType, o.CapacityType)
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,75 @@
+package reason
+
+// Codes of disruption: why a node that could go stays. Subjects are "node/NAME"; several nodes that stay
+// together have none.
+const (
+	NodeCommanded   Code = "NodeCommanded"
+	NodeMissing     Code = "NodeMissing" // have: the claim
+	NodeRebooting   Code = "NodeRebooting"
+	NodeStarting    Code = "NodeStarting" // have: "registered" or "initialized"
+	NodeNominated   Code = "NodeNominated"
+	DoNotDisrupt    Code = "DoNotDisrupt"    // have: what carries the annotation
+	PoolLabelAbsent Code = "PoolLabelAbsent" // want: the label
+	PoolUnresolved  Code = "PoolUnresolved"  // have: the pool
+
+	EvictionForbidden  Code = "EvictionForbidden"  // have: the PodDisruptionBudget; want: the pod
+	EvictionImpossible Code = "EvictionImpossible" // have: the PodDisruptionBudget; want: the pod
+	EvictionAmbiguous  Code = "EvictionAmbiguous"  // have: the PodDisruptionBudgets; want: the pod
+
+	ConsolidationOff Code = "ConsolidationOff" // have: the pool
+	EmptyOnly        Code = "EmptyOnly"        // have: the pool
+	BufferHeld       Code = "BufferHeld"
+	TypeUnknown      Code = "TypeUnknown"  // have: the instance type
+	LabelAbsent      Code = "LabelAbsent"  // want: the label
+	NodeYoung        Code = "NodeYoung"    // have: its age; want: the least age
+	BudgetSpent      Code = "BudgetSpent"  // have: the pools; want: the reason for which nodes would go
+	MoveTooLarge     Code = "MoveTooLarge" // have: number of nodes; want: the most that go together
+	BenefitTooSmall  Code = "BenefitTooSmall"
+	ScoreTooLow      Code = "ScoreTooLow" // have: the score and the pool; want: the least score
+	SpotTypesTooFew  Code = "SpotTypesTooFew"
+	SpotToSpotOff    Code = "SpotToSpotOff"
+	MoveOutdated     Code = "MoveOutdated"
+
+	DriftRests       Code = "DriftRests"       // have: the pool; want: until when
+	ReservationsFull Code = "ReservationsFull" // have: the pool
+	StaticAtLimit    Code = "StaticAtLimit"    // have: claims and limit; want: the pool
+	StaticSurplus    Code = "StaticSurplus"    // have: nodes; want: replicas
+)
+
+// disruptionCodes documents them.
+func disruptionCodes() []Doc {
+	const annotation = "karpenter.sh/do-not-disrupt"
+	return []Doc{
+		{NodeCommanded, "is part of a disruption that is under way", "A running command removes the node already.", "Nothing has to be done."},
+		{NodeMissing, "NodeClaim {have} has no Node yet", "A claim whose machine has not joined is never disrupted; the launch and registration timeouts look after it.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim."},
+		{NodeRebooting, "is being rebooted", "A node that reboots to be repaired is left alone until that is over.", "Nothing has to be done."},
+		{NodeStarting, "is not {have} yet", "A node that has not come up is never disrupted.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim: startup taints or resources may be missing."},
+		{NodeNominated, "a pending pod is expected on it", "A pod that waits was planned onto the node.", "Nothing has to be done."},
+		{DoNotDisrupt, "{have} carries annotation " + annotation + "; remove the annotation to let the node go", "The annotation forbids disruption of our own will.", "Remove the annotation, or give it a duration on the pod. With terminationGracePeriod set, drift does not wait for pods that carry it."},
+		{PoolLabelAbsent, "has no label {want}", "Without the label it is not known which NodePool the node belongs to.", "Put the label back on the NodeClaim and the Node."},
+		{PoolUnresolved, "the instance types of NodePool {have} cannot be resolved", "The NodePool does not exist, or it is not known what it could buy: nothing is disrupted that could perhaps not be replaced.", "Check that the NodePool and its node class exist and are ready."},
+
+		{EvictionForbidden, "PodDisruptionBudget {have} allows no eviction of pod {want} at present", "As many pods of the budget are down as it tolerates.", "Nothing has to be done if the pods become ready again; otherwise find out why they are not, or loosen the budget."},
+		{EvictionImpossible, "PodDisruptionBudget {have} never allows an eviction of pod {want}, as it is written", "maxUnavailable is 0, or minAvailable is 100 %: the node can go only with a terminationGracePeriod, or by hand.", "Let the budget allow at least one eviction."},
+		{EvictionAmbiguous, "pod {want} is selected by more than one PodDisruptionBudget, which the eviction API refuses: {have}", "A pod that several budgets select cannot be evicted at all.", "Change the selectors so that one budget selects the pod."},
+
+		{ConsolidationOff, "NodePool {have} has consolidateAfter Never: its nodes are not consolidated", "Consolidation is switched off for the pool, that of empty nodes included.", "Set consolidateAfter to a time to switch it on."},
+		{EmptyOnly, "NodePool {have} has consolidationPolicy WhenEmpty: only empty nodes of it are consolidated", "The node still runs pods that would have to move.", "Set consolidationPolicy to WhenEmptyOrUnderutilized or Balanced to have it looked at."},
+		{BufferHeld, "carries capacity of a buffer", "The node is empty, but a CapacityBuffer asks for its room.", "Nothing has to be done; make the buffer smaller to free the node."},
+		{TypeUnknown, "its instance type {have} is not known", "The node's instance type is not among those its NodePool could buy, so no move can be priced.", "Check that the instance type still exists, or remove the node by hand."},
+		{LabelAbsent, "has no label {want}", "Without the label the node cannot be priced.", "Put the label back on the Node."},
+		{NodeYoung, "is {have} old; nodes are consolidated from {want} on", "Nodes are left alone for a while after they were made, so that moves do not follow each other.", "Nothing has to be done."},
+		{BudgetSpent, "the disruption budgets of NodePool {have} leave no room for it (reason {want})", "As many nodes of the pool are disrupted as its budgets allow.", "Nothing has to be done: it is looked at again as soon as there is room. Raise spec.disruption.budgets to go faster."},
+		{MoveTooLarge, "{have} nodes would go together; {want} is the most", "A move of very many nodes waits for the slowest of all its replacements.", "Nothing has to be done: smaller moves are looked for."},
+		{BenefitTooSmall, "the move saves {have}, moving its pods is taken to cost {want}", "What the move saves over the horizon is less than what its evictions are taken to cost.", "Nothing has to be done. Lower the cost of a pod, or raise the horizon, in the settings to move more."},
+		{ScoreTooLow, "policy Balanced: score {have} is below {want}", "The share of the pool's cost that the move saves is too small for the share of its pods that it moves.", "Nothing has to be done. Use consolidationPolicy WhenEmptyOrUnderutilized to make every move that saves."},
+		{SpotTypesTooFew, "{have} cheaper spot instance types were found, {want} are needed to replace a spot node", "With few types to choose from, each replacement would be taken back sooner than the last.", "Allow more instance types in the NodePool."},
+		{SpotToSpotOff, "a spot node is replaced by a spot node only with feature gate SpotToSpotConsolidation", "The gate is off by default.", "Turn the gate SpotToSpotConsolidation on."},
+		{MoveOutdated, "the move depends on others that are not made now", "Moves are planned to follow each other; this one was not looked at again after others were left out.", "Nothing has to be done: the next pass looks at it."},
+
+		{DriftRests, "replacing drifted nodes of NodePool {have} failed; it is tried again after {want}", "A replacement could not be made; other pools have their turn meanwhile.", "Look at the events of the NodeClaims that failed."},
+		{ReservationsFull, "NodePool {have} can only buy from reservations, and they are full", "A replacement cannot be had before another node is gone.", "Enlarge the reservation, allow on-demand or spot, or turn the feature gate TerminateFirstDrift on."},
+		{StaticAtLimit, "NodePool {want} has {have} nodes: no replacement fits its limit", "limits.nodes leaves no room for a replacement.", "Raise limits.nodes above replicas, or turn the feature gate TerminateFirstDrift on."},
+		{StaticSurplus, "the NodePool has {have} nodes and wants {want}: it shrinks first", "Drifted nodes of a static pool are replaced once it has as many as it wants.", "Nothing has to be done."},
+	}
+}
