@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Binary    string        // the dovetail to run
 	Scenarios []string      // names; none means all
-	Scale     float64       // of the pods and pools of burst and backlog; 0 means 1
+	Scale     float64       // of the pods and pools of burst, backlog and shrink; 0 means 1
 	Watch     time.Duration // how long the small cluster is watched; 0 means a minute
 	Samples   int           // of reaction and ice; 0 means 7
 	Patience  time.Duration // that a scenario has before it fails; 0 means 15 minutes
@@ -50,6 +50,7 @@ func scenarios() []scenario {
 		{"ice", "every first choice out of capacity", outOfCapacity, promptNeeds},
 		{"burst", "10,000 pods at once", burst, burstNeeds},
 		{"backlog", "15,000 pods under a memory limit", backlog, backlogNeeds},
+		{"shrink", "300 nodes that are too many", shrink, shrinkNeeds},
 	}
 }
 

@@ -54,7 +54,7 @@ func follow(ctx context.Context, client kubernetes.Interface) (*census, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx)) // until stop
 	c := &census{cancel: cancel, pods: map[string]phase{}, counts: map[phase]int{}, waiting: map[string]time.Time{}}
 	c.factory = informers.NewSharedInformerFactoryWithOptions(client, 0,
-		informers.WithTransform(shrink), informers.WithNamespace(metav1.NamespaceDefault),
+		informers.WithTransform(strip), informers.WithNamespace(metav1.NamespaceDefault),
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.LabelSelector = benchLabel }))
 	registration, err := c.factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: c.saw, UpdateFunc: func(_, o any) { c.saw(o) }, DeleteFunc: c.gone,
@@ -71,7 +71,7 @@ func follow(ctx context.Context, client kubernetes.Interface) (*census, error) {
 	return c, nil
 }
 
-func shrink(o any) (any, error) {
+func strip(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
 		return o, nil
@@ -122,6 +122,13 @@ func (c *census) count(p phase) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts[p]
+}
+
+// total is how many pods there are.
+func (c *census) total() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.pods)
 }
 
 // waitingSince is when a pod was first seen to be unschedulable; zero if it never was.

@@ -56,10 +56,16 @@ type pool struct {
 	arch    string   // empty: both
 	zones   []string // empty: all
 	weight  int
+	types   []string // empty: all of the categories
 }
+
+func (p pool) name() string { return fmt.Sprintf("bench-%03d", p.number) }
 
 func (p pool) manifest() string {
 	requirements := []string{requirement("karpenter.k8s.aws/instance-category", categories)}
+	if len(p.types) > 0 {
+		requirements = []string{requirement("node.kubernetes.io/instance-type", quoted(p.types))}
+	}
 	if p.spot {
 		requirements = append(requirements, requirement("karpenter.sh/capacity-type", `["spot", "on-demand"]`))
 	} else {
@@ -69,7 +75,7 @@ func (p pool) manifest() string {
 		requirements = append(requirements, requirement("kubernetes.io/arch", fmt.Sprintf("[%q]", p.arch)))
 	}
 	if len(p.zones) > 0 {
-		requirements = append(requirements, requirement("topology.kubernetes.io/zone", fmt.Sprintf(`["%s"]`, strings.Join(p.zones, `", "`))))
+		requirements = append(requirements, requirement("topology.kubernetes.io/zone", quoted(p.zones)))
 	}
 	taints, weight := "", ""
 	if p.tainted {
@@ -81,7 +87,7 @@ func (p pool) manifest() string {
 	return fmt.Sprintf(`---
 apiVersion: karpenter.sh/v1
 kind: NodePool
-metadata: {name: bench-%03d}
+metadata: {name: %s}
 spec:
 %s  template:
     metadata:
@@ -91,12 +97,15 @@ spec:
       expireAfter: Never
 %s      requirements:
 %s  disruption: {consolidationPolicy: WhenEmpty, consolidateAfter: Never}
-`, p.number, weight, benchLabel, teamLabel, team(p.number), taints, strings.Join(requirements, ""))
+`, p.name(), weight, benchLabel, teamLabel, team(p.number), taints, strings.Join(requirements, ""))
 }
 
 func requirement(key, values string) string {
 	return fmt.Sprintf("      - {key: %s, operator: In, values: %s}\n", key, values)
 }
+
+// quoted is a list in YAML.
+func quoted(list []string) string { return fmt.Sprintf(`["%s"]`, strings.Join(list, `", "`)) }
 
 func team(n int) string { return fmt.Sprintf("t%03d", n) }
 

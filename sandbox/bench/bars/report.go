@@ -19,6 +19,7 @@ const (
 	unitSeconds    = "seconds"
 	unitBytes      = "bytes"
 	unitMillicores = "millicores"
+	unitPrice      = "dollars an hour"
 )
 
 // Report is what was measured.
@@ -150,6 +151,8 @@ func text(value float64, unit string) string {
 		return fmt.Sprintf("%.0f MiB", value/mib)
 	case unitMillicores:
 		return fmt.Sprintf("%.0fm", value)
+	case unitPrice:
+		return fmt.Sprintf("$%.2f/h", value)
 	default:
 		return fmt.Sprintf("%.0f", value)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type needs func(Options) setting
 type setting struct {
 	speed     float64  // of the emulated clock
 	large     bool     // settings of the control plane for a thousand nodes
+	metrics   bool     // somebody reads those of the controller
 	addresses int      // free ones in every subnet; 0 leaves them
 	manifests string   // NodeClass and NodePools
 	flags     []string // for the controller
@@ -53,7 +55,7 @@ type stage struct {
 	kube       kubernetes.Interface
 	pods       *census
 	traffic    traffic
-	profiler   string // address of the profiles; empty when there are none
+	served     string // address of metrics and profiles; empty when nobody wants them
 }
 
 func newStage(o Options, name, dir string) *stage {
@@ -87,7 +89,7 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 	if err != nil {
 		return err
 	}
-	flags, err := s.withProfiler(ctx, is.flags)
+	flags, err := s.withPort(ctx, is)
 	if err != nil {
 		return err
 	}
@@ -106,10 +108,10 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 	return err
 }
 
-// withProfiler has the controller serve profiles, if somebody wants them.
-func (s *stage) withProfiler(ctx context.Context, flags []string) ([]string, error) {
-	if s.Profiles == "" {
-		return flags, nil
+// withPort has the controller serve metrics and profiles, if somebody wants them.
+func (s *stage) withPort(ctx context.Context, is setting) ([]string, error) {
+	if s.Profiles == "" && !is.metrics {
+		return is.flags, nil
 	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // to learn of a free port
 	if err != nil {
@@ -119,16 +121,20 @@ func (s *stage) withProfiler(ctx context.Context, flags []string) ([]string, err
 	if err := errors.Join(err, listener.Close()); err != nil {
 		return nil, err
 	}
-	s.profiler = "http://127.0.0.1:" + port + "/debug/pprof/"
-	return append(flags, "--enable-profiling=true", "--metrics-port="+port), os.MkdirAll(s.Profiles, 0o755)
+	s.served = "http://127.0.0.1:" + port
+	flags := append(slices.Clone(is.flags), "--metrics-port="+port)
+	if s.Profiles == "" {
+		return flags, nil
+	}
+	return append(flags, "--enable-profiling=true"), os.MkdirAll(s.Profiles, 0o755)
 }
 
 // profile keeps a profile of the controller: heap, allocs, goroutine, or profile?seconds=10.
 func (s *stage) profile(ctx context.Context, kind, as string) error {
-	if s.profiler == "" {
+	if s.Profiles == "" {
 		return nil
 	}
-	text, err := fetch(ctx, http.MethodGet, s.profiler+kind, nil)
+	text, err := fetch(ctx, http.MethodGet, s.served+"/debug/pprof/"+kind, nil)
 	if err != nil {
 		return fmt.Errorf("profile: %w", err)
 	}

@@ -32,8 +32,9 @@ func newBars() *cobra.Command {
 			"  reaction   one pod that waits: time from Unschedulable to its NodeClaim\n" +
 			"  ice        every first choice out of capacity: time until the next is asked for\n" +
 			"  burst      10,000 pods and 100 NodePools: decision, memory, requests to the API server, calls of AWS\n" +
-			"  backlog    15,000 pods under a memory limit of 512 MiB\n\n" +
-			"All run one after the other when none is named, which takes about fifteen minutes on two cores.",
+			"  backlog    15,000 pods under a memory limit of 512 MiB\n" +
+			"  shrink     300 nodes, a third used, are consolidated: cost, waves, decisions, evictions, CPU, memory\n\n" +
+			"All run one after the other when none is named, which takes about 25 minutes on two cores.",
 		Example: "  # two of them\n  sandbox bench controller reaction ice\n\n" +
 			"  # a tenth of the large ones, with profiles\n  sandbox bench controller burst --scale 0.1 --profiles /tmp/profiles\n\n" +
 			"  # for a machine to read; progress goes to standard error\n  sandbox bench controller --format json",
@@ -56,7 +57,7 @@ func newBars() *cobra.Command {
 	})
 	cmd.Flags().StringVar(&options.Binary, "binary", filepath.Join("bin", "dovetail"), "the dovetail binary")
 	cmd.Flags().StringVar(&format, "format", formatTable, strings.Join([]string{formatTable, formatJSON}, " or "))
-	cmd.Flags().Float64Var(&options.Scale, "scale", 1, "of the pods and NodePools of burst and backlog")
+	cmd.Flags().Float64Var(&options.Scale, "scale", 1, "of the pods and NodePools of burst, backlog and shrink")
 	cmd.Flags().DurationVar(&options.Watch, "watch", time.Minute, "how long the small cluster is watched")
 	cmd.Flags().IntVar(&options.Samples, "samples", 7, "pods of reaction and ice")
 	cmd.Flags().DurationVar(&options.Patience, "patience", 15*time.Minute, "how long a scenario may take")

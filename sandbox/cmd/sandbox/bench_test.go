@@ -20,7 +20,7 @@ func TestBenchCalls(t *testing.T) {
 		"no nodes":           {[]string{"--nodes", "0"}, "nodes: want 1 to 5000"},
 		"more pods than fit": {[]string{"--nodes", "1", "--pods", "51"}, "pods: want 1 to 50"},
 		"argument too many":  {[]string{"now"}, "unknown command"},
-		"unknown scenario":   {[]string{"controller", "tiny"}, "there are small, reaction, ice, burst, backlog"},
+		"unknown scenario":   {[]string{"controller", "tiny"}, "there are small, reaction, ice, burst, backlog, shrink"},
 		"unknown format":     {[]string{"controller", "--format", "xml"}, "want table or json"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,210 @@
+package bars
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	shrinkPods   = 1900 // fill about 300 nodes
+	shrinkStay   = 0.3  // the share of the pods that stays
+	shrinkBudget = 10   // percent of the nodes that may go at a time
+
+	shrinkMemory   = 400 * mib
+	shrinkCPU      = 1000 // millicores
+	shrinkDecision = 2 * time.Second
+
+	// restAfter is how long no node comes or goes before the cluster is at rest: longer than a quiet time
+	// of ten seconds, whose writes may take ten more, and a pass of the loop.
+	restAfter = 45 * time.Second
+	sampling  = time.Second
+
+	evictPod = "create pods/eviction"
+)
+
+// shrinkTypes are few and alike, so that the number of nodes is known, and have a smaller size for what is
+// left over.
+func shrinkTypes() []string {
+	return []string{"c5.large", "m5.large", "r5.large", "c5.xlarge", "m5.xlarge", "r5.xlarge"}
+}
+
+// shrinkNeeds lets young nodes be consolidated: all of them are.
+func shrinkNeeds(o Options) setting {
+	return setting{
+		speed: 60, large: true, metrics: true, addresses: o.scaled(shrinkPods), manifests: nodeClass() + pool{types: shrinkTypes()}.manifest(),
+		flags: []string{fmt.Sprintf("--memory-limit=%d", installMemory), "--consolidation-min-node-age=0s"},
+	}
+}
+
+// shrinkWork has pods of several shapes, so that what is left on each node differs.
+func shrinkWork(pods int) []work {
+	sizes := []struct{ cpu, memory string }{{"250m", "512Mi"}, {"500m", "1Gi"}, {"1", "2Gi"}, {"500m", "3Gi"}, {"750m", "1536Mi"}}
+	var list []work
+	for i, size := range sizes {
+		replicas := pods*(i+1)/len(sizes) - pods*i/len(sizes)
+		list = append(list, work{name: fmt.Sprintf("bench-%03d", i), replicas: replicas, cpu: size.cpu, memory: size.memory, team: -1})
+	}
+	return list
+}
+
+// descent is what became of a cluster that is too large.
+type descent struct {
+	before, after fleet
+	began, ended  usage // when it was allowed to shrink, and when the last node had gone
+	most          int   // nodes that went at the same time
+	commands      []command
+	decisions     histogram
+	api, aws      []exchange
+}
+
+// shrink fills a cluster, takes most of its pods away, and lets it be consolidated.
+func shrink(ctx context.Context, s *stage, r *Result) error {
+	if err := s.fill(ctx); err != nil {
+		return err
+	}
+	d, err := s.descend(ctx)
+	if err != nil {
+		return err
+	}
+	d.report(r)
+	return s.profile(ctx, "heap", "heap")
+}
+
+// fill leaves every node with few of its pods.
+func (s *stage) fill(ctx context.Context) error {
+	list := shrinkWork(s.scaled(shrinkPods))
+	if err := s.deploy(ctx, list...); err != nil {
+		return err
+	}
+	if err := s.allRun(ctx, s.scaled(shrinkPods)); err != nil {
+		return err
+	}
+	left := 0
+	for _, w := range list {
+		stay := max(1, int(float64(w.replicas)*shrinkStay))
+		left += stay
+		patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, stay)
+		if _, err := s.kube.AppsV1().Deployments(metav1.NamespaceDefault).Patch(ctx, w.name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return err
+		}
+	}
+	return s.await(ctx, "pods gone", func() (string, bool, error) {
+		return fmt.Sprintf("%d pods, %d are to stay", s.pods.total(), left), s.pods.total() == left && s.pods.count(phaseRunning) == left, nil
+	})
+}
+
+// descend lets the pool be consolidated, and follows it until nothing changes any more.
+func (s *stage) descend(ctx context.Context) (d descent, err error) {
+	if d.before, err = s.fleet(ctx); err != nil {
+		return d, err
+	}
+	s.say("%d pods on %d nodes for $%.2f/h, %.0f %% used; may shrink now, %d %% at a time", s.pods.total(), d.before.nodes, d.before.price, 100*s.used(d.before), shrinkBudget)
+	start := s.traffic.now()
+	if d.began, err = s.use(); err != nil {
+		return d, err
+	}
+	counted, err := s.decisions(ctx)
+	if err != nil {
+		return d, err
+	}
+	if err := s.allow(ctx); err != nil {
+		return d, err
+	}
+	if err := s.toRest(ctx, &d); err != nil {
+		return d, err
+	}
+	s.say("%d nodes for $%.2f/h, %.0f %% used", d.after.nodes, d.after.price, 100*s.used(d.after))
+	d.api, d.aws = s.traffic.since(start)
+	now, err := s.decisions(ctx)
+	if err != nil {
+		return d, err
+	}
+	d.decisions = now.since(counted)
+	d.commands, err = commands(s.controller.Log)
+	return d, err
+}
+
+// allow patches the pool.
+func (s *stage) allow(ctx context.Context) error {
+	resource, err := s.world.Kube.Of(nodePool, "")
+	if err != nil {
+		return err
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"disruption":{"consolidationPolicy":"WhenEmptyOrUnderutilized","consolidateAfter":"10s","budgets":[{"nodes":"%d%%"}]}}}`, shrinkBudget)
+	_, err = resource.Patch(ctx, pool{}.name(), types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// toRest waits until no node has come or gone for a while.
+func (s *stage) toRest(ctx context.Context, d *descent) error {
+	var last string
+	var looked time.Time
+	pods := s.pods.total()
+	return s.await(ctx, "the cluster at rest", func() (state string, done bool, err error) {
+		if time.Since(looked) >= sampling {
+			looked = time.Now()
+			now, err := s.fleet(ctx)
+			if err != nil {
+				return "", false, err
+			}
+			if now.shape != last || now.going > 0 {
+				last = now.shape
+				if d.ended, err = s.use(); err != nil {
+					return "", false, err
+				}
+			}
+			d.after, d.most = now, max(d.most, now.going)
+		}
+		state = fmt.Sprintf("%d nodes, %d of them going, $%.2f/h, %d of %d pods run", d.after.nodes, d.after.going, d.after.price, s.pods.count(phaseRunning), pods)
+		return state, time.Since(d.ended.at) > restAfter && s.pods.count(phaseRunning) == pods, nil
+	})
+}
+
+// report adds all figures.
+func (d *descent) report(r *Result) {
+	took := d.ended.at.Sub(d.began.at)
+	pods, bound := 0, 0.0
+	for _, c := range d.commands {
+		pods += c.pods
+		if c.bound > 0 {
+			bound = c.bound
+		}
+	}
+	r.add("nodes before", float64(d.before.nodes), unitCount)
+	r.add("nodes after", float64(d.after.nodes), unitCount)
+	r.add("cost before", d.before.price, unitPrice)
+	r.add("cost after", d.after.price, unitPrice)
+	r.add("  no cluster for these pods costs less than", bound, unitPrice)
+	r.add("until the last node had gone", took.Seconds(), unitSeconds)
+	r.add("waves", float64(waves(d.commands)), unitCount)
+	r.add("  the fewest that the budget allows", float64(fewestWaves(d.before.nodes, d.after.nodes)), unitCount)
+	r.add("  commands in them", float64(len(d.commands)), unitCount)
+	r.bar("nodes going at the same time, most", float64(d.most), unitCount, math.Ceil(float64(d.before.nodes)*shrinkBudget/100))
+	r.add("decisions", d.decisions.count, unitCount)
+	r.bar("  the longest took at most", d.decisions.longest(), unitSeconds, shrinkDecision.Seconds())
+	r.add("  on average", d.decisions.mean(), unitSeconds)
+	r.add("pods that moved, as planned", float64(pods), unitCount)
+	r.add("  evictions", float64(len(of(d.api, evictPod))), unitCount)
+	r.bar("CPU of the controller meanwhile", millicores(d.began, d.ended), unitMillicores, shrinkCPU)
+	r.bar("memory, peak since the start", float64(d.ended.peak), unitBytes, shrinkMemory)
+	r.add("  at the end", float64(d.ended.rss), unitBytes)
+	r.add("requests to the API server", float64(len(d.api)), unitCount)
+	r.add("calls of AWS", float64(len(d.aws)), unitCount)
+	r.API, r.AWS = tally(d.api), tally(d.aws)
+	r.Notes = append(r.Notes, "by decision: "+strings.Join(kinds(d.commands), ", "))
+}
+
+// fewestWaves is how many times the budget must be used up to get from so many nodes to so many.
+func fewestWaves(from, to int) int {
+	n := 0
+	for ; from > to; n++ {
+		from -= int(math.Ceil(float64(from) * shrinkBudget / 100))
+	}
+	return n
+}
