@@ -26,7 +26,7 @@ var (
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
 	single = []string{"internal/condition", "internal/solve", "internal/drift", "internal/drain"}
 	life   = []string{"internal/lifecycle"}
-	joint  = []string{"internal/disrupt", "internal/pool"}
+	joint  = []string{"internal/disrupt", "internal/pool", "internal/reboot"}
 	port   = []string{"internal/cloud"}
 	yaml   = []string{"sigs.k8s.io/yaml/...", "sigs.k8s.io/json/...", "go.yaml.in/yaml/..."}
 	sdk    = []string{"github.com/aws/..."}
@@ -45,7 +45,7 @@ var layers = map[string]layer{
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
-	"2 joint":     {packages: joint, may: join(values, words, api, view, single, []string{"internal/budget", "internal/lifecycle"}), never: effects},
+	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port, []string{"internal/condition"}), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},

@@ -45,7 +45,7 @@ func Docs() []Doc {
 		{Reason: AwaitingVolumeDetachment, On: []string{node}, When: "volumes are still attached to a drained node"},
 		{Reason: TerminationGracePeriodExpiring, Warning: true, On: []string{node, claim}, When: "a node that goes has a deadline"},
 		{Reason: Finalized, On: []string{node, claim}, When: "the last finalizer was removed"},
-		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: 15 * time.Minute, Idle: true},
+		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: 15 * time.Minute},
 		{Reason: RebootObserved, On: []string{claim}, When: "a node came back from a reboot", Every: 30 * time.Minute, Idle: true},
 		{Reason: RebootFailed, Warning: true, On: []string{claim}, When: "a reboot did not end well", Every: 30 * time.Minute, Idle: true},
 		{Reason: InvalidDoNotDisruptAnnotation, Warning: true, On: []string{pod}, When: "the annotation karpenter.sh/do-not-disrupt is neither true nor a duration, and so has no effect"},

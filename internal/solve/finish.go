@@ -67,16 +67,14 @@ func (s *state) heldColumns(pl *pool, cols columns, held []int) columns {
 func (s *state) plan(left []int) Plan {
 	m := s.m
 	plan := Plan{Version: m.view.Version, Partial: s.stopped}
-	next := make([]int, len(m.classes))
 	pods := make([][]cluster.PodKey, len(s.bins))
-	for _, at := range s.placed {
-		for range at.count {
-			key := m.pods[m.classes[at.class].pods[next[at.class]]].Key
-			next[at.class]++
+	given, rest := s.allot()
+	for i, at := range s.placed {
+		for _, p := range given[i] {
 			if n := int(at.place); n < len(m.nodes) {
-				plan.Bind = append(plan.Bind, Bind{key, m.nodes[n].src.Name})
+				plan.Bind = append(plan.Bind, Bind{m.pods[p].Key, m.nodes[n].src.Name})
 			} else {
-				pods[n-len(m.nodes)] = append(pods[n-len(m.nodes)], key)
+				pods[n-len(m.nodes)] = append(pods[n-len(m.nodes)], m.pods[p].Key)
 			}
 		}
 	}
@@ -103,7 +101,7 @@ func (s *state) plan(left []int) Plan {
 	}
 	for k, n := range left {
 		if n > 0 {
-			plan.Unplaced = append(plan.Unplaced, s.unplaced(k, m.classes[k].pods[next[k]:])...)
+			plan.Unplaced = append(plan.Unplaced, s.unplaced(k, rest[k])...)
 		}
 	}
 	for i := range m.pods {

@@ -17,7 +17,10 @@ type promise struct{ class, node int }
 // Rules over domains allow some pods only after others, so each node gets a few at a time, and nodes of
 // different domains take turns: then a few rounds are enough.
 func (s *state) keep(left []int) {
-	wanted := s.m.promises()
+	wanted := make(map[promise]int, len(s.m.promised))
+	for p, pods := range s.m.promised {
+		wanted[p] = len(pods)
+	}
 	rank := s.m.ranks()
 	order := slices.SortedFunc(maps.Keys(wanted), func(a, b promise) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(rank[a.node], rank[b.node]), cmp.Compare(a.node, b.node))
@@ -71,28 +74,71 @@ func (s *state) keepOn(at promise, want int) int {
 	return 0
 }
 
-// promises counts the pods of each class that were promised each node.
-func (m *model) promises() map[promise]int {
+// readPromises finds the pods of each class that were promised each node, in queue order.
+func (m *model) readPromises() {
 	if len(m.problem.Promised) == 0 {
-		return nil
+		return
 	}
 	nodes := make(map[string]int, len(m.nodes))
 	for n := range m.nodes {
 		nodes[m.nodes[n].src.Name] = n
 	}
-	classes := make(map[cluster.PodKey]int, len(m.pods))
+	places := make(map[cluster.PodKey]int, len(m.problem.Promised))
+	for _, b := range m.problem.Promised {
+		if n, there := nodes[b.Node]; there {
+			places[b.Pod] = n
+		}
+	}
+	m.promised = map[promise][]int32{}
 	for k := range m.classes {
 		for _, p := range m.classes[k].pods {
-			classes[m.pods[p].Key] = k
+			if n, promised := places[m.pods[p].Key]; promised {
+				m.promised[promise{k, n}] = append(m.promised[promise{k, n}], p)
+			}
 		}
 	}
-	out := map[promise]int{}
-	for _, b := range m.problem.Promised {
-		n, there := nodes[b.Node]
-		k, asked := classes[b.Pod]
-		if there && asked {
-			out[promise{k, n}]++
+}
+
+// allot says which pods of the classes go where: one list for each entry of state.placed, and for each
+// class those that go nowhere. A node gets the pods that it was promised to before others that are like
+// them: what is told and remembered of pods that wait then stays true.
+func (s *state) allot() (given, rest [][]int32) {
+	given, rest = make([][]int32, len(s.placed)), make([][]int32, len(s.m.classes))
+	taken := s.allotKept(given)
+	for k := range rest {
+		rest[k] = s.m.classes[k].pods
+		if len(taken) > 0 {
+			rest[k] = slices.DeleteFunc(slices.Clone(rest[k]), func(p int32) bool { return taken[p] })
 		}
 	}
-	return out
+	for i, at := range s.placed {
+		n := int(at.count) - len(given[i])
+		if len(given[i]) == 0 {
+			given[i] = rest[at.class][:n:n]
+		} else {
+			given[i] = append(given[i], rest[at.class][:n]...)
+		}
+		rest[at.class] = rest[at.class][n:]
+	}
+	return given, rest
+}
+
+// allotKept gives nodes the pods that they were promised to, and returns those pods.
+func (s *state) allotKept(given [][]int32) map[int32]bool {
+	if len(s.m.promised) == 0 {
+		return nil
+	}
+	taken, used := map[int32]bool{}, map[promise]int{}
+	for i, at := range s.placed {
+		key := promise{int(at.class), int(at.place)}
+		own := s.m.promised[key]
+		own = own[used[key]:]
+		n := min(len(own), int(at.count))
+		given[i] = slices.Clone(own[:n])
+		used[key] += n
+		for _, p := range given[i] {
+			taken[p] = true
+		}
+	}
+	return taken
 }

@@ -53,6 +53,41 @@ func TestPromisesOfSpreadPodsAreKept(t *testing.T) {
 	}
 }
 
+// G8: equal pods do not change places. What is remembered of a promise would else name a node that a plan
+// gave to another pod.
+func TestEachPodKeepsItsOwnPromise(t *testing.T) {
+	t.Parallel()
+	problem := promised(30)
+	want := map[cluster.PodKey]string{}
+	var kept []solve.Bind
+	for i, b := range problem.Promised {
+		if i%7 == 0 {
+			continue // such pods take the places that are left
+		}
+		b.Node = problem.Promised[len(problem.Promised)-1-i].Node // in another order than that of the pods
+		want[b.Pod] = b.Node
+		kept = append(kept, b)
+	}
+	problem.Promised = kept
+	plan := solve.Solve(problem, func() bool { return false })
+	if len(plan.Bind) != 300 {
+		t.Fatalf("%d of 300 pods have a place", len(plan.Bind))
+	}
+	seen, moved := map[cluster.PodKey]bool{}, 0
+	for _, b := range plan.Bind {
+		if seen[b.Pod] {
+			t.Errorf("%s has two places", b.Pod)
+		}
+		seen[b.Pod] = true
+		if node, promised := want[b.Pod]; promised && node != b.Node {
+			moved++
+		}
+	}
+	if moved > 0 {
+		t.Errorf("%d pods lost the node that they were promised to another pod like them", moved)
+	}
+}
+
 // BenchmarkPromised: the time for one pod must not grow with the number of nodes.
 func BenchmarkPromised(b *testing.B) {
 	for _, nodes := range []int{99, 999} {

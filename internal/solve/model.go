@@ -57,6 +57,7 @@ type model struct {
 	domains   []domains             // by key of the table, as far as topologies use it
 	reserves  []reserve             // reservations, by id
 	pods      []cluster.Pod         // to be placed: Problem.Pods, then Problem.Moved
+	promised  map[promise][]int32   // into pods, in queue order
 }
 
 // class is a set of pods that are interchangeable. Pods are placed as counts of a class.
@@ -112,6 +113,7 @@ func compile(p Problem) *model {
 	m.readGroups()
 	m.readProfiles()
 	m.countBound()
+	m.readPromises()
 	return m
 }
 

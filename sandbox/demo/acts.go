@@ -46,6 +46,9 @@ const (
 	upLimit    = 2 * time.Minute
 	notice     = 2 * time.Minute // of EC2, before it takes a spot instance
 	downLimit  = 3 * time.Minute
+
+	shrinkLimit = 3 * time.Minute
+	restTime    = 15 * time.Second // longer than a pass of the loop that removes nodes
 )
 
 // start brings the world and the controller up, and has the invariants checked.
@@ -190,6 +193,68 @@ func (s *show) interrupt(ctx context.Context) (string, error) {
 		result += fmt.Sprintf(", replacement ordered after %s", seconds(replaced))
 	}
 	return result, nil
+}
+
+// consolidate leaves a third of the pods behind, spread over all nodes, and waits until they have moved
+// together.
+func (s *show) consolidate(ctx context.Context) (string, error) {
+	const times = 3
+	if err := s.scale(ctx, times*s.Replicas); err != nil {
+		return "", err
+	}
+	if _, err := s.follow(ctx, upLimit, fmt.Sprintf("%d pods run", times*s.Replicas), func(n *scene) bool {
+		return n.running() == times*s.Replicas && n.ready()
+	}); err != nil {
+		return "", err
+	}
+	s.live.end()
+	if err := s.scale(ctx, s.Replicas); err != nil {
+		return "", err
+	}
+	before, err := s.follow(ctx, readyLimit, fmt.Sprintf("%d pods are left", s.Replicas), func(n *scene) bool { return len(n.pods) == s.Replicas })
+	if err != nil {
+		return "", err
+	}
+	s.live.end()
+	s.printClaims(before)
+	if err := s.policy(ctx, karpv1.ConsolidationWhenEmptyOrUnderutilized); err != nil {
+		return "", err
+	}
+	s.say("      NodePool %s: consolidationPolicy %s", pool, karpv1.ConsolidationWhenEmptyOrUnderutilized)
+	after, err := s.follow(ctx, shrinkLimit, "the cluster shrinks and comes to rest", s.atRest(func(n *scene) bool {
+		return n.running() == s.Replicas && n.ready() && n.perHour() < before.perHour()
+	}))
+	if err != nil {
+		return "", err
+	}
+	s.live.end()
+	s.printClaims(after)
+	done := s.moves()
+	s.say("      $%.4f/h before, $%.4f/h after; no cluster for these pods costs less than $%.4f/h", before.perHour(), after.perHour(), done.bound)
+	return fmt.Sprintf("%d nodes became %d, $%.4f/h became $%.4f/h (lower bound $%.4f/h), %d pods moved",
+		len(before.claims), len(after.claims), before.perHour(), after.perHour(), done.bound, done.pods), nil
+}
+
+// atRest holds once a scene has held for some time without a node coming or going.
+func (s *show) atRest(holds func(*scene) bool) func(*scene) bool {
+	var names string
+	since := time.Now()
+	return func(n *scene) bool {
+		var now strings.Builder
+		for i := range n.claims {
+			fmt.Fprintln(&now, n.claims[i].Name, stage(&n.claims[i]))
+		}
+		if now.String() != names || !holds(n) {
+			names, since = now.String(), time.Now()
+		}
+		return time.Since(since) > restTime
+	}
+}
+
+// policy is kubectl patch nodepool.
+func (s *show) policy(ctx context.Context, policy karpv1.ConsolidationPolicy) error {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: pool}}
+	return s.kube.Patch(ctx, p, client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"disruption":{"consolidationPolicy":%q}}}`, policy)))
 }
 
 // scaleDown waits until nothing is left.

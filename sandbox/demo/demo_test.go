@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,4 +90,46 @@ func TestPlansAreReadFromTheLog(t *testing.T) {
 	if got, want := s.plans(), (plans{count: 2, price: 0.4, bound: 0.25}); got != want {
 		t.Errorf("plans %+v, want %+v", got, want)
 	}
+}
+
+// Pods of all moves count, and the last bound; other reasons do not.
+func TestMovesAreReadFromTheLog(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "log")
+	lines := []string{
+		`{"level":"INFO","message":"disrupting node(s)","reason":"empty","pod-count":5,"lower-bound":9}`,
+		`{"level":"INFO","message":"disrupting node(s)","reason":"underutilized","pod-count":3,"lower-bound":0.4}`,
+		`{"level":"INFO","message":"disrupting node(s)","reason":"underutilized","pod-count":2,"lower-bound":0.3}`,
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &show{controller: &world.Controller{Log: file}}
+	if got, want := s.moves(), (moves{pods: 5, bound: 0.3}); got != want {
+		t.Errorf("moves %+v, want %+v", got, want)
+	}
+}
+
+// Rest begins anew with every node that comes, goes or changes.
+func TestAtRest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		well := true
+		rest := (&show{}).atRest(func(*scene) bool { return well })
+		one, two := &scene{claims: []karpv1.NodeClaim{newClaim("a")}}, &scene{claims: []karpv1.NodeClaim{newClaim("a"), newClaim("b")}}
+		at := func(n *scene, holds, want bool) {
+			t.Helper()
+			well = holds
+			if got := rest(n); got != want {
+				t.Errorf("at rest %v, want %v", got, want)
+			}
+		}
+		at(one, true, false)
+		time.Sleep(restTime + time.Second)
+		at(two, true, false)
+		time.Sleep(restTime + time.Second)
+		at(two, false, false)
+		time.Sleep(restTime + time.Second)
+		at(two, true, true)
+	})
 }

@@ -124,6 +124,29 @@ func (s *show) plans() plans {
 	return made
 }
 
+// moves are what consolidation did so far.
+type moves struct {
+	pods  int     // that had to move
+	bound float64 // no cluster for the pods costs less; of several, the last counts
+}
+
+// moves reads the log.
+func (s *show) moves() moves {
+	var made moves
+	_ = s.readLog(func(line map[string]any) { // without a log nothing was moved
+		if line["message"] != "disrupting node(s)" || line["reason"] != "underutilized" {
+			return
+		}
+		if value, isNumber := line["pod-count"].(float64); isNumber {
+			made.pods += int(value)
+		}
+		if value, isNumber := line["lower-bound"].(float64); isNumber {
+			made.bound = value
+		}
+	})
+	return made
+}
+
 // readLog reads the log of the controller, a line at a time.
 func (s *show) readLog(each func(map[string]any)) error {
 	file, err := os.Open(s.controller.Log)

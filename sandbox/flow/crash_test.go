@@ -274,3 +274,48 @@ func (f *flow) interrupt(c *karpv1.NodeClaim, notice string) {
 	f.Helper()
 	f.aws("POST", "interrupt", fmt.Sprintf(`{"instance":%q,"notice":%q}`, instanceOf(c), notice))
 }
+
+// Rows 9 to 13: the controller is killed while it replaces a node. No taint is left on a node that stays,
+// no second replacement is bought, and in the end the pods run on the nodes that were wanted.
+func TestFM_C01_CrashesWhileANodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		name string
+		arm  func(*flow, *karpv1.NodeClaim) <-chan struct{}
+	}{
+		{"row 9: tainted", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: karpv1.TaintKeyDisrupted}, apiproxy.BeforeAnswer)
+		}},
+		{"row 10: DisruptionReason written", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: c.Name, Body: karpv1.ConditionDisruptionReason}, apiproxy.BeforeAnswer)
+		}},
+		{"row 11: replacement created", func(f *flow, _ *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "create", Resource: "nodeclaims", Body: f.name}, apiproxy.BeforeAnswer)
+		}},
+		{"row 12: replacement initialized", func(f *flow, _ *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: `"reason":"Initialized","status":"True"`}, apiproxy.BeforeAnswer)
+		}},
+		{"row 13: old claim deleted", func(f *flow, c *karpv1.NodeClaim) <-chan struct{} {
+			return f.killAt(apiproxy.Match{Verb: "delete", Resource: "nodeclaims", Name: c.Name}, apiproxy.BeforeAnswer)
+		}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFlow(t, crash)
+			pool := f.pool("", types("m5.large"), pace("1"))
+			f.deploy("inflate", 1, stopsAfter(1))
+			f.running("inflate", 1)
+			old := f.ready(1)[0]
+			fired := row.arm(f, &old)
+			f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
+			f.struck(fired)
+			f.gone(&old, restartLimit)
+			f.unheld()
+			f.running("inflate", 1, restartLimit)
+			f.ready(1)
+			if n := len(f.allInstances()); n != 2 {
+				t.Errorf("%d instances were launched, want the old one and its replacement", n)
+			}
+		})
+	}
+}
