@@ -82,6 +82,7 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 		"D17 gone":                     {answer: apierrors.NewNotFound(pods, "web"), code: "404"},
 		"L11 another pod has the name": {answer: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
 		"LC-15.9 a budget refuses":     {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
+		"K01 a budget never allows it": {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
 		"two budgets":                  {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", told: []string{"default/web", "(a, b)"}},
 		"the API server is busy":       {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"later"}},
 		"D17 the namespace goes":       {answer: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -84,32 +85,34 @@ func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev
 
 // blocked says which budgets hold a pod and what would free it.
 func (q *Evictions) blocked(ctx context.Context, p *corev1.Pod, cause string) event.Event {
-	names := q.budgets(ctx, p)
+	names, never := q.budgets(ctx, p)
 	text := "Pod " + p.Namespace + "/" + p.Name + " cannot be evicted: "
 	switch {
 	case len(names) > 1:
 		text += "more than one PodDisruptionBudget selects it (" + strings.Join(names, ", ") + ") and the API refuses then; leave it to one of them"
+	case never != "":
+		text += "PodDisruptionBudget " + names[0] + " can never allow an eviction: " + never + "; let it allow at least one, delete the pod, or wait for the terminationGracePeriod of the node"
 	default:
 		text += "PodDisruptionBudget " + strings.Join(names, "") + " allows no disruption now" + cause + "; it goes when another replica is ready, the budget allows more, or the terminationGracePeriod of the node is over"
 	}
 	return event.Event{Reason: event.FailedDraining, Text: text, Key: p.Namespace + "/" + p.Name}
 }
 
-// budgets names the budgets that select a pod. It only helps the reader: errors are left out.
-func (q *Evictions) budgets(ctx context.Context, p *corev1.Pod) []string {
+// budgets names the budgets that select a pod, and says why the last of them can never let it go. It only
+// helps the reader: errors are left out.
+func (q *Evictions) budgets(ctx context.Context, p *corev1.Pod) (names []string, never string) {
 	list := &policyv1.PodDisruptionBudgetList{}
 	if err := q.Client.List(ctx, list, client.InNamespace(p.Namespace)); err != nil {
-		return nil
+		return nil, ""
 	}
-	var names []string
 	for i := range list.Items {
 		b := &list.Items[i]
 		if selector, err := cluster.NewSelector(b.Spec.Selector); err == nil && !selector.Inert() && selector.Matches(p.Labels) {
-			names = append(names, b.Name)
+			names, never = append(names, b.Name), drain.Never(b)
 		}
 	}
 	slices.Sort(names)
-	return names
+	return names, never
 }
 
 func failed(p *corev1.Pod, err error) event.Event {

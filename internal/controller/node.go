@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -47,9 +48,10 @@ type NodeTermination struct {
 	Metrics  *metric.Set
 	Classes  []schema.GroupKind // kinds of node classes this controller manages; empty: all
 	Workers  int
+	Drains   *Drains // may be nil
 	Now      func() time.Time
 
-	asked, told pace
+	asked, told, said pace
 }
 
 // Register adds the reconciler to a manager. It needs the indexes of Pods and VolumeAttachments by
@@ -149,7 +151,7 @@ func (r *NodeTermination) ask(ctx context.Context, id cloud.ID) drain.State {
 
 // observe reads what the decision needs. The node of a claim with a node class of others is not ours.
 func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts drain.Facts, ours bool, err error) {
-	facts = drain.Facts{Node: n, Asked: r.asked.last(n.UID), Told: r.told.last(n.UID), Now: r.Now()}
+	facts = drain.Facts{Node: n, Asked: r.asked.last(n.UID), Told: r.told.last(n.UID), Said: r.said.last(n.UID), Now: r.Now()}
 	if facts.Claim, err = r.claim(ctx, n); err != nil {
 		return facts, false, err
 	}
@@ -168,10 +170,35 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 		return facts, false, fmt.Errorf("list volume attachments: %w", err)
 	}
 	facts.Pods, facts.Attachments = pointers(pods.Items), pointers(attachments.Items)
+	if facts.Budgets, err = r.budgets(ctx, facts); err != nil {
+		return facts, false, err
+	}
 	if len(facts.Attachments) > 0 {
 		facts.Volumes, err = r.volumes(ctx, facts.Pods)
 	}
 	return facts, true, err
+}
+
+// budgets reads the PodDisruptionBudgets of the pods on a node that has been waiting for a while.
+func (r *NodeTermination) budgets(ctx context.Context, facts drain.Facts) ([]*policyv1.PodDisruptionBudget, error) {
+	const quick = 10 * time.Second // most nodes are empty by then
+	if facts.Now.Sub(facts.Node.DeletionTimestamp.Time) < quick {
+		return nil, nil
+	}
+	var out []*policyv1.PodDisruptionBudget
+	read := map[string]bool{}
+	for _, p := range facts.Pods {
+		if read[p.Namespace] {
+			continue
+		}
+		read[p.Namespace] = true
+		budgets := &policyv1.PodDisruptionBudgetList{}
+		if err := r.Client.List(ctx, budgets, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list poddisruptionbudgets of namespace %s: %w", p.Namespace, err)
+		}
+		out = append(out, pointers(budgets.Items)...)
+	}
+	return out, nil
 }
 
 // claim is the one claim of a node; nil if there is none or several.
@@ -215,10 +242,15 @@ func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step 
 		r.Events.Emit(note.Pod, note.Event)
 	}
 	r.Queue.Add(evictions(facts, step)...)
+	r.Drains.note(facts.Node, facts.Claim, step.Waits, facts.Now)
 	if facts.Claim != nil {
+		r.Events.Emit(facts.Claim, step.ClaimEvents...)
 		claim, err := setMarks(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)
 		if err != nil {
 			return err
+		}
+		if claim != facts.Claim {
+			r.said.note(facts.Node.UID, facts.Now)
 		}
 		facts.Claim = claim
 	}
@@ -293,6 +325,7 @@ func (r *NodeTermination) release(ctx context.Context, n *corev1.Node) error {
 	}
 	r.asked.forget(n.UID)
 	r.told.forget(n.UID)
+	r.said.forget(n.UID)
 	now, pool := r.Now(), n.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted node", "provider-id", n.Spec.ProviderID)
 	r.Events.Emit(n, finalized())

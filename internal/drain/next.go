@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +23,12 @@ const (
 
 // balancerLabelValue says who took the node out of load balancers.
 const balancerLabelValue = "karpenter"
+
+// Messages of conditions as long as there is nothing to explain.
+const (
+	leaving       = "pods are leaving the node"
+	attachedStill = "volumes are still attached to the instance"
+)
 
 const (
 	minDrain      = 5 * time.Second // a pod bound before the taint was seen shows up in this time (LC-30)
@@ -44,14 +51,16 @@ const (
 
 // Facts are what a decision about one node rests on.
 type Facts struct {
-	Node        *corev1.Node      // being deleted, with our finalizer
-	Claim       *karpv1.NodeClaim // nil: none has the provider id of the node, or several have
-	Pods        []*corev1.Pod     // bound to the node
+	Node        *corev1.Node                    // being deleted, with our finalizer
+	Claim       *karpv1.NodeClaim               // nil: none has the provider id of the node, or several have
+	Pods        []*corev1.Pod                   // bound to the node
+	Budgets     []*policyv1.PodDisruptionBudget // of the namespaces of the pods; nil: not read
 	Attachments []*storagev1.VolumeAttachment
 	Volumes     map[types.NamespacedName]string // names of PersistentVolumes, by the claims of the pods
 	Instance    State
 	Asked       time.Time // when the cloud was last asked about the instance; zero: not that we know
 	Told        time.Time // when it was last told to end it; zero: not that we know
+	Said        time.Time // when the message of the condition was last written; zero: not that we know
 	Now         time.Time
 }
 
@@ -62,7 +71,9 @@ type Step struct {
 	Taints      []corev1.Taint    // all taints of the node; nil: as they are
 	Labels      map[string]string // to be put on the node; nil: they are there
 	Events      []event.Event     // about the node
+	ClaimEvents []event.Event     // about the claim
 	Pods        Pods              // empty once the drain is over
+	Waits       []Wait            // what holds the node, once that is worth explaining
 	Limit       Limit             // for the pods
 	Marks       []Mark            // conditions of the claim
 	Drained     bool              // the drain ends with this step
@@ -139,20 +150,59 @@ func (s *Step) drain(f Facts) bool {
 	left := minDrain - f.Now.Sub(since)
 	switch {
 	case len(s.Pods.Waiting) > 0:
-		s.Events = append(s.Events, failedDraining(s.Pods.Waiting))
-		s.Marks = append(s.Marks, Mark{Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining, Message: "pods are leaving the node"})
+		s.wait(f, since)
 		s.After = recheckPods
 		return false
 	case drained:
 		return true
 	case left > 0:
-		s.Marks = append(s.Marks, Mark{Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining, Message: "pods are leaving the node"})
+		s.Marks = append(s.Marks, Mark{Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining, Message: leaving})
 		s.After = min(left, recheckPods)
 		return false
 	}
 	s.Drained = f.Claim != nil
 	s.Marks = append(s.Marks, Mark{Type: karpv1.ConditionDrained, Status: metav1.ConditionTrue})
 	return true
+}
+
+// wait tells what the drain waits for.
+func (s *Step) wait(f Facts, began time.Time) {
+	s.Waits = explain(f, s.Pods.Waiting, began)
+	text := Explain(s.Waits, s.Limit.At)
+	s.Events = append(s.Events, failedDraining(s.Pods.Waiting, text))
+	s.insist(f, began, text)
+	s.Marks = append(s.Marks, Mark{
+		Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining,
+		Message: steady(f, karpv1.ConditionDrained, leaving, text),
+	})
+}
+
+// insist tells of a wait that has become long, on the node and on the claim.
+func (s *Step) insist(f Facts, began time.Time, text string) {
+	if text == "" || f.Now.Sub(began) < insistent {
+		return
+	}
+	e := event.Event{Reason: event.DrainBlocked, Key: "drain", Text: "The end of the node " + text}
+	s.Events = append(s.Events, e)
+	if f.Claim != nil {
+		s.ClaimEvents = append(s.ClaimEvents, e)
+	}
+}
+
+// steady is the message of a condition that explains a wait. It is not changed more often than once a
+// minute: pods come and go, and every change is a write.
+func steady(f Facts, kind, plain, text string) string {
+	if text == "" {
+		text = plain
+	}
+	if f.Claim == nil {
+		return text
+	}
+	c := find(f.Claim, kind)
+	if c == nil || c.Status != metav1.ConditionUnknown || c.Message == "" || c.Message == plain || f.Now.Sub(f.Said) >= saidFor {
+		return text
+	}
+	return c.Message
 }
 
 // detach reports whether volumes hold the instance no longer (7.5).
@@ -167,12 +217,33 @@ func (s *Step) detach(f Facts) bool {
 		m.Status, m.Reason = metav1.ConditionFalse, TerminationGracePeriodElapsed
 		m.Message = "volumes were still attached when the terminationGracePeriod was over"
 	default:
-		m.Status, m.Reason, m.Message = metav1.ConditionUnknown, AwaitingVolumeDetachment, "volumes are still attached to the instance"
+		s.Waits = []Wait{volumes(waiting, since(f, karpv1.ConditionVolumesDetached))}
+		m.Status, m.Reason = metav1.ConditionUnknown, AwaitingVolumeDetachment
+		m.Message = steady(f, karpv1.ConditionVolumesDetached, attachedStill, explained(f, s.Waits, deadline))
 		s.Events = append(s.Events, awaitingDetachment(waiting, deadline))
+		s.insist(f, s.Waits[0].Since, m.Message)
 		s.After = recheckVolume
 	}
 	s.Marks = append(s.Marks, m)
 	return m.Status != metav1.ConditionUnknown
+}
+
+// since is when a wait began: when its condition became Unknown, or now.
+func since(f Facts, kind string) time.Time {
+	if f.Claim != nil {
+		if c := find(f.Claim, kind); c != nil && c.Status == metav1.ConditionUnknown && c.Reason == AwaitingVolumeDetachment {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return f.Now
+}
+
+// explained is what volumes are waited for, once that is worth explaining.
+func explained(f Facts, waits []Wait, deadline time.Time) string {
+	if f.Now.Sub(waits[0].Since) < settling {
+		return ""
+	}
+	return Explain(waits, deadline)
 }
 
 // end lets the instance end and then the node (LC-28). Without a claim nobody knows whether the

@@ -35,8 +35,10 @@ type Deletion struct {
 type Waiting struct {
 	Pod *corev1.Pod
 	Why string
-	// rank sorts by how much a reader can do about it.
-	rank int
+
+	act  Act
+	mine bool // it is the turn of its group
+	rank int  // sorts by how much a reader can do about it
 }
 
 // Note is an event about a pod.
@@ -70,7 +72,7 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 			out.Evict = append(out.Evict, p)
 		}
 		why, rank := because(p, act, mine, now)
-		out.Waiting = append(out.Waiting, Waiting{Pod: p, Why: why, rank: rank})
+		out.Waiting = append(out.Waiting, Waiting{Pod: p, Why: why, act: act, mine: mine, rank: rank})
 		out.Notes = append(out.Notes, notes(p, now)...)
 	}
 	slices.SortStableFunc(out.Waiting, func(a, b Waiting) int { return cmp.Compare(a.rank, b.rank) })
@@ -104,15 +106,21 @@ func because(p *corev1.Pod, act Act, mine bool, now time.Time) (why string, rank
 
 // held names the annotation that protects a pod and what ends the protection.
 func held(p *corev1.Pod, now time.Time) string {
-	key := karpv1.AnnotationDoNotDisrupt
-	if !cluster.DoNotDisrupt(p, now) {
-		key = karpv1.AnnotationDoNotEvict
-	}
-	text := "held by its annotation " + key + "=" + p.Annotations[key]
-	if until, limited := protectedUntil(p); limited && !until.IsZero() {
+	key, value, until := annotation(p, now)
+	text := "held by its annotation " + key + "=" + value
+	if !until.IsZero() {
 		return text + " until " + until.UTC().Format(time.RFC3339)
 	}
 	return text + ", remove it or end the pod"
+}
+
+// annotation is the annotation that protects a pod, and the end of the protection; zero: it has none.
+func annotation(p *corev1.Pod, now time.Time) (key, value string, until time.Time) {
+	if !cluster.DoNotDisrupt(p, now) {
+		return karpv1.AnnotationDoNotEvict, p.Annotations[karpv1.AnnotationDoNotEvict], time.Time{}
+	}
+	until, _ = protectedUntil(p)
+	return karpv1.AnnotationDoNotDisrupt, p.Annotations[karpv1.AnnotationDoNotDisrupt], until
 }
 
 // protectedUntil is the end of a protection with a duration; zero if the pod has not started.
@@ -151,8 +159,12 @@ func notes(p *corev1.Pod, now time.Time) []Note {
 	return []Note{{Pod: p, Event: e}}
 }
 
-// failedDraining says how many pods hold the node, and names the first.
-func failedDraining(waiting []Waiting) event.Event {
+// failedDraining says how many pods hold the node, and names the first, or what holds them once that is
+// worth explaining.
+func failedDraining(waiting []Waiting, explanation string) event.Event {
+	if explanation != "" {
+		return event.Event{Reason: event.FailedDraining, Key: "pods", Text: "The drain " + explanation}
+	}
 	names := make([]string, 0, maxNamed)
 	for _, w := range waiting[:min(len(waiting), maxNamed)] {
 		names = append(names, w.Pod.Namespace+"/"+w.Pod.Name+" ("+w.Why+")")

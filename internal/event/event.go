@@ -31,6 +31,8 @@ const (
 	Evicted                                Reason = "Evicted"
 	Disrupted                              Reason = "Disrupted"
 	FailedDraining                         Reason = "FailedDraining"
+	DrainBlocked                           Reason = "DrainBlocked"
+	EvictionImpossible                     Reason = "EvictionImpossible"
 	AwaitingVolumeDetachment               Reason = "AwaitingVolumeDetachment"
 	TerminationGracePeriodExpiring         Reason = "TerminationGracePeriodExpiring"
 	Finalized                              Reason = "Finalized"

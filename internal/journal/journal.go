@@ -16,11 +16,12 @@ const (
 	Outcome  Kind = "outcome"  // how a command ended
 	Decision Kind = "decision" // what a pass found: prices, candidates, what was refused
 	Plan     Kind = "plan"     // nodes are bought, or pods have no place
+	Draining Kind = "draining" // what a node that goes waits for; also the state of things
 	Blocked  Kind = "blocked"  // what keeps nodes now; not an entry but the state of things
 )
 
 // Kinds lists what can be asked for.
-func Kinds() []Kind { return []Kind{Command, Outcome, Decision, Plan, Blocked} }
+func Kinds() []Kind { return []Kind{Command, Outcome, Decision, Plan, Draining, Blocked} }
 
 // Entry is one thing that happened.
 type Entry struct {
@@ -42,6 +43,7 @@ type Limits struct {
 // Journal keeps entries. It is safe for concurrent use, and a nil Journal keeps nothing.
 type Journal struct {
 	limits Limits
+	now    func() time.Time
 
 	mu      sync.Mutex
 	seq     uint64
@@ -49,12 +51,13 @@ type Journal struct {
 	rings   map[Kind]*ring
 	last    map[Kind]string // value of the last entry, of kinds that leave out repeats
 	blocked blocked
+	drains  map[string]Drain // by node
 }
 
 // New returns an empty journal. Each kind has room of its own: many refusals push no command out.
-func New(limits Limits) *Journal {
-	j := &Journal{limits: limits, rings: map[Kind]*ring{}, last: map[Kind]string{}, blocked: blocked{known: map[string]*standing{}}}
-	for _, k := range []Kind{Command, Outcome, Decision, Plan} {
+func New(limits Limits, now func() time.Time) *Journal {
+	j := &Journal{limits: limits, now: now, rings: map[Kind]*ring{}, last: map[Kind]string{}, blocked: blocked{known: map[string]*standing{}}, drains: map[string]Drain{}}
+	for _, k := range []Kind{Command, Outcome, Decision, Plan, Draining} {
 		j.rings[k] = &ring{limits: limits}
 	}
 	return j

@@ -14,6 +14,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -21,7 +22,9 @@ import (
 
 var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
-func roomy() *journal.Journal { return journal.New(journal.Limits{Entries: 100, Bytes: 1 << 20}) }
+func roomy() *journal.Journal {
+	return journal.New(journal.Limits{Entries: 100, Bytes: 1 << 20}, at(noon))
+}
 
 // removal is a decision that removes nodes.
 func removal(at time.Time, id string, nodes ...string) disrupt.Decision {
@@ -36,6 +39,8 @@ func removal(at time.Time, id string, nodes ...string) disrupt.Decision {
 func refusal(at time.Time, node string, code reason.Code) disrupt.Decision {
 	return disrupt.Decision{At: at, Refused: []disrupt.Refused{{Reason: karpv1.ReasonUnderutilized, Nodes: []string{node}, Why: reason.Reason{Code: code, Subject: "node/" + node}}}}
 }
+
+func at(t time.Time) func() time.Time { return func() time.Time { return t } }
 
 func kinds(page journal.Page) (out []string) {
 	for _, e := range page.Entries {
@@ -132,7 +137,7 @@ func TestRead(t *testing.T) {
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	const room = 64 << 10
-	j := journal.New(journal.Limits{Entries: 10, Bytes: room})
+	j := journal.New(journal.Limits{Entries: 10, Bytes: room}, at(noon))
 	j.Decided(removal(noon, "first", "a"))
 	for i := range 1000 {
 		j.Decided(refusal(noon, fmt.Sprint("n", i), reason.Code(strings.Repeat("x", 5000))))
@@ -209,6 +214,31 @@ func TestNoJournal(t *testing.T) {
 	j.Decided(removal(noon, "1", "a"))
 	j.Outcome("1", "done", noon)
 	j.Planned(solve.Plan{Create: make([]solve.NewNode, 1)}, noon)
+	j.Draining("a", "b", nil, noon)
+}
+
+// What a node that goes waits for is shown as long as it waits, and is an entry when it is news.
+func TestDraining(t *testing.T) {
+	t.Parallel()
+	now := noon
+	j := journal.New(journal.Limits{Entries: 100, Bytes: 1 << 20}, func() time.Time { return now })
+	held := drain.Wait{Cause: drain.Annotated, Object: "annotation x", Names: []string{"default/p"}, Count: 1, Since: noon}
+	for range 3 {
+		j.Draining("n", "c", []drain.Wait{held}, noon)
+	}
+	j.Draining("n", "c", []drain.Wait{{Cause: drain.SpentBudget, Object: "PodDisruptionBudget default/web", Since: noon}, held}, noon)
+	j.Draining("m", "d", []drain.Wait{held}, noon.Add(-time.Hour)) // and then never again
+	if page := j.Read(journal.Query{Node: "c"}); len(page.Entries) != 2 || len(page.Drains) != 1 || len(page.Drains[0].Waits) != 2 {
+		t.Errorf("asked for the claim: %+v", page)
+	}
+	if page := j.Read(journal.Query{Kind: journal.Draining}); len(page.Entries) != 3 || len(page.Drains) != 1 {
+		t.Errorf("asked for drains: %+v", page)
+	}
+	j.Draining("n", "c", nil, noon)
+	j.Draining("n", "c", nil, noon)
+	if page := j.Read(journal.Query{Node: "n"}); len(page.Drains) != 0 || len(page.Entries) != 3 {
+		t.Errorf("it waits no longer: %+v", page)
+	}
 }
 
 func TestManyAtOnce(t *testing.T) {

@@ -82,13 +82,14 @@ type Page struct {
 	Dropped uint64    `json:"dropped"` // entries that are gone because room is limited
 	Blocked []Refusal `json:"blocked"` // what keeps nodes now, longest first
 	Total   int       `json:"blockedTotal"`
+	Drains  []Drain   `json:"draining"` // nodes that go and wait now, longest first
 }
 
 // Read answers a query.
 func (j *Journal) Read(q Query) Page {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	page := Page{Entries: []Entry{}, Blocked: []Refusal{}, Last: j.seq, Dropped: j.dropped}
+	page := Page{Entries: []Entry{}, Blocked: []Refusal{}, Drains: []Drain{}, Last: j.seq, Dropped: j.dropped}
 	limit := cmp.Or(q.Limit, usualLimit)
 	for kind, r := range j.rings {
 		if q.Kind != "" && q.Kind != kind {
@@ -113,6 +114,9 @@ func (j *Journal) Read(q Query) Page {
 		list := j.blocked.list(q.Node)
 		page.Total = len(list)
 		page.Blocked = append(page.Blocked, first(list, limit, new(bool))...)
+	}
+	if q.Kind == "" || q.Kind == Draining {
+		page.Drains = append(page.Drains, first(j.draining(q.Node, j.now()), limit, new(bool))...)
 	}
 	return page
 }

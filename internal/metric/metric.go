@@ -94,10 +94,8 @@ func stable(name string) bool {
 // idle says which metrics wait for what they measure. A test holds that all others are set somewhere.
 func idle(name string) bool {
 	switch name {
-	case "karpenter_nodeclaims_unhealthy_disrupted_total", "karpenter_nodes_reboots_total", "karpenter_nodes_reboot_duration_seconds",
+	case "karpenter_nodes_reboots_total", "karpenter_nodes_reboot_duration_seconds",
 		"karpenter_nodes_reboot_recovery_duration_seconds",
-		"karpenter_voluntary_disruption_queue_failures_total", "karpenter_voluntary_disruption_terminate_first_decisions_total",
-		"karpenter_voluntary_disruption_drift_backoffs_total", "karpenter_consolidation_score", "karpenter_consolidation_moves_total",
 		"karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes", "karpenter_pod_deletion_cost_pod_annotation_writes_total":
 		return true
 	}

@@ -18,6 +18,8 @@ type Set struct {
 	NodesCreated             *prometheus.CounterVec
 	NodesTerminated          *prometheus.CounterVec
 	NodesDrained             *prometheus.CounterVec
+	NodesDrainBlocked        *prometheus.GaugeVec
+	NodesDrainBlockedTime    *prometheus.GaugeVec
 	NodesTerminationDuration *prometheus.SummaryVec
 	NodesLifetimeDuration    *prometheus.HistogramVec
 	NodesAllocatable         *Live
