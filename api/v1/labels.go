@@ -1,6 +1,10 @@
 package v1
 
-import corev1 "k8s.io/api/core/v1"
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Labels the controller puts on NodeClaims and Nodes.
 const (
@@ -41,6 +45,16 @@ const (
 	AnnotationRebootTerminationGracePeriod = Group + "/reboot-termination-grace-period"
 )
 
+// Annotations of our own, which no user reads or sets: they let a process take over the commands of the
+// one before it.
+const (
+	OwnGroup = "dovetail.sh"
+
+	AnnotationReplaces = OwnGroup + "/replaces" // on a replacement: the claims that go once it is up, comma separated
+	AnnotationCommand  = OwnGroup + "/command"  // on a replacement: the command that ordered it
+	AnnotationHeldBy   = OwnGroup + "/held-by"  // on a Node: the command that holds it
+)
+
 // FinalizerTermination holds NodeClaims and Nodes until the instance is gone.
 const FinalizerTermination = Group + "/termination"
 
@@ -66,3 +80,11 @@ func DisruptedTaint() corev1.Taint {
 func RebootingTaint() corev1.Taint {
 	return corev1.Taint{Key: TaintKeyRebooting, Effect: corev1.TaintEffectNoSchedule}
 }
+
+// IsDisrupted reports whether a taint is DisruptedTaint.
+func IsDisrupted(t corev1.Taint) bool {
+	return t.Key == TaintKeyDisrupted && t.Effect == corev1.TaintEffectNoSchedule
+}
+
+// Disrupted reports whether a node is held by a command, or drained.
+func Disrupted(node *corev1.Node) bool { return slices.ContainsFunc(node.Spec.Taints, IsDisrupted) }

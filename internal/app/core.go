@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -94,19 +96,25 @@ func (c *core) add(ctx context.Context) error {
 }
 
 func (c *core) provisioner() *controller.Provisioner {
-	s := c.cfg.Scheduling
 	return &controller.Provisioner{
 		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Journal: c.journal, Now: time.Now,
-		Claims:     c.orders,
-		Nomination: max(2*c.cfg.Batch.Max, shortestNomination),
-		Policy: solve.Policy{
-			IgnorePreferences:  s.PreferencePolicy == config.IgnorePreferences,
-			BestEffortMinimums: s.MinValuesPolicy == config.BestEffortMinValues,
-			NoReserved:         !c.cfg.Gates.ReservedCapacity,
-			SpotToSpot:         c.cfg.Gates.SpotToSpotConsolidation,
-			NodeFee:            s.NodeFee,
-			Workers:            max(1, (c.cfg.Process.CPUMillis+999)/1000),
-		},
+		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
+	}
+}
+
+// nomination is how long a chosen node is spoken for.
+func (c *core) nomination() time.Duration { return max(2*c.cfg.Batch.Max, shortestNomination) }
+
+// policy is how all plans are made.
+func (c *core) policy() solve.Policy {
+	s := c.cfg.Scheduling
+	return solve.Policy{
+		IgnorePreferences:  s.PreferencePolicy == config.IgnorePreferences,
+		BestEffortMinimums: s.MinValuesPolicy == config.BestEffortMinValues,
+		NoReserved:         !c.cfg.Gates.ReservedCapacity,
+		SpotToSpot:         c.cfg.Gates.SpotToSpotConsolidation,
+		NodeFee:            s.NodeFee,
+		Workers:            max(1, (c.cfg.Process.CPUMillis+999)/1000),
 	}
 }
 
@@ -114,6 +122,7 @@ func (c *core) provisioner() *controller.Provisioner {
 func (c *core) lifeCycle() []registrant {
 	k, strict, cl, millis := kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
 	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
+	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: time.Now}
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: time.Now}
 	claims := &controller.Claims{
 		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
@@ -122,7 +131,8 @@ func (c *core) lifeCycle() []registrant {
 	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
 	return []registrant{
 		claims, queue,
-		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Now: time.Now},
+		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: time.Now},
+		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics},
 		&controller.Expiration{Client: cl, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now},
 		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Metrics: c.metrics, Classes: k, Strict: strict},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
@@ -130,9 +140,21 @@ func (c *core) lifeCycle() []registrant {
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
 		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
-		&controller.Disruption{
-			Client: cl, Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud("disruption"), Events: c.events, Metrics: c.metrics, Pulse: c.changes, Now: time.Now,
-			CostManaged: c.cfg.Gates.PodDeletionCostManagement,
+		c.disruption(),
+	}
+}
+
+// disruption removes nodes of our own will.
+func (c *core) disruption() *controller.Disruption {
+	const day, podCost = 24 * time.Hour, 0.002 // until there are settings for them
+	g := c.cfg.Gates
+	return &controller.Disruption{
+		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
+		Pulse: c.changes, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Tuning: disrupt.Tuning{Horizon: day, PodCost: podCost},
+		Methods: disrupt.Methods{
+			Repair: g.NodeRepair && !c.cfg.Compat.LegacyNodeRepair, Static: g.StaticCapacity,
+			TerminateFirstDrift: g.TerminateFirstDrift, TerminateFirstRepair: g.TerminateFirstRepair,
 		},
 	}
 }

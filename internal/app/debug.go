@@ -17,7 +17,7 @@ func newJournal(server config.Server) *journal.Journal {
 	if !server.Decisions {
 		return nil
 	}
-	return journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20})
+	return journal.New(journal.Limits{Entries: 500, Bytes: 2 << 20}, time.Now)
 }
 
 // extraHandlers is what is served beside the metrics.

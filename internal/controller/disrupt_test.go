@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,6 +24,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	budgets "github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -30,20 +32,60 @@ import (
 
 // seen is a memory that shows what it was told to, with the marks that were set since.
 type seen struct {
+	mu        sync.Mutex
 	view      disrupt.View
 	marks     map[string]bool
-	nominated string // since the view was cut
+	held      map[string]bool
+	promised  map[cluster.PodKey]string
+	expected  map[string]bool // nodes that were nominated
+	nominated string          // since the first view was cut
+	cuts      int
+	changes   uint64
+	pools     []*karpv1.NodePool
 }
 
-func (s *seen) Synced() bool                 { return true }
-func (s *seen) Pools() []*karpv1.NodePool    { return nil }
-func (s *seen) Mark(node string, going bool) { s.marks[node] = going }
-func (s *seen) Nominated(node string) bool   { return s.nominated == node }
+func (s *seen) Synced() bool                   { return true }
+func (s *seen) Changes() uint64                { return s.changes }
+func (s *seen) Pools() []*karpv1.NodePool      { return s.pools }
+func (s *seen) Pod(cluster.PodKey) *corev1.Pod { return nil }
+
+func (s *seen) Mark(node string, going bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.marks[node] = going
+}
+
+func (s *seen) Hold(node string, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held[node] = held
+}
+
+func (s *seen) Nominate(node string, _ time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expected[node] = true
+}
+
+func (s *seen) Replace(nodes []string, claims map[cluster.PodKey]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range nodes {
+		s.marks[n] = true
+	}
+	maps.Copy(s.promised, claims)
+}
+
 func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cuts++
 	v := s.view
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
-		v.Nodes[i].Going = v.Nodes[i].Going || s.marks[v.Nodes[i].Name]
+		n := &v.Nodes[i]
+		n.Going, n.Commanded = n.Going || s.marks[n.Name], n.Commanded || s.held[n.Name]
+		n.Nominated = n.Nominated || s.cuts > 1 && s.nominated == n.Name
 	}
 	return v
 }
@@ -57,7 +99,7 @@ func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*controll
 			t.Fatal(err)
 		}
 	}
-	memory := &seen{marks: map[string]bool{}, view: disrupt.View{Now: time.Now(), Pools: map[string]disrupt.Pool{
+	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: disrupt.View{Now: time.Now(), Pools: map[string]disrupt.Pool{
 		"general": {Name: "general", Known: true, Budgets: []budgets.Budget{{Nodes: "100%"}}},
 	}}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).

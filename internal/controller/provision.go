@@ -172,6 +172,9 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	}
 	log.FromContext(ctx).Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create),
 		"price", plan.Cost, "lower-bound", plan.Bound)
+	if n := displaced(view, plan); n > 0 {
+		log.FromContext(ctx).Info("other pods were scheduled where pod(s) were expected; these need new nodes", "pods", n)
+	}
 	created := p.Claims.Create(ctx, execute.Batch{
 		Nodes: plan.Create, Pools: pools, Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned,
 	})

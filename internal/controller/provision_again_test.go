@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -127,5 +128,40 @@ func TestFM_I18_NoErrorSpam(t *testing.T) {
 	l.Pass(ctx)
 	if lines != 2 {
 		t.Errorf("%d lines, want another when the reason changed", lines)
+	}
+}
+
+// The scheduler puts a pod where another was expected. That one needs a node, and the log says why; the
+// place that is free now is not bought again.
+func TestPodsWhosePlaceIsTaken(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("large", "7"))
+	l.Pass(t.Context())
+	l.launchAll()
+	claim := l.claims()[0]
+	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "ip-1", UID: "ip-1", Labels: map[string]string{karpv1.LabelNodePool: "general", karpv1.LabelRegistered: "true", karpv1.LabelInitialized: "true"}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/" + claim.Name},
+		Status:     corev1.NodeStatus{Capacity: size, Allocatable: size},
+	}
+	maps.Copy(node.Labels, claim.Labels)
+	intruder := pendingPod("intruder", "2")
+	intruder.Spec.NodeName, intruder.Status = "ip-1", corev1.PodStatus{Phase: corev1.PodRunning}
+	l.add(node, intruder)
+	var told []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
+		if strings.Contains(args, "other pods were scheduled") {
+			told = append(told, args)
+		}
+	}, funcr.Options{}))
+	l.Pass(ctx)
+	l.Pass(ctx)
+	if n := len(l.claims()); n != 2 {
+		t.Errorf("%d claims, want a second for the pod that lost its place", n)
+	}
+	if len(told) != 1 || !strings.Contains(told[0], `"pods"=1`) {
+		t.Errorf("the log says %q, want one line about one pod", told)
 	}
 }

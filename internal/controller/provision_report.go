@@ -199,6 +199,20 @@ func fewPods(pods []cluster.Pod) string {
 	return execute.Few(names)
 }
 
+// displaced counts the pods that need a new node although an earlier plan had a place for them: the
+// scheduler puts pods where it likes, and what it put there leaves too little.
+func displaced(view store.View, plan solve.Plan) int {
+	n := 0
+	for i := range plan.Create {
+		for _, pod := range plan.Create[i].Pods {
+			if _, promised := view.Promised[pod]; promised {
+				n++
+			}
+		}
+	}
+	return n
+}
+
 func podsOf(nodes []solve.NewNode) int {
 	n := 0
 	for i := range nodes {

@@ -1,3 +1,304 @@
 package disrupt
 
-func (d *Decision) consolidate(_ *View, _ *ground) {}
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+const (
+	// questions is how often moves are asked for: again when some of those proposed may not be made.
+	questions = 3
+	// mostTogether is how many nodes one move may remove: all of them wait for the slowest replacement.
+	mostTogether = 100
+	// mostExplained is for how many nodes it is found out why their pods have no other place.
+	mostExplained = 3
+)
+
+// consolidation is the search for moves of one pass.
+type consolidation struct {
+	*Decision
+
+	v     *View
+	g     *ground
+	nodes map[string]*Node
+	types map[string]map[string]bool // instance types by pool
+	pools map[string]*account        // of pools with policy Balanced
+	left  map[string]int             // budgets
+	seen  map[string]bool            // moves that were judged
+}
+
+// consolidate moves pods together so that the cluster costs less (disruption 13 to 15a). All moves are
+// planned together, and each is valid once those before it are made.
+func (d *Decision) consolidate(v *View, g *ground) {
+	if g.cluster == nil {
+		return
+	}
+	c := &consolidation{
+		Decision: d, v: v, g: g, nodes: make(map[string]*Node, len(v.Nodes)), types: map[string]map[string]bool{},
+		pools: accounts(v), left: d.left(karpv1.ReasonUnderutilized), seen: map[string]bool{},
+	}
+	for i := range g.cluster.Pools {
+		p := &g.cluster.Pools[i]
+		c.types[p.Name] = make(map[string]bool, len(p.Types))
+		for j := range p.Types {
+			c.types[p.Name][p.Types[j].Name] = true
+		}
+	}
+	var names []string
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		c.nodes[n.Name] = n
+		if c.eligible(n) {
+			d.Eligible[karpv1.ReasonUnderutilized]++
+			if c.inBudget(n) {
+				names = append(names, n.Name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	for _, m := range c.search(names) {
+		c.make(&m)
+	}
+}
+
+// eligible reports whether a node may be consolidated at all (disruption 5), and tells why not.
+func (c *consolidation) eligible(n *Node) bool {
+	pool := c.v.Pools[n.Pool]
+	if pool.Static || blocked(c.v, n, graceful) != nil {
+		return false
+	}
+	why := reason.Reason{}
+	switch {
+	case !c.types[n.Pool][n.InstanceType]:
+		why.Code, why.Have = reason.TypeUnknown, n.InstanceType
+	case n.CapacityType == "":
+		why.Code, why.Want = reason.LabelAbsent, karpv1.LabelCapacityType
+	case n.Zone == "":
+		why.Code, why.Want = reason.LabelAbsent, corev1.LabelTopologyZone
+	case pool.Never:
+		if n.empty() { // Emptiness has said so
+			return false
+		}
+		why.Code, why.Have = reason.ConsolidationOff, pool.Name
+	case n.empty():
+		return false
+	case pool.Policy == karpv1.ConsolidationWhenEmpty:
+		why.Code, why.Have = reason.EmptyOnly, pool.Name
+	default:
+		return n.Consolidatable && c.lasting(n)
+	}
+	c.unconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.use(n.Name))
+	return false
+}
+
+// lasting reports whether a node is old enough, expects no pods, and could be worth removing: if not even
+// a move without a replacement is, none is.
+func (c *consolidation) lasting(n *Node) bool {
+	why := reason.Reason{Subject: "node/" + n.Name}
+	best := &solve.Move{Remove: []string{n.Name}, Saves: n.Price}
+	age := c.v.Now.Sub(n.Created)
+	switch {
+	case age < c.v.Tuning.MinAge:
+		why.Code, why.Have, why.Want = reason.NodeYoung, age.Truncate(time.Second).String(), c.v.Tuning.MinAge.String()
+	case c.g.expected[n.Name]:
+		why.Code = reason.NodeNominated
+	default:
+		bad := c.worthless(best)
+		if pool := c.pools[n.Pool]; bad == nil && pool != nil && pool.price > 0 {
+			bad, _ = c.outweighed(best)
+		}
+		if bad == nil {
+			return true
+		}
+		why.Code, why.Have, why.Want = bad.Code, bad.Have, bad.Want
+	}
+	c.refuse(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: best.Remove, Why: why})
+	return false
+}
+
+func (c *consolidation) inBudget(n *Node) bool {
+	if c.left[n.Pool] == 0 {
+		c.limited(n, karpv1.ReasonUnderutilized)
+		return false
+	}
+	return true
+}
+
+// search asks for moves until all that are proposed may be made, or a few times. What is worth most of
+// what may be made is the answer.
+func (c *consolidation) search(names []string) []solve.Move {
+	var best []solve.Move
+	var first solve.Consolidation
+	for round := range questions {
+		answer := solve.Consolidate(solve.Question{View: c.g.cluster, Candidates: names, Policy: c.g.policy, Most: c.left}, c.g.stop)
+		if round == 0 {
+			first, c.Bound, c.Limited = answer, answer.Bound, c.Limited || answer.Limited
+		}
+		good, bad := c.sift(answer)
+		if saved(good) > saved(best) || len(best) == 0 {
+			best = good
+		}
+		if len(bad) == 0 || answer.Partial {
+			break
+		}
+		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return bad[name] })
+		if len(names) == 0 {
+			break
+		}
+	}
+	c.verdicts(first, len(best) > 0)
+	return best
+}
+
+func saved(moves []solve.Move) float64 {
+	sum := 0.0
+	for i := range moves {
+		sum += moves[i].Saves
+	}
+	return sum
+}
+
+// sift parts the moves that may be made from the nodes that should not be asked about again. A move
+// that depends on one that is not made is neither.
+func (c *consolidation) sift(answer solve.Consolidation) (good []solve.Move, bad map[string]bool) {
+	bad = map[string]bool{}
+	for i := range answer.Moves {
+		m := &answer.Moves[i]
+		why := c.judgeMove(m)
+		switch {
+		case why != nil:
+			for _, name := range c.worse(m, why.Code) {
+				bad[name] = true
+			}
+			c.Limited = c.Limited || why.Code == reason.MoveTooLarge
+		case answer.Loose || len(bad) == 0:
+			good = append(good, *m)
+		}
+	}
+	return good, bad
+}
+
+// judgeMove says why a move may not be made; nil if it may. What it says is kept the first time.
+func (c *consolidation) judgeMove(m *solve.Move) *reason.Reason {
+	key := strings.Join(m.Remove, " ")
+	why := c.worthless(m)
+	if len(m.Remove) > mostTogether {
+		why = &reason.Reason{Code: reason.MoveTooLarge, Have: strconv.Itoa(len(m.Remove)), Want: strconv.Itoa(mostTogether)}
+	}
+	if why == nil {
+		var scores []Score
+		why, scores = c.outweighed(m)
+		if !c.seen[key] {
+			c.Scores = append(c.Scores, scores...)
+		}
+	}
+	if why != nil && !c.seen[key] {
+		c.refuse(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: m.Remove[:min(len(m.Remove), mostTogether)], Why: *why, Saves: m.Saves, Cost: c.cost(m)})
+	}
+	c.seen[key] = true
+	return why
+}
+
+// worthless says that a move saves too little over the horizon for the pods it evicts. A node whose
+// price is not known can be removed, since nobody can say that it saves nothing.
+func (c *consolidation) worthless(m *solve.Move) *reason.Reason {
+	if len(m.Create) == 0 && slices.ContainsFunc(m.Remove, func(name string) bool { return c.nodes[name].Price <= 0 }) {
+		return nil
+	}
+	gain := m.Saves * c.v.Tuning.Horizon.Hours()
+	cost := c.v.Tuning.PodCost * (c.cost(m) - float64(len(m.Remove)))
+	if gain >= cost {
+		return nil
+	}
+	return &reason.Reason{Code: reason.BenefitTooSmall, Have: dollars(gain) + " in " + c.v.Tuning.Horizon.String(), Want: dollars(cost)}
+}
+
+// cost is what it costs to move the pods of a move (disruption 10).
+func (c *consolidation) cost(m *solve.Move) float64 {
+	sum := 0.0
+	for _, name := range m.Remove {
+		sum += c.nodes[name].moveCost()
+	}
+	return sum
+}
+
+// worse returns the nodes to leave out when a move may not be made: those that save least for what
+// moving their pods costs, so that a smaller move with the others can be found.
+func (c *consolidation) worse(m *solve.Move, code reason.Code) []string {
+	list := make([]*Node, 0, len(m.Remove))
+	for _, name := range m.Remove {
+		list = append(list, c.nodes[name])
+	}
+	byRatio(list)
+	keep := len(list) / 2
+	if code == reason.MoveTooLarge {
+		keep = mostTogether
+	}
+	var out []string
+	for _, n := range list[keep:] {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+// make turns a move into a command and tells of it.
+func (c *consolidation) make(m *solve.Move) {
+	cmd := Command{Reason: karpv1.ReasonUnderutilized, Type: "single", Decision: Delete, Create: m.Create, Bind: m.Bind, Saves: m.Saves}
+	if len(m.Remove) > 1 {
+		cmd.Type = "multi"
+	}
+	if len(m.Create) > 0 {
+		cmd.Decision = Replace
+	}
+	for _, name := range m.Remove {
+		cmd.Remove = append(cmd.Remove, c.nodes[name].candidate())
+	}
+	for _, s := range c.approvals(m) {
+		if cmd.Score == 0 || s.Value < cmd.Score {
+			cmd.Score = s.Value
+		}
+		c.tellApproved(m, s)
+	}
+	for _, name := range m.Remove {
+		text := fmt.Sprintf("%s of node %s, %d replacements, saves %s an hour", cmd.Decision, name, len(m.Create), dollars(m.Saves))
+		if len(m.Remove) > 1 {
+			text = fmt.Sprintf("%s of node %s in a group of %d, %d replacements, saves %s an hour together", cmd.Decision, name, len(m.Remove), len(m.Create), dollars(m.Saves))
+		}
+		c.say(c.nodes[name], event.ConsolidationCandidate, text+c.g.use(name))
+	}
+	c.start(cmd)
+}
+
+// verdicts tells why candidates stay. While others go or budgets are short, that a node stays says
+// little about it.
+func (c *consolidation) verdicts(answer solve.Consolidation, moving bool) {
+	explained := 0
+	for i := range answer.Kept {
+		k := &answer.Kept[i]
+		n, why := c.nodes[k.Node], k.Why
+		if why.Code == reason.NothingCheaper && (moving || answer.Limited || answer.Partial) {
+			continue
+		}
+		if why.Code == reason.PodsStranded && !moving && explained < mostExplained {
+			explained++
+			if h := c.g.without(n, false); len(h.Lost) > 0 {
+				why = stranded(h.Lost)
+			}
+		}
+		c.unconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.use(n.Name))
+	}
+}
+
+func dollars(v float64) string { return "$" + strconv.FormatFloat(v, 'f', 2, 64) }

@@ -18,7 +18,11 @@ func Next(v View, stop func() bool) Decision {
 	g := settle(v, stop)
 	d.budgets(&v)
 	d.judge(&v)
-	for _, method := range []func(*View, *ground){d.repair, d.empty, d.static, d.drift, d.consolidate} {
+	methods := []func(*View, *ground){d.repair, d.empty, d.static, d.drift, d.consolidate}
+	if v.Quiet { // consolidation would find nothing again
+		methods = methods[:len(methods)-1]
+	}
+	for _, method := range methods {
 		if len(d.Commands) == 0 {
 			method(&v, g)
 		}

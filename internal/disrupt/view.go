@@ -26,6 +26,7 @@ type View struct {
 	Methods Methods
 	Resting map[string]time.Time // pools whose drift failed lately: not before then
 	Repairs *RepairSet           // what helps sick nodes; nil: nothing
+	Quiet   bool                 // nothing changed since consolidation last found nothing: it is left out
 }
 
 // Methods says what may be done at all.

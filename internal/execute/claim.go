@@ -25,7 +25,8 @@ type Order struct {
 	Node  solve.NewNode
 	Lanes resources.Table // of the snapshot the node was planned on
 	Words reqs.Vocabulary
-	Seed  string // what tells this decision from others; the name of the claim follows from it
+	Seed  string            // what tells this decision from others; the name of the claim follows from it
+	Marks map[string]string // annotations of our own
 }
 
 // Claim writes an order down as a NodeClaim (API 10.4). The finalizer is there from the start:
@@ -66,6 +67,7 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 			claim.Annotations[key] = value
 		}
 	}
+	maps.Copy(claim.Annotations, o.Marks)
 	if o.Node.Overlaid {
 		claim.Annotations[karpv1.AnnotationPriceOverlayApplied] = "true"
 	}
@@ -182,9 +184,17 @@ func requirement(e reqs.Entry) karpv1.Requirement {
 	return r
 }
 
-// seed turns a number into text that names a decision.
-func seed(n uint64) string {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], n)
-	return string(b[:])
+// seed is text that names the decision to buy a node of the batch. Nodes for no pod in particular are
+// told apart by their number.
+func (b *Batch) seed(i int) string {
+	var version [8]byte
+	binary.BigEndian.PutUint64(version[:], b.Version)
+	text := string(version[:])
+	if b.Command != "" {
+		text = b.Command // however often memory began anew
+	}
+	if len(b.Nodes[i].Pods) == 0 {
+		text += strconv.Itoa(i)
+	}
+	return text
 }

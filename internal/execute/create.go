@@ -60,6 +60,9 @@ type Batch struct {
 	Lanes   resources.Table
 	Version uint64
 	Reason  string // why they are bought: provisioned, drifted, underutilized, unhealthy
+
+	Command string            // that orders them, if one does; it tells the decision from others
+	Marks   map[string]string // annotations that say so on each claim
 }
 
 // Created is one node of a batch with the claim that was written, or what kept it from being written.
@@ -88,7 +91,7 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 			defer func() { <-slots }()
 			out[i] = Created{Node: n}
 			if out[i].Err = refusals[n.Pool]; out[i].Err == nil {
-				out[i] = c.create(ctx, b, n)
+				out[i] = c.create(ctx, b, i)
 			}
 		})
 	}
@@ -124,13 +127,14 @@ func (c *Claims) Written(ctx context.Context) {
 	}
 }
 
-func (c *Claims) create(ctx context.Context, b Batch, n solve.NewNode) Created {
+func (c *Claims) create(ctx context.Context, b Batch, i int) Created {
+	n := b.Nodes[i]
 	out := Created{Node: n}
 	if b.Reason == Provisioned && !c.wanted(n) {
 		out.Err = ErrObsolete
 		return out
 	}
-	claim, err := Claim(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: c.Words, Seed: seed(b.Version)})
+	claim, err := Claim(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: c.Words, Seed: b.seed(i), Marks: b.Marks})
 	if err != nil {
 		out.Err = fmt.Errorf("nodepool %s: %w", n.Pool, err)
 		return out

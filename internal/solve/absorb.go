@@ -9,27 +9,70 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/lp"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // keepWithin is how overpriced a node may be to be kept and filled up rather than replaced.
 const keepWithin = 1.06
 
-// retries is how often the whole cluster is planned again without the nodes whose pods had no place.
-const retries = 3
+const (
+	// retries is how often the whole cluster is planned again without the nodes whose pods had no place.
+	retries = 3
+	// trials is how often it is planned again when only some nodes may go and those that were chosen
+	// turned out not to be worth it: others have their turn then.
+	trials = 8
+)
+
+// stays is why candidates stay, as far as planning for the whole cluster has found out.
+type stays struct {
+	stranded map[string]bool          // their pods have no other place
+	refused  map[string]reason.Reason // a move that would save may not be made
+}
 
 // absorbAll plans for the whole cluster. Nodes whose pods turn out to have no other place are left
 // out, and it is planned again.
-func (g *ground) absorbAll(m *model, stop func() bool) (v *mover, moves []Move, stranded map[string]bool) {
-	stranded = map[string]bool{}
-	for range retries {
-		v = g.newMover(m.fork(), stranded, stop)
-		moves, more := v.absorb()
-		if len(more) == 0 {
-			return v, moves, stranded
+func (g *ground) absorbAll(m *model, stop func() bool) (best *mover, moves []Move, found *stays) {
+	found = &stays{map[string]bool{}, map[string]reason.Reason{}}
+	except := map[string]bool{}
+	failures := 0
+	for range retries + trials {
+		v := g.newMover(m.fork(), except, stop)
+		list, more := v.absorb()
+		maps.Copy(found.stranded, more)
+		maps.Copy(except, more)
+		maps.Copy(found.refused, v.refused)
+		if best == nil || saved(list) > saved(moves) {
+			best, moves = v, list
 		}
-		maps.Copy(stranded, more)
+		if len(more) > 0 {
+			if failures++; failures >= retries {
+				break
+			}
+			continue
+		}
+		useless := v.unused(list)
+		if !v.trimmed || len(useless) == 0 || v.s.stopped {
+			break
+		}
+		maps.Copy(except, useless)
 	}
-	return v, nil, stranded
+	return best, moves, found
+}
+
+// unused returns the nodes that were to go, but are in no move.
+func (v *mover) unused(moves []Move) map[string]bool {
+	out := map[string]bool{}
+	for n, gone := range v.gone {
+		if gone {
+			out[v.m.nodes[n].src.Name] = true
+		}
+	}
+	for i := range moves {
+		for _, name := range moves[i].Remove {
+			delete(out, name)
+		}
+	}
+	return out
 }
 
 // absorb lets the nodes stay that are worth their price, as many as the pods need, and fills them with
@@ -133,7 +176,32 @@ func (v *mover) keepers() []bool {
 			break
 		}
 	}
+	v.trim(keep)
 	return keep
+}
+
+// trim lets nodes stay that would be too many to go: those that gain least for each pod that moves.
+func (v *mover) trim(keep []bool) {
+	if len(v.most) == 0 {
+		return
+	}
+	var list []int
+	for n, may := range v.may {
+		if may && !keep[n] {
+			list = append(list, n)
+		}
+	}
+	gain := func(n int) float64 { return (v.price[n] - v.worth[n]) / float64(1+len(v.pods[n])) }
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(gain(b), gain(a)) })
+	gone := map[string]int{}
+	for _, n := range list {
+		pool := v.m.nodes[n].src.Pool
+		if most, limited := v.most[pool]; limited && gone[pool] >= most {
+			keep[n], v.trimmed = true, true
+			continue
+		}
+		gone[pool]++
+	}
 }
 
 // demand is what all pods ask for that could move, less what nodes that stay in any case have left.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/lp"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -33,6 +34,9 @@ type mover struct {
 	moves     []Move
 	undo      []undone
 	binds     []Bind
+	most      map[string]int           // of each pool that may go
+	trimmed   bool                     // more would go without that
+	refused   map[string]reason.Reason // nodes of moves that would save but may not be made
 }
 
 // undone is a node before a pod was put on it.
@@ -55,6 +59,7 @@ type ground struct {
 	m     *model
 	from  map[string][2]int // pods of each candidate, into model.pods
 	class []int32           // of each pod; -1: cannot be read
+	most  map[string]int    // of each pool that may go
 }
 
 func survey(q Question) *ground {
@@ -66,7 +71,7 @@ func survey(q Question) *ground {
 	for _, name := range q.Candidates {
 		candidates[name] = true
 	}
-	g := &ground{from: map[string][2]int{}}
+	g := &ground{from: map[string][2]int{}, most: q.Most}
 	var moved []cluster.Pod
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
@@ -98,7 +103,7 @@ func survey(q Question) *ground {
 // newMover starts on a model of the ground, which must be the mover's own. Candidates in except stay.
 func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *mover {
 	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
-	v := &mover{s: newState(m, stop), m: m, class: g.class}
+	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, refused: map[string]reason.Reason{}}
 	v.s.frugal = true
 	v.s.settleIn()
 	n := len(m.nodes)

@@ -14,6 +14,8 @@ type Question struct {
 	View       *cluster.Snapshot `json:"view"`
 	Candidates []string          `json:"candidates"` // nodes that may be removed; others only take pods
 	Policy     Policy            `json:"policy"`
+
+	Most map[string]int `json:"most,omitempty"` // nodes of a pool that may be removed at most; pools that are absent have no limit
 }
 
 // Consolidation is the answer: moves that each make the cluster cheaper, in the order in which to
@@ -26,6 +28,8 @@ type Consolidation struct {
 	Bound    float64   `json:"bound"`          // no cluster that holds the pods costs less; 0: not known
 	Examined int       `json:"examined"`       // candidates looked at
 	Partial  bool      `json:"partial,omitempty"`
+	Loose    bool      `json:"loose,omitempty"`   // any of the moves may be left out: no later one depends on it
+	Limited  bool      `json:"limited,omitempty"` // more nodes might go if Most let them
 }
 
 // Move removes nodes. Their pods go to nodes that stay and to new ones; a new node takes only pods of
@@ -54,13 +58,13 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	second := g.m.fork()
 	var one, whole *mover
 	var moves []Move
-	var stranded map[string]bool
+	var stays *stays
 	each(2, q.Policy.Workers, func(i int) {
 		if i == 0 {
 			one = g.newMover(g.m, nil, stop)
 			one.removeAll()
 		} else {
-			whole, moves, stranded = g.absorbAll(second, stop)
+			whole, moves, stays = g.absorbAll(second, stop)
 		}
 	})
 	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || whole.s.stopped}
@@ -68,7 +72,10 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	if saved(moves) > saved(out.Moves) {
 		out.Moves, used = moves, whole
 	}
-	if !used.m.coupled() { // then the order does not matter to anyone's topology
+	out.Limited = one.trimmed || whole.trimmed
+	coupled := used.m.coupled()
+	out.Loose = !coupled // what nodes that go give back to limits is not counted on
+	if !coupled { // then the order does not matter to anyone's topology
 		slices.SortStableFunc(out.Moves, func(a, b Move) int {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})
@@ -77,7 +84,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 		out.Before += one.m.view.Nodes[i].Price
 	}
 	out.After = out.Before - saved(out.Moves)
-	out.Kept = one.verdicts(out.Moves, stranded)
+	out.Kept = one.verdicts(out.Moves, stays)
 	return out
 }
 
@@ -111,14 +118,21 @@ func (v *mover) removeAll() {
 		)
 	})
 	v.examined = len(v.stuck)
+	gone := map[string]int{}
 	for _, n := range list {
 		if v.s.halt() {
 			break
+		}
+		pool := v.m.nodes[n].src.Pool
+		if most, limited := v.most[pool]; limited && gone[pool] >= most {
+			v.trimmed = true
+			continue
 		}
 		v.examined++
 		if v.host[n] || !v.drain(n) {
 			continue
 		}
+		gone[pool]++
 		slices.SortFunc(v.binds, func(a, b Bind) int { return comparePodKeys(a.Pod, b.Pod) })
 		v.moves = append(v.moves, Move{
 			Remove: []string{v.m.nodes[n].src.Name}, Bind: slices.Clone(v.binds), Saves: v.price[n], Moved: len(v.pods[n]),
@@ -127,7 +141,7 @@ func (v *mover) removeAll() {
 }
 
 // verdicts says why the other candidates stay.
-func (v *mover) verdicts(moves []Move, stranded map[string]bool) []Verdict {
+func (v *mover) verdicts(moves []Move, stays *stays) []Verdict {
 	goes := map[string]bool{}
 	for i := range moves {
 		for _, name := range moves[i].Remove {
@@ -144,8 +158,11 @@ func (v *mover) verdicts(moves []Move, stranded map[string]bool) []Verdict {
 		switch pods := v.stuck[n]; {
 		case pods > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
-		case stranded[name]:
+		case stays.stranded[name]:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(len(v.pods[n]))
+		case stays.refused[name].Code != "":
+			refused := stays.refused[name]
+			why.Code, why.Have, why.Want = refused.Code, refused.Have, refused.Want
 		case v.price[n] <= 0:
 			why.Code = reason.PriceUnknown
 		default:

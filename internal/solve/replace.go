@@ -2,11 +2,14 @@ package solve
 
 import (
 	"cmp"
+	"math"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -23,11 +26,64 @@ func (v *mover) worthwhile(m *Move, removed float64) bool {
 	}
 	slack := m.Saves / float64(len(m.Create))
 	for i := range m.Create {
-		if !v.cheaper(&m.Create[i], slack) {
+		c := &m.Create[i]
+		if !v.cheaper(c, min(c.Offer.Price+slack, v.unlike(m))) || !v.diverse(m, c) {
 			return false
 		}
 	}
 	return v.saves(m, removed) // without the types that were dropped
+}
+
+// unlike returns what a single new node for several old ones must cost less than: if it may be of the
+// type of one of them, less than that one does. Otherwise that one could as well be kept
+// (disruption 13).
+func (v *mover) unlike(m *Move) float64 {
+	least := math.Inf(1)
+	if len(m.Remove) < 2 || len(m.Create) != 1 {
+		return least
+	}
+	for _, name := range m.Remove {
+		at := v.byName[name]
+		if slices.Contains(m.Create[0].Types, v.m.nodes[at].src.InstanceType) {
+			least = min(least, v.price[at])
+		}
+	}
+	return least
+}
+
+// leastSpotTypes is how many types a spot node must be replaceable by, to be replaced by a spot node: it
+// then is one of the cheapest already, and no chain of replacements starts (disruption 15).
+const leastSpotTypes = 15
+
+// diverse reports whether there are enough types for a spot node that replaces a spot node, and cuts
+// them to no more than that takes.
+func (v *mover) diverse(m *Move, c *NewNode) bool {
+	if len(m.Remove) > 1 || c.Offer.CapacityType != karpv1.CapacityTypeSpot || !v.allSpot(m) {
+		return true
+	}
+	if len(c.Types) < leastSpotTypes {
+		v.refuse(m, reason.Reason{Code: reason.SpotTypesTooFew, Have: strconv.Itoa(len(c.Types)), Want: strconv.Itoa(leastSpotTypes)})
+		return false
+	}
+	pl := &v.m.pools[slices.IndexFunc(v.m.pools, func(p pool) bool { return p.src.Name == c.Pool })]
+	all := c.Types
+	for n := leastSpotTypes; n <= len(all); n++ {
+		c.Types = all[:n:n]
+		if v.enough(c, pl) {
+			break
+		}
+	}
+	cat := v.m.catalogues[pl.catalogue]
+	c.Overlaid = slices.ContainsFunc(cat.types, func(t item) bool { return t.it.Overlaid && slices.Contains(c.Types, t.it.Name) })
+	v.request(c, pl)
+	return true
+}
+
+// refuse notes why the nodes of a move stay.
+func (v *mover) refuse(m *Move, why reason.Reason) {
+	for _, name := range m.Remove {
+		v.refused[name] = why
+	}
 }
 
 func (v *mover) saves(m *Move, removed float64) bool {
@@ -44,39 +100,44 @@ func (v *mover) mayBeSpot(m *Move) bool {
 	if v.m.problem.Policy.SpotToSpot {
 		return true
 	}
-	for _, name := range m.Remove {
-		if at := v.byName[name]; v.m.nodes[at].src.CapacityType != karpv1.CapacityTypeSpot {
-			return true
-		}
+	if !v.allSpot(m) || !slices.ContainsFunc(m.Create, func(c NewNode) bool { return c.Offer.CapacityType == karpv1.CapacityTypeSpot }) {
+		return true
 	}
-	return !slices.ContainsFunc(m.Create, func(c NewNode) bool { return c.Offer.CapacityType == karpv1.CapacityTypeSpot })
+	v.refuse(m, reason.Reason{Code: reason.SpotToSpotOff})
+	return false
+}
+
+// allSpot reports whether only spot nodes go.
+func (v *mover) allSpot(m *Move) bool {
+	return !slices.ContainsFunc(m.Remove, func(name string) bool { return v.m.nodes[v.byName[name]].src.CapacityType != karpv1.CapacityTypeSpot })
 }
 
 // cheaper pins a new node to the capacity type it was priced as, and drops the types that could come
-// up dearer than planned by at least so much: were all of them launched, the move would save nothing.
-// It reports whether a type is left, and minValues holds.
-func (v *mover) cheaper(c *NewNode, by float64) bool {
+// up at a limit or dearer: the move would save nothing then. It reports whether a type is left, and
+// minValues holds.
+func (v *mover) cheaper(c *NewNode, limit float64) bool {
 	at := slices.IndexFunc(v.m.pools, func(p pool) bool { return p.src.Name == c.Pool })
 	if at < 0 {
 		return false
 	}
 	pl := &v.m.pools[at]
 	cat := v.m.catalogues[pl.catalogue]
-	cols, held := cat.within(c.Needs)
-	for i := range cat.cols {
-		if cat.cols[i].capacity != c.Offer.CapacityType {
-			cols = cols.without(i)
-		}
-	}
 	if r, err := reqs.New(corev1.NodeSelectorOpIn, []string{c.Offer.CapacityType}, 0); err == nil {
 		c.Needs = c.Needs.Clone()
 		c.Needs[karpv1.LabelCapacityType] = r.WithMinValues(c.Needs[karpv1.LabelCapacityType].MinValues)
 	}
-	v.cutTypes(c, cat, cols, c.Offer.Price+by)
+	v.cutTypes(c, cat, limit)
 	if len(c.Types) == 0 {
 		return false
 	}
 	v.request(c, pl)
+	return v.enough(c, pl)
+}
+
+// enough reports whether the types of a new node have as many values as minValues asks for.
+func (v *mover) enough(c *NewNode, pl *pool) bool {
+	cat := v.m.catalogues[pl.catalogue]
+	cols, held := v.waysOf(c, cat)
 	f := frame{row: v.m.rowOf(c.Needs), types: newSet(len(cat.types)), cols: cols, held: held}
 	if c.Offer.Reservation == "" {
 		f.held = nil
@@ -95,9 +156,21 @@ func (v *mover) cheaper(c *NewNode, by float64) bool {
 	return true
 }
 
+// waysOf returns the ways in which a new node can be bought as the capacity type it was priced as.
+func (v *mover) waysOf(c *NewNode, cat *catalogue) (cols columns, held []int) {
+	cols, held = cat.within(c.Needs)
+	for i := range cat.cols {
+		if cat.cols[i].capacity != c.Offer.CapacityType {
+			cols = cols.without(i)
+		}
+	}
+	return cols, held
+}
+
 // cutTypes keeps the types whose dearest launch is below a limit, cheapest first, and the cheapest of
 // them as offer.
-func (v *mover) cutTypes(c *NewNode, cat *catalogue, cols columns, limit float64) {
+func (v *mover) cutTypes(c *NewNode, cat *catalogue, limit float64) {
+	cols, _ := v.waysOf(c, cat)
 	worst, offers := map[string]float64{}, map[string]Offer{}
 	for t := range cat.types {
 		low, at := cat.cheapest(t, cols)

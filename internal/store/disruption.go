@@ -56,7 +56,7 @@ func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
 		return
 	}
 	pool.Claims++
-	if !p.marked && p.claim.DeletionTimestamp == nil {
+	if !p.marked && !p.held && p.claim.DeletionTimestamp == nil {
 		pool.Running++
 	}
 	pools[pool.Name] = pool
@@ -76,7 +76,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 		Ready:          lifecycle.Ready(p.node),
 		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
 		Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
-		Commanded:      p.marked,
+		Commanded:      p.held,
 		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
 		Nominated:      nominated,
 		Protected:      protected(p.node.Annotations),
@@ -105,11 +105,11 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 	return n
 }
 
-// awaited returns the claims that pods which wait were promised.
+// awaited returns the claims that pods which wait, or whose nodes go, were promised.
 func (s *Store) awaited() map[string]bool {
 	out := map[string]bool{}
 	for key, claim := range s.promised {
-		if s.waiting[key] != nil {
+		if s.waiting[key] != nil || s.leaving(key) {
 			out[claim] = true
 		}
 	}

@@ -98,7 +98,11 @@ func (s *Store) onPool(obj client.Object, gone bool) {
 	effective, _ := stored.Effective(s.opts.Strict)
 	if gone || !s.managed(effective.Spec.Template.Spec.NodeClassRef) {
 		delete(s.pools, stored.Name)
+		s.changes++
 		return
+	}
+	if poolMoved(s.pools[stored.Name], effective) {
+		s.changes++
 	}
 	s.pools[stored.Name] = &pool{effective: effective}
 }
@@ -198,9 +202,13 @@ func (s *Store) onBudget(obj client.Object, gone bool) {
 	if delete(s.budgets, keyOf(obj)); !gone {
 		s.budgets[keyOf(obj)] = budget
 	}
+	if gone || old == nil || old.Status.DisruptionsAllowed != budget.Status.DisruptionsAllowed {
+		s.changes++
+	}
 	if !gone && old != nil && equality.Semantic.DeepEqual(old.Spec, budget.Spec) {
 		return
 	}
+	s.changes++
 	s.forget()
 }
 

@@ -135,16 +135,6 @@ func (s *Store) Nominated(node string) bool {
 	return p != nil && s.opts.Now().Before(p.nominated)
 }
 
-// Mark says that a command that removes a node is running, or no longer is.
-func (s *Store) Mark(node string, going bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.find(node); p != nil && p.marked != going {
-		p.marked = going
-		s.revision++
-	}
-}
-
 // find returns the place of a name as snapshots show it: of a Node, or of a claim.
 func (s *Store) find(name string) *place {
 	if p := s.places[s.home[name]]; p != nil {

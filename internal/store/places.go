@@ -18,6 +18,9 @@ func nodeKey(name string) string  { return "node/" + name }
 // setClaim takes in a claim; nil removes it.
 func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 	old := s.claims[name]
+	if claimMoved(old, claim) {
+		s.changes++
+	}
 	delete(s.fresh, name)
 	if claim == nil {
 		delete(s.claims, name)
@@ -94,6 +97,7 @@ func (s *Store) place(key string) *place {
 // setNode takes in a Node; nil removes it.
 func (s *Store) setNode(name string, node *corev1.Node) {
 	old := s.nodes[name]
+	s.changes++
 	before, after := "", ""
 	if old != nil {
 		before = old.Spec.ProviderID
@@ -121,9 +125,7 @@ func (s *Store) setNode(name string, node *corev1.Node) {
 
 // goes reports whether pods of a node need another place soon (SC-03).
 func goes(n *corev1.Node) bool {
-	return n.DeletionTimestamp != nil || slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Key == karpv1.TaintKeyDisrupted && t.Effect == corev1.TaintEffectNoSchedule
-	})
+	return n.DeletionTimestamp != nil || karpv1.Disrupted(n)
 }
 
 // relink joins the objects of a provider id again (LC-45). Of several Nodes the first by name stands

@@ -19,6 +19,9 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 		pod = nil
 	}
 	old := s.pods[key]
+	if old == nil && pod != nil || old != nil && podMoved(old.pod, pod) {
+		s.changes++
+	}
 	if old != nil {
 		s.leave(key, old.pod)
 		if pod == nil || pod.UID != old.pod.UID {

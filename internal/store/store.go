@@ -40,6 +40,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	revision uint64 // counts changes
+	changes  uint64 // counts those that matter to consolidation
 	feeds    []feed
 	reader   *cluster.Reader
 	selects  cluster.LabelUse // labels that selectors look at
@@ -98,7 +99,8 @@ type place struct {
 	volumesAt uint64            // revision of volumes that was read
 	read      cluster.Node
 	nominated time.Time // until when pods are expected
-	marked    bool      // a command that removes it is running
+	held      bool      // part of a running command,
+	marked    bool      // which removes it for sure unless it fails
 }
 
 // podSlot is a pod with what was read of it.

@@ -1,0 +1,128 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+)
+
+// leftovers is what commands, running or not, have written on objects.
+type leftovers struct {
+	nodes  map[string]string           // held: the command that holds it, which may not be known
+	claims map[string]bool             // with condition DisruptionReason
+	orders map[string]disruption.Order // of replacements that are not being deleted
+	marked map[string]string           // replacements with annotations of ours: the command that ordered them, if that can be read
+}
+
+// leftovers reads the objects. Mostly there is nothing, which is found out without a copy of each.
+func (d *Disruption) leftovers(ctx context.Context) (leftovers, error) {
+	l := leftovers{nodes: map[string]string{}, claims: map[string]bool{}, orders: map[string]disruption.Order{}, marked: map[string]string{}}
+	nodes, claims := &corev1.NodeList{}, &karpv1.NodeClaimList{}
+	if err := errors.Join(d.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy), d.Client.List(ctx, claims, client.UnsafeDisableDeepCopy)); err != nil {
+		return l, fmt.Errorf("list nodes and claims: %w", err)
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		if by, named := n.Annotations[karpv1.AnnotationHeldBy]; named || karpv1.Disrupted(n) {
+			l.nodes[n.Name] = by
+		}
+	}
+	for i := range claims.Items {
+		c := &claims.Items[i]
+		if condition.Find(c.Status.Conditions, karpv1.ConditionDisruptionReason) != nil {
+			l.claims[c.Name] = true
+		}
+		if _, ours := c.Annotations[karpv1.AnnotationCommand]; !ours || c.DeletionTimestamp != nil {
+			continue
+		}
+		l.marked[c.Name] = ""
+		if o, read := disruption.ReadOrder(c.Annotations); read {
+			l.orders[c.Name], l.marked[c.Name] = o, o.Token
+		}
+	}
+	return l, nil
+}
+
+// resume takes over the commands of an earlier process that can go on. It reports whether there are any.
+func (d *Disruption) resume(ctx context.Context, view disruption.View, l leftovers) bool {
+	if len(l.orders) == 0 {
+		return false
+	}
+	held := map[string]string{}
+	for i := range view.Nodes {
+		if n := &view.Nodes[i]; l.claims[n.Claim] && l.nodes[n.Name] != "" {
+			held[n.Claim] = l.nodes[n.Name]
+		}
+	}
+	found := disruption.Recover(disruption.Left{Nodes: view.Nodes, Held: held, Orders: l.orders, Known: d.queue.known})
+	for _, r := range found {
+		nodes := make([]string, 0, len(r.Remove))
+		for _, n := range r.Remove {
+			d.Store.Hold(n.Node, true)
+			nodes = append(nodes, n.Node)
+		}
+		d.Store.Replace(nodes, nil) // the replacements are there: their pods find them again
+		d.queue.add(r)
+		log.FromContext(ctx).Info("resuming a command of an earlier process", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove), "replacements", r.Wait)
+	}
+	if len(found) > 0 {
+		nudge(d.queue.kick)
+	}
+	return len(found) > 0
+}
+
+// cleanUp takes the taint and the condition off nodes that nobody is removing (G7), and what
+// replacements say of commands that are over. One that cannot be written now keeps no other from being
+// released (G9).
+func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftovers) error {
+	var failed []error
+	for _, n := range view.Nodes {
+		if n.Going || n.Commanded || n.Rebooting {
+			continue
+		}
+		if _, held := l.nodes[n.Name]; held || l.claims[n.Claim] {
+			failed = append(failed, d.release(ctx, disruption.Candidate{Node: n.Name, Claim: n.Claim}))
+		}
+	}
+	for claim, token := range l.marked {
+		if !d.queue.runs(token) {
+			failed = append(failed, d.ordinary(ctx, claim))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// ordinary takes off a replacement what it says of its command: it is a node like any other.
+func (d *Disruption) ordinary(ctx context.Context, name string) error {
+	claim := &karpv1.NodeClaim{}
+	claim.Name = name
+	err := client.IgnoreNotFound(d.write(ctx, claim, false, func() bool {
+		_, ours := claim.Annotations[karpv1.AnnotationCommand]
+		delete(claim.Annotations, karpv1.AnnotationCommand)
+		delete(claim.Annotations, karpv1.AnnotationReplaces)
+		return !ours
+	}))
+	if err != nil {
+		return fmt.Errorf("nodeclaim %s: %w", name, err)
+	}
+	return nil
+}
+
+// undo gives up a command: first its replacements forget it, so that nobody takes it over, then its
+// nodes are released.
+func (d *Disruption) undo(ctx context.Context, r disruption.Running) {
+	failed := make([]error, len(r.Wait))
+	each(len(r.Wait), func(i int) { failed[i] = d.ordinary(ctx, r.Wait[i]) })
+	if err := errors.Join(append(failed, d.letGo(ctx, r.Remove))...); err != nil {
+		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", r.ID, "Node", klog.KRef("", names(r.Remove)))
+	}
+}

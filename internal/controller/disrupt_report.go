@@ -1,0 +1,295 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// goingNode is a node that goes, as the log shows it (disruption 23).
+type goingNode struct {
+	Node         string `json:"Node"`
+	NodeClaim    string `json:"NodeClaim"`
+	InstanceType string `json:"instance-type"`
+	CapacityType string `json:"capacity-type"`
+	Usage        string `json:"usage,omitempty"`
+	Escalated    bool   `json:"reboot-escalated,omitempty"`
+}
+
+// comingNode is a replacement, as the log shows it.
+type comingNode struct {
+	CapacityType  string `json:"capacity-type"`
+	InstanceTypes string `json:"instance-types,omitempty"`
+}
+
+// announce logs that a command starts.
+func (d *Disruption) announce(ctx context.Context, c disruption.Command, view disruption.View) {
+	pools, going, pods := map[string]bool{}, []goingNode{}, 0
+	for _, n := range c.Remove {
+		pools[n.Pool] = true
+		pods += len(n.Pods)
+		going = append(going, goingNode{n.Node, n.Claim, n.InstanceType, n.CapacityType, asked(view, n.Node), n.Escalated})
+	}
+	coming := []comingNode{}
+	for i := range c.Create {
+		shown := comingNode{CapacityType: c.Create[i].Offer.CapacityType}
+		if c.Replacements() == 1 {
+			shown.InstanceTypes = execute.Few(c.Create[i].Types)
+		}
+		coming = append(coming, shown)
+	}
+	for range c.Template {
+		coming = append(coming, comingNode{})
+	}
+	text := fmt.Sprintf("%s/%s: %s, nodepools [%s], nodes [%s], %d replacement(s), saves $%.4f an hour",
+		c.Reason, c.ID, c.Decision, strings.Join(slices.Sorted(maps.Keys(pools)), ", "), names(c.Remove), c.Replacements(), c.Saves)
+	log.FromContext(ctx).Info("disrupting node(s)", "command", text, "decision", c.Decision, "reason", strings.ToLower(string(c.Reason)),
+		"consolidation-type", c.Type, "disrupted-node-count", len(going), "replacement-node-count", c.Replacements(), "pod-count", pods,
+		"disrupted-nodes", going, "replacement-nodes", coming)
+}
+
+// asked says how much of a node its pods ask for.
+func asked(view disruption.View, name string) string {
+	if view.Cluster == nil {
+		return ""
+	}
+	i, found := slices.BinarySearchFunc(view.Cluster.Nodes, name, func(n cluster.Node, name string) int { return strings.Compare(n.Name, name) })
+	if !found {
+		return ""
+	}
+	n := &view.Cluster.Nodes[i]
+	share := func(lane int) float64 {
+		sum := int64(0)
+		for j := range n.Pods {
+			sum += n.Pods[j].Shape.Requests.At(lane)
+		}
+		return 100 * float64(sum) / float64(max(n.Allocatable.At(lane), 1))
+	}
+	return fmt.Sprintf("cpu %.0f%%, memory %.0f%%", share(resources.CPU), share(resources.Memory))
+}
+
+// because says in an event why a node goes.
+func because(c *disruption.Command, n disruption.Candidate) string {
+	switch {
+	case c.Reason == karpv1.ReasonEmpty:
+		return "no pod on it would have to move"
+	case c.Reason == karpv1.ReasonUnhealthy:
+		return fmt.Sprintf("condition %s; %d pod(s) move", c.Because, len(n.Pods))
+	case c.Decision == disruption.TerminateFirst:
+		return fmt.Sprintf("%d pod(s) move; the replacement comes afterwards (%s)", len(n.Pods), c.Because)
+	}
+	return fmt.Sprintf("%d pod(s) move", len(n.Pods))
+}
+
+// outcome tells the journal what became of a command.
+func (d *Disruption) outcome(c disruption.Command, text string) {
+	if d.Journal != nil {
+		d.Journal.Outcome(c.ID, text, d.Now())
+	}
+}
+
+// setBack notes that a command failed through its replacements: drift of its pools rests for a while.
+func (d *Disruption) setBack(c disruption.Command) {
+	if c.Reason != karpv1.ReasonDrifted {
+		return
+	}
+	d.queue.mu.Lock()
+	defer d.queue.mu.Unlock()
+	for pool := range poolsOf(c) {
+		if d.queue.drift.Failed(pool, d.Now()) {
+			d.Metrics.DisruptionDriftBackoffs.WithLabelValues(pool).Inc()
+		}
+	}
+}
+
+// worked notes that a command succeeded.
+func (d *Disruption) worked(c *disruption.Command) {
+	if c.Reason != karpv1.ReasonDrifted {
+		return
+	}
+	d.queue.mu.Lock()
+	defer d.queue.mu.Unlock()
+	for pool := range poolsOf(*c) {
+		d.queue.drift.Worked(pool)
+	}
+}
+
+func poolsOf(c disruption.Command) map[string]bool {
+	pools := map[string]bool{}
+	for _, n := range c.Remove {
+		pools[n.Pool] = true
+	}
+	return pools
+}
+
+// countDecision counts a command that was started.
+func (d *Disruption) countDecision(c disruption.Command) {
+	why := strings.ToLower(string(c.Reason))
+	d.Metrics.DisruptionDecisions.WithLabelValues(c.Decision, why, c.Type).Inc()
+	for pool := range poolsOf(c) {
+		d.Metrics.DisruptionDecisionsByPool.WithLabelValues(pool, c.Decision, why, c.Type).Inc()
+		if c.Decision == disruption.TerminateFirst {
+			d.Metrics.DisruptionTerminateFirst.WithLabelValues(pool, why, c.Because).Inc()
+		}
+	}
+}
+
+// countDeleted counts a claim that was deleted and the pods that have to move.
+func (d *Disruption) countDeleted(r *disruption.Running, n disruption.Candidate, claim *karpv1.NodeClaim, bound *time.Duration, pods int) {
+	policy, capacity, mode := "", claim.Labels[karpv1.LabelCapacityType], lifecycle.TerminationMode(claim)
+	if pool := d.pool(n.Pool); pool != nil && r.Type != "" {
+		policy = snake(string(pool.Spec.Disruption.ConsolidationPolicy))
+	}
+	labels := []string{reasonLabel(r.Reason), n.Pool, capacity, policy, mode}
+	d.Metrics.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
+	d.Metrics.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(pods))
+	if r.Reason != karpv1.ReasonUnhealthy {
+		return
+	}
+	switch {
+	case bound != nil && *bound <= 0:
+		mode = "forceful"
+	case bound != nil:
+		mode = "eventual"
+	}
+	d.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snake(r.Because), n.Pool, capacity, claim.Status.ImageID, mode).Inc()
+}
+
+// podsToMove counts the pods of a node that have to start elsewhere.
+func (d *Disruption) podsToMove(ctx context.Context, node string) int {
+	return PodsToMove(d.Client)(ctx, node)
+}
+
+func (d *Disruption) pool(name string) *karpv1.NodePool {
+	for _, p := range d.Store.Pools() {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// tell sends what there is to say about nodes that stay.
+func (d *Disruption) tell(ctx context.Context, news []disruption.News) {
+	for _, n := range news {
+		if n.Pool != "" {
+			if pool := d.pool(n.Pool); pool != nil {
+				d.Events.Emit(pool, n.Event)
+			}
+			continue
+		}
+		node, claim := &corev1.Node{}, &karpv1.NodeClaim{}
+		if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
+			d.Events.Emit(node, n.Event)
+		}
+		if d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim) == nil {
+			d.Events.Emit(claim, n.Event)
+		}
+	}
+}
+
+// sayBroken logs once which pools have budgets that cannot be read: nothing of them is disrupted.
+func (d *Disruption) sayBroken(ctx context.Context, view disruption.View) {
+	var pools, texts []string
+	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
+		if _, broken := budget.Limit(view.Pools[name].Budgets, string(karpv1.ReasonEmpty), 0, view.Now); len(broken) > 0 {
+			pools, texts = append(pools, name), append(texts, name+": "+reason.Join(broken, len(broken)))
+		}
+	}
+	text := strings.Join(texts, "; ")
+	if text != "" && text != d.broken {
+		log.FromContext(ctx).Error(errors.New(text), "disruption budgets cannot be read; no node of these pools is disrupted", "NodePools", pools)
+	}
+	d.broken = text
+}
+
+// count keeps the gauges of disruption. Pools that are gone leave no series behind (FM N03).
+func (d *Disruption) count(decision disruption.Decision, took time.Duration) {
+	why, kind := "underutilized", "single" // the last method that is tried
+	if len(decision.Commands) > 0 {
+		why, kind = strings.ToLower(string(decision.Commands[0].Reason)), decision.Commands[0].Type
+	}
+	d.Metrics.DisruptionEvaluationDuration.WithLabelValues(why, kind).Observe(took.Seconds())
+	d.Metrics.PoolsAllowedDisruptions.Reset()
+	d.Metrics.PoolsNodesConsumingBudgets.Reset()
+	for why, pools := range decision.Allowed {
+		d.Metrics.DisruptionEligibleNodes.WithLabelValues(strings.ToLower(string(why))).Set(float64(decision.Eligible[why]))
+		for pool, n := range pools {
+			d.Metrics.PoolsAllowedDisruptions.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(n))
+			d.Metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(decision.Busy[why][pool]))
+		}
+	}
+	for i := range decision.Scores {
+		s, verdict := &decision.Scores[i], "rejected"
+		if s.Approved {
+			verdict = "approved"
+		}
+		policy := snake(string(karpv1.ConsolidationBalanced))
+		d.Metrics.ConsolidationScore.WithLabelValues(verdict, s.Pool, policy).Observe(s.Value)
+		d.Metrics.ConsolidationMoves.WithLabelValues(verdict, s.Pool, policy).Inc()
+	}
+}
+
+// spend keeps the gauge of what pools cost. A node without a known price is counted once.
+func (d *Disruption) spend(view disruption.View) {
+	costs, unpriced := map[string]float64{}, map[string]bool{}
+	for pool := range view.Pools {
+		costs[pool] = 0
+	}
+	for _, n := range view.Nodes {
+		costs[n.Pool] += n.Price
+		if n.Price > 0 {
+			continue
+		}
+		unpriced[n.Name] = true
+		if !d.unpriced[n.Name] {
+			d.Metrics.PoolsCostErrors.WithLabelValues(n.Pool).Inc()
+		}
+	}
+	d.unpriced = unpriced
+	d.Metrics.PoolsCost.Reset()
+	for pool, cost := range costs {
+		d.Metrics.PoolsCost.WithLabelValues(pool).Set(cost)
+	}
+}
+
+// names shows the nodes of a command.
+func names(nodes []disruption.Candidate) string {
+	list := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		list = append(list, n.Node)
+	}
+	return strings.Join(list, ", ")
+}
+
+// reasonLabel is a reason as metrics of claims have it.
+func reasonLabel(why karpv1.DisruptionReason) string { return snake(string(why)) }
+
+// snake turns CamelCase into snake_case.
+func snake(camel string) string {
+	var b strings.Builder
+	for i, r := range camel {
+		if i > 0 && r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}

@@ -1,0 +1,132 @@
+package disrupt
+
+import (
+	"slices"
+	"strings"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// Why a command is given up when it is looked at again (disruption 16).
+const (
+	Churn      = "churn"      // a node is no longer what it was
+	Budget     = "budget"     // a pending pod is expected on a node
+	Scheduling = "scheduling" // the pods no longer find the places they were given
+)
+
+// Live is a pod on a node of a command, as the API server has it now.
+type Live struct {
+	Name      string // namespace/name
+	Moves     bool
+	Protected bool
+	EvictCost float64
+}
+
+// Objection is why a node stays after all.
+type Objection struct {
+	Candidate
+
+	Category string
+	Text     string
+}
+
+// Again looks at a command once more, when no pod can come to its nodes any longer: at a view that is
+// younger than the taints, and at the pods that the API server itself lists for each node. What was so
+// when it was decided has been weighed then, and is no objection now. A command whose parts depend on
+// each other is to be given up whole; an Empty one only loses the nodes that are named.
+func Again(c Command, decided, fresh View, live map[string][]Live) []Objection {
+	then, now := byClaim(decided.Nodes), byClaim(fresh.Nodes)
+	var out []Objection
+	for i := range c.Remove {
+		candidate := &c.Remove[i]
+		n := now[candidate.Claim]
+		if n == nil {
+			out = append(out, Objection{*candidate, Churn, "it is gone"})
+			continue
+		}
+		var known []concern
+		if was := then[candidate.Claim]; was != nil {
+			known = c.concerns(candidate, was, decided.Pools[was.Pool], asLive(was.Pods))
+		}
+		for _, found := range c.concerns(candidate, n, fresh.Pools[n.Pool], live[candidate.Node]) {
+			if !slices.Contains(known, found) {
+				out = append(out, Objection{*candidate, found.category, found.text})
+				break
+			}
+		}
+	}
+	if where := c.lost(fresh); where != "" && len(out) == 0 {
+		out = append(out, Objection{c.Remove[0], Scheduling, "node " + where + " no longer takes pods"})
+	}
+	return out
+}
+
+func byClaim(nodes []Node) map[string]*Node {
+	out := make(map[string]*Node, len(nodes))
+	for i := range nodes {
+		out[nodes[i].Claim] = &nodes[i]
+	}
+	return out
+}
+
+func asLive(pods []Pod) []Live {
+	out := make([]Live, 0, len(pods))
+	for i := range pods {
+		out = append(out, Live{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost})
+	}
+	return out
+}
+
+// concern is something that speaks against removing a node.
+type concern struct{ category, text string }
+
+func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live) []concern {
+	var out []concern
+	note := func(holds bool, category, text string) {
+		if holds {
+			out = append(out, concern{category, text})
+		}
+	}
+	repair := c.Reason == karpv1.ReasonUnhealthy
+	consolidation := c.Reason == karpv1.ReasonEmpty || c.Reason == karpv1.ReasonUnderutilized
+	note(n.Going, Churn, "it is already on its way out")
+	note(n.Rebooting, Churn, "it is rebooting")
+	note(n.Nominated, Budget, "a pending pod is expected on it")
+	note(repair && n.Unrepaired, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
+	note(!repair && n.Protected, Churn, "it carries annotation "+karpv1.AnnotationDoNotDisrupt)
+	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+karpv1.AnnotationDoNotDisrupt)
+	note(consolidation && (pool.Never || !n.Consolidatable), Churn, "it is not consolidatable any more")
+	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
+		for _, p := range live {
+			known := slices.Contains(candidate.Pods, p.Name) || c.Reason == karpv1.ReasonEmpty && p.EvictCost <= 0
+			note(p.Moves && !known, Churn, "pod "+p.Name+" came to it")
+		}
+	}
+	if consolidation || c.Reason == karpv1.ReasonDrifted && !n.Bounded {
+		for _, p := range live {
+			note(p.Protected, Churn, "pod "+p.Name+" carries annotation "+karpv1.AnnotationDoNotDisrupt)
+		}
+		for i := range n.Pods {
+			p := &n.Pods[i]
+			note(p.Blocked || len(p.Budgets) > 1, Churn, "PodDisruptionBudget "+strings.Join(p.Budgets, ", ")+" allows no eviction of pod "+p.Name)
+		}
+	}
+	return out
+}
+
+// lost finds a node that pods were to go to and that does not take them any more.
+func (c *Command) lost(fresh View) string {
+	if fresh.Cluster == nil {
+		return ""
+	}
+	takes := make(map[string]bool, len(fresh.Cluster.Nodes))
+	for i := range fresh.Cluster.Nodes {
+		takes[fresh.Cluster.Nodes[i].Name] = !fresh.Cluster.Nodes[i].Deleting
+	}
+	for _, b := range c.Bind {
+		if !takes[b.Node] {
+			return b.Node
+		}
+	}
+	return ""
+}

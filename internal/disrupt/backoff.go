@@ -1,0 +1,72 @@
+package disrupt
+
+import (
+	"encoding/binary"
+	"hash/fnv"
+	"time"
+)
+
+// Backoff keeps what fails from being tried again at once: each failure doubles the time until the next
+// try, from Base up to Cap. The time is drawn from [w/2, w), so that what failed together is not tried
+// together (disruption 18).
+type Backoff struct {
+	Base, Cap time.Duration
+	Seed      uint64
+
+	rests map[string]rest
+}
+
+type rest struct {
+	until    time.Time
+	failures int
+}
+
+// Failed notes a failure and reports whether it counts: one that comes while the last one still rests
+// does not, as it was under way already.
+func (b *Backoff) Failed(name string, now time.Time) bool {
+	r := b.rests[name]
+	if now.Before(r.until) {
+		return false
+	}
+	window := b.Cap
+	if r.failures < 32 && b.Base<<r.failures < b.Cap {
+		window = b.Base << r.failures
+	}
+	r.failures++
+	half := window / 2
+	r.until = now.Add(half + time.Duration(b.draw(name, r.failures)%uint64(max(half, 1))))
+	if b.rests == nil {
+		b.rests = map[string]rest{}
+	}
+	b.rests[name] = r
+	return true
+}
+
+// draw is a number that looks random and is the same for the same seed.
+func (b *Backoff) draw(name string, n int) uint64 {
+	var numbers [16]byte
+	binary.BigEndian.PutUint64(numbers[:8], b.Seed)
+	binary.BigEndian.PutUint64(numbers[8:], uint64(n))
+	h := fnv.New64a()
+	h.Write(numbers[:])
+	h.Write([]byte(name))
+	return h.Sum64()
+}
+
+// Worked notes a success: the next failure is a first one.
+func (b *Backoff) Worked(name string) { delete(b.rests, name) }
+
+// Resting returns what is not to be tried yet, and until when. What has rested for long after its last
+// failure is forgotten.
+func (b *Backoff) Resting(now time.Time) map[string]time.Time {
+	out := map[string]time.Time{}
+	for name, r := range b.rests {
+		switch {
+		case now.Before(r.until):
+			out[name] = r.until
+		case now.Sub(r.until) > 4*b.Cap:
+			delete(b.rests, name)
+		}
+	}
+	return out
+}

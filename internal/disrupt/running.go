@@ -1,0 +1,117 @@
+package disrupt
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// Running is a command that was started: its nodes are held and its replacements are ordered.
+type Running struct {
+	Command
+
+	Wait   []string        // claims of the replacements
+	Up     map[string]bool // those that were initialized, once seen
+	Failed bool            // a claim could not be deleted at the first try
+}
+
+// Token tells a command from every other one, also from one for the same nodes at another time.
+func (c *Command) Token() string {
+	return c.ID + "-" + strconv.FormatInt(c.Decided.UnixMilli(), 36)
+}
+
+// Replacements is how many nodes must be up before anything is removed.
+func (c *Command) Replacements() int { return len(c.Create) + len(c.Template) }
+
+// Seen is what is known of a claim now.
+type Seen struct {
+	Gone        bool // neither the API server nor memory has it
+	Going       bool // is being deleted
+	Launched    bool
+	Initialized bool
+	Protected   bool // its Node carries do-not-disrupt
+}
+
+// Stage is how far a command is.
+type Stage int8
+
+// Stages of a command.
+const (
+	Waiting Stage = iota // for replacements
+	Ready                // to delete the claims
+	Broken               // it cannot end well; everything is undone
+	Over                 // nothing is left to do
+)
+
+// Progress is what becomes of a command next.
+type Progress struct {
+	Stage       Stage
+	Why         string      // of Broken
+	Replacement bool        // is to blame for that
+	Pending     []string    // replacements that are not up
+	Spared      []Candidate // nodes that stay, although the command goes on
+}
+
+// Shortest and longest time that a command may take (disruption 17).
+const (
+	perNode    = 80 * time.Millisecond
+	leastLimit = 10 * time.Minute
+	mostLimit  = time.Hour
+)
+
+// Patience is how long commands may take while so many nodes are in the queue.
+func Patience(nodes int) time.Duration {
+	return min(max(time.Duration(nodes)*perNode, leastLimit), mostLimit)
+}
+
+// Advance looks at the claims of a command and says what comes next. Nodes that went without it are
+// dropped from the command (FM K09).
+func (r *Running) Advance(seen map[string]Seen, queued int, now time.Time) Progress {
+	r.Remove = slices.DeleteFunc(slices.Clone(r.Remove), func(c Candidate) bool { return seen[c.Claim].Gone || seen[c.Claim].Going })
+	if len(r.Remove) == 0 {
+		return Progress{Stage: Over}
+	}
+	var p Progress
+	for _, claim := range r.Wait {
+		switch s := seen[claim]; {
+		case s.Gone || s.Going:
+			return Progress{Stage: Broken, Why: "replacement " + claim + " is gone", Replacement: true}
+		case s.Initialized:
+			r.Up[claim] = true
+		}
+		if !r.Up[claim] {
+			p.Pending = append(p.Pending, claim)
+		}
+	}
+	if limit := Patience(queued); now.Sub(r.Decided) > limit && (len(p.Pending) > 0 || r.Failed) {
+		return Progress{Stage: Broken, Why: "it is not done after " + limit.String(), Replacement: len(p.Pending) > 0, Pending: p.Pending}
+	}
+	if len(p.Pending) > 0 {
+		return p
+	}
+	return r.spare(seen)
+}
+
+// spare keeps nodes that users have protected since: an empty one stays alone, else the whole command
+// is undone, as its parts depend on each other. Repair does not ask.
+func (r *Running) spare(seen map[string]Seen) Progress {
+	p := Progress{Stage: Ready}
+	for _, c := range r.Remove {
+		if r.Reason == karpv1.ReasonUnhealthy || !seen[c.Claim].Protected {
+			continue
+		}
+		if r.Reason != karpv1.ReasonEmpty {
+			return Progress{Stage: Broken, Why: "node " + c.Node + " carries annotation " + karpv1.AnnotationDoNotDisrupt + " now"}
+		}
+		p.Spared = append(p.Spared, c)
+	}
+	r.Remove = slices.DeleteFunc(r.Remove, func(c Candidate) bool {
+		return slices.ContainsFunc(p.Spared, func(s Candidate) bool { return s.Claim == c.Claim })
+	})
+	if len(r.Remove) == 0 {
+		p.Stage = Over
+	}
+	return p
+}

@@ -1,0 +1,60 @@
+package disrupt_test
+
+import (
+	"slices"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// viewOf shows a cluster as disruption sees it: everything is an hour old and nothing objects, but for
+// pods that stay.
+func viewOf(view *cluster.Snapshot, homeless []cluster.Pod, policy solve.Policy) disrupt.View {
+	v := disrupt.View{Now: view.Now, Cluster: view, Homeless: homeless, Policy: policy, Pools: map[string]disrupt.Pool{}, Methods: disrupt.Methods{Static: true}}
+	for i := range view.Pools {
+		p := &view.Pools[i]
+		v.Pools[p.Name] = disrupt.Pool{Name: p.Name, Known: len(p.Types) > 0, Ready: !p.Closed, NodeLimit: -1}
+	}
+	for i := range view.Nodes {
+		c := &view.Nodes[i]
+		if c.Claim == "" || c.Needs != nil {
+			continue
+		}
+		n := disrupt.Node{
+			Name: c.Name, Claim: c.Claim, Pool: c.Pool, InstanceType: c.InstanceType, Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price,
+			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, Going: c.Deleting, Consolidatable: !c.Settling,
+		}
+		for _, p := range c.Pods {
+			n.Pods = append(n.Pods, disrupt.Pod{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: p.EvictCost})
+		}
+		v.Nodes = append(v.Nodes, n)
+	}
+	return v
+}
+
+// judge returns what is wrong with the commands of a decision that were tried on a cluster.
+func judge(v disrupt.View, d disrupt.Decision) []check.Violation {
+	q := solve.Question{View: v.Cluster, Policy: v.Policy}
+	answer := solve.Consolidation{}
+	for i := range v.Cluster.Nodes {
+		answer.Before += v.Cluster.Nodes[i].Price
+	}
+	answer.After = answer.Before
+	for i := range d.Commands {
+		c := &d.Commands[i]
+		m := solve.Move{Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: c.Moved}
+		for j := range c.Remove {
+			m.Remove = append(m.Remove, c.Remove[j].Node)
+		}
+		q.Candidates = append(q.Candidates, m.Remove...)
+		answer.Moves = append(answer.Moves, m)
+		answer.After -= m.Saves
+	}
+	found := check.Consolidation(q, answer)
+	return slices.DeleteFunc(found, func(f check.Violation) bool {
+		return f.Code == check.SavesWrong && slices.ContainsFunc(d.Commands, func(c disrupt.Command) bool { return c.Saves <= 0 }) // drift may cost
+	})
+}

@@ -1,0 +1,98 @@
+package store
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+// Hold says that a node is part of a running command, or no longer is. Until it is marked as well, its
+// pods need no other place.
+func (s *Store) Hold(node string, held bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.find(node); p != nil && p.held != held {
+		p.held = held
+		s.revision++
+	}
+}
+
+// Mark says that a node goes, or that it stays after all.
+func (s *Store) Mark(node string, going bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mark(node, going)
+}
+
+func (s *Store) mark(node string, going bool) {
+	if p := s.find(node); p != nil && p.marked != going {
+		p.marked = going
+		s.revision++
+		s.changes++
+	}
+}
+
+// Replace marks nodes and notes the claims that their pods were planned onto, in one step: no plan is
+// made that sees the pods without a place and buys them another one (disruption 17).
+func (s *Store) Replace(nodes []string, claims map[cluster.PodKey]string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, node := range nodes {
+		s.mark(node, true)
+	}
+	for pod, claim := range claims {
+		if s.claims[claim] != nil {
+			s.promised[pod] = claim
+		}
+	}
+}
+
+// Changes counts what may change the answer to the question which nodes could go (disruption 4). It
+// stands still while nodes only report that they live.
+func (s *Store) Changes() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changes
+}
+
+// leaving reports whether a pod runs on a node that goes.
+func (s *Store) leaving(key podKey) bool {
+	slot := s.pods[key]
+	if slot == nil || slot.pod.Spec.NodeName == "" {
+		return false
+	}
+	p := s.places[s.home[slot.pod.Spec.NodeName]]
+	return p != nil && (p.marked || p.claim != nil && p.claim.DeletionTimestamp != nil)
+}
+
+// claimMoved reports whether a claim changed in a way that matters to consolidation.
+func claimMoved(before, after *karpv1.NodeClaim) bool {
+	if before == nil || after == nil || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) {
+		return before != after
+	}
+	for _, name := range []string{karpv1.ConditionInitialized, karpv1.ConditionConsolidatable, karpv1.ConditionDrifted, karpv1.ConditionInstanceTerminating} {
+		if condition.True(before.Status.Conditions, name) != condition.True(after.Status.Conditions, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// podMoved reports whether a pod came to a node, left it, or changed what protects it.
+func podMoved(before, after *corev1.Pod) bool {
+	if before == nil || after == nil {
+		return before != after
+	}
+	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+		before.Annotations[karpv1.AnnotationDoNotDisrupt] != after.Annotations[karpv1.AnnotationDoNotDisrupt]
+}
+
+// poolMoved reports whether a pool says something else now.
+func poolMoved(before *pool, after *karpv1.NodePool) bool {
+	return before == nil || before.effective.Generation != after.Generation || before.effective.Generation == 0 ||
+		!equality.Semantic.DeepEqual(before.effective.Annotations, after.Annotations) ||
+		condition.True(before.effective.Status.Conditions, karpv1.ConditionReady) != condition.True(after.Status.Conditions, karpv1.ConditionReady)
+}
