@@ -1,6 +1,7 @@
 package controlplane_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -48,9 +49,32 @@ func TestStartStopAndGoOn(t *testing.T) {
 		t.Errorf("read %v after the second start", found.Data)
 	}
 	wantVersion(t, cp)
+	wantRewritten(t, cp)
 	stop(t, cp)
 	if err := cp.Stop(); err != nil {
 		t.Errorf("second Stop: %v", err)
+	}
+}
+
+// wantRewritten changes the note where it is stored, and reads it through the API.
+func wantRewritten(t *testing.T, cp *controlplane.ControlPlane) {
+	t.Helper()
+	const key = "/registry/configmaps/default/note"
+	err := cp.Rewrite(t.Context(), key, func(stored []byte) ([]byte, error) {
+		return bytes.Replace(stored, []byte("here"), []byte("over"), 1), nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := clientOf(t, cp).ConfigMaps("default").Get(t.Context(), "note", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found.Data["left"] != "over" {
+		t.Errorf("read %v after the note was rewritten", found.Data)
+	}
+	if err := cp.Rewrite(t.Context(), key+"book", nil); err == nil || !strings.Contains(err.Error(), "no such key") {
+		t.Errorf("Rewrite() of nothing: %v", err)
 	}
 }
 

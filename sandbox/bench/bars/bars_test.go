@@ -64,6 +64,7 @@ func TestPasses(t *testing.T) {
 	log := `{"level":"INFO","time":"2026-01-02T03:04:05.500Z","message":"found provisionable pod(s)","Pods":"a, b","duration":"500ms"}
 panic: of somebody else
 {"level":"INFO","time":"2026-01-02T03:04:06.000Z","message":"computed new nodeclaim(s) to fit pod(s)","nodeclaims":3,"pods":2}
+{"level":"INFO","time":"2026-01-02T03:04:06.001Z","message":"other pods were scheduled where pod(s) were expected; these need new nodes","pods":4}
 {"level":"INFO","time":"2026-01-02T03:04:07.000Z","message":"created nodeclaim"}
 {"level":"INFO","time":"2026-01-02T03:04:09.000Z","message":"found provisionable pod(s)"}
 {"level":"INFO","time":"2026-01`
@@ -75,6 +76,9 @@ panic: of somebody else
 	got := passesIn([]byte(log))
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(pass{})); diff != "" {
 		t.Error(diff)
+	}
+	if n := displacedIn([]byte(log)); n != 4 {
+		t.Errorf("%d pods lost their places, want 4", n)
 	}
 	if solve, found := solveBefore(got, at(1200)); !found || solve != 500*time.Millisecond {
 		t.Errorf("solveBefore() = %v %v", solve, found)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 )
@@ -54,6 +55,7 @@ type wave struct {
 	first    pass      // the first plan, and what came of it
 	claims   []exchange
 	later    int // claims of later plans
+	taken    int // pods that later plans were for because the scheduler gave their places to others
 	api, aws []exchange
 }
 
@@ -99,6 +101,11 @@ func (s *stage) flood(ctx context.Context, pods int) (w wave, err error) {
 	w.running = time.Now()
 	w.api, w.aws = s.traffic.since(before)
 	w.later = len(of(w.api, createClaim)) - len(w.claims)
+	text, err := os.ReadFile(s.controller.Log)
+	if err != nil {
+		return w, err
+	}
+	w.taken = displacedIn(text)
 	if w.end, err = s.use(); err != nil {
 		return w, err
 	}
@@ -141,6 +148,7 @@ func (w *wave) report(r *Result, s *stage, memory int) {
 	r.add("NodePools", float64(s.scaled(burstPools)), unitCount)
 	r.add("NodeClaims of the first plan", float64(len(w.claims)), unitCount)
 	r.add("NodeClaims of later plans", float64(w.later), unitCount)
+	r.add("  for pods whose places the scheduler gave to others", float64(w.taken), unitCount)
 	r.add("from the end of the batch to the plan", w.first.computed.Sub(w.first.closed).Seconds(), unitSeconds)
 	r.bar("memory, peak since the start", float64(w.end.peak), unitBytes, float64(memory))
 	r.add("  at the last NodeClaim, peak so far", float64(w.decided.peak), unitBytes)

@@ -11,6 +11,7 @@ import (
 const (
 	foundPods      = "found provisionable pod(s)"
 	computedClaims = "computed new nodeclaim(s) to fit pod(s)"
+	placesTaken    = "other pods were scheduled where pod(s) were expected; these need new nodes"
 )
 
 // pass is one time that the controller planned.
@@ -52,4 +53,19 @@ func passesIn(text []byte) []pass {
 		}
 	}
 	return all
+}
+
+// displacedIn adds up the pods that needed another node because the scheduler had put others in their place.
+func displacedIn(text []byte) int {
+	n := 0
+	for line := range bytes.Lines(text) {
+		var entry struct {
+			Message string `json:"message"`
+			Pods    int    `json:"pods"`
+		}
+		if json.Unmarshal(line, &entry) == nil && entry.Message == placesTaken {
+			n += entry.Pods
+		}
+	}
+	return n
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	shrinkPods   = 1900 // fill about 300 nodes
-	shrinkStay   = 0.3  // the share of the pods that stays
+	shrinkPods   = 1800 // fill about 300 nodes
+	shrinkStay   = 0.34 // the share of the pods that stays
 	shrinkBudget = 10   // percent of the nodes that may go at a time
 
 	shrinkMemory   = 400 * mib
