@@ -25,6 +25,7 @@ const (
 	G1  Rule = "G1"  // one instance per claim, one claim per instance
 	G2  Rule = "G2"  // orphans go, and what is not ours is not touched
 	G3  Rule = "G3"  // the finalizer goes after the instance
+	G5  Rule = "G5"  // budgets hold
 	G6  Rule = "G6"  // protected pods stay until the deadline
 	G7  Rule = "G7"  // no taint is forgotten
 	G8  Rule = "G8"  // no pod has two claims
@@ -121,6 +122,7 @@ type Checker struct {
 	rates     map[string][]time.Time
 	matching  matching
 	suspects  []suspect
+	holds     []hold
 }
 
 // claim is a NodeClaim and when it was first seen.
@@ -237,6 +239,7 @@ func (c *Checker) Advance(at time.Time) {
 	defer c.mu.Unlock()
 	c.checkInstances(at)
 	c.checkTaints(at)
+	c.checkBudgets(at)
 	c.checkDemand(at)
 	c.checkSuspects(at)
 	c.checkVisible(at)

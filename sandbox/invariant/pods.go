@@ -55,9 +55,13 @@ func (c *Checker) nodeChanged(at time.Time, kind Kind, next *corev1.Node) {
 		}
 		return
 	}
+	before := c.nodes[next.Name]
 	c.nodes[next.Name] = next
 	if !managed(next) {
 		return
+	}
+	if tainted(next, karpv1.TaintKeyDisrupted) && (before == nil || !tainted(before, karpv1.TaintKeyDisrupted)) {
+		c.held(at, next)
 	}
 	words := []string{fmt.Sprintf("ready=%v registered=%s initialized=%s", ready(next), next.Labels[karpv1.LabelRegistered], next.Labels[karpv1.LabelInitialized])}
 	for _, t := range next.Spec.Taints {

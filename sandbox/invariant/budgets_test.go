@@ -1,0 +1,121 @@
+package invariant_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/invariant"
+)
+
+// paced is the pool with one budget.
+func paced(nodes string, reasons ...karpv1.DisruptionReason) *karpv1.NodePool {
+	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: "pool"}}
+	p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: intstr.Parse(nodes), Reasons: reasons}}
+	return p
+}
+
+// because is the condition of a claim that goes of our own will.
+func because(reason karpv1.DisruptionReason) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) {
+		c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(reason)})
+	}
+}
+
+// fleet makes nodes a, b, c and so on, with their claims.
+func (l *lab) fleet(n int) {
+	for i := range n {
+		name := string(rune('a' + i))
+		l.set(newClaim(name, has("i-"+name), is("Initialized")), upNode(name))
+	}
+}
+
+func upNode(name string, taints ...corev1.Taint) *corev1.Node {
+	n := newNode(name, "i-"+name, taints...)
+	n.Labels[karpv1.LabelInitialized] = "true"
+	return n
+}
+
+// hold taints a node, and changes its claim.
+func (l *lab) hold(name string, change ...func(*karpv1.NodeClaim)) {
+	l.set(newClaim(name, append(change, has("i-"+name), is("Initialized"))...), upNode(name, karpv1.DisruptedTaint()))
+}
+
+// G5: nodes that go of our own will are no more than the budgets of their pool allow.
+func TestBudgets(t *testing.T) {
+	t.Parallel()
+	const why = karpv1.ReasonUnderutilized
+	old := func(c *karpv1.NodeClaim) { c.DeletionTimestamp = new(metav1.NewTime(start.Add(-time.Minute))) }
+	for name, tc := range map[string]struct {
+		do   func(*lab)
+		want string // part of what is said; empty: all holds
+	}{
+		"one of a budget of one": {func(l *lab) { l.set(paced("1")); l.hold("a", because(why)) }, ""},
+		"two of a budget of one": {func(l *lab) {
+			l.set(paced("1"))
+			l.hold("a", because(why))
+			l.hold("b", because(why))
+		}, "with it, 2 of 4 nodes were going; the budgets for reason Underutilized allow 1"},
+		"a percentage is rounded up": {func(l *lab) { l.set(paced("10%")); l.hold("a", because(why)) }, ""},
+		"a budget of none":           {func(l *lab) { l.set(paced("0")); l.hold("a", because(why)) }, "allow 0"},
+		"a budget for another reason": {func(l *lab) {
+			l.set(paced("0", karpv1.ReasonDrifted))
+			l.hold("a", because(why))
+		}, ""},
+		"a node that must go asks nobody": {func(l *lab) { l.set(paced("0")); l.hold("a", deleting) }, ""},
+		"but uses up what there is": {func(l *lab) {
+			l.set(paced("1"))
+			l.hold("a", old)
+			l.hold("b", because(why))
+		}, "with it, 2 of 4"},
+		"unless that was not known yet": {func(l *lab) {
+			l.set(paced("1"))
+			l.hold("a", deleting)
+			l.hold("b", because(why))
+		}, ""},
+		"one whose instance ends does not count": {func(l *lab) {
+			l.set(paced("1"))
+			l.hold("a", because(why), old, is(karpv1.ConditionInstanceTerminating))
+			l.hold("b", because(why))
+		}, ""},
+		"nor does one that was released": {func(l *lab) {
+			l.set(paced("1"))
+			l.hold("a", because(why))
+			l.pass(5 * time.Second)
+			l.set(newClaim("a", has("i-a"), is("Initialized")), upNode("a"))
+			l.hold("b", because(why))
+		}, ""},
+		"a budget that was raised at that moment": {func(l *lab) {
+			l.set(paced("0"))
+			l.hold("a", because(why))
+			l.set(paced("1"))
+		}, ""},
+		"a node that is not up yet needs no budget": {func(l *lab) {
+			l.set(paced("0"))
+			l.set(newClaim("x", has("i-x"), because(karpv1.ReasonUnhealthy)), newNode("x", "i-x", karpv1.DisruptedTaint()))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			l.fleet(4)
+			tc.do(l)
+			l.pass(5 * time.Second)
+			var said []string
+			for _, v := range l.Violations() {
+				if v.Rule == invariant.G5 {
+					said = append(said, v.What)
+				}
+			}
+			if text := fmt.Sprint(said); (len(said) > 0) != (tc.want != "") || !strings.Contains(text, tc.want) {
+				t.Errorf("said %q, want %q", text, tc.want)
+			}
+		})
+	}
+}
