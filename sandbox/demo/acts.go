@@ -79,7 +79,10 @@ func (s *show) start(ctx context.Context) (string, error) {
 		s.checker.Follow(following, invariant.Sources{Kube: kube, AWS: s.world.AWS, Proxy: s.world.Proxy})
 	})
 	s.onLeave(func() error { stop(); running.Wait(); return nil })
-	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{Binary: s.Controller, Proxied: true})
+	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{
+		Binary: s.Controller, Proxied: true,
+		Flags: []string{"--consolidation-min-node-age=0s"}, // nodes are consolidated after ten minutes only, or when they are empty
+	})
 	if err != nil {
 		return "", err
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // How long a test waits before it gives up, for what takes one step, and for what takes a round of a
@@ -40,6 +41,7 @@ type flow struct {
 
 	name      string // of the pool and the class
 	namespace string
+	own       *world.Controller // in place of the one that all share; nil: none
 }
 
 // newFlow makes a namespace and a node class as in the seeds. At the end, the pools and pods go, their

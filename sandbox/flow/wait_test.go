@@ -320,7 +320,11 @@ func (f *flow) describe() {
 
 // log is the log of the controller, of all its starts.
 func (f *flow) log() []string {
-	text, err := os.ReadFile(controller.Log)
+	from := controller
+	if f.own != nil {
+		from = f.own
+	}
+	text, err := os.ReadFile(from.Log)
 	if err != nil {
 		return []string{err.Error()}
 	}

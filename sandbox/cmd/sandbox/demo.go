@@ -17,9 +17,9 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show the main job: pods that wait get nodes",
 		Long: "Starts a sandbox in a temporary folder with the controller in it, applies a NodePool and an\n" +
-			"EC2NodeClass, scales a workload up, interrupts a spot node, scales to zero, and shows what happens.\n" +
-			"Then everything is removed again. It fails when a step does not hold, and says why. About two\n" +
-			"minutes.",
+			"EC2NodeClass, scales a workload up, interrupts a spot node, consolidates, scales to zero, and shows what\n" +
+			"happens. Then everything is removed again. It fails when a step does not hold, and says why. Less than\n" +
+			"three minutes.",
 		Example: "  # from the root of the repository\n  sandbox demo\n\n" +
 			"  # more of it\n  sandbox demo --replicas 100",
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -44,7 +44,7 @@ func run(ctx context.Context, args []string, out, errOut io.Writer) int {
 		Long: "Runs etcd, kube-apiserver, kube-controller-manager and kube-scheduler inside one process on this\n" +
 			"machine, with an AWS that speaks the wire protocol and nodes for its instances, reachable from this\n" +
 			"machine only.",
-		Example: "  # pods that wait get nodes, in two minutes\n  sandbox demo\n\n" +
+		Example: "  # pods that wait get nodes, in three minutes\n  sandbox demo\n\n" +
 			"  # a sandbox to use with kubectl and aws, until Ctrl-C\n  sandbox up",
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -1,0 +1,211 @@
+package reboot
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// Reasons of condition Rebooting (V15-10), and that of Initialized meanwhile.
+const (
+	Requested = "RebootRequested"
+	Issued    = "RebootIssued"
+	Over      = "RebootSucceeded"
+	Failed    = "RebootFailed"
+	Rebooting = "Rebooting"
+)
+
+// Results as the metrics name them (V15-43).
+const (
+	Succeeded       = "succeeded"
+	ProviderError   = "provider_error"
+	RecoveryTimeout = "recovery_timeout"
+	InvalidRequest  = "invalid_request"
+)
+
+// How long things may take (V15-37 to V15-39).
+const (
+	MinDrain = 5 * time.Second // a pod bound before the taint was seen shows up in this time
+	CallTime = 5 * time.Minute // for the cloud to accept
+	BackTime = 20 * time.Minute
+	recheck  = 5 * time.Second // while pods leave
+	poll     = 15 * time.Second
+)
+
+// Facts are what a decision about one claim rests on.
+type Facts struct {
+	Claim  *karpv1.NodeClaim // as stored
+	Node   *corev1.Node      // nil: there is not exactly one
+	Pods   []*corev1.Pod     // bound to the node
+	Answer *Answer           // nil: the cloud was not asked yet, or may be asked again
+	Asked  time.Time         // when the cloud was first asked for this reboot; zero: not that we know
+	Now    time.Time
+}
+
+// Answer is what the cloud said to the request.
+type Answer struct{ Err error }
+
+// Step is what to do, in the order of the fields. Performing it again changes nothing.
+type Step struct {
+	Node   *corev1.Node      // as wanted; nil: as it is
+	Pods   drain.Pods        // that have to leave
+	Limit  drain.Limit       // for them
+	Claim  *karpv1.NodeClaim // as wanted, status before metadata; nil: as it is
+	Ask    string            // operation: ask the cloud for the reboot, then decide again
+	Again  bool              // decide again with what was written
+	Retry  bool              // ask the cloud again after a while
+	Delete bool              // delete the claim, in the version that was just written
+	End    *End              // it is over, once all that is done
+	Events []event.Event     // about the claim, then too
+	After  time.Duration     // look again
+}
+
+// End is how a reboot ended.
+type End struct {
+	Result string
+	Took   time.Duration // since the request
+	Back   time.Duration // since the cloud accepted; only of one that succeeded
+}
+
+// Next decides. A claim that is being deleted is the business of its termination (V15-35).
+func Next(f Facts) Step {
+	c := condition.Find(f.Claim.Status.Conditions, karpv1.ConditionRebooting)
+	if f.Claim.DeletionTimestamp != nil {
+		return Step{}
+	}
+	m := &move{facts: f, claim: f.Claim.DeepCopy()}
+	switch {
+	case c == nil || c.Status != metav1.ConditionTrue:
+		m.tidy()
+	case c.Reason == Issued:
+		m.begin(c)
+		m.issued()
+	default:
+		m.begin(c)
+		m.requested()
+	}
+	m.finish()
+	return m.step
+}
+
+// move is a decision in the making. claim and node become what is wanted.
+type move struct {
+	facts   Facts
+	since   time.Time // the request
+	message string    // what the reboot is for
+	claim   *karpv1.NodeClaim
+	node    *corev1.Node // nil: there is none
+	step    Step
+}
+
+func (m *move) begin(c *metav1.Condition) {
+	m.since, m.message = c.LastTransitionTime.Time, c.Message
+	if m.facts.Node != nil {
+		m.node = m.facts.Node.DeepCopy()
+	}
+}
+
+// finish keeps of what is wanted only what changes something.
+func (m *move) finish() {
+	if m.node != nil && !sameNode(m.node, m.facts.Node) {
+		m.step.Node = m.node
+	}
+	if !sameClaim(m.claim, m.facts.Claim) {
+		m.step.Claim = m.claim
+	}
+}
+
+// tidy removes what a process that died between two writes left behind.
+func (m *move) tidy() { delete(m.claim.Annotations, karpv1.AnnotationRebootPreBootID) }
+
+// issued waits for the node to come back (V15-39).
+func (m *move) issued() {
+	at := m.unready()
+	if m.node != nil {
+		delete(m.node.Labels, karpv1.LabelInitialized)
+		before, marked := m.claim.Annotations[karpv1.AnnotationRebootPreBootID]
+		now := m.node.Status.NodeInfo.BootID
+		fresh := marked && now != "" && now != before
+		m.taint(!fresh)
+		if fresh {
+			m.tell(event.RebootObserved, "Node "+m.node.Name+" has booted anew")
+		}
+		if fresh && lifecycle.Ready(m.node) {
+			m.succeed(at)
+			return
+		}
+	}
+	left := BackTime - m.facts.Now.Sub(at)
+	if left <= 0 {
+		m.fail(RecoveryTimeout, "the node is not back "+BackTime.String()+" after the cloud accepted the reboot")
+		return
+	}
+	m.step.After = min(poll, left)
+}
+
+// unready makes sure that the claim counts as not initialized, and returns since when it does because
+// of this reboot.
+func (m *move) unready() time.Time {
+	c := condition.Find(m.claim.Status.Conditions, karpv1.ConditionInitialized)
+	if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != Rebooting {
+		m.apply(condition.Change{Type: karpv1.ConditionInitialized, Status: metav1.ConditionUnknown, Reason: Rebooting, Message: m.message})
+		c = condition.Find(m.claim.Status.Conditions, karpv1.ConditionInitialized)
+	}
+	if c.LastTransitionTime.Time.Before(m.since) {
+		return m.since
+	}
+	return c.LastTransitionTime.Time
+}
+
+// issue takes note that the cloud accepted. A claim that never was initialized counts as not so from now
+// on, too: the time to come back runs from here.
+func (m *move) issue() {
+	m.apply(
+		condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: Issued, Message: m.message},
+		condition.Change{Type: karpv1.ConditionInitialized, Status: metav1.ConditionUnknown, Reason: Rebooting, Message: m.message},
+	)
+	condition.Find(m.claim.Status.Conditions, karpv1.ConditionInitialized).LastTransitionTime = metav1.NewTime(m.facts.Now)
+	m.step.Again = true
+}
+
+// succeed ends a reboot after which the node is ready (V15-40). Whether the fault is gone is seen later.
+func (m *move) succeed(issued time.Time) {
+	m.apply(condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: Over, Message: "The node is back; it was rebooted because of " + m.message})
+	delete(m.claim.Annotations, karpv1.AnnotationRebootPreBootID)
+	m.step.End = &End{Result: Succeeded, Took: m.facts.Now.Sub(m.since), Back: m.facts.Now.Sub(issued)}
+}
+
+// fail ends a reboot that did not help: the node is replaced, without a replacement first, unless it was
+// only the request that made no sense (V15-41).
+func (m *move) fail(result, why string) {
+	m.taint(false)
+	m.step.End = &End{Result: result, Took: m.facts.Now.Sub(m.since)}
+	if result == InvalidRequest {
+		m.tell(event.RebootFailed, "The node is not rebooted: "+why)
+		m.apply(condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: Failed, Message: why})
+		delete(m.claim.Annotations, karpv1.AnnotationRebootPreBootID)
+		return
+	}
+	m.tell(event.RebootFailed, "The reboot failed, the node is replaced: "+why)
+	if bound, bounded, err := boundOf(m.claim); err == nil && bounded {
+		tighten(m.claim, m.facts.Now.Add(bound))
+	}
+	m.step.Delete = true
+}
+
+func (m *move) apply(changes ...condition.Change) {
+	object := condition.Object{Generation: m.claim.Generation, Created: m.claim.CreationTimestamp}
+	m.claim.Status.Conditions = lifecycle.Conditions().Apply(m.claim.Status.Conditions, object, metav1.NewTime(m.facts.Now), changes...)
+}
+
+// tell is once for each reboot.
+func (m *move) tell(what event.Reason, text string) {
+	m.step.Events = append(m.step.Events, event.Event{Reason: what, Text: lifecycle.Cut(text), Key: m.since.UTC().Format(time.RFC3339)})
+}
