@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/journal"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -52,6 +54,9 @@ type core struct {
 	health  *controller.Health
 	plans   *Pulse
 	changes *Pulse
+
+	repairs  *disrupt.RepairSet  // nil: sick nodes are left alone,
+	ailments *lifecycle.Ailments // or removed as of old
 }
 
 type registrant interface{ Register(mgr ctrl.Manager) error }
@@ -69,6 +74,9 @@ func (c *core) add(ctx context.Context) error {
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
 		ReservationLabel: awsv1.LabelCapacityReservationID, Now: time.Now, Wake: c.batcher.Trigger,
 	})
+	if err := c.readRepairs(); err != nil {
+		return err
+	}
 	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
 	if err := controller.Index(c.mgr); err != nil {
 		return err
@@ -87,7 +95,7 @@ func (c *core) add(ctx context.Context) error {
 	if err := c.mgr.Add(plans); err != nil {
 		return err
 	}
-	for _, r := range append(c.lifeCycle(), c.pools()...) {
+	for _, r := range slices.Concat(c.lifeCycle(), c.repairOfOld(), c.pools()) {
 		if err := r.Register(c.mgr); err != nil {
 			return err
 		}
@@ -128,6 +136,7 @@ func (c *core) lifeCycle() []registrant {
 		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
+	reboots := c.reboots(queue)
 	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
 	return []registrant{
 		claims, queue,
@@ -140,18 +149,18 @@ func (c *core) lifeCycle() []registrant {
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
 		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
-		c.disruption(),
+		reboots, c.disruption(reboots.Commit),
 	}
 }
 
 // disruption removes nodes of our own will.
-func (c *core) disruption() *controller.Disruption {
-	const day, podCost = 24 * time.Hour, 0.002 // until there are settings for them
+func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *controller.Disruption {
 	g := c.cfg.Gates
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
 		Pulse: c.changes, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
-		Tuning: disrupt.Tuning{Horizon: day, PodCost: podCost},
+		Tuning:  disrupt.Tuning{Horizon: c.cfg.Disruption.Horizon, PodCost: c.cfg.Disruption.PodCost, MinAge: c.cfg.Disruption.MinAge},
+		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
 			Repair: g.NodeRepair && !c.cfg.Compat.LegacyNodeRepair, Static: g.StaticCapacity,
 			TerminateFirstDrift: g.TerminateFirstDrift, TerminateFirstRepair: g.TerminateFirstRepair,

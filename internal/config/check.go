@@ -53,13 +53,11 @@ func unbuilt(g Gates) []string {
 		name string
 		on   bool
 	}{
-		{"NodeRepair", g.NodeRepair},
 		{"SpotToSpotConsolidation", g.SpotToSpotConsolidation},
 		{"NodeOverlay", g.NodeOverlay},
 		{"StaticCapacity", g.StaticCapacity},
 		{"CapacityBuffer", g.CapacityBuffer},
 		{"TerminateFirstDrift", g.TerminateFirstDrift},
-		{"TerminateFirstRepair", g.TerminateFirstRepair && g.NodeRepair},
 	} {
 		if gate.on {
 			names = append(names, gate.name)

@@ -162,9 +162,9 @@ func TestWarnings(t *testing.T) {
 		want string // of the only warning; empty means none
 	}{
 		"V15-02 legacy repair without the gate": {args: []string{"--legacy-node-repair"}, want: "without gate NodeRepair"},
-		"V15-02 legacy repair with the gate":    {args: []string{"--legacy-node-repair", "--feature-gates=NodeRepair=true"}, want: "without effect in this version: NodeRepair"},
+		"V15-02 legacy repair with the gate":    {args: []string{"--legacy-node-repair", "--feature-gates=NodeRepair=true"}},
 		"V15-01 terminate first without repair": {args: []string{"--feature-gates=TerminateFirstRepair=true"}, want: "does nothing without gate NodeRepair"},
-		"V15-01 terminate first with repair":    {args: []string{"--feature-gates=TerminateFirstRepair=true,NodeRepair=true"}, want: "version: NodeRepair, TerminateFirstRepair"},
+		"V15-01 terminate first with repair":    {args: []string{"--feature-gates=TerminateFirstRepair=true,NodeRepair=true"}},
 		"a gate that nothing looks at yet":      {args: []string{"--feature-gates=StaticCapacity=true,CapacityBuffer=true"}, want: "version: StaticCapacity, CapacityBuffer"},
 		"a gate that works":                     {args: []string{"--feature-gates=ReservedCapacity=false,PodDeletionCostManagement=true"}},
 		"devices by claim":                      {args: []string{"--ignore-dra-requests=false"}, want: "in any case"},

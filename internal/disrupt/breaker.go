@@ -27,20 +27,16 @@ type breaker struct {
 // newBreaker counts the nodes of each pool, whatever becomes of them.
 func newBreaker(v *View) breaker {
 	b := breaker{nodes: map[string]int{}, sick: map[string]int{}, all: len(v.Nodes)}
-	var silent []time.Time
+	health := make([][]corev1.NodeCondition, 0, len(v.Nodes))
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		b.nodes[n.Pool]++
 		if v.Repairs.sick(n) {
 			b.sick[n.Pool]++
 		}
-		if since, lost := silentSince(n); lost {
-			silent = append(silent, since)
-		}
+		health = append(health, n.Health)
 	}
-	if together := mostWithin(silent, silentWindow); together >= silentLeast && 2*together > b.all {
-		b.silent = together
-	}
+	b.silent = Silent(health)
 	return b
 }
 
@@ -49,7 +45,7 @@ func (b breaker) stops(pool string) string {
 	most := (b.nodes[pool] + sickShare - 1) / sickShare
 	switch {
 	case b.silent > 0:
-		return fmt.Sprintf("%d of %d nodes of the cluster stopped reporting within %s: that is a fault of the network or the control plane rather than of nodes, so none is repaired", b.silent, b.all, silentWindow)
+		return SilentText(b.silent, b.all)
 	case b.sick[pool] > most:
 		return fmt.Sprintf("%d of %d nodes of NodePool %s are unhealthy and repair stops above %d: a fault of so many is rarely cured by new nodes", b.sick[pool], b.nodes[pool], pool, most)
 	default:
@@ -57,14 +53,25 @@ func (b breaker) stops(pool string) string {
 	}
 }
 
-// silentSince is when the API server last lost touch with a kubelet.
-func silentSince(n *Node) (time.Time, bool) {
-	for i := range n.Health {
-		if c := &n.Health[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
-			return c.LastTransitionTime.Time, true
+// Silent is how many of all nodes fell silent at about the same time, if that is most of them; else 0.
+func Silent(all [][]corev1.NodeCondition) int {
+	var since []time.Time
+	for _, health := range all {
+		for i := range health {
+			if c := &health[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
+				since = append(since, c.LastTransitionTime.Time)
+			}
 		}
 	}
-	return time.Time{}, false
+	if together := mostWithin(since, silentWindow); together >= silentLeast && 2*together > len(all) {
+		return together
+	}
+	return 0
+}
+
+// SilentText says what that means.
+func SilentText(silent, all int) string {
+	return fmt.Sprintf("%d of %d nodes of the cluster stopped reporting within %s: that is a fault of the network or the control plane rather than of nodes, so none is repaired", silent, all, silentWindow)
 }
 
 // mostWithin is the largest number of times that lie within a window.

@@ -35,17 +35,17 @@ func (s *Store) mark(node string, going bool) {
 	}
 }
 
-// Replace marks nodes and notes the claims that their pods were planned onto, in one step: no plan is
-// made that sees the pods without a place and buys them another one (disruption 17).
-func (s *Store) Replace(nodes []string, claims map[cluster.PodKey]string) {
+// Replace marks nodes and notes where their pods were planned to go, in one step: no plan is made that
+// sees the pods without a place and buys them another one (disruption 17).
+func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, node := range nodes {
 		s.mark(node, true)
 	}
-	for pod, claim := range claims {
-		if s.claims[claim] != nil {
-			s.promised[pod] = claim
+	for pod, name := range places {
+		if p := s.find(name); p != nil && p.claim != nil {
+			s.promised[pod] = p.claim.Name
 		}
 	}
 }
@@ -92,7 +92,7 @@ func podMoved(before, after *corev1.Pod) bool {
 
 // poolMoved reports whether a pool says something else now.
 func poolMoved(before *pool, after *karpv1.NodePool) bool {
-	return before == nil || before.effective.Generation != after.Generation || before.effective.Generation == 0 ||
+	return before == nil || !equality.Semantic.DeepEqual(before.effective.Spec, after.Spec) ||
 		!equality.Semantic.DeepEqual(before.effective.Annotations, after.Annotations) ||
 		condition.True(before.effective.Status.Conditions, karpv1.ConditionReady) != condition.True(after.Status.Conditions, karpv1.ConditionReady)
 }

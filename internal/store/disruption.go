@@ -83,6 +83,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 		Unrepaired:     p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
 		Consolidatable: !p.settling(),
 		Health:         p.node.Status.Conditions,
+		Reboots:        s.rebootsOf(p.claim.UID, now),
 	}
 	if after, never, err := p.claim.Spec.ExpireAfter.ParseOrNever(); err == nil && !never {
 		n.ExpireAfter = after

@@ -68,6 +68,8 @@ type Store struct {
 	promised map[podKey]string    // claim where the last plan put a pod that waits
 	altered  map[string]bool      // claims that were stored in another form than was asked for
 	missing  time.Time            // since when memory has been incomplete; zero if it is not
+
+	reboots map[types.UID][]time.Time // when reboots of claims were requested
 }
 
 type podKey = cluster.PodKey
@@ -129,6 +131,7 @@ func New(o Options) *Store {
 		daemons: map[types.UID]*daemon{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
 		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
 		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, promised: map[podKey]string{}, altered: map[string]bool{},
+		reboots: map[types.UID][]time.Time{},
 	}
 	if s.opts.Wake == nil {
 		s.opts.Wake = func(types.UID) {}

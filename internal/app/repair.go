@@ -1,0 +1,52 @@
+package app
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// rebootWorkers is how many reboots are looked after at a time (V15-06).
+const rebootWorkers = 10
+
+// reboots brings reboots that were asked for to their end, also those of a process that repaired nodes
+// when this one does not (V15-35).
+func (c *core) reboots(queue *controller.Evictions) *controller.Reboots {
+	return &controller.Reboots{
+		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics,
+		Classes: kinds(), Workers: rebootWorkers, Now: time.Now,
+	}
+}
+
+// readRepairs checks the repair policies of the cloud. It fails if nodes are to be repaired and they make
+// no sense (V15-03, V15-33).
+func (c *core) readRepairs() error {
+	if !c.cfg.Gates.NodeRepair {
+		return nil
+	}
+	list := c.cloud("node.health").Repairs()
+	var err error
+	if c.cfg.Compat.LegacyNodeRepair {
+		c.ailments, err = lifecycle.NewAilments(list)
+	} else {
+		c.repairs, err = disrupt.NewRepairSet(list)
+	}
+	if err != nil {
+		return fmt.Errorf("gate NodeRepair is on, but the repair policies of the cloud cannot be used: %w", err)
+	}
+	return nil
+}
+
+// repairOfOld is the controller that settings can bring back (V15-02).
+func (c *core) repairOfOld() []registrant {
+	if c.ailments == nil {
+		return nil
+	}
+	return []registrant{&controller.NodeHealth{
+		Client: c.mgr.GetClient(), Ailments: c.ailments, Events: c.events, Metrics: c.metrics, Classes: kinds(),
+		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
+	}}
+}

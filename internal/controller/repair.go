@@ -1,0 +1,145 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
+)
+
+// Commit carries out a command that reboots a node: it only writes the request down, Reconcile does the
+// rest (V15-34). A claim that goes or reboots already is left alone; what was decided rests on an old
+// view then, and the error is a conflict, as it is if somebody writes the claim meanwhile.
+func (r *Reboots) Commit(ctx context.Context, c disruption.Command) error {
+	n := c.Remove[0]
+	claim := &karpv1.NodeClaim{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	want, ok := reboot.Request(claim, c.Bound, cause(c), r.Now())
+	if !ok {
+		return apierrors.NewConflict(schema.GroupResource{Group: karpv1.Group, Resource: "nodeclaims"}, n.Claim, errors.New("it goes or reboots already"))
+	}
+	// The bound first: a request without it would drain for ever.
+	after, err := r.write(ctx, claim, want, false)
+	if err != nil {
+		return fmt.Errorf("request a reboot: %w", err)
+	}
+	r.Store.Rebooted(claim.UID)
+	repaired(r.Metrics, after, c)
+	log.FromContext(ctx).Info("committed node reboot", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim), "cause", cause(c))
+	return nil
+}
+
+// cause names the condition that a node is repaired for, and its reason.
+func cause(c disruption.Command) string {
+	if c.Repair == nil {
+		return c.Because
+	}
+	text := c.Repair.Condition + "=" + c.Repair.Status
+	if c.Repair.Reason != "" {
+		text += " (" + c.Repair.Reason + ")"
+	}
+	return text
+}
+
+// repaired counts a claim that repair hands over to a reboot (V15-32). How hard it is follows from the
+// bound of the repair, and without one from the claim.
+func repaired(m *metric.Set, claim *karpv1.NodeClaim, c disruption.Command) {
+	mode := lifecycle.TerminationMode(claim)
+	switch {
+	case c.Bound == nil:
+	case *c.Bound <= 0:
+		mode = "forceful"
+	default:
+		mode = "eventual"
+	}
+	m.NodeClaimsUnhealthyDisrupted.WithLabelValues(sickOf(c), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, mode).Inc()
+}
+
+// sickOf is the condition that a node is repaired for, as metrics name it.
+func sickOf(c disruption.Command) string {
+	if c.Repair != nil {
+		return snake(c.Repair.Condition)
+	}
+	return snake(c.Because)
+}
+
+// diagnosed writes what a repair rests on into the log (V15-31).
+func diagnosed(ctx context.Context, c disruption.Command) {
+	if c.Repair == nil {
+		return
+	}
+	d := c.Repair
+	fields := []any{
+		"Node", klog.KRef("", c.Remove[0].Node), "condition", d.Condition, "status", d.Status, "reason", d.Reason, "reason-regex", d.Regex,
+		"fallback", d.Fallback, "action", string(d.Action), "eligible-at", d.Due.UTC().Format(time.RFC3339),
+	}
+	if c.Bound != nil {
+		fields = append(fields, "termination-grace-period", c.Bound.String(), "termination-grace-period-condition", d.BoundBy)
+	}
+	log.FromContext(ctx).Info("selected repair policy", fields...)
+}
+
+// repairLog tells, for those who look closely, which policies nodes match when that changes (V15-31).
+// The zero value is ready.
+type repairLog struct {
+	mu    sync.Mutex
+	known map[string]string // what each sick node matched, by name
+}
+
+// note compares the nodes of a view with the last one.
+func (l *repairLog) note(ctx context.Context, v disruption.View) {
+	if !v.Methods.Repair || v.Repairs == nil {
+		return
+	}
+	logger := log.FromContext(ctx).V(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := map[string]string{}
+	for i := range v.Nodes {
+		n := &v.Nodes[i]
+		matches := v.Repairs.Matches(n)
+		if len(matches) == 0 {
+			continue
+		}
+		if now[n.Name] = matched(matches); now[n.Name] == l.known[n.Name] {
+			continue
+		}
+		for _, m := range matches {
+			logger.Info("matched repair policy", "Node", klog.KRef("", n.Name), "condition", m.Condition.Type, "status", m.Condition.Status, "reason", m.Condition.Reason,
+				"reason-regex", m.Policy.ReasonRegex, "fallback", m.Fallback, "action", m.Policy.Action, "eligible-at", m.Due.UTC().Format(time.RFC3339))
+		}
+	}
+	for name := range l.known {
+		if now[name] == "" {
+			logger.Info("no repair policy matches any more", "Node", klog.KRef("", name))
+		}
+	}
+	l.known = now
+}
+
+// matched tells one list of matches from another, whatever the order of the conditions.
+func matched(list []disruption.Match) string {
+	lines := make([]string, 0, len(list))
+	for _, m := range list {
+		lines = append(lines, fmt.Sprintf("%s=%s %s %s %s", m.Condition.Type, m.Condition.Status, m.Condition.Reason, m.Policy.ReasonRegex, m.Due))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
