@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // Why a command is given up when it is looked at again (disruption 16).
@@ -130,3 +131,7 @@ func (c *Command) lost(fresh View) string {
 	}
 	return ""
 }
+
+// Settled is the cluster once the pods that look for a place have the ones they will get; nil if that
+// is not found out.
+func Settled(v View, stop func() bool) *cluster.Snapshot { return settle(v, stop).cluster }

@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +17,7 @@ import (
 )
 
 const (
-	// questions is how often moves are asked for: again when some of those proposed may not be made.
+	// questions is how often moves are asked for: again when some of those proposed may not be made now.
 	questions = 3
 	// mostTogether is how many nodes one move may remove: all of them wait for the slowest replacement.
 	mostTogether = 100
@@ -136,30 +137,37 @@ func (c *consolidation) inBudget(n *Node) bool {
 	return true
 }
 
-// search asks for moves until all that are proposed may be made, or a few times. What is worth most of
-// what may be made is the answer.
+// search asks for moves. What can be done now of a plan for the whole cluster is preferred: then pods go
+// where they will stay. If that is little, because budgets are small or moves may not be made, it asks
+// what to do within the budgets alone.
 func (c *consolidation) search(names []string) []solve.Move {
-	var best []solve.Move
-	var first solve.Consolidation
-	for round := range questions {
-		answer := solve.Consolidate(solve.Question{View: c.g.cluster, Candidates: names, Policy: c.g.policy, Most: c.left}, c.g.stop)
-		if round == 0 {
-			first, c.Bound, c.Limited = answer, answer.Bound, c.Limited || answer.Limited
+	plan := c.ask(names, nil)
+	c.Bound = plan.Bound
+	part, bad, all := c.sift(plan)
+	if !all && !plan.Partial {
+		var best []solve.Move
+		for range questions - 1 {
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return bad[name] })
+			answer := c.ask(names, c.left)
+			var good []solve.Move
+			if good, bad, _ = c.sift(answer); saved(good) > saved(best) {
+				best = good
+			}
+			if len(bad) == 0 || answer.Partial {
+				break
+			}
 		}
-		good, bad := c.sift(answer)
-		if saved(good) > saved(best) || len(best) == 0 {
-			best = good
-		}
-		if len(bad) == 0 || answer.Partial {
-			break
-		}
-		names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return bad[name] })
-		if len(names) == 0 {
-			break
+		const enough = 2 // how much less may be saved now to come closer to the plan
+		if saved(best) > enough*saved(part) {
+			part = best
 		}
 	}
-	c.verdicts(first, len(best) > 0)
-	return best
+	c.verdicts(plan, len(part) > 0)
+	return part
+}
+
+func (c *consolidation) ask(names []string, most map[string]int) solve.Consolidation {
+	return solve.Consolidate(solve.Question{View: c.g.cluster, Candidates: names, Policy: c.g.policy, Most: most}, c.g.stop)
 }
 
 func saved(moves []solve.Move) float64 {
@@ -171,9 +179,11 @@ func saved(moves []solve.Move) float64 {
 }
 
 // sift parts the moves that may be made from the nodes that should not be asked about again. A move
-// that depends on one that is not made is neither.
-func (c *consolidation) sift(answer solve.Consolidation) (good []solve.Move, bad map[string]bool) {
-	bad = map[string]bool{}
+// that depends on one that is not made is neither, nor is one that budgets have no room for. all says
+// that every move may be made.
+func (c *consolidation) sift(answer solve.Consolidation) (good []solve.Move, bad map[string]bool, all bool) {
+	bad, all = map[string]bool{}, true
+	left := maps.Clone(c.left)
 	for i := range answer.Moves {
 		m := &answer.Moves[i]
 		why := c.judgeMove(m)
@@ -182,12 +192,33 @@ func (c *consolidation) sift(answer solve.Consolidation) (good []solve.Move, bad
 			for _, name := range c.worse(m, why.Code) {
 				bad[name] = true
 			}
-			c.Limited = c.Limited || why.Code == reason.MoveTooLarge
-		case answer.Loose || len(bad) == 0:
+			c.Limited, all = c.Limited || why.Code == reason.MoveTooLarge, false
+		case !all && !answer.Loose:
+		case c.spend(m, left):
 			good = append(good, *m)
+		default:
+			c.Limited, all = true, false
 		}
 	}
-	return good, bad
+	c.Limited = c.Limited || answer.Limited
+	return good, bad, all
+}
+
+// spend takes the nodes of a move off the budgets, if they have room for it.
+func (c *consolidation) spend(m *solve.Move, left map[string]int) bool {
+	need := map[string]int{}
+	for _, name := range m.Remove {
+		need[c.nodes[name].Pool]++
+	}
+	for pool, count := range need {
+		if left[pool] < count {
+			return false
+		}
+	}
+	for pool, count := range need {
+		left[pool] -= count
+	}
+	return true
 }
 
 // judgeMove says why a move may not be made; nil if it may. What it says is kept the first time.
@@ -272,10 +303,11 @@ func (c *consolidation) make(m *solve.Move) {
 		c.tellApproved(m, s)
 	}
 	for _, name := range m.Remove {
-		text := fmt.Sprintf("%s of node %s, %d replacements, saves %s an hour", cmd.Decision, name, len(m.Create), dollars(m.Saves))
+		text := fmt.Sprintf("node/%s: %s", name, cmd.Decision)
 		if len(m.Remove) > 1 {
-			text = fmt.Sprintf("%s of node %s in a group of %d, %d replacements, saves %s an hour together", cmd.Decision, name, len(m.Remove), len(m.Create), dollars(m.Saves))
+			text += fmt.Sprintf(", with %d others", len(m.Remove)-1)
 		}
+		text += fmt.Sprintf("; replacements: %d, saves %s an hour", len(m.Create), dollars(m.Saves))
 		c.say(c.nodes[name], event.ConsolidationCandidate, text+c.g.use(name))
 	}
 	c.start(cmd)

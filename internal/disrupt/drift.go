@@ -18,26 +18,54 @@ const (
 	StaticAtLimit      = "static-at-limit"
 )
 
+// mostTried is for how many nodes a place for their pods is looked for in one pass, half of them those
+// that drifted first.
+const mostTried = 50
+
 // drift replaces one node of a dynamic pool that is not what is wanted now (disruption 18).
 func (d *Decision) drift(v *View, g *ground) {
 	candidates := drifted(v, false)
 	d.Eligible[karpv1.ReasonDrifted] += len(candidates)
 	left := d.left(karpv1.ReasonDrifted)
-	for _, n := range candidates {
-		until := v.Resting[n.Pool]
-		switch {
-		case g.stop():
-			return
-		case left[n.Pool] == 0:
-			d.limited(n, karpv1.ReasonDrifted)
-		case v.Now.Before(until):
-			d.refuse(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: reason.Reason{
-				Code: reason.DriftRests, Subject: "node/" + n.Name, Have: n.Pool, Want: until.UTC().Format(time.RFC3339),
-			}})
-		case d.replace(n, g, karpv1.ReasonDrifted, v.Methods.TerminateFirstDrift):
+	candidates = slices.DeleteFunc(candidates, func(n *Node) bool { return d.waits(v, n, left) })
+	for _, n := range inTurn(candidates, v.Now) {
+		if g.stop() || d.replace(n, g, karpv1.ReasonDrifted, v.Methods.TerminateFirstDrift) {
 			return
 		}
 	}
+}
+
+// waits reports whether a drifted node has to wait: for the budget of its pool, or because replacing
+// nodes of its pool failed lately.
+func (d *Decision) waits(v *View, n *Node, left map[string]int) bool {
+	until := v.Resting[n.Pool]
+	switch {
+	case left[n.Pool] == 0:
+		d.limited(n, karpv1.ReasonDrifted)
+	case v.Now.Before(until):
+		d.refuse(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: reason.Reason{
+			Code: reason.DriftRests, Subject: "node/" + n.Name, Have: n.Pool, Want: until.UTC().Format(time.RFC3339),
+		}})
+	default:
+		return false
+	}
+	return true
+}
+
+// inTurn picks the nodes to try. If there are too many and the first ones always fail, the others must
+// have their turn as well: which of them follows from the time.
+func inTurn(nodes []*Node, now time.Time) []*Node {
+	if len(nodes) <= mostTried {
+		return nodes
+	}
+	const first = mostTried / 2
+	rest := nodes[first:]
+	turn := int(now.Unix()/10) % len(rest) * (mostTried - first) % len(rest)
+	out := slices.Clone(nodes[:first])
+	for i := range mostTried - first {
+		out = append(out, rest[(turn+i)%len(rest)])
+	}
+	return out
 }
 
 // drifted returns the nodes that drift may take, of static pools or of others: those without pods that
@@ -60,13 +88,10 @@ func drifted(v *View, static bool) []*Node {
 // replacement comes (V15-47). It reports whether a command was started.
 func (d *Decision) replace(n *Node, g *ground, cause karpv1.DisruptionReason, first bool) bool {
 	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{n.candidate()}}
-	if n.moving() == 0 {
-		c.Saves = n.Price
-		d.start(c)
-		return true
-	}
 	h := g.without(n, false)
 	switch {
+	case g.cluster == nil && n.moving() == 0:
+		c.Saves = n.Price
 	case h.ok():
 		c.Create, c.Bind, c.Saves = h.Create, h.Bind, n.Price-h.Cost
 		if len(c.Create) > 0 {
@@ -89,17 +114,32 @@ func (d *Decision) replace(n *Node, g *ground, cause karpv1.DisruptionReason, fi
 	return true
 }
 
-// stranded says why pods have no other place: the first few of them, then how many there are.
+// stranded says why pods have no other place, those with the same reason together.
 func stranded(lost []solve.Unplaced) reason.Reason {
-	const shown = 5
 	why := reason.Reason{Code: reason.PodsStranded, Have: strconv.Itoa(len(lost))}
-	for i := range lost[:min(shown, len(lost))] {
+	at, first, count := map[string]int{}, []string(nil), []int(nil)
+	for i := range lost {
 		cause := reason.Reason{Code: reason.PodUnreadable}
 		if len(lost[i].Why) > 0 {
 			cause = lost[i].Why[0]
 		}
-		cause.Subject = strings.TrimSuffix("pod/"+lost[i].Pod.String()+", "+cause.Subject, ", ")
-		why.Because = append(why.Because, cause)
+		text := cause.Text()
+		k, known := at[text]
+		if !known {
+			k = len(why.Because)
+			at[text] = k
+			why.Because, first, count = append(why.Because, cause), append(first, "pod/"+lost[i].Pod.String()), append(count, 0)
+		}
+		count[k]++
 	}
+	for k := range why.Because {
+		subject := first[k]
+		if count[k] > 1 {
+			subject += " and " + strconv.Itoa(count[k]-1) + " more"
+		}
+		why.Because[k].Subject = strings.TrimSuffix(subject+", "+why.Because[k].Subject, ", ")
+	}
+	const shown = 5
+	why.Because = why.Because[:min(len(why.Because), shown)]
 	return why
 }

@@ -1,9 +1,8 @@
 package disrupt
 
 import (
-	"github.com/dovetail-sh/dovetail/internal/event"
-
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
 // Next decides what is to be done now. It is total and depends on nothing but the view; stop is polled

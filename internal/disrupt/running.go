@@ -6,6 +6,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // Running is a command that was started: its nodes are held and its replacements are ordered.
@@ -24,6 +25,25 @@ func (c *Command) Token() string {
 
 // Replacements is how many nodes must be up before anything is removed.
 func (c *Command) Replacements() int { return len(c.Create) + len(c.Template) }
+
+// Without is a command that leaves some nodes where they are, and their pods. It is for commands without
+// replacements: those are planned for all nodes together.
+func (c Command) Without(stays func(Candidate) bool) Command {
+	gone, pods := c.Remove, map[string]bool{}
+	c.Remove = nil
+	for _, n := range gone {
+		if !stays(n) {
+			c.Remove = append(c.Remove, n)
+			continue
+		}
+		for _, p := range n.Pods {
+			pods[p] = true
+		}
+		c.Saves, c.Cost, c.Moved = c.Saves-n.Price, c.Cost-n.Cost, c.Moved-len(n.Pods)
+	}
+	c.Bind = slices.DeleteFunc(slices.Clone(c.Bind), func(b solve.Bind) bool { return pods[b.Pod.String()] })
+	return c
+}
 
 // Seen is what is known of a claim now.
 type Seen struct {

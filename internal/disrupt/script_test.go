@@ -11,6 +11,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/script"
 )
@@ -181,6 +182,12 @@ func (f *facts) view(w *script.World) disrupt.View {
 			}
 		}
 	}
+	nodes := slices.Clone(v.Cluster.Nodes)
+	for i := range v.Nodes {
+		at := slices.IndexFunc(nodes, func(n cluster.Node) bool { return n.Name == v.Nodes[i].Name })
+		nodes[at].Price = v.Nodes[i].Price
+	}
+	v.Cluster.Nodes = nodes
 	for name, pool := range v.Pools {
 		for _, change := range f.pools[name] {
 			change(&pool)
@@ -213,16 +220,21 @@ func (f *facts) next(w *script.World, l *script.Line) string {
 	}
 	if news {
 		for _, s := range d.Stay {
-			fmt.Fprintf(&b, "%s %s: %s\n", s.Event.Reason, strings.Trim("node/"+s.Node+" claim/"+s.Claim+" pool/"+s.Pool, " "), s.Event.Text)
+			on := s.Node
+			switch {
+			case s.Pool != "":
+				on = "pool " + s.Pool
+			case s.Node == "":
+				on = "claim " + s.Claim
+			}
+			fmt.Fprintf(&b, "%s on %s: %s\n", s.Event.Reason, on, s.Event.Text)
 		}
 	}
 	if d.Limited {
 		b.WriteString("limited\n")
 	}
-	if len(v.Homeless) == 0 { // else the judge would have to know where those go
-		for _, found := range judge(v, d) {
-			b.WriteString("VIOLATES " + found.String() + "\n")
-		}
+	for _, found := range judge(v, d) {
+		b.WriteString("VIOLATES " + found.String() + "\n")
 	}
 	if !keep {
 		f.forget()

@@ -1,6 +1,7 @@
 package disrupt_test
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -28,16 +29,26 @@ func viewOf(view *cluster.Snapshot, homeless []cluster.Pod, policy solve.Policy)
 			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, Going: c.Deleting, Consolidatable: !c.Settling,
 		}
 		for _, p := range c.Pods {
-			n.Pods = append(n.Pods, disrupt.Pod{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: p.EvictCost})
+			n.Pods = append(n.Pods, disrupt.Pod{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: cmp.Or(p.EvictCost, 1)})
 		}
 		v.Nodes = append(v.Nodes, n)
 	}
 	return v
 }
 
+// settled is the cluster once pods that look for a place have the one they get on nodes that exist.
+func settled(v disrupt.View) *cluster.Snapshot {
+	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.Homeless, Policy: v.Policy, Promised: v.Promised}, nil)
+	at := map[cluster.PodKey]string{}
+	for _, b := range plan.Bind {
+		at[b.Pod] = b.Node
+	}
+	return v.Cluster.With(v.Homeless, at)
+}
+
 // judge returns what is wrong with the commands of a decision that were tried on a cluster.
 func judge(v disrupt.View, d disrupt.Decision) []check.Violation {
-	q := solve.Question{View: v.Cluster, Policy: v.Policy}
+	q := solve.Question{View: settled(v), Policy: v.Policy}
 	answer := solve.Consolidation{}
 	for i := range v.Cluster.Nodes {
 		answer.Before += v.Cluster.Nodes[i].Price
@@ -45,7 +56,13 @@ func judge(v disrupt.View, d disrupt.Decision) []check.Violation {
 	answer.After = answer.Before
 	for i := range d.Commands {
 		c := &d.Commands[i]
-		m := solve.Move{Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: c.Moved}
+		if len(c.Template) > 0 || c.Decision == disrupt.TerminateFirst { // where its pods go is found out later
+			continue
+		}
+		m := solve.Move{Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: len(c.Bind)}
+		for j := range c.Create {
+			m.Moved += len(c.Create[j].Pods)
+		}
 		for j := range c.Remove {
 			m.Remove = append(m.Remove, c.Remove[j].Node)
 		}

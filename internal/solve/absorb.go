@@ -18,8 +18,9 @@ const keepWithin = 1.06
 const (
 	// retries is how often the whole cluster is planned again without the nodes whose pods had no place.
 	retries = 3
-	// trials is how often it is planned again when only some nodes may go and those that were chosen
-	// turned out not to be worth it: others have their turn then.
+	// trials is how often it is planned again when nodes that were to go had better stay: because only
+	// some may go and those turned out not to be worth it, or because the node that would replace
+	// several is there already.
 	trials = 8
 )
 
@@ -50,8 +51,11 @@ func (g *ground) absorbAll(m *model, stop func() bool) (best *mover, moves []Mov
 			}
 			continue
 		}
-		useless := v.unused(list)
-		if !v.trimmed || len(useless) == 0 || v.s.stopped {
+		useless := v.spare
+		if v.trimmed {
+			useless = v.unused(list)
+		}
+		if len(useless) == 0 || v.s.stopped {
 			break
 		}
 		maps.Copy(except, useless)

@@ -36,6 +36,8 @@ type mover struct {
 	binds     []Bind
 	most      map[string]int           // of each pool that may go
 	trimmed   bool                     // more would go without that
+	spare     map[string]bool          // nodes that could be kept instead of buying one like them
+	barren    bool                     // nothing can be bought at all
 	refused   map[string]reason.Reason // nodes of moves that would save but may not be made
 }
 
@@ -103,7 +105,7 @@ func survey(q Question) *ground {
 // newMover starts on a model of the ground, which must be the mover's own. Candidates in except stay.
 func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *mover {
 	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
-	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, refused: map[string]reason.Reason{}}
+	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, spare: map[string]bool{}, refused: map[string]reason.Reason{}}
 	v.s.frugal = true
 	v.s.settleIn()
 	n := len(m.nodes)
@@ -199,6 +201,7 @@ func (v *mover) duals() []float64 {
 		}
 	}
 	cost, rows := v.market(lanes)
+	v.barren = len(cost) == 0
 	sol := lp.Cover(cost, rows, lanes, demand)
 	if !sol.OK {
 		return make([]float64, lanes)

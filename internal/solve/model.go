@@ -138,6 +138,7 @@ func (m *model) fork() *model {
 		f.catalogues[i] = &d
 	}
 	f.needIDs, f.pins, f.tolIDs = maps.Clone(m.needIDs), maps.Clone(m.pins), maps.Clone(m.tolIDs)
+	f.wearers, f.wearerIDs, f.shapeWear = slices.Clone(m.wearers), maps.Clone(m.wearerIDs), maps.Clone(m.shapeWear)
 	return &f
 }
 

@@ -75,7 +75,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	out.Limited = one.trimmed || whole.trimmed
 	coupled := used.m.coupled()
 	out.Loose = !coupled // what nodes that go give back to limits is not counted on
-	if !coupled { // then the order does not matter to anyone's topology
+	if !coupled {        // then the order does not matter to anyone's topology
 		slices.SortStableFunc(out.Moves, func(a, b Move) int {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})
@@ -158,7 +158,7 @@ func (v *mover) verdicts(moves []Move, stays *stays) []Verdict {
 		switch pods := v.stuck[n]; {
 		case pods > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
-		case stays.stranded[name]:
+		case stays.stranded[name] || v.barren && len(v.pods[n]) > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(len(v.pods[n]))
 		case stays.refused[name].Code != "":
 			refused := stays.refused[name]

@@ -27,7 +27,12 @@ func (v *mover) worthwhile(m *Move, removed float64) bool {
 	slack := m.Saves / float64(len(m.Create))
 	for i := range m.Create {
 		c := &m.Create[i]
-		if !v.cheaper(c, min(c.Offer.Price+slack, v.unlike(m))) || !v.diverse(m, c) {
+		least, like := v.unlike(m)
+		if !v.cheaper(c, min(c.Offer.Price+slack, least)) {
+			v.spare[like] = like != ""
+			return false
+		}
+		if !v.diverse(m, c) {
 			return false
 		}
 	}
@@ -37,18 +42,18 @@ func (v *mover) worthwhile(m *Move, removed float64) bool {
 // unlike returns what a single new node for several old ones must cost less than: if it may be of the
 // type of one of them, less than that one does. Otherwise that one could as well be kept
 // (disruption 13).
-func (v *mover) unlike(m *Move) float64 {
-	least := math.Inf(1)
+func (v *mover) unlike(m *Move) (least float64, like string) {
+	least = math.Inf(1)
 	if len(m.Remove) < 2 || len(m.Create) != 1 {
-		return least
+		return least, ""
 	}
 	for _, name := range m.Remove {
 		at := v.byName[name]
-		if slices.Contains(m.Create[0].Types, v.m.nodes[at].src.InstanceType) {
-			least = min(least, v.price[at])
+		if slices.Contains(m.Create[0].Types, v.m.nodes[at].src.InstanceType) && v.price[at] < least {
+			least, like = v.price[at], name
 		}
 	}
-	return least
+	return least, like
 }
 
 // leastSpotTypes is how many types a spot node must be replaceable by, to be replaced by a spot node: it

@@ -1,0 +1,30 @@
+package disrupt_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// G13: every node that cannot go is counted under what keeps it.
+func TestG13_BlockedNodesAreCounted(t *testing.T) {
+	t.Parallel()
+	got := disrupt.Blocked(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": general()}, Nodes: []disrupt.Node{
+		node("free"),
+		node("a", func(n *disrupt.Node) { n.Protected = true }),
+		node("b", holding(disrupt.Pod{Name: "x/p", Protected: true})),
+		node("c", holding(disrupt.Pod{Name: "x/p", Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
+		node("d", func(n *disrupt.Node) { n.Going = true }),
+		node("e", func(n *disrupt.Node) { n.Pool = "gone" }),
+	}})
+	want := map[string]map[reason.Code]int{
+		"general": {reason.DoNotDisrupt: 2, reason.EvictionImpossible: 1},
+		"gone":    {reason.PoolUnresolved: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("blocked (-want +got):\n%s", diff)
+	}
+}
