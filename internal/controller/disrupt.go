@@ -40,7 +40,7 @@ type disruptStore interface {
 	Disruption(types map[string][]catalog.InstanceType) disruption.View
 	Hold(node string, held bool)
 	Mark(node string, going bool)
-	Replace(nodes []string, claims map[cluster.PodKey]string)
+	Replace(nodes []string, places map[cluster.PodKey]string)
 	Nominate(node string, until time.Time)
 }
 
@@ -74,9 +74,10 @@ type Disruption struct {
 	Policy      solve.Policy // that of the provisioner
 	Tuning      disruption.Tuning
 	Methods     disruption.Methods
-	Nomination  time.Duration // how long a chosen node is spoken for (SC-52)
-	CostManaged bool          // gate PodDeletionCostManagement
-	Seed        uint64        // of the times that failures are waited for
+	Repairs     *disruption.RepairSet // what helps sick nodes; nil: nothing
+	Nomination  time.Duration         // how long a chosen node is spoken for (SC-52)
+	CostManaged bool                  // gate PodDeletionCostManagement
+	Seed        uint64                // of the times that failures are waited for
 
 	Decide  func(v disruption.View, stop func() bool) disruption.Decision // nil: disrupt.Next
 	Reboot  func(context.Context, disruption.Command) error               // carries out decision reboot; nil: cannot be done
@@ -90,6 +91,7 @@ type Disruption struct {
 	unpriced map[string]bool // nodes whose price the last pass did not find
 	broken   string          // pools whose budgets could not be read
 	quiet    stillness
+	sick     repairLog
 }
 
 // stillness is when consolidation last found nothing to do, and what memory was like then.
@@ -102,7 +104,7 @@ type stillness struct {
 func (d *Disruption) Register(mgr ctrl.Manager) error {
 	d.prepare()
 	return errors.Join(
-		mgr.Add(&turns{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.turn}),
+		mgr.Add(&turns{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.Turn}),
 		mgr.Add(&turns{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.kick, turn: d.Work}),
 	)
 }
@@ -116,8 +118,8 @@ func (d *Disruption) prepare() {
 	})
 }
 
-// turn makes one pass and says when the next one is due.
-func (d *Disruption) turn(ctx context.Context) (time.Duration, error) {
+// Turn makes one pass and says when the next one is due.
+func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	if !d.Store.Synced() {
 		return unsynced, nil
 	}
@@ -169,11 +171,16 @@ func (d *Disruption) pass(ctx context.Context) (started bool, err error) {
 		failed = d.cleanUp(ctx, view, left)
 	}
 	d.spend(view)
+	d.countBlocked(view)
 	view.Policy, view.Tuning, view.Methods, view.Resting = d.Policy, d.Tuning, d.Methods, d.queue.resting(d.Now())
+	view.Repairs = d.Repairs
+	d.sick.note(ctx, view)
+	d.spareTired(view)
 	view.Quiet = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
 	start := d.Now()
 	decision := d.Decide(view, func() bool { return ctx.Err() != nil })
 	d.count(decision, d.Now().Sub(start))
+	d.sayScores(ctx, decision.Scores)
 	d.tell(ctx, decision.Stay)
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Quiet) {
 		d.Journal.Decided(decision)
@@ -183,8 +190,19 @@ func (d *Disruption) pass(ctx context.Context) (started bool, err error) {
 	} else if !view.Quiet {
 		d.quiet = stillness{changes: changes, until: d.Now().Add(quietFor)}
 	}
-	n, err := d.start(ctx, view, offers, decision.Commands)
+	n, err := d.start(ctx, view, offers, decision)
 	return n > 0, errors.Join(failed, err)
+}
+
+// spareTired hides nodes that objected a moment ago: they would be held and released again, and nothing
+// else would have its turn.
+func (d *Disruption) spareTired(view disruption.View) {
+	tired := d.queue.tired(d.Now())
+	for i := range view.Nodes {
+		if n := &view.Nodes[i]; !tired[n.Claim].IsZero() {
+			n.Commanded = true
+		}
+	}
 }
 
 // offers asks what each pool could buy. One that cannot say is left out, so that nothing of it goes.

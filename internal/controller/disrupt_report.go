@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -39,8 +40,9 @@ type comingNode struct {
 	InstanceTypes string `json:"instance-types,omitempty"`
 }
 
-// announce logs that a command starts.
-func (d *Disruption) announce(ctx context.Context, c disruption.Command, view disruption.View) {
+// announce logs that a command starts. What the cluster costs is of all commands of the decision together.
+func (d *Disruption) announce(ctx context.Context, c disruption.Command, view disruption.View, decision disruption.Decision) {
+	diagnosed(ctx, c)
 	pools, going, pods := map[string]bool{}, []goingNode{}, 0
 	for _, n := range c.Remove {
 		pools[n.Pool] = true
@@ -62,7 +64,7 @@ func (d *Disruption) announce(ctx context.Context, c disruption.Command, view di
 		c.Reason, c.ID, c.Decision, strings.Join(slices.Sorted(maps.Keys(pools)), ", "), names(c.Remove), c.Replacements(), c.Saves)
 	log.FromContext(ctx).Info("disrupting node(s)", "command", text, "decision", c.Decision, "reason", strings.ToLower(string(c.Reason)),
 		"consolidation-type", c.Type, "disrupted-node-count", len(going), "replacement-node-count", c.Replacements(), "pod-count", pods,
-		"disrupted-nodes", going, "replacement-nodes", coming)
+		"disrupted-nodes", going, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After, "lower-bound", decision.Bound)
 }
 
 // asked says how much of a node its pods ask for.
@@ -91,7 +93,7 @@ func because(c *disruption.Command, n disruption.Candidate) string {
 	case c.Reason == karpv1.ReasonEmpty:
 		return "no pod on it would have to move"
 	case c.Reason == karpv1.ReasonUnhealthy:
-		return fmt.Sprintf("condition %s; %d pod(s) move", c.Because, len(n.Pods))
+		return fmt.Sprintf("condition %s; %d pod(s) move", cause(*c), len(n.Pods))
 	case c.Decision == disruption.TerminateFirst:
 		return fmt.Sprintf("%d pod(s) move; the replacement comes afterwards (%s)", len(n.Pods), c.Because)
 	}
@@ -169,7 +171,7 @@ func (d *Disruption) countDeleted(r *disruption.Running, n disruption.Candidate,
 	case bound != nil:
 		mode = "eventual"
 	}
-	d.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snake(r.Because), n.Pool, capacity, claim.Status.ImageID, mode).Inc()
+	d.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(sickOf(r.Command), n.Pool, capacity, claim.Status.ImageID, mode).Inc()
 }
 
 // podsToMove counts the pods of a node that have to start elsewhere.
@@ -244,6 +246,15 @@ func (d *Disruption) count(decision disruption.Decision, took time.Duration) {
 		policy := snake(string(karpv1.ConsolidationBalanced))
 		d.Metrics.ConsolidationScore.WithLabelValues(verdict, s.Pool, policy).Observe(s.Value)
 		d.Metrics.ConsolidationMoves.WithLabelValues(verdict, s.Pool, policy).Inc()
+	}
+}
+
+// sayScores logs what policy Balanced made of moves (disruption 15a).
+func (d *Disruption) sayScores(ctx context.Context, scores []disruption.Score) {
+	for i := range scores {
+		s := &scores[i]
+		log.FromContext(ctx).V(1).Info("consolidation score", "NodePool", klog.KRef("", s.Pool), "nodes", s.Nodes, "score", s.Value,
+			"savings-fraction", s.Savings, "disruption-fraction", s.Moving, "approved", s.Approved)
 	}
 }
 

@@ -290,6 +290,12 @@ func (s *scene) replace(why karpv1.DisruptionReason, kind string, nodes ...strin
 	s.decide = func(v disrupt.View) []disrupt.Command {
 		s.decide = nil
 		c := command(v, why, kind, disrupt.Replace, nodes...)
+		if why == karpv1.ReasonUnderutilized { // is checked by the rules, so it has to obey them
+			rest, pods := v.Cluster.Without(nodes...)
+			plan := solve.Solve(solve.Problem{View: rest, Moved: pods, Policy: solve.Policy{ReservedFallback: true}}, func() bool { return false })
+			c.Bind, c.Create = plan.Bind, plan.Create
+			return []disrupt.Command{c}
+		}
 		c.Create = []solve.NewNode{{
 			Pool: "general", Types: []string{"small"}, Requests: v.Cluster.Resources.Requests(corev1.ResourceList{
 				corev1.ResourceCPU: *resource.NewQuantity(int64(c.Moved), resource.DecimalSI), corev1.ResourceMemory: *resource.NewQuantity(int64(c.Moved)<<30, resource.BinarySI),

@@ -40,11 +40,12 @@ type seen struct {
 	expected  map[string]bool // nodes that were nominated
 	nominated string          // since the first view was cut
 	cuts      int
+	late      bool // not complete yet
 	changes   uint64
 	pools     []*karpv1.NodePool
 }
 
-func (s *seen) Synced() bool                   { return true }
+func (s *seen) Synced() bool                   { return !s.late }
 func (s *seen) Changes() uint64                { return s.changes }
 func (s *seen) Pools() []*karpv1.NodePool      { return s.pools }
 func (s *seen) Pod(cluster.PodKey) *corev1.Pod { return nil }

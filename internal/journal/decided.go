@@ -142,22 +142,26 @@ func finite(x float64) float64 {
 
 const (
 	mostBlocked = 5000
-	forgetAfter = 2 * time.Minute // a pass that ends early does not look at everything
+	forgetAfter = 2 * time.Minute // a pass that ends early does not look at everything,
+	forgetPass  = 12              // and between two of them much time may pass
 )
 
 // blocked remembers since when nodes are refused for a reason.
 type blocked struct {
-	known map[string]*standing
+	known  map[string]*standing
+	passes int
 }
 
 // standing is a refusal that holds.
 type standing struct {
 	refusal Refusal
 	seen    time.Time
+	pass    int
 }
 
 // note takes the refusals of a pass in and returns them with the time since when they hold.
 func (b *blocked) note(refused []disrupt.Refused, now time.Time) []Refusal {
+	b.passes++
 	out := make([]Refusal, 0, len(refused))
 	for i := range refused {
 		r := &refused[i]
@@ -169,14 +173,14 @@ func (b *blocked) note(refused []disrupt.Refused, now time.Time) []Refusal {
 		switch {
 		case found:
 			refusal.Since = known.refusal.Since
-			known.refusal, known.seen = refusal, now
+			known.refusal, known.seen, known.pass = refusal, now, b.passes
 		case len(b.known) < mostBlocked:
-			b.known[key] = &standing{refusal: refusal, seen: now}
+			b.known[key] = &standing{refusal: refusal, seen: now, pass: b.passes}
 		}
 		out = append(out, refusal)
 	}
 	for key, s := range b.known {
-		if now.Sub(s.seen) > forgetAfter {
+		if now.Sub(s.seen) > forgetAfter && b.passes-s.pass > forgetPass {
 			delete(b.known, key)
 		}
 	}

@@ -92,12 +92,18 @@ func TestBlockedSince(t *testing.T) {
 	if only := j.Read(journal.Query{Node: "b"}).Blocked; len(only) != 1 || only[0].Nodes[0] != "b" {
 		t.Errorf("asked for b: %+v", only)
 	}
-	j.Decided(refusal(noon.Add(7*time.Minute), "b", "Y")) // three minutes without a
+	j.Decided(refusal(noon.Add(70*time.Minute), "b", "Y")) // nothing was looked at for an hour
+	if got := j.Read(journal.Query{}); got.Total != 2 {
+		t.Errorf("one pass without it, and it is forgotten: %+v", got.Blocked)
+	}
+	for range 13 {
+		j.Decided(refusal(noon.Add(73*time.Minute), "b", "Y"))
+	}
 	if got := j.Read(journal.Query{}); got.Total != 1 {
 		t.Errorf("still blocked: %+v", got.Blocked)
 	}
-	j.Decided(refusal(noon.Add(8*time.Minute), "a", "X"))
-	if got := j.Read(journal.Query{Node: "a"}).Blocked; len(got) != 1 || !got[0].Since.Equal(noon.Add(8*time.Minute)) {
+	j.Decided(refusal(noon.Add(80*time.Minute), "a", "X"))
+	if got := j.Read(journal.Query{Node: "a"}).Blocked; len(got) != 1 || !got[0].Since.Equal(noon.Add(80*time.Minute)) {
 		t.Errorf("blocked again: %+v, want since then", got)
 	}
 }

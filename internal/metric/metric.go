@@ -94,9 +94,7 @@ func stable(name string) bool {
 // idle says which metrics wait for what they measure. A test holds that all others are set somewhere.
 func idle(name string) bool {
 	switch name {
-	case "karpenter_nodes_reboots_total", "karpenter_nodes_reboot_duration_seconds",
-		"karpenter_nodes_reboot_recovery_duration_seconds",
-		"karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes", "karpenter_pod_deletion_cost_pod_annotation_writes_total":
+	case "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes", "karpenter_pod_deletion_cost_pod_annotation_writes_total":
 		return true
 	}
 	return strings.HasPrefix(name, "operator_capacitybuffer_")

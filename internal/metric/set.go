@@ -54,6 +54,7 @@ type Set struct {
 	DisruptionDecisions          *prometheus.CounterVec
 	DisruptionDecisionsByPool    *prometheus.CounterVec
 	DisruptionEligibleNodes      *prometheus.GaugeVec
+	DisruptionBlockedNodes       *prometheus.GaugeVec
 	DisruptionTimeouts           *prometheus.CounterVec
 	DisruptionFailedValidations  *prometheus.CounterVec
 	DisruptionQueueFailures      *prometheus.CounterVec

@@ -1,0 +1,155 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// look reads the pods of all nodes from the API server, once the taints are known. A node that is
+// missing in the answer could not be read.
+func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[string][]disruption.Live, []error) {
+	var nodes []disruption.Candidate
+	for _, c := range list {
+		nodes = append(nodes, c.Remove...)
+	}
+	d.awaitTaints(ctx, nodes)
+	found, failed := make([][]disruption.Live, len(nodes)), make([]error, len(nodes))
+	each(len(nodes), func(i int) {
+		pods := &corev1.PodList{}
+		if err := d.Reader.List(ctx, pods, client.MatchingFields{PodNodeName: nodes[i].Node}); err != nil {
+			failed[i] = fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
+			return
+		}
+		found[i] = make([]disruption.Live, 0, len(pods.Items))
+		for j := range pods.Items {
+			p := &pods.Items[j]
+			found[i] = append(found[i], disruption.Live{
+				Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, d.CostManaged),
+				Protected: p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && cluster.DoNotDisrupt(p, d.Now()),
+			})
+		}
+	})
+	live := map[string][]disruption.Live{}
+	for i, n := range nodes {
+		if failed[i] == nil {
+			live[n.Node] = found[i]
+		}
+	}
+	return live, slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+}
+
+// settle releases the nodes that stay after all, be it because something objects or because it could
+// not be found out. What is left of the command goes on.
+func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objections []disruption.Objection, live map[string][]disruption.Live) {
+	stays := map[string]bool{}
+	for _, o := range objections {
+		stays[o.Claim] = true
+		d.queue.object(o.Claim, d.Now())
+		log.FromContext(ctx).Info("node stays after all", "Node", klog.KRef("", o.Node), "NodeClaim", klog.KRef("", o.Claim), "category", o.Category, "reason", o.Text)
+		if c.Reason == karpv1.ReasonUnderutilized {
+			d.reject(ctx, c, o)
+		}
+	}
+	if len(objections) > 0 && c.Type != "" {
+		d.Metrics.DisruptionFailedValidations.WithLabelValues(c.Type).Inc()
+	}
+	for _, n := range c.Remove {
+		if _, read := live[n.Node]; !read {
+			stays[n.Claim] = true
+		}
+	}
+	if len(stays) == 0 {
+		return
+	}
+	back, whole := c.Remove, c.Reason != karpv1.ReasonEmpty // nodes that are empty do not depend on each other
+	*c = c.Without(func(n disruption.Candidate) bool { return whole || stays[n.Claim] })
+	back = slices.DeleteFunc(slices.Clone(back), func(n disruption.Candidate) bool { return !whole && !stays[n.Claim] })
+	if err := d.letGo(ctx, back); err != nil {
+		log.FromContext(ctx).Error(err, "releasing nodes failed; the next pass tries again")
+	}
+	if len(c.Remove) == 0 {
+		d.outcome(*c, "given up: a node stays after all")
+	}
+}
+
+// reject tells all nodes of a move why it is not made.
+func (d *Disruption) reject(ctx context.Context, c *disruption.Command, o disruption.Objection) {
+	var news []disruption.News
+	for _, n := range c.Remove {
+		news = append(news, disruption.News{Node: n.Node, Claim: n.Claim, Event: event.Event{
+			Reason: event.ConsolidationRejected, Key: o.Category, Text: "The move was given up (" + o.Category + "): node " + o.Node + ": " + o.Text,
+		}})
+	}
+	d.tell(ctx, news)
+}
+
+// faults has moves judged on the fresh view, one after another, by rules that were written apart from
+// those that found them. It returns what is wrong with those that do not hold any more, by number.
+func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fresh disruption.View) map[int]string {
+	out := map[int]string{}
+	var names []string
+	var order []int
+	for i := range list {
+		if list[i].Reason == karpv1.ReasonUnderutilized && len(list[i].Remove) > 0 {
+			order, names = append(order, i), append(names, nodesIn(list[i])...)
+		}
+	}
+	ground := fresh.Cluster
+	if len(order) > 0 && len(fresh.Homeless) > 0 {
+		ground = disruption.Settled(fresh, func() bool { return ctx.Err() != nil })
+	}
+	if len(order) == 0 || ground == nil {
+		return out
+	}
+	question := solve.Question{View: ground, Candidates: names, Policy: d.Policy}
+	wrong := func(moves ...solve.Move) string {
+		for _, v := range check.Consolidation(question, solve.Consolidation{Moves: moves}) {
+			switch v.Code { // what a move saves was weighed when it was found
+			case check.SavesWrong, check.MovedWrong, check.TotalsWrong, check.VerdictMissing, check.BoundWrong:
+			default:
+				return v.String()
+			}
+		}
+		return ""
+	}
+	var all, good []solve.Move
+	for _, i := range order {
+		all = append(all, move(list[i]))
+	}
+	if wrong(all...) == "" {
+		return out
+	}
+	for at, i := range order {
+		if fault := wrong(append(slices.Clone(good), all[at])...); fault != "" {
+			out[i] = fault
+		} else {
+			good = append(good, all[at])
+		}
+	}
+	return out
+}
+
+func move(c disruption.Command) solve.Move {
+	return solve.Move{Remove: nodesIn(c), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: c.Moved}
+}
+
+func nodesIn(c disruption.Command) []string {
+	out := make([]string, 0, len(c.Remove))
+	for _, n := range c.Remove {
+		out = append(out, n.Node)
+	}
+	return out
+}

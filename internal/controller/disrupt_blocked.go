@@ -1,0 +1,14 @@
+package controller
+
+import disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+
+// countBlocked keeps the gauge of nodes that something keeps from being disrupted. What keeps nobody any
+// more has no series (FM N03).
+func (d *Disruption) countBlocked(view disruption.View) {
+	d.Metrics.DisruptionBlockedNodes.Reset()
+	for pool, codes := range disruption.Blocked(view) {
+		for code, n := range codes {
+			d.Metrics.DisruptionBlockedNodes.WithLabelValues(pool, snake(string(code))).Set(float64(n))
+		}
+	}
+}
