@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
@@ -60,10 +59,9 @@ func (c *Checker) checkBudgets(at time.Time) {
 		if cause == nil || cause.Status != metav1.ConditionTrue {
 			continue
 		}
-		allowed, _ := budget.Limit(budget.Of(h.pool.Spec.Disruption.Budgets), cause.Reason, h.total, h.at)
+		allowed := allowance(h.pool.Spec.Disruption, cause.Reason, h.total, h.at)
 		if now := c.pools[h.pool.Name]; now != nil {
-			later, _ := budget.Limit(budget.Of(now.Spec.Disruption.Budgets), cause.Reason, h.total, h.at)
-			allowed = max(allowed, later)
+			allowed = max(allowed, allowance(now.Spec.Disruption, cause.Reason, h.total, h.at))
 		}
 		if n := c.went(h); n > allowed {
 			c.report(Violation{

@@ -25,11 +25,13 @@ const (
 	G1  Rule = "G1"  // one instance per claim, one claim per instance
 	G2  Rule = "G2"  // orphans go, and what is not ours is not touched
 	G3  Rule = "G3"  // the finalizer goes after the instance
+	G4  Rule = "G4"  // nothing is disrupted by who does not see
 	G5  Rule = "G5"  // budgets hold
 	G6  Rule = "G6"  // protected pods stay until the deadline
 	G7  Rule = "G7"  // no taint is forgotten
 	G8  Rule = "G8"  // no pod has two claims
 	G10 Rule = "G10" // limits hold
+	G11 Rule = "G11" // a launch may be repeated
 	G12 Rule = "G12" // no hot loop (G9 shows the same way)
 	G13 Rule = "G13" // what is stuck says so
 )
@@ -123,6 +125,9 @@ type Checker struct {
 	matching  matching
 	suspects  []suspect
 	holds     []hold
+
+	blind      int       // tests that keep the controller from seeing
+	blindSince time.Time // the last one began
 }
 
 // claim is a NodeClaim and when it was first seen.
@@ -238,6 +243,7 @@ func (c *Checker) Advance(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.checkInstances(at)
+	c.checkTwins(at)
 	c.checkTaints(at)
 	c.checkBudgets(at)
 	c.checkDemand(at)

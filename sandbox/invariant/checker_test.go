@@ -177,12 +177,14 @@ func TestRules(t *testing.T) {
 			l.instance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
 			l.instance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
 			l.Excuse(invariant.G2, "i-2")
+			l.Excuse(invariant.G11, "a")
 			l.pass(4 * time.Minute)
 		}, invariant.G1, "i-2"},
 		"G1 a second instance that goes in time": {func(l *lab) {
 			l.set(newClaim("a", has("i-1"), is("Initialized")))
 			l.instance("i-1", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
 			l.instance("i-2", "running", append(ourTags, "karpenter.sh/nodeclaim=a")...)
+			l.Excuse(invariant.G11, "a")
 			l.pass(time.Minute)
 			l.instance("i-2", "shutting-down", append(ourTags, "karpenter.sh/nodeclaim=a")...)
 			l.pass(3 * time.Minute)
@@ -439,6 +441,7 @@ func TestRules(t *testing.T) {
 func TestViolationsCarryTheHistory(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
+	l.Excuse(invariant.G11, "a") // it is told of the same claim again
 	l.instance("i-1", "running", ourTags...)
 	for range 3 {
 		l.set(newClaim("a"), newClaim("a", has("i-1"), is("Launched")), newClaim("a", has("i-1"), deleting), newClaim("a", has("i-1"), deleting, unheld))

@@ -15,7 +15,7 @@ import (
 
 func claimObject(name string) string { return "NodeClaim " + name }
 
-// claimChanged follows claims, and judges what a change itself tells: G1, G3 and G10.
+// claimChanged follows claims, and judges what a change itself tells: G1, G3, G4, G10 and G11.
 func (c *Checker) claimChanged(at time.Time, kind Kind, next *karpv1.NodeClaim) {
 	object := claimObject(next.Name)
 	before := c.claims[next.Name]
@@ -42,7 +42,9 @@ func (c *Checker) claimChanged(at time.Time, kind Kind, next *karpv1.NodeClaim) 
 		c.matching.release(next.UID)
 	}
 	c.checkSharedInstance(at, now)
+	c.checkRelaunch(at, before, now)
 	c.checkLimits(at, now)
+	c.checkStart(at, before, now)
 }
 
 // checkFinalizer is G3. It sees the finalizer go in a watch, and looks at the instance at that moment: a

@@ -6,6 +6,6 @@
 // through the proxy, and from the emulated account. The comment of each rule says what exactly it can
 // see, and so what it cannot.
 //
-// Not here: G4, since what the controller knows does not show; G11 and G14, which are what a test waits for
-// at its end. Enter at New and Follow.
+// G14 is no judgement of a moment: Unsettled lists what is left to be done, and a test waits at its end until
+// nothing is. G4 needs to be told when the controller cannot see, by Blind. Enter at New and Follow.
 package invariant

@@ -1,0 +1,46 @@
+package invariant
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// checkRelaunch is G11 for the write that costs most: a launch that is asked for again, after a crash or an
+// answer that got lost, has the end state of the first. A claim keeps the instance it has. That the account
+// has no second one for it, checkTwins tells. Other writes are patches and deletions, whose repetition
+// changes nothing by their nature; that they do not go on for ever is G12.
+func (c *Checker) checkRelaunch(at time.Time, before, now *claim) {
+	if before == nil || before.Status.ProviderID == "" || before.Status.ProviderID == now.Status.ProviderID {
+		return
+	}
+	c.report(Violation{
+		Rule: G11, At: at, Object: claimObject(now.Name), Pool: poolOf(now.NodeClaim),
+		What: fmt.Sprintf("it had instance %s and now has %q", before.Status.ProviderID, now.Status.ProviderID),
+	})
+}
+
+// checkTwins is G11 for the account: an instance gets the name of its claim once the claim has it, so that
+// two with one name were both taken over. G1 gives orphans, which have no name, time to go; here is no
+// excuse.
+func (c *Checker) checkTwins(at time.Time) {
+	named := map[string][]string{}
+	for id, i := range c.instances {
+		if name := i.Tags[claimTag]; name != "" && c.ours(i) && i.State != stateTerminated && i.State != stateShuttingDown {
+			named[name] = append(named[name], id)
+		}
+	}
+	for name, ids := range named {
+		if len(ids) < 2 {
+			continue
+		}
+		slices.Sort(ids)
+		c.report(Violation{
+			Rule: G11, At: at, Object: claimObject(name), Pool: c.instances[ids[0]].Tags[karpv1.LabelNodePool],
+			What: "it was launched twice: " + strings.Join(ids, ", "),
+		})
+	}
+}
