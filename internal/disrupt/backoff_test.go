@@ -11,8 +11,8 @@ func TestBackoffGrows(t *testing.T) {
 	for seed := range uint64(200) {
 		b := Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed}
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		for _, window := range []time.Duration{1, 2, 4, 8, 10, 10, 10} {
-			window *= time.Minute
+		for _, minutes := range []int{1, 2, 4, 8, 10, 10, 10} {
+			window := time.Duration(minutes) * time.Minute
 			if !b.Failed("p", now) {
 				t.Fatal("the failure does not count")
 			}

@@ -88,7 +88,7 @@ func drifted(v *View, static bool) []*Node {
 // replacement comes (V15-47). It reports whether a command was started.
 func (d *Decision) replace(n *Node, g *ground, cause karpv1.DisruptionReason, first bool) bool {
 	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{n.candidate()}}
-	h := g.without(n, false)
+	h := g.renewed(n)
 	switch {
 	case g.cluster == nil && n.moving() == 0:
 		c.Saves = n.Price

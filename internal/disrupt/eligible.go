@@ -91,7 +91,7 @@ func (d *Decision) judge(v *View) {
 			continue
 		}
 		d.say(n, event.DisruptionBlocked, why.Text())
-		if why.Code != reason.NodeDeleting {
+		if why.Code != reason.NodeDeleting && len(d.Refused) < mostRefused/2 { // leave room for what methods find
 			d.refuse(Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why})
 		}
 	}

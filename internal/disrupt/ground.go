@@ -17,6 +17,8 @@ type ground struct {
 	stop     func() bool
 	expected map[string]bool // nodes that pods are on their way to
 	buffered map[string]bool // nodes that placeholders of buffers hold
+	drifted  map[string]bool
+	lasting  *cluster.Snapshot // as cluster, but nodes that have drifted take nobody in; made when it is needed
 }
 
 // settle lets the homeless in. If it is stopped before all of them were asked nothing can be tried:
@@ -25,12 +27,17 @@ func settle(v View, stop func() bool) *ground {
 	if stop == nil {
 		stop = func() bool { return false }
 	}
-	g := &ground{policy: v.Policy, stop: stop, expected: map[string]bool{}, buffered: map[string]bool{}}
+	g := &ground{policy: v.Policy, stop: stop, expected: map[string]bool{}, buffered: map[string]bool{}, drifted: map[string]bool{}}
 	g.policy.ReservedFallback = true // V15-46
 	if v.Cluster == nil {
 		return g
 	}
 	g.cluster = v.Cluster
+	for i := range v.Nodes {
+		if v.Nodes[i].Drift != "" {
+			g.drifted[v.Nodes[i].Name] = true
+		}
+	}
 	if len(v.Homeless) == 0 {
 		return g
 	}
@@ -77,6 +84,22 @@ func (g *ground) without(n *Node, all bool) home {
 	}
 	rest, _ := g.cluster.Without(n.Name)
 	return g.place(rest, g.leaving(n, all), g.policy)
+}
+
+// renewed answers the same for a node that has drifted. Pods go to others that have only if there is no
+// other way: they would have to move again soon.
+func (g *ground) renewed(n *Node) home {
+	if g.cluster == nil || len(g.drifted) < 2 {
+		return g.without(n, false)
+	}
+	if g.lasting == nil {
+		g.lasting = g.cluster.Settled(g.drifted)
+	}
+	rest, _ := g.lasting.Without(n.Name)
+	if h := g.place(rest, g.leaving(n, false), g.policy); h.ok() || !h.Known {
+		return h
+	}
+	return g.without(n, false)
 }
 
 // vacated answers the same for a node that is removed first: its slot of a reservation can be had again,

@@ -1,12 +1,15 @@
 package store
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
 // Hold says that a node is part of a running command, or no longer is. Until it is marked as well, its
@@ -48,6 +51,17 @@ func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 			s.promised[pod] = p.claim.Name
 		}
 	}
+}
+
+// early reports whether a claim is a replacement of nodes that are not marked yet, be it that a command
+// is just being started or that a process that began a moment ago has not found it again. Of the two
+// only one counts, else a static pool would shrink by one.
+func (s *Store) early(claim *karpv1.NodeClaim) bool {
+	o, is := disrupt.ReadOrder(claim.Annotations)
+	return is && slices.ContainsFunc(o.Replaces, func(name string) bool {
+		p := s.places[claimKey(name)]
+		return p != nil && p.claim != nil && !p.marked && p.claim.DeletionTimestamp == nil
+	})
 }
 
 // Changes counts what may change the answer to the question which nodes could go (disruption 4). It

@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -56,7 +57,7 @@ func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
 		return
 	}
 	pool.Claims++
-	if !p.marked && !p.held && p.claim.DeletionTimestamp == nil {
+	if !p.marked && p.claim.DeletionTimestamp == nil && !s.early(p.claim) {
 		pool.Running++
 	}
 	pools[pool.Name] = pool
@@ -164,7 +165,7 @@ func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt
 		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
 		Protected: active && cluster.DoNotDisrupt(p, now),
 	}
-	if !active {
+	if !active || !drain.Waits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
 		return out
 	}
 	for i := range guards {

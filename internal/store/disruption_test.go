@@ -65,6 +65,40 @@ func TestPromisedNodesAreSpokenFor(t *testing.T) {
 	}
 }
 
+// Disruption 6: budgets of pods that would not be evicted keep nobody.
+func TestBudgetsOfPodsThatStay(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"an ordinary pod": {func(*corev1.Pod) {}, true},
+		"one that tolerates the taint": {func(p *corev1.Pod) {
+			p.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}, false},
+		"a mirror pod": {func(p *corev1.Pod) {
+			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: "ip-1"}}
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("general"), false)
+			joined(s, "general-x")
+			pod := podObject("w1", "ip-1")
+			tc.change(pod)
+			s.feedObject(pod, false)
+			s.feedObject(&policyv1.PodDisruptionBudget{
+				ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "b"},
+				Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{}},
+			}, false)
+			if got := s.Disruption(testTypes()).Nodes[0].Pods[0]; got.Blocked != tc.want || (len(got.Budgets) > 0) != tc.want {
+				t.Errorf("pod = %+v, want it blocked %v", got, tc.want)
+			}
+		})
+	}
+}
+
 // The budgets of pods are looked up fast enough for a large cluster: the selector of a budget is read
 // once, not for every pod.
 func TestDisruptionReadsBudgetsOnce(t *testing.T) {

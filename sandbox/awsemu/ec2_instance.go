@@ -77,6 +77,7 @@ type Instance struct {
 	Launched      time.Time `json:"launched"`
 	Visible       time.Time `json:"visible"` // in describes
 	Running       time.Time `json:"running,omitzero"`
+	Rebooted      time.Time `json:"rebooted,omitzero"` // for the last time
 	Terminated    time.Time `json:"terminated,omitzero"`
 	Due           time.Time `json:"due,omitzero"`       // of the next state
 	Interrupt     time.Time `json:"interrupt,omitzero"` // when a notice ends

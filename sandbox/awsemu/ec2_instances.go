@@ -127,8 +127,16 @@ type returnAnswer struct {
 }
 
 func (e *Emulator) rebootInstances(c *call) (any, error) {
-	_, err := e.instancesWithIDs(c, c.Form.Strings("InstanceId"))
-	return returnAnswer{Return: err == nil}, err
+	list, err := e.instancesWithIDs(c, c.Form.Strings("InstanceId"))
+	if err != nil {
+		return returnAnswer{}, err
+	}
+	for _, i := range list {
+		if i.State == stateRunning { // EC2 accepts the others, too, and does nothing
+			i.Rebooted = c.now
+		}
+	}
+	return returnAnswer{Return: true}, nil
 }
 
 // sortInstances orders instances by id.

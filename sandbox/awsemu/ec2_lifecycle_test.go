@@ -368,6 +368,37 @@ func TestViewsOfInstances(t *testing.T) {
 	}
 }
 
+// A reboot is accepted in any state, and done only while the instance runs.
+func TestReboots(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	id := lab.launch(onDemand, "m5.large/a")
+	reboot := func() time.Time {
+		t.Helper()
+		changed := lab.emu.Changed()
+		if _, err := lab.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{id}}); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-changed:
+		default:
+			t.Error("nobody was told about the reboot")
+		}
+		return lab.emu.Instances()[0].Rebooted
+	}
+	if at := reboot(); !at.IsZero() {
+		t.Errorf("rebooted while it was pending, at %s", at)
+	}
+	lab.clock.Advance(time.Minute)
+	if at := reboot(); !at.Equal(lab.clock.Now()) {
+		t.Errorf("rebooted at %s, want now", at)
+	}
+	if _, err := lab.ec2.RebootInstances(t.Context(), &ec2.RebootInstancesInput{InstanceIds: []string{"i-00000000000000001"}}); apiCode(err) != "InvalidInstanceID.NotFound" {
+		t.Errorf("an instance that nobody knows: %v", err)
+	}
+}
+
 func TestRunMovesTheWorldWithoutCalls(t *testing.T) {
 	t.Parallel()
 	lab := newEC2Lab(t)

@@ -24,6 +24,7 @@ type InstanceView struct {
 	State        string            `json:"state"`
 	Launched     time.Time         `json:"launched"`
 	Running      time.Time         `json:"running,omitzero"`
+	Rebooted     time.Time         `json:"rebooted,omitzero"` // for the last time
 	Terminated   time.Time         `json:"terminated,omitzero"`
 	UserData     []byte            `json:"userData,omitempty"` // decoded
 	Tags         map[string]string `json:"tags,omitempty"`
@@ -42,7 +43,7 @@ func (e *Emulator) Instances() []InstanceView {
 		views = append(views, InstanceView{
 			ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Region: e.fixture.Region, SubnetID: i.Subnet,
 			PrivateDNS: i.PrivateDNS, PrivateIP: i.PrivateIP, ImageID: i.ImageID, Architecture: i.Architecture,
-			CapacityType: i.CapacityType, Profile: i.Profile, State: i.State, Launched: i.Launched, Running: i.Running,
+			CapacityType: i.CapacityType, Profile: i.Profile, State: i.State, Launched: i.Launched, Running: i.Running, Rebooted: i.Rebooted,
 			Terminated: i.Terminated, UserData: i.decodedUserData(), Tags: maps.Clone(i.Tags), Tenancy: i.Tenancy,
 		})
 	}

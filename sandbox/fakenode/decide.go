@@ -129,7 +129,10 @@ func (o Options) decideJoin(f facts) step {
 
 func (o Options) decideJoined(f facts) step {
 	s := step{alive: true, heartbeat: true, adopt: !f.joined}
+	up := f.instance.Rebooted.Add(o.BootTime)
 	switch {
+	case !f.instance.Rebooted.IsZero() && f.now.Before(up):
+		return step{why: "reboots until " + up.UTC().Format(time.RFC3339), adopt: s.adopt, again: up}
 	case f.fault.Dead:
 		return step{why: "the kubelet is dead (fault)", adopt: s.adopt}
 	case f.node == nil && !f.seen:

@@ -107,6 +107,13 @@ func TestDecide(t *testing.T) {
 			facts: change(registered(), func(f *facts) { f.present, f.twin, f.node, f.goneAt = false, f.node, nil, epoch }),
 			want:  step{deleteNode: true}, why: "terminated",
 		},
+		"reboots": {
+			facts: change(registered(), func(f *facts) { f.instance.Rebooted = f.now.Add(-5 * time.Second) }), want: step{again: at(95)}, why: "reboots until",
+		},
+		"is back from a reboot": {
+			facts: change(registered(), func(f *facts) { f.instance.Rebooted = f.now.Add(-20 * time.Second) }),
+			want:  step{alive: true, heartbeat: true, ready: true, dropStartup: true},
+		},
 		"dead":            {facts: change(registered(), func(f *facts) { f.fault.Dead = true }), why: "dead"},
 		"deleted by hand": {facts: change(registered(), func(f *facts) { f.node = nil }), want: step{alive: true}, why: "deleted"},
 		"taken over":      {facts: change(registered(), func(f *facts) { f.node.Spec.ProviderID = "aws:///a/i-2" }), why: "i-2"},

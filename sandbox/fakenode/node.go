@@ -111,7 +111,7 @@ func uuid(words ...string) string {
 func nodeInfo(f facts) corev1.NodeSystemInfo {
 	return corev1.NodeSystemInfo{
 		MachineID: strings.ReplaceAll(uuid("machine", f.instance.ID), "-", ""), SystemUUID: uuid("system", f.instance.ID),
-		BootID:        uuid("boot", f.instance.ID, f.instance.Running.UTC().String()),
+		BootID:        uuid("boot", f.instance.ID, f.instance.Running.UTC().String(), f.instance.Rebooted.UTC().String()),
 		KernelVersion: "6.12.0-simulated", OSImage: "Dovetail sandbox " + f.config.Family,
 		ContainerRuntimeVersion: "containerd://2.0.0-simulated", KubeletVersion: kubeletVersion,
 		OperatingSystem: osOf(f.config), Architecture: goArch(f.instance.Architecture),
@@ -294,6 +294,9 @@ func (s *Simulator) reportStatus(ctx context.Context, f facts, n *corev1.Node, r
 	}
 	if !equality.Semantic.DeepEqual(allocatable, n.Status.Allocatable) {
 		status["allocatable"] = replacing(n.Status.Allocatable, allocatable)
+	}
+	if boot := nodeInfo(f).BootID; boot != n.Status.NodeInfo.BootID {
+		status["nodeInfo"] = map[string]any{"bootID": boot}
 	}
 	inUse, err := s.volumesInUse(n.Name)
 	if err != nil {

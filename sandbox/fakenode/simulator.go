@@ -197,7 +197,7 @@ func (s *Simulator) refresh() {
 			s.machines[i.ID] = m
 		case m.static:
 			continue
-		case m.instance.State == i.State && m.instance.Running.Equal(i.Running) && m.instance.PrivateDNS == i.PrivateDNS:
+		case m.instance.State == i.State && m.instance.Running.Equal(i.Running) && m.instance.Rebooted.Equal(i.Rebooted) && m.instance.PrivateDNS == i.PrivateDNS:
 			if !m.refused {
 				continue
 			}

@@ -43,6 +43,8 @@ type Instance struct {
 	CapacityType, Profile, State   string
 	// Running is when the instance began to run, in the time of the Clock; zero before.
 	Running time.Time
+	// Rebooted is when it was rebooted last, in the same time; zero if never.
+	Rebooted time.Time
 	// UserData is decoded, as the instance reads it.
 	UserData []byte
 	// Capacity is what the type has: cpu, memory, pods by network interfaces, ephemeral-storage and

@@ -23,7 +23,7 @@ func (c *cloud) Instances() []fakenode.Instance {
 		instance := fakenode.Instance{
 			ID: v.ID, Type: v.Type, Zone: v.Zone, ZoneID: v.ZoneID, Region: v.Region,
 			PrivateDNS: v.PrivateDNS, PrivateIP: v.PrivateIP, ImageID: v.ImageID, Architecture: v.Architecture,
-			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: v.Running, UserData: v.UserData,
+			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: v.Running, Rebooted: v.Rebooted, UserData: v.UserData,
 		}
 		if t, known := c.emulator.Catalogue().Machine(v.Type); known {
 			instance.Capacity = capacity(t)

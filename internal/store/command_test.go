@@ -1,0 +1,139 @@
+package store
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// Disruption 17: a node that is held is part of a command, and its pods need no place until it is marked.
+// Then they are planned for where the command put them, and that place is spoken for.
+func TestHeldThenReplaced(t *testing.T) {
+	t.Parallel()
+	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	joined(s, "general-x")
+	s.feedObject(podObject("w1", "ip-1"), false)
+	s.Hold("ip-1", true)
+	v := s.Disruption(testTypes())
+	if n := v.Nodes[0]; !n.Commanded || n.Going || len(v.Homeless) > 0 {
+		t.Errorf("held: commanded %v, going %v, %d pods without a place", n.Commanded, n.Going, len(v.Homeless))
+	}
+	s.feedObject(claimObject("general-y", "aws:///a/i-2", true), false)
+	s.feedObject(nodeObject("ip-2", "aws:///a/i-2", true), false)
+	s.Replace([]string{"ip-1"}, map[cluster.PodKey]string{w1: "ip-2"})
+	v = s.Disruption(testTypes())
+	if n := v.Nodes[0]; !n.Going || len(v.Homeless) != 1 {
+		t.Errorf("marked: going %v, %d pods without a place", n.Going, len(v.Homeless))
+	}
+	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.Promised) != 1 || v.Promised[0] != want || !v.Nodes[1].Nominated {
+		t.Errorf("promised %+v, spoken for %v", v.Promised, v.Nodes[1].Nominated)
+	}
+	s.feedObject(podObject("w1", "ip-1"), true)
+	if v := s.Disruption(testTypes()); v.Nodes[1].Nominated {
+		t.Error("the place is spoken for although the pod is gone")
+	}
+	s.Hold("ip-1", false)
+	s.Mark("ip-1", false)
+	if n := s.Disruption(testTypes()).Nodes[0]; n.Going || n.Commanded {
+		t.Error("the node is not released")
+	}
+}
+
+// Disruption 18, FM M02: of a node and its replacement only one counts for a static pool, from the
+// moment that the replacement is ordered, and also before a new process has found the command again.
+func TestReplacementsOfStaticPoolsCountOnce(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	pool := poolObject("general")
+	pool.Spec.Replicas = new(int64(1))
+	s.feedObject(pool, false)
+	joined(s, "general-x")
+	c := disrupt.Command{ID: "id", Remove: []disrupt.Candidate{{Claim: "general-x"}}, Template: []string{"general"}}
+	next := claimObject("general-y", "", false)
+	next.Annotations = c.Marks()
+	s.Claimed(next, nil)
+	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 || p.Claims != 2 {
+		t.Errorf("ordered: %d run of %d claims, want one of two", p.Running, p.Claims)
+	}
+	s.Replace([]string{"ip-1"}, nil)
+	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 {
+		t.Errorf("marked: %d run, want one", p.Running)
+	}
+	s.feedObject(claimObject("general-x", "aws:///a/i-1", true), true)
+	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 || p.Claims != 1 {
+		t.Errorf("replaced: %d run of %d claims, want one", p.Running, p.Claims)
+	}
+}
+
+// Disruption 4, FM D13: what counts as a change that consolidation has to look at.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	claim := func(change func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+		c := claimObject("general-x", "aws:///a/i-1", true)
+		change(c)
+		return c
+	}
+	node := func(change func(*corev1.Node)) *corev1.Node {
+		n := nodeObject("ip-1", "aws:///a/i-1", true)
+		change(n)
+		return n
+	}
+	for name, tc := range map[string]struct {
+		do   func(s *Store)
+		want bool
+	}{
+		"the same objects again": {func(s *Store) {
+			s.feedObject(poolObject("general"), false)
+			s.feedObject(claimObject("general-x", "aws:///a/i-1", true), false)
+			s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)
+			s.feedObject(podObject("w1", "ip-1"), false)
+		}, false},
+		"a heartbeat": {func(s *Store) {
+			s.feedObject(node(func(n *corev1.Node) {
+				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastHeartbeatTime: metav1.NewTime(now())}}
+			}), false)
+		}, false},
+		"a pod is ready": {func(s *Store) {
+			p := podObject("w1", "ip-1")
+			p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			s.feedObject(p, false)
+		}, false},
+		"a pod came":        {func(s *Store) { s.feedObject(podObject("w2", "ip-1"), false) }, true},
+		"a pod is gone":     {func(s *Store) { s.feedObject(podObject("w1", "ip-1"), true) }, true},
+		"a claim is new":    {func(s *Store) { s.feedObject(claimObject("general-y", "", false), false) }, true},
+		"a node is gone":    {func(s *Store) { s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), true) }, true},
+		"a node is tainted": {func(s *Store) { s.feedObject(node(func(n *corev1.Node) { n.Spec.Unschedulable = true }), false) }, true},
+		"a node is marked":  {func(s *Store) { s.Mark("ip-1", true) }, true},
+		"it may be replaced": {func(s *Store) {
+			s.feedObject(claim(func(c *karpv1.NodeClaim) {
+				c.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionConsolidatable, Status: metav1.ConditionTrue}}
+			}), false)
+		}, true},
+		"a pool is edited": {func(s *Store) {
+			p := poolObject("general")
+			p.Spec.Disruption.ConsolidateAfter = "1m"
+			s.feedObject(p, false)
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("general"), false)
+			joined(s, "general-x")
+			s.feedObject(podObject("w1", "ip-1"), false)
+			before := s.Changes()
+			tc.do(s)
+			if got := s.Changes() != before; got != tc.want {
+				t.Errorf("counts as a change: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
