@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -48,6 +49,8 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	defer release()
 	kube = rest.CopyConfig(kube)
 	kube.Wrap(measured(metrics))
+	hands := &clock{now: time.Now}
+	kube.Wrap(hands.wrap)
 	limited := withLimits(kube, cfg.Kube)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)
@@ -72,7 +75,10 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err != nil {
 		return err
 	}
-	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record}
+	if err := alone(ctx, mgr, cfg); err != nil {
+		return err
+	}
+	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, clock: hands}
 	cloud, err := aws.New(ctx, aws.Options{
 		Config: cfg, Version: version.Get().Version, Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: events, Metrics: metrics, Now: time.Now,
 		Synced:     func() bool { return c.store.Synced() }, // asked by controllers, which start later
@@ -86,6 +92,9 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 		return err
 	}
 	if err := cloud.Register(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Add(hands); err != nil {
 		return err
 	}
 	if err := addChecks(mgr, c.store, c.plans, c.changes); err != nil {
@@ -147,17 +156,15 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
+func leaseNamespace(cfg config.Config) string { return cmp.Or(cfg.Leader.Namespace, cfg.Namespace) }
+
 func options(cfg config.Config, kube *rest.Config, scheme *runtime.Scheme, log logr.Logger, handlers map[string]http.Handler) ctrl.Options {
-	namespace := cfg.Leader.Namespace
-	if namespace == "" {
-		namespace = cfg.Namespace
-	}
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        log,
 		LeaderElection:                !cfg.Leader.Disabled,
 		LeaderElectionID:              cfg.Leader.Name,
-		LeaderElectionNamespace:       namespace,
+		LeaderElectionNamespace:       leaseNamespace(cfg),
 		LeaderElectionReleaseOnCancel: true,
 		// A limiter of its own: behind a big scale-up the lease could not be renewed in time.
 		LeaderElectionConfig:   rest.CopyConfig(kube),

@@ -46,6 +46,7 @@ type core struct {
 	metrics *metric.Set
 	journal *journal.Journal // nil: nothing is kept
 	writer  client.Client    // for NodeClaims in bulk, with a limiter of its own
+	clock   *clock
 
 	store   *store.Store
 	orders  *execute.Claims
@@ -142,7 +143,7 @@ func (c *core) lifeCycle() []registrant {
 		claims, queue,
 		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: time.Now},
 		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics},
-		&controller.Expiration{Client: cl, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now},
+		&controller.Expiration{Client: cl, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now, Paused: c.clock.wrong},
 		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Metrics: c.metrics, Classes: k, Strict: strict},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
@@ -157,7 +158,7 @@ func (c *core) lifeCycle() []registrant {
 func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *controller.Disruption {
 	g := c.cfg.Gates
 	return &controller.Disruption{
-		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: c.store, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
+		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
 		Pulse: c.changes, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  disrupt.Tuning{Horizon: c.cfg.Disruption.Horizon, PodCost: c.cfg.Disruption.PodCost, MinAge: c.cfg.Disruption.MinAge},
 		Repairs: c.repairs, Reboot: reboot,
@@ -170,13 +171,20 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 
 // pools is what happens to a NodePool.
 func (c *core) pools() []registrant {
-	return []registrant{
+	list := []registrant{
 		&controller.Pools{
 			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: c.cfg.Compat.Strict,
 			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
 		},
 		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: classKinds()},
 	}
+	if c.cfg.Gates.StaticCapacity {
+		list = append(list, &controller.Static{
+			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Metrics: c.metrics, Words: awsv1.Vocabulary(),
+			Classes: classKinds(), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
+		})
+	}
+	return list
 }
 
 // planned names the pods that were promised a claim and still wait (V15-61).

@@ -11,8 +11,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// Without our CRDs the controller ends at once and says how to install them (install 17).
-func TestMissingCRDsAreNamed(t *testing.T) {
+// FM C12: without our CRDs the controller ends at once and says how to install them (install 17); it is started
+// again until they are there.
+func TestFM_C12_MissingCRDsAreNamed(t *testing.T) {
 	t.Parallel()
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{karpv1.GroupVersion(), awsv1.GroupVersion()})
 	mapper.Add(karpv1.GroupVersion().WithKind("NodeClaim"), meta.RESTScopeRoot)

@@ -55,7 +55,6 @@ func unbuilt(g Gates) []string {
 	}{
 		{"SpotToSpotConsolidation", g.SpotToSpotConsolidation},
 		{"NodeOverlay", g.NodeOverlay},
-		{"StaticCapacity", g.StaticCapacity},
 		{"CapacityBuffer", g.CapacityBuffer},
 		{"TerminateFirstDrift", g.TerminateFirstDrift},
 	} {

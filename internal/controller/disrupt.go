@@ -91,6 +91,7 @@ type Disruption struct {
 	unpriced map[string]bool // nodes whose price the last pass did not find
 	broken   string          // pools whose budgets could not be read
 	quiet    stillness
+	promises disruption.Promises
 	sick     repairLog
 }
 
@@ -175,17 +176,19 @@ func (d *Disruption) pass(ctx context.Context) (started bool, err error) {
 	view.Policy, view.Tuning, view.Methods, view.Resting = d.Policy, d.Tuning, d.Methods, d.queue.resting(d.Now())
 	view.Repairs = d.Repairs
 	d.sick.note(ctx, view)
-	d.spareTired(view)
+	hidden := d.spareTired(view)
+	view.Promises = d.promises.Observe(&view)
 	view.Quiet = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
 	start := d.Now()
 	decision := d.Decide(view, func() bool { return ctx.Err() != nil })
+	d.promises.Note(&decision)
 	d.count(decision, d.Now().Sub(start))
 	d.sayScores(ctx, decision.Scores)
 	d.tell(ctx, decision.Stay)
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Quiet) {
 		d.Journal.Decided(decision)
 	}
-	if len(decision.Commands) > 0 || decision.Limited {
+	if len(decision.Commands) > 0 || decision.Limited || hidden {
 		d.quiet = stillness{}
 	} else if !view.Quiet {
 		d.quiet = stillness{changes: changes, until: d.Now().Add(quietFor)}
@@ -195,14 +198,15 @@ func (d *Disruption) pass(ctx context.Context) (started bool, err error) {
 }
 
 // spareTired hides nodes that objected a moment ago: they would be held and released again, and nothing
-// else would have its turn.
-func (d *Disruption) spareTired(view disruption.View) {
+// else would have its turn. It reports whether there are any.
+func (d *Disruption) spareTired(view disruption.View) (hidden bool) {
 	tired := d.queue.tired(d.Now())
 	for i := range view.Nodes {
 		if n := &view.Nodes[i]; !tired[n.Claim].IsZero() {
-			n.Commanded = true
+			n.Commanded, hidden = true, true
 		}
 	}
+	return hidden
 }
 
 // offers asks what each pool could buy. One that cannot say is left out, so that nothing of it goes.
@@ -286,6 +290,10 @@ func (t *turns) pause(ctx context.Context, wait time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	case <-soon.C:
-		return true
 	}
+	select {
+	case <-t.wake: // asked for meanwhile: this turn is for that too
+	default:
+	}
+	return true
 }

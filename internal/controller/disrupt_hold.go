@@ -82,6 +82,10 @@ func (d *Disruption) hold(ctx context.Context, n disruption.Candidate, token str
 
 // release undoes what hold did. A node that is being deleted keeps its taint.
 func (d *Disruption) release(ctx context.Context, n disruption.Candidate) error {
+	claim := &karpv1.NodeClaim{}
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err == nil && claim.DeletionTimestamp != nil {
+		return nil
+	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}
 	freed := false
 	err := d.write(ctx, node, false, func() bool {

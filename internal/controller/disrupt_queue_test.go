@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -166,5 +167,53 @@ func TestBoundsAreOnlyTightened(t *testing.T) {
 				t.Errorf("%v repairs were counted with mode %s, want one", n, tc.mode)
 			}
 		})
+	}
+}
+
+// Both loops work on the same commands at the same time. Each claim is deleted once.
+func TestBothLoopsAtOnce(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	deletes := map[string]int{}
+	s := newScene(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			mu.Lock()
+			deletes[obj.GetName()]++
+			mu.Unlock()
+			return c.Delete(ctx, obj, opts...)
+		},
+	})
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for _, name := range names {
+		s.node(name)
+	}
+	next := 0
+	s.decide = func(v disrupt.View) []disrupt.Command {
+		if next == len(names) {
+			return nil
+		}
+		next++
+		return []disrupt.Command{command(v, karpv1.ReasonEmpty, "empty", disrupt.Delete, names[next-1])}
+	}
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for range names {
+			if err := s.Pass(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wait.Go(func() {
+		for range 50 {
+			if _, err := s.Work(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wait.Wait()
+	for _, name := range names {
+		if n := deletes["claim-"+name]; n != 1 {
+			t.Errorf("claim of %s was deleted %d times", name, n)
+		}
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
-	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // start starts commands and returns how many (disruption 17): hold the nodes of all of them, look again
@@ -151,11 +150,15 @@ func (d *Disruption) order(ctx context.Context, c disruption.Command, fresh disr
 		batch.Pools[pool.Name] = pool
 	}
 	for _, name := range c.Template {
-		i := slices.IndexFunc(fresh.Cluster.Pools, func(p cluster.Pool) bool { return p.Name == name })
-		if i < 0 {
+		pool := batch.Pools[name]
+		if pool == nil {
 			return nil, fmt.Errorf("nodepool %s is gone", name)
 		}
-		batch.Nodes = append(batch.Nodes, solve.NewNode{Pool: name, Needs: fresh.Cluster.Pools[i].Requirements, Requests: fresh.Cluster.Resources.Zero()})
+		node, err := execute.FromTemplate(pool, fresh.Cluster.Words, fresh.Cluster.Resources)
+		if err != nil {
+			return nil, err
+		}
+		batch.Nodes = append(batch.Nodes, node)
 	}
 	created := d.Claims.Create(ctx, batch)
 	var failed []error

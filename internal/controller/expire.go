@@ -24,7 +24,11 @@ type Expiration struct {
 	Strict  bool
 	Workers int
 	Now     func() time.Time
+	Paused  func() bool // nothing expires while it is true, as when the clock is wrong (FM N06); nil: never
 }
+
+// pausedFor is how long a claim waits that would expire and may not.
+const pausedFor = time.Minute
 
 // Register adds the reconciler to a manager.
 func (r *Expiration) Register(mgr ctrl.Manager) error {
@@ -50,6 +54,9 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if left := at.Sub(r.Now()); left > 0 {
 		return again(left), nil
+	}
+	if r.Paused != nil && r.Paused() {
+		return again(pausedFor), nil
 	}
 	err = disrupt(ctx, r.Client, r.Metrics, stored, lifecycle.RemovedExpired)
 	if apierrors.IsConflict(err) {

@@ -23,6 +23,7 @@ func TestExpiration(t *testing.T) {
 		age         time.Duration
 		wantDeleted bool
 		wantAfter   time.Duration
+		paused      bool
 	}{
 		"LC-16 not yet":                          {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "1h" }, age: 59 * time.Minute, wantAfter: time.Minute},
 		"LC-16 now":                              {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "1h" }, age: time.Hour, wantDeleted: true},
@@ -31,6 +32,7 @@ func TestExpiration(t *testing.T) {
 		"CV-14 the pool says":                    {change: func(*karpv1.NodeClaim) {}, age: time.Hour, wantAfter: time.Hour},
 		"CV-14 nobody says":                      {change: func(c *karpv1.NodeClaim) { c.Labels = nil }, age: 719 * time.Hour, wantAfter: time.Hour},
 		"FM N08 made in the future":              {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "1h" }, age: -time.Hour, wantAfter: 2 * time.Hour},
+		"FM N06 the clock is wrong":              {change: func(c *karpv1.NodeClaim) { c.Spec.ExpireAfter = "1h" }, age: 3 * time.Hour, paused: true, wantAfter: time.Minute},
 		"another kind of class":                  {change: func(c *karpv1.NodeClaim) { c.Spec.NodeClassRef.Kind = "Other" }, age: 10000 * time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +40,7 @@ func TestExpiration(t *testing.T) {
 			c := readyClaim()
 			tc.change(c)
 			w := newClaimWorld(t, c, pool.DeepCopy())
-			r := &controller.Expiration{Client: w.api, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }}
+			r := &controller.Expiration{Client: w.api, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}})
 			if err != nil {
 				t.Fatal(err)

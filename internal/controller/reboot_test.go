@@ -112,7 +112,7 @@ func upClaim(c *karpv1.NodeClaim) {
 	}
 }
 
-// V15-34 to V15-43: a reboot from the request to the node that is back.
+// V15-08, V15-09, V15-10, V15-34 to V15-43: a reboot from the request to the node that is back.
 func TestReboot(t *testing.T) {
 	t.Parallel()
 	s := newSurgery(t, interceptor.Funcs{}, endNodeObject(sickNode), endClaimObject(upClaim), endPod("web"))

@@ -143,27 +143,33 @@ func (c *consolidation) inBudget(n *Node) bool {
 func (c *consolidation) search(names []string) []solve.Move {
 	plan := c.ask(names, nil)
 	c.Bound = plan.Bound
-	part, bad, all := c.sift(plan)
-	if !all && !plan.Partial {
-		var best []solve.Move
+	now := c.sift(plan)
+	if !now.all && !plan.Partial {
+		var best sifted
+		most, last, size := maps.Clone(c.left), now, mostTogether
 		for range questions - 1 {
-			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return bad[name] })
-			answer := c.ask(names, c.left)
-			var good []solve.Move
-			if good, bad, _ = c.sift(answer); saved(good) > saved(best) {
-				best = good
+			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return last.bad[name] })
+			if last.large {
+				for pool := range most {
+					most[pool] = min(most[pool], size)
+				}
+				size /= 2
 			}
-			if len(bad) == 0 || answer.Partial {
+			answer := c.ask(names, most)
+			if last = c.sift(answer); saved(last.good) > saved(best.good) {
+				best = last
+			}
+			if last.all || answer.Partial {
 				break
 			}
 		}
 		const enough = 2 // how much less may be saved now to come closer to the plan
-		if saved(best) > enough*saved(part) {
-			part = best
+		if saved(best.good) > enough*saved(now.good) {
+			now = best
 		}
 	}
-	c.verdicts(plan, len(part) > 0)
-	return part
+	c.verdicts(plan, len(now.good) > 0)
+	return now.good
 }
 
 func (c *consolidation) ask(names []string, most map[string]int) solve.Consolidation {
@@ -178,30 +184,39 @@ func saved(moves []solve.Move) float64 {
 	return sum
 }
 
-// sift parts the moves that may be made from the nodes that should not be asked about again. A move
-// that depends on one that is not made is neither, nor is one that budgets have no room for. all says
-// that every move may be made.
-func (c *consolidation) sift(answer solve.Consolidation) (good []solve.Move, bad map[string]bool, all bool) {
-	bad, all = map[string]bool{}, true
+// sifted is what became of the moves of an answer.
+type sifted struct {
+	good  []solve.Move    // may be made now
+	bad   map[string]bool // nodes not to be asked about again
+	large bool            // some move was of too many nodes
+	all   bool            // every move may be made now
+}
+
+// sift finds the moves that may be made. One that depends on another that is not made has to wait, and
+// so has one that budgets have no room for.
+func (c *consolidation) sift(answer solve.Consolidation) sifted {
+	out := sifted{bad: map[string]bool{}, all: true}
 	left := maps.Clone(c.left)
 	for i := range answer.Moves {
 		m := &answer.Moves[i]
 		why := c.judgeMove(m)
 		switch {
+		case why != nil && why.Code == reason.MoveTooLarge:
+			out.large, out.all, c.Limited = true, false, true
 		case why != nil:
-			for _, name := range c.worse(m, why.Code) {
-				bad[name] = true
+			for _, name := range c.worse(m) {
+				out.bad[name] = true
 			}
-			c.Limited, all = c.Limited || why.Code == reason.MoveTooLarge, false
-		case !all && !answer.Loose:
+			out.all = false
+		case !out.all && !answer.Loose:
 		case c.spend(m, left):
-			good = append(good, *m)
+			out.good = append(out.good, *m)
 		default:
-			c.Limited, all = true, false
+			c.Limited, out.all = true, false
 		}
 	}
 	c.Limited = c.Limited || answer.Limited
-	return good, bad, all
+	return out
 }
 
 // spend takes the nodes of a move off the budgets, if they have room for it.
@@ -267,18 +282,14 @@ func (c *consolidation) cost(m *solve.Move) float64 {
 
 // worse returns the nodes to leave out when a move may not be made: those that save least for what
 // moving their pods costs, so that a smaller move with the others can be found.
-func (c *consolidation) worse(m *solve.Move, code reason.Code) []string {
+func (c *consolidation) worse(m *solve.Move) []string {
 	list := make([]*Node, 0, len(m.Remove))
 	for _, name := range m.Remove {
 		list = append(list, c.nodes[name])
 	}
 	byRatio(list)
-	keep := len(list) / 2
-	if code == reason.MoveTooLarge {
-		keep = mostTogether
-	}
 	var out []string
-	for _, n := range list[keep:] {
+	for _, n := range list[len(list)/2:] {
 		out = append(out, n.Name)
 	}
 	return out

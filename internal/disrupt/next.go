@@ -26,6 +26,7 @@ func Next(v View, stop func() bool) Decision {
 			method(&v, g)
 		}
 	}
+	d.fall(&v)
 	d.sum(&v)
 	return d
 }

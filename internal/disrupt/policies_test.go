@@ -127,7 +127,7 @@ func TestMatches(t *testing.T) {
 			node: Node{Joined: ago(time.Hour), Rebooted: ago(2 * time.Minute), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Hour)}},
 			want: []string{"fallback 28m0s"},
 		},
-		"M13 a flap restarts the clock": {
+		"FM M13 a flap restarts the clock": {
 			node: Node{Joined: ago(time.Hour), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Second)}}, want: []string{"fallback 29m59s"},
 		},
 	} {

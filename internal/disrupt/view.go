@@ -21,12 +21,13 @@ type View struct {
 	Homeless []cluster.Pod     // pending, and of nodes that go: free room is theirs first
 	Promised []solve.Bind      // where earlier plans put some of them
 
-	Policy  solve.Policy
-	Tuning  Tuning
-	Methods Methods
-	Resting map[string]time.Time // pools whose drift failed lately: not before then
-	Repairs *RepairSet           // what helps sick nodes; nil: nothing
-	Quiet   bool                 // nothing changed since consolidation last found nothing: it is left out
+	Policy   solve.Policy
+	Tuning   Tuning
+	Methods  Methods
+	Promises map[uint64]Promise   // what earlier moves promised, by workload
+	Resting  map[string]time.Time // pools whose drift failed lately: not before then
+	Repairs  *RepairSet           // what helps sick nodes; nil: nothing
+	Quiet    bool                 // nothing changed since consolidation last found nothing: it is left out
 }
 
 // Methods says what may be done at all.

@@ -163,7 +163,7 @@ func (o Order) requirements() []karpv1.Requirement {
 		names = names[:min(len(names), namedTypes)]
 	}
 	for _, e := range o.Node.Needs.Requirements() {
-		if e.Key == corev1.LabelHostname || e.Key == corev1.LabelInstanceTypeStable {
+		if e.Key == corev1.LabelHostname || e.Key == corev1.LabelInstanceTypeStable && len(names) > 0 {
 			continue
 		}
 		out = append(out, requirement(e))

@@ -184,15 +184,21 @@ type memory struct {
 	pools   []*karpv1.NodePool
 	used    corev1.ResourceList
 	asked   atomic.Int64 // for usage
+	have    atomic.Int64 // claims of each pool
 	claimed chan string
 }
 
-func (m *memory) Claimed(claim *karpv1.NodeClaim, _ []cluster.PodKey) { m.claimed <- claim.Name }
-func (m *memory) NeedsPlace(key cluster.PodKey) bool                  { return m.pods[key] != nil }
-func (m *memory) Altered(string)                                      {}
-func (m *memory) Unseen() []string                                    { return nil }
-func (m *memory) Confirm(string, *karpv1.NodeClaim)                   {}
-func (m *memory) Pools() []*karpv1.NodePool                           { return m.pools }
+func (m *memory) Claimed(claim *karpv1.NodeClaim, _ []cluster.PodKey) {
+	m.have.Add(1)
+	m.claimed <- claim.Name
+}
+
+func (m *memory) NeedsPlace(key cluster.PodKey) bool { return m.pods[key] != nil }
+func (m *memory) Altered(string)                     {}
+func (m *memory) Unseen() []string                   { return nil }
+func (m *memory) Confirm(string, *karpv1.NodeClaim)  {}
+func (m *memory) Pools() []*karpv1.NodePool          { return m.pools }
+func (m *memory) Claims(string) int64                { return m.have.Load() }
 func (m *memory) Usage(string) (corev1.ResourceList, int64) {
 	m.asked.Add(1)
 	return m.used, 3

@@ -1,6 +1,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type memory interface {
 	NeedsPlace(pod cluster.PodKey) bool
 	Pools() []*karpv1.NodePool
 	Usage(pool string) (corev1.ResourceList, int64)
+	Claims(pool string) int64
 }
 
 // writers is how many claims are written at a time. The API server decides how fast that goes.
@@ -49,6 +51,7 @@ type Claims struct {
 	Words   reqs.Vocabulary
 	Now     func() time.Time
 
+	slots slots
 	mu    sync.Mutex
 	batch chan struct{} // closed when the batch that was begun last is written
 }
@@ -83,6 +86,8 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	defer c.begin()()
 	out := make([]Created, len(b.Nodes))
 	refusals := c.refusals(b)
+	full, give := c.take(b, refusals)
+	defer give()
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, writers)
 	for i, n := range b.Nodes {
@@ -90,7 +95,7 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 		wait.Go(func() {
 			defer func() { <-slots }()
 			out[i] = Created{Node: n}
-			if out[i].Err = refusals[n.Pool]; out[i].Err == nil {
+			if out[i].Err = cmp.Or(refusals[n.Pool], full[i]); out[i].Err == nil {
 				out[i] = c.create(ctx, b, i)
 			}
 		})

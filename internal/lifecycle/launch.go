@@ -23,6 +23,7 @@ const (
 	RemovedRegistrationTimeout = "registration_timeout"
 	RemovedExpired             = "expired"
 	RemovedCollected           = "garbage_collected"
+	RemovedScaledDown          = "scaled_down" // a static pool that shrinks
 )
 
 // launch gets the claim its instance, once (LC-02 to LC-04).

@@ -1,8 +1,9 @@
 // Package pool decides what is written on a NodePool: whether it is valid, whether its node class is
-// ready, whether its nodes register, its hash, and the hashes of claims that another version stamped.
+// ready, whether its nodes register, its hash, and the hashes of claims that another version stamped. It
+// also decides how many claims a pool of fixed size lacks, and which of them are too many.
 //
-// It is pure: Next takes what was seen and returns what to write. Not here: limits, and counting what
-// the nodes of a pool have.
+// It is pure: Next and Scale take what was seen and return what to do. Not here: limits of pools that
+// follow their pods, and counting what the nodes of a pool have.
 //
-// Enter at Next; Ring remembers how the last launches ended.
+// Enter at Next and Scale; Ring remembers how the last launches ended.
 package pool

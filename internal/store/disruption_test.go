@@ -160,8 +160,15 @@ func TestNeedsPlace(t *testing.T) {
 		"its node goes": {func(s *Store) {
 			joined(s, "general-x")
 			s.feedObject(podObject("w1", "ip-1"), false)
-			s.Mark("ip-1", true)
+			claim := claimObject("general-x", "aws:///a/i-1", true)
+			claim.DeletionTimestamp = new(metav1.NewTime(now()))
+			s.feedObject(claim, false)
 		}, true},
+		"a command waits to remove its node": {func(s *Store) {
+			joined(s, "general-x")
+			s.feedObject(podObject("w1", "ip-1"), false)
+			s.Mark("ip-1", true)
+		}, false},
 		"its node is gone": {func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, true},
 		"its claim is gone": {func(s *Store) {
 			s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), false)

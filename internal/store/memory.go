@@ -153,7 +153,9 @@ func (s *Store) Pod(key cluster.PodKey) *corev1.Pod {
 	return nil
 }
 
-// NeedsPlace reports whether a pod still needs a node: it waits, or runs on a node that goes.
+// NeedsPlace reports whether a pod still needs a node: it waits, or runs on a node that goes. While a
+// command waits for its replacements, room for the pods of its nodes is made for it by the command alone:
+// if that fails they stay where they are.
 func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +164,7 @@ func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 		return slot != nil
 	}
 	p := s.places[s.home[slot.pod.Spec.NodeName]]
-	return p == nil || p.marked || s.orphaned(p) || p.node != nil && goes(p.node) || p.claim != nil &&
+	return p == nil || s.orphaned(p) || p.node != nil && p.node.DeletionTimestamp != nil || p.claim != nil &&
 		(p.claim.DeletionTimestamp != nil || condition.True(p.claim.Status.Conditions, karpv1.ConditionInstanceTerminating))
 }
 

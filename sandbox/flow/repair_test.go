@@ -1,15 +1,20 @@
 package flow_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // V15-35 to V15-42: a reboot that was asked for is brought to its end, although nodes are not repaired
@@ -42,6 +47,68 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 		}
 	}
 	f.unheld()
+}
+
+// V15-27, V15-29, V15-67: a node that its monitoring agent calls sick is replaced: the new one is up before
+// the old one goes. Conditions have to last half an hour, so the node is made older than it is.
+func TestV15_27_ASickNodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.down()
+	own, err := server.World.RunController(f.Context(), world.ControllerOptions{
+		Binary: binary, Proxied: true, Restart: true, Log: f.name + ".log", Flags: []string{"--log-level=debug", "--feature-gates=NodeRepair=true"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.own = own
+	f.Cleanup(func() {
+		if err := own.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.pool("", types("m5.large"))
+	f.deploy("inflate", 1, requests("1500m", "2Gi"))
+	f.running("inflate", 1)
+	old := f.ready(1)[0]
+	f.sicken(f.nodes()[0].Name, "KernelReady")
+	f.claim("takes the place of the sick node's", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name })
+	f.await(soon, "the claim of the sick node goes", func() (bool, string) {
+		for _, c := range f.claims() {
+			if c.Name == old.Name && c.DeletionTimestamp == nil {
+				return false, sayConditions([]karpv1.NodeClaim{c})
+			}
+		}
+		return true, ""
+	})
+	if !slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool { return c.Name != old.Name && is(karpv1.ConditionInitialized)(&c) }) {
+		t.Error("the sick node went before another was up")
+	}
+	f.ready(1)
+	f.running("inflate", 1)
+	if !f.logged("selected repair policy", "KernelReady") {
+		t.Error("the log does not say why")
+	}
+}
+
+// sicken gives a node a condition that has been so for an hour, and makes the node older than that.
+func (f *flow) sicken(name string, kind corev1.NodeConditionType) {
+	f.Helper()
+	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
+	err := server.World.ControlPlane.Rewrite(f.Context(), "/registry/minions/"+name, func(stored []byte) ([]byte, error) {
+		n := &corev1.Node{}
+		if _, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(stored, nil, n); err != nil {
+			return nil, err
+		}
+		n.CreationTimestamp = metav1.NewTime(time.Now().Add(-2 * time.Hour))
+		n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{
+			Type: kind, Status: corev1.ConditionFalse, Reason: "Sandbox", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour)),
+		})
+		return runtime.Encode(clientgoscheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion), n)
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
 }
 
 // requestReboot asks for a reboot as repair does.

@@ -1,0 +1,86 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/config"
+)
+
+const rivalsEvery = 30 * time.Second
+
+// rivals looks for another controller of the same objects, Karpenter or Dovetail, that leads in another
+// namespace: a lease there keeps nobody here from leading, and both would buy and remove nodes (FM C11).
+type rivals struct {
+	reader    client.Reader // of the API server itself
+	lease     string        // name that both use
+	namespace string        // ours
+	every     time.Duration
+	now       func() time.Time
+}
+
+// alone fails if another controller leads already, and has the leader look for others from then on.
+func alone(ctx context.Context, mgr ctrl.Manager, cfg config.Config) error {
+	if cfg.Leader.Disabled {
+		return nil
+	}
+	r := &rivals{reader: mgr.GetAPIReader(), lease: cfg.Leader.Name, namespace: leaseNamespace(cfg), every: rivalsEvery, now: time.Now}
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	return mgr.Add(r)
+}
+
+// NeedLeaderElection says that only the leader looks: a standby does no harm.
+func (r *rivals) NeedLeaderElection() bool { return true }
+
+// Start ends the process when somebody else begins to lead. It starts anew, and then refuses to.
+func (r *rivals) Start(ctx context.Context) error {
+	tick := time.NewTicker(r.every)
+	defer tick.Stop()
+	for {
+		if err := r.check(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// check returns an error if somebody else leads. Who may not read the leases of all namespaces cannot know,
+// and goes on.
+func (r *rivals) check(ctx context.Context) error {
+	leases := &coordinationv1.LeaseList{}
+	if err := r.reader.List(ctx, leases, client.MatchingFields{"metadata.name": r.lease}); err != nil {
+		if !apierrors.IsForbidden(err) && ctx.Err() == nil {
+			log.FromContext(ctx).V(1).Info("cannot look for another controller", "error", err.Error())
+		}
+		return nil
+	}
+	for i := range leases.Items {
+		if lease := &leases.Items[i]; lease.Name == r.lease && lease.Namespace != r.namespace && fresh(lease, r.now()) {
+			return fmt.Errorf("another controller leads: lease %s in namespace %s is held by %s; two controllers would buy and remove the same nodes, so this one does nothing; uninstall one of them",
+				lease.Name, lease.Namespace, *lease.Spec.HolderIdentity)
+		}
+	}
+	return nil
+}
+
+// fresh reports whether a lease is held and was renewed in time.
+func fresh(l *coordinationv1.Lease, now time.Time) bool {
+	s := &l.Spec
+	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
+		return false
+	}
+	return now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second))
+}

@@ -1,0 +1,219 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/pool"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// notSynced is how soon a static pool is looked at again while memory is incomplete.
+const notSynced = time.Second
+
+// staticStore is the memory that the size of pools is decided on.
+type staticStore interface {
+	Synced() bool
+	Loads(pool string) map[string]pool.Load
+}
+
+// Static keeps pools with replicas at their size (LC-46, LC-47). What exists is counted at the API server
+// before anything is made or removed: neither a cache that lags nor a process that died in between makes
+// a second claim (FM M01).
+type Static struct {
+	Client  client.Client
+	Live    client.Reader // of the API server itself
+	Store   staticStore
+	Claims  orderer
+	Rest    *Rest
+	Metrics *metric.Set
+	Words   reqs.Vocabulary
+	Classes []ClassKind
+	Strict  bool
+	Workers int
+	Now     func() time.Time
+}
+
+// Register adds both controllers to a manager.
+func (s *Static) Register(mgr ctrl.Manager) error {
+	var failed []error
+	for name, half := range map[string]reconcile.Func{"static.provisioning": s.Grow, "static.deprovisioning": s.Shrink} {
+		failed = append(failed, ctrl.NewControllerManagedBy(mgr).Named(name).
+			For(&karpv1.NodePool{}, builder.WithPredicates(predicate.NewPredicateFuncs(isStatic))).
+			Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(poolOfClaim), builder.WithPredicates(claimCounts())).
+			WithOptions(workers(s.Workers)).
+			Complete(half))
+	}
+	return errors.Join(failed...)
+}
+
+func isStatic(obj client.Object) bool {
+	p, ok := obj.(*karpv1.NodePool)
+	return ok && p.Spec.Replicas != nil
+}
+
+func poolOfClaim(_ context.Context, obj client.Object) []reconcile.Request {
+	name := obj.GetLabels()[karpv1.LabelNodePool]
+	if name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
+}
+
+// claimCounts lets through what changes how many claims a pool has.
+func claimCounts() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return (e.ObjectOld.GetDeletionTimestamp() == nil) != (e.ObjectNew.GetDeletionTimestamp() == nil)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// Grow makes the claims that a pool lacks.
+func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	facts, step, err := s.decide(ctx, req.Name)
+	if err != nil || facts == nil {
+		return s.later(facts, err)
+	}
+	if step.AtLimit {
+		limit := facts.Pool.Spec.Limits[karpv1.LimitNodes]
+		log.FromContext(ctx).Info("nodepool is at its node limit", "NodePool", klog.KRef("", req.Name),
+			"replicas", *facts.Pool.Spec.Replicas, "nodeclaims", len(facts.Claims), "limit", limit.String())
+	}
+	if step.Create > 0 && s.Rest.Resting(req.Name, s.Now()) {
+		return again(lookAgain), nil // launches of the pool fail one after another (FM F02)
+	}
+	if step.Create > 0 {
+		if err := s.create(ctx, facts, step.Create); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	return again(step.After), nil
+}
+
+// Shrink deletes the claims that a pool has too many of. Budgets are not asked; drains are as usual.
+func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	facts, step, err := s.decide(ctx, req.Name)
+	if err != nil || facts == nil {
+		return s.later(facts, err)
+	}
+	var failed []error
+	for _, claim := range step.Delete {
+		err := disrupt(ctx, s.Client, s.Metrics, claim, lifecycle.RemovedScaledDown)
+		switch {
+		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+			return again(soon), nil // it is not what it was: choose again
+		case err != nil:
+			failed = append(failed, err)
+		default:
+			log.FromContext(ctx).Info("deleted nodeclaim of a pool with too many", "NodePool", klog.KRef("", req.Name), "NodeClaim", klog.KRef("", claim.Name),
+				"replicas", *facts.Pool.Spec.Replicas)
+		}
+	}
+	return again(step.After), errors.Join(failed...)
+}
+
+// later is the answer for a pool that cannot be decided about: it is not ours, or memory is incomplete.
+func (s *Static) later(facts *pool.StaticFacts, err error) (ctrl.Result, error) {
+	if err == nil && facts == nil && !s.Store.Synced() {
+		return again(notSynced), nil
+	}
+	return ctrl.Result{}, err
+}
+
+// decide says what a pool lacks or has too much of. The cache is asked first, and only if there is
+// something to do the API server, whose answer counts. Facts are nil if the pool is none of ours.
+func (s *Static) decide(ctx context.Context, name string) (*pool.StaticFacts, pool.StaticStep, error) {
+	stored := &karpv1.NodePool{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, stored); err != nil {
+		return nil, pool.StaticStep{}, client.IgnoreNotFound(err)
+	}
+	effective, _ := stored.Effective(s.Strict)
+	if _, ours := kindOf(s.Classes, effective.Spec.Template.Spec.NodeClassRef); !ours || effective.Spec.Replicas == nil || !s.Store.Synced() {
+		return nil, pool.StaticStep{}, nil
+	}
+	facts := &pool.StaticFacts{Pool: effective, Now: s.Now()}
+	var step pool.StaticStep
+	for _, reader := range []client.Reader{s.Client, s.Live} {
+		if err := s.count(ctx, reader, facts); err != nil {
+			return nil, step, err
+		}
+		if step = pool.Scale(*facts); step.Create == 0 && len(step.Delete) == 0 {
+			break
+		}
+	}
+	return facts, step, nil
+}
+
+// count reads the claims of a pool.
+func (s *Static) count(ctx context.Context, reader client.Reader, facts *pool.StaticFacts) error {
+	list := &karpv1.NodeClaimList{}
+	if err := reader.List(ctx, list, client.MatchingLabels{karpv1.LabelNodePool: facts.Pool.Name}); err != nil {
+		return fmt.Errorf("list nodeclaims of nodepool %s: %w", facts.Pool.Name, err)
+	}
+	facts.Claims, facts.Loads = nil, s.Store.Loads(facts.Pool.Name)
+	for i := range list.Items {
+		read, _ := list.Items[i].Effective(facts.Pool, s.Strict)
+		facts.Claims = append(facts.Claims, read)
+	}
+	return nil
+}
+
+// create makes claims straight from the template. Their names follow from the claims there are: the same
+// order given twice makes them once.
+func (s *Static) create(ctx context.Context, facts *pool.StaticFacts, n int) error {
+	lanes := resources.NewTable()
+	node, err := execute.FromTemplate(facts.Pool, s.Words, lanes)
+	if err != nil {
+		return err
+	}
+	created := s.Claims.Create(ctx, execute.Batch{
+		Nodes: slices.Repeat([]solve.NewNode{node}, n), Pools: map[string]*karpv1.NodePool{facts.Pool.Name: facts.Pool}, Lanes: lanes,
+		Reason: execute.Provisioned, Command: "static/" + fingerprint(facts.Claims),
+	})
+	var failed []error
+	for i := range created {
+		if err := created[i].Err; err != nil && !errors.Is(err, execute.ErrAtLimit) {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// fingerprint tells one set of claims from another.
+func fingerprint(claims []*karpv1.NodeClaim) string {
+	names := make([]string, 0, len(claims))
+	for _, c := range claims {
+		names = append(names, string(c.UID)+c.Name)
+	}
+	slices.Sort(names)
+	h := fnv.New64a()
+	for _, name := range names {
+		h.Write([]byte(name))
+		h.Write([]byte{0})
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
+}

@@ -1,0 +1,80 @@
+package disrupt
+
+import (
+	"testing"
+
+	"github.com/dovetail-sh/dovetail/internal/script"
+)
+
+// The pods that need a place without a node: held ones only when they are made to leave (V15-27), those
+// of DaemonSets never, those that are on their way always.
+func TestLeaving(t *testing.T) {
+	t.Parallel()
+	w := script.New()
+	if _, err := w.Run(`
+type name=m cpu=4 price=1
+pool name=default
+node name=n1 pool=default type=m
+bound name=free cpu=1 node=n1
+bound name=held cpu=1 node=n1 stays
+bound name=logs cpu=100m node=n1 daemon
+pod name=coming cpu=1
+`); err != nil {
+		t.Fatal(err)
+	}
+	view, pods := w.Snapshot()
+	n := Node{Name: "n1", Pods: []Pod{{Name: "default/free", Moves: true}, {Name: "default/held", Moves: true, Protected: true}, {Name: "default/logs"}}}
+	for name, tc := range map[string]struct {
+		all  bool
+		want int
+	}{
+		"those that may go": {false, 2},
+		"all":               {true, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := settle(View{Cluster: view, Homeless: pods, Nodes: []Node{n}}, nil)
+			if !g.expected["n1"] {
+				t.Fatalf("no pod is expected on n1: %v", g.expected)
+			}
+			h := g.without(&n, tc.all)
+			if placed := len(h.Bind) + placedOn(h); !h.ok() || placed != tc.want {
+				t.Errorf("%d pods have a place, want %d: %+v", placed, tc.want, h)
+			}
+			if h := g.without(&Node{Name: "gone"}, tc.all); !h.ok() {
+				t.Errorf("a node that is not there leaves pods behind: %+v", h)
+			}
+		})
+	}
+}
+
+func placedOn(h home) int {
+	count := 0
+	for i := range h.Create {
+		count += len(h.Create[i].Pods)
+	}
+	return count
+}
+
+// Stopped while the homeless are let in, or without a cluster, nothing is tried.
+func TestNothingToTryOn(t *testing.T) {
+	t.Parallel()
+	w := script.New()
+	if _, err := w.Run("type name=m cpu=4 price=1\npool name=default\nnode name=n1 pool=default type=m\npod name=a cpu=1"); err != nil {
+		t.Fatal(err)
+	}
+	view, pods := w.Snapshot()
+	for name, v := range map[string]View{
+		"no cluster":  {Homeless: pods},
+		"out of time": {Cluster: view, Homeless: pods},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := settle(v, func() bool { return true })
+			n := Node{Name: "n1", Reservation: "cr-1"}
+			if g.without(&n, false).Known || g.vacated(&n, true).Known || g.renewed(&n).Known {
+				t.Error("something was found out")
+			}
+		})
+	}
+}

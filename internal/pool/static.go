@@ -1,0 +1,113 @@
+package pool
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+// How often a pool of fixed size is looked at without anything having happened.
+const (
+	staticEvery   = time.Minute
+	staticAtLimit = 30 * time.Second
+)
+
+// Load is what memory knows of the node of a claim.
+type Load struct {
+	Held      bool    // part of a running command
+	Pods      bool    // it has pods that would have to move
+	Protected bool    // one of its pods carries do-not-disrupt
+	Cost      float64 // of evicting the pods that would have to move
+}
+
+// StaticFacts are what a decision about the size of a pool rests on.
+type StaticFacts struct {
+	Pool   *karpv1.NodePool    // effective, with replicas
+	Claims []*karpv1.NodeClaim // of the pool, effective, whatever becomes of them
+	Loads  map[string]Load     // by claim
+	Now    time.Time
+}
+
+// StaticStep is what a pool of fixed size lacks or has too much of.
+type StaticStep struct {
+	Create  int                 // claims to be made from the template
+	Delete  []*karpv1.NodeClaim // in the order in which they go
+	AtLimit bool                // limits.nodes keeps it from growing
+	After   time.Duration       // look again
+}
+
+// Scale decides about the size of a static pool (LC-46, LC-47). The two halves never both have something
+// to do.
+func Scale(f StaticFacts) StaticStep {
+	step := StaticStep{After: staticEvery}
+	if f.Pool.Spec.Replicas == nil || f.Pool.DeletionTimestamp != nil {
+		return step
+	}
+	var running []*karpv1.NodeClaim
+	held := 0
+	for _, c := range f.Claims {
+		switch {
+		case c.DeletionTimestamp != nil:
+		case f.Loads[c.Name].Held || condition.True(c.Status.Conditions, karpv1.ConditionDisruptionReason):
+			held++
+		default:
+			running = append(running, c)
+		}
+	}
+	want := int(*f.Pool.Spec.Replicas)
+	switch {
+	case len(running) > want:
+		step.Delete = f.order(running)[:len(running)-want]
+	case len(running)+held < want && condition.True(f.Pool.Status.Conditions, karpv1.ConditionReady):
+		step.Create = min(want-len(running), f.free())
+		if step.AtLimit = step.Create < want-len(running); step.AtLimit {
+			step.After = staticAtLimit
+		}
+	}
+	return step
+}
+
+// free is how many claims the limit of the pool leaves room for. Everything that exists counts.
+func (f *StaticFacts) free() int {
+	limit, limited := f.Pool.Spec.Limits[karpv1.LimitNodes]
+	if !limited {
+		return int(^uint(0) >> 1)
+	}
+	return int(max(0, limit.Value()-int64(len(f.Claims))))
+}
+
+// order sorts claims by how little is lost with them (LC-47): not launched, empty, without protected pods,
+// with them; among equals what moving their pods costs, less the nearer they are to their expiry.
+func (f *StaticFacts) order(claims []*karpv1.NodeClaim) []*karpv1.NodeClaim {
+	out := slices.Clone(claims)
+	slices.SortFunc(out, func(a, b *karpv1.NodeClaim) int {
+		return cmp.Or(cmp.Compare(f.rank(a), f.rank(b)), cmp.Compare(f.loss(a), f.loss(b)), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+func (f *StaticFacts) rank(c *karpv1.NodeClaim) int {
+	load := f.Loads[c.Name]
+	switch {
+	case c.Status.ProviderID == "":
+		return 0
+	case !load.Pods && !load.Protected:
+		return 1
+	case !load.Protected:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// loss is what evicting the pods of a node costs, weighted with the part of its life that is left (LC-48).
+func (f *StaticFacts) loss(c *karpv1.NodeClaim) float64 {
+	left := 1.0
+	if life, never, err := c.Spec.ExpireAfter.ParseOrNever(); err == nil && !never && life > 0 {
+		left = min(max(1-f.Now.Sub(c.CreationTimestamp.Time).Seconds()/life.Seconds(), 0), 1)
+	}
+	return f.Loads[c.Name].Cost * left
+}

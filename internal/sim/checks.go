@@ -1,0 +1,265 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+const (
+	taintGoes  = 45 * time.Second // a pass, lags of watches, and time to look at it
+	visible    = 5 * time.Minute  // what is stuck for longer has a reason that can be seen (G13)
+	comesBack  = 40 * time.Minute // of quiet, in which every pod runs again (G14)
+	restBefore = time.Hour        // the end of a run is at rest for so long
+)
+
+// checks hold a run to the rules, and remember what they need for it.
+type checks struct {
+	w       *World
+	bought  map[types.UID]purchase
+	tainted map[string]time.Time // since when a node has had a taint of nobody
+	waiting map[string]time.Time // since when pods have waited
+	idle    map[string]time.Time // since when nodes have been drifted, going, or not up
+	shapes  []string             // of the cluster at rest, in the quiet part of a run
+	costs   []float64
+	last    time.Time       // of the last command
+	swaps   []*command      // that had replacements
+	failed  map[string]bool // replacements of commands that were given up
+}
+
+// purchase is the claim that was last ordered for a pod, and which process did.
+type purchase struct {
+	claim string
+	by    int
+}
+
+func newChecks(w *World) checks {
+	return checks{w: w, bought: map[types.UID]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{}}
+}
+
+// died forgets what a process could not have done while it was down.
+func (c *checks) died() { clear(c.tainted) }
+
+func (c *checks) changed(obj, before client.Object, gone bool) {
+	p, is := obj.(*corev1.Pod)
+	switch {
+	case !is:
+	case gone || p.Spec.NodeName != "":
+		if old, was := before.(*corev1.Pod); was && old.Spec.NodeName == "" {
+			delete(c.bought, p.UID) // what was bought for it has served
+		}
+		delete(c.waiting, p.Name)
+	case c.waiting[p.Name].IsZero():
+		c.waiting[p.Name] = c.w.now
+	}
+}
+
+// decided checks a decision against what the process could know: budgets (G5), protected pods (G6),
+// complete memory (G4).
+func (c *checks) decided(p *process, d disrupt.Decision) {
+	if len(d.Commands) > 0 && !p.synced {
+		c.w.broken("G4", "%d commands although memory is not complete", len(d.Commands))
+	}
+	going := map[string]bool{}
+	for _, other := range p.commands {
+		for _, n := range other.Remove {
+			going[n.Node] = true
+		}
+	}
+	for i := range d.Commands {
+		cmd := &d.Commands[i]
+		for _, n := range cmd.Remove {
+			if going[n.Node] {
+				c.w.broken("queue", "node %s goes already", n.Node)
+			}
+			going[n.Node] = true
+			c.protects(p, cmd, n)
+		}
+		for _, n := range cmd.Remove {
+			c.withinBudget(p, cmd.Reason, n.Pool, going)
+		}
+	}
+}
+
+// withinBudget checks that no more nodes of a pool go than its budgets allow.
+func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool string, going map[string]bool) {
+	stored, known := p.seen[pools][pool].(*karpv1.NodePool)
+	if !known {
+		return
+	}
+	effective, _ := stored.Effective(false)
+	total, busy := 0, 0
+	for name, obj := range p.seen[nodes] {
+		node := obj.(*corev1.Node)
+		claim := c.seenClaim(p, node)
+		if claim == nil || node.Labels[karpv1.LabelNodePool] != pool || node.Labels[karpv1.LabelInitialized] != "true" ||
+			condition.True(claim.Status.Conditions, karpv1.ConditionInstanceTerminating) {
+			continue
+		}
+		total++
+		if going[name] || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil || !lifecycle.Ready(node) && why != karpv1.ReasonUnhealthy {
+			busy++
+		}
+	}
+	if allowed, _ := budget.Limit(budget.Of(effective.Spec.Disruption.Budgets), string(why), total, c.w.now); busy > allowed {
+		c.w.broken("G5", "%d of %d nodes of pool %s go or are not ready, its budgets allow %d for %s", busy, total, pool, allowed, why)
+	}
+}
+
+func (c *checks) seenClaim(p *process, node *corev1.Node) *karpv1.NodeClaim {
+	for i := range node.OwnerReferences {
+		if claim, is := p.seen[claims][node.OwnerReferences[i].Name].(*karpv1.NodeClaim); is {
+			return claim
+		}
+	}
+	return nil
+}
+
+// protects checks that a node which goes holds no pod that may not be disturbed.
+func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate) {
+	claim, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim)
+	node, _ := p.seen[nodes][n.Node].(*corev1.Node)
+	if claim == nil || node == nil {
+		c.w.broken("queue", "node %s is not known", n.Node)
+		return
+	}
+	gentle := cmd.Reason == karpv1.ReasonEmpty || cmd.Reason == karpv1.ReasonUnderutilized
+	if cmd.Reason != karpv1.ReasonUnhealthy && (node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" || claim.DeletionTimestamp != nil) {
+		c.w.broken("G6", "node %s is protected or goes already", n.Node)
+	}
+	if !gentle && (claim.Spec.TerminationGracePeriod != "" || cmd.Bound != nil) {
+		return
+	}
+	for _, obj := range p.seen[pods] {
+		pod := obj.(*corev1.Pod)
+		if pod.Spec.NodeName != n.Node || pod.DeletionTimestamp != nil {
+			continue
+		}
+		if cluster.DoNotDisrupt(pod, c.w.now) {
+			c.w.broken("G6", "%s of node %s, where pod %s is protected", cmd.Reason, n.Node, pod.Name)
+		}
+		if b := p.seen[budgets][pod.Labels["app"]]; b != nil && !daemonPod(pod) && c.w.seenAllowed(p, pod) == 0 {
+			c.w.broken("G6", "%s of node %s, where the budget of pod %s allows no eviction", cmd.Reason, n.Node, pod.Name)
+		}
+	}
+}
+
+// orders checks a claim that is about to be created: no pod has another one on its way (G8).
+func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode, provisioned bool) {
+	for _, key := range n.Pods {
+		pod := c.w.api.pods[key.Name]
+		if pod == nil || len(pod.Spec.TopologySpreadConstraints) > 0 { // where others went may have closed the zone of the first
+			continue
+		}
+		if first := c.w.api.claims[c.bought[pod.UID].claim]; first != nil && first.DeletionTimestamp == nil && first.Name != claim.Name && !c.up(first) &&
+			!c.failed[first.Name] && (!provisioned || c.bought[pod.UID].by == c.w.processes) { // what pods were promised dies with a process
+			c.w.broken("G8", "pod %s causes claim %s although claim %s is on its way for it", key.Name, claim.Name, first.Name)
+		}
+		c.bought[pod.UID] = purchase{claim.Name, c.w.processes}
+	}
+}
+
+// up reports whether the node of a claim takes pods: from then on the scheduler decides which.
+func (c *checks) up(claim *karpv1.NodeClaim) bool {
+	return condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || slices.ContainsFunc(c.w.api.nodesOf(claim), lifecycle.Ready)
+}
+
+// evicts checks that no protected pod is evicted (G6).
+func (c *checks) evicts(pod *corev1.Pod) {
+	if cluster.DoNotDisrupt(pod, c.w.now) && pod.DeletionTimestamp == nil {
+		c.w.broken("G6", "pod %s is evicted although it is protected", pod.Name)
+	}
+}
+
+// forces checks that no pod is forced to go before the deadline of its node comes (G6).
+func (c *checks) forces(pod *corev1.Pod) {
+	node := c.w.api.nodes[pod.Spec.NodeName]
+	if node == nil {
+		return
+	}
+	at := c.deadline(node)
+	grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
+	if at.IsZero() || pod.DeletionTimestamp == nil && c.w.now.Before(at.Add(-grace)) {
+		c.w.broken("G6", "pod %s is forced to go, the deadline of node %s is %s", pod.Name, node.Name, at)
+	}
+}
+
+// deadline is when the terminationGracePeriod of a node is over; zero: it has none.
+func (c *checks) deadline(node *corev1.Node) time.Time {
+	claim := c.w.api.claimOf(node)
+	if claim == nil {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
+// terminates checks that no pod runs on an instance that is about to be ended (G6).
+func (c *checks) terminates(node *corev1.Node) {
+	if at := c.deadline(node); !at.IsZero() && !c.w.now.Before(at) {
+		return
+	}
+	for _, pod := range c.w.api.podsOn(node.Name) {
+		stuck := pod.DeletionTimestamp != nil && c.w.now.After(pod.DeletionTimestamp.Add(time.Minute))
+		if !daemonPod(pod) && !stuck {
+			c.w.broken("G6", "the instance of node %s is ended while pod %s is there", node.Name, pod.Name)
+		}
+	}
+}
+
+// started notes a command that is carried out.
+func (c *checks) started(cmd *command) {
+	c.last = c.w.now
+	if len(cmd.Wait) > 0 {
+		c.swaps = append(c.swaps, cmd)
+	}
+}
+
+// spare names the replacements of nodes that are still there: a pool may have both for a while, also when
+// whoever began with it died.
+func (c *checks) spare() map[string]bool {
+	out := map[string]bool{}
+	c.swaps = slices.DeleteFunc(c.swaps, func(cmd *command) bool {
+		there := slices.ContainsFunc(cmd.Remove, func(n disrupt.Candidate) bool {
+			claim := c.w.api.claims[n.Claim]
+			return claim != nil && claim.DeletionTimestamp == nil
+		})
+		for _, name := range cmd.Wait {
+			out[name] = there || out[name]
+		}
+		return !there
+	})
+	return out
+}
+
+// shape is the cluster at rest: what machines there are; empty if it is not at rest.
+func (c *checks) shape() (text string, cost float64) {
+	var list []string
+	for _, name := range sorted(c.w.api.claims) {
+		claim := c.w.api.claims[name]
+		if claim.DeletionTimestamp != nil || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
+			return "", 0
+		}
+		list = append(list, offering(claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.LabelCapacityType]))
+	}
+	if len(c.w.pending) > 0 || c.w.process == nil || len(c.w.process.commands) > 0 {
+		return "", 0
+	}
+	slices.Sort(list)
+	return strings.Join(list, " ") + ".", c.w.market.cost()
+}

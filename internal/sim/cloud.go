@@ -1,0 +1,239 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+)
+
+// dryFor is how long an offering that could not be had is left out of plans.
+const dryFor = 3 * time.Minute
+
+// market is the cloud: what is for sale, and the machines that run.
+type market struct {
+	w         *World
+	lanes     resources.Table
+	machines  []Machine
+	instances map[types.UID]*instance // by the claim they were launched for
+	byID      map[string]*instance
+	gone      map[string]time.Time // offerings that cannot be had, until when
+	known     map[string]time.Time // those of them that somebody tried, until when
+	failing   time.Time            // until when every launch fails
+	mute      time.Time            // until when the cloud gives no answer about instances
+	types     []catalog.InstanceType
+	count     int
+	notices   []string // provider ids that will be interrupted; they wait until somebody reads them
+}
+
+// instance is a machine.
+type instance struct {
+	id, claim    string
+	uid          types.UID
+	machine      *Machine
+	zone         string
+	capacityType string
+	price        float64
+	launched     time.Time
+	ending, dead bool
+	mute         bool // never joins
+	node         string
+}
+
+func newMarket(w *World, machines []Machine) *market {
+	return &market{
+		w: w, lanes: resources.NewTable(), machines: machines, instances: map[types.UID]*instance{}, byID: map[string]*instance{},
+		gone: map[string]time.Time{}, known: map[string]time.Time{},
+	}
+}
+
+// offers is what every pool could buy, as the controller knows it.
+func (m *market) offers() []catalog.InstanceType {
+	for name, until := range m.known {
+		if !m.w.now.Before(until) {
+			delete(m.known, name)
+			m.types = nil
+		}
+	}
+	if m.types == nil {
+		for i := range m.machines {
+			m.types = append(m.types, m.machines[i].instanceType(m.lanes, func(offering string) bool { return !m.known[offering].IsZero() }))
+		}
+	}
+	return m.types
+}
+
+// launch buys the instance of a claim, the cheapest that its requirements allow and that can be had.
+// Asked again it answers with the one that was bought before.
+func (m *market) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
+	if i := m.instances[claim.UID]; i != nil {
+		return i.described(), nil
+	}
+	if m.w.now.Before(m.failing) {
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.Unknown, Op: "launch", Err: errors.New("the service is out of order")}
+	}
+	needs, _ := reqs.FromEntries(karpv1.Entries(claim.Spec.Requirements), awsv1.Vocabulary())
+	allows := func(key, value string) bool { r, asked := needs[key]; return !asked || r.Has(value) }
+	var best *instance
+	for i := range m.machines {
+		machine := &m.machines[i]
+		if !allows(corev1.LabelInstanceTypeStable, machine.Name) {
+			continue
+		}
+		for _, zone := range Zones() {
+			for _, o := range machine.offers(zone) {
+				if !allows(corev1.LabelTopologyZone, zone) || !allows(karpv1.LabelCapacityType, o.CapacityType) {
+					continue
+				}
+				name := offering(machine.Name, zone, o.CapacityType)
+				if m.w.now.Before(m.gone[name]) {
+					m.known[name], m.types = m.w.now.Add(dryFor), nil
+					continue
+				}
+				if best == nil || o.Price < best.price {
+					best = &instance{machine: machine, zone: zone, capacityType: o.CapacityType, price: o.Price}
+				}
+			}
+		}
+	}
+	if best == nil {
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.NoCapacity, Op: "launch", Err: errors.New("none of the offerings can be had")}
+	}
+	m.start(best, claim)
+	return best.described(), nil
+}
+
+// start boots a machine that was bought; it joins later, or never.
+func (m *market) start(i *instance, claim *karpv1.NodeClaim) {
+	m.count++
+	i.id, i.claim, i.uid, i.launched = fmt.Sprintf("sim:///%s/i-%04d", i.zone, m.count), claim.Name, claim.UID, m.w.now
+	i.node, i.mute = fmt.Sprintf("node-%04d", m.count), m.w.faulty(m.w.config.NeverJoins)
+	m.instances[claim.UID], m.byID[i.id] = i, i
+	m.w.stats.Launched++
+	m.w.logf("cloud: %s is bought for claim %s: %s in %s, %s", i.id, claim.Name, i.machine.Name, i.zone, i.capacityType)
+	m.w.after(m.w.between(m.w.config.Boot/2, m.w.config.Boot), func() { m.join(i) })
+}
+
+func (i *instance) described() cloud.Instance {
+	return cloud.Instance{
+		ID: cloud.ID(i.id), Type: i.machine.Name, Zone: i.zone, CapacityType: i.capacityType, Labels: i.machine.labels(),
+		Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Launched: i.launched, Terminating: i.ending,
+	}
+}
+
+// join has the kubelet of a machine make its Node.
+func (m *market) join(i *instance) {
+	if i.ending || i.dead || i.mute {
+		return
+	}
+	labels := i.machine.labels()
+	labels[corev1.LabelHostname], labels[corev1.LabelTopologyZone] = i.node, i.zone
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: i.node, UID: m.w.api.uid("node"), Labels: labels, CreationTimestamp: metav1.NewTime(m.w.now)},
+		Spec:       corev1.NodeSpec{ProviderID: i.id, Taints: []corev1.Taint{karpv1.UnregisteredTaint(), notReady()}},
+		Status:     corev1.NodeStatus{Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Conditions: readiness(false, m.w.now)},
+	}
+	m.w.api.put(node)
+	m.w.runDaemons(i.node)
+	m.w.after(m.w.between(time.Second, 10*time.Second), func() { m.w.setReady(i.node, true) })
+}
+
+// state is what the cloud says about an instance.
+func (m *market) find(id string) (i *instance, sure bool) {
+	if m.w.now.Before(m.mute) {
+		return nil, false
+	}
+	return m.byID[id], true
+}
+
+// terminate ends an instance, which takes a while.
+func (m *market) terminate(i *instance) {
+	if i.ending {
+		return
+	}
+	i.ending = true
+	m.w.logf("cloud: %s ends", i.id)
+	m.w.after(m.w.between(5*time.Second, 30*time.Second), func() { m.bury(i) })
+}
+
+// bury removes an instance that has ended, whoever ended it.
+func (m *market) bury(i *instance) {
+	if i.dead {
+		return
+	}
+	i.ending, i.dead = true, true
+	delete(m.instances, i.uid)
+	delete(m.byID, i.id)
+	m.w.setReady(i.node, false)
+}
+
+// interrupt takes a machine back: a notice now, the machine two minutes later.
+func (m *market) interrupt(i *instance) {
+	m.w.logf("cloud: %s will be interrupted", i.id)
+	m.notices = append(m.notices, i.id)
+	m.w.after(2*time.Minute, func() { m.bury(i) })
+}
+
+// running lists the instances that run, in the order of their names.
+func (m *market) running() []*instance {
+	var out []*instance
+	for _, id := range sorted(m.byID) {
+		if i := m.byID[id]; !i.ending {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// cost is what all machines come to an hour.
+func (m *market) cost() float64 {
+	sum := 0.0
+	for _, i := range m.running() {
+		sum += i.price
+	}
+	return sum
+}
+
+func notReady() corev1.Taint {
+	return corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
+}
+
+func readiness(ready bool, now time.Time) []corev1.NodeCondition {
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Kubelet", LastTransitionTime: metav1.NewTime(now)}}
+}
+
+// setReady has a kubelet say that its node is ready, or nobody hears of it any more.
+func (w *World) setReady(name string, ready bool) {
+	old := w.api.nodes[name]
+	if old == nil {
+		return
+	}
+	if i := w.market.byID[old.Spec.ProviderID]; ready && (i == nil || i.dead) {
+		return
+	}
+	n := old.DeepCopy()
+	n.Status.Conditions = readiness(ready, w.now)
+	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
+	if !ready {
+		n.Spec.Taints = append(n.Spec.Taints, notReady())
+	}
+	w.api.put(n)
+	if !ready {
+		w.after(5*time.Minute, func() { w.abandon(name) })
+	}
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"maps"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// slowly is how often a drain that does not get on is looked at.
+const slowly = 10 * time.Second
+
+// ask returns what the cloud says about an instance.
+func (p *process) ask(id string) (drain.State, *instance) {
+	i, sure := p.w.market.find(id)
+	switch {
+	case !sure:
+		return drain.Unsure, nil
+	case i == nil:
+		return drain.Gone, nil
+	case i.ending:
+		return drain.Ending, i
+	}
+	return drain.Present, i
+}
+
+// endClaim takes a claim that is being deleted one step further.
+func (p *process) endClaim(claim *karpv1.NodeClaim) {
+	_, read := p.effective(claim)
+	list := p.w.api.nodesOf(claim)
+	facts := drain.ClaimFacts{Claim: read, Launched: claim.Status.ProviderID != "", Nodes: list, Told: p.told[claim.Status.ProviderID], Now: p.w.now}
+	var machine *instance
+	if facts.Launched {
+		facts.Instance, machine = p.ask(claim.Status.ProviderID)
+	}
+	step := drain.NextClaim(facts)
+	if step.Stamp != "" || step.Unstamp {
+		next := claim.DeepCopy()
+		if next.Annotations == nil {
+			next.Annotations = map[string]string{}
+		}
+		if next.Annotations[karpv1.AnnotationTerminationTimestamp] = step.Stamp; step.Unstamp {
+			delete(next.Annotations, karpv1.AnnotationTerminationTimestamp)
+		}
+		p.write(func() { p.w.api.put(next) })
+		claim = next
+	}
+	for _, e := range step.Events {
+		p.say("claim/"+claim.Name, e.Text)
+	}
+	for _, n := range step.DeleteNodes {
+		p.write(func() { p.w.api.delete(n, p.w.now) })
+	}
+	p.mark(claim.Name, step.Marks)
+	switch {
+	case step.Terminate && machine != nil:
+		p.told[machine.id] = p.w.now
+		p.write(func() { p.w.market.terminate(machine) })
+		p.lookAt(claim.Name, 5*time.Second)
+	case step.Release:
+		p.w.logf("controller: claim %s is gone", claim.Name)
+		p.write(func() { p.w.api.drop(p.w.api.claims[claim.Name]) })
+		return
+	}
+	if step.After > 0 {
+		p.lookAt(claim.Name, step.After)
+	}
+}
+
+// mark sets conditions of a claim.
+func (p *process) mark(name string, marks []drain.Mark) {
+	claim := p.w.api.claims[name]
+	if claim == nil || len(marks) == 0 {
+		return
+	}
+	object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: true}
+	next := claim.DeepCopy()
+	for _, m := range marks {
+		next.Status.Conditions = lifecycle.Conditions().Apply(next.Status.Conditions, object, metav1.NewTime(p.w.now),
+			condition.Change{Type: m.Type, Status: m.Status, Reason: m.Reason, Message: m.Message})
+	}
+	if len(condition.Flips(claim.Status.Conditions, next.Status.Conditions)) > 0 {
+		p.write(func() { p.w.api.put(next) })
+	}
+}
+
+// endNode takes a Node that is being deleted one step further.
+func (p *process) endNode(node *corev1.Node) {
+	facts := drain.Facts{
+		Node: node, Pods: p.w.api.podsOn(node.Name), Asked: p.asked[node.Name], Told: p.told[node.Spec.ProviderID], Now: p.w.now,
+	}
+	if claim := p.w.api.claimOf(node); claim != nil {
+		_, facts.Claim = p.effective(claim)
+	}
+	step := drain.Next(facts)
+	if step.Ask {
+		p.asked[node.Name] = p.w.now
+		facts.Instance, _ = p.ask(node.Spec.ProviderID)
+		step = drain.Next(facts)
+	}
+	if step.DeleteClaim {
+		p.write(func() { p.w.api.delete(p.w.api.claimOf(node), p.w.now) })
+	}
+	if step.Taints != nil || step.Labels != nil {
+		next := node.DeepCopy()
+		if step.Taints != nil {
+			next.Spec.Taints = step.Taints
+		}
+		maps.Copy(next.Labels, step.Labels)
+		p.write(func() { p.w.api.put(next) })
+	}
+	for _, e := range step.Events {
+		p.say("node/"+node.Name, e.Text)
+	}
+	p.leave(step.Pods)
+	if facts.Claim != nil {
+		p.mark(facts.Claim.Name, step.Marks)
+	}
+	again := step.After
+	if step.Terminate {
+		facts.Instance, _ = p.end(node)
+		if step = drain.Next(facts); step.Terminate {
+			again = time.Second
+		} else {
+			again = step.After
+			p.mark(facts.Claim.Name, step.Marks)
+		}
+	}
+	if step.Release {
+		p.w.logf("controller: node %s is gone", node.Name)
+		p.write(func() { p.w.api.drop(p.w.api.nodes[node.Name]) })
+		return
+	}
+	if p.w.now.Sub(node.DeletionTimestamp.Time) > 2*time.Minute && again > 0 {
+		again = max(again, slowly)
+	}
+	p.lookAt(node.Name, max(again, 100*time.Millisecond))
+}
+
+// end tells the cloud to end the instance of a drained node.
+func (p *process) end(node *corev1.Node) (drain.State, *instance) {
+	state, machine := p.ask(node.Spec.ProviderID)
+	if state == drain.Present {
+		p.w.checks.terminates(node)
+		p.told[machine.id] = p.w.now
+		p.write(func() { p.w.market.terminate(machine) })
+		state = drain.Ending
+	}
+	return state, machine
+}
+
+// leave has pods leave as a drain says.
+func (p *process) leave(list drain.Pods) {
+	for _, pod := range list.Evict {
+		p.write(func() { p.w.evict(pod) })
+	}
+	for _, d := range list.Delete {
+		p.w.checks.forces(d.Pod)
+		p.w.stats.Forced++
+		p.write(func() { p.w.endPod(d.Pod, d.Grace) })
+	}
+}
+
+// evict is the eviction API: it refuses what a PodDisruptionBudget does not allow.
+func (w *World) evict(pod *corev1.Pod) {
+	b := w.api.budgets[pod.Labels["app"]]
+	if b != nil && b.Status.DisruptionsAllowed <= 0 {
+		return
+	}
+	w.checks.evicts(pod)
+	w.stats.Evicted++
+	w.logf("api: pod %s is evicted from %s", pod.Name, pod.Spec.NodeName)
+	w.endPod(pod, time.Duration(*pod.Spec.TerminationGracePeriodSeconds)*time.Second)
+}

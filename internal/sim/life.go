@@ -1,0 +1,201 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// lookAt has a claim or a node looked at after a while, once.
+func (p *process) lookAt(name string, d time.Duration) {
+	at := p.w.now.Add(d)
+	if have, planned := p.due[name]; planned && !have.After(at) {
+		return
+	}
+	p.due[name] = at
+	p.at(at, func() {
+		if p.due[name].Equal(at) {
+			delete(p.due, name)
+			p.reconcile(name)
+		}
+	})
+}
+
+func (p *process) reconcile(name string) {
+	if !p.synced {
+		return
+	}
+	if node := p.w.api.nodes[name]; node != nil {
+		if node.DeletionTimestamp != nil {
+			p.endNode(node)
+		}
+		return
+	}
+	switch claim := p.w.api.claims[name]; {
+	case claim == nil:
+	case claim.DeletionTimestamp != nil:
+		p.endClaim(claim)
+	default:
+		p.live(claim)
+	}
+}
+
+// effective reads a pool and a claim as decisions do.
+func (p *process) effective(claim *karpv1.NodeClaim) (*karpv1.NodePool, *karpv1.NodeClaim) {
+	var pool *karpv1.NodePool
+	if stored := p.w.api.pools[claim.Labels[karpv1.LabelNodePool]]; stored != nil {
+		pool, _ = stored.Effective(false)
+	}
+	read, _ := claim.Effective(pool, false)
+	return pool, read
+}
+
+// live takes a claim through its life.
+func (p *process) live(claim *karpv1.NodeClaim) {
+	pool, read := p.effective(claim)
+	if at, ever := lifecycle.Expiry(read); ever {
+		if !p.w.now.Before(at) {
+			p.w.logf("controller: claim %s expires", claim.Name)
+			p.write(func() { p.w.api.delete(claim, p.w.now) })
+			return
+		}
+		p.lookAt(claim.Name, at.Sub(p.w.now))
+	}
+	step := lifecycle.Next(lifecycle.Facts{Claim: read, Nodes: p.w.api.nodesOf(claim), Launch: p.outcomes[claim.UID], Now: p.w.now})
+	if step.Launch {
+		p.launch(claim)
+		return
+	}
+	for _, e := range step.Events {
+		p.say("claim/"+claim.Name, e.Text)
+	}
+	if step.Node != nil {
+		p.write(func() { p.w.api.put(step.Node) })
+	}
+	want := step.Claim
+	if pool != nil && step.Remove == nil {
+		facts := disrupt.MarkFacts{Claim: want, Pool: pool, Now: p.w.now}
+		if condition.True(want.Status.Conditions, karpv1.ConditionLaunched) {
+			facts.Drift = drift.Pool(pool, want, awsv1.Vocabulary())
+		}
+		var after time.Duration
+		want = want.DeepCopy()
+		if want.Status.Conditions, after = disrupt.Marks(facts); after > 0 {
+			p.lookAt(claim.Name, after)
+		}
+	}
+	if !equality.Semantic.DeepEqual(want, claim) {
+		p.write(func() { p.w.api.put(want.DeepCopy()) })
+	}
+	if step.Remove != nil {
+		p.w.logf("controller: claim %s is removed: %s", claim.Name, step.Remove.Reason)
+		if now := p.w.api.claims[claim.Name]; now != nil {
+			p.write(func() { p.w.api.delete(now, p.w.now) })
+		}
+		return
+	}
+	if step.Again {
+		p.lookAt(claim.Name, 0)
+	} else if step.After > 0 {
+		p.lookAt(claim.Name, step.After)
+	}
+}
+
+// launch asks the cloud, whose answer takes a while.
+func (p *process) launch(claim *karpv1.NodeClaim) {
+	if p.launching[claim.UID] {
+		return
+	}
+	p.launching[claim.UID] = true
+	p.after(p.w.between(500*time.Millisecond, 3*time.Second), func() {
+		delete(p.launching, claim.UID)
+		now := p.w.api.claims[claim.Name]
+		if now == nil || now.DeletionTimestamp != nil {
+			return
+		}
+		var outcome lifecycle.Outcome
+		p.write(func() { outcome.Instance, outcome.Err = p.w.market.launch(claim) })
+		if outcome.Err != nil && !cloud.Is(outcome.Err, cloud.NoCapacity) {
+			outcome.Wait = 10 * time.Second
+			p.after(outcome.Wait, func() {
+				delete(p.outcomes, claim.UID)
+				p.lookAt(claim.Name, 0)
+			})
+		}
+		p.outcomes[claim.UID] = &outcome
+		p.lookAt(claim.Name, 0)
+	})
+}
+
+// podEvent notes on a claim when a pod last came or went.
+func (p *process) podEvent(pod *corev1.Pod) {
+	at := lifecycle.PodEvent(pod)
+	if pod.Spec.NodeName == "" || !at.After(p.podEvents[pod.Spec.NodeName]) {
+		return
+	}
+	p.podEvents[pod.Spec.NodeName] = at
+	node := p.w.api.nodes[pod.Spec.NodeName]
+	if node == nil {
+		return
+	}
+	claim := p.w.api.claimOf(node)
+	if claim == nil {
+		return
+	}
+	if event, due := lifecycle.PodEventDue(claim, at, p.w.now); due {
+		next := claim.DeepCopy()
+		next.Status.LastPodEventTime = metav1.NewTime(event)
+		p.write(func() { p.w.api.put(next) })
+	}
+}
+
+// garbage removes claims whose instance is gone, and instances whose claim is.
+func (p *process) garbage() {
+	if !p.synced {
+		return
+	}
+	for _, name := range sorted(p.w.api.claims) {
+		claim := p.w.api.claims[name]
+		if claim == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" {
+			continue
+		}
+		i, sure := p.w.market.find(claim.Status.ProviderID)
+		list := p.w.api.nodesOf(claim)
+		if sure && i == nil && !slices.ContainsFunc(list, lifecycle.Ready) {
+			p.w.logf("controller: the instance of claim %s is gone", name)
+			p.write(func() { p.w.api.delete(claim, p.w.now) })
+		}
+	}
+	for _, i := range p.w.market.running() {
+		if c := p.w.api.claims[i.claim]; (c == nil || c.UID != i.uid) && p.w.now.Sub(i.launched) > 30*time.Second {
+			p.w.logf("controller: nobody claims %s", i.id)
+			p.write(func() { p.w.market.terminate(i) })
+		}
+	}
+}
+
+// interruptions deletes the claims of machines that the cloud takes back.
+func (p *process) interruptions() {
+	for len(p.w.market.notices) > 0 && p.synced {
+		id := p.w.market.notices[0]
+		for _, name := range sorted(p.w.api.claims) {
+			if c := p.w.api.claims[name]; c.Status.ProviderID == id {
+				p.say("claim/"+name, "its instance will be interrupted")
+				p.write(func() { p.w.api.delete(c, p.w.now) })
+				break
+			}
+		}
+		p.w.market.notices = p.w.market.notices[1:]
+	}
+}

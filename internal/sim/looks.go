@@ -1,0 +1,210 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+// look checks what can be seen from outside, now and then.
+func (c *checks) look() {
+	c.w.spend()
+	c.taints()
+	c.limits()
+	c.reasons()
+	c.rest()
+}
+
+// taints checks that a taint of nobody goes soon (G7).
+func (c *checks) taints() {
+	p := c.w.process
+	if p == nil || !p.synced || p.starting {
+		clear(c.tainted)
+		return
+	}
+	for name, node := range c.w.api.nodes {
+		claim := c.w.api.claimOf(node)
+		if !karpv1.Disrupted(node) || node.DeletionTimestamp != nil || claim == nil || claim.DeletionTimestamp != nil || p.commanded(name) {
+			delete(c.tainted, name)
+			continue
+		}
+		if since, known := c.tainted[name]; !known {
+			c.tainted[name] = c.w.now
+		} else if c.w.now.Sub(since) > taintGoes+2*c.w.config.Lag[nodes] && !c.w.now.Before(p.stalled[nodes]) {
+			c.w.broken("G7", "node %s has had the taint of nobody for %s", name, c.w.now.Sub(since))
+		}
+	}
+}
+
+// limits checks that pools stay within their limits (G10). Replacements of nodes that are
+// still there do not count.
+func (c *checks) limits() {
+	spare := c.spare()
+	for _, name := range sorted(c.w.api.pools) {
+		pool := c.w.api.pools[name]
+		for what, limit := range pool.Spec.Limits {
+			var sum resource.Quantity
+			for _, claim := range c.w.api.claims {
+				if claim.Labels[karpv1.LabelNodePool] != name || claim.DeletionTimestamp != nil || spare[claim.Name] {
+					continue
+				}
+				if what == karpv1.LimitNodes {
+					sum.Add(*resource.NewQuantity(1, resource.DecimalSI))
+				} else {
+					sum.Add(claim.Status.Capacity[what])
+				}
+			}
+			if sum.Cmp(limit) > 0 {
+				c.w.broken("G10", "pool %s has %s of %s, its limit is %s", name, sum.String(), what, limit.String())
+			}
+		}
+	}
+}
+
+// reasons checks that whatever is stuck has a reason that can be seen (G13).
+func (c *checks) reasons() {
+	p := c.w.process
+	if p == nil || !p.synced || c.w.now.Sub(p.started) < visible+time.Minute {
+		clear(c.idle)
+		return
+	}
+	now := map[string]string{} // what is stuck, and what was said about it
+	for name, since := range c.waiting {
+		if c.w.now.Sub(since) > visible {
+			c.hear(p, "pod/"+name, now, "waits")
+		}
+	}
+	for name, node := range c.w.api.nodes {
+		claim := c.w.api.claimOf(node)
+		switch {
+		case node.DeletionTimestamp != nil:
+			c.hear(p, "node/"+name, now, "drains")
+		case claim != nil && claim.DeletionTimestamp == nil && condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) && !p.commanded(name):
+			c.hear(p, "node/"+name, now, "is drifted", "pool/"+node.Labels[karpv1.LabelNodePool])
+		}
+	}
+	for name, claim := range c.w.api.claims {
+		if claim.DeletionTimestamp == nil && !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) &&
+			!slices.ContainsFunc(claim.Status.Conditions, func(c metav1.Condition) bool { return c.Status != "True" && c.Message != "" }) {
+			c.hear(p, "claim/"+name, now, "is not up")
+		}
+	}
+	for what := range c.idle {
+		if _, still := now[what]; !still {
+			delete(c.idle, what)
+		}
+	}
+	for _, what := range sorted(now) {
+		if c.idle[what].IsZero() {
+			c.idle[what] = c.w.now
+		} else if now[what] != "" && c.w.now.Sub(c.idle[what]) > visible {
+			c.w.broken("G13", "%s %s, and nobody says why", what, now[what])
+			c.idle[what] = c.w.now
+		}
+	}
+}
+
+// hear notes something that is stuck; its text stays empty if somebody said lately why.
+func (c *checks) hear(p *process, what string, now map[string]string, how string, also ...string) {
+	for _, object := range append(also, what) {
+		if said, known := p.said[object]; known && c.w.now.Sub(said.at) < visible+c.w.config.Pass+time.Minute {
+			now[what] = ""
+			return
+		}
+	}
+	now[what] = how
+}
+
+// rest checks that a cluster nobody does anything to gets cheaper or stays, and never comes back to what
+// it was.
+func (c *checks) rest() {
+	if !c.w.quiet || c.w.now.Sub(c.w.start) < c.w.config.Active+10*time.Minute || c.w.expires() {
+		return
+	}
+	shape, cost := c.shape()
+	if shape == "" || len(c.shapes) > 0 && c.shapes[len(c.shapes)-1] == shape {
+		return
+	}
+	if at := slices.Index(c.shapes, shape); at >= 0 {
+		c.w.broken("no oscillation", "the cluster is back at %s, %d shapes ago", shape, len(c.shapes)-at)
+	}
+	c.shapes, c.costs = append(c.shapes, shape), append(c.costs, cost)
+	c.w.logf("-- at rest for $%.4f an hour: %s", cost, shape)
+}
+
+// expires reports whether nodes of some pool end because of their age: then shapes come back by right.
+func (w *World) expires() bool {
+	for _, p := range w.config.Pools {
+		if p.Spec.Template.Spec.ExpireAfter != "Never" {
+			return true
+		}
+	}
+	return false
+}
+
+// end checks how a run ended: every pod runs, or somebody says why not (G14); nothing goes on for ever.
+func (c *checks) end() {
+	for _, name := range sorted(c.w.apps) {
+		d := c.w.apps[name]
+		missing := d.Replicas
+		var silent []string
+		for pod := range d.pods {
+			p := c.w.api.pods[pod]
+			switch {
+			case p == nil || p.DeletionTimestamp != nil:
+			case c.works(p), c.limited(), c.w.now.Sub(p.CreationTimestamp.Time) < comesBack:
+				missing--
+			default:
+				silent = append(silent, pod)
+			}
+		}
+		if missing > 0 {
+			slices.Sort(silent)
+			c.w.broken("G14", "%d pods of %s do not run: %s", missing, name, strings.Join(silent, " "))
+		}
+	}
+	if rest := c.w.now.Sub(c.last); c.w.config.Quiet > restBefore && rest < restBefore && !c.w.expires() {
+		c.w.broken("no oscillation", "the last command was %s before the end: %s", rest, fmt.Sprint(c.w.stats.Moves))
+	}
+	running := map[string]bool{}
+	for _, i := range c.w.market.running() {
+		running[i.id] = true
+		if claim := c.w.api.claims[i.claim]; claim == nil || claim.UID != i.uid {
+			c.w.broken("G1", "nobody claims %s", i.id)
+		}
+	}
+	for _, name := range sorted(c.w.api.claims) {
+		if id := c.w.api.claims[name].Status.ProviderID; id != "" && !running[id] && c.w.api.claims[name].DeletionTimestamp == nil {
+			c.w.broken("G1", "claim %s has no instance", name)
+		}
+	}
+}
+
+// works reports whether a pod runs on a machine that runs.
+func (c *checks) works(p *corev1.Pod) bool {
+	node := c.w.api.nodes[p.Spec.NodeName]
+	return running(p) && node != nil && c.w.market.byID[node.Spec.ProviderID] != nil
+}
+
+// limited reports whether limits of pools may keep pods waiting.
+func (c *checks) limited() bool {
+	return slices.ContainsFunc(c.w.config.Pools, func(p *karpv1.NodePool) bool { return len(p.Spec.Limits) > 0 })
+}
+
+// seenAllowed is how many evictions the budget of a pod allowed when the process last heard of it.
+func (w *World) seenAllowed(p *process, pod *corev1.Pod) int32 {
+	b, known := p.seen[budgets][pod.Labels["app"]].(*policyv1.PodDisruptionBudget)
+	if !known {
+		return 1
+	}
+	return b.Status.DisruptionsAllowed
+}

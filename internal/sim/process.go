@@ -1,0 +1,315 @@
+package sim
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/store"
+)
+
+const (
+	passEvery   = 10 * time.Second
+	remindEvery = 10 * time.Second
+	batchIdle   = time.Second
+	batchMax    = 10 * time.Second
+	nomination  = 20 * time.Second
+	restart     = 20 * time.Second // of a process that died, at most
+)
+
+// process is the controller: all that it knows dies with it.
+type process struct {
+	w       *World
+	number  int
+	synced  bool
+	started time.Time
+	doom    int // writes that are left before it dies; 0: it does not
+
+	store    *store.Store
+	handlers [kinds]toolscache.ResourceEventHandler
+	listed   [kinds]bool
+	last     [kinds]time.Time // when the last change that is on its way arrives
+	stalled  [kinds]time.Time // until when a watch tells nothing
+	seen     [kinds]map[string]client.Object
+
+	outcomes  map[types.UID]*lifecycle.Outcome
+	launching map[types.UID]bool
+	told      map[string]time.Time // instances, when the cloud was told to end them
+	asked     map[string]time.Time
+	podEvents map[string]time.Time // latest event of each node
+	due       map[string]time.Time // when a claim or node is looked at next
+	commands  map[string]*command  // running, by token
+	ended     map[string]bool      // tokens of commands that are over
+	starting  bool                 // a start is not complete
+	drift     disrupt.Backoff      // by pool
+	tired     disrupt.Backoff      // by claim
+	still     stillness
+	promises  disrupt.Promises
+	batch     batch
+	passed    look // the last pass of disruption
+	planned   look // the last plan
+
+	said   map[string]saying // what was told about objects
+	logged map[string]bool
+}
+
+// look is a look at the cluster that led to nothing new.
+type look struct {
+	rev int // how many writes there had been
+	at  time.Time
+}
+
+// same reports whether a look would see what the last one saw, not too long ago. The controller looks
+// all the same; what it decides depends on nothing else.
+func (p *process) same(l *look) bool {
+	if l.rev == p.w.api.rev && p.w.now.Sub(l.at) < p.w.config.Pass {
+		return true
+	}
+	*l = look{p.w.api.rev, p.w.now}
+	return false
+}
+
+// saying is the last thing that was told about an object.
+type saying struct {
+	at   time.Time
+	text string
+}
+
+// crashed is thrown by a process that dies between two writes.
+type crashed struct{}
+
+// boot starts a process. It lists all objects first, which takes a moment for each kind.
+func (w *World) boot() {
+	w.processes++
+	p := &process{
+		w: w, number: w.processes, started: w.now,
+		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
+		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: map[string]*command{}, ended: map[string]bool{},
+		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, tired: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
+		said: map[string]saying{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
+	}
+	p.store = store.New(store.Options{
+		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},
+		Now: func() time.Time { return w.now }, Wake: func(types.UID) { p.wake() },
+	})
+	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
+	w.process = p
+	for k := range kinds {
+		p.seen[k] = map[string]client.Object{}
+		p.after(w.between(100*time.Millisecond, 2*time.Second), func() { p.list(k) })
+	}
+	p.every(passEvery, p.pass)
+	p.every(remindEvery, func() {
+		if p.synced && p.store.Waiting() > 0 {
+			p.wake()
+		}
+	})
+	p.every(2*time.Minute, p.garbage)
+	p.every(5*time.Second, p.interruptions)
+	w.logf("controller: process %d starts", p.number)
+}
+
+// crash ends the process; another one starts later.
+func (w *World) crash() {
+	if w.process == nil {
+		return
+	}
+	w.logf("controller: process %d dies", w.process.number)
+	w.stats.Crashes++
+	w.process = nil
+	w.checks.died()
+	w.after(w.between(time.Second, restart), func() {
+		if w.process == nil {
+			w.boot()
+		}
+	})
+}
+
+// at has the process do something at a time, if it still lives then.
+func (p *process) at(t time.Time, do func()) {
+	p.w.at(t, func() { p.alive(do) })
+}
+
+func (p *process) after(d time.Duration, do func()) { p.at(p.w.now.Add(d), do) }
+
+func (p *process) every(d time.Duration, do func()) {
+	p.after(d, func() {
+		p.every(d, do)
+		do()
+	})
+}
+
+func (p *process) alive(do func()) {
+	if p.w.process != p {
+		return
+	}
+	defer func() {
+		if cause := recover(); cause != nil {
+			if _, expected := cause.(crashed); !expected {
+				panic(cause)
+			}
+			p.w.crash()
+		}
+	}()
+	do()
+}
+
+// write changes something outside of the process. It may die just before or just after.
+func (p *process) write(do func()) {
+	if p.doom > 0 {
+		if p.doom--; p.doom == 0 {
+			if p.w.rnd.IntN(2) == 0 {
+				do()
+			}
+			panic(crashed{})
+		}
+	}
+	do()
+}
+
+// list takes in all objects of a kind.
+func (p *process) list(k kind) {
+	p.listed[k] = true
+	for _, obj := range p.w.api.all(k) {
+		p.deliver(obj, false)
+	}
+	for _, listed := range p.listed {
+		if !listed {
+			return
+		}
+	}
+	p.synced = true
+	for _, name := range sorted(p.w.api.claims) {
+		p.lookAt(name, 0)
+	}
+	for _, name := range sorted(p.w.api.nodes) {
+		p.lookAt(name, 0)
+	}
+	p.wake()
+}
+
+// watch tells the process of a change, after the lag of the watch.
+func (p *process) watch(obj client.Object, gone bool) {
+	k := kindOf(obj)
+	if !p.listed[k] {
+		return // it will be in the list
+	}
+	at := p.w.now.Add(p.w.config.Lag[k])
+	if at.Before(p.stalled[k]) {
+		at = p.stalled[k]
+	}
+	if at.Before(p.last[k]) {
+		at = p.last[k]
+	}
+	p.last[k] = at
+	p.at(at, func() { p.deliver(obj, gone) })
+}
+
+// deliver is a watch that tells of a change.
+func (p *process) deliver(obj client.Object, gone bool) {
+	k := kindOf(obj)
+	if gone {
+		delete(p.seen[k], obj.GetName())
+		p.handlers[k].OnDelete(obj)
+	} else {
+		p.seen[k][obj.GetName()] = obj
+		p.handlers[k].OnUpdate(nil, obj)
+	}
+	if !p.synced {
+		return
+	}
+	switch o := obj.(type) {
+	case *karpv1.NodeClaim:
+		p.lookAt(o.Name, 0)
+	case *corev1.Node:
+		p.lookAt(o.Name, 0)
+		if c := p.w.api.claimOf(o); c != nil {
+			p.lookAt(c.Name, 0)
+		}
+		if i := p.w.market.byID[o.Spec.ProviderID]; i != nil {
+			p.lookAt(i.claim, 0)
+		}
+	case *corev1.Pod:
+		p.podEvent(o)
+	case *karpv1.NodePool:
+		for _, name := range sorted(p.w.api.claims) {
+			p.lookAt(name, time.Second)
+		}
+	}
+}
+
+// say notes what is told about an object.
+func (p *process) say(object, text string) {
+	if p.w.config.Log != nil && !p.logged[object+text] {
+		p.logged[object+text] = true
+		p.w.logf("event: %s: %s", object, text)
+	}
+	p.said[object] = saying{p.w.now, text}
+}
+
+// sayWhy is say for a reason, whose text is only made if somebody reads it.
+func (p *process) sayWhy(object string, why reason.Reason) {
+	if p.w.config.Log != nil {
+		p.say(object, why.Text())
+		return
+	}
+	p.said[object] = saying{p.w.now, string(why.Code)}
+}
+
+// putPool stores a pool with the hash that marks of its claims are compared with.
+func (w *World) putPool(p *karpv1.NodePool) {
+	if p.UID == "" {
+		p.UID = w.api.uid("pool")
+	}
+	if hash, err := drift.PoolHash(p); err == nil {
+		if p.Annotations == nil {
+			p.Annotations = map[string]string{}
+		}
+		p.Annotations[karpv1.AnnotationNodePoolHash], p.Annotations[karpv1.AnnotationNodePoolHashVersion] = hash, drift.PoolHashVersion
+	}
+	p.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready"}}
+	w.api.put(p)
+}
+
+// informers hand the handlers of the store to the process.
+type informers struct{ p *process }
+
+// GetInformer returns the watch of a kind.
+func (i informers) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return informer{p: i.p, kind: kindOf(obj)}, nil
+}
+
+type informer struct {
+	cache.Informer
+	p    *process
+	kind kind
+}
+
+// AddEventHandler takes in who wants to be told.
+func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	if i.kind < kinds {
+		i.p.handlers[i.kind] = h
+	}
+	return registration{p: i.p}, nil
+}
+
+type registration struct {
+	toolscache.ResourceEventHandlerRegistration
+	p *process
+}
+
+// HasSynced reports whether everything was listed.
+func (r registration) HasSynced() bool { return r.p.synced }

@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+const slowestLook = 5 * time.Second // at a command that waits
+
+// hold keeps new pods away from a node and says why and for which command.
+func (p *process) hold(n disrupt.Candidate, token string, why karpv1.DisruptionReason) {
+	p.store.Hold(n.Node, true)
+	if node := p.w.api.nodes[n.Node]; node != nil {
+		next := node.DeepCopy()
+		if !karpv1.Disrupted(next) {
+			next.Spec.Taints = append(next.Spec.Taints, karpv1.DisruptedTaint())
+		}
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationHeldBy, token)
+		p.write(func() { p.w.api.put(next) })
+	}
+	if claim := p.w.api.claims[n.Claim]; claim != nil {
+		next := claim.DeepCopy()
+		object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: claim.DeletionTimestamp != nil}
+		next.Status.Conditions = lifecycle.Conditions().Apply(next.Status.Conditions, object, metav1.NewTime(p.w.now),
+			condition.Change{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(why), Message: string(why)})
+		p.write(func() { p.w.api.put(next) })
+	}
+}
+
+// release undoes what hold did. A node that is being deleted keeps its taint.
+func (p *process) release(n disrupt.Candidate) {
+	node := p.w.api.nodes[n.Node]
+	if node == nil {
+		return
+	}
+	if _, named := node.Annotations[karpv1.AnnotationHeldBy]; node.DeletionTimestamp == nil && (named || karpv1.Disrupted(node)) {
+		next := node.DeepCopy()
+		next.Spec.Taints = slices.DeleteFunc(next.Spec.Taints, karpv1.IsDisrupted)
+		delete(next.Annotations, karpv1.AnnotationHeldBy)
+		p.w.logf("controller: node %s is released", n.Node)
+		p.write(func() { p.w.api.put(next) })
+	}
+	if claim := p.w.api.claims[n.Claim]; claim != nil && condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil {
+		next := claim.DeepCopy()
+		next.Status.Conditions = condition.Remove(next.Status.Conditions, karpv1.ConditionDisruptionReason)
+		p.write(func() { p.w.api.put(next) })
+	}
+}
+
+// letGo gives nodes back.
+func (p *process) letGo(list []disrupt.Candidate) {
+	for _, n := range list {
+		p.release(n)
+		p.store.Mark(n.Node, false)
+		p.store.Hold(n.Node, false)
+	}
+}
+
+// resume takes over the commands of an earlier process that can go on.
+func (p *process) resume(view *disrupt.View) bool {
+	orders, held := map[string]disrupt.Order{}, map[string]string{}
+	for _, name := range sorted(p.seen[claims]) {
+		claim := p.seen[claims][name].(*karpv1.NodeClaim)
+		if o, read := disrupt.ReadOrder(claim.Annotations); read && claim.DeletionTimestamp == nil {
+			orders[name] = o
+		}
+	}
+	if len(orders) == 0 {
+		return false
+	}
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		node, _ := p.seen[nodes][n.Name].(*corev1.Node)
+		claim, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim)
+		if node != nil && claim != nil && condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil && node.Annotations[karpv1.AnnotationHeldBy] != "" {
+			held[n.Claim] = node.Annotations[karpv1.AnnotationHeldBy]
+		}
+	}
+	found := disrupt.Recover(disrupt.Left{Nodes: view.Nodes, Held: held, Orders: orders, Known: func(token string) bool { return p.commands[token] != nil || p.ended[token] }})
+	for _, r := range found {
+		p.w.logf("controller: goes on with %s of %v", r.Reason, names(r.Remove))
+		c := &command{Running: r, committed: true}
+		p.commands[r.Token()] = c
+		for _, n := range r.Remove {
+			p.store.Hold(n.Node, true)
+		}
+		p.store.Replace(names(r.Remove), nil)
+		p.advance(c, time.Second)
+	}
+	return len(found) > 0
+}
+
+// cleanUp takes taints and conditions off nodes that nobody removes (G7), and what replacements say of
+// commands that are over.
+func (p *process) cleanUp(view *disrupt.View) {
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if !n.Going && !n.Commanded && !n.Rebooting {
+			p.release(disrupt.Candidate{Node: n.Name, Claim: n.Claim})
+		}
+	}
+	for _, name := range sorted(p.seen[claims]) {
+		claim := p.seen[claims][name].(*karpv1.NodeClaim)
+		if _, ours := claim.Annotations[karpv1.AnnotationCommand]; ours && claim.DeletionTimestamp == nil {
+			if o, read := disrupt.ReadOrder(claim.Annotations); !read || p.commands[o.Token] == nil {
+				p.ordinary(name)
+			}
+		}
+	}
+}
+
+// ordinary takes off a replacement what it says of its command.
+func (p *process) ordinary(name string) {
+	claim := p.w.api.claims[name]
+	if claim == nil || claim.Annotations[karpv1.AnnotationCommand] == "" {
+		return
+	}
+	next := claim.DeepCopy()
+	delete(next.Annotations, karpv1.AnnotationCommand)
+	delete(next.Annotations, karpv1.AnnotationReplaces)
+	p.write(func() { p.w.api.put(next) })
+}
+
+// advance takes a command as far as it gets now, and looks at it again later.
+func (p *process) advance(c *command, wait time.Duration) {
+	if p.commands[c.Token()] != c {
+		return
+	}
+	queued := 0
+	for _, other := range p.commands {
+		queued += len(other.Remove)
+	}
+	progress := c.Advance(p.observe(c), queued, p.w.now)
+	for _, name := range c.Wait {
+		p.store.Nominate(name, p.w.now.Add(nomination))
+	}
+	p.letGo(progress.Spared)
+	switch progress.Stage {
+	case disrupt.Waiting:
+		p.after(wait, func() { p.advance(c, min(2*wait, slowestLook)) })
+	case disrupt.Ready:
+		p.deleteAll(c)
+	case disrupt.Over:
+		p.done(c)
+	case disrupt.Broken:
+		if progress.Replacement {
+			p.setBack(&c.Command)
+		}
+		p.undo(c, progress.Why)
+	}
+}
+
+// observe reads the claims of a command.
+func (p *process) observe(c *command) map[string]disrupt.Seen {
+	seen := map[string]disrupt.Seen{}
+	look := func(name, node string) {
+		claim, _ := p.seen[claims][name].(*karpv1.NodeClaim)
+		if claim == nil {
+			claim = p.w.api.claims[name]
+		}
+		if claim == nil {
+			seen[name] = disrupt.Seen{Gone: true}
+			return
+		}
+		s := disrupt.Seen{
+			Going:    claim.DeletionTimestamp != nil,
+			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
+		}
+		if at, _ := p.seen[nodes][node].(*corev1.Node); at != nil {
+			s.Protected = at.Annotations[karpv1.AnnotationDoNotDisrupt] == "true"
+		}
+		seen[name] = s
+	}
+	for _, n := range c.Remove {
+		look(n.Claim, n.Node)
+	}
+	for _, name := range c.Wait {
+		look(name, "")
+	}
+	return seen
+}
+
+// deleteAll deletes the claims of a command that is ready.
+func (p *process) deleteAll(c *command) {
+	for _, n := range c.Remove {
+		if claim := p.w.api.claims[n.Claim]; claim != nil {
+			p.say("node/"+n.Node, "is disrupted: "+string(c.Reason))
+			p.bound(c, claim)
+			p.write(func() { p.w.api.delete(p.w.api.claims[n.Claim], p.w.now) })
+		}
+		p.store.Hold(n.Node, false) // it stays marked: it goes
+	}
+	p.done(c)
+}
+
+// bound writes until when a drain may take, if the command has a bound (V15-29).
+func (p *process) bound(c *command, claim *karpv1.NodeClaim) {
+	if c.Bound == nil || claim.Annotations[karpv1.AnnotationTerminationTimestamp] != "" {
+		return
+	}
+	next := claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, p.w.now.Add(*c.Bound).UTC().Format(time.RFC3339))
+	p.write(func() { p.w.api.put(next) })
+}
+
+// done ends a command that succeeded.
+func (p *process) done(c *command) {
+	delete(p.commands, c.Token())
+	p.ended[c.Token()] = true
+	if c.Reason == karpv1.ReasonDrifted {
+		for _, n := range c.Remove {
+			p.drift.Worked(n.Pool)
+		}
+	}
+}
+
+// undo gives a command up: its replacements forget it, and its nodes stay.
+func (p *process) undo(c *command, why string) {
+	p.w.stats.Rollbacks++
+	for _, n := range c.Remove {
+		p.say("node/"+n.Node, "stays: "+why)
+	}
+	for _, name := range c.Wait {
+		p.w.checks.failed[name] = true
+		p.ordinary(name)
+	}
+	p.letGo(c.Remove)
+	delete(p.commands, c.Token())
+	p.ended[c.Token()] = true
+}

@@ -1,0 +1,256 @@
+package sim
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// Config is one run: a cluster, what happens to it, and how the controller is set.
+type Config struct {
+	Seed     uint64
+	Machines []Machine
+	Pools    []*karpv1.NodePool
+	Apps     []App
+	Daemons  bool
+	Changes  []Change // what people and the world do, and when
+
+	Active time.Duration // how long things happen
+	Quiet  time.Duration // how long nothing does afterwards
+
+	Policy  solve.Policy
+	Tuning  disrupt.Tuning
+	Methods disrupt.Methods
+	Decide  func(disrupt.View) disrupt.Decision // nil: disrupt.Next
+
+	Lag        [6]time.Duration // of the watch of each kind
+	Boot       time.Duration    // of a machine at most
+	PodStart   time.Duration    // of a pod at most
+	NeverJoins float64          // share of machines that never do
+	Pass       time.Duration    // between two looks at an unchanged cluster; the controller looks every ten seconds
+
+	Log func(line string) // nil: nobody reads it
+}
+
+// Change is something that happens.
+type Change struct {
+	At   time.Duration // since the start
+	What string
+	Do   func(*World)
+}
+
+// Violation is a rule that was broken.
+type Violation struct {
+	Rule string // such as G5
+	At   time.Duration
+	Text string
+}
+
+// Result is how a run went.
+type Result struct {
+	Violations []Violation
+	Stats      Stats
+}
+
+// Stats counts what happened.
+type Stats struct {
+	Passes    int // of disruption
+	Commands  map[karpv1.DisruptionReason]int
+	Removed   int // nodes that commands removed
+	Rollbacks int
+	Abandoned int // commands that the second look stopped
+	Launched  int
+	Evicted   int // pods that drains ended
+	Forced    int // pods that a deadline ended
+	Crashes   int
+	Nodes     int     // at the end
+	Cost      float64 // at the end, USD an hour
+	Spent     float64 // in all, USD
+	Moves     []int   // voluntary commands by hour
+	Digest    uint64  // of all that was logged
+}
+
+// World is a run in progress.
+type World struct {
+	clock
+	config Config
+	rnd    *rand.Rand
+	start  time.Time
+	api    *api
+	market *market
+	apps   map[string]*deployment
+
+	pending    map[string]bool // pods without a node
+	scheduling bool
+	process    *process
+	processes  int
+	quiet      bool // nothing is done to the cluster any more
+
+	checks     checks
+	stats      Stats
+	violations []Violation
+	lastCost   time.Time
+}
+
+// most is how many violations are kept: what follows the first is mostly its consequence.
+const most = 5
+
+// Run lets a run happen.
+func Run(c Config) Result {
+	w := &World{
+		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
+		apps: map[string]*deployment{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
+	}
+	w.now, w.lastCost = w.start, w.start
+	w.checks = newChecks(w)
+	w.api, w.market = newAPI(w.changed), newMarket(w, c.Machines)
+	if c.Daemons {
+		w.api.put(daemonSet(w))
+	}
+	for _, p := range c.Pools {
+		w.putPool(p.DeepCopy())
+	}
+	w.boot()
+	for _, a := range c.Apps {
+		w.deploy(a)
+	}
+	for _, change := range c.Changes {
+		w.after(change.At, func() {
+			w.logf("%s", change.What)
+			change.Do(w)
+		})
+	}
+	w.every(30*time.Second, w.checks.look)
+	w.play()
+	w.spend()
+	w.stats.Cost, w.stats.Nodes = w.market.cost(), len(w.market.running())
+	return Result{Violations: w.violations, Stats: w.stats}
+}
+
+// play lets things happen, then comes to rest. Code that panics has broken a rule too.
+func (w *World) play() {
+	defer func() {
+		if cause := recover(); cause != nil {
+			w.broken("no panic", "%v\n%s", cause, debug.Stack())
+		}
+	}()
+	stop := func() bool { return len(w.violations) >= most }
+	w.runUntil(w.start.Add(w.config.Active), stop)
+	w.settle()
+	w.runUntil(w.start.Add(w.config.Active+w.config.Quiet), stop)
+	if !stop() {
+		w.checks.end()
+	}
+}
+
+// settle ends all faults: from now on nothing is done to the cluster, and it comes to rest.
+func (w *World) settle() {
+	w.quiet = true
+	w.logf("-- from now on nothing happens from outside --")
+	clear(w.market.gone)
+	w.market.failing, w.market.mute = time.Time{}, time.Time{}
+	for _, name := range sorted(w.api.nodes) {
+		w.setReady(name, true)
+	}
+	if w.process == nil {
+		w.boot()
+	}
+	w.process.doom = 0
+	w.process.stalled = [kinds]time.Time{}
+}
+
+func (w *World) every(d time.Duration, do func()) {
+	w.after(d, func() {
+		do()
+		w.every(d, do)
+	})
+}
+
+// changed hears of every write. Those who watch are told, the controller of this cluster with a lag.
+func (w *World) changed(obj, before client.Object, gone bool) {
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		w.podChanged(o, gone)
+	case *corev1.Node:
+		w.wakeScheduler()
+		if gone {
+			w.collect(o.Name)
+		}
+	}
+	if w.process != nil {
+		w.process.watch(obj, gone)
+	}
+	w.checks.changed(obj, before, gone)
+}
+
+func (w *World) podChanged(p *corev1.Pod, gone bool) {
+	if delete(w.pending, p.Name); !gone && p.Spec.NodeName == "" {
+		w.pending[p.Name] = true
+	}
+	w.wakeScheduler()
+	d := w.apps[p.Labels["app"]]
+	if d == nil {
+		return
+	}
+	if gone {
+		delete(d.pods, p.Name)
+	}
+	if gone || p.DeletionTimestamp != nil {
+		w.after(100*time.Millisecond, func() { w.fill(d) })
+	}
+	w.allow(d)
+}
+
+// collect removes the pods of a Node that is gone, as Kubernetes does.
+func (w *World) collect(node string) {
+	for _, p := range w.api.podsOn(node) {
+		w.api.drop(p)
+	}
+}
+
+// between is a time drawn from a range.
+func (w *World) between(low, high time.Duration) time.Duration {
+	if high <= low {
+		return low
+	}
+	return low + time.Duration(w.rnd.Int64N(int64(high-low)))
+}
+
+// faulty draws whether something goes wrong; nothing does once the run is quiet.
+func (w *World) faulty(share float64) bool {
+	return !w.quiet && share > 0 && w.rnd.Float64() < share
+}
+
+// logf writes a line of the log of a run.
+func (w *World) logf(format string, args ...any) {
+	if w.config.Log != nil {
+		w.config.Log(fmt.Sprintf("%s  ", w.clockText()) + fmt.Sprintf(format, args...))
+	}
+}
+
+// clockText is the time since the start.
+func (w *World) clockText() string {
+	d := w.now.Sub(w.start)
+	return fmt.Sprintf("%02d:%02d:%06.3f", int(d.Hours()), int(d.Minutes())%60, (d % time.Minute).Seconds())
+}
+
+// broken notes that a rule was broken.
+func (w *World) broken(rule, format string, args ...any) {
+	v := Violation{Rule: rule, At: w.now.Sub(w.start), Text: fmt.Sprintf(format, args...)}
+	w.violations = append(w.violations, v)
+	w.logf("VIOLATION of %s: %s", rule, v.Text)
+}
+
+// spend adds up what machines cost since the last time.
+func (w *World) spend() {
+	w.stats.Spent += w.market.cost() * w.now.Sub(w.lastCost).Hours()
+	w.lastCost = w.now
+}

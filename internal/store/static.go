@@ -1,0 +1,45 @@
+package store
+
+import (
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	nodepool "github.com/dovetail-sh/dovetail/internal/pool"
+)
+
+// Loads returns what is known of the nodes of a pool, by claim.
+func (s *Store) Loads(name string) map[string]nodepool.Load {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now()
+	out := map[string]nodepool.Load{}
+	for _, p := range s.places {
+		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != name {
+			continue
+		}
+		load := nodepool.Load{Held: p.held || p.marked}
+		if p.node != nil {
+			for _, slot := range s.onNode[p.node.Name] {
+				if cluster.Reschedulable(slot.pod) {
+					load.Pods = true
+					load.Cost += cluster.EvictCost(slot.pod, s.opts.CostManaged)
+				}
+				load.Protected = load.Protected || slot.pod.DeletionTimestamp == nil && cluster.DoNotDisrupt(slot.pod, now)
+			}
+		}
+		out[p.claim.Name] = load
+	}
+	return out
+}
+
+// Claims counts the claims of a pool, whatever becomes of them.
+func (s *Store) Claims(name string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	count := int64(0)
+	for _, p := range s.places {
+		if p.claim != nil && p.claim.Labels[karpv1.LabelNodePool] == name {
+			count++
+		}
+	}
+	return count
+}

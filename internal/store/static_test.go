@@ -1,0 +1,47 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	nodepool "github.com/dovetail-sh/dovetail/internal/pool"
+)
+
+// LC-47, FM M03: what the size of a pool is decided on is in memory, claims in flight included.
+func TestLoads(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	for _, name := range []string{"empty", "busy", "guarded", "held"} {
+		s.feedObject(claimObject("general-"+name, "aws:///"+name, true), false)
+		s.feedObject(nodeObject(name, "aws:///"+name, true), false)
+	}
+	daemon := podObject("d", "empty")
+	daemon.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "d"}}
+	guarded := podObject("g", "guarded")
+	guarded.OwnerReferences, guarded.Annotations = daemon.OwnerReferences, map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}
+	s.feedObject(daemon, false)
+	s.feedObject(guarded, false)
+	s.feedObject(podObject("w1", "busy"), false)
+	s.feedObject(podObject("w2", "busy"), false)
+	s.Claimed(claimObject("general-new", "", false), nil)
+	s.Hold("held", true)
+	want := map[string]nodepool.Load{
+		"general-empty": {}, "general-busy": {Pods: true, Cost: 2}, "general-guarded": {Protected: true}, "general-held": {Held: true}, "general-new": {},
+	}
+	if diff := cmp.Diff(want, s.Loads("general")); diff != "" {
+		t.Errorf("loads (-want +got):\n%s", diff)
+	}
+	going := claimObject("general-empty", "aws:///empty", true)
+	going.DeletionTimestamp = new(metav1.NewTime(now()))
+	s.feedObject(going, false)
+	if n := s.Claims("general"); n != 5 {
+		t.Errorf("%d claims, want 5: one that goes still counts", n)
+	}
+	if n := s.Claims("other"); n != 0 || len(s.Loads("other")) != 0 {
+		t.Errorf("%d claims of a pool that has none", n)
+	}
+}
