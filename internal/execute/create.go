@@ -139,14 +139,9 @@ func (c *Claims) create(ctx context.Context, b Batch, i int) Created {
 		out.Err = ErrObsolete
 		return out
 	}
-	claim, err := Claim(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: c.Words, Seed: b.seed(i), Marks: b.Marks})
+	asked, claim, err := c.write(ctx, Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: c.Words, Seed: b.seed(i), Marks: b.Marks})
 	if err != nil {
-		out.Err = fmt.Errorf("nodepool %s: %w", n.Pool, err)
-		return out
-	}
-	asked := claim.DeepCopy()
-	if err := c.Client.Create(ctx, claim); err != nil && !apierrors.IsAlreadyExists(err) {
-		out.Err = fmt.Errorf("create nodeclaim for nodepool %s: %w", n.Pool, err)
+		out.Err = err
 		return out
 	}
 	c.Store.Claimed(claim, n.Pods)
@@ -158,6 +153,47 @@ func (c *Claims) create(ctx context.Context, b Batch, i int) Created {
 		"requests", claim.Spec.Resources.Requests, "instance-types", Few(n.Types), "price", n.Offer.Price)
 	out.Claim = claim
 	return out
+}
+
+// sameNames is how often another name is tried when one is taken.
+const sameNames = 3
+
+// write makes the claim of an order. One that is there already is the same claim if it was asked for by
+// the same decision: then an answer was lost. Otherwise two decisions came to one name, and this one
+// takes another.
+func (c *Claims) write(ctx context.Context, o Order) (asked, claim *karpv1.NodeClaim, err error) {
+	for range sameNames {
+		if claim, err = Claim(o); err != nil {
+			return nil, nil, fmt.Errorf("nodepool %s: %w", o.Pool.Name, err)
+		}
+		asked = claim.DeepCopy()
+		if err = c.Client.Create(ctx, claim); err == nil {
+			return asked, claim, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			break
+		}
+		there := &karpv1.NodeClaim{}
+		if got := c.Client.Get(ctx, client.ObjectKeyFromObject(asked), there); got != nil {
+			err = errors.Join(err, got)
+			break
+		}
+		if there.DeletionTimestamp == nil && asksFor(asked, there) {
+			return asked, there, nil
+		}
+		o.Seed += "+"
+	}
+	return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
+}
+
+// asksFor reports whether a stored claim is the one that was asked for: of the same pool, for the same
+// command, and with the same requests.
+func asksFor(asked, stored *karpv1.NodeClaim) bool {
+	return asked.Labels[karpv1.LabelNodePool] == stored.Labels[karpv1.LabelNodePool] &&
+		asked.Annotations[karpv1.AnnotationCommand] == stored.Annotations[karpv1.AnnotationCommand] &&
+		asked.Annotations[karpv1.AnnotationReplaces] == stored.Annotations[karpv1.AnnotationReplaces] &&
+		equality.Semantic.DeepEqual(asked.Spec.Resources.Requests, stored.Spec.Resources.Requests) &&
+		equality.Semantic.DeepEqual(asked.Spec.NodeClassRef, stored.Spec.NodeClassRef)
 }
 
 // altered names what of a claim was stored in another form than was asked for, of what decides which pods

@@ -29,7 +29,9 @@ func (v *mover) worthwhile(m *Move, removed float64) bool {
 		c := &m.Create[i]
 		least, like := v.unlike(m)
 		if !v.cheaper(c, min(c.Offer.Price+slack, least)) {
-			v.spare[like] = like != ""
+			if like != "" {
+				v.spare[like] = true
+			}
 			return false
 		}
 		if !v.diverse(m, c) {
