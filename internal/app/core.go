@@ -96,7 +96,7 @@ func (c *core) add(ctx context.Context) error {
 	if err := c.mgr.Add(plans); err != nil {
 		return err
 	}
-	for _, r := range slices.Concat(c.lifeCycle(), c.repairOfOld(), c.pools()) {
+	for _, r := range slices.Concat(c.lifeCycle(), c.repairOfOld(), c.pools(), c.deletionCosts()) {
 		if err := r.Register(c.mgr); err != nil {
 			return err
 		}
@@ -185,6 +185,17 @@ func (c *core) pools() []registrant {
 		})
 	}
 	return list
+}
+
+// deletionCosts is what tells ReplicaSets which of their pods should go first.
+func (c *core) deletionCosts() []registrant {
+	if !c.cfg.Gates.PodDeletionCostManagement {
+		return nil
+	}
+	queue := &controller.CostWrites{Client: c.mgr.GetClient(), Metrics: c.metrics, Workers: controller.Workers(100, 5000, c.cfg.Process.CPUMillis)}
+	return []registrant{queue, &controller.DeletionCosts{
+		Client: c.mgr.GetClient(), Store: c.store, Cloud: c.cloud("pod.deletioncost"), Queue: queue, Metrics: c.metrics, Now: time.Now,
+	}}
 }
 
 // planned names the pods that were promised a claim and still wait (V15-61).

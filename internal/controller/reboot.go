@@ -32,6 +32,7 @@ import (
 const (
 	rebootBackoff    = time.Second
 	rebootBackoffMax = 30 * time.Second
+	callMemory       = time.Hour // longer than any reboot waits for the cloud
 )
 
 // rebooter is the part of a cloud that reboots.
@@ -262,6 +263,7 @@ func (r *Reboots) ask(ctx context.Context, facts *reboot.Facts, operation string
 	if r.calls == nil {
 		r.calls = map[types.UID]call{}
 	}
+	maps.DeleteFunc(r.calls, func(_ types.UID, c call) bool { return facts.Now.Sub(c.first) > callMemory }) // of claims that went meanwhile
 	r.calls[facts.Claim.UID] = known
 	return &reboot.Answer{Err: err}
 }

@@ -156,7 +156,7 @@ func (c *consolidation) search(names []string) []solve.Move {
 				size /= 2
 			}
 			answer := c.ask(names, most)
-			if last = c.sift(answer); saved(last.good) > saved(best.good) {
+			if last = c.sift(answer); len(best.good) == 0 || saved(last.good) > saved(best.good) {
 				best = last
 			}
 			if last.all || answer.Partial {
@@ -164,7 +164,7 @@ func (c *consolidation) search(names []string) []solve.Move {
 			}
 		}
 		const enough = 2 // how much less may be saved now to come closer to the plan
-		if saved(best.good) > enough*saved(now.good) {
+		if len(now.good) == 0 || saved(best.good) > enough*saved(now.good) {
 			now = best
 		}
 	}

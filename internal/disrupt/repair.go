@@ -189,6 +189,8 @@ func (d *Decision) exchange(v *View, p *patient, c Command) bool {
 	offered, full := reservationsFull(v.Cluster, pool.Name)
 	have := pool.Running + pending(v, pool.Name)
 	switch {
+	case !v.Methods.Static: // nobody looks after the size of the pool
+		return stays(reason.Reason{Code: reason.PoolClosed, Have: pool.Name})
 	case have > pool.Replicas: // an earlier exchange or a scale-down is under way
 		d.refuse(Refused{Reason: karpv1.ReasonUnhealthy, Nodes: []string{p.Name}, Why: reason.Reason{
 			Code: reason.StaticSurplus, Subject: "node/" + p.Name, Have: strconv.FormatInt(have, 10), Want: strconv.FormatInt(pool.Replicas, 10),

@@ -22,7 +22,7 @@ import (
 // ward is a pool "p" of twenty nodes; those that are named here come first.
 func ward(t interface{ Fatal(...any) }, nodes ...Node) View {
 	v := View{
-		Now: now, Methods: Methods{Repair: true}, Repairs: testSet(t),
+		Now: now, Methods: Methods{Repair: true, Static: true}, Repairs: testSet(t),
 		Pools: map[string]Pool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1}},
 		Nodes: nodes,
 	}
@@ -173,7 +173,10 @@ func TestRepair(t *testing.T) {
 		"V15-25 a budget of none":              {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, say: "a budget of the NodePool says 0"},
 		"V15-16 what is no node yet uses none": {nodes: []Node{dead("a", func(n *Node) { n.Initialized = false })}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, find: anew, want: "a replace Ready", say: "a budget of the NodePool says 0"},
 		"V15-28 static":                        {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1)}, want: "a replace Ready template p"},
-		"V15-28 static, an exchange runs":      {nodes: []Node{dead("a")}, change: []func(*View){static(21, 21, -1)}},
+		"V15-28 static, but the gate is off": {
+			nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1), func(v *View) { v.Methods.Static = false }}, say: "DisruptionBlocked",
+		},
+		"V15-28 static, an exchange runs": {nodes: []Node{dead("a")}, change: []func(*View){static(21, 21, -1)}},
 		"V15-28 static, a command runs": {
 			nodes: []Node{dead("a"), {Name: "b", Pool: "p", Going: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
 		},

@@ -93,10 +93,6 @@ func stable(name string) bool {
 
 // idle says which metrics wait for what they measure. A test holds that all others are set somewhere.
 func idle(name string) bool {
-	switch name {
-	case "karpenter_pod_deletion_cost_nodes_with_pending_annotation_writes", "karpenter_pod_deletion_cost_pod_annotation_writes_total":
-		return true
-	}
 	return strings.HasPrefix(name, "operator_capacitybuffer_")
 }
 

@@ -47,18 +47,18 @@ func disruptionCodes() []Doc {
 		{NodeStarting, "is not {have} yet", "A node that has not come up is never disrupted.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim: startup taints or resources may be missing."},
 		{NodeNominated, "a pending pod is expected on it", "A pod that waits was planned onto the node.", "Nothing has to be done."},
 		{DoNotDisrupt, "{have} carries annotation " + annotation + "; remove the annotation to let the node go", "The annotation forbids disruption of our own will.", "Remove the annotation, or give it a duration on the pod. With terminationGracePeriod set, drift does not wait for pods that carry it."},
-		{PoolLabelAbsent, "has no label {want}", "Without the label it is not known which NodePool the node belongs to.", "Put the label back on the NodeClaim and the Node."},
-		{PoolUnresolved, "the instance types of NodePool {have} cannot be resolved", "The NodePool does not exist, or it is not known what it could buy: nothing is disrupted that could perhaps not be replaced.", "Check that the NodePool and its node class exist and are ready."},
+		{PoolLabelAbsent, "has no label {want}; put it back", "Without the label it is not known which NodePool the node belongs to.", "Put the label back on the NodeClaim and the Node."},
+		{PoolUnresolved, "the instance types of NodePool {have} cannot be resolved; check that it and its node class are ready", "The NodePool does not exist, or it is not known what it could buy: nothing is disrupted that could perhaps not be replaced.", "Check that the NodePool and its node class exist and are ready."},
 
-		{EvictionForbidden, "PodDisruptionBudget {have} allows no eviction of pod {want} at present", "As many pods of the budget are down as it tolerates.", "Nothing has to be done if the pods become ready again; otherwise find out why they are not, or loosen the budget."},
-		{EvictionImpossible, "PodDisruptionBudget {have} never allows an eviction of pod {want}, as it is written", "maxUnavailable is 0, or minAvailable is 100 %: the node can go only with a terminationGracePeriod, or by hand.", "Let the budget allow at least one eviction."},
-		{EvictionAmbiguous, "pod {want} is selected by more than one PodDisruptionBudget, which the eviction API refuses: {have}", "A pod that several budgets select cannot be evicted at all.", "Change the selectors so that one budget selects the pod."},
+		{EvictionForbidden, "PodDisruptionBudget {have} allows no eviction of pod {want} at present; it does once more of its pods are ready", "As many pods of the budget are down as it tolerates.", "Nothing has to be done if the pods become ready again; otherwise find out why they are not, or loosen the budget."},
+		{EvictionImpossible, "PodDisruptionBudget {have} never allows an eviction of pod {want}, as it is written; let it allow one", "maxUnavailable is 0, or minAvailable is 100 %: the node can go only with a terminationGracePeriod, or by hand.", "Let the budget allow at least one eviction."},
+		{EvictionAmbiguous, "pod {want} is selected by more than one PodDisruptionBudget, which the eviction API refuses; let only one of these select it: {have}", "A pod that several budgets select cannot be evicted at all.", "Change the selectors so that one budget selects the pod."},
 
-		{ConsolidationOff, "NodePool {have} has consolidateAfter Never: its nodes are not consolidated", "Consolidation is switched off for the pool, that of empty nodes included.", "Set consolidateAfter to a time to switch it on."},
-		{EmptyOnly, "NodePool {have} has consolidationPolicy WhenEmpty: only empty nodes of it are consolidated", "The node still runs pods that would have to move.", "Set consolidationPolicy to WhenEmptyOrUnderutilized or Balanced to have it looked at."},
+		{ConsolidationOff, "NodePool {have} has consolidateAfter Never: its nodes are not consolidated unless that is set to a time", "Consolidation is switched off for the pool, that of empty nodes included.", "Set consolidateAfter to a time to switch it on."},
+		{EmptyOnly, "NodePool {have} has consolidationPolicy WhenEmpty: only empty nodes of it are consolidated; WhenEmptyOrUnderutilized would look at others", "The node still runs pods that would have to move.", "Set consolidationPolicy to WhenEmptyOrUnderutilized or Balanced to have it looked at."},
 		{BufferHeld, "carries capacity of a buffer", "The node is empty, but a CapacityBuffer asks for its room.", "Nothing has to be done; make the buffer smaller to free the node."},
-		{TypeUnknown, "its instance type {have} is not known", "The node's instance type is not among those its NodePool could buy, so no move can be priced.", "Check that the instance type still exists, or remove the node by hand."},
-		{LabelAbsent, "has no label {want}", "Without the label the node cannot be priced.", "Put the label back on the Node."},
+		{TypeUnknown, "its instance type {have} is not among those of its NodePool, so that no move can be priced", "The node's instance type is not among those its NodePool could buy, so no move can be priced.", "Check that the instance type still exists, or remove the node by hand."},
+		{LabelAbsent, "has no label {want}; put it back", "Without the label the node cannot be priced.", "Put the label back on the Node."},
 		{NodeYoung, "is {have} old; nodes are consolidated from {want} on", "Nodes are left alone for a while after they were made, so that moves do not follow each other.", "Nothing has to be done."},
 		{BudgetSpent, "the disruption budgets of NodePool {have} leave no room for it (reason {want})", "As many nodes of the pool are disrupted as its budgets allow.", "Nothing has to be done: it is looked at again as soon as there is room. Raise spec.disruption.budgets to go faster."},
 		{MoveTooLarge, "{have} nodes would go together; {want} is the most", "A move of very many nodes waits for the slowest of all its replacements.", "Nothing has to be done: smaller moves are looked for."},
@@ -70,8 +70,8 @@ func disruptionCodes() []Doc {
 		{MoveOutdated, "the move depends on others that are not made now", "Moves are planned to follow each other; this one was not looked at again after others were left out.", "Nothing has to be done: the next pass looks at it."},
 
 		{DriftRests, "replacing drifted nodes of NodePool {have} failed; it is tried again after {want}", "A replacement could not be made; other pools have their turn meanwhile.", "Look at the events of the NodeClaims that failed."},
-		{ReservationsFull, "NodePool {have} can only buy from reservations, and they are full", "A replacement cannot be had before another node is gone.", "Enlarge the reservation, allow on-demand or spot, or turn the feature gate TerminateFirstDrift on."},
-		{StaticAtLimit, "NodePool {want} has {have} nodes: no replacement fits its limit", "limits.nodes leaves no room for a replacement.", "Raise limits.nodes above replicas, or turn the feature gate TerminateFirstDrift on."},
+		{ReservationsFull, "NodePool {have} can only buy from reservations, and they are full; enlarge them, or allow on-demand or spot", "A replacement cannot be had before another node is gone.", "Enlarge the reservation, allow on-demand or spot, or turn the feature gate TerminateFirstDrift on."},
+		{StaticAtLimit, "NodePool {want} has {have} nodes: no replacement fits its limit; raise limits.nodes", "limits.nodes leaves no room for a replacement.", "Raise limits.nodes above replicas, or turn the feature gate TerminateFirstDrift on."},
 		{StaticSurplus, "the NodePool has {have} nodes and wants {want}: it shrinks first", "Drifted nodes of a static pool are replaced once it has as many as it wants.", "Nothing has to be done."},
 	}
 }

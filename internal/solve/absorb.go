@@ -92,6 +92,7 @@ func (v *mover) absorb() ([]Move, map[string]bool) {
 		}
 		v.gone[n] = true
 		v.s.gone(n)
+		v.s.release(n)
 		v.s.count(n, -1)
 		for _, p := range v.pods[n] {
 			left[v.class[p]]++
@@ -369,8 +370,9 @@ func (v *mover) regroup() []Move {
 		m.Create = append(m.Create, c)
 	}
 	var out []Move
+	left := v.m.allowance()
 	for _, m := range list {
-		if v.worthwhile(m, removed[m]) {
+		if v.worthwhile(m, removed[m]) && v.pays(m, left) {
 			slices.Sort(m.Remove)
 			out = append(out, *m)
 		}

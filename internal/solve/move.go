@@ -74,8 +74,8 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	}
 	out.Limited = one.trimmed || whole.trimmed
 	coupled := used.m.coupled()
-	out.Loose = !coupled // what nodes that go give back to limits is not counted on
-	if !coupled {        // then the order does not matter to anyone's topology
+	out.Loose = !coupled
+	if !coupled { // then the order does not matter to anyone's topology
 		slices.SortStableFunc(out.Moves, func(a, b Move) int {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})

@@ -1,0 +1,159 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// Results of writing a deletion cost, as the metric names them (V15-56).
+const (
+	costUpdated   = "updated"
+	costUnchanged = "skipped_unchanged"
+	costGone      = "skipped_notfound"
+	costConflict  = "skipped_conflict"
+	costFailed    = "error"
+)
+
+// CostWish is a deletion cost that a pod should have; empty: none.
+type CostWish struct {
+	Pod   PodID
+	Value string
+}
+
+// CostWrites writes deletion costs on pods, one pod at a time (V15-56). It lives in memory: after a
+// restart nodes are ranked anew. It must not be copied.
+type CostWrites struct {
+	Client  client.Client
+	Metrics *metric.Set
+	Workers int
+
+	mu     sync.Mutex
+	wishes map[PodID]string
+	queue  workqueue.TypedRateLimitingInterface[PodID] // nil until started
+}
+
+// Register adds the queue to a manager.
+func (q *CostWrites) Register(mgr ctrl.Manager) error {
+	const name = "pod.deletioncost.queue"
+	logger := mgr.GetLogger().WithValues("controller", name)
+	return builder.TypedControllerManagedBy[PodID](mgr).Named(name).
+		WatchesRawSource(source.TypedFunc[PodID](q.start)).
+		WithOptions(controller.TypedOptions[PodID]{
+			MaxConcurrentReconciles: max(q.Workers, 1),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[PodID](drainBackoff, drainBackoffMax),
+		}).
+		WithLogConstructor(func(id *PodID) logr.Logger {
+			if id == nil {
+				return logger
+			}
+			return logger.WithValues("namespace", id.Namespace, "name", id.Name)
+		}).
+		Complete(q)
+}
+
+// start takes the queue of the controller and puts in what was wished for before.
+func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[PodID]) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queue = queue
+	for id := range q.wishes {
+		queue.Add(id)
+	}
+	return nil
+}
+
+// Wish asks for deletion costs. The last wish for a pod wins.
+func (q *CostWrites) Wish(wishes ...CostWish) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.wishes == nil {
+		q.wishes = map[PodID]string{}
+	}
+	for _, w := range wishes {
+		q.wishes[w.Pod] = w.Value
+		if q.queue != nil {
+			q.queue.Add(w.Pod)
+		}
+	}
+}
+
+// Len is how many pods wait.
+func (q *CostWrites) Len() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.wishes)
+}
+
+// Reconcile writes the cost of one pod. One that somebody else wrote meanwhile is left to the next
+// ranking.
+func (q *CostWrites) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error) {
+	q.mu.Lock()
+	value, wished := q.wishes[id]
+	q.mu.Unlock()
+	if !wished {
+		return ctrl.Result{}, nil
+	}
+	result, err := q.write(ctx, id, value)
+	q.Metrics.DeletionCostWrites.WithLabelValues(result).Inc()
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the deletion cost of pod %s: %w", id, err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.wishes[id] == value { // else there is a new wish, which is queued
+		delete(q.wishes, id)
+	}
+	return ctrl.Result{}, nil
+}
+
+func (q *CostWrites) write(ctx context.Context, id PodID, value string) (result string, err error) {
+	pod := &corev1.Pod{}
+	err = q.Client.Get(ctx, id.key(), pod)
+	switch {
+	case apierrors.IsNotFound(err), err == nil && pod.UID != id.UID:
+		return costGone, nil
+	case err != nil:
+		return costFailed, err
+	case pod.Annotations[corev1.PodDeletionCost] == value:
+		return costUnchanged, nil
+	}
+	patch, err := costPatch(pod, value)
+	if err != nil {
+		return costFailed, err
+	}
+	err = q.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	switch {
+	case err == nil:
+		return costUpdated, nil
+	case apierrors.IsNotFound(err):
+		return costGone, nil
+	case apierrors.IsConflict(err):
+		return costConflict, nil
+	}
+	return costFailed, err
+}
+
+// costPatch sets or removes one annotation of the version that was read. It is written out: what was read
+// lacks most annotations, and a patch made from it would remove them all when the last one goes.
+func costPatch(pod *corev1.Pod, value string) ([]byte, error) {
+	annotations := map[string]any{corev1.PodDeletionCost: nil}
+	if value != "" {
+		annotations[corev1.PodDeletionCost] = value
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": pod.ResourceVersion, "annotations": annotations}})
+}
