@@ -36,14 +36,18 @@ func TestFM_N06_ClockThatIsOff(t *testing.T) {
 			}
 			transport := c.wrap(roundTrip(func(*http.Request) (*http.Response, error) {
 				now = now.Add(tc.took)
-				return &http.Response{Header: http.Header{"Date": {date}}}, nil
+				return &http.Response{Header: http.Header{"Date": {date}}, Body: http.NoBody}, nil
 			}))
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api", nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := transport.RoundTrip(request); err != nil {
+			answer, err := transport.RoundTrip(request)
+			if err != nil {
 				t.Fatal(err)
+			}
+			if err := answer.Body.Close(); err != nil {
+				t.Error(err)
 			}
 			if skew, off := c.off(); skew != tc.want || off != tc.off {
 				t.Errorf("off() = %s, %t; want %s, %t", skew, off, tc.want, tc.off)

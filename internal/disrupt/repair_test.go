@@ -398,3 +398,34 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 		}
 	})
 }
+
+// V15-07, V15-16, FM M12: pass after pass, no more nodes of a pool are in repair than its budget allows,
+// and none begins while more than a fifth is sick. Sick nodes do not use the budget of their own repair up.
+func TestRepairIsPaced(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		v := ward(t)
+		inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "10%"}} })(&v)
+		sick := rapid.IntRange(0, 8).Draw(t, "sick")
+		for i := range sick {
+			v.Nodes[i] = rapid.SampledFrom([]func(string, ...func(*Node)) Node{dead, broken}).Draw(t, "how")(fmt.Sprintf("sick-%d", i))
+		}
+		const allowed, fifth = 2, 4 // of twenty
+		begun := 0
+		for range 20 {
+			d := cured(v, anew)
+			for _, c := range d.Commands {
+				i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.Name == c.Remove[0].Node })
+				v.Nodes[i].Going, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
+				begun++
+			}
+		}
+		want := min(sick, allowed)
+		if sick > fifth {
+			want = 0
+		}
+		if begun != want {
+			t.Errorf("%d of %d sick nodes are in repair, want %d", begun, sick, want)
+		}
+	})
+}
