@@ -134,4 +134,4 @@ func (c *Command) lost(fresh View) string {
 
 // Settled is the cluster once the pods that look for a place have the ones they will get; nil if that
 // is not found out.
-func Settled(v View, stop func() bool) *cluster.Snapshot { return settle(v, stop).cluster }
+func Settled(v View, stop func() bool) *cluster.Snapshot { return newGround(&v, stop).on() }

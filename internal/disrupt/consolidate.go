@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -31,6 +32,7 @@ type consolidation struct {
 
 	v     *View
 	g     *ground
+	on    *cluster.Snapshot // what is asked about
 	nodes map[string]*Node
 	types map[string]map[string]bool // instance types by pool
 	pools map[string]*account        // of pools with policy Balanced
@@ -41,15 +43,15 @@ type consolidation struct {
 // consolidate moves pods together so that the cluster costs less (disruption 13 to 15a). All moves are
 // planned together, and each is valid once those before it are made.
 func (d *Decision) consolidate(v *View, g *ground) {
-	if g.cluster == nil {
+	if v.Cluster == nil {
 		return
 	}
 	c := &consolidation{
 		Decision: d, v: v, g: g, nodes: make(map[string]*Node, len(v.Nodes)), types: map[string]map[string]bool{},
 		pools: accounts(v), left: d.left(karpv1.ReasonUnderutilized), seen: map[string]bool{},
 	}
-	for i := range g.cluster.Pools {
-		p := &g.cluster.Pools[i]
+	for i := range v.Cluster.Pools {
+		p := &v.Cluster.Pools[i]
 		c.types[p.Name] = make(map[string]bool, len(p.Types))
 		for j := range p.Types {
 			c.types[p.Name][p.Types[j].Name] = true
@@ -66,9 +68,10 @@ func (d *Decision) consolidate(v *View, g *ground) {
 			}
 		}
 	}
-	if len(names) == 0 {
+	if len(names) == 0 || g.on() == nil {
 		return
 	}
+	c.on = g.withoutEmpty(d.Allowed[karpv1.ReasonEmpty])
 	for _, m := range c.search(names) {
 		c.make(&m)
 	}
@@ -113,7 +116,7 @@ func (c *consolidation) lasting(n *Node) bool {
 	switch {
 	case age < c.v.Tuning.MinAge:
 		why.Code, why.Have, why.Want = reason.NodeYoung, age.Truncate(time.Second).String(), c.v.Tuning.MinAge.String()
-	case c.g.expected[n.Name]:
+	case c.g.expects(n.Name):
 		why.Code = reason.NodeNominated
 	default:
 		bad := c.worthless(best)
@@ -173,7 +176,7 @@ func (c *consolidation) search(names []string) []solve.Move {
 }
 
 func (c *consolidation) ask(names []string, most map[string]int) solve.Consolidation {
-	return solve.Consolidate(solve.Question{View: c.g.cluster, Candidates: names, Policy: c.g.policy, Most: most}, c.g.stop)
+	return solve.Consolidate(solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: most}, c.g.stop)
 }
 
 func saved(moves []solve.Move) float64 {

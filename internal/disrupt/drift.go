@@ -90,7 +90,7 @@ func (d *Decision) replace(n *Node, g *ground, cause karpv1.DisruptionReason, fi
 	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{n.candidate()}}
 	h := g.renewed(n)
 	switch {
-	case g.cluster == nil && n.moving() == 0:
+	case g.on() == nil && n.moving() == 0:
 		c.Saves = n.Price
 	case h.ok():
 		c.Create, c.Bind, c.Saves = h.Create, h.Bind, n.Price-h.Cost

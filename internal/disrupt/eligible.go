@@ -134,7 +134,10 @@ func (d *Decision) refuse(r Refused) {
 // use says how much of a node its pods ask for: a rule of thumb that users check decisions by
 // (disruption 5).
 func (g *ground) use(name string) string {
-	n := g.cluster.Node(name)
+	if g.view.Cluster == nil {
+		return ""
+	}
+	n := g.view.Cluster.Node(name)
 	if n == nil {
 		return ""
 	}

@@ -23,11 +23,12 @@ func (d *Decision) empty(v *View, g *ground) {
 		switch {
 		case pool.Never:
 			d.unconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.ConsolidationOff, Have: pool.Name}, "")
-		case g.buffered[n.Name]:
+		case !n.Consolidatable:
+		case g.buffers(n.Name):
 			d.unconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.BufferHeld}, "")
-		case g.expected[n.Name]:
+		case g.expects(n.Name):
 			d.refuse(Refused{Reason: karpv1.ReasonEmpty, Nodes: []string{n.Name}, Why: reason.Reason{Code: reason.NodeNominated, Subject: "node/" + n.Name}})
-		case n.Consolidatable:
+		default:
 			candidates = append(candidates, n)
 		}
 	}

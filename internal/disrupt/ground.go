@@ -10,41 +10,69 @@ import (
 
 // ground is what moves are tried on: the cluster once every pod that looks for a place has the one it
 // will get on nodes that exist. Pods that have to wait for a new node, or have no place at all, take
-// no room and stop nothing.
+// no room and stop nothing. Thousands of pods may wait, so that is worked out when a node could go, and
+// not before.
 type ground struct {
+	view    *View
+	policy  solve.Policy
+	stop    func() bool
+	drifted map[string]bool
+
+	settled  bool
 	cluster  *cluster.Snapshot // nil: nothing can be tried
-	policy   solve.Policy
-	stop     func() bool
-	expected map[string]bool // nodes that pods are on their way to
-	buffered map[string]bool // nodes that placeholders of buffers hold
-	drifted  map[string]bool
+	expected map[string]bool   // nodes that pods are on their way to
+	buffered map[string]bool   // nodes that placeholders of buffers hold
 	lasting  *cluster.Snapshot // as cluster, but nodes that have drifted take nobody in; made when it is needed
 }
 
-// settle lets the homeless in. If it is stopped before all of them were asked nothing can be tried:
-// a move might take the room they need.
-func settle(v View, stop func() bool) *ground {
+func newGround(v *View, stop func() bool) *ground {
 	if stop == nil {
 		stop = func() bool { return false }
 	}
-	g := &ground{policy: v.Policy, stop: stop, expected: map[string]bool{}, buffered: map[string]bool{}, drifted: map[string]bool{}}
+	g := &ground{view: v, policy: v.Policy, stop: stop, expected: map[string]bool{}, buffered: map[string]bool{}, drifted: map[string]bool{}}
 	g.policy.ReservedFallback = true // V15-46
-	if v.Cluster == nil {
-		return g
-	}
-	g.cluster = v.Cluster
+	g.policy.MinSaving = v.Tuning.MinSaving
 	for i := range v.Nodes {
 		if v.Nodes[i].Drift != "" {
 			g.drifted[v.Nodes[i].Name] = true
 		}
 	}
-	if len(v.Homeless) == 0 {
-		return g
+	return g
+}
+
+// on is the cluster with the homeless let in; nil if nothing can be tried.
+func (g *ground) on() *cluster.Snapshot {
+	if !g.settled {
+		g.settled = true
+		g.settle()
 	}
-	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.Homeless, Policy: v.Policy, Promised: v.Promised}, stop)
+	return g.cluster
+}
+
+// expects reports whether pods are on their way to a node.
+func (g *ground) expects(name string) bool {
+	g.on()
+	return g.expected[name]
+}
+
+// buffers reports whether placeholders of buffers hold a node.
+func (g *ground) buffers(name string) bool {
+	g.on()
+	return g.buffered[name]
+}
+
+// settle lets the homeless in. If it is stopped before all of them were asked nothing can be tried:
+// a move might take the room they need.
+func (g *ground) settle() {
+	v := g.view
+	g.cluster = v.Cluster
+	if v.Cluster == nil || len(v.Homeless) == 0 {
+		return
+	}
+	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.Homeless, Policy: v.Policy, Promised: v.Promised}, g.stop)
 	if plan.Partial {
 		g.cluster = nil
-		return g
+		return
 	}
 	at := make(map[cluster.PodKey]string, len(plan.Bind))
 	for _, b := range plan.Bind {
@@ -60,7 +88,23 @@ func settle(v View, stop func() bool) *ground {
 		}
 	}
 	g.cluster = v.Cluster.With(v.Homeless, at)
-	return g
+}
+
+// withoutEmpty is the cluster in which nodes that go as soon as they may take nobody in: pods that moved
+// to one would keep it, however dear it is. allowed says of which pools empty nodes may go.
+func (g *ground) withoutEmpty(allowed map[string]int) *cluster.Snapshot {
+	going := map[string]bool{}
+	for i := range g.view.Nodes {
+		n := &g.view.Nodes[i]
+		pool := g.view.Pools[n.Pool]
+		if n.empty() && allowed[n.Pool] > 0 && !g.expected[n.Name] && !n.Protected && !pool.Static && !pool.Never && !pool.Protected {
+			going[n.Name] = true
+		}
+	}
+	if len(going) == 0 {
+		return g.cluster
+	}
+	return g.cluster.Settled(going)
 }
 
 // home is where the pods of a node would live without it.
@@ -79,7 +123,7 @@ func (h *home) ok() bool { return h.Known && len(h.Lost) == 0 }
 // are held where they are do not count (disruption 11), unless all is set: then every pod does that
 // would need a place once it is made to leave (V15-27).
 func (g *ground) without(n *Node, all bool) home {
-	if g.cluster == nil {
+	if g.on() == nil {
 		return home{}
 	}
 	rest, _ := g.cluster.Without(n.Name)
@@ -89,7 +133,7 @@ func (g *ground) without(n *Node, all bool) home {
 // renewed answers the same for a node that has drifted. Pods go to others that have only if there is no
 // other way: they would have to move again soon.
 func (g *ground) renewed(n *Node) home {
-	if g.cluster == nil || len(g.drifted) < 2 {
+	if g.on() == nil || len(g.drifted) < 2 {
 		return g.without(n, false)
 	}
 	if g.lasting == nil {
@@ -105,7 +149,7 @@ func (g *ground) renewed(n *Node) home {
 // vacated answers the same for a node that is removed first: its slot of a reservation can be had again,
 // and reserved capacity is not given up for other (V15-47).
 func (g *ground) vacated(n *Node, all bool) home {
-	if g.cluster == nil || n.Reservation == "" {
+	if g.on() == nil || n.Reservation == "" {
 		return home{}
 	}
 	rest, _ := g.cluster.Without(n.Name)

@@ -33,8 +33,8 @@ pod name=coming cpu=1
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := settle(View{Cluster: view, Homeless: pods, Nodes: []Node{n}}, nil)
-			if !g.expected["n1"] {
+			g := newGround(&View{Cluster: view, Homeless: pods, Nodes: []Node{n}}, nil)
+			if !g.expects("n1") {
 				t.Fatalf("no pod is expected on n1: %v", g.expected)
 			}
 			h := g.without(&n, tc.all)
@@ -70,7 +70,7 @@ func TestNothingToTryOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := settle(v, func() bool { return true })
+			g := newGround(&v, func() bool { return true })
 			n := Node{Name: "n1", Reservation: "cr-1"}
 			if g.without(&n, false).Known || g.vacated(&n, true).Known || g.renewed(&n).Known {
 				t.Error("something was found out")

@@ -14,7 +14,7 @@ func Next(v View, stop func() bool) Decision {
 	d := Decision{
 		At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{},
 	}
-	g := settle(v, stop)
+	g := newGround(&v, stop)
 	d.budgets(&v)
 	d.judge(&v)
 	methods := []func(*View, *ground){d.repair, d.empty, d.static, d.drift, d.consolidate}

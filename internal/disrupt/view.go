@@ -43,6 +43,8 @@ type Tuning struct {
 	Horizon time.Duration // for how long a saving is counted
 	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
 	MinAge  time.Duration // younger nodes are not consolidated
+
+	MinSaving float64 // share of the price of nodes that replacing them must save; 0: what solve asks for
 }
 
 // Node is what disruption knows of a node that is managed.
