@@ -89,6 +89,8 @@ type Disruption struct {
 	Horizon time.Duration // for how long a saving is counted
 	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
 	MinAge  time.Duration // younger nodes are not consolidated
+
+	MinSaving float64 // share of the price of nodes that replacing them must save
 }
 
 // PreferencePolicy says what happens to preferred affinities and soft spreads.

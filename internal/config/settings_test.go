@@ -37,7 +37,7 @@ func defaults() config.Config {
 		Scheduling: config.Scheduling{
 			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NodeFee: 0.02,
 		},
-		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute},
+		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute, MinSaving: 0.2},
 		Gates:      config.Gates{ReservedCapacity: true},
 		AWS: config.AWS{
 			ClusterName: "prod", VMMemoryOverheadPercent: 0.075,
@@ -127,6 +127,10 @@ func examples() map[string]example {
 		"consolidation-pod-cost": {
 			text: "0.5", want: func(c *config.Config) { c.Disruption.PodCost = 0.5 },
 			invalid: []string{"-0.1", "NaN", "Inf", "$1"},
+		},
+		"consolidation-min-saving": {
+			text: "0.1", want: func(c *config.Config) { c.Disruption.MinSaving = 0.1 },
+			invalid: []string{"-0.1", "NaN", "Inf", "10%"},
 		},
 		"consolidation-min-node-age": {
 			text: "0s", want: func(c *config.Config) { c.Disruption.MinAge = 0 }, invalid: []string{"-1s", "10", "1d", "soon"},

@@ -40,6 +40,7 @@ type Collector struct {
 	Metrics  *metric.Set
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Strict   bool
+	Now      func() time.Time
 }
 
 // Register adds the timer to a manager.
@@ -70,15 +71,19 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, fmt.Errorf("list instances: %w", err)
 	}
 	var unknown error
-	gone := lifecycle.Collectable(claims, instances, func(id string) []*corev1.Node {
+	gone, later := lifecycle.Collectable(claims, instances, func(id string) []*corev1.Node {
 		nodes, err := nodesOf(ctx, r.Client, id)
 		unknown = errors.Join(unknown, err)
 		return nodes
-	})
+	}, r.Now())
 	if unknown != nil {
 		return ctrl.Result{}, unknown
 	}
-	return again(collectEvery), r.collect(ctx, gone)
+	next := collectEvery
+	if later > 0 {
+		next = min(next, later)
+	}
+	return again(next), r.collect(ctx, gone)
 }
 
 func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {

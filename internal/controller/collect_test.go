@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -10,7 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 )
 
@@ -27,22 +30,28 @@ func TestCollector(t *testing.T) {
 		node        *corev1.Node
 		instances   []cloud.Instance
 		err         error
+		age         time.Duration // since the launch; 0: an hour
 		wantDeleted bool
+		wantAfter   time.Duration // 0: the usual
 	}{
 		"LC-38 the instance was ended outside": {node: sick, wantDeleted: true},
 		"LC-38 the node is alive":              {node: joinedNode()},
 		"LC-38 the instance is alive":          {node: sick, instances: []cloud.Instance{{ID: claimInstance}}},
+		"FM E01 the instance is not shown yet": {node: sick, age: 15 * time.Second, wantAfter: time.Minute},
+		"FM E01 it ought to be shown by now":   {node: sick, age: 75 * time.Second, wantDeleted: true},
 		"G3 a list that fails":                 {node: sick, err: errors.New("throttled")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newClaimWorld(t, readyClaim(), tc.node)
+			launched := condition.Find(w.claim(t).Status.Conditions, karpv1.ConditionLaunched).LastTransitionTime
 			r := &controller.Collector{
 				Client: w.api, Metrics: w.metrics, Classes: claimKinds(),
 				Provider: listing(func() ([]cloud.Instance, error) { return tc.instances, tc.err }),
+				Now:      func() time.Time { return launched.Add(cmp.Or(tc.age, time.Hour)) },
 			}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{})
-			if (err != nil) != (tc.err != nil) || err == nil && result.RequeueAfter != 2*time.Minute {
+			if (err != nil) != (tc.err != nil) || err == nil && result.RequeueAfter != cmp.Or(tc.wantAfter, 2*time.Minute) {
 				t.Errorf("error %v, next round after %s", err, result.RequeueAfter)
 			}
 			if deleted := w.claim(t).DeletionTimestamp != nil; deleted != tc.wantDeleted {
@@ -62,7 +71,7 @@ func TestCollectorListsClaimsFirst(t *testing.T) {
 	w := newClaimWorld(t)
 	r := &controller.Collector{
 		Client: w.api, Metrics: w.metrics, Classes: claimKinds(),
-		Provider: listing(func() ([]cloud.Instance, error) { return nil, w.api.Create(t.Context(), readyClaim()) }),
+		Provider: listing(func() ([]cloud.Instance, error) { return nil, w.api.Create(t.Context(), readyClaim()) }), Now: time.Now,
 	}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 		t.Fatal(err)

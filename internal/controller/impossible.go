@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-const impossibleEvery = 5 * time.Minute
+const impossibleEvery = time.Minute
 
 // ImpossibleBudgets tells the owners of PodDisruptionBudgets that can never allow an eviction what that
 // means: on the budget itself, which is where they look. It tells only of those that hold a pod on a

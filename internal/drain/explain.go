@@ -156,7 +156,7 @@ func (w *Wait) held(p *corev1.Pod, guards []budgetGuard) bool {
 	w.Object = name
 	if never := Never(b); never != "" {
 		w.Cause, w.Why = ImpossibleBudget, name+" can never allow an eviction: "+never
-		w.Fix = "let it allow at least one, delete the pods, or give the NodePool a terminationGracePeriod"
+		w.Fix = "let it allow at least one, or delete the pods; a terminationGracePeriod in the NodePool bounds this for nodes made later"
 		return true
 	}
 	w.Cause = SpentBudget

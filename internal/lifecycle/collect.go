@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -10,22 +11,41 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
+// unlisted is how long after its launch an instance may be missing in lists of the cloud although it exists.
+// The claim says when that was, so that a process which did not launch it knows as well (FM E01, G3).
+const unlisted = 75 * time.Second
+
 // Collectable returns the claims whose instance is gone (LC-38). The claims must have been listed
 // before the instances. A node that is ready is believed more than the cloud; a claim that is not
-// registered is left to its timeout.
-func Collectable(claims []*karpv1.NodeClaim, instances []cloud.Instance, nodes func(id string) []*corev1.Node) []*karpv1.NodeClaim {
+// registered is left to its timeout. later is when the first claim that is too young to be judged is old
+// enough, counted from now; 0 if there is none.
+func Collectable(claims []*karpv1.NodeClaim, instances []cloud.Instance, nodes func(id string) []*corev1.Node, now time.Time) (gone []*karpv1.NodeClaim, later time.Duration) {
 	alive := make(map[string]bool, len(instances))
 	for _, i := range instances {
 		alive[string(i.ID)] = alive[string(i.ID)] || !i.Terminating
 	}
-	var out []*karpv1.NodeClaim
 	for _, c := range claims {
 		id := c.Status.ProviderID
 		registered := condition.True(c.Status.Conditions, karpv1.ConditionRegistered)
 		if c.DeletionTimestamp != nil || !registered || id == "" || alive[id] || slices.ContainsFunc(nodes(id), Ready) {
 			continue
 		}
-		out = append(out, c)
+		if left := unlisted - launchAge(c, now); left > 0 {
+			if later == 0 || left < later {
+				later = left
+			}
+			continue
+		}
+		gone = append(gone, c)
 	}
-	return out
+	return gone, later
+}
+
+// launchAge is for how long a claim has been launched; a clock that is behind makes it nothing.
+func launchAge(c *karpv1.NodeClaim, now time.Time) time.Duration {
+	launched := condition.Find(c.Status.Conditions, karpv1.ConditionLaunched)
+	if launched == nil {
+		return unlisted
+	}
+	return max(0, now.Sub(launched.LastTransitionTime.Time))
 }

@@ -240,6 +240,7 @@ func (p *process) commit(c *command, fresh disrupt.View) {
 func (w *World) started(c *command) {
 	w.stats.Commands[c.Reason]++
 	w.stats.Removed += len(c.Remove)
+	w.stats.Voluntary += c.Moved
 	hour := int(w.now.Sub(w.start).Hours())
 	for len(w.stats.Moves) <= hour {
 		w.stats.Moves = append(w.stats.Moves, 0)

@@ -29,7 +29,7 @@ func Generate(seed uint64) Config {
 	c := Config{
 		Seed: seed, Machines: Machines(), Active: time.Hour, Quiet: 3 * time.Hour, Pass: 2 * time.Minute,
 		Policy: solve.Policy{NodeFee: 0.02, Workers: 1},
-		Tuning: disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute},
+		Tuning: disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute, MinSaving: 0.2},
 	}
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 0xd0fe)), c: &c}
 	c.Daemons = m.chance(0.5)
@@ -41,6 +41,7 @@ func Generate(seed uint64) Config {
 		c.Tuning = disrupt.Tuning{}
 	}
 	c.Policy.SpotToSpot = m.chance(0.3)
+	c.Packs = m.chance(0.2)
 	for k := range c.Lag {
 		c.Lag[k] = m.time(10*time.Millisecond, pick(m, 100*time.Millisecond, 100*time.Millisecond, 3*time.Second))
 	}

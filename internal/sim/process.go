@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -111,7 +112,7 @@ func (w *World) boot() {
 		p.seen[k] = map[string]client.Object{}
 		p.after(w.between(100*time.Millisecond, 2*time.Second), func() { p.list(k) })
 	}
-	p.every(passEvery, p.pass)
+	p.every(cmp.Or(w.config.Every, passEvery), p.pass)
 	p.every(remindEvery, func() {
 		if p.synced && p.store.Waiting() > 0 {
 			p.wake()

@@ -108,6 +108,9 @@ func (w *World) choose(p *corev1.Pod, asks resources.Vec, rooms []*room) *room {
 		for lane := range 2 {
 			score += float64(r.free.At(lane)) / float64(max(1, r.size.At(lane)))
 		}
+		if w.config.Packs {
+			score = 2 - score
+		}
 		if score > most {
 			best, most = r, score
 		}

@@ -41,6 +41,7 @@ type deployment struct {
 	App
 	pods map[string]bool // all that exist
 	made int
+	like []corev1.ResourceList // what pods that were moved asked for: those that follow them ask for the same
 }
 
 // deploy creates or changes an App.
@@ -109,9 +110,12 @@ func (w *World) fill(d *deployment) {
 
 // podOf is a new pod of a deployment.
 func (w *World) podOf(d *deployment) *corev1.Pod {
-	milli, mib := d.Milli, d.MiB
-	if d.Sizes != nil {
-		milli, mib = d.Sizes()
+	asks := amounts(d.Milli, d.MiB)
+	switch {
+	case len(d.like) > 0:
+		asks, d.like = d.like[0], d.like[1:]
+	case d.Sizes != nil:
+		asks = amounts(d.Sizes())
 	}
 	labels := map[string]string{"app": d.Name}
 	p := &corev1.Pod{
@@ -120,7 +124,7 @@ func (w *World) podOf(d *deployment) *corev1.Pod {
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: d.Name, UID: "rs", Controller: new(true)}},
 		},
 		Spec: corev1.PodSpec{
-			Containers:                    []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: amounts(milli, mib)}}},
+			Containers:                    []corev1.Container{{Name: "app", Resources: corev1.ResourceRequirements{Requests: asks}}},
 			NodeSelector:                  maps.Clone(d.Selector),
 			Tolerations:                   d.Tolerates,
 			TerminationGracePeriodSeconds: new(d.Grace),

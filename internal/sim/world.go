@@ -34,8 +34,10 @@ type Config struct {
 	Lag        [6]time.Duration // of the watch of each kind
 	Boot       time.Duration    // of a machine at most
 	PodStart   time.Duration    // of a pod at most
+	Packs      bool             // the scheduler prefers full nodes, which it does only if told to
 	NeverJoins float64          // share of machines that never do
-	Pass       time.Duration    // between two looks at an unchanged cluster; the controller looks every ten seconds
+	Every      time.Duration    // between two looks of disruption; 0: ten seconds, as the controller has it
+	Pass       time.Duration    // between two looks at an unchanged cluster
 
 	Log func(line string) // nil: nobody reads it
 }
@@ -75,7 +77,8 @@ type Stats struct {
 	Cost      float64 // at the end, USD an hour
 	Spent     float64 // in all, USD
 	Moves     []int   // voluntary commands by hour
-	Digest    uint64  // of all that was logged
+	Fresh     float64 // what a new cluster for the same pods would cost, USD an hour
+	Voluntary int     // pods that commands set out to move
 }
 
 // World is a run in progress.
@@ -93,6 +96,7 @@ type World struct {
 	process    *process
 	processes  int
 	quiet      bool // nothing is done to the cluster any more
+	replacing  bool // a pod ends so that another one of its own size follows
 
 	checks     checks
 	stats      Stats
@@ -131,7 +135,7 @@ func Run(c Config) Result {
 	w.every(30*time.Second, w.checks.look)
 	w.play()
 	w.spend()
-	w.stats.Cost, w.stats.Nodes = w.market.cost(), len(w.market.running())
+	w.stats.Cost, w.stats.Nodes, w.stats.Fresh = w.market.cost(), len(w.market.running()), w.fresh()
 	return Result{Violations: w.violations, Stats: w.stats}
 }
 
@@ -178,7 +182,7 @@ func (w *World) every(d time.Duration, do func()) {
 func (w *World) changed(obj, before client.Object, gone bool) {
 	switch o := obj.(type) {
 	case *corev1.Pod:
-		w.podChanged(o, gone)
+		w.podChanged(o, before, gone)
 	case *corev1.Node:
 		w.wakeScheduler()
 		if gone {
@@ -191,7 +195,7 @@ func (w *World) changed(obj, before client.Object, gone bool) {
 	w.checks.changed(obj, before, gone)
 }
 
-func (w *World) podChanged(p *corev1.Pod, gone bool) {
+func (w *World) podChanged(p *corev1.Pod, before client.Object, gone bool) {
 	if delete(w.pending, p.Name); !gone && p.Spec.NodeName == "" {
 		w.pending[p.Name] = true
 	}
@@ -199,6 +203,9 @@ func (w *World) podChanged(p *corev1.Pod, gone bool) {
 	d := w.apps[p.Labels["app"]]
 	if d == nil {
 		return
+	}
+	if old, was := before.(*corev1.Pod); d.Sizes != nil && was && old.DeletionTimestamp == nil && (gone || p.DeletionTimestamp != nil) && !w.replacing {
+		d.like = append(d.like, p.Spec.Containers[0].Resources.Requests)
 	}
 	if gone {
 		delete(d.pods, p.Name)

@@ -26,8 +26,10 @@ type Policy struct {
 	SpotToSpot         bool    `json:"spotToSpot,omitempty"`         // gate SpotToSpotConsolidation: spot nodes may be replaced by spot nodes
 	NoReserved         bool    `json:"noReserved,omitempty"`         // gate ReservedCapacity off: reserved offerings are ordinary
 	NodeFee            float64 `json:"nodeFee,omitempty"`            // USD an hour that a node costs beyond its price
+	MinSaving          float64 `json:"minSaving,omitempty"`          // share of what is removed that replacements must save; 0: a tenth
 	Workers            int     `json:"workers,omitempty"`            // goroutines; never changes the plan
 	Greedy             bool    `json:"greedy,omitempty"`             // only the baseline: pod by pod, as it comes
+	Eager              bool    `json:"eager,omitempty"`              // for comparison: any saving is worth any move
 }
 
 // Plan is a decision. It holds no pointers into the snapshot: it can be stored, compared and printed.

@@ -98,7 +98,10 @@ func (v *mover) saves(m *Move, removed float64) bool {
 	for i := range m.Create {
 		m.Saves -= m.Create[i].Offer.Price
 	}
-	return m.Saves >= leastSaving*removed && m.Saves >= leastPerPod*float64(m.Moved)
+	if v.m.problem.Policy.Eager {
+		return m.Saves > 0
+	}
+	return m.Saves >= cmp.Or(v.m.problem.Policy.MinSaving, leastSaving)*removed && m.Saves >= leastPerPod*float64(m.Moved)
 }
 
 // mayBeSpot reports whether a move keeps to the rule that spot nodes are replaced by spot nodes only

@@ -37,15 +37,22 @@ func pace(nodes string, reasons ...karpv1.DisruptionReason) func(*karpv1.NodePoo
 func (f *flow) fragmented(change ...func(*corev1.PodTemplateSpec)) []karpv1.NodeClaim {
 	f.Helper()
 	d := f.deploy("inflate", 6, append(change, requests("1500m", "2Gi"))...)
-	f.running("inflate", 6)
+	pods := f.running("inflate", 6)
 	f.ready(3)
-	f.scale(d, 3)
-	pods := f.running("inflate", 3)
-	on := map[string]int{}
+	stays := map[string]bool{}
 	for i := range pods {
-		on[pods[i].Spec.NodeName]++
+		if node := pods[i].Spec.NodeName; !stays[node] {
+			stays[node] = true
+			continue
+		}
+		patch(f, &pods[i], func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, corev1.PodDeletionCost, "-1") })
 	}
-	if len(on) != 3 { // a ReplicaSet takes pods first where it has several
+	f.scale(d, 3)
+	on := map[string]int{}
+	for _, p := range f.running("inflate", 3) {
+		on[p.Spec.NodeName]++
+	}
+	if len(on) != 3 {
 		f.Fatalf("pods are left on %v, want one on each of three nodes", on)
 	}
 	return f.ready(3)

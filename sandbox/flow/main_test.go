@@ -111,8 +111,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 // pending are the flows that the controller cannot do yet, by the beginning of their names. Nothing else
 // is left out, and TestPending says what is. DOVETAIL_PENDING=run runs them all the same.
 var pending = map[string]string{
-	"TestFM_E01_Restart":             "a restarted controller takes an instance that EC2 does not show yet for gone; only the process that launched it knows better",
-	"TestInstall_17_NodesNotRemoved": "DisruptionBlocked on nodes that still run pods comes with consolidation; only empty nodes are looked at so far",
+	"TestFM_E01_Restart": "a restarted controller takes an instance that EC2 does not show yet for gone; only the process that launched it knows better",
 }
 
 func whyPending(test string) string {
