@@ -24,6 +24,8 @@ kubernetes-version = $(shell $(GO) -C sandbox list -m -f '{{.Version}}' k8s.io/k
 	printf "-X k8s.io/component-base/version.gitVersion=%s -X k8s.io/component-base/version.gitMajor=%s -X k8s.io/component-base/version.gitMinor=%s", $$0, $$2, $$3 }')
 
 CHECKS   ?= 10000
+SEEDS    ?= 20000
+FROM     ?= 1
 FUZZTIME ?= 60s
 BENCH    ?= .
 COUNT    ?= 1
@@ -120,6 +122,10 @@ arch: ## import directions, package docs, names, go.mod budget
 prop: ## property tests, deeper; CHECKS=100000
 	$(GO) test $$($(TESTS) -l '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u) \
 		-timeout 0 -rapid.checks=$(CHECKS)
+
+.PHONY: sim
+sim: ## simulated clusters in virtual time, with faults; SEEDS=20000 FROM=1
+	$(GO) test ./internal/sim -run '^TestSeeds$$' -count=1 -timeout 0 -seeds=$(SEEDS) -from=$(FROM)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target in turn; FUZZTIME=60s

@@ -101,9 +101,6 @@ type Decision struct {
 	Scores   []Score                                    `json:"scores,omitempty"`
 	Limited  bool                                       `json:"limited,omitempty"` // budgets kept more from being done
 
-	Workload uint64  `json:"-"` // for which moves were decided; 0: none were
-	Promised float64 `json:"-"` // what nodes that do not go yet cost once the moves are made, USD an hour
-
 	Before float64 `json:"before"` // USD an hour of all nodes with a price
 	After  float64 `json:"after"`  // once every command is done
 	Bound  float64 `json:"bound"`  // no cluster that holds the pods costs less; 0: not known

@@ -2,81 +2,108 @@ package disrupt
 
 import (
 	"hash/fnv"
+	"maps"
+	"slices"
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 const (
-	leastFall   = 0.001            // share of the cost of a cluster by which moves must undercut those before them
-	dearer      = 0.01             // share of what was promised by which a cluster is dearer if it was not kept
+	dearer      = 0.01             // share by which a cluster is dearer than it was if moves were in vain
 	shows       = 30 * time.Minute // by then it does
-	remembered  = 24 * time.Hour   // for so long a promise that was broken is not made again
+	remembered  = 24 * time.Hour   // for so long moves that were in vain are not made again
 	mostPromise = 1000
 )
 
-// Promise is what moves were to make of the cost of a cluster.
+// Promise is what moves have made of the cost of a cluster.
 type Promise struct {
 	Cost   float64 // USD an hour
 	At     time.Time
-	Broken bool // the cluster became dearer soon after
+	Broken bool // another node had to be bought for the same pods soon after
 }
 
-// Promises remembers, for each workload, what moves promised. Where pods go is decided by the scheduler,
-// and if it puts them such that another node has to be bought, the same moves would be made for ever.
-// So moves for a workload have to reach a lower cost each time, and if it did not last there are no more
-// of them as long as the workload is the same.
+// Promises remembers, for each workload, what moves have brought. Where pods go is decided by the
+// scheduler, and if it puts them such that another node has to be bought, the same moves would be made
+// for ever. So if what moves brought did not last, there are no more of them as long as the workload is
+// the same. Moves that were given up, or a workload that changed since, say nothing.
 type Promises struct {
+	open [][]string // claims that moves remove, of each decision
 	made map[uint64]Promise
 }
 
-// Observe looks whether promises are kept, and returns those that count now.
+// Note remembers the moves of a decision.
+func (p *Promises) Note(d *Decision) {
+	if len(d.Commands) == 0 || d.Commands[0].Reason != karpv1.ReasonUnderutilized || len(p.open) >= mostPromise {
+		return
+	}
+	for i := range d.Commands {
+		var claims []string
+		for j := range d.Commands[i].Remove {
+			claims = append(claims, d.Commands[i].Remove[j].Claim)
+		}
+		p.open = append(p.open, claims)
+	}
+}
+
+// Observe looks what became of moves and whether it lasts, and returns what counts now.
 func (p *Promises) Observe(v *View) map[uint64]Promise {
-	if len(p.made) == 0 || v.Cluster == nil {
+	if len(p.open)+len(p.made) == 0 || v.Cluster == nil {
 		return nil
 	}
 	now, cost := Workload(v.Cluster), staying(v.Cluster)
-	out := make(map[uint64]Promise, len(p.made))
 	for key, made := range p.made {
 		switch age := v.Now.Sub(made.At); {
-		case made.Broken && age > remembered || !made.Broken && age > shows:
+		case made.Broken:
+			if age > remembered {
+				delete(p.made, key)
+			}
+		case key != now || age > shows:
 			delete(p.made, key)
-			continue
-		case key == now && !made.Broken && cost > made.Cost*(1+dearer):
+		case cost > made.Cost*(1+dearer) && slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Created.After(made.At) }):
 			made.Broken = true
 			p.made[key] = made
 		}
-		out[key] = made
 	}
-	return out
+	if p.ended(v) && len(p.made) < mostPromise && !p.made[now].Broken {
+		if p.made == nil {
+			p.made = map[uint64]Promise{}
+		}
+		p.made[now] = Promise{Cost: cost, At: v.Now}
+	}
+	return maps.Clone(p.made)
 }
 
-// Note remembers what a decision promises.
-func (p *Promises) Note(d *Decision) {
-	if d.Workload == 0 || len(p.made) >= mostPromise {
-		return
-	}
-	if p.made == nil {
-		p.made = map[uint64]Promise{}
-	}
-	p.made[d.Workload] = Promise{Cost: d.Promised, At: d.At}
+// ended forgets moves whose nodes are gone, and those that were given up. It reports whether there were
+// any of the former.
+func (p *Promises) ended(v *View) bool {
+	nodes, done := byClaim(v.Nodes), false
+	p.open = slices.DeleteFunc(p.open, func(claims []string) bool {
+		there, going := 0, 0
+		for _, name := range claims {
+			if n := nodes[name]; n != nil {
+				there++
+				if n.Going || n.Commanded {
+					going++
+				}
+			}
+		}
+		done = done || there == 0
+		return there == 0 || going == 0
+	})
+	return done
 }
 
-// fall drops moves that promise no more than others did before, or that would not be kept.
+// fall drops moves for a workload for which they were in vain.
 func (d *Decision) fall(v *View) {
-	if len(d.Commands) == 0 || d.Commands[0].Reason != karpv1.ReasonUnderutilized || v.Cluster == nil {
+	if len(d.Commands) == 0 || d.Commands[0].Reason != karpv1.ReasonUnderutilized || v.Cluster == nil || len(v.Promises) == 0 {
 		return
 	}
-	before := staying(v.Cluster)
-	after := before
-	for i := range d.Commands {
-		after -= d.Commands[i].Saves
-	}
-	d.Workload, d.Promised = Workload(v.Cluster), after
-	made, known := v.Promises[d.Workload]
-	if !known || !made.Broken && after < made.Cost-leastFall*before {
+	made := v.Promises[Workload(v.Cluster)]
+	if !made.Broken {
 		return
 	}
 	for i := range d.Commands {
@@ -86,10 +113,13 @@ func (d *Decision) fall(v *View) {
 			nodes = append(nodes, c.Remove[j].Node)
 		}
 		d.refuse(Refused{Reason: c.Reason, Nodes: nodes, Saves: c.Saves, Cost: c.Cost, Why: reason.Reason{
-			Code: reason.PromisedBefore, Subject: "node/" + nodes[0], Have: dollars(after), Want: dollars(made.Cost),
+			Code: reason.PromisedBefore, Subject: "node/" + nodes[0], Want: dollars(made.Cost), Have: made.At.UTC().Format(time.RFC3339),
 		}})
 	}
-	d.Commands, d.Workload, d.Promised = nil, 0, 0
+	d.Commands = nil
+	d.Stay = slices.DeleteFunc(d.Stay, func(n News) bool {
+		return n.Event.Reason == event.ConsolidationCandidate || n.Event.Reason == event.ConsolidationApproved
+	})
 }
 
 // staying is what the nodes that do not go cost, USD an hour.

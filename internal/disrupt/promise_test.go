@@ -4,38 +4,53 @@ import (
 	"testing"
 	"time"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// costing is a view of a cluster of one node that costs so much.
-func costing(price float64, at time.Duration) disrupt.View {
+// after is a cluster some time after noon, when a move has begun: what it costs, and its nodes.
+func after(at time.Duration, price float64, nodes ...disrupt.Node) disrupt.View {
 	shape := &cluster.Shape{Key: "w"}
-	return disrupt.View{Now: noon.Add(at), Cluster: &cluster.Snapshot{Nodes: []cluster.Node{
+	return disrupt.View{Now: noon.Add(at), Nodes: nodes, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{
 		{Name: "a", Price: price, Pods: []cluster.Pod{{Shape: shape}, {Shape: shape}}},
 	}}}
 }
 
-// Issue 6, no oscillation: what moves promised is looked at for half an hour, and a promise that was not
-// kept counts for a day.
+func grown(v disrupt.View) disrupt.View {
+	v.Cluster.Nodes[0].Pods = append(v.Cluster.Nodes[0].Pods, cluster.Pod{Shape: &cluster.Shape{Key: "w"}})
+	return v
+}
+
+// Issue 6, no oscillation: what moves brought is looked at for half an hour, and what did not last counts
+// for a day. Moves that were not made, prices and other workloads do not.
 func TestPromises(t *testing.T) {
 	t.Parallel()
+	old := disrupt.Node{Name: "n1", Claim: "c1", Created: noon.Add(-time.Hour)}
+	goes, bought := old, disrupt.Node{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
+	goes.Going = true
+	going, gone := after(time.Minute, 0.8, goes), after(2*time.Minute, 0.8)
 	for name, tc := range map[string]struct {
 		looks  []disrupt.View
 		counts bool
 		broken bool
 	}{
-		"just made":              {looks: []disrupt.View{costing(0.8, time.Minute)}, counts: true},
-		"the scheduler objected": {looks: []disrupt.View{costing(1, 5*time.Minute)}, counts: true, broken: true},
-		"and for a day after":    {looks: []disrupt.View{costing(1, 5*time.Minute), costing(0.8, 23*time.Hour)}, counts: true, broken: true},
-		"not for longer":         {looks: []disrupt.View{costing(1, 5*time.Minute), costing(0.8, 25*time.Hour)}},
-		"kept":                   {looks: []disrupt.View{costing(0.8, 31*time.Minute)}},
-		"kept, others cost more": {looks: []disrupt.View{costing(0.8, 31*time.Minute), costing(1, time.Hour)}},
+		"on its way":                 {looks: []disrupt.View{going}},
+		"given up":                   {looks: []disrupt.View{after(time.Minute, 1, old), after(time.Hour, 1, bought)}},
+		"given up on the way":        {looks: []disrupt.View{going, after(2*time.Minute, 1, old), after(time.Hour, 1, bought)}},
+		"just made":                  {looks: []disrupt.View{going, gone}, counts: true},
+		"another node was bought":    {looks: []disrupt.View{going, gone, after(5*time.Minute, 1, bought)}, counts: true, broken: true},
+		"and for a day after":        {looks: []disrupt.View{going, gone, after(5*time.Minute, 1, bought), after(23*time.Hour, 0.8)}, counts: true, broken: true},
+		"not for longer":             {looks: []disrupt.View{going, gone, after(5*time.Minute, 1, bought), after(25*time.Hour, 0.8)}},
+		"prices rose":                {looks: []disrupt.View{going, gone, after(5*time.Minute, 1)}, counts: true},
+		"it lasted":                  {looks: []disrupt.View{going, gone, after(33*time.Minute, 0.8)}},
+		"it lasted, bought later":    {looks: []disrupt.View{going, gone, after(33*time.Minute, 0.8), after(time.Hour, 1, bought)}},
+		"pods came, then went again": {looks: []disrupt.View{going, gone, grown(after(4*time.Minute, 1, bought)), after(5*time.Minute, 1, bought)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var p disrupt.Promises
-			p.Note(&disrupt.Decision{At: noon, Workload: disrupt.Workload(costing(1, 0).Cluster), Promised: 0.8})
+			p.Note(&disrupt.Decision{At: noon, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
 			var made map[uint64]disrupt.Promise
 			for i := range tc.looks {
 				made = p.Observe(&tc.looks[i])

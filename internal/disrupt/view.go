@@ -24,7 +24,7 @@ type View struct {
 	Policy   solve.Policy
 	Tuning   Tuning
 	Methods  Methods
-	Promises map[uint64]Promise   // what earlier moves promised, by workload
+	Promises map[uint64]Promise   // what earlier moves brought, by workload
 	Resting  map[string]time.Time // pools whose drift failed lately: not before then
 	Repairs  *RepairSet           // what helps sick nodes; nil: nothing
 	Quiet    bool                 // nothing changed since consolidation last found nothing: it is left out

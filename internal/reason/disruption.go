@@ -25,7 +25,7 @@ const (
 	BudgetSpent      Code = "BudgetSpent"  // have: the pools; want: the reason for which nodes would go
 	MoveTooLarge     Code = "MoveTooLarge" // have: number of nodes; want: the most that go together
 	BenefitTooSmall  Code = "BenefitTooSmall"
-	PromisedBefore   Code = "PromisedBefore" // have: what moves would bring the cluster to; want: what others were to
+	PromisedBefore   Code = "PromisedBefore" // want: what moves brought the cluster to; have: when
 	ScoreTooLow      Code = "ScoreTooLow"    // have: the score and the pool; want: the least score
 	SpotTypesTooFew  Code = "SpotTypesTooFew"
 	SpotToSpotOff    Code = "SpotToSpotOff"
@@ -63,7 +63,7 @@ func disruptionCodes() []Doc {
 		{BudgetSpent, "the disruption budgets of NodePool {have} leave no room for it (reason {want})", "As many nodes of the pool are disrupted as its budgets allow.", "Nothing has to be done: it is looked at again as soon as there is room. Raise spec.disruption.budgets to go faster."},
 		{MoveTooLarge, "{have} nodes would go together; {want} is the most", "A move of very many nodes waits for the slowest of all its replacements.", "Nothing has to be done: smaller moves are looked for."},
 		{BenefitTooSmall, "the move saves {have}, moving its pods is taken to cost {want}", "What the move saves over the horizon is less than what its evictions are taken to cost.", "Nothing has to be done. Lower the cost of a pod, or raise the horizon, in the settings to move more."},
-		{PromisedBefore, "moves for the same pods were to bring the cluster to {want} an hour before, and these would bring it to {have}", "Moves for this very workload were made before, but the scheduler put the pods elsewhere and another node had to be bought. To make them again would go on for ever.", "Nothing has to be done: as soon as pods change, moves are looked at as usual. To have the scheduler fill nodes, let it score by MostAllocated."},
+		{PromisedBefore, "moves for the same pods brought the cluster to {want} an hour at {have}, and it did not last", "Moves for this very workload were made lately, but the scheduler put the pods elsewhere and another node had to be bought. To make them again would go on for ever.", "Nothing has to be done: as soon as pods change, moves are looked at as usual. To have the scheduler fill nodes, let it score by MostAllocated."},
 		{ScoreTooLow, "policy Balanced: score {have} is below {want}", "The share of the pool's cost that the move saves is too small for the share of its pods that it moves.", "Nothing has to be done. Use consolidationPolicy WhenEmptyOrUnderutilized to make every move that saves."},
 		{SpotTypesTooFew, "{have} cheaper spot instance types were found, {want} are needed to replace a spot node", "With few types to choose from, each replacement would be taken back sooner than the last.", "Allow more instance types in the NodePool."},
 		{SpotToSpotOff, "a spot node is replaced by a spot node only with feature gate SpotToSpotConsolidation", "The gate is off by default.", "Turn the gate SpotToSpotConsolidation on."},

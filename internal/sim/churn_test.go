@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,16 +21,16 @@ import (
 )
 
 // machines are three families of the catalogue, up to 16 cores, on demand.
-func machines(t testing.TB) []sim.Machine {
-	t.Helper()
+func machines(tb testing.TB) []sim.Machine {
+	tb.Helper()
 	s, err := families.Make("s1-1", 1)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var out []sim.Machine
 	for _, it := range s.InstanceTypes {
 		family, size, _ := strings.Cut(it.Name, ".")
-		if !strings.Contains("c6a m6a r6a", family) || !strings.Contains("large xlarge 2xlarge 4xlarge", size) {
+		if !slices.Contains([]string{"c6a", "m6a", "r6a"}, family) || !slices.Contains([]string{"large", "xlarge", "2xlarge", "4xlarge"}, size) {
 			continue
 		}
 		const mebi = 1 << 20
@@ -49,8 +50,8 @@ func machines(t testing.TB) []sim.Machine {
 
 // day is a steady workload of so many pods for 24 hours, of which one in a hundred is replaced each hour
 // by one of another size.
-func day(t testing.TB, pods int) sim.Config {
-	t.Helper()
+func day(tb testing.TB, pods int) sim.Config {
+	tb.Helper()
 	const apps = 20
 	sizes := rand.New(rand.NewPCG(1, 2))
 	draw := func() (milli, mib int64) {
@@ -66,7 +67,7 @@ func day(t testing.TB, pods int) sim.Config {
 		ConsolidationPolicy: karpv1.ConsolidationWhenEmptyOrUnderutilized, ConsolidateAfter: "0s", Budgets: []karpv1.Budget{{Nodes: intstr.FromString("10%")}},
 	}
 	c := sim.Config{
-		Seed: 1, Machines: machines(t), Pools: []*karpv1.NodePool{pool}, Daemons: true, Active: 24 * time.Hour, Boot: time.Minute, PodStart: 10 * time.Second,
+		Seed: 1, Machines: machines(tb), Pools: []*karpv1.NodePool{pool}, Daemons: true, Active: 24 * time.Hour, Boot: time.Minute, PodStart: 10 * time.Second,
 		Policy: solve.Policy{NodeFee: 0.02, Workers: 1}, Tuning: defaultTuning(), Every: 5 * time.Minute, Pass: 5 * time.Minute,
 	}
 	for i := range apps {
@@ -108,14 +109,14 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-func churn(t testing.TB, name string, c sim.Config) sim.Stats {
-	t.Helper()
+func churn(tb testing.TB, name string, c sim.Config) sim.Stats {
+	tb.Helper()
 	r := sim.Run(c)
 	s := r.Stats
-	t.Logf("%s: $%.2f an hour at the end, %+.1f %% of a fresh cluster; $%.2f in all; %d nodes; %d evictions, %d commands, %d nodes bought",
-		name, s.Cost, 100*(s.Cost/s.Fresh-1), s.Spent, s.Nodes, s.Evicted, s.Commands[karpv1.ReasonEmpty]+s.Commands[karpv1.ReasonUnderutilized], s.Launched)
+	tb.Logf("%s: $%.2f an hour at the end, %+.1f %% of a fresh cluster; $%.2f in all; %d nodes; %d evictions, %d commands, %d nodes bought; by hour %.0f",
+		name, s.Cost, 100*(s.Cost/s.Fresh-1), s.Spent, s.Nodes, s.Evicted, s.Commands[karpv1.ReasonEmpty]+s.Commands[karpv1.ReasonUnderutilized], s.Launched, s.Costs)
 	for _, v := range r.Violations {
-		t.Errorf("%s, after %s: %s: %s", name, v.At, v.Rule, v.Text)
+		tb.Errorf("%s, after %s: %s: %s", name, v.At, v.Rule, v.Text)
 	}
 	return s
 }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,7 +13,6 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/check"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -158,12 +156,7 @@ func (p *process) order(n solve.NewNode, lanes resources.Table, seed string, rep
 
 // wanted reports whether any pod of a planned node still needs it.
 func (p *process) wanted(n solve.NewNode) bool {
-	for _, key := range n.Pods {
-		if p.store.NeedsPlace(key) {
-			return true
-		}
-	}
-	return len(n.Pods) == 0
+	return len(n.Pods) == 0 || slices.ContainsFunc(n.Pods, p.store.NeedsPlace)
 }
 
 // within reports whether a pool is within its limits, as far as memory knows.
@@ -180,5 +173,3 @@ func (p *process) within(pool *karpv1.NodePool) bool {
 	}
 	return true
 }
-
-func keyOf(p *corev1.Pod) cluster.PodKey { return cluster.PodKey{Namespace: p.Namespace, Name: p.Name} }

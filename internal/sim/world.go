@@ -73,12 +73,13 @@ type Stats struct {
 	Evicted   int // pods that drains ended
 	Forced    int // pods that a deadline ended
 	Crashes   int
-	Nodes     int     // at the end
-	Cost      float64 // at the end, USD an hour
-	Spent     float64 // in all, USD
-	Moves     []int   // voluntary commands by hour
-	Fresh     float64 // what a new cluster for the same pods would cost, USD an hour
-	Voluntary int     // pods that commands set out to move
+	Nodes     int       // at the end
+	Cost      float64   // at the end, USD an hour
+	Spent     float64   // in all, USD
+	Moves     []int     // voluntary commands by hour
+	Costs     []float64 // at the end of each hour, USD an hour
+	Fresh     float64   // what a new cluster for the same pods would cost, USD an hour
+	Voluntary int       // pods that commands set out to move
 }
 
 // World is a run in progress.
@@ -133,6 +134,7 @@ func Run(c Config) Result {
 		})
 	}
 	w.every(30*time.Second, w.checks.look)
+	w.every(time.Hour, func() { w.stats.Costs = append(w.stats.Costs, w.market.cost()) })
 	w.play()
 	w.spend()
 	w.stats.Cost, w.stats.Nodes, w.stats.Fresh = w.market.cost(), len(w.market.running()), w.fresh()

@@ -86,7 +86,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	})
 	running.Go(func() { changes.follow(following) })
 	controller, err = s.World.RunController(ctx, world.ControllerOptions{
-		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", youngNodes},
+		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", youngNodes, staticPools},
 	})
 	finish := func(code int) (int, error) {
 		var errs []error
