@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -135,5 +136,30 @@ func TestChanges(t *testing.T) {
 				t.Errorf("counts as a change: %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// G10: a node of a command counts against the limits of its pool until it is told to go. If the command
+// is given up it stays, and what was bought in its place meanwhile would be too much.
+func TestNodesOfCommandsCountUntilTheyGo(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	pool := poolObject("general")
+	pool.Spec.Limits = corev1.ResourceList{karpv1.LimitNodes: resource.MustParse("3")}
+	s.feedObject(pool, false)
+	joined(s, "general-x")
+	left := func() int64 { return *s.Snapshot(testTypes()).Pools[0].NodeLimit }
+	if n := left(); n != 2 {
+		t.Fatalf("%d nodes may be added to one of three", n)
+	}
+	s.Mark("ip-1", true)
+	if n := left(); n != 2 {
+		t.Errorf("%d nodes may be added while a command may still be given up, want 2", n)
+	}
+	going := claimObject("general-x", "aws:///a/i-1", true)
+	going.DeletionTimestamp = new(metav1.NewTime(now()))
+	s.feedObject(going, false)
+	if n := left(); n != 3 {
+		t.Errorf("%d nodes may be added once it goes, want 3", n)
 	}
 }

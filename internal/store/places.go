@@ -212,3 +212,8 @@ func (s *Store) orphaned(p *place) bool {
 func (p *place) settling() bool {
 	return p.claim != nil && !condition.True(p.claim.Status.Conditions, karpv1.ConditionConsolidatable)
 }
+
+// leaves reports whether a place was told to go, by whomever.
+func (p *place) leaves() bool {
+	return p.claim != nil && p.claim.DeletionTimestamp != nil || p.node != nil && p.node.DeletionTimestamp != nil
+}

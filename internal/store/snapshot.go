@@ -55,12 +55,14 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
 	var view View
 	names := make(map[string]string, len(s.places)) // of nodes, by claim
+	stays := map[string]bool{}                      // nodes of commands that may still be given up
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
 		parts.Nodes = append(parts.Nodes, n)
 		if !n.Deleting {
 			names[n.Claim] = n.Name
 		}
+		stays[n.Name] = p.marked && !p.leaves()
 		if n.Deleting {
 			for i := range n.Pods {
 				if !n.Pods[i].Stays {
@@ -83,7 +85,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 			parts.Daemons = append(parts.Daemons, s.reader.Daemon(d.set, d.newest))
 		}
 	}
-	used := s.usage(parts.Nodes, sizes)
+	used := s.usage(parts.Nodes, stays, sizes)
 	for name, p := range s.pools {
 		u := used[name]
 		parts.Pools = append(parts.Pools, s.reader.Pool(p.effective, types[name], u.list(s.reader.Table()), u.nodes))
@@ -181,12 +183,13 @@ type total struct {
 func (t total) list(table resources.Table) corev1.ResourceList { return table.List(t.capacity) }
 
 // usage adds up the nodes of each pool, without those that go (API 4.2). A claim that is not launched
-// counts as the largest it can become: limits then hold however the cloud decides.
-func (s *Store) usage(nodes []cluster.Node, sizes index) map[string]total {
+// counts as the largest it can become: limits then hold however the cloud decides. A node of a command
+// counts until it is told to go, since it stays if the command is given up (G10).
+func (s *Store) usage(nodes []cluster.Node, stays map[string]bool, sizes index) map[string]total {
 	used := map[string]total{}
 	for i := range nodes {
 		n := &nodes[i]
-		if n.Pool == "" || n.Deleting {
+		if n.Pool == "" || n.Deleting && !stays[n.Name] {
 			continue
 		}
 		capacity := n.Capacity
