@@ -159,7 +159,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	g := c.cfg.Gates
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.changes, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Pulse: c.changes, Rest: c.rest, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  disrupt.Tuning{Horizon: c.cfg.Disruption.Horizon, PodCost: c.cfg.Disruption.PodCost, MinAge: c.cfg.Disruption.MinAge, MinSaving: c.cfg.Disruption.MinSaving},
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{

@@ -69,6 +69,7 @@ type Disruption struct {
 	Events  emitter
 	Metrics *metric.Set
 	Pulse   pulse
+	Rest    *Rest // keeps pools from being bought from; nil: none
 	Now     func() time.Time
 
 	Policy      solve.Policy // that of the provisioner
@@ -130,12 +131,16 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.Round(time.Second).String())
 	}
 	d.last = d.Now()
-	started, err := d.pass(ctx)
+	next, err := d.pass(ctx)
 	switch {
 	case err != nil && onlyConflicts(err):
 		return afterWrite, nil
-	case started && err == nil:
+	case next == more && err == nil:
 		return 0, nil
+	case next == settling && err == nil:
+		return afterWrite, nil
+	case next == others: // have their turn: the nodes that stood in the way rest
+		return afterWake, err
 	}
 	return disruptEvery, err
 }
@@ -158,7 +163,7 @@ func (d *Disruption) Pass(ctx context.Context) error {
 	return err
 }
 
-func (d *Disruption) pass(ctx context.Context) (started bool, err error) {
+func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	d.prepare()
 	offers := d.offers(ctx)
 	changes := d.Store.Changes()
@@ -194,16 +199,41 @@ func (d *Disruption) pass(ctx context.Context) (started bool, err error) {
 		d.quiet = stillness{changes: changes, until: d.Now().Add(quietFor)}
 	}
 	n, err := d.start(ctx, view, offers, decision)
-	return n > 0, errors.Join(failed, err)
+	return follow(decision.Commands, n), errors.Join(failed, err)
 }
 
-// spareTired hides nodes that objected a moment ago: they would be held and released again, and nothing
-// else would have its turn. It reports whether there are any.
+// followUp is what the next pass is for.
+type followUp int
+
+const (
+	nothing  followUp = iota // in particular
+	more                     // there may be more to do
+	settling                 // the same, once the watch has told of what was written
+	others                   // what was decided came to nothing
+)
+
+func follow(decided []disruption.Command, started int) followUp {
+	switch {
+	case len(decided) == 0:
+		return nothing
+	case started == 0:
+		return others
+	case slices.ContainsFunc(decided, func(c disruption.Command) bool { return c.Decision == disruption.Reboot }):
+		return settling
+	}
+	return more
+}
+
+// spareTired marks nodes whose command came to nothing a moment ago: they would be held and released
+// again, and nothing else would have its turn. It reports whether there are any.
 func (d *Disruption) spareTired(view disruption.View) (hidden bool) {
-	tired := d.queue.tired(d.Now())
+	tired, untreated := d.queue.tired(d.Now())
 	for i := range view.Nodes {
 		if n := &view.Nodes[i]; !tired[n.Claim].IsZero() {
-			n.Commanded, hidden = true, true
+			n.Tired, hidden = true, true
+		}
+		if n := &view.Nodes[i]; !untreated[n.Claim].IsZero() {
+			n.Untreated, hidden = true, true
 		}
 	}
 	return hidden
@@ -213,26 +243,37 @@ func (d *Disruption) spareTired(view disruption.View) (hidden bool) {
 func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceType {
 	offers := map[string][]catalog.InstanceType{}
 	for _, pool := range d.Store.Pools() {
-		if list, err := d.Cloud.Types(ctx, pool); err == nil {
-			offers[pool.Name] = list
+		list, err := d.Cloud.Types(ctx, pool)
+		if err != nil {
+			continue
 		}
+		if d.rests(pool.Name) {
+			list = closed(list)
+		}
+		offers[pool.Name] = list
 	}
 	return offers
 }
 
-// each calls do for the numbers below n, several at a time, and returns when all are done.
-func each(n int, do func(i int)) {
+// rests reports whether nothing is bought from a pool for a while.
+func (d *Disruption) rests(pool string) bool { return d.Rest != nil && d.Rest.Resting(pool, d.Now()) }
+
+// each calls do for the numbers below n, several at a time, and returns what failed, by number, when all
+// are done. One that panics fails, and the others go on (G9).
+func (d *Disruption) each(n int, do func(i int) error) []error {
 	const workers = 20
 	var wait sync.WaitGroup
-	slots := make(chan struct{}, workers)
+	slots, failed := make(chan struct{}, workers), make([]error, n)
 	for i := range n {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			do(i)
+			one := ticker{name: "disruption", metrics: d.Metrics, pass: func(context.Context) error { return do(i) }}
+			failed[i] = one.once(context.Background())
 		})
 	}
 	wait.Wait()
+	return failed
 }
 
 // nudge wakes a loop that waits.

@@ -26,12 +26,11 @@ func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[s
 		nodes = append(nodes, c.Remove...)
 	}
 	d.awaitTaints(ctx, nodes)
-	found, failed := make([][]disruption.Live, len(nodes)), make([]error, len(nodes))
-	each(len(nodes), func(i int) {
+	found := make([][]disruption.Live, len(nodes))
+	failed := d.each(len(nodes), func(i int) error {
 		pods := &corev1.PodList{}
 		if err := d.Reader.List(ctx, pods, client.MatchingFields{PodNodeName: nodes[i].Node}); err != nil {
-			failed[i] = fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
-			return
+			return fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
 		}
 		found[i] = make([]disruption.Live, 0, len(pods.Items))
 		for j := range pods.Items {
@@ -41,6 +40,7 @@ func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[s
 				Protected: p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && cluster.DoNotDisrupt(p, d.Now()),
 			})
 		}
+		return nil
 	})
 	live := map[string][]disruption.Live{}
 	for i, n := range nodes {
@@ -57,7 +57,6 @@ func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objectio
 	stays := map[string]bool{}
 	for _, o := range objections {
 		stays[o.Claim] = true
-		d.queue.object(o.Claim, d.Now())
 		log.FromContext(ctx).Info("node stays after all", "Node", klog.KRef("", o.Node), "NodeClaim", klog.KRef("", o.Claim), "category", o.Category, "reason", o.Text)
 		if c.Reason == karpv1.ReasonUnderutilized {
 			d.reject(ctx, c, o)
@@ -74,6 +73,7 @@ func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objectio
 	if len(stays) == 0 {
 		return
 	}
+	d.queue.tire(c.Reason, d.Now(), slices.DeleteFunc(slices.Clone(c.Remove), func(n disruption.Candidate) bool { return !stays[n.Claim] })...)
 	back, whole := c.Remove, c.Reason != karpv1.ReasonEmpty // nodes that are empty do not depend on each other
 	*c = c.Without(func(n disruption.Candidate) bool { return whole || stays[n.Claim] })
 	back = slices.DeleteFunc(slices.Clone(back), func(n disruption.Candidate) bool { return !whole && !stays[n.Claim] })

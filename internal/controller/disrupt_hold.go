@@ -108,13 +108,17 @@ func (d *Disruption) release(ctx context.Context, n disruption.Candidate) error 
 	if freed {
 		log.FromContext(ctx).Info("untainted node", "Node", klog.KRef("", n.Node), "taint.Key", karpv1.TaintKeyDisrupted)
 	}
-	return d.setReason(ctx, n.Claim, "")
+	return errors.Join(d.unbound(ctx, n.Claim), d.setReason(ctx, n.Claim, ""))
 }
 
-// setReason sets condition DisruptionReason of a claim, or removes it.
+// setReason sets condition DisruptionReason of a claim, or removes it. One that reboots keeps it: a reboot
+// may have been asked for a moment ago.
 func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return client.IgnoreNotFound(d.write(ctx, claim, true, func() bool {
+		if why == "" && condition.True(claim.Status.Conditions, karpv1.ConditionRebooting) {
+			return true
+		}
 		if why == "" {
 			had := len(claim.Status.Conditions)
 			claim.Status.Conditions = condition.Remove(slices.Clone(claim.Status.Conditions), karpv1.ConditionDisruptionReason)
@@ -130,13 +134,13 @@ func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 // letGo gives nodes back: nothing removes them any more, and pods may come again. One that cannot be
 // written now is cleaned up by the next pass, and keeps no other held (G9).
 func (d *Disruption) letGo(ctx context.Context, nodes []disruption.Candidate) error {
-	failed := make([]error, len(nodes))
-	each(len(nodes), func(i int) {
-		failed[i] = d.release(ctx, nodes[i])
-		d.Store.Mark(nodes[i].Node, false)
-		d.Store.Hold(nodes[i].Node, false)
-	})
-	return errors.Join(failed...)
+	return errors.Join(d.each(len(nodes), func(i int) error {
+		defer func() {
+			d.Store.Mark(nodes[i].Node, false)
+			d.Store.Hold(nodes[i].Node, false)
+		}()
+		return d.release(ctx, nodes[i])
+	})...)
 }
 
 // awaitTaints waits until the watch has told of the taints: then the scheduler, which watches too, is

@@ -11,8 +11,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -38,7 +36,8 @@ type commands struct {
 	claims map[string]string    // tokens, by the claims that go
 	ended  map[string]time.Time // tokens of commands that are over: the cache may still show them as running
 	drift  disruption.Backoff   // by pool
-	again  disruption.Backoff   // by claim: nodes that objected
+	again  disruption.Backoff   // by claim: nodes whose command came to nothing
+	cure   disruption.Backoff   // by claim: those whose repair did
 }
 
 // underway is a command with when to look at it.
@@ -64,6 +63,7 @@ func newCommands(seed uint64) *commands {
 		kick: make(chan struct{}, 1), list: map[string]*underway{}, claims: map[string]string{}, ended: map[string]time.Time{},
 		drift: disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
 		again: disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
+		cure:  disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
 	}
 }
 
@@ -134,30 +134,36 @@ func (q *commands) resting(now time.Time) map[string]time.Time {
 	return q.drift.Resting(now)
 }
 
-// tired names the claims that objected to a command lately.
-func (q *commands) tired(now time.Time) map[string]time.Time {
+// tired names the claims whose command came to nothing lately, and those whose repair did.
+func (q *commands) tired(now time.Time) (all, repair map[string]time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.again.Resting(now)
+	return q.again.Resting(now), q.cure.Resting(now)
 }
 
-// object notes that a node turned out to stay. A node that does so again and again would else be held
-// and released with every pass (G12).
-func (q *commands) object(claim string, now time.Time) {
+// tire notes that nodes stay although a command was to remove them. Those that do so again and again
+// would else be held and released with every pass (G12), and no other would have its turn (G9). A node
+// that stays for another reason may still be repaired.
+func (q *commands) tire(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.again.Failed(claim, now)
+	for _, n := range nodes {
+		q.again.Failed(n.Claim, now)
+		if why == karpv1.ReasonUnhealthy {
+			q.cure.Failed(n.Claim, now)
+		}
+	}
 }
 
 // Work looks at the commands that are due and says when the next one is.
 func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	d.prepare()
 	list := d.queue.all()
-	failed := make([]error, len(list))
-	each(len(list), func(i int) {
+	failed := d.each(len(list), func(i int) error {
 		if list[i].isDue(d.Now()) {
-			failed[i] = d.advance(ctx, list[i])
+			return d.advance(ctx, list[i])
 		}
+		return nil
 	})
 	wait := idleQueue
 	for _, e := range d.queue.all() {
@@ -263,8 +269,7 @@ func (d *Disruption) keepTelling(e *underway, p disruption.Progress, seen map[st
 // deleteAll deletes the claims of a command that is ready. What fails is tried again.
 func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[string]*karpv1.NodeClaim) error {
 	list := e.run.Remove
-	failed := make([]error, len(list))
-	each(len(list), func(i int) { failed[i] = d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
+	failed := d.each(len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
 	var rest []disruption.Candidate
 	for i, n := range list {
 		if failed[i] != nil {
@@ -277,64 +282,15 @@ func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[stri
 		e.run.Failed = true
 		return errors.Join(failed...)
 	}
+	d.worked(&e.run.Command, list)
 	d.finish(ctx, e, "done")
 	return nil
 }
 
-// delete deletes one claim, that very one, after it was told how long its drain may take.
-func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disruption.Candidate, claim *karpv1.NodeClaim) error {
-	pods := d.podsToMove(ctx, n.Node)
-	bound, err := d.bound(ctx, r, claim)
-	if err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if err := d.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return fmt.Errorf("delete nodeclaim %s: %w", n.Claim, err)
-	}
-	text := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + string(r.Reason) + ": " + because(&r.Command, n)}
-	d.Events.Emit(claim, text)
-	node := &corev1.Node{}
-	if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
-		d.Events.Emit(node, text)
-	}
-	d.countDeleted(r, n, claim, bound, pods)
-	return nil
-}
-
-// bound writes until when the drain of a claim may take, if the command has a bound. A time that is
-// there already is only ever made earlier (V15-26, V15-29). It returns the bound that is in force.
-func (d *Disruption) bound(ctx context.Context, r *disruption.Running, claim *karpv1.NodeClaim) (*time.Duration, error) {
-	if r.Bound == nil {
-		return nil, nil
-	}
-	lasts := *r.Bound
-	if own, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil && claim.Spec.TerminationGracePeriod != "" {
-		lasts = min(lasts, own)
-	}
-	err := d.write(ctx, claim, false, func() bool {
-		at := d.Now().Add(lasts).UTC()
-		if have, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err == nil && !have.After(at) {
-			return true
-		}
-		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.AnnotationTerminationTimestamp, at.Format(time.RFC3339))
-		return false
-	})
-	if err != nil {
-		return nil, fmt.Errorf("bound the drain of nodeclaim %s: %w", claim.Name, err)
-	}
-	log.FromContext(ctx).Info("annotated nodeclaim", "NodeClaim", klog.KRef("", claim.Name),
-		karpv1.AnnotationTerminationTimestamp, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
-	return &lasts, nil
-}
-
-// finish ends a command that succeeded.
+// finish ends a command of which nothing is left to do.
 func (d *Disruption) finish(ctx context.Context, e *underway, how string) {
 	e.over = true
 	d.queue.end(e.run.Token(), d.Now())
-	d.worked(&e.run.Command)
 	log.FromContext(ctx).V(1).Info("command succeeded", "command", e.run.ID, "reason", e.run.Reason)
 	d.outcome(e.run.Command, how)
 	nudge(d.wake)
@@ -349,6 +305,7 @@ func (d *Disruption) fail(ctx context.Context, e *underway, p disruption.Progres
 	if p.Replacement {
 		d.setBack(r.Command)
 	}
+	d.queue.tire(r.Reason, d.Now(), r.Remove...)
 	d.undo(ctx, *r)
 	d.queue.end(r.Token(), d.Now())
 	d.outcome(r.Command, "rolled back: "+p.Why)

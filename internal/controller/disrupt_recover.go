@@ -18,13 +18,14 @@ import (
 type leftovers struct {
 	nodes  map[string]string           // held: the command that holds it, which may not be known
 	claims map[string]bool             // with condition DisruptionReason
+	bounds map[string]bool             // claims with the end of a drain that a command wrote
 	orders map[string]disruption.Order // of replacements that are not being deleted
 	marked map[string]string           // replacements with annotations of ours: the command that ordered them, if that can be read
 }
 
 // leftovers reads the objects. Mostly there is nothing, which is found out without a copy of each.
 func (d *Disruption) leftovers(ctx context.Context) (leftovers, error) {
-	l := leftovers{nodes: map[string]string{}, claims: map[string]bool{}, orders: map[string]disruption.Order{}, marked: map[string]string{}}
+	l := leftovers{nodes: map[string]string{}, claims: map[string]bool{}, bounds: map[string]bool{}, orders: map[string]disruption.Order{}, marked: map[string]string{}}
 	nodes, claims := &corev1.NodeList{}, &karpv1.NodeClaimList{}
 	if err := errors.Join(d.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy), d.Client.List(ctx, claims, client.UnsafeDisableDeepCopy)); err != nil {
 		return l, fmt.Errorf("list nodes and claims: %w", err)
@@ -39,6 +40,9 @@ func (d *Disruption) leftovers(ctx context.Context) (leftovers, error) {
 		c := &claims.Items[i]
 		if condition.Find(c.Status.Conditions, karpv1.ConditionDisruptionReason) != nil {
 			l.claims[c.Name] = true
+		}
+		if _, held := c.Annotations[karpv1.AnnotationHeldBy]; held && c.DeletionTimestamp == nil {
+			l.bounds[c.Name] = true
 		}
 		if _, ours := c.Annotations[karpv1.AnnotationCommand]; !ours || c.DeletionTimestamp != nil {
 			continue
@@ -88,7 +92,7 @@ func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftov
 		if n.Going || n.Commanded || n.Rebooting {
 			continue
 		}
-		if _, held := l.nodes[n.Name]; held || l.claims[n.Claim] {
+		if _, held := l.nodes[n.Name]; held || l.claims[n.Claim] || l.bounds[n.Claim] {
 			failed = append(failed, d.release(ctx, disruption.Candidate{Node: n.Name, Claim: n.Claim}))
 		}
 	}
@@ -119,8 +123,7 @@ func (d *Disruption) ordinary(ctx context.Context, name string) error {
 // undo gives up a command: first its replacements forget it, so that nobody takes it over, then its
 // nodes are released.
 func (d *Disruption) undo(ctx context.Context, r disruption.Running) {
-	failed := make([]error, len(r.Wait))
-	each(len(r.Wait), func(i int) { failed[i] = d.ordinary(ctx, r.Wait[i]) })
+	failed := d.each(len(r.Wait), func(i int) error { return d.ordinary(ctx, r.Wait[i]) })
 	if err := errors.Join(errors.Join(failed...), d.letGo(ctx, r.Remove)); err != nil {
 		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", r.ID, "nodes", names(r.Remove))
 	}

@@ -121,15 +121,15 @@ func (d *Disruption) setBack(c disruption.Command) {
 	}
 }
 
-// worked notes that a command succeeded.
-func (d *Disruption) worked(c *disruption.Command) {
+// worked notes that a command removed the last of its nodes.
+func (d *Disruption) worked(c *disruption.Command, nodes []disruption.Candidate) {
 	if c.Reason != karpv1.ReasonDrifted {
 		return
 	}
 	d.queue.mu.Lock()
 	defer d.queue.mu.Unlock()
-	for pool := range poolsOf(*c) {
-		d.queue.drift.Worked(pool)
+	for _, n := range nodes {
+		d.queue.drift.Worked(n.Pool)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,7 +60,9 @@ func newScene(t *testing.T, calls interceptor.Funcs) *scene {
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
 		WithIndex(&corev1.Pod{}, controller.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	s.boot()
-	s.create(readyPool("general"))
+	pool := readyPool("general")
+	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: intstr.FromString("100%")}}
+	s.create(pool)
 	return s
 }
 

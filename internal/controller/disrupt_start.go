@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -26,6 +27,9 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	for _, c := range decision.Commands {
 		switch {
 		case c.Decision == disruption.Reboot:
+			// Whatever comes of it, it is not looked at again before the watch has told of the reboot: it would
+			// be taken for a node whose reboots do not help.
+			d.queue.tire(c.Reason, d.Now(), c.Remove...)
 			if err := d.reboot(ctx, c); err != nil {
 				failed = append(failed, err)
 			} else {
@@ -51,6 +55,9 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	for i, fault := range d.faults(ctx, held, fresh) {
 		d.settle(ctx, &held[i], []disruption.Objection{{Candidate: held[i].Remove[0], Category: disruption.Scheduling, Text: fault}}, live)
 	}
+	for i, objections := range disruption.Beyond(held, fresh) {
+		d.settle(ctx, &held[i], objections, live)
+	}
 	for _, c := range held {
 		if len(c.Remove) == 0 {
 			continue
@@ -64,13 +71,20 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	return started, errors.Join(append(failed, unread...)...)
 }
 
-// fit reports whether a command may be started: none of its nodes is part of another one.
+// fit reports whether a command may be started: none of its nodes is part of another one, and what it
+// needs can be bought.
 func (d *Disruption) fit(ctx context.Context, c *disruption.Command) bool {
 	for _, n := range c.Remove {
 		if d.queue.has(n.Claim) {
 			log.FromContext(ctx).V(1).Info("node is part of a running command", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim))
+			d.queue.tire(c.Reason, d.Now(), c.Remove...)
 			return false
 		}
+	}
+	if slices.ContainsFunc(c.Template, d.rests) {
+		log.FromContext(ctx).V(1).Info("nothing is bought from the NodePool for a while", "NodePools", c.Template)
+		d.queue.tire(c.Reason, d.Now(), c.Remove...)
+		return false
 	}
 	return len(c.Remove) > 0
 }
@@ -78,8 +92,7 @@ func (d *Disruption) fit(ctx context.Context, c *disruption.Command) bool {
 // holdAll holds the nodes of a command. If one cannot be held, a command with replacements is given up,
 // as they were planned for all; another one goes on with the rest.
 func (d *Disruption) holdAll(ctx context.Context, c disruption.Command) (disruption.Command, error) {
-	failed := make([]error, len(c.Remove))
-	each(len(c.Remove), func(i int) { failed[i] = d.hold(ctx, c.Remove[i], c.Token(), c.Reason) })
+	failed := d.each(len(c.Remove), func(i int) error { return d.hold(ctx, c.Remove[i], c.Token(), c.Reason) })
 	var lost []disruption.Candidate
 	for i, n := range c.Remove {
 		if failed[i] != nil {
@@ -87,6 +100,7 @@ func (d *Disruption) holdAll(ctx context.Context, c disruption.Command) (disrupt
 			log.FromContext(ctx).Error(failed[i], "node stays", "Node", klog.KRef("", n.Node))
 		}
 	}
+	d.queue.tire(c.Reason, d.Now(), lost...)
 	if len(lost) > 0 && c.Replacements() > 0 {
 		lost = c.Remove
 	}
@@ -115,6 +129,8 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, fresh dis
 		}
 	}
 	if err != nil {
+		d.queue.tire(c.Reason, d.Now(), c.Remove...)
+		d.cancel(ctx, created)
 		d.undo(ctx, r)
 		d.setBack(c)
 		d.outcome(c, "given up: "+err.Error())
@@ -164,8 +180,26 @@ func (d *Disruption) order(ctx context.Context, c disruption.Command, fresh disr
 	var failed []error
 	for i := range created {
 		failed = append(failed, created[i].Err)
+		if d.Rest != nil && created[i].Denied() {
+			d.Rest.Denied(created[i].Node.Pool, d.Now())
+		}
 	}
 	return created, errors.Join(failed...)
+}
+
+// cancel deletes the replacements of a command that does not get all of them: each try would else leave
+// some behind. One that cannot be deleted becomes an ordinary node.
+func (d *Disruption) cancel(ctx context.Context, created []execute.Created) {
+	failed := d.each(len(created), func(i int) error {
+		claim := created[i].Claim
+		if claim == nil {
+			return nil
+		}
+		return client.IgnoreNotFound(d.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}))
+	})
+	if err := errors.Join(failed...); err != nil {
+		log.FromContext(ctx).Error(err, "deleting replacements failed; they stay as ordinary nodes")
+	}
 }
 
 // nominate says where pods are expected to go.
@@ -192,9 +226,7 @@ func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]s
 // reboot hands a command over to who carries out reboots (V15-34).
 func (d *Disruption) reboot(ctx context.Context, c disruption.Command) error {
 	if d.Reboot == nil {
-		err := errors.New("nobody here can reboot nodes")
-		log.FromContext(ctx).Error(err, "node is not rebooted", "nodes", names(c.Remove))
-		return nil
+		return fmt.Errorf("reboot %s: nobody here can reboot nodes", names(c.Remove))
 	}
 	d.announce(ctx, c, disruption.View{}, disruption.Decision{})
 	if err := d.Reboot(ctx, c); err != nil {

@@ -11,7 +11,7 @@ import (
 // Why a command is given up when it is looked at again (disruption 16).
 const (
 	Churn      = "churn"      // a node is no longer what it was
-	Budget     = "budget"     // a pending pod is expected on a node
+	Budget     = "budget"     // a budget is spent meanwhile, or a pending pod is expected on a node
 	Scheduling = "scheduling" // the pods no longer find the places they were given
 )
 

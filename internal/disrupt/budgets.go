@@ -60,3 +60,48 @@ func (d *Decision) left(cause karpv1.DisruptionReason) map[string]int {
 	}
 	return left
 }
+
+// Remaining returns how many more nodes of each pool may go for a reason, on a view that is younger than
+// the decision. That the nodes in mine are part of a command is not held against them.
+func Remaining(v View, cause karpv1.DisruptionReason, mine map[string]bool) map[string]int {
+	v.Nodes = slices.Clone(v.Nodes)
+	for i := range v.Nodes {
+		if n := &v.Nodes[i]; mine[n.Claim] {
+			n.Commanded = false
+		}
+	}
+	d := Decision{Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}}
+	d.budgets(&v)
+	return d.left(cause)
+}
+
+// Beyond returns the nodes of commands that budgets have no room for any more, by number of the command
+// (disruption 16, G5). Commands come in order; an Empty one loses the nodes that do not fit, another one
+// is objected to as a whole.
+func Beyond(list []Command, fresh View) map[int][]Objection {
+	open, now, out := map[string]bool{}, byClaim(fresh.Nodes), map[int][]Objection{}
+	for i := range list {
+		for j := range list[i].Remove {
+			open[list[i].Remove[j].Claim] = true
+		}
+	}
+	for i := range list {
+		c := &list[i]
+		left := Remaining(fresh, c.Reason, open)
+		for _, n := range c.Remove {
+			if is := now[n.Claim]; is == nil || !is.counts() { // it uses no budget (V15-16)
+				continue
+			}
+			if left[n.Pool]--; left[n.Pool] < 0 {
+				out[i] = append(out[i], Objection{n, Budget, "the budget of NodePool " + n.Pool + " is spent"})
+			}
+		}
+		for _, n := range c.Remove { // what goes is held against the next ones
+			stays := len(out[i]) > 0 && c.Reason != karpv1.ReasonEmpty
+			if !stays && !slices.ContainsFunc(out[i], func(o Objection) bool { return o.Claim == n.Claim }) {
+				delete(open, n.Claim)
+			}
+		}
+	}
+	return out
+}

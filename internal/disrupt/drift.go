@@ -29,6 +29,10 @@ func (d *Decision) drift(v *View, g *ground) {
 	left := d.left(karpv1.ReasonDrifted)
 	candidates = slices.DeleteFunc(candidates, func(n *Node) bool { return d.waits(v, n, left) })
 	for _, n := range inTurn(candidates, v.Now) {
+		if !g.stop() && g.expects(n.Name) { // it would take along pods that are somebody else's to place
+			d.blockedBy(n, Refused{Reason: karpv1.ReasonDrifted, Why: reason.Reason{Code: reason.NodeNominated}})
+			continue
+		}
 		if g.stop() || d.replace(n, g, karpv1.ReasonDrifted, v.Methods.TerminateFirstDrift) {
 			return
 		}

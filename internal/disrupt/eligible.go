@@ -48,8 +48,14 @@ func blocked(v *View, n *Node, c class) *reason.Reason {
 		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
 	case !known || !pool.Known:
 		return why(reason.PoolUnresolved, n.Pool, "")
-	case c == graceful || c == eventual && !n.Bounded:
-		return holding(n)
+	}
+	if c == graceful || c == eventual && !n.Bounded {
+		if held := holding(n); held != nil {
+			return held
+		}
+	}
+	if n.Tired && c != repairing || n.Untreated {
+		return why(reason.NodeRests, "", "")
 	}
 	return nil
 }
@@ -90,7 +96,9 @@ func (d *Decision) judge(v *View) {
 		if why == nil || why.Code == reason.NodeCommanded {
 			continue
 		}
-		d.say(n, event.DisruptionBlocked, why.Text())
+		if why.Code != reason.NodeRests { // it was said then why
+			d.say(n, event.DisruptionBlocked, why.Text())
+		}
 		if why.Code != reason.NodeDeleting && len(d.Refused) < mostRefused/2 { // leave room for what methods find
 			d.refuse(Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why})
 		}

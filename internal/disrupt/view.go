@@ -74,6 +74,8 @@ type Node struct {
 	Protected      bool // carries do-not-disrupt
 	Unrepaired     bool // carries do-not-repair
 	Consolidatable bool
+	Tired          bool // a command for it came to nothing a moment ago: only repair looks at it
+	Untreated      bool // so did its repair: not even that
 
 	Drift     string // why it is not what is wanted now; empty if it is
 	DriftedAt time.Time

@@ -224,7 +224,9 @@ func (c *checks) terminates(node *corev1.Node) {
 
 // started notes a command that is carried out.
 func (c *checks) started(cmd *command) {
-	c.last = c.w.now
+	if cmd.Reason == karpv1.ReasonUnderutilized {
+		c.last = c.w.now
+	}
 	if len(cmd.Wait) > 0 {
 		c.swaps = append(c.swaps, cmd)
 	}

@@ -96,6 +96,9 @@ func eager(c sim.Config) sim.Config {
 // there are at most a tenth of the evictions, and the cluster costs no more. All of it is deterministic.
 func TestChurn(t *testing.T) {
 	t.Parallel()
+	if racing {
+		t.Skip("one goroutine, and far too slow under the race detector: make sim runs it")
+	}
 	ours, theirs := churn(t, "defaults", day(t, 400)), churn(t, "move whenever cheaper", eager(day(t, 400)))
 	if ours.Evicted*10 > theirs.Evicted {
 		t.Errorf("%d evictions a day, more than a tenth of %d", ours.Evicted, theirs.Evicted)

@@ -36,6 +36,10 @@ func (p *process) pass() {
 		view = p.store.Disruption(p.types())
 	}
 	p.cleanUp(&view)
+	tired := p.tired.Resting(p.w.now)
+	for i := range view.Nodes {
+		view.Nodes[i].Tired = !tired[view.Nodes[i].Claim].IsZero()
+	}
 	view.Policy, view.Tuning, view.Methods, view.Resting = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Resting(p.w.now)
 	view.Promises = p.promises.Observe(&view)
 	view.Quiet = changes == p.still.changes && p.w.now.Before(p.still.until)
@@ -112,8 +116,13 @@ func (p *process) start(decided disrupt.View, list []disrupt.Command) {
 				live[n.Node] = p.look(n.Node)
 			}
 		}
+		list := make([]disrupt.Command, 0, len(held))
+		for _, cmd := range held {
+			list = append(list, cmd.Command)
+		}
+		beyond := disrupt.Beyond(list, fresh)
 		for i, cmd := range held {
-			if p.stillHolds(cmd, decided, fresh, live, i == 0) {
+			if p.stillHolds(cmd, decided, fresh, live, beyond[i], i == 0) {
 				p.commit(cmd, fresh)
 			}
 		}
@@ -168,8 +177,8 @@ func (p *process) look(node string) []disrupt.Live {
 }
 
 // stillHolds looks at a command again and releases the nodes that stay (disruption 16).
-func (p *process) stillHolds(c *command, decided, fresh disrupt.View, live map[string][]disrupt.Live, first bool) bool {
-	objections := disrupt.Again(c.Command, decided, fresh, live)
+func (p *process) stillHolds(c *command, decided, fresh disrupt.View, live map[string][]disrupt.Live, beyond []disrupt.Objection, first bool) bool {
+	objections := slices.Concat(disrupt.Again(c.Command, decided, fresh, live), beyond)
 	if len(objections) == 0 && first {
 		objections = p.recheck(&c.Command, fresh)
 	}

@@ -173,7 +173,7 @@ func (c *checks) end() {
 		}
 	}
 	if rest := c.w.now.Sub(c.last); c.w.config.Quiet > restBefore && rest < restBefore && !c.w.expires() {
-		c.w.broken("no oscillation", "the last command was %s before the end: %s", rest, fmt.Sprint(c.w.stats.Moves))
+		c.w.broken("no oscillation", "the last move was %s before the end: %s", rest, fmt.Sprint(c.w.stats.Moves))
 	}
 	running := map[string]bool{}
 	for _, i := range c.w.market.running() {

@@ -227,6 +227,7 @@ func (p *process) undo(c *command, why string) {
 	p.w.stats.Rollbacks++
 	for _, n := range c.Remove {
 		p.say("node/"+n.Node, "stays: "+why)
+		p.tired.Failed(n.Claim, p.w.now)
 	}
 	for _, name := range c.Wait {
 		p.w.checks.failed[name] = true

@@ -11,7 +11,7 @@ import (
 
 var (
 	one  = flag.Uint64("seed", 0, "run this seed only, and print all that happens")
-	many = flag.Uint64("seeds", 500, "how many seeds TestSeeds runs")
+	many = flag.Uint64("seeds", few, "how many seeds TestSeeds runs")
 	from = flag.Uint64("from", 1, "the first of them")
 )
 

@@ -1,0 +1,117 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// errNotHeld says that a node is not ours to remove any more.
+var errNotHeld = errors.New("its node is not held for this command any more")
+
+// delete deletes one claim, that very one, after it was told how long its drain may take. Whoever writes
+// the claim meanwhile has it looked at again: a process that stood still for long must not remove what
+// its successor gave back (FM C03).
+func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) error {
+	pods := d.podsToMove(ctx, n.Node)
+	var claim *karpv1.NodeClaim
+	var bound *time.Duration
+	var err error
+	for range rewrites {
+		if claim, err = d.confirm(ctx, r, n, known); err == nil && claim != nil {
+			if bound, err = d.bound(ctx, r, claim); err == nil {
+				err = d.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+			}
+		}
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	switch {
+	case apierrors.IsNotFound(err), err == nil && claim == nil:
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete nodeclaim %s: %w", n.Claim, err)
+	}
+	text := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + string(r.Reason) + ": " + because(&r.Command, n)}
+	d.Events.Emit(claim, text)
+	node := &corev1.Node{}
+	if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
+		d.Events.Emit(node, text)
+	}
+	d.countDeleted(r, n, claim, bound, pods)
+	return nil
+}
+
+// confirm asks the API server whether a claim is still to go. There is none if it goes already.
+func (d *Disruption) confirm(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
+	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
+	if err := d.Reader.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	err := d.Reader.Get(ctx, client.ObjectKey{Name: n.Node}, node)
+	switch {
+	case claim.UID != known.UID || claim.DeletionTimestamp != nil:
+		return nil, nil
+	case client.IgnoreNotFound(err) != nil:
+		return nil, err
+	case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || err == nil && node.Annotations[karpv1.AnnotationHeldBy] != r.Token():
+		return nil, errNotHeld
+	case r.Reason != karpv1.ReasonUnhealthy && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true":
+		return nil, fmt.Errorf("node %s carries annotation %s now", n.Node, karpv1.AnnotationDoNotDisrupt)
+	}
+	return claim, nil
+}
+
+// bound writes until when the drain of a claim may take, if the command has a bound, and that it is of
+// the command: a claim that stays after all loses it again. A time that is there already is only ever
+// made earlier (V15-26, V15-29). It returns the bound that is in force.
+func (d *Disruption) bound(ctx context.Context, r *disruption.Running, claim *karpv1.NodeClaim) (*time.Duration, error) {
+	if r.Bound == nil {
+		return nil, nil
+	}
+	lasts := *r.Bound
+	if own, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil && claim.Spec.TerminationGracePeriod != "" {
+		lasts = min(lasts, own)
+	}
+	at := d.Now().Add(lasts).UTC()
+	if have, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err == nil && !have.After(at) {
+		return &lasts, nil
+	}
+	before := claim.DeepCopy()
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.AnnotationTerminationTimestamp, at.Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.AnnotationHeldBy, r.Token())
+	if err := d.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return nil, fmt.Errorf("bound the drain: %w", err)
+	}
+	log.FromContext(ctx).Info("annotated nodeclaim", "NodeClaim", klog.KRef("", claim.Name),
+		karpv1.AnnotationTerminationTimestamp, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
+	return &lasts, nil
+}
+
+// unbound takes off a claim that stays the end of a drain that a command wrote and did not come to.
+func (d *Disruption) unbound(ctx context.Context, name string) error {
+	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	return client.IgnoreNotFound(d.write(ctx, claim, false, func() bool {
+		_, ours := claim.Annotations[karpv1.AnnotationHeldBy]
+		if !ours || claim.DeletionTimestamp != nil {
+			return true
+		}
+		delete(claim.Annotations, karpv1.AnnotationHeldBy)
+		delete(claim.Annotations, karpv1.AnnotationTerminationTimestamp)
+		return false
+	}))
+}

@@ -1,0 +1,8 @@
+//go:build !race
+
+package sim_test
+
+const (
+	racing = false
+	few    = 300
+)
