@@ -12,6 +12,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 )
 
@@ -67,7 +68,7 @@ func TestFM_E02_InstancesEndSlowly(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, weather)
 	f.aws(http.MethodPut, "timing", `{"shuttingDown":"25s"}`)
-	f.Cleanup(func() { f.aws(http.MethodPut, "timing", timing) })
+	f.Cleanup(func() { f.aws(http.MethodPut, "timing", harness.QuickInstances) })
 	f.pool("")
 	d := f.deploy("inflate", 1)
 	f.running("inflate", 1)

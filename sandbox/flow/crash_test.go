@@ -3,9 +3,12 @@ package flow_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -160,6 +163,81 @@ func TestFM_A01_RestartFindsTheInstanceItPaidFor(t *testing.T) {
 	if n := len(f.allInstances()); n != 1 {
 		t.Errorf("%d instances were launched for one claim", n)
 	}
+}
+
+// Rows 8 to 10: the controller is killed while it holds empty nodes, and then nobody wants them to go any more.
+// What it held is let go of, and all of them stay.
+func TestFM_C01_CrashesWhileNodesAreHeld(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string]struct {
+		match  func(*flow) apiproxy.Match
+		moment apiproxy.Moment
+	}{
+		"row 8: nothing written": {func(*flow) apiproxy.Match {
+			return apiproxy.Match{Verb: "patch", Resource: "nodes", Body: karpv1.TaintKeyDisrupted}
+		}, apiproxy.BeforeRequest},
+		"row 9: one of three is tainted": {func(*flow) apiproxy.Match {
+			return apiproxy.Match{Verb: "patch", Resource: "nodes", Body: karpv1.TaintKeyDisrupted}
+		}, apiproxy.BeforeAnswer},
+		"row 10: the reason is written": {func(f *flow) apiproxy.Match {
+			return apiproxy.Match{Verb: "patch", Resource: "nodeclaims/status", Name: f.name + "*", Body: karpv1.ConditionDisruptionReason}
+		}, apiproxy.BeforeAnswer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFlow(t, alone) // other tests taint nodes too
+			pool := f.pool("", emptyAfter("1s"), pace("100%"))
+			inflate := f.deploy("inflate", 3, apart("inflate"))
+			f.running("inflate", 3)
+			f.ready(3)
+			fired, cancel := server.World.Proxy.Once(apiproxy.Trigger{Match: at.match(f), Moment: at.moment, Run: func(apiproxy.Request) {
+				patch(f, pool, emptyAfter("Never")) // before the next process decides
+				f.kill()
+			}})
+			t.Cleanup(cancel)
+			f.scale(inflate, 0)
+			f.struck(fired)
+			f.await(restartLimit, "no node is held", func() (bool, string) {
+				held := 0
+				for _, c := range f.claims() {
+					if is(karpv1.ConditionDisruptionReason)(&c) || slices.ContainsFunc(f.nodeOf(&c).Spec.Taints, func(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyDisrupted }) {
+						held++
+					}
+				}
+				return held == 0, fmt.Sprintf("%d are", held)
+			})
+			f.stays(15*time.Second, "three nodes", func() (bool, string) {
+				list := f.claims()
+				return len(list) == 3 && !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool { return deleting(&c) }), sayConditions(list)
+			})
+		})
+	}
+}
+
+// G4: after a restart the controller cannot read all pods. It takes no node for empty until it can.
+func TestFM_G4_NothingIsDisruptedBeforeAllIsKnown(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.pool("", emptyAfter("1s"), pace("100%"))
+	inflate := f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	claim := f.ready(1)[0]
+	calmed := f.disturb()
+	mend := f.proxyFault(
+		apiproxy.Fault{Verb: "list", Resource: "pods", Status: http.StatusInternalServerError},
+		apiproxy.Fault{Verb: "watch", Resource: "pods", Status: http.StatusInternalServerError},
+	)
+	f.kill()
+	sighted := checker.Blind(time.Now())
+	f.scale(inflate, 0)
+	f.stays(25*time.Second, "the node", func() (bool, string) {
+		list := f.claims()
+		return len(list) == 1 && !deleting(&list[0]) && !is(karpv1.ConditionDisruptionReason)(&list[0]), sayConditions(list)
+	})
+	sighted(time.Now())
+	mend()
+	calmed()
+	f.gone(&claim, later)
 }
 
 // Rows 14 to 17: the controller is killed while a node goes. The node goes all the same, once, and the pods

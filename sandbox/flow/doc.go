@@ -14,6 +14,8 @@ package flow
 //   - B05: emulated addresses are not used again so soon. A unit test has a Node whose instance is gone.
 //   - B13: emulated kubelets count pods as the real ones do. The density of all types is a unit test.
 //   - C04, C06, H09: loads that only the benchmarks bring (make bench-controller).
+//   - C10, C15, C16, C18, C19: what Helm, a rolling update and the cluster's DNS do to the controller's own
+//     pods. They need the chart.
 //   - D12: takes fifteen minutes. A unit test moves the clock.
 //   - E10 to E12: catalogues that age. Package provider tests them against the same emulated AWS.
 //   - E16: the controller ends at its start, which all tests need. Package provider tests it.

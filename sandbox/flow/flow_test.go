@@ -3,8 +3,6 @@ package flow_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -35,6 +33,10 @@ const (
 	later = 5 * time.Minute
 )
 
+// recovered is how long the world may take to be as if nothing had gone wrong (G14): five minutes, and the
+// time that what is out of capacity is remembered, the longest that anything here is.
+const recovered = 8 * time.Minute
+
 // flow is one test in the world: its objects, and what it waits for.
 type flow struct {
 	*testing.T
@@ -42,6 +44,7 @@ type flow struct {
 	name      string // of the pool and the class
 	namespace string
 	own       *world.Controller // in place of the one that all share; nil: none
+	faulty    bool              // something went wrong on purpose
 }
 
 // newFlow makes a namespace and a node class as in the seeds. At the end, the pools and pods go, their
@@ -61,8 +64,22 @@ func newFlow(t *testing.T, m mode) *flow {
 		}
 	})
 	t.Cleanup(f.leave)
+	f.faulty = m == crash
+	t.Cleanup(f.settle)
 	f.create(f.class())
 	return f
+}
+
+// settle waits, once all faults are lifted, until all is as it would be without them (G14).
+func (f *flow) settle() {
+	f.Helper()
+	if f.Failed() || !f.faulty {
+		return
+	}
+	f.await(recovered, "all is as if nothing had gone wrong (G14)", func() (bool, string) {
+		open := checker.Unsettled(f.name, f.namespace)
+		return len(open) == 0, strings.Join(open, "; ")
+	})
 }
 
 // leave removes what the test made, and waits until no instance is left.
@@ -314,6 +331,7 @@ func joinLate(d time.Duration) fakenode.Fault { return fakenode.Fault{JoinLate: 
 // disturb says that a fault is in force, until the test ends or it is calmed.
 func (f *flow) disturb() (calm func()) {
 	f.Helper()
+	f.faulty = true
 	end := checker.Disturb(time.Now())
 	calm = func() { end(time.Now()) }
 	f.Cleanup(calm)
@@ -323,7 +341,7 @@ func (f *flow) disturb() (calm func()) {
 // aws steers the emulated account, and undoes it at the end with DELETE when the control has that.
 func (f *flow) aws(method, path, body string) string {
 	f.Helper()
-	answer, err := control(context.WithoutCancel(f.Context()), method, path, body)
+	answer, err := server.Control(context.WithoutCancel(f.Context()), method, path, body)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -374,22 +392,4 @@ func (f *flow) proxyFault(faults ...apiproxy.Fault) (mend func()) {
 	}
 	f.Cleanup(mend)
 	return mend
-}
-
-// control calls the control API of the sandbox.
-func control(ctx context.Context, method, path, body string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, method, server.World.AWSEndpoint+"/_dovetail/"+path, strings.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %s", method, path, text)
-	}
-	return string(text), err
 }

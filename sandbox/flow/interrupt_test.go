@@ -46,7 +46,7 @@ func TestS_047_SpotInterruption(t *testing.T) {
 	began := time.Now()
 	f.interrupt(&claim, "90s")
 	f.claim("is deleting, or a new one", func(c *karpv1.NodeClaim) bool { return c.UID != claim.UID || deleting(c) })
-	if took := time.Since(began); took > 20*time.Second { // S-027 has 5 s; here many tests share the machine
+	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("reaction after %s", took)
 	}
 	f.event("NodeClaim", claim.Name, "SpotInterrupted", "")

@@ -115,7 +115,7 @@ func TestS_004_NextOfferingWithinMilliseconds(t *testing.T) {
 	}
 	gap := times[1].Sub(times[0])
 	t.Logf("the next offering was asked for %s after the first", gap)
-	if gap > 5*time.Second { // milliseconds when the machine is idle
+	if gap > time.Second { // milliseconds when the machine is idle
 		t.Errorf("the next offering was asked for after %s", gap)
 	}
 }

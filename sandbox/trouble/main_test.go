@@ -32,9 +32,6 @@ var (
 	kubectl    string
 )
 
-// timing makes instances quick while the emulated clock keeps to the wall clock.
-const timing = `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"700ms"}`
-
 func TestMain(m *testing.M) {
 	// The tests wait for most of their time, whatever the number of CPUs.
 	if err := flag.Set("test.parallel", "16"); err != nil {
@@ -49,7 +46,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	if kube, err = harness.NewTyped(s.Config); err != nil {
 		return nil, err
 	}
-	if _, err := control(ctx, http.MethodPut, "timing", timing); err != nil {
+	if _, err := server.Control(ctx, http.MethodPut, "timing", harness.QuickInstances); err != nil {
 		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "dovetail-binary-")

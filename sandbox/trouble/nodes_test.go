@@ -110,7 +110,7 @@ func TestInstanceEndsAtOnce(t *testing.T) {
 	claim := s.claim()
 	s.shows("describe nodeclaim "+claim, "Status: True Type: Launched")
 	server.World.Nodes.Faults().Clear(s.name)
-	if _, err := control(t.Context(), "POST", "kill", `{"selector":{"nodepool":"`+s.name+`"}}`); err != nil {
+	if _, err := server.Control(t.Context(), "POST", "kill", `{"selector":{"nodepool":"`+s.name+`"}}`); err != nil {
 		t.Fatal(err)
 	}
 	s.await(func() string {

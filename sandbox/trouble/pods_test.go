@@ -56,7 +56,7 @@ func TestLimitReached(t *testing.T) {
 func TestNoCapacity(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	if _, err := control(t.Context(), "POST", "ice", `{"capacityType":"*","instanceType":"r5n.large","zone":"*"}`); err != nil {
+	if _, err := server.Control(t.Context(), "POST", "ice", `{"capacityType":"*","instanceType":"r5n.large","zone":"*"}`); err != nil {
 		t.Fatal(err)
 	}
 	s.class()
@@ -75,7 +75,7 @@ func TestSpotRoleMissing(t *testing.T) {
 	if _, err := iam.NewFromConfig(person()).DeleteRole(t.Context(), &iam.DeleteRoleInput{RoleName: new("AWSServiceRoleForEC2Spot")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := control(t.Context(), "POST", "permissions", `{"key":"AKIASANDBOX","action":"iam:CreateServiceLinkedRole","deny":true}`); err != nil {
+	if _, err := server.Control(t.Context(), "POST", "permissions", `{"key":"AKIASANDBOX","action":"iam:CreateServiceLinkedRole","deny":true}`); err != nil {
 		t.Fatal(err)
 	}
 	s.class()

@@ -223,33 +223,16 @@ func (s *scene) nodes(fault fakenode.Fault) {
 // sandbox is sandbox fault: it steers the emulated account until the returned function is called, or the test ends.
 func (s *scene) sandbox(what, body string) (end func()) {
 	s.Helper()
-	if _, err := control(s.Context(), http.MethodPost, what, body); err != nil {
+	if _, err := server.Control(s.Context(), http.MethodPost, what, body); err != nil {
 		s.Fatal(err)
 	}
 	end = func() {
-		if _, err := control(context.WithoutCancel(s.Context()), http.MethodDelete, what, ""); err != nil {
+		if _, err := server.Control(context.WithoutCancel(s.Context()), http.MethodDelete, what, ""); err != nil {
 			s.Error(err)
 		}
 	}
 	s.Cleanup(end)
 	return end
-}
-
-func control(ctx context.Context, method, path, body string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, method, server.World.AWSEndpoint+"/_dovetail/"+path, strings.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s %s: %s", method, path, text)
-	}
-	return string(text), err
 }
 
 // person is the configuration of somebody who may do everything in the account.
