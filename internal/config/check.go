@@ -53,10 +53,8 @@ func unbuilt(g Gates) []string {
 		name string
 		on   bool
 	}{
-		{"SpotToSpotConsolidation", g.SpotToSpotConsolidation},
 		{"NodeOverlay", g.NodeOverlay},
 		{"CapacityBuffer", g.CapacityBuffer},
-		{"TerminateFirstDrift", g.TerminateFirstDrift},
 	} {
 		if gate.on {
 			names = append(names, gate.name)
