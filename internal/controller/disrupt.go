@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -107,7 +109,8 @@ func (d *Disruption) Register(mgr ctrl.Manager) error {
 	d.prepare()
 	return errors.Join(
 		mgr.Add(&turns{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.Turn}),
-		mgr.Add(&turns{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.kick, turn: d.Work}),
+		mgr.Add(&turns{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.kick, soon: afterWrite, turn: d.Work}),
+		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return d.Watch(ctx, mgr.GetCache()) })),
 	)
 }
 
@@ -196,7 +199,7 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	if len(decision.Commands) > 0 || decision.Limited || hidden {
 		d.quiet = stillness{}
 	} else if !view.Quiet {
-		d.quiet = stillness{changes: changes, until: d.Now().Add(quietFor)}
+		d.quiet = stillness{changes: changes, until: d.stillUntil(view)}
 	}
 	n, err := d.start(ctx, view, offers, decision)
 	return follow(decision.Commands, n), errors.Join(failed, err)
@@ -290,6 +293,7 @@ type turns struct {
 	name    string
 	metrics *metric.Set
 	wake    <-chan struct{}
+	soon    time.Duration // a turn that something asked for comes after this time; 0: afterWake
 	turn    func(context.Context) (time.Duration, error)
 }
 
@@ -325,7 +329,7 @@ func (t *turns) pause(ctx context.Context, wait time.Duration) bool {
 		return true
 	case <-t.wake:
 	}
-	soon := time.NewTimer(min(wait, afterWake))
+	soon := time.NewTimer(min(wait, cmp.Or(t.soon, afterWake)))
 	defer soon.Stop()
 	select {
 	case <-ctx.Done():

@@ -34,6 +34,8 @@ type commands struct {
 	mu     sync.Mutex
 	list   map[string]*underway // by token
 	claims map[string]string    // tokens, by the claims that go
+	waits  map[string]string    // tokens, by the replacements that are waited for
+	urgent map[string]bool      // tokens of commands that lost one of these
 	ended  map[string]time.Time // tokens of commands that are over: the cache may still show them as running
 	drift  disruption.Backoff   // by pool
 	again  disruption.Backoff   // by claim: nodes whose command came to nothing
@@ -60,7 +62,7 @@ func (e *underway) dueIn(now time.Time) time.Duration {
 
 func newCommands(seed uint64) *commands {
 	return &commands{
-		kick: make(chan struct{}, 1), list: map[string]*underway{}, claims: map[string]string{}, ended: map[string]time.Time{},
+		kick: make(chan struct{}, 1), list: map[string]*underway{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
 		drift: disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
 		again: disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
 		cure:  disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
@@ -74,6 +76,9 @@ func (q *commands) add(r disruption.Running) *underway {
 	q.list[r.Token()] = e
 	for _, n := range r.Remove {
 		q.claims[n.Claim] = r.Token()
+	}
+	for _, name := range r.Wait {
+		q.waits[name] = r.Token()
 	}
 	return e
 }
@@ -115,9 +120,36 @@ func (q *commands) end(token string, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.list, token)
-	maps.DeleteFunc(q.claims, func(_, of string) bool { return of == token })
+	delete(q.urgent, token)
+	for _, list := range []map[string]string{q.claims, q.waits} {
+		maps.DeleteFunc(list, func(_, of string) bool { return of == token })
+	}
 	maps.DeleteFunc(q.ended, func(_ string, at time.Time) bool { return now.Sub(at) > rememberEnds })
 	q.ended[token] = now
+}
+
+// lost notes that a replacement goes. A command that waits for it is looked at now: its pods need no
+// other place, and its nodes are wanted back (G8).
+func (q *commands) lost(claim string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if token, waited := q.waits[claim]; waited {
+		q.urgent[token] = true
+		nudge(q.kick)
+	}
+}
+
+// urged reports once whether a command lost a replacement.
+func (q *commands) urged(e *underway) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for token := range q.urgent {
+		if q.list[token] == e {
+			delete(q.urgent, token)
+			return true
+		}
+	}
+	return false
 }
 
 // nodes is how many nodes are in the queue.
@@ -160,7 +192,7 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	d.prepare()
 	list := d.queue.all()
 	failed := d.each(len(list), func(i int) error {
-		if list[i].isDue(d.Now()) {
+		if list[i].isDue(d.Now()) || d.queue.urged(list[i]) {
 			return d.advance(ctx, list[i])
 		}
 		return nil

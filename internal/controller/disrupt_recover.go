@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	clientcache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -127,4 +129,32 @@ func (d *Disruption) undo(ctx context.Context, r disruption.Running) {
 	if err := errors.Join(errors.Join(failed...), d.letGo(ctx, r.Remove)); err != nil {
 		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", r.ID, "nodes", names(r.Remove))
 	}
+}
+
+// Watch has commands looked at as soon as a replacement that they wait for goes.
+func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error {
+	d.prepare()
+	informer, err := informers.GetInformer(ctx, &karpv1.NodeClaim{})
+	if err != nil {
+		return fmt.Errorf("watch nodeclaims: %w", err)
+	}
+	_, err = informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
+		UpdateFunc: func(_, now any) {
+			if claim, is := now.(*karpv1.NodeClaim); is && claim.DeletionTimestamp != nil {
+				d.queue.lost(claim.Name)
+			}
+		},
+		DeleteFunc: func(last any) {
+			if unknown, is := last.(clientcache.DeletedFinalStateUnknown); is {
+				last = unknown.Obj
+			}
+			if claim, is := last.(*karpv1.NodeClaim); is {
+				d.queue.lost(claim.Name)
+			}
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("watch nodeclaims: %w", err)
+	}
+	return nil
 }

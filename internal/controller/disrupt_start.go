@@ -30,7 +30,7 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 			// Whatever comes of it, it is not looked at again before the watch has told of the reboot: it would
 			// be taken for a node whose reboots do not help.
 			d.queue.tire(c.Reason, d.Now(), c.Remove...)
-			if err := d.reboot(ctx, c); err != nil {
+			if err := d.reboot(ctx, c, offers); err != nil {
 				failed = append(failed, err)
 			} else {
 				started++
@@ -223,10 +223,13 @@ func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]s
 	}
 }
 
-// reboot hands a command over to who carries out reboots (V15-34).
-func (d *Disruption) reboot(ctx context.Context, c disruption.Command) error {
+// reboot hands a command over to who carries out reboots (V15-34), if the budget is not spent meanwhile.
+func (d *Disruption) reboot(ctx context.Context, c disruption.Command, offers map[string][]catalog.InstanceType) error {
 	if d.Reboot == nil {
 		return fmt.Errorf("reboot %s: nobody here can reboot nodes", names(c.Remove))
+	}
+	for _, o := range disruption.Beyond([]disruption.Command{c}, d.Store.Disruption(offers))[0] {
+		return fmt.Errorf("reboot %s: %s", o.Node, o.Text)
 	}
 	d.announce(ctx, c, disruption.View{}, disruption.Decision{})
 	if err := d.Reboot(ctx, c); err != nil {

@@ -148,6 +148,37 @@ func TestBudgetsSpentMeanwhile(t *testing.T) {
 	}
 }
 
+// The same for a reboot, which uses a budget too (V15-16).
+func TestBudgetsSpentBeforeAReboot(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, interceptor.Funcs{})
+	s.node("a")
+	s.node("b")
+	edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) {
+		p.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: intstr.FromString("1")}}
+	})
+	rebooted := 0
+	s.Reboot = func(context.Context, disrupt.Command) error {
+		rebooted++
+		return nil
+	}
+	for _, meanwhile := range []func(){func() {}, func() {
+		if err := s.client.Delete(t.Context(), s.claim("claim-b")); err != nil {
+			t.Fatal(err)
+		}
+	}} {
+		s.decide = func(v disrupt.View) []disrupt.Command {
+			meanwhile()
+			s.sync()
+			return []disrupt.Command{command(v, karpv1.ReasonUnhealthy, "", disrupt.Reboot, "a")}
+		}
+		_ = s.pass()
+	}
+	if rebooted != 1 {
+		t.Errorf("%d reboots, want the one that the budget has room for", rebooted)
+	}
+}
+
 // A panic over one object ends neither the process nor the work on the others (G9).
 func TestFM_G09_PanicsStayWithTheirObject(t *testing.T) {
 	t.Parallel()

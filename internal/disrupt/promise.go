@@ -31,8 +31,17 @@ type Promise struct {
 // for ever. So if what moves brought did not last, there are no more of them as long as the workload is
 // the same. Moves that were given up, or a workload that changed since, say nothing.
 type Promises struct {
-	open [][]string // claims that moves remove, of each decision
+	open []openMove
 	made map[uint64]Promise
+}
+
+// openMove is a move that is not over: the claims it removes, when that was decided, and what the cluster
+// was to cost then; 0: not known. A node that has to be bought for its pods is often there before the
+// last of those claims is gone, so what the cluster costs at the end does not show it.
+type openMove struct {
+	claims []string
+	at     time.Time
+	cost   float64
 }
 
 // Note remembers the moves of a decision.
@@ -45,7 +54,7 @@ func (p *Promises) Note(d *Decision) {
 		for j := range d.Commands[i].Remove {
 			claims = append(claims, d.Commands[i].Remove[j].Claim)
 		}
-		p.open = append(p.open, claims)
+		p.open = append(p.open, openMove{claims: claims, at: d.At, cost: d.After})
 	}
 }
 
@@ -68,22 +77,30 @@ func (p *Promises) Observe(v *View) map[uint64]Promise {
 			p.made[key] = made
 		}
 	}
-	if p.ended(v) && len(p.made) < mostPromise && !p.made[now].Broken {
+	if over := p.ended(v); over != nil && len(p.made) < mostPromise && !p.made[now].Broken {
 		if p.made == nil {
 			p.made = map[uint64]Promise{}
 		}
-		p.made[now] = Promise{Cost: cost, At: v.Now}
+		made := Promise{Cost: cost, At: over.at}
+		if over.cost > 0 {
+			made.Cost = min(cost, over.cost)
+		}
+		if late := v.Now.Add(-shows / 2); made.At.Before(late) {
+			made.At = late
+		}
+		p.made[now] = made
 	}
 	return maps.Clone(p.made)
 }
 
-// ended forgets moves whose nodes are gone, and those that were given up. It reports whether there were
-// any of the former.
-func (p *Promises) ended(v *View) bool {
-	nodes, done := byClaim(v.Nodes), false
-	p.open = slices.DeleteFunc(p.open, func(claims []string) bool {
+// ended forgets moves whose nodes are gone, and those that were given up. It returns the last of the
+// former; nil: there were none.
+func (p *Promises) ended(v *View) *openMove {
+	nodes := byClaim(v.Nodes)
+	var done *openMove
+	p.open = slices.DeleteFunc(p.open, func(m openMove) bool {
 		there, going := 0, 0
-		for _, name := range claims {
+		for _, name := range m.claims {
 			if n := nodes[name]; n != nil {
 				there++
 				if n.Going || n.Commanded {
@@ -91,7 +108,9 @@ func (p *Promises) ended(v *View) bool {
 				}
 			}
 		}
-		done = done || there == 0
+		if there == 0 {
+			done = &m
+		}
 		return there == 0 || going == 0
 	})
 	return done

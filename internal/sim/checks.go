@@ -49,8 +49,22 @@ func newChecks(w *World) checks {
 	return checks{w: w, bought: map[types.UID]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{}}
 }
 
-// died forgets what a process could not have done while it was down.
-func (c *checks) died() { clear(c.tainted) }
+// died forgets what a process could not have done while it was down. Its commands that had failed already
+// cannot be resumed, so their other replacements count as failed.
+func (c *checks) died(p *process) {
+	clear(c.tainted)
+	for _, cmd := range p.commands {
+		if len(cmd.Wait) == len(cmd.Create) && !slices.ContainsFunc(cmd.Wait, func(name string) bool {
+			claim := c.w.api.claims[name]
+			return claim == nil || claim.DeletionTimestamp != nil
+		}) {
+			continue
+		}
+		for _, name := range cmd.Wait {
+			c.failed[name] = true
+		}
+	}
+}
 
 func (c *checks) changed(obj, before client.Object, gone bool) {
 	p, is := obj.(*corev1.Pod)

@@ -130,8 +130,8 @@ func (w *World) crash() {
 	}
 	w.logf("controller: process %d dies", w.process.number)
 	w.stats.Crashes++
+	w.checks.died(w.process)
 	w.process = nil
-	w.checks.died()
 	w.after(w.between(time.Second, restart), func() {
 		if w.process == nil {
 			w.boot()

@@ -23,6 +23,7 @@ type View struct {
 	Pending int           // pending pods among Pods
 
 	Promised map[cluster.PodKey]string // node where an earlier plan put some of Pods
+	Settled  map[cluster.PodKey]bool   // some of Pods: their nodes wait for replacements, and stay if those fail
 }
 
 // Pools returns the pools of our kinds of node classes, in their effective form, by name.
@@ -53,7 +54,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	s.reader.SetNamespaces(s.namespaces)
 	sizes := newIndex(types)
 	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
-	var view View
+	view := View{Settled: map[cluster.PodKey]bool{}}
 	names := make(map[string]string, len(s.places)) // of nodes, by claim
 	stays := map[string]bool{}                      // nodes of commands that may still be given up
 	for _, p := range s.places {
@@ -67,6 +68,9 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 			for i := range n.Pods {
 				if !n.Pods[i].Stays {
 					view.Pods = append(view.Pods, n.Pods[i])
+					if p.marked && !p.read.Deleting && !s.orphaned(p) {
+						view.Settled[n.Pods[i].Key] = true
+					}
 				}
 			}
 		}
