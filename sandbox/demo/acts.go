@@ -81,7 +81,10 @@ func (s *show) start(ctx context.Context) (string, error) {
 	s.onLeave(func() error { stop(); running.Wait(); return nil })
 	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{
 		Binary: s.Controller, Proxied: true,
-		Flags: []string{"--consolidation-min-node-age=0s"}, // nodes are consolidated after ten minutes only, or when they are empty
+		Flags: []string{
+			"--consolidation-min-node-age=0s", // nodes are consolidated after ten minutes only, or when they are empty
+			"--batch-max-duration=5s",         // pods are expected on a new node for twice this time, and it stays as long
+		},
 	})
 	if err != nil {
 		return "", err
@@ -205,12 +208,16 @@ func (s *show) consolidate(ctx context.Context) (string, error) {
 	if err := s.scale(ctx, times*s.Replicas); err != nil {
 		return "", err
 	}
-	if _, err := s.follow(ctx, upLimit, fmt.Sprintf("%d pods run", times*s.Replicas), func(n *scene) bool {
+	full, err := s.follow(ctx, upLimit, fmt.Sprintf("%d pods run", times*s.Replicas), func(n *scene) bool {
 		return n.running() == times*s.Replicas && n.ready()
-	}); err != nil {
+	})
+	if err != nil {
 		return "", err
 	}
 	s.live.end()
+	if err := s.scatter(ctx, full); err != nil {
+		return "", err
+	}
 	if err := s.scale(ctx, s.Replicas); err != nil {
 		return "", err
 	}
@@ -236,6 +243,18 @@ func (s *show) consolidate(ctx context.Context) (string, error) {
 	s.say("      $%.4f/h before, $%.4f/h after; no cluster for these pods costs less than $%.4f/h", before.perHour(), after.perHour(), done.bound)
 	return fmt.Sprintf("%d nodes became %d, $%.4f/h became $%.4f/h (lower bound $%.4f/h), %d pods moved",
 		len(before.claims), len(after.claims), before.perHour(), after.perHour(), done.bound, done.pods), nil
+}
+
+// scatter has the pods that are to stay spread over all nodes, as those do that end at random: a ReplicaSet
+// would empty the largest nodes.
+func (s *show) scatter(ctx context.Context, n *scene) error {
+	for _, p := range n.goers(s.Replicas) {
+		patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"-1"}}}`, corev1.PodDeletionCost))
+		if err := s.kube.Patch(ctx, &p, patch); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // atRest holds once a scene has held for some time without a node coming or going.

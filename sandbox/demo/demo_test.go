@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,4 +133,25 @@ func TestAtRest(t *testing.T) {
 		time.Sleep(restTime + time.Second)
 		at(two, true, true)
 	})
+}
+
+// Every node keeps a pod before one keeps two.
+func TestGoers(t *testing.T) {
+	t.Parallel()
+	n := &scene{}
+	for i, node := range []string{"a", "a", "a", "b", "c", "c"} {
+		p := corev1.Pod{}
+		p.Name, p.Spec.NodeName = fmt.Sprint(i), node
+		n.pods = append(n.pods, p)
+	}
+	for stay, want := range map[int]int{0: 6, 3: 3, 4: 2, 6: 0, 9: 0} {
+		left := map[string]int{"a": 3, "b": 1, "c": 2}
+		goers := n.goers(stay)
+		for _, p := range goers {
+			left[p.Spec.NodeName]--
+		}
+		if len(goers) != want || stay >= 3 && (left["a"] < 1 || left["b"] < 1 || left["c"] < 1) {
+			t.Errorf("%d stay: %d go, left %v", stay, len(goers), left)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -121,6 +122,22 @@ func (n *scene) podsOn(node string) int {
 		}
 	}
 	return count
+}
+
+// goers are the pods that are too many if so many stay, and nodes keep one in turn.
+func (n *scene) goers(stay int) []corev1.Pod {
+	byNode := map[string][]corev1.Pod{}
+	for _, p := range n.pods {
+		byNode[p.Spec.NodeName] = append(byNode[p.Spec.NodeName], p)
+	}
+	for turn := 0; stay > 0 && turn < len(n.pods); turn++ {
+		for _, name := range slices.Sorted(maps.Keys(byNode)) {
+			if list := byNode[name]; len(list) > 0 && stay > 0 {
+				byNode[name], stay = list[1:], stay-1
+			}
+		}
+	}
+	return slices.Concat(slices.Collect(maps.Values(byNode))...)
 }
 
 func (n *scene) claim(name string) *karpv1.NodeClaim {

@@ -37,7 +37,7 @@ func shrinkTypes() []string {
 // shrinkNeeds lets young nodes be consolidated: all of them are.
 func shrinkNeeds(o Options) setting {
 	return setting{
-		speed: 60, large: true, metrics: true, addresses: o.scaled(shrinkPods), manifests: nodeClass() + pool{types: shrinkTypes()}.manifest(),
+		speed: 1, quick: true, large: true, metrics: true, addresses: o.scaled(shrinkPods), manifests: nodeClass() + pool{types: shrinkTypes()}.manifest(),
 		flags: []string{fmt.Sprintf("--memory-limit=%d", installMemory), "--consolidation-min-node-age=0s"},
 	}
 }
@@ -57,7 +57,7 @@ func shrinkWork(pods int) []work {
 type descent struct {
 	before, after fleet
 	began, ended  usage // when it was allowed to shrink, and when the last node had gone
-	most          int   // nodes that went at the same time
+	most          int   // nodes that used up the budget at the same time
 	commands      []command
 	decisions     histogram
 	api, aws      []exchange
@@ -159,7 +159,7 @@ func (s *stage) toRest(ctx context.Context, d *descent) error {
 					return "", false, err
 				}
 			}
-			d.after, d.most = now, max(d.most, now.going)
+			d.after, d.most = now, max(d.most, now.busy)
 		}
 		state = fmt.Sprintf("%d nodes, %d of them going, $%.2f/h, %d of %d pods run", d.after.nodes, d.after.going, d.after.price, s.pods.count(phaseRunning), pods)
 		return state, time.Since(d.ended.at) > restAfter && s.pods.count(phaseRunning) == pods, nil
@@ -172,8 +172,8 @@ func (d *descent) report(r *Result) {
 	pods, bound := 0, 0.0
 	for _, c := range d.commands {
 		pods += c.pods
-		if c.bound > 0 {
-			bound = c.bound
+		if c.sums.bound > 0 {
+			bound = c.sums.bound
 		}
 	}
 	r.add("nodes before", float64(d.before.nodes), unitCount)
@@ -185,7 +185,7 @@ func (d *descent) report(r *Result) {
 	r.add("waves", float64(waves(d.commands)), unitCount)
 	r.add("  the fewest that the budget allows", float64(fewestWaves(d.before.nodes, d.after.nodes)), unitCount)
 	r.add("  commands in them", float64(len(d.commands)), unitCount)
-	r.bar("nodes going at the same time, most", float64(d.most), unitCount, math.Ceil(float64(d.before.nodes)*shrinkBudget/100))
+	r.bar("nodes going at the same time, most (without those whose instance ends)", float64(d.most), unitCount, math.Ceil(float64(d.before.nodes)*shrinkBudget/100))
 	r.add("decisions", d.decisions.count, unitCount)
 	r.bar("  the longest took at most", d.decisions.longest(), unitSeconds, shrinkDecision.Seconds())
 	r.add("  on average", d.decisions.mean(), unitSeconds)

@@ -25,6 +25,7 @@ var nodeClaim = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Ki
 type fleet struct {
 	nodes int
 	going int     // being deleted, or told that they will be
+	busy  int     // of those, the ones that use up budgets: an instance that ends does not
 	price float64 // USD an hour
 	cpu   float64 // cores for pods
 	shape string  // differs when a node came or went
@@ -59,6 +60,9 @@ func fleetOf(claims []unstructured.Unstructured, priceOf func(capacityType, inst
 		if going {
 			f.going++
 		}
+		if going && !hasCondition(c, "InstanceTerminating") {
+			f.busy++
+		}
 		shape = append(shape, fmt.Sprint(c.GetName(), going, price))
 	}
 	slices.Sort(shape)
@@ -91,8 +95,11 @@ type command struct {
 	nodes   int
 	created int
 	pods    int // that have to move
-	bound   float64
+	sums    sums
 }
+
+// sums are what the cluster costs, for all commands of a decision together: USD an hour.
+type sums struct{ before, after, bound float64 }
 
 const disrupting = "disrupting node(s)"
 
@@ -116,23 +123,25 @@ func commandsIn(text []byte) []command {
 			Nodes    int       `json:"disrupted-node-count"`
 			Created  int       `json:"replacement-node-count"`
 			Pods     int       `json:"pod-count"`
+			Before   float64   `json:"cost-before"`
+			After    float64   `json:"cost-after"`
 			Bound    float64   `json:"lower-bound"`
 		}
 		if json.Unmarshal(line, &entry) == nil && entry.Message == disrupting {
 			all = append(all, command{
-				at: entry.Time, kind: entry.Reason + " " + entry.Decision, nodes: entry.Nodes, created: entry.Created, pods: entry.Pods, bound: entry.Bound,
+				at: entry.Time, kind: entry.Reason + " " + entry.Decision, nodes: entry.Nodes, created: entry.Created, pods: entry.Pods,
+				sums: sums{entry.Before, entry.After, entry.Bound},
 			})
 		}
 	}
 	return all
 }
 
-// waves is how often commands were begun together: those of one pass are within moments of each other.
+// waves is how often commands were begun together. Those of one decision say the same of what it is worth.
 func waves(list []command) int {
-	const together = time.Second
 	n := 0
 	for i := range list {
-		if i == 0 || list[i].at.Sub(list[i-1].at) > together {
+		if i == 0 || list[i].sums != list[i-1].sums {
 			n++
 		}
 	}

@@ -16,7 +16,8 @@ func TestCommands(t *testing.T) {
 	t.Parallel()
 	log := `{"level":"INFO","time":"2026-01-02T03:04:05.000Z","message":"disrupting node(s)","reason":"empty","decision":"delete","disrupted-node-count":3,"pod-count":0}
 panic: of somebody else
-{"level":"INFO","time":"2026-01-02T03:04:05.900Z","message":"disrupting node(s)","reason":"underutilized","decision":"delete","disrupted-node-count":2,"pod-count":7,"lower-bound":4.5}
+{"level":"INFO","time":"2026-01-02T03:04:05.900Z","message":"disrupting node(s)","reason":"underutilized","decision":"delete","disrupted-node-count":2,"pod-count":7,"cost-before":9,"cost-after":8,"lower-bound":4.5}
+{"level":"INFO","time":"2026-01-02T03:04:07.900Z","message":"disrupting node(s)","reason":"underutilized","decision":"delete","disrupted-node-count":1,"pod-count":1,"cost-before":9,"cost-after":8,"lower-bound":4.5}
 {"level":"INFO","time":"2026-01-02T03:04:06.000Z","message":"tainted node"}
 {"level":"INFO","time":"2026-01-02T03:04:20.000Z","message":"disrupting node(s)","reason":"underutilized","decision":"replace","disrupted-node-count":2,"replacement-node-count":1,"pod-count":4,"lower-bound":4.25}
 {"level":"INFO","time":"2026-01`
@@ -24,16 +25,17 @@ panic: of somebody else
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	want := []command{
 		{at: at, kind: "empty delete", nodes: 3},
-		{at: at.Add(900 * time.Millisecond), kind: "underutilized delete", nodes: 2, pods: 7, bound: 4.5},
-		{at: at.Add(15 * time.Second), kind: "underutilized replace", nodes: 2, created: 1, pods: 4, bound: 4.25},
+		{at: at.Add(900 * time.Millisecond), kind: "underutilized delete", nodes: 2, pods: 7, sums: sums{9, 8, 4.5}},
+		{at: at.Add(2900 * time.Millisecond), kind: "underutilized delete", nodes: 1, pods: 1, sums: sums{9, 8, 4.5}},
+		{at: at.Add(15 * time.Second), kind: "underutilized replace", nodes: 2, created: 1, pods: 4, sums: sums{0, 0, 4.25}},
 	}
-	if diff := cmp.Diff(want, got, cmp.AllowUnexported(command{})); diff != "" {
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(command{}, sums{})); diff != "" {
 		t.Error(diff)
 	}
-	if n := waves(got); n != 2 {
-		t.Errorf("%d waves, want 2", n)
+	if n := waves(got); n != 3 {
+		t.Errorf("%d waves, want 3", n)
 	}
-	if text := strings.Join(kinds(got), "; "); text != "empty delete 1 (3 nodes, 0 new); underutilized delete 1 (2 nodes, 0 new); underutilized replace 1 (2 nodes, 1 new)" {
+	if text := strings.Join(kinds(got), "; "); text != "empty delete 1 (3 nodes, 0 new); underutilized delete 2 (3 nodes, 0 new); underutilized replace 1 (2 nodes, 1 new)" {
 		t.Error(text)
 	}
 }
@@ -102,6 +104,9 @@ func TestFleetOf(t *testing.T) {
 	told := func(o map[string]any) {
 		o["status"] = map[string]any{"conditions": []any{map[string]any{"type": "DisruptionReason", "status": "True"}}}
 	}
+	ending := func(o map[string]any) {
+		o["status"] = map[string]any{"conditions": []any{map[string]any{"type": "DisruptionReason", "status": "True"}, map[string]any{"type": "InstanceTerminating", "status": "True"}}}
+	}
 	leaving := func(o map[string]any) {
 		o["metadata"].(map[string]any)["deletionTimestamp"] = "2026-01-02T03:04:05Z"
 	}
@@ -112,9 +117,9 @@ func TestFleetOf(t *testing.T) {
 		}
 		return 0.1, true
 	}
-	got := fleetOf([]unstructured.Unstructured{claim("a", as), claim("b", told), claim("c", leaving), claim("d", asked)}, price)
-	if got.nodes != 4 || got.going != 2 || got.price < 0.29 || got.price > 0.31 || got.cpu < 3.85 || got.cpu > 3.87 {
-		t.Errorf("%+v, want 4 nodes, 2 going, $0.3, 3.86 cores", got)
+	got := fleetOf([]unstructured.Unstructured{claim("a", as), claim("b", told), claim("c", leaving), claim("d", asked), claim("e", ending)}, price)
+	if got.nodes != 5 || got.going != 3 || got.busy != 2 || got.price < 0.39 || got.price > 0.41 || got.cpu < 3.85 || got.cpu > 3.87 {
+		t.Errorf("%+v, want 5 nodes, 3 going, 2 of them busy, $0.4, 3.86 cores", got)
 	}
 	if other := fleetOf([]unstructured.Unstructured{claim("a", told)}, price); other.shape == fleetOf([]unstructured.Unstructured{claim("a", as)}, price).shape {
 		t.Error("a claim that goes looks like one that stays")

@@ -28,13 +28,20 @@ type needs func(Options) setting
 
 // setting of a scenario.
 type setting struct {
-	speed     float64  // of the emulated clock
+	speed     float64  // of the emulated clock; 1 where instances end, whose age counts then
+	quick     bool     // instances come and go within moments all the same
 	large     bool     // settings of the control plane for a thousand nodes
 	metrics   bool     // somebody reads those of the controller
 	addresses int      // free ones in every subnet; 0 leaves them
 	manifests string   // NodeClass and NodePools
 	flags     []string // for the controller
 }
+
+// How soon machines come and go where a scenario wants them quick.
+const (
+	bootTime    = 2 * time.Second
+	quickTiming = `{"fleetAnswer":"100ms","pending":"500ms","shuttingDown":"1s"}`
+)
 
 // look is how often a condition is asked for that no watch tells of.
 const look = 100 * time.Millisecond
@@ -68,7 +75,11 @@ func (s *stage) say(format string, args ...any) {
 
 // start brings up the world, the pools and the controller, and returns when all pools are ready.
 func (s *stage) start(ctx context.Context, is setting) (err error) {
-	if s.world, err = world.Start(ctx, world.Options{Dir: s.dir, Speed: is.speed, Scale: is.large, Nodes: 1}); err != nil {
+	options := world.Options{Dir: s.dir, Speed: is.speed, Scale: is.large, Nodes: 1}
+	if is.quick {
+		options.Boot = bootTime
+	}
+	if s.world, err = world.Start(ctx, options); err != nil {
 		s.world = nil // Start stopped it
 		return err
 	}
@@ -82,6 +93,11 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 	}
 	if is.addresses > 0 {
 		if err := s.makeRoom(ctx, is.addresses); err != nil {
+			return err
+		}
+	}
+	if is.quick {
+		if _, err := fetch(ctx, http.MethodPut, s.world.AWSEndpoint+"/_dovetail/timing", []byte(quickTiming)); err != nil {
 			return err
 		}
 	}
