@@ -14,7 +14,7 @@ import (
 // protobuf.
 func (cp *ControlPlane) Rewrite(ctx context.Context, key string, change func(stored []byte) ([]byte, error)) error {
 	client := v3client.New(cp.etcd.Server)
-	defer client.Close()
+	defer func() { _ = client.Close() }() // it holds nothing but a reference
 	for {
 		got, err := client.Get(ctx, key)
 		if err != nil {
