@@ -51,9 +51,6 @@ type flow struct {
 // nodes with them, and all invariants must have held.
 func newFlow(t *testing.T, m mode) *flow {
 	t.Helper()
-	if why := whyPending(t.Name()); why != "" {
-		t.Skip("pending: " + why)
-	}
 	room.enter(t, m)
 	f := &flow{T: t, namespace: server.Namespace(t)}
 	f.name = strings.TrimPrefix(f.namespace, "test")

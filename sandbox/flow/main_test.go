@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -102,32 +101,6 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 		return nil, errors.Join(err, stopErr)
 	}
 	return finish, nil
-}
-
-// pending are the flows that the controller cannot do yet, by the beginning of their names. Nothing else
-// is left out, and TestPending says what is. DOVETAIL_PENDING=run runs them all the same.
-var pending = map[string]string{
-	"TestFM_E01_Restart": "mended and shown by unit tests of the collector and the inventory; take it out once it was run",
-}
-
-func whyPending(test string) string {
-	if os.Getenv("DOVETAIL_PENDING") == "run" {
-		return ""
-	}
-	longest, why := -1, ""
-	for prefix, reason := range pending {
-		if strings.HasPrefix(test, prefix) && len(prefix) > longest {
-			longest, why = len(prefix), reason
-		}
-	}
-	return why
-}
-
-// TestPending says which flows are left out.
-func TestPending(t *testing.T) {
-	for prefix, why := range pending {
-		t.Logf("pending: %s…: %s", prefix, why)
-	}
 }
 
 // broadcast tells everybody who waits that something changed.
