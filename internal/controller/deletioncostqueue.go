@@ -6,16 +6,12 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -49,21 +45,7 @@ type CostWrites struct {
 
 // Register adds the queue to a manager.
 func (q *CostWrites) Register(mgr ctrl.Manager) error {
-	const name = "pod.deletioncost.queue"
-	logger := mgr.GetLogger().WithValues("controller", name)
-	return builder.TypedControllerManagedBy[PodID](mgr).Named(name).
-		WatchesRawSource(source.TypedFunc[PodID](q.start)).
-		WithOptions(controller.TypedOptions[PodID]{
-			MaxConcurrentReconciles: max(q.Workers, 1),
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[PodID](drainBackoff, drainBackoffMax),
-		}).
-		WithLogConstructor(func(id *PodID) logr.Logger {
-			if id == nil {
-				return logger
-			}
-			return logger.WithValues("namespace", id.Namespace, "name", id.Name)
-		}).
-		Complete(q)
+	return registerPodQueue(mgr, "pod.deletioncost.queue", q.Workers, q.start, q)
 }
 
 // start takes the queue of the controller and puts in what was wished for before.

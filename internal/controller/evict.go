@@ -7,15 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/drain"
@@ -66,20 +62,7 @@ type entry struct {
 
 // Register adds the queue to a manager.
 func (q *Evictions) Register(mgr ctrl.Manager) error {
-	logger := mgr.GetLogger().WithValues("controller", "eviction-queue")
-	return builder.TypedControllerManagedBy[PodID](mgr).Named("eviction-queue").
-		WatchesRawSource(source.TypedFunc[PodID](q.start)).
-		WithOptions(controller.TypedOptions[PodID]{
-			MaxConcurrentReconciles: max(q.Workers, 1),
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[PodID](drainBackoff, drainBackoffMax),
-		}).
-		WithLogConstructor(func(id *PodID) logr.Logger {
-			if id == nil {
-				return logger
-			}
-			return logger.WithValues("namespace", id.Namespace, "name", id.Name)
-		}).
-		Complete(q)
+	return registerPodQueue(mgr, "eviction-queue", q.Workers, q.start, q)
 }
 
 // start takes the queue of the controller and puts in what was asked for before.

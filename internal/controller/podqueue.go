@@ -1,0 +1,31 @@
+package controller
+
+import (
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// registerPodQueue adds a controller that looks at pods which somebody put into its queue, and at no
+// others. start is handed the queue once it runs. What fails is tried again with the back-off of drains
+// (G12).
+func registerPodQueue(mgr ctrl.Manager, name string, workers int, start source.TypedFunc[PodID], r reconcile.TypedReconciler[PodID]) error {
+	logger := mgr.GetLogger().WithValues("controller", name)
+	return builder.TypedControllerManagedBy[PodID](mgr).Named(name).
+		WatchesRawSource(start).
+		WithOptions(controller.TypedOptions[PodID]{
+			MaxConcurrentReconciles: max(workers, 1),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[PodID](drainBackoff, drainBackoffMax),
+		}).
+		WithLogConstructor(func(id *PodID) logr.Logger {
+			if id == nil {
+				return logger
+			}
+			return logger.WithValues("namespace", id.Namespace, "name", id.Name)
+		}).
+		Complete(r)
+}
