@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,11 +78,11 @@ func (s *scene) drift(node string) {
 // nodes rest, and the pool that the API server denies claims of is left alone by everybody (FM A14).
 func TestOrdersThatAreFilledInPart(t *testing.T) {
 	t.Parallel()
-	made := 0
+	var made atomic.Int64
 	s := newScene(t, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			if _, is := obj.(*karpv1.NodeClaim); is && !strings.HasPrefix(obj.GetName(), "claim-") {
-				if made++; made%2 == 0 {
+				if made.Add(1)%2 == 0 {
 					return apierrors.NewForbidden(corev1.Resource("nodeclaims"), obj.GetName(), errors.New("quota"))
 				}
 			}
