@@ -75,15 +75,15 @@ func TestEvictCost(t *testing.T) {
 		managed bool
 		want    float64
 	}{
-		"V15-52 an ordinary pod costs one":          {pod: `{}`, want: 1},
-		"V15-52 priority":                           {pod: `{spec: {priority: 33554432}}`, want: 2},
-		"V15-52 the cost of the user":               {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "134217728"}}}`, want: 2},
-		"V15-52 the deletion cost":                  {pod: `{metadata: {annotations: {controller.kubernetes.io/pod-deletion-cost: "-134217728"}}}`, want: 0},
-		"V15-52 the deletion cost under management": {pod: `{metadata: {annotations: {controller.kubernetes.io/pod-deletion-cost: "134217728"}}}`, managed: true, want: 1},
-		"V15-52 a bad cost does not fall back":      {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "1.5", controller.kubernetes.io/pod-deletion-cost: "134217728"}}}`, want: 1},
-		"V15-52 more than an int32 is bad":          {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "3000000000"}}}`, want: 1},
-		"V15-52 clamped above":                      {pod: `{spec: {priority: 2000000000}}`, want: 10},
-		"V15-52 clamped below":                      {pod: `{spec: {priority: -2000000000}}`, want: -10},
+		"V15-52 an ordinary pod costs one":             {pod: `{}`, want: 1},
+		"V15-52 priority":                              {pod: `{spec: {priority: 33554432}}`, want: 2},
+		"V15-52 the cost of the user":                  {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "134217728"}}}`, want: 2},
+		"V15-52 the deletion cost":                     {pod: `{metadata: {annotations: {controller.kubernetes.io/pod-deletion-cost: "-134217728"}}}`, want: 0},
+		"V15-52 the deletion cost under management":    {pod: `{metadata: {annotations: {controller.kubernetes.io/pod-deletion-cost: "134217728"}}}`, managed: true, want: 1},
+		"V15-52, FM K16 a bad cost does not fall back": {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "1.5", controller.kubernetes.io/pod-deletion-cost: "134217728"}}}`, want: 1},
+		"V15-52, FM K16 more than an int32 is bad":     {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "3000000000"}}}`, want: 1},
+		"V15-52 clamped above":                         {pod: `{spec: {priority: 2000000000}}`, want: 10},
+		"V15-52 clamped below":                         {pod: `{spec: {priority: -2000000000}}`, want: -10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -116,10 +116,10 @@ func TestLC20_TheDeadlineIsWrittenOnce(t *testing.T) {
 		before string
 		want   func(deleted time.Time) string
 	}{
-		"absent":                 {period: "1h", want: func(d time.Time) string { return d.Add(time.Hour).UTC().Format(time.RFC3339) }},
-		"there":                  {period: "1h", before: "2026-01-01T00:00:00Z", want: func(time.Time) string { return "2026-01-01T00:00:00Z" }},
-		"L18 garbage":            {period: "1h", before: "later", want: func(d time.Time) string { return d.Add(time.Hour).UTC().Format(time.RFC3339) }},
-		"L18 garbage, no period": {before: "later", want: func(time.Time) string { return "" }},
+		"absent":                    {period: "1h", want: func(d time.Time) string { return d.Add(time.Hour).UTC().Format(time.RFC3339) }},
+		"there":                     {period: "1h", before: "2026-01-01T00:00:00Z", want: func(time.Time) string { return "2026-01-01T00:00:00Z" }},
+		"FM L18 garbage":            {period: "1h", before: "later", want: func(d time.Time) string { return d.Add(time.Hour).UTC().Format(time.RFC3339) }},
+		"FM L18 garbage, no period": {before: "later", want: func(time.Time) string { return "" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -78,16 +78,16 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 		drained float64
 		told    []string // parts of FailedDraining on the node
 	}{
-		"evicted":                      {left: 1, after: 10 * time.Second, code: "200", drained: 1},
-		"D17 gone":                     {answer: apierrors.NewNotFound(pods, "web"), code: "404"},
-		"L11 another pod has the name": {answer: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
-		"LC-15.9 a budget refuses":     {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
-		"K01 a budget never allows it": {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
-		"two budgets":                  {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", told: []string{"default/web", "(a, b)"}},
-		"the API server is busy":       {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"later"}},
-		"D17 the namespace goes":       {answer: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},
-		"L10 an error":                 {answer: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", told: []string{"default/web", "etcd"}},
-		"L10 a timeout":                {answer: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", told: []string{"default/web"}},
+		"evicted":                         {left: 1, after: 10 * time.Second, code: "200", drained: 1},
+		"D17 gone":                        {answer: apierrors.NewNotFound(pods, "web"), code: "404"},
+		"FM L11 another pod has the name": {answer: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
+		"LC-15.9 a budget refuses":        {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
+		"K01 a budget never allows it":    {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
+		"two budgets":                     {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", told: []string{"default/web", "(a, b)"}},
+		"the API server is busy":          {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"later"}},
+		"D17 the namespace goes":          {answer: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},
+		"FM L10 an error":                 {answer: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", told: []string{"default/web", "etcd"}},
+		"FM L10 a timeout":                {answer: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", told: []string{"default/web"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +133,7 @@ func TestLC34_WhoIsDropped(t *testing.T) {
 	}{
 		"to be evicted":                       {node: endNodeObject(), pod: endPod("web"), called: true, left: 1},
 		"another pod":                         {node: endNodeObject(), pod: endPod("db")},
-		"L11 another UID":                     {node: endNodeObject(), pod: endPod("web", func(p *corev1.Pod) { p.UID = "new" })},
+		"FM L11 another UID":                  {node: endNodeObject(), pod: endPod("web", func(p *corev1.Pod) { p.UID = "new" })},
 		"ended":                               {node: endNodeObject(), pod: endPod("web", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed })},
 		"V15-63 the node is gone":             {node: endNodeObject(gone), pod: endPod("web"), keep: true},
 		"the node is to live":                 {node: endNodeObject(), pod: endPod("web"), keep: true},

@@ -58,12 +58,10 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if r.Paused != nil && r.Paused() {
 		return again(pausedFor), nil
 	}
+	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
 	err = disrupt(ctx, r.Client, r.Metrics, stored, lifecycle.RemovedExpired)
 	if apierrors.IsConflict(err) {
 		return again(soon), nil
-	}
-	if err == nil {
-		log.FromContext(ctx).Info("deleted expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

@@ -206,5 +206,19 @@ func (r *Marks) write(ctx context.Context, claim *karpv1.NodeClaim, conditions [
 	}
 	r.written.note(next)
 	r.Events.Flips(next, flips)
+	sayMarks(ctx, claim.Status.Conditions, conditions)
 	return nil
+}
+
+// sayMarks says which marks came and went (disruption 23).
+func sayMarks(ctx context.Context, before, after []metav1.Condition) {
+	logger := log.FromContext(ctx).V(1)
+	for kind, what := range map[string]string{karpv1.ConditionConsolidatable: "consolidatable", karpv1.ConditionDrifted: "drifted"} {
+		switch had, has := condition.True(before, kind), condition.True(after, kind); {
+		case has && !had:
+			logger.Info("marking "+what, "reason", condition.Find(after, kind).Reason)
+		case had && !has:
+			logger.Info("removing mark "+what, "reason", condition.Find(before, kind).Reason)
+		}
+	}
 }

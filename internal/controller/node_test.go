@@ -95,11 +95,11 @@ func TestFM_L15_NoDrainWhenTheInstanceIsGone(t *testing.T) {
 		wantGone  bool
 		wantAsked int
 	}{
-		"L15 not ready, gone":               {change: sick, wantGone: true, wantAsked: 1},
-		"not ready, there":                  {change: sick, alive: true, wantAsked: 1},
-		"L16 not ready, cloud out of order": {change: sick, err: &cloud.Error{Kind: cloud.Unknown, Err: errors.New("503")}, wantAsked: 1},
-		"L16 not ready, cloud throttles":    {change: sick, err: &cloud.Error{Kind: cloud.Throttled}, wantAsked: 1},
-		"E03 ready, said to be gone":        {change: func(*corev1.Node) {}},
+		"FM L15 not ready, gone":               {change: sick, wantGone: true, wantAsked: 1},
+		"not ready, there":                     {change: sick, alive: true, wantAsked: 1},
+		"FM L16 not ready, cloud out of order": {change: sick, err: &cloud.Error{Kind: cloud.Unknown, Err: errors.New("503")}, wantAsked: 1},
+		"FM L16 not ready, cloud throttles":    {change: sick, err: &cloud.Error{Kind: cloud.Throttled}, wantAsked: 1},
+		"E03 ready, said to be gone":           {change: func(*corev1.Node) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

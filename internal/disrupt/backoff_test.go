@@ -31,7 +31,7 @@ func TestBackoffGrows(t *testing.T) {
 	}
 }
 
-// Disruption 18: pools do not wait for each other, and a success makes the next failure a first one.
+// Disruption 18, FM K21: pools do not wait for each other, and a success makes the next failure a first one.
 func TestBackoffEnds(t *testing.T) {
 	t.Parallel()
 	b := Backoff{Base: time.Minute, Cap: 10 * time.Minute}

@@ -145,7 +145,7 @@ func TestNext(t *testing.T) {
 			facts: drain.Facts{Node: node(notReady), Claim: claim(draining), Pods: web, Instance: drain.Present},
 			want:  short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}, Events: []event.Reason{event.FailedDraining}, Evict: []string{"web"}},
 		},
-		"L16 G3 whose cloud does not answer": {
+		"FM L16, G3: whose cloud does not answer": {
 			facts: drain.Facts{Node: node(notReady), Claim: claim(drained), Instance: drain.Unsure}, now: time.Minute,
 			want: short{Do: "terminate", Marks: []string{"VolumesDetached=True"}},
 		},
@@ -178,11 +178,11 @@ func TestLC27_Marks(t *testing.T) {
 		wantTaints []corev1.Taint
 		wantLabels map[string]string
 	}{
-		"nothing there":                   {taints: []corev1.Taint{other}, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}, wantLabels: label},
-		"all there":                       {taints: []corev1.Taint{karpv1.DisruptedTaint(), other}, labels: label},
-		"another effect is replaced":      {taints: []corev1.Taint{{Key: karpv1.TaintKeyDisrupted, Effect: corev1.TaintEffectNoExecute}, other}, labels: label, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}},
-		"N11 a taint that somebody took":  {labels: label, wantTaints: []corev1.Taint{karpv1.DisruptedTaint()}},
-		"L20 a label that somebody wrote": {taints: []corev1.Taint{karpv1.DisruptedTaint()}, labels: map[string]string{corev1.LabelNodeExcludeBalancers: "me"}, wantLabels: label},
+		"nothing there":                      {taints: []corev1.Taint{other}, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}, wantLabels: label},
+		"all there":                          {taints: []corev1.Taint{karpv1.DisruptedTaint(), other}, labels: label},
+		"another effect is replaced":         {taints: []corev1.Taint{{Key: karpv1.TaintKeyDisrupted, Effect: corev1.TaintEffectNoExecute}, other}, labels: label, wantTaints: []corev1.Taint{other, karpv1.DisruptedTaint()}},
+		"FM N11 a taint that somebody took":  {labels: label, wantTaints: []corev1.Taint{karpv1.DisruptedTaint()}},
+		"FM L20 a label that somebody wrote": {taints: []corev1.Taint{karpv1.DisruptedTaint()}, labels: map[string]string{corev1.LabelNodeExcludeBalancers: "me"}, wantLabels: label},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -251,15 +251,15 @@ func TestDeadline(t *testing.T) {
 		claim *karpv1.NodeClaim
 		want  time.Time
 	}{
-		"no claim":                              {},
-		"no period":                             {claim: claim()},
-		"LC-20 the annotation":                  {claim: claim(period("1h"), stamped("2026-03-01T12:10:00Z")), want: after(10 * time.Minute)},
-		"repair gives one to a claim without":   {claim: claim(stamped("2026-03-01T12:10:00Z")), want: after(10 * time.Minute)},
-		"it is not written yet":                 {claim: claim(period("1h")), want: after(time.Hour)},
-		"L18 it cannot be read":                 {claim: claim(period("1h"), stamped("soon")), want: after(time.Hour)},
-		"L18 it cannot be read, and no period":  {claim: claim(stamped("soon"))},
-		"C14 a period that cannot be read":      {claim: claim(period("1 h"))},
-		"a claim that is not being deleted yet": {claim: claim(period("1h"), func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil })},
+		"no claim":                                {},
+		"no period":                               {claim: claim()},
+		"LC-20 the annotation":                    {claim: claim(period("1h"), stamped("2026-03-01T12:10:00Z")), want: after(10 * time.Minute)},
+		"repair gives one to a claim without":     {claim: claim(stamped("2026-03-01T12:10:00Z")), want: after(10 * time.Minute)},
+		"it is not written yet":                   {claim: claim(period("1h")), want: after(time.Hour)},
+		"FM L18 it cannot be read":                {claim: claim(period("1h"), stamped("soon")), want: after(time.Hour)},
+		"FM L18 it cannot be read, and no period": {claim: claim(stamped("soon"))},
+		"C14 a period that cannot be read":        {claim: claim(period("1 h"))},
+		"a claim that is not being deleted yet":   {claim: claim(period("1h"), func(c *karpv1.NodeClaim) { c.DeletionTimestamp = nil })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

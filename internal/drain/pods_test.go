@@ -21,22 +21,22 @@ func TestLC29_WhoIsWaitedFor(t *testing.T) {
 		pod  *corev1.Pod
 		want bool
 	}{
-		"a running pod":                            {pod: pod("p"), want: true},
-		"a DaemonSet pod":                          {pod: pod("p", daemon), want: true},
-		"one that succeeded":                       {pod: pod("p", phase(corev1.PodSucceeded))},
-		"one that failed":                          {pod: pod("p", phase(corev1.PodFailed))},
-		"L09 a mirror pod by its annotation":       {pod: pod("p", annotated(corev1.MirrorPodAnnotationKey, "x"))},
-		"L09 a mirror pod by its owner":            {pod: pod("p", owned("v1", "Node"))},
-		"L08 one that tolerates all":               {pod: pod("p", tolerating(everything))},
-		"L06 one that tolerates our taint":         {pod: pod("p", daemon, tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted, Operator: corev1.TolerationOpExists}))},
-		"one that tolerates its value":             {pod: pod("p", tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted}))},
-		"one that tolerates another value":         {pod: pod("p", tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted, Value: "x"})), want: true},
-		"one that tolerates another effect":        {pod: pod("p", tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})), want: true},
-		"one that tolerates another taint":         {pod: pod("p", tolerating(corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})), want: true},
-		"one that ends":                            {pod: pod("p", endsAt(10*time.Second)), want: true},
-		"L03 one a minute past its grace":          {pod: pod("p", endsAt(-time.Minute)), want: true},
-		"L03 L04 L05 more than a minute past it":   {pod: pod("p", endsAt(-time.Minute-time.Second))},
-		"L18 a minute has not passed since an end": {pod: pod("p", endsAt(-30*time.Second)), want: true},
+		"a running pod":                               {pod: pod("p"), want: true},
+		"a DaemonSet pod":                             {pod: pod("p", daemon), want: true},
+		"one that succeeded":                          {pod: pod("p", phase(corev1.PodSucceeded))},
+		"one that failed":                             {pod: pod("p", phase(corev1.PodFailed))},
+		"FM L09 a mirror pod by its annotation":       {pod: pod("p", annotated(corev1.MirrorPodAnnotationKey, "x"))},
+		"FM L09 a mirror pod by its owner":            {pod: pod("p", owned("v1", "Node"))},
+		"FM L08 one that tolerates all":               {pod: pod("p", tolerating(everything))},
+		"FM L06 one that tolerates our taint":         {pod: pod("p", daemon, tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted, Operator: corev1.TolerationOpExists}))},
+		"one that tolerates its value":                {pod: pod("p", tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted}))},
+		"one that tolerates another value":            {pod: pod("p", tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted, Value: "x"})), want: true},
+		"one that tolerates another effect":           {pod: pod("p", tolerating(corev1.Toleration{Key: karpv1.TaintKeyDisrupted, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute})), want: true},
+		"one that tolerates another taint":            {pod: pod("p", tolerating(corev1.Toleration{Key: "x", Operator: corev1.TolerationOpExists})), want: true},
+		"one that ends":                               {pod: pod("p", endsAt(10*time.Second)), want: true},
+		"FM L03 one a minute past its grace":          {pod: pod("p", endsAt(-time.Minute)), want: true},
+		"FM L03, L04, L05 more than a minute past it": {pod: pod("p", endsAt(-time.Minute-time.Second))},
+		"FM L18 a minute has not passed since an end": {pod: pod("p", endsAt(-30*time.Second)), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -58,10 +58,10 @@ func TestLC36_ForcedDelete(t *testing.T) {
 		"no deadline, never":                              {pod: pod("p"), now: 1000 * time.Hour},
 		"a 300 s pod of a 1 h node, before minute 55":     {pod: pod("p", grace(300)), deadline: after(time.Hour), now: 55 * time.Minute},
 		"a 300 s pod of a 1 h node, at minute 55":         {pod: pod("p", grace(300)), deadline: after(time.Hour), now: 55*time.Minute + time.Second, want: 299 * time.Second},
-		"L02 grace of 2 h, node of 1 h: at once":          {pod: pod("p", grace(7200)), deadline: after(time.Hour), want: time.Hour},
+		"FM L02 grace of 2 h, node of 1 h: at once":       {pod: pod("p", grace(7200)), deadline: after(time.Hour), want: time.Hour},
 		"protection does not help":                        {pod: pod("p", protected("true")), deadline: after(10 * time.Second), want: 10 * time.Second},
 		"LC-15.13 a period of 0 s: one second":            {pod: pod("p"), deadline: start, want: time.Second},
-		"L18 a deadline long ago: one second":             {pod: pod("p"), deadline: after(-1000 * time.Hour), want: time.Second},
+		"FM L18 a deadline long ago: one second":          {pod: pod("p"), deadline: after(-1000 * time.Hour), want: time.Second},
 		"less than a second left is a second":             {pod: pod("p"), deadline: after(500 * time.Millisecond), want: time.Second},
 		"fractions are cut, never beyond the deadline":    {pod: pod("p"), deadline: after(9900 * time.Millisecond), want: 9 * time.Second},
 		"a pod without grace waits for the deadline":      {pod: pod("p", grace(0)), deadline: after(time.Minute), now: time.Minute},
@@ -92,7 +92,7 @@ func TestLC31_Groups(t *testing.T) {
 		deleted []string
 	}{
 		"ordinary pods first":                         {pods: []*corev1.Pod{cni, dns, log, web}, want: []string{"web"}},
-		"J03 L07 then DaemonSets":                     {pods: []*corev1.Pod{cni, dns, log}, want: []string{"log"}},
+		"FM J03, L07 then DaemonSets":                 {pods: []*corev1.Pod{cni, dns, log}, want: []string{"log"}},
 		"then critical pods":                          {pods: []*corev1.Pod{cni, dns}, want: []string{"dns"}},
 		"critical DaemonSets last":                    {pods: []*corev1.Pod{cni}, want: []string{"cni"}},
 		"an ending pod holds the next group":          {pods: []*corev1.Pod{pod("web", endsAt(time.Minute)), log}},
@@ -188,6 +188,7 @@ func TestLC30_TheEventNamesWhoHoldsTheNode(t *testing.T) {
 	}
 }
 
+// Disruption 7, FM K19: what pods are told about the annotation they carry.
 func TestNotesOnAnnotations(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]event.Reason{

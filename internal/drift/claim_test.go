@@ -28,7 +28,7 @@ func TestPoolDrift(t *testing.T) {
 	}{
 		"same hash":                                        {pool: stamp("1", "v"), claim: stamp("1", "v")},
 		"another hash":                                     {pool: stamp("2", "v"), claim: stamp("1", "v"), want: drift.NodePoolDrifted},
-		"another version is no drift (C09)":                {pool: stamp("2", "w"), claim: stamp("1", "v")},
+		"another version is no drift (FM C09)":             {pool: stamp("2", "w"), claim: stamp("1", "v")},
 		"a claim without a hash":                           {pool: stamp("2", "v")},
 		"a pool without a hash":                            {claim: stamp("1", "v")},
 		"label still allowed":                              {labels: map[string]string{"zone": "a"}, require: require("zone", corev1.NodeSelectorOpIn, "a", "b")},

@@ -21,8 +21,8 @@ package flow
 //   - E16: the controller ends at its start, which all tests need. Package provider tests it.
 //   - E20: the emulated API never answers out of order.
 //   - F11: the tests of package disrupt have a reservation that is full.
-//   - P03, P04, P05: prices are read every few hours. A move must save a tenth, so that it is not undone when
-//     they change by less; the tests of package solve show that.
+//   - P03, P04, P05: prices are read every few hours. A replacement must save a fifth unless set otherwise, so
+//     that it is not undone when they change by less; scripts of packages solve and disrupt show that.
 //   - H05: needs a second cluster on the same queue. Package interrupt has foreign messages.
 //   - S-016, S-017, S-018, S-020: times that EC2 and real machines take; here these are emulated. What the
 //     controller adds is measured by make bench-controller, and TestS_019_Timeline bounds the whole.

@@ -213,7 +213,7 @@ func TestTerminatedOrUnknownIsNotFound(t *testing.T) {
 	})
 }
 
-// G3, C20, E08: nothing but an answer that says so makes an instance not exist.
+// G3, FM C20, E08: nothing but an answer that says so makes an instance not exist.
 func TestFM_G3_FailedCallsAreNeverNotFound(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
