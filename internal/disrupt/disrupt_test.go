@@ -49,17 +49,17 @@ func TestMarks(t *testing.T) {
 		wantDrift          string
 		wantAfter          time.Duration
 	}{
-		"not initialized":                        {claim: claim(0), quiet: "0s"},
-		"quiet time zero":                        {claim: claim(time.Second), quiet: "0s", wantConsolidatable: true},
-		"quiet time not over":                    {claim: claim(10 * time.Second), quiet: "30s", wantAfter: 20 * time.Second},
-		"quiet time over exactly now":            {claim: claim(30 * time.Second), quiet: "30s", wantConsolidatable: true},
-		"the last pod event counts, not the age": {claim: event(time.Second, claim(time.Hour)), quiet: "30s", wantAfter: 29 * time.Second},
-		"an event takes the mark away":           {claim: event(time.Second, claim(time.Hour, consolidatable)), quiet: "30s", wantAfter: 29 * time.Second},
-		"never":                                  {claim: claim(time.Hour, consolidatable), quiet: "Never"},
-		"static pools are not consolidated":      {claim: claim(time.Hour, consolidatable), quiet: "0s", static: true},
-		"drift is marked with its reason":        {claim: claim(0), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
-		"another reason replaces it":             {claim: claim(0, drifted), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
-		"drift that is over is cleared":          {claim: claim(0, drifted), quiet: "Never"},
+		"not initialized":                          {claim: claim(0), quiet: "0s"},
+		"quiet time zero":                          {claim: claim(time.Second), quiet: "0s", wantConsolidatable: true},
+		"quiet time not over":                      {claim: claim(10 * time.Second), quiet: "30s", wantAfter: 20 * time.Second},
+		"quiet time over exactly now":              {claim: claim(30 * time.Second), quiet: "30s", wantConsolidatable: true},
+		"the last pod event counts, not the age":   {claim: event(time.Second, claim(time.Hour)), quiet: "30s", wantAfter: 29 * time.Second},
+		"an event takes the mark away":             {claim: event(time.Second, claim(time.Hour, consolidatable)), quiet: "30s", wantAfter: 29 * time.Second},
+		"never":                                    {claim: claim(time.Hour, consolidatable), quiet: "Never"},
+		"static pools are not consolidated, LC-49": {claim: claim(time.Hour, consolidatable), quiet: "0s", static: true},
+		"drift is marked with its reason":          {claim: claim(0), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
+		"another reason replaces it":               {claim: claim(0, drifted), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
+		"drift that is over is cleared":            {claim: claim(0, drifted), quiet: "Never"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -273,7 +273,7 @@ func TestDisruption_25_4_ABrokenBudgetClosesItsPool(t *testing.T) {
 	f.untouched()
 }
 
-// Features 3, disruption 18: a static pool has its nodes without any pod, is scaled like a Deployment, and a
+// LC-49, features 3, disruption 18: a static pool has its nodes without any pod, is scaled like a Deployment, and a
 // drifted node is replaced before it goes.
 func TestFeatures_3_StaticPools(t *testing.T) {
 	t.Parallel()

@@ -99,7 +99,7 @@ func (f *flow) unheld() {
 	})
 }
 
-// S-030, S-044, S-046, S-171, S-203: three nodes with room to spare become two, and every pod runs again.
+// S-007, S-029, S-030, S-044, S-046, S-171, S-203: three nodes with room to spare become two, and every pod runs again.
 func TestS_030_ThreeNodesBecomeTwo(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -149,7 +149,7 @@ func TestS_046_ReplacedByACheaperNode(t *testing.T) {
 	f.running("inflate", 1)
 }
 
-// S-182, S-183, disruption 5: what keeps a node is said, and once it is gone the node goes.
+// S-045, S-182, S-183, disruption 5: what keeps a node is said, and once it is gone the node goes.
 func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {
