@@ -128,6 +128,10 @@ func (c *consolidation) lasting(n *Node) bool {
 		}
 		why.Code, why.Have, why.Want = bad.Code, bad.Have, bad.Want
 	}
+	if why.Code == reason.NodeYoung || why.Code == reason.BenefitTooSmall { // settings of ours that users have to know of
+		c.unconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.use(n.Name))
+		return false
+	}
 	c.refuse(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: best.Remove, Why: why})
 	return false
 }
