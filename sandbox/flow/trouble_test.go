@@ -45,8 +45,9 @@ func TestInstall_17_PodPendingNoNode(t *testing.T) {
 	f.pool("-none", label, types("m5.large"), func(p *karpv1.NodePool) {
 		require("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "c")(p)
 	})
-	f.pool("-zone", label, require(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "eu-west-1a"))
+	zone := f.pool("-zone", label, require(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "eu-west-1a"))
 	f.event("NodePool", f.name+"-none", "NoCompatibleInstanceTypes", "")
+	f.condition(zone, karpv1.ConditionReady, metav1.ConditionTrue, "") // events are not repeated for some time
 	f.deploy("inflate", 1, selects("flow", f.name, corev1.LabelTopologyZone, "eu-west-1b"))
 	f.event("Pod", "inflate", "FailedScheduling", f.name+"-zone")
 	if n := len(f.claims()); n > 0 {
