@@ -41,6 +41,7 @@ func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-ch
 func (f *flow) kill() {
 	f.disturb()()
 	controller.Kill()
+	checker.Restarted()
 }
 
 // down keeps the controller from running, until the test ends or it is up again.

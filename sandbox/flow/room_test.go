@@ -23,7 +23,7 @@ const (
 
 // room says how many tests of a mode are in the world at once. They mostly wait, so that the cores do not
 // matter much.
-var room = &rooms{size: map[mode]int{alone: 1, crash: 12, weather: 16, calm: 16}, waiting: map[mode]int{}, free: make(chan struct{})}
+var room = &rooms{size: map[mode]int{alone: 1, crash: 10, weather: 16, calm: 16}, waiting: map[mode]int{}, free: make(chan struct{})}
 
 // rooms let tests of one mode in at a time.
 type rooms struct {

@@ -388,6 +388,22 @@ func TestRules(t *testing.T) {
 				l.call("CreateFleet", fmt.Sprintf("ClientToken=%d", i), "Type=instant")
 			}
 		}, invariant.G12, "ec2:CreateFleet"},
+		"G12 each process reads everything once": {func(l *lab) {
+			for i := range 60 {
+				if i%20 == 0 {
+					l.Restarted()
+				}
+				l.now = l.now.Add(50 * time.Millisecond)
+				l.call("DescribeImages", "Owner.1=amazon")
+			}
+		}, "", ""},
+		"G12 a hot loop of a process that restarted once": {func(l *lab) {
+			l.Restarted()
+			for range 60 {
+				l.now = l.now.Add(50 * time.Millisecond)
+				l.call("DescribeImages", "Owner.1=amazon")
+			}
+		}, invariant.G12, "ec2:DescribeImages"},
 		"G12 paced retries": {func(l *lab) {
 			for range 100 {
 				l.now = l.now.Add(200 * time.Millisecond)

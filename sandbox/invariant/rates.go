@@ -51,6 +51,14 @@ func (c *Checker) countCall(at time.Time, call awsemu.Call) {
 	c.count(at, object, "")
 }
 
+// Restarted says that the controller is a new process. It reads everything anew, which is no hot loop of
+// its own, however often others of its kind did so a moment ago.
+func (c *Checker) Restarted() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.rates)
+}
+
 // count reports an object that is called for too often.
 func (c *Checker) count(at time.Time, object, namespace string) {
 	times := slices.DeleteFunc(c.rates[object], func(t time.Time) bool { return at.Sub(t) > rateWindow })
