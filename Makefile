@@ -105,7 +105,7 @@ race: $(TOOLS)/.built ## the same under the race detector
 sandbox-test: $(TOOLS)/.built ## tests against a real API server
 	@mkdir -p $(RESULTS)
 	cd sandbox && $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox.json --rerun-fails=2 --rerun-fails-max-failures=6 \
-		--rerun-fails-report $(RESULTS)/reruns.txt --packages ./... -- -count=1 -p 1 -timeout 30m
+		--rerun-fails-report $(RESULTS)/reruns.txt --packages ./... -- -count=1 -p 1 -timeout 60m
 	@if [ -s $(RESULTS)/reruns.txt ]; then echo "failed once and were run again:"; cat $(RESULTS)/reruns.txt; fi
 
 # These parts of the sandbox do not import Kubernetes.
