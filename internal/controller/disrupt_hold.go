@@ -26,7 +26,7 @@ const (
 )
 
 // write changes an object that others write too. What the cache has is tried first; after a conflict
-// the API server is asked. An object that is gone needs no change, unless missing says so.
+// the API server is asked. An object that is gone is an error like any other: some callers do not mind.
 func (d *Disruption) write(ctx context.Context, obj client.Object, status bool, change func() (done bool)) error {
 	var err error
 	for i := range rewrites {
