@@ -326,7 +326,7 @@ func (c *consolidation) make(m *solve.Move) {
 			text += fmt.Sprintf(", with %d others", len(m.Remove)-1)
 		}
 		text += fmt.Sprintf("; replacements: %d, saves %s an hour", len(m.Create), dollars(m.Saves))
-		c.say(c.nodes[name], event.ConsolidationCandidate, text+c.g.use(name))
+		c.say(c.nodes[name], event.ConsolidationCandidate, "", text+c.g.use(name))
 	}
 	c.start(cmd)
 }

@@ -97,7 +97,7 @@ func (d *Decision) judge(v *View) {
 			continue
 		}
 		if why.Code != reason.NodeRests { // it was said then why
-			d.say(n, event.DisruptionBlocked, why.Text())
+			d.say(n, event.DisruptionBlocked, why.Code, why.Text())
 		}
 		if why.Code != reason.NodeDeleting && len(d.Refused) < mostRefused/2 { // leave room for what methods find
 			d.refuse(Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why})
@@ -126,8 +126,8 @@ func (n *Node) cause() karpv1.DisruptionReason {
 }
 
 // say tells of a node that stays.
-func (d *Decision) say(n *Node, what event.Reason, text string) {
-	d.Stay = append(d.Stay, News{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text}})
+func (d *Decision) say(n *Node, what event.Reason, cause reason.Code, text string) {
+	d.Stay = append(d.Stay, News{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text, Key: string(cause)}})
 }
 
 // mostRefused bounds what a decision keeps about what it did not do.

@@ -66,6 +66,6 @@ func (d *Decision) limited(n *Node, cause karpv1.DisruptionReason) {
 // unconsolidatable tells of a node that cannot be consolidated.
 func (d *Decision) unconsolidatable(n *Node, cause karpv1.DisruptionReason, why reason.Reason, use string) {
 	why.Subject = "node/" + n.Name
-	d.say(n, event.Unconsolidatable, why.Text()+use)
+	d.say(n, event.Unconsolidatable, why.Code, why.Text()+use)
 	d.refuse(Refused{Reason: cause, Nodes: []string{n.Name}, Why: why})
 }

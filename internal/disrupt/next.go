@@ -63,6 +63,6 @@ func (d *Decision) sum(v *View) {
 func (d *Decision) blockedBy(n *Node, r Refused) {
 	r.Nodes = []string{n.Name}
 	r.Why.Subject = "node/" + n.Name
-	d.say(n, event.DisruptionBlocked, r.Why.Text())
+	d.say(n, event.DisruptionBlocked, r.Why.Code, r.Why.Text())
 	d.refuse(r)
 }

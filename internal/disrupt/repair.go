@@ -68,7 +68,7 @@ func (d *Decision) cure(v *View, stop func() bool, find resettle) {
 		case stop():
 			return
 		case why != "":
-			d.say(p.Node, event.NodeRepairBlocked, "Node "+p.Name+" is not repaired: "+why)
+			d.say(p.Node, event.NodeRepairBlocked, "", "Node "+p.Name+" is not repaired: "+why)
 			d.Stay = append(d.Stay, News{Pool: p.Pool, Event: event.Event{Reason: event.NodeRepairBlocked, Text: "No node is repaired: " + why}})
 		case p.Initialized && left[p.Pool] <= 0: // one that is not uses no budget (V15-16)
 			d.limited(p.Node, karpv1.ReasonUnhealthy)

@@ -15,9 +15,9 @@ func TestControllerIsKilledAtAStepAndComesBack(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, crash)
 	starts := controller.Starts()
-	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodepools*", Name: f.name + "-a"}, apiproxy.BeforeAnswer)
-	first := f.pool("-a")
-	<-fired
+	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodepools*", Name: f.name}, apiproxy.BeforeAnswer)
+	first := f.pool("")
+	f.struck(fired)
 	f.condition(first, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
 	second := f.pool("-b")
 	f.condition(second, karpv1.ConditionValidationSucceeded, metav1.ConditionTrue, "")
@@ -25,5 +25,5 @@ func TestControllerIsKilledAtAStepAndComesBack(t *testing.T) {
 		t.Errorf("the controller was started %d times before and after", now)
 	}
 	f.deploy("inflate", 1)
-	f.await(soon, "a pod waits", func() (bool, string) { return len(f.pods("inflate")) == 1, "" })
+	f.running("inflate", 1, restartLimit)
 }

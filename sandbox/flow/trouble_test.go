@@ -42,14 +42,16 @@ func TestInstall_17_PodPendingNoNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
-	f.pool("-none", label, types("m5.large"), func(p *karpv1.NodePool) {
+	none := f.pool("-none", label, types("m5.large"), func(p *karpv1.NodePool) {
 		require("karpenter.k8s.aws/instance-category", corev1.NodeSelectorOpIn, "c")(p)
 	})
 	zone := f.pool("-zone", label, require(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "eu-west-1a"))
-	f.event("NodePool", f.name+"-none", "NoCompatibleInstanceTypes", "")
-	f.condition(zone, karpv1.ConditionReady, metav1.ConditionTrue, "") // events are not repeated for some time
+	for _, pool := range []*karpv1.NodePool{none, zone} { // events are not repeated for some time
+		f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
+	}
 	f.deploy("inflate", 1, selects("flow", f.name, corev1.LabelTopologyZone, "eu-west-1b"))
 	f.event("Pod", "inflate", "FailedScheduling", f.name+"-zone")
+	f.event("NodePool", none.Name, "NoCompatibleInstanceTypes", "")
 	if n := len(f.claims()); n > 0 {
 		t.Errorf("%d claims", n)
 	}
