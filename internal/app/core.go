@@ -73,7 +73,7 @@ func (c *core) add(ctx context.Context) error {
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		ReservationLabel: awsv1.LabelCapacityReservationID, Now: time.Now, Wake: c.batcher.Trigger,
+		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: time.Now, Wake: c.batcher.Trigger,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err

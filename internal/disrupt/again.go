@@ -6,6 +6,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // Why a command is given up when it is looked at again (disruption 16).
@@ -96,6 +97,7 @@ func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live
 	note(repair && n.Unrepaired, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
 	note(!repair && n.Protected, Churn, "it carries annotation "+karpv1.AnnotationDoNotDisrupt)
 	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+karpv1.AnnotationDoNotDisrupt)
+	note(!repair && n.Leading, Churn, reason.Reason{Code: reason.LeaderAlone}.Text())
 	note(consolidation && (pool.Never || !n.Consolidatable), Churn, "it is not consolidatable any more")
 	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
 		for _, p := range live {

@@ -44,6 +44,8 @@ func blocked(v *View, n *Node, c class) *reason.Reason {
 		return why(reason.DoNotDisrupt, "the node", "")
 	case pool.Protected && c != repairing:
 		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, "")
+	case n.Leading && c != repairing:
+		return why(reason.LeaderAlone, "", "")
 	case n.Pool == "":
 		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
 	case !known || !pool.Known:

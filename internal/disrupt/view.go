@@ -72,6 +72,7 @@ type Node struct {
 	Rebooting      bool
 	Nominated      bool // a pending pod is expected
 	Protected      bool // carries do-not-disrupt
+	Leading        bool // this very controller runs on it, and no other replica could take over (FM C17)
 	Unrepaired     bool // carries do-not-repair
 	Consolidatable bool
 	Tired          bool // a command for it came to nothing a moment ago: only repair looks at it

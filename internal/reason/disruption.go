@@ -9,7 +9,8 @@ const (
 	NodeRebooting   Code = "NodeRebooting"
 	NodeStarting    Code = "NodeStarting" // have: "registered" or "initialized"
 	NodeNominated   Code = "NodeNominated"
-	DoNotDisrupt    Code = "DoNotDisrupt"    // have: what carries the annotation
+	DoNotDisrupt    Code = "DoNotDisrupt" // have: what carries the annotation
+	LeaderAlone     Code = "LeaderAlone"
 	PoolLabelAbsent Code = "PoolLabelAbsent" // want: the label
 	PoolUnresolved  Code = "PoolUnresolved"  // have: the pool
 
@@ -49,6 +50,7 @@ func disruptionCodes() []Doc {
 		{NodeStarting, "is not {have} yet", "A node that has not come up is never disrupted.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim: startup taints or resources may be missing."},
 		{NodeNominated, "a pending pod is expected on it", "A pod that waits was planned onto the node.", "Nothing has to be done."},
 		{DoNotDisrupt, "{have} carries annotation " + annotation + "; remove the annotation to let the node go", "The annotation forbids disruption of our own will.", "Remove the annotation, or give it a duration on the pod. With terminationGracePeriod set, drift does not wait for pods that carry it."},
+		{LeaderAlone, "the leader of this controller runs on it, and no other replica is ready on another node; give the controller a second replica", "Without a replica that takes over, nothing would finish what removing the node began. Expiration, interruptions and repair do not wait.", "Run two replicas of the controller, on different nodes, and look why the other one is not ready."},
 		{PoolLabelAbsent, "has no label {want}; put it back", "Without the label it is not known which NodePool the node belongs to.", "Put the label back on the NodeClaim and the Node."},
 		{PoolUnresolved, "the instance types of NodePool {have} cannot be resolved; check that it and its node class are ready", "The NodePool does not exist, or it is not known what it could buy: nothing is disrupted that could perhaps not be replaced.", "Check that the NodePool and its node class exist and are ready."},
 

@@ -37,11 +37,15 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
 	sizes, guards, awaited := newIndex(types), s.guardsByNamespace(), s.awaited()
+	exposed := s.exposed()
 	for _, p := range s.places {
 		s.countStatic(v.Pools, p)
 		if p.claim != nil && p.node != nil {
 			v.Nodes = append(v.Nodes, s.disruptNode(p, sizes, guards, now.Before(p.nominated) || awaited[p.claim.Name], now))
 		}
+	}
+	if at := slices.IndexFunc(v.Nodes, func(n disrupt.Node) bool { return n.Name == exposed }); at >= 0 {
+		v.Nodes[at].Leading = true
 	}
 	slices.SortFunc(v.Nodes, func(a, b disrupt.Node) int { return strings.Compare(a.Name, b.Name) })
 	return v

@@ -11,6 +11,7 @@ func (s *Store) Loads(name string) map[string]nodepool.Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
+	exposed := s.exposed()
 	out := map[string]nodepool.Load{}
 	for _, p := range s.places {
 		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != name {
@@ -18,6 +19,7 @@ func (s *Store) Loads(name string) map[string]nodepool.Load {
 		}
 		load := nodepool.Load{Held: p.held || p.marked}
 		if p.node != nil {
+			load.Protected = p.node.Name == exposed
 			for _, slot := range s.onNode[p.node.Name] {
 				if cluster.Reschedulable(slot.pod) {
 					load.Pods = true

@@ -28,6 +28,7 @@ type Options struct {
 	DefaultSpread []corev1.TopologySpreadConstraint
 	Now           func() time.Time
 
+	Self             podKey // the pod that this process is, as far as known
 	ReservationLabel string // of Nodes on reserved capacity: the id of the reservation
 
 	// Wake is told the UID of a pod or node that may need a plan. It must not block and not call back.

@@ -1,0 +1,49 @@
+package store
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// exposed returns the Node that this process runs on, if it is one of ours and nobody elsewhere could
+// take over; otherwise nothing (FM C17). A replica on the same node, or on one that goes too, would go
+// along with it.
+func (s *Store) exposed() string {
+	self := s.pods[s.opts.Self]
+	if self == nil {
+		return ""
+	}
+	on := self.pod.Spec.NodeName
+	if at := s.places[s.home[on]]; at == nil || at.claim == nil {
+		return ""
+	}
+	owner := metav1.GetControllerOf(self.pod)
+	if owner == nil {
+		return on
+	}
+	for key, slot := range s.pods {
+		p := slot.pod
+		if key.Namespace != s.opts.Self.Namespace || p.Spec.NodeName == on || p.DeletionTimestamp != nil || !ready(p) {
+			continue
+		}
+		if other := metav1.GetControllerOf(p); other != nil && other.UID == owner.UID && s.stays(p.Spec.NodeName) {
+			return ""
+		}
+	}
+	return on
+}
+
+// stays reports whether nothing is known to take a node away.
+func (s *Store) stays(node string) bool {
+	p := s.places[s.home[node]]
+	return p != nil && p.node != nil && p.node.DeletionTimestamp == nil && !p.held && !p.marked && (p.claim == nil || p.claim.DeletionTimestamp == nil)
+}
+
+func ready(p *corev1.Pod) bool {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
