@@ -132,7 +132,9 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, fresh dis
 		d.queue.tire(c.Reason, d.Now(), c.Remove...)
 		d.cancel(ctx, created)
 		d.undo(ctx, r)
-		d.setBack(c)
+		if !errors.Is(err, execute.ErrNoRoom) { // the next one sees what others took
+			d.setBack(c)
+		}
 		d.outcome(c, "given up: "+err.Error())
 		return err
 	}

@@ -40,7 +40,7 @@ type planStore interface {
 	Pools() []*karpv1.NodePool
 	Snapshot(types map[string][]catalog.InstanceType) store.View
 	Pod(key cluster.PodKey) *corev1.Pod
-	Nominate(node string, until time.Time)
+	Expect(pod cluster.PodKey, node string, until time.Time)
 	Promise(pod cluster.PodKey, node string)
 	Decided(pods []cluster.PodKey) []time.Duration
 }
@@ -262,6 +262,9 @@ func (p *Provisioner) ordered(ctx context.Context, created []execute.Created) {
 		switch {
 		case errors.Is(c.Err, execute.ErrObsolete):
 			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
+		case errors.Is(c.Err, execute.ErrNoRoom):
+			log.FromContext(ctx).Info("dropped a planned node; it is planned again", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
+			p.Batcher.Trigger(retrigger)
 		case c.Err != nil:
 			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
 			if c.Denied() {

@@ -183,8 +183,10 @@ type memory struct {
 	pods    map[cluster.PodKey]*corev1.Pod
 	pools   []*karpv1.NodePool
 	used    corev1.ResourceList
-	asked   atomic.Int64 // for usage
-	have    atomic.Int64 // claims of each pool
+	asked   atomic.Int64  // for usage
+	have    atomic.Int64  // claims of each pool
+	late    map[int]error // nodes that find no room
+	given   atomic.Int64  // how often room was given back
 	claimed chan string
 }
 
@@ -199,6 +201,10 @@ func (m *memory) Unseen() []string                   { return nil }
 func (m *memory) Confirm(string, *karpv1.NodeClaim)  {}
 func (m *memory) Pools() []*karpv1.NodePool          { return m.pools }
 func (m *memory) Claims(string) int64                { return m.have.Load() }
+func (m *memory) Reserve([]solve.NewNode, map[string]string) (map[int]error, func(int)) {
+	return m.late, func(int) { m.given.Add(1) }
+}
+
 func (m *memory) Usage(string) (corev1.ResourceList, int64) {
 	m.asked.Add(1)
 	return m.used, 3

@@ -35,6 +35,7 @@ type memory interface {
 	Pools() []*karpv1.NodePool
 	Usage(pool string) (corev1.ResourceList, int64)
 	Claims(pool string) int64
+	Reserve(nodes []solve.NewNode, marks map[string]string) (refused map[int]error, give func(i int))
 }
 
 // writers is how many claims are written at a time. The API server decides how fast that goes.
@@ -81,27 +82,41 @@ type Created struct {
 // ErrObsolete says that a node is no longer needed: none of its pods waits any more.
 var ErrObsolete = errors.New("no pod waits for it any more")
 
-// Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51).
+// ErrNoRoom says that others took what the limits of a pool had left when the node was planned (G10). The
+// next plan sees it.
+var ErrNoRoom = errors.New("others took it since the plan was made")
+
+// Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51). Room in
+// the limits of pools is taken before, and given back when the claim is in memory.
 func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	defer c.begin()()
 	out := make([]Created, len(b.Nodes))
 	refusals := c.refusals(b)
 	full, give := c.take(b, refusals)
 	defer give()
+	late, release := c.Store.Reserve(b.Nodes, b.Marks)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, writers)
 	for i, n := range b.Nodes {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
+			defer release(i)
 			out[i] = Created{Node: n}
-			if out[i].Err = cmp.Or(refusals[n.Pool], full[i]); out[i].Err == nil {
+			if out[i].Err = cmp.Or(refusals[n.Pool], full[i], noRoom(late[i])); out[i].Err == nil {
 				out[i] = c.create(ctx, b, i)
 			}
 		})
 	}
 	wait.Wait()
 	return out
+}
+
+func noRoom(why error) error {
+	if why == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; %w", why, ErrNoRoom)
 }
 
 // begin notes that a batch is being written; what it returns ends that.

@@ -151,3 +151,19 @@ func TestClaimsFromTheTemplate(t *testing.T) {
 		t.Error("a template that contradicts itself makes a claim")
 	}
 }
+
+// G10: a node that finds no room is not written, says why, and every other one is; all room is given back.
+func TestCreateWithoutRoom(t *testing.T) {
+	t.Parallel()
+	p := pool()
+	store := &memory{pools: []*karpv1.NodePool{p}, claimed: make(chan string, 100), late: map[int]error{1: errors.New("nodepool general: its limit 8 of cpu leaves no room for another node")}}
+	claims := &execute.Claims{Client: writerFor(t, func(client.Object) error { return nil }), Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
+	for i, c := range claims.Create(t.Context(), ordering(t, p, 3, "x")) {
+		if full := i == 1; errors.Is(c.Err, execute.ErrNoRoom) != full || (c.Claim == nil) != full {
+			t.Errorf("node %d: claim %v, %v", i, c.Claim, c.Err)
+		}
+	}
+	if len(store.claimed) != 2 || store.given.Load() != 3 {
+		t.Errorf("%d claims in memory, room was given back %d times", len(store.claimed), store.given.Load())
+	}
+}

@@ -41,7 +41,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	for _, p := range s.places {
 		s.countStatic(v.Pools, p)
 		if p.claim != nil && p.node != nil {
-			v.Nodes = append(v.Nodes, s.disruptNode(p, sizes, guards, now.Before(p.nominated) || awaited[p.claim.Name], now))
+			v.Nodes = append(v.Nodes, s.disruptNode(p, sizes, guards, s.spokenFor(p, now) || awaited[p.claim.Name], now))
 		}
 	}
 	if at := slices.IndexFunc(v.Nodes, func(n disrupt.Node) bool { return n.Name == exposed }); at >= 0 {

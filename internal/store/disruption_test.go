@@ -65,6 +65,62 @@ func TestPromisedNodesAreSpokenFor(t *testing.T) {
 	}
 }
 
+// SC-52: a node that pods are expected on is spoken for until the last of them is bound, wherever that is,
+// or gone, and no longer than the nomination lasts. A pod that leaves another node comes under a new name:
+// nobody can see it arrive.
+func TestExpectedNodesAreSpokenFor(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		do   func(*Store)
+		late time.Duration
+		want bool
+	}{
+		"both wait":                   {do: func(*Store) {}, want: true},
+		"one is bound":                {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, want: true},
+		"both are bound":              {do: bindBoth("ip-1", "ip-1")},
+		"both are bound elsewhere":    {do: bindBoth("ip-2", "ip-3")},
+		"one is bound, one is gone":   {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false); s.feedObject(podObject("w2", ""), true) }},
+		"the time is over":            {do: func(*Store) {}, late: 20 * time.Second},
+		"one leaves another node":     {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, want: true},
+		"it left, and time went by":   {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, late: 20 * time.Second},
+		"somebody else speaks for it": {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); s.Nominate("ip-1", now().Add(time.Second)) }, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at, o := now(), testOptions()
+			o.Now = func() time.Time { return at }
+			s := New(o)
+			s.feedObject(poolObject("general"), false)
+			joined(s, "general-x")
+			for _, name := range []string{"w1", "w2"} {
+				s.feedObject(podObject(name, ""), false)
+				s.Expect(cluster.PodKey{Namespace: "default", Name: name}, "ip-1", at.Add(20*time.Second))
+			}
+			tc.do(s)
+			at = at.Add(tc.late)
+			if got := s.Disruption(testTypes()).Nodes[0].Nominated; got != tc.want || s.Nominated("ip-1") != tc.want {
+				t.Errorf("spoken for: %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func bindBoth(first, second string) func(*Store) {
+	return func(s *Store) {
+		s.feedObject(podObject("w1", first), false)
+		s.feedObject(podObject("w2", second), false)
+	}
+}
+
+// leaving expects a pod on ip-1 that runs on a node which goes.
+func leaving(s *Store) {
+	s.feedObject(claimObject("general-y", "aws:///a/i-9", true), false)
+	s.feedObject(nodeObject("ip-9", "aws:///a/i-9", true), false)
+	s.feedObject(podObject("w9", "ip-9"), false)
+	s.Mark("ip-9", true)
+	s.Expect(cluster.PodKey{Namespace: "default", Name: "w9"}, "ip-1", now().Add(20*time.Second))
+}
+
 // Disruption 6: budgets of pods that would not be evicted keep nobody.
 func TestBudgetsOfPodsThatStay(t *testing.T) {
 	t.Parallel()

@@ -1,8 +1,6 @@
 package store
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -48,11 +46,11 @@ func (x index) price(n *cluster.Node) float64 {
 	return 0
 }
 
-// largest is the most that a claim can become, resource by resource.
-func (x index) largest(n *cluster.Node) resources.Vec {
+// most is the largest that some instance types of a pool are, resource by resource.
+func (x index) most(pool string, names []string) resources.Vec {
 	var most resources.Vec
-	for _, name := range n.Needs[corev1.LabelInstanceTypeStable].Values {
-		if t := x.find(n.Pool, name); t != nil {
+	for _, name := range names {
+		if t := x.find(pool, name); t != nil {
 			resources.MaxTo(&most, &t.Capacity)
 		}
 	}

@@ -91,8 +91,8 @@ func (s *Store) Planned(claim string) []*corev1.Pod {
 	defer s.mu.Unlock()
 	var pods []*corev1.Pod
 	for _, key := range s.planned[claim] {
-		if slot := s.pods[key]; slot != nil && slot.pod.Spec.NodeName == "" && slot.pod.DeletionTimestamp == nil {
-			pods = append(pods, slot.pod)
+		if s.unbound(key) {
+			pods = append(pods, s.pods[key].pod)
 		}
 	}
 	return pods
@@ -105,6 +105,41 @@ func (s *Store) Nominate(node string, until time.Time) {
 	if p := s.find(node); p != nil && until.After(p.nominated) {
 		p.nominated = until
 	}
+}
+
+// Expect says that a pod is expected on a node until a time, or until it is bound or gone (SC-52). One that
+// still runs on a node that goes will come under another name, so the time counts for it alone.
+func (s *Store) Expect(pod cluster.PodKey, node string, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, slot := s.find(node), s.pods[pod]
+	switch {
+	case p == nil || slot == nil:
+	case s.unbound(pod):
+		if p.expected == nil {
+			p.expected = map[podKey]time.Time{}
+		}
+		p.expected[pod] = until
+	case slot.pod.Spec.NodeName == "" || slot.pod.Spec.NodeName == node:
+	case until.After(p.nominated):
+		p.nominated = until
+	}
+}
+
+// unbound reports whether a pod exists and is on no node yet.
+func (s *Store) unbound(pod podKey) bool {
+	slot := s.pods[pod]
+	return slot != nil && slot.pod.Spec.NodeName == "" && slot.pod.DeletionTimestamp == nil
+}
+
+// spokenFor reports whether pods are expected on a place, and forgets those that are not any more.
+func (s *Store) spokenFor(p *place, now time.Time) bool {
+	for pod, until := range p.expected {
+		if !now.Before(until) || !s.unbound(pod) {
+			delete(p.expected, pod)
+		}
+	}
+	return now.Before(p.nominated) || len(p.expected) > 0
 }
 
 // Promise notes that a plan put a pod on a node, so that the next plan puts it there again (G8), whatever
@@ -132,7 +167,7 @@ func (s *Store) Nominated(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(node)
-	return p != nil && s.opts.Now().Before(p.nominated)
+	return p != nil && s.spokenFor(p, s.opts.Now())
 }
 
 // find returns the place of a name as snapshots show it: of a Node, or of a claim.

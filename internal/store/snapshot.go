@@ -5,13 +5,11 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
-	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // View is a snapshot with the pods that need a place.
@@ -48,22 +46,25 @@ func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 }
 
 func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time) View {
-	s.renew()
-	s.expire(now)
-	s.guards = cluster.NewGuards(now, s.budgetList())
-	s.reader.SetNamespaces(s.namespaces)
+	s.prepare(now)
+	s.sells(types)
 	sizes := newIndex(types)
 	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
 	view := View{Settled: map[cluster.PodKey]bool{}}
 	names := make(map[string]string, len(s.places)) // of nodes, by claim
-	stays := map[string]bool{}                      // nodes of commands that may still be given up
+	used := map[string]total{}                      // by pool
+	for r := range s.reserved {
+		used[r.pool] = used[r.pool].plus(r.size)
+	}
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
 		parts.Nodes = append(parts.Nodes, n)
 		if !n.Deleting {
 			names[n.Claim] = n.Name
 		}
-		stays[n.Name] = p.marked && !p.leaves()
+		if counts(&n, p) {
+			used[n.Pool] = used[n.Pool].plus(s.sizeOf(&n, sizes))
+		}
 		if n.Deleting {
 			for i := range n.Pods {
 				if !n.Pods[i].Stays {
@@ -89,7 +90,6 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 			parts.Daemons = append(parts.Daemons, s.reader.Daemon(d.set, d.newest))
 		}
 	}
-	used := s.usage(parts.Nodes, stays, sizes)
 	for name, p := range s.pools {
 		u := used[name]
 		parts.Pools = append(parts.Pools, s.reader.Pool(p.effective, types[name], u.list(s.reader.Table()), u.nodes))
@@ -100,6 +100,14 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	slices.SortFunc(view.Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
 	view.Promised = s.keepPromises(view.Pods, names)
 	return view
+}
+
+// prepare has the reader read as things are now.
+func (s *Store) prepare(now time.Time) {
+	s.renew()
+	s.expire(now)
+	s.guards = cluster.NewGuards(now, s.budgetList())
+	s.reader.SetNamespaces(s.namespaces)
 }
 
 // keepPromises forgets promises of claims that go and to pods that need no place any more. It returns
@@ -176,57 +184,4 @@ func (s *Store) budgetList() []*policyv1.PodDisruptionBudget {
 		list = append(list, b)
 	}
 	return list
-}
-
-// total is what the nodes of a pool have.
-type total struct {
-	capacity resources.Vec
-	nodes    int64
-}
-
-func (t total) list(table resources.Table) corev1.ResourceList { return table.List(t.capacity) }
-
-// usage adds up the nodes of each pool, without those that go (API 4.2). A claim that is not launched
-// counts as the largest it can become: limits then hold however the cloud decides. A node of a command
-// counts until it is told to go, since it stays if the command is given up (G10).
-func (s *Store) usage(nodes []cluster.Node, stays map[string]bool, sizes index) map[string]total {
-	used := map[string]total{}
-	for i := range nodes {
-		n := &nodes[i]
-		if n.Pool == "" || n.Deleting && !stays[n.Name] {
-			continue
-		}
-		capacity := n.Capacity
-		if p := s.pools[n.Pool]; n.Needs != nil && p != nil && len(p.effective.Spec.Limits) > 0 {
-			capacity = resources.Max(capacity, sizes.largest(n))
-		}
-		t := used[n.Pool]
-		t.capacity, t.nodes = resources.Add(t.capacity, capacity), t.nodes+1
-		used[n.Pool] = t
-	}
-	return used
-}
-
-// Usage is what the nodes of a pool have and how many there are, without those that go (LC-54).
-func (s *Store) Usage(pool string) (corev1.ResourceList, int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sum := corev1.ResourceList{}
-	count := int64(0)
-	for _, p := range s.places {
-		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != pool || p.claim.DeletionTimestamp != nil {
-			continue
-		}
-		count++
-		capacity := p.claim.Status.Capacity
-		if p.node != nil && len(p.node.Status.Capacity) > 0 && p.node.Labels[karpv1.LabelRegistered] == "true" {
-			capacity = p.node.Status.Capacity
-		}
-		for name, quantity := range capacity {
-			have := sum[name]
-			have.Add(quantity)
-			sum[name] = have
-		}
-	}
-	return sum, count
 }

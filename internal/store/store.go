@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -64,11 +65,13 @@ type Store struct {
 	namespaces map[string]map[string]string
 	owners     owners
 
-	fresh    map[string]time.Time // claims that were created and that no watch has told of yet, until when
-	planned  map[string][]podKey  // pods that a claim was created for, by claim
-	promised map[podKey]string    // claim where the last plan put a pod that waits
-	altered  map[string]bool      // claims that were stored in another form than was asked for
-	missing  time.Time            // since when memory has been incomplete; zero if it is not
+	fresh    map[string]time.Time              // claims that were created and that no watch has told of yet, until when
+	planned  map[string][]podKey               // pods that a claim was created for, by claim
+	promised map[podKey]string                 // claim where the last plan put a pod that waits
+	altered  map[string]bool                   // claims that were stored in another form than was asked for
+	sold     map[string][]catalog.InstanceType // what each pool could buy when that was last known
+	reserved map[*reservation]bool
+	missing  time.Time // since when memory has been incomplete; zero if it is not
 
 	reboots map[types.UID][]time.Time // when reboots of claims were requested
 }
@@ -101,9 +104,10 @@ type place struct {
 	volumes   bool              // pods on it mount volumes
 	volumesAt uint64            // revision of volumes that was read
 	read      cluster.Node
-	nominated time.Time // until when pods are expected
-	held      bool      // part of a running command,
-	marked    bool      // which removes it for sure unless it fails
+	nominated time.Time            // until when pods are expected
+	expected  map[podKey]time.Time // pods that wait and are expected, until when
+	held      bool                 // part of a running command,
+	marked    bool                 // which removes it for sure unless it fails
 }
 
 // podSlot is a pod with what was read of it.
@@ -132,6 +136,7 @@ func New(o Options) *Store {
 		daemons: map[types.UID]*daemon{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
 		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
 		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, promised: map[podKey]string{}, altered: map[string]bool{},
+		sold: map[string][]catalog.InstanceType{}, reserved: map[*reservation]bool{},
 		reboots: map[types.UID][]time.Time{},
 	}
 	if s.opts.Wake == nil {

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"fmt"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// reservation is room in the limits of a pool for a claim that is being written.
+type reservation struct {
+	pool    string
+	size    total
+	command string // token of the command that orders it, if one does
+}
+
+// Reserve takes room in the limits of their pools for nodes that are about to be ordered. Whoever orders
+// has planned on a snapshot of its own, and together they could pass a limit that each of them keeps
+// (G10). marks are the annotations of a command's replacements: these may use the room of the nodes that
+// they stand for. Nodes without room are in the answer by their number; of a command it is all or none.
+// give gives the room of a node back once its claim is in memory, or came to nothing.
+//
+// Pools without limits are left out, and static ones, whose slots are counted by who writes claims.
+func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string) (refused map[int]error, give func(i int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	refused = map[int]error{}
+	order, command := disrupt.ReadOrder(marks)
+	sizes, ledgers := newIndex(s.sold), s.ledgers(nodes, order)
+	taken := map[int]*reservation{}
+	for i := range nodes {
+		n := &nodes[i]
+		l := ledgers[n.Pool]
+		if l == nil {
+			continue
+		}
+		r := &reservation{pool: n.Pool, size: total{sizes.most(n.Pool, n.Types), 1}, command: order.Token}
+		if err := l.take(r, s.pools[n.Pool].effective, s.reader.Table()); err != nil {
+			refused[i] = err
+			if command {
+				for i := range nodes {
+					refused[i] = err
+				}
+				return refused, func(int) {}
+			}
+			continue
+		}
+		taken[i] = r
+	}
+	for _, r := range taken {
+		s.reserved[r] = true
+	}
+	return refused, func(i int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.reserved, taken[i])
+	}
+}
+
+// ledger is the most that a pool can come to have: its nodes, and what room is taken for.
+type ledger struct {
+	sum      total
+	commands map[string]swap // by token
+}
+
+// swap is the part of a command in a pool. Before it ends there are its nodes, after it the replacements;
+// a pool may have both for the time between.
+type swap struct{ before, after total }
+
+func (s swap) most() total {
+	return total{resources.Max(s.before.capacity, s.after.capacity), max(s.before.nodes, s.after.nodes)}
+}
+
+// ledgers adds up the dynamic pools with limits that nodes are ordered from. mine is the command that
+// orders them, if one does.
+func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*ledger {
+	out := map[string]*ledger{}
+	for i := range nodes {
+		if p := s.pools[nodes[i].Pool]; p != nil && p.effective.Spec.Replicas == nil && len(p.effective.Spec.Limits) > 0 {
+			out[nodes[i].Pool] = &ledger{commands: map[string]swap{}}
+		}
+	}
+	if len(out) == 0 {
+		return out
+	}
+	s.prepare(s.opts.Now())
+	sizes, orders, replaced := newIndex(s.sold), map[string]string{}, map[string]string{}
+	note := func(o disrupt.Order) {
+		for _, name := range o.Replaces {
+			replaced[name] = o.Token
+		}
+	}
+	for name, claim := range s.claims {
+		if o, is := disrupt.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
+			orders[name] = o.Token
+			note(o)
+		}
+	}
+	note(mine)
+	for _, p := range s.places {
+		n := s.readPlace(p, sizes)
+		l := out[n.Pool]
+		switch size := s.sizeOf(&n, sizes); {
+		case l == nil || !counts(&n, p):
+		case (p.held || p.marked) && replaced[n.Claim] != "":
+			l.add(replaced[n.Claim], swap{before: size})
+		default:
+			l.add(orders[n.Claim], swap{after: size})
+		}
+	}
+	for r := range s.reserved {
+		if l := out[r.pool]; l != nil {
+			l.add(r.command, swap{after: r.size})
+		}
+	}
+	return out
+}
+
+// add adds to the part of a command; without one it is for good.
+func (l *ledger) add(command string, more swap) {
+	l.sum, l.commands[command] = l.with(command, more)
+}
+
+func (l *ledger) with(command string, more swap) (total, swap) {
+	if command == "" {
+		return l.sum.plus(more.after), swap{}
+	}
+	before := l.commands[command]
+	after := swap{before.before.plus(more.before), before.after.plus(more.after)}
+	return l.sum.minus(before.most()).plus(after.most()), after
+}
+
+// take adds a reservation unless that makes the pool larger than it may be.
+func (l *ledger) take(r *reservation, pool *karpv1.NodePool, table resources.Table) error {
+	sum, _ := l.with(r.command, swap{after: r.size})
+	limits := table.Capacity(pool.Spec.Limits)
+	for _, name := range resources.Names(pool.Spec.Limits) {
+		lane, known := table.Lane(name)
+		had, have, limit := l.sum.capacity.At(lane), sum.capacity.At(lane), limits.At(lane)
+		if name == karpv1.LimitNodes {
+			had, have, limit, known = l.sum.nodes, sum.nodes, resources.Whole(pool.Spec.Limits[name]), true
+		}
+		if known && have > limit && have > had {
+			quantity := pool.Spec.Limits[name]
+			return fmt.Errorf("nodepool %s: its limit %s of %s leaves no room for another node", pool.Name, quantity.String(), name)
+		}
+	}
+	l.add(r.command, swap{after: r.size})
+	return nil
+}
