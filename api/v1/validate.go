@@ -31,6 +31,7 @@ func (p *NodePool) Validate(words reqs.Vocabulary) (problems, ignored []reason.R
 	v.labels("spec.template.metadata.labels", template.ObjectMeta.Labels)
 	v.taints("spec.template.spec", template.Spec.Taints, template.Spec.StartupTaints)
 	v.requirements("spec.template.spec.requirements", template.Spec.Requirements)
+	v.together("spec.template", template)
 	if n := distinctKeys(template); n > maxRequirements {
 		v.problem(reason.TooManyEntries, "spec.template: keys of requirements and labels together", strconv.Itoa(n), strconv.Itoa(maxRequirements))
 	}
@@ -38,6 +39,25 @@ func (p *NodePool) Validate(words reqs.Vocabulary) (problems, ignored []reason.R
 	v.duration("spec.template.spec.terminationGracePeriod", string(template.Spec.TerminationGracePeriod), false)
 	v.duration("spec.disruption.consolidateAfter", string(p.Spec.Disruption.ConsolidateAfter), true)
 	return v.problems, v.ignored
+}
+
+// together checks that some node can meet all requirements and have the labels too: a pool that none can
+// be of would be skipped without a word.
+func (v *validator) together(at string, template *NodeClaimTemplate) {
+	if len(v.problems) > 0 { // would be found again
+		return
+	}
+	const want = "values that can hold at the same time"
+	set, faults := reqs.FromEntries(Entries(template.Spec.Requirements), v.words)
+	for _, f := range faults {
+		v.problem(reason.FieldInvalid, index(at+".spec.requirements", f.Index), f.Key+" "+f.Have, want)
+	}
+	labels := reqs.FromLabels(template.ObjectMeta.Labels, v.words)
+	for _, key := range labels.Keys() {
+		if before, asked := set[key]; !set.Add(key, labels[key]) && asked {
+			v.problem(reason.FieldInvalid, at+".metadata.labels["+key+"]", labels[key].String()+" together with requirement "+before.String(), want)
+		}
+	}
 }
 
 func distinctKeys(template *NodeClaimTemplate) int {

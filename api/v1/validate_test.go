@@ -16,11 +16,18 @@ func TestValidateNodePool(t *testing.T) {
 	type change = func(*karpv1.NodeClaimTemplate)
 	require := func(key string, op corev1.NodeSelectorOperator, values ...string) change {
 		return func(c *karpv1.NodeClaimTemplate) {
-			c.Spec.Requirements = []karpv1.Requirement{{Key: key, Operator: op, Values: values}}
+			c.Spec.Requirements = append(c.Spec.Requirements, karpv1.Requirement{Key: key, Operator: op, Values: values})
 		}
 	}
 	label := func(key, value string) change {
 		return func(c *karpv1.NodeClaimTemplate) { c.ObjectMeta.Labels = map[string]string{key: value} }
+	}
+	both := func(changes ...change) change {
+		return func(c *karpv1.NodeClaimTemplate) {
+			for _, change := range changes {
+				change(c)
+			}
+		}
 	}
 	for name, tc := range map[string]struct {
 		change      change
@@ -43,6 +50,10 @@ func TestValidateNodePool(t *testing.T) {
 		"API-3.2 a malformed requirement value":                   {change: require("team", "In", "a b"), want: reason.LabelMalformed},
 		"API-3.2 an unknown operator":                             {change: require("team", "Near", "a"), want: reason.OperatorUnknown},
 		"NP-01 In without values":                                 {change: require("team", "In"), want: reason.ValuesMissing},
+		"FM I19 bounds that leave no number":                      {change: both(require("size", "Gt", "8"), require("size", "Lt", "4")), want: reason.FieldInvalid},
+		"FM I19 bounds that leave one":                            {change: both(require("size", "Gt", "8"), require("size", "Lt", "10"))},
+		"FM I19 a label that the requirements exclude":            {change: both(require("team", "In", "b"), label("team", "a")), want: reason.FieldInvalid},
+		"FM I19 a label that they allow":                          {change: both(require("team", "NotIn", "b"), label("team", "a"))},
 		"NP-02 Gt with text":                                      {change: require("size", "Gt", "big"), want: reason.ValueNotInteger},
 		"NP-02 Gte with a number":                                 {change: require("size", "Gte", "4")},
 		"API-3.2 a capacity type that does not exist":             {change: require("karpenter.sh/capacity-type", "In", "cheap"), want: reason.ValueUnknown},

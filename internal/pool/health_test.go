@@ -98,11 +98,11 @@ func TestRegistrationHealth(t *testing.T) {
 			want:     condition3{"False", "RegistrationFailed", "never joined"},
 			wantRing: isFalse,
 		},
-		"M15 the pool was mended": {
+		"FM M15 the pool was mended": {
 			facts: observed(isFalse, failure), change: func(f *pool.Facts) { f.Pool.Generation++ },
 			want: condition3{"Unknown", "AwaitingReconciliation", ""}, wantRing: isUnknown,
 		},
-		"M15 the class was mended": {
+		"FM M15 the class was mended": {
 			facts: observed(isFalse, failure), change: func(f *pool.Facts) { f.Class.Generation++ },
 			want: condition3{"Unknown", "AwaitingReconciliation", ""}, wantRing: isUnknown,
 		},

@@ -47,7 +47,15 @@ func TestValidationCondition(t *testing.T) {
 			change:     func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"karpenter.sh/x": "y"} },
 			wantStatus: metav1.ConditionFalse, wantMessage: "spec.template.metadata.labels: label karpenter.sh/x is reserved",
 		},
-		"I19 a requirement without values": {
+		"FM I19 requirements that no value meets": {
+			change: func(p *karpv1.NodePool) {
+				p.Spec.Template.Spec.Requirements = []karpv1.Requirement{
+					{Key: "a", Operator: "Gt", Values: []string{"8"}}, {Key: "a", Operator: "Lt", Values: []string{"4"}},
+				}
+			},
+			wantStatus: metav1.ConditionFalse, wantMessage: "spec.template.spec.requirements",
+		},
+		"FM I19 a requirement without values": {
 			change: func(p *karpv1.NodePool) {
 				p.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: "a", Operator: "In"}}
 			},
