@@ -41,6 +41,7 @@ type limit struct {
 
 // daemon is a DaemonSet as planning sees it.
 type daemon struct {
+	key   cluster.PodKey
 	needs []int // alternatives on a node that is there
 	fresh []int // alternatives on a new node, which will be registered and initialized (SC-23)
 	tol   int
@@ -55,6 +56,7 @@ type rooms struct {
 	catalogue int
 	room      []int64              // types × lanes
 	over      []int64              // types × lanes: what the DaemonSets take
+	runs      []set                // by DaemonSet: the types it would run on
 	ports     [][]cluster.HostPort // by type; nil if no DaemonSet has any
 }
 
@@ -64,7 +66,7 @@ func (m *model) readDaemons() {
 		if s == nil || len(s.Invalid) > 0 {
 			continue
 		}
-		d := daemon{tol: m.tolerate(s.Tolerations, true), req: make([]int64, m.lanes), ports: s.HostPorts}
+		d := daemon{key: m.view.Daemons[i].Key, tol: m.tolerate(s.Tolerations, true), req: make([]int64, m.lanes), ports: s.HostPorts}
 		m.requests(d.req, s)
 		for l := m.view.Resources.Len(); l < m.lanes; l++ {
 			d.req[l] = 0
@@ -179,7 +181,7 @@ func (m *model) roomsOf(poolID int) *rooms {
 			return r
 		}
 	}
-	r := &rooms{key: key.String(), catalogue: p.catalogue, room: slices.Clone(c.room), over: make([]int64, len(c.room))}
+	r := &rooms{key: key.String(), catalogue: p.catalogue, room: slices.Clone(c.room), over: make([]int64, len(c.room)), runs: runs}
 	for i := range m.daemons {
 		for t := runs[i].next(0); t >= 0; t = runs[i].next(t + 1) {
 			for l, v := range m.daemons[i].req {

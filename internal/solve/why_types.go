@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -113,12 +114,34 @@ func (e *explainer) tooSmall(code reason.Code, pl *pool, types set) reason.Reaso
 		r.Code, r.Have = reason.VolumeLimit, m.amount(lane, most)
 	}
 	if room < 0 { // it is what DaemonSets leave
-		r.Have += ", as DaemonSets ask for more than there is"
+		r.Have += ", as " + e.greedyDaemons(pl.rooms, types, lane) + " for more than there is"
 	}
 	if lane == resources.CPU && e.c.req[lane] >= millionCores {
 		r.Because = []reason.Reason{{Code: reason.UnitSuspicious, Have: m.quantity(lane, e.c.req[lane]), Want: meantCores(m.laneName(lane), e.c.req[lane])}}
 	}
 	return r
+}
+
+// greedyDaemons names the DaemonSet that asks for most of a resource on some types, and counts the others
+// that ask for any.
+func (e *explainer) greedyDaemons(r *rooms, types set, lane int) string {
+	m := e.s.m
+	largest, others := -1, -1
+	for i := range m.daemons {
+		if m.daemons[i].req[lane] == 0 || common(types, r.runs[i]).empty() {
+			continue
+		}
+		if others++; largest < 0 || m.daemons[i].req[lane] > m.daemons[largest].req[lane] {
+			largest = i
+		}
+	}
+	switch {
+	case largest < 0: // the type itself has less than nothing of it
+		return "the system asks"
+	case others > 0:
+		return fmt.Sprintf("daemonset/%s and %d more ask", m.daemons[largest].key, others)
+	}
+	return "daemonset/" + m.daemons[largest].key.String() + " asks"
 }
 
 const millionCores = 1_000_000 * 1000 // in thousandths
