@@ -179,6 +179,22 @@ func TestS_002_NoGroupsOfInstances(t *testing.T) {
 	}
 }
 
+// V15-11: the annotation that tied a NodeClaim to the version of its provider is gone, and so is its group.
+func TestV15_11_NoProviderCompatibility(t *testing.T) {
+	t.Parallel()
+	for _, file := range repository(t).sources {
+		if file.test() {
+			continue
+		}
+		ast.Inspect(file.syntax, func(node ast.Node) bool {
+			if text, ok := node.(*ast.BasicLit); ok && strings.Contains(text.Value, "compatibility.karpenter.sh") {
+				t.Errorf("%s: %s", repository(t).fset.Position(text.Pos()), text.Value)
+			}
+			return true
+		})
+	}
+}
+
 // CV-02: old API fields, whose Go names begin with Deprecated, are read in the API and in convert and
 // nowhere else. All other code reads the effective form.
 func TestCV_02_OldFieldsAreReadInOnePlace(t *testing.T) {

@@ -45,7 +45,7 @@ func TestStays(t *testing.T) {
 		"6: a budget of another namespace":  {pod: `{metadata: {namespace: other, ` + labels + `}}`, budgets: []string{`{maxUnavailable: 0, selector: {}}`}},
 		"6: a budget without selector":      {pod: `{metadata: {namespace: ns, ` + labels + `}}`, budgets: []string{`{maxUnavailable: 0}`}},
 		"6: two budgets, whatever they say": {pod: `{metadata: {namespace: ns, ` + labels + `}}`, budgets: []string{`{maxUnavailable: 1, selector: {}}`, `{maxUnavailable: 1, selector: {}}`}, want: true},
-		"6: an unready pod that may always go": {
+		"FM K04, 6: an unready pod that may always go": {
 			pod: `{metadata: {namespace: ns, ` + labels + `}, ` + unready + `}`, budgets: []string{`{maxUnavailable: 0, unhealthyPodEvictionPolicy: AlwaysAllow, selector: {}}`},
 		},
 		"6: a ready pod under the same policy": {
@@ -83,7 +83,8 @@ func TestEvictCost(t *testing.T) {
 		"V15-52, FM K16 a bad cost does not fall back": {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "1.5", controller.kubernetes.io/pod-deletion-cost: "134217728"}}}`, want: 1},
 		"V15-52, FM K16 more than an int32 is bad":     {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "3000000000"}}}`, want: 1},
 		"V15-52 clamped above":                         {pod: `{spec: {priority: 2000000000}}`, want: 10},
-		"V15-52 clamped below":                         {pod: `{spec: {priority: -2000000000}}`, want: -10},
+		"V15-52, FM K17 clamped below":                 {pod: `{spec: {priority: -2000000000}}`, want: -10},
+		"V15-52, FM K17 the lowest cost there is":      {pod: `{metadata: {annotations: {karpenter.sh/disruption-cost: "-2147483648"}}, spec: {priority: -2147483648}}`, want: -10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,6 +21,7 @@ const (
 	hostSoft = "{maxSkew: 1, topologyKey: kubernetes.io/hostname, whenUnsatisfiable: ScheduleAnyway}"
 )
 
+// FM M18: without a text there are no constraints for all pods, which is the default.
 func TestSC_37_SchedulerConfig(t *testing.T) {
 	t.Parallel()
 	three := int32(3)
@@ -72,6 +73,7 @@ func TestSC_37_SchedulerConfig(t *testing.T) {
 	}
 }
 
+// FM M18: the controller does not start with a text that it cannot read, and says what is wrong with it.
 func TestSC_37_SchedulerConfigIsStrict(t *testing.T) {
 	t.Parallel()
 	with := func(field string) string {

@@ -12,8 +12,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// Disruption 17: the node is held, its replacement ordered, and its claim deleted once that is up; the
-// provisioner buys nothing for the pods meanwhile.
+// Disruption 17, FM K14: the node is held, its replacement ordered, and its claim deleted once that is up; the
+// provisioner buys nothing for the pods meanwhile. Nothing is evicted before, so that the only replica of a
+// workload has a place to go to.
 func TestReplaceFirstThenRemove(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})

@@ -265,7 +265,7 @@ func (d *Disruption) spend(view disruption.View) {
 		costs[pool] = 0
 	}
 	for _, n := range view.Nodes {
-		costs[n.Pool] += n.Price
+		costs[n.Pool] += max(0, n.Price)
 		if n.Price > 0 {
 			continue
 		}

@@ -330,11 +330,11 @@ func TestFM_H10_InterruptedInTheMiddleOfACommand(t *testing.T) {
 	}
 }
 
-// operations 8.4, 8.5, FM N03: what pools cost and may lose, and nothing about pools that are gone.
+// operations 8.4, 8.5, FM K17, FM N03: what pools cost and may lose, and nothing about pools that are gone.
 func TestPoolGauges(t *testing.T) {
 	t.Parallel()
 	d, memory, _ := emptying(t, interceptor.Funcs{}, "a", "b")
-	memory.view.Nodes[0].Price = 0.25
+	memory.view.Nodes[0].Price, memory.view.Nodes[1].Price = 0.25, -1 // FM K17: what is below zero is no price
 	for i := range memory.view.Nodes {
 		memory.view.Nodes[i].Consolidatable = false
 	}

@@ -96,12 +96,8 @@ func (p *Provisioner) poolsWithoutTypes(view store.View) {
 // nominate keeps nodes that were chosen from being disrupted while their pods come (SC-52).
 func (p *Provisioner) nominate(view store.View, plan solve.Plan) {
 	until := p.Now().Add(p.Nomination)
-	done := map[string]bool{}
 	for _, b := range plan.Bind {
-		if !done[b.Node] {
-			done[b.Node] = true
-			p.Store.Nominate(b.Node, until)
-		}
+		p.Store.Expect(b.Pod, b.Node, until)
 		p.Store.Promise(b.Pod, b.Node)
 		p.tell(b.Pod, nominatedOn(placeName(view, b.Node)))
 	}

@@ -213,6 +213,11 @@ func (m *lagging) hold(name string, held bool) {
 
 func (m *lagging) Synced() bool { return true }
 
+// Reserve leaves static pools out.
+func (m *lagging) Reserve([]solve.NewNode, map[string]string) (map[int]error, func(int)) {
+	return nil, func(int) {}
+}
+
 func (m *lagging) Loads(string) map[string]pool.Load {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -65,15 +65,15 @@ func TestNext(t *testing.T) {
 		now   time.Duration
 		want  short
 	}{
-		"LC-30 L21 the first look at an empty node": {
+		"LC-30, FM L21 the first look at an empty node": {
 			facts: drain.Facts{Node: node(), Claim: claim()},
 			want:  short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}},
 		},
-		"LC-30 less than five seconds later": {
+		"LC-30, FM L21 less than five seconds later": {
 			facts: drain.Facts{Node: node(), Claim: claim(draining)}, now: 4500 * time.Millisecond,
 			want: short{Do: "wait", After: 500 * time.Millisecond, Marks: []string{"Drained=Unknown/Draining"}},
 		},
-		"LC-28 LC-30 five seconds later": {
+		"LC-28, LC-30, FM L21 five seconds later": {
 			facts: drain.Facts{Node: node(), Claim: claim(draining)}, now: 5 * time.Second,
 			want: short{Do: "terminate", Marks: []string{"Drained=True", "VolumesDetached=True"}},
 		},

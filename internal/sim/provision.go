@@ -88,7 +88,7 @@ func (p *process) provision() {
 		}
 	}
 	for _, b := range plan.Bind {
-		p.store.Nominate(b.Node, p.w.now.Add(nomination))
+		p.store.Expect(b.Pod, b.Node, p.w.now.Add(nomination))
 		p.store.Promise(b.Pod, b.Node)
 		p.say("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
