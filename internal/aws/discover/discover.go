@@ -2,6 +2,9 @@ package discover
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -63,10 +66,10 @@ type Options struct {
 type Discoverer struct {
 	o Options
 
-	subnets      *memory[generation, []Subnet]
-	groups       *memory[generation, []awsv1.SecurityGroup]
-	images       *memory[generation, []awsv1.AMI]
-	reservations *memory[generation, []ec2types.CapacityReservation]
+	subnets      *memory[string, []Subnet]
+	groups       *memory[string, []awsv1.SecurityGroup]
+	images       *memory[string, []awsv1.AMI]
+	reservations *memory[string, []ec2types.CapacityReservation]
 	placement    *memory[string, *PlacementGroup]
 	lastGood     *memory[string, PlacementGroup]
 	parameters   *memory[string, parameter]
@@ -74,52 +77,83 @@ type Discoverer struct {
 
 	mu   sync.Mutex
 	told map[news]string
+	used map[news]use
 }
 
-// generation is one version of a class; the Kubernetes version decides over images too.
-type generation struct {
-	uid        types.UID
-	name       string // tells classes apart that have no UID, as in tests and what-if questions
+// use is the key of the answer that a class was given last, and the version of the class that asked.
+type use struct {
+	key        string
 	generation int64
-	kubernetes string
 }
 
-func keyOf(class *awsv1.EC2NodeClass) generation {
-	return generation{uid: class.UID, name: class.Name, generation: class.Generation}
+// canonical is text that is the same for selector terms which select the same. Answers are kept by it, so
+// that classes with equal terms share them.
+func canonical[T any](terms []T, rest ...string) string {
+	list := make([]string, 0, len(terms))
+	for i := range terms {
+		text, err := json.Marshal(&terms[i])
+		if err != nil { // cannot be: text and maps of text
+			text = fmt.Append(nil, terms[i])
+		}
+		list = append(list, string(text))
+	}
+	slices.Sort(list)
+	return strings.Join(append(slices.Compact(list), rest...), "\n")
+}
+
+// uses notes that a class uses the answer of a key. An edited class asks anew: people edit a class to have
+// it looked at.
+func (d *Discoverer) uses(class *awsv1.EC2NodeClass, what, key string) (edited bool) {
+	n := news{uid: class.UID, name: class.Name, what: what}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before, known := d.used[n]
+	d.used[n] = use{key: key, generation: class.Generation}
+	return known && before.generation != class.Generation
 }
 
 // New returns a Discoverer that knows nothing yet.
 func New(o Options) *Discoverer {
-	subnets, images := max(o.SubnetsEvery, defaultLifetime), max(o.ImagesEvery, defaultLifetime)
+	subnetsFor, imagesFor := max(o.SubnetsEvery, defaultLifetime), max(o.ImagesEvery, defaultLifetime)
 	return &Discoverer{
 		o:            o,
-		subnets:      remember[generation, []Subnet](subnets, o.Now),
-		groups:       remember[generation, []awsv1.SecurityGroup](defaultLifetime, o.Now),
-		images:       remember[generation, []awsv1.AMI](images, o.Now),
-		reservations: remember[generation, []ec2types.CapacityReservation](defaultLifetime, o.Now),
+		subnets:      remember[string, []Subnet](subnetsFor, o.Now),
+		groups:       remember[string, []awsv1.SecurityGroup](defaultLifetime, o.Now),
+		images:       remember[string, []awsv1.AMI](imagesFor, o.Now),
+		reservations: remember[string, []ec2types.CapacityReservation](defaultLifetime, o.Now),
 		placement:    remember[string, *PlacementGroup](defaultLifetime, o.Now),
 		lastGood:     remember[string, PlacementGroup](lastGoodLifetime, o.Now),
 		parameters:   remember[string, parameter](aliasLifetime, o.Now),
-		counts:       remember[string, count](max(countLifetime, subnets+countLifetime-defaultLifetime), o.Now),
+		counts:       remember[string, count](max(countLifetime, subnetsFor+countLifetime-defaultLifetime), o.Now),
 		told:         map[news]string{},
+		used:         map[news]use{},
 	}
 }
 
-// Forget drops everything about a class that is gone.
+// Forget drops everything about a class that is gone, and the answers that no other class uses.
 func (d *Discoverer) Forget(uid types.UID) {
-	mine := func(g generation) bool { return g.uid == uid }
-	d.subnets.drop(mine)
-	d.groups.drop(mine)
-	d.images.drop(mine)
-	d.reservations.drop(mine)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for n := range d.told {
-		if n.uid == uid {
-			delete(d.told, n)
-		}
+	maps.DeleteFunc(d.told, func(n news, _ string) bool { return n.uid == uid })
+	maps.DeleteFunc(d.used, func(n news, _ use) bool { return n.uid == uid })
+	needed := map[string]bool{}
+	for n, u := range d.used {
+		needed[n.what+u.key] = true
 	}
+	unused := func(what string) func(string) bool { return func(key string) bool { return !needed[what+key] } }
+	d.subnets.drop(unused(subnets))
+	d.groups.drop(unused(groups))
+	d.images.drop(unused(images))
+	d.reservations.drop(unused(reservations))
 }
+
+// What is discovered, as the log names it.
+const (
+	subnets      = "subnets"
+	groups       = "security groups"
+	images       = "amis"
+	reservations = "capacity reservations"
+)
 
 // news is one kind of answer about one class.
 type news struct {

@@ -30,22 +30,19 @@ type parameter struct {
 // Images returns what the AMI terms of a class select under a Kubernetes version such as 1.34, in the
 // order in which an instance type chooses among them. Nothing means that nothing usable exists.
 func (d *Discoverer) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error) {
-	key := keyOf(class)
-	key.kubernetes = kubernetes
-	if kept, found := d.images.load(key); found {
-		return kept, nil
-	}
-	found, err := d.candidates(ctx, class, kubernetes)
+	key := canonical(class.Spec.AMISelectorTerms, kubernetes)
+	list, err := d.images.answer(ctx, key, d.uses(class, images, key), func() ([]awsv1.AMI, error) {
+		found, err := d.candidates(ctx, class, kubernetes)
+		return settle(found, d.o.Now()), err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("find images of EC2NodeClass %s: %w", class.Name, err)
 	}
-	list := settle(found, d.o.Now())
-	d.images.store(key, list)
 	ids := make([]string, 0, len(list))
 	for _, image := range list {
 		ids = append(ids, image.ID)
 	}
-	d.tell(ctx, class, "amis", slices.Compact(slices.Sorted(slices.Values(ids))))
+	d.tell(ctx, class, images, slices.Compact(slices.Sorted(slices.Values(ids))))
 	return list, nil
 }
 

@@ -1,6 +1,8 @@
 package discover
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -12,6 +14,14 @@ type memory[K comparable, V any] struct {
 
 	mu      sync.Mutex
 	entries map[K]entry[V]
+	asked   map[K]*question[V] // that nobody has answered yet
+}
+
+// question is one that several may wait for. value and err are there when done is closed.
+type question[V any] struct {
+	done  chan struct{}
+	value V
+	err   error
 }
 
 type entry[V any] struct {
@@ -20,7 +30,7 @@ type entry[V any] struct {
 }
 
 func remember[K comparable, V any](lifetime time.Duration, now func() time.Time) *memory[K, V] {
-	return &memory[K, V]{lifetime: lifetime, now: now, entries: map[K]entry[V]{}}
+	return &memory[K, V]{lifetime: lifetime, now: now, entries: map[K]entry[V]{}, asked: map[K]*question[V]{}}
 }
 
 func (m *memory[K, V]) load(key K) (V, bool) {
@@ -32,6 +42,51 @@ func (m *memory[K, V]) load(key K) (V, bool) {
 		return none, false
 	}
 	return e.value, true
+}
+
+// answer returns what is kept, unless it is to be anew, or asks. Whoever wants the same meanwhile waits for
+// that answer. Errors are not kept.
+func (m *memory[K, V]) answer(ctx context.Context, key K, anew bool, ask func() (V, error)) (V, error) {
+	for {
+		if kept, found := m.load(key); found && !anew {
+			return kept, nil
+		}
+		m.mu.Lock()
+		q, waits := m.asked[key]
+		if !waits {
+			q = &question[V]{done: make(chan struct{}), err: errUnanswered}
+			m.asked[key] = q
+		}
+		m.mu.Unlock()
+		if !waits {
+			m.put(key, q, ask)
+			return q.value, q.err
+		}
+		select {
+		case <-ctx.Done():
+			var none V
+			return none, ctx.Err()
+		case <-q.done:
+		}
+		if !errors.Is(q.err, context.Canceled) && !errors.Is(q.err, context.DeadlineExceeded) && !errors.Is(q.err, errUnanswered) {
+			return q.value, q.err // what ended the wait of another is no answer
+		}
+	}
+}
+
+// errUnanswered is the answer of one who panicked while asking.
+var errUnanswered = errors.New("nobody answered")
+
+func (m *memory[K, V]) put(key K, q *question[V], ask func() (V, error)) {
+	defer func() {
+		m.mu.Lock()
+		delete(m.asked, key)
+		m.mu.Unlock()
+		close(q.done)
+	}()
+	if q.value, q.err = ask(); q.err == nil {
+		m.store(key, q.value)
+	}
 }
 
 // store keeps an answer and drops those that are too old.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -31,16 +32,27 @@ type count struct {
 // Subnets returns what the subnet terms of a class select: the subnet with most free addresses
 // first, then by id.
 func (d *Discoverer) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]Subnet, error) {
-	if kept, found := d.subnets.load(keyOf(class)); found {
-		return kept, nil
+	key := canonical(class.Spec.SubnetSelectorTerms)
+	list, err := d.subnets.answer(ctx, key, d.uses(class, subnets, key), func() ([]Subnet, error) { return d.describeSubnets(ctx, class.Spec.SubnetSelectorTerms) })
+	if err != nil {
+		return nil, fmt.Errorf("describe subnets of EC2NodeClass %s: %w", class.Name, err)
 	}
+	ids := make([]string, 0, len(list))
+	for _, s := range list {
+		ids = append(ids, s.ID)
+	}
+	d.tell(ctx, class, subnets, ids)
+	return list, nil
+}
+
+func (d *Discoverer) describeSubnets(ctx context.Context, terms []awsv1.SubnetSelectorTerm) ([]Subnet, error) {
 	byID, at := map[string]Subnet{}, d.o.Now()
-	for _, filters := range subnetQueries(class.Spec.SubnetSelectorTerms) {
+	for _, filters := range subnetQueries(terms) {
 		input := &ec2.DescribeSubnetsInput{Filters: filters, MaxResults: new(int32(pageSize))}
 		for {
 			page, err := d.o.EC2.DescribeSubnets(ctx, input)
 			if err != nil {
-				return nil, fmt.Errorf("describe subnets of EC2NodeClass %s: %w", class.Name, err)
+				return nil, err
 			}
 			for _, s := range page.Subnets {
 				byID[value(s.SubnetId)] = Subnet{ID: value(s.SubnetId), Zone: value(s.AvailabilityZone), ZoneID: value(s.AvailabilityZoneId), Free: int(value(s.AvailableIpAddressCount))}
@@ -56,8 +68,6 @@ func (d *Discoverer) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]
 	for _, s := range list {
 		d.counts.store(s.ID, count{free: s.Free, at: at})
 	}
-	d.subnets.store(keyOf(class), list)
-	d.tell(ctx, class, "subnets", slices.Collect(maps.Keys(byID)))
 	return list, nil
 }
 
@@ -72,38 +82,48 @@ func (d *Discoverer) FreeAddresses(subnet string) (free int, described time.Time
 // was written without such terms fallback makes the group of the cluster stand in where the terms
 // derived from the subnets select nothing (L-08).
 func (d *Discoverer) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass, fallback bool) ([]awsv1.SecurityGroup, error) {
-	if kept, found := d.groups.load(keyOf(class)); found {
-		return kept, nil
+	key := canonical(class.Spec.SecurityGroupSelectorTerms, strconv.FormatBool(fallback))
+	list, err := d.groups.answer(ctx, key, d.uses(class, groups, key), func() ([]awsv1.SecurityGroup, error) {
+		return d.findGroups(ctx, class.Spec.SecurityGroupSelectorTerms, fallback)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("describe security groups of EC2NodeClass %s: %w", class.Name, err)
 	}
-	found, err := d.describeGroups(ctx, class, groupQueries(class.Spec.SecurityGroupSelectorTerms))
+	ids := make([]string, 0, len(list))
+	for _, g := range list {
+		ids = append(ids, g.ID)
+	}
+	d.tell(ctx, class, groups, ids)
+	return list, nil
+}
+
+func (d *Discoverer) findGroups(ctx context.Context, terms []awsv1.SecurityGroupSelectorTerm, fallback bool) ([]awsv1.SecurityGroup, error) {
+	found, err := d.describeGroups(ctx, groupQueries(terms))
 	if err != nil {
 		return nil, err
 	}
 	if len(found) == 0 && fallback && d.o.ClusterGroup != nil {
 		id, err := d.o.ClusterGroup(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("find the security group of the cluster for EC2NodeClass %s: %w", class.Name, err)
+			return nil, fmt.Errorf("find that of the cluster: %w", err)
 		}
 		if id != "" {
-			if found, err = d.describeGroups(ctx, class, [][]ec2types.Filter{{filter("group-id", id)}}); err != nil {
+			if found, err = d.describeGroups(ctx, [][]ec2types.Filter{{filter("group-id", id)}}); err != nil {
 				return nil, err
 			}
 		}
 	}
-	list := slices.SortedFunc(maps.Values(found), func(a, b awsv1.SecurityGroup) int { return cmp.Compare(a.ID, b.ID) })
-	d.groups.store(keyOf(class), list)
-	d.tell(ctx, class, "security groups", slices.Collect(maps.Keys(found)))
-	return list, nil
+	return slices.SortedFunc(maps.Values(found), func(a, b awsv1.SecurityGroup) int { return cmp.Compare(a.ID, b.ID) }), nil
 }
 
-func (d *Discoverer) describeGroups(ctx context.Context, class *awsv1.EC2NodeClass, queries [][]ec2types.Filter) (map[string]awsv1.SecurityGroup, error) {
+func (d *Discoverer) describeGroups(ctx context.Context, queries [][]ec2types.Filter) (map[string]awsv1.SecurityGroup, error) {
 	byID := map[string]awsv1.SecurityGroup{}
 	for _, filters := range queries {
 		input := &ec2.DescribeSecurityGroupsInput{Filters: filters, MaxResults: new(int32(pageSize))}
 		for {
 			page, err := d.o.EC2.DescribeSecurityGroups(ctx, input)
 			if err != nil {
-				return nil, fmt.Errorf("describe security groups of EC2NodeClass %s: %w", class.Name, err)
+				return nil, err
 			}
 			for _, g := range page.SecurityGroups {
 				byID[value(g.GroupId)] = awsv1.SecurityGroup{ID: value(g.GroupId), Name: value(g.GroupName)}

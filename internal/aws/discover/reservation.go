@@ -39,24 +39,36 @@ type Reservation struct {
 
 // Reservations returns what the reservation terms of a class select, by id, without those that ended.
 func (d *Discoverer) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]Reservation, error) {
-	kept, found := d.reservations.load(keyOf(class))
-	if !found {
-		return d.FreshReservations(ctx, class)
+	key := canonical(class.Spec.CapacityReservationSelectorTerms)
+	list, err := d.reservations.answer(ctx, key, d.uses(class, reservations, key), func() ([]ec2types.CapacityReservation, error) {
+		return d.describeReservations(ctx, class.Spec.CapacityReservationSelectorTerms)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("describe capacity reservations of EC2NodeClass %s: %w", class.Name, err)
 	}
-	return d.readable(ctx, kept), nil
+	return d.readable(ctx, list), nil
 }
 
 // FreshReservations looks the reservations up now, whatever is known.
 func (d *Discoverer) FreshReservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]Reservation, error) {
+	list, err := d.describeReservations(ctx, class.Spec.CapacityReservationSelectorTerms)
+	if err != nil {
+		return nil, fmt.Errorf("describe capacity reservations of EC2NodeClass %s: %w", class.Name, err)
+	}
+	d.reservations.store(canonical(class.Spec.CapacityReservationSelectorTerms), list)
+	return d.readable(ctx, list), nil
+}
+
+func (d *Discoverer) describeReservations(ctx context.Context, terms []awsv1.CapacityReservationSelectorTerm) ([]ec2types.CapacityReservation, error) {
 	byID := map[string]ec2types.CapacityReservation{}
-	for _, input := range reservationQueries(class.Spec.CapacityReservationSelectorTerms) {
+	for _, input := range reservationQueries(terms) {
 		for {
 			page, err := d.o.EC2.DescribeCapacityReservations(ctx, input)
 			if awserr.NotFound(err) {
 				break // an id that does not exist selects nothing
 			}
 			if err != nil {
-				return nil, fmt.Errorf("describe capacity reservations of EC2NodeClass %s: %w", class.Name, err)
+				return nil, err
 			}
 			for _, r := range page.CapacityReservations {
 				byID[value(r.CapacityReservationId)] = r
@@ -69,14 +81,12 @@ func (d *Discoverer) FreshReservations(ctx context.Context, class *awsv1.EC2Node
 	list := slices.SortedFunc(maps.Values(byID), func(a, b ec2types.CapacityReservation) int {
 		return cmp.Compare(value(a.CapacityReservationId), value(b.CapacityReservationId))
 	})
-	d.reservations.store(keyOf(class), list)
-	readable := d.readable(ctx, list)
 	if d.o.ReservationSeen != nil {
-		for _, r := range readable {
+		for _, r := range d.readable(ctx, list) {
 			d.o.ReservationSeen(r.ID, r.Free)
 		}
 	}
-	return readable, nil
+	return list, nil
 }
 
 // readable reads what EC2 said as of now: blocks begin to expire and reservations end while answers

@@ -1,0 +1,205 @@
+package discover_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/discover"
+)
+
+func classNamed(name string, spec awsv1.EC2NodeClassSpec) *awsv1.EC2NodeClass {
+	return &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1}, Spec: spec}
+}
+
+func answering() *fake {
+	return &fake{
+		subnets: func(*ec2.DescribeSubnetsInput) *ec2.DescribeSubnetsOutput {
+			return &ec2.DescribeSubnetsOutput{Subnets: []ec2types.Subnet{subnet("subnet-a", 1)}}
+		},
+		groups: func(*ec2.DescribeSecurityGroupsInput) *ec2.DescribeSecurityGroupsOutput {
+			return &ec2.DescribeSecurityGroupsOutput{SecurityGroups: []ec2types.SecurityGroup{{GroupId: new("sg-a")}}}
+		},
+		images: func(*ec2.DescribeImagesInput) *ec2.DescribeImagesOutput {
+			return &ec2.DescribeImagesOutput{Images: []ec2types.Image{{ImageId: new("ami-a"), Architecture: ec2types.ArchitectureValuesX8664}}}
+		},
+		reservations: func(*ec2.DescribeCapacityReservationsInput) (*ec2.DescribeCapacityReservationsOutput, error) {
+			return &ec2.DescribeCapacityReservationsOutput{}, nil
+		},
+	}
+}
+
+// Classes with equal terms share one question, in whatever order the terms are written, and after its time
+// one again. What else the answer depends on tells questions apart.
+func TestEqualTermsAreAskedForOnce(t *testing.T) {
+	t.Parallel()
+	a, b := awsv1.Tags{"team": "a", "zone": "*"}, awsv1.Tags{"team": "b"}
+	one := classNamed("one", awsv1.EC2NodeClassSpec{
+		SubnetSelectorTerms:              []awsv1.SubnetSelectorTerm{{Tags: a}, {Tags: b}},
+		SecurityGroupSelectorTerms:       []awsv1.SecurityGroupSelectorTerm{{Tags: a}, {Tags: b}},
+		AMISelectorTerms:                 []awsv1.AMISelectorTerm{{Tags: a}, {Tags: b}},
+		CapacityReservationSelectorTerms: []awsv1.CapacityReservationSelectorTerm{{Tags: a}, {Tags: b}},
+	})
+	two := classNamed("two", awsv1.EC2NodeClassSpec{
+		SubnetSelectorTerms:              []awsv1.SubnetSelectorTerm{{Tags: b}, {Tags: a}},
+		SecurityGroupSelectorTerms:       []awsv1.SecurityGroupSelectorTerm{{Tags: b}, {Tags: a}},
+		AMISelectorTerms:                 []awsv1.AMISelectorTerm{{Tags: b}, {Tags: a}},
+		CapacityReservationSelectorTerms: []awsv1.CapacityReservationSelectorTerm{{Tags: b}, {Tags: a}},
+	})
+	for name, tc := range map[string]struct {
+		ask   func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error
+		other func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error // that needs another answer
+	}{
+		"subnets": {ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+			return second(d.Subnets(ctx, c))
+		}},
+		"security groups": {
+			ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+				return second(d.SecurityGroups(ctx, c, false))
+			},
+			other: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+				return second(d.SecurityGroups(ctx, c, true))
+			},
+		},
+		"images": {
+			ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+				return second(d.Images(ctx, c, "1.34"))
+			},
+			other: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+				return second(d.Images(ctx, c, "1.35"))
+			},
+		},
+		"reservations": {
+			ask: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+				return second(d.Reservations(ctx, c))
+			},
+			other: func(ctx context.Context, d *discover.Discoverer, c *awsv1.EC2NodeClass) error {
+				return second(d.FreshReservations(ctx, c))
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, c := answering(), newClock()
+			d := discoverer(f, c)
+			ask := func(class *awsv1.EC2NodeClass, how func(context.Context, *discover.Discoverer, *awsv1.EC2NodeClass) error, want int) {
+				t.Helper()
+				if err := how(quiet(t), d, class); err != nil || len(f.asked) != want {
+					t.Fatalf("%d calls, want %d; %v", len(f.asked), want, err)
+				}
+			}
+			ask(one, tc.ask, 2) // one for each term
+			ask(two, tc.ask, 2)
+			c.pass(time.Minute)
+			ask(two, tc.ask, 4)
+			ask(one, tc.ask, 4)
+			d.Forget(one.UID)
+			ask(two, tc.ask, 4)
+			d.Forget(two.UID)
+			ask(two, tc.ask, 6)
+			edited := two.DeepCopy()
+			edited.Generation++
+			ask(edited, tc.ask, 8)
+			ask(one, tc.ask, 8)
+			if tc.other != nil {
+				ask(one, tc.other, 10)
+			}
+		})
+	}
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// Each class hears of what was discovered for it, also where another one asked.
+func TestSharedDiscoveriesAreLoggedForEachClass(t *testing.T) {
+	t.Parallel()
+	d := discoverer(answering(), newClock())
+	ctx, got := lines(t)
+	spec := awsv1.EC2NodeClassSpec{SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-a"}}}
+	for _, name := range []string{"one", "two", "one"} {
+		if _, err := d.Subnets(ctx, classNamed(name, spec)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(*got) != 2 || !strings.Contains((*got)[0], "one") || !strings.Contains((*got)[1], "two") {
+		t.Errorf("logged %q, want a line for each class", *got)
+	}
+}
+
+// slow answers after a second, and notes how many were asked.
+type slow struct {
+	fake
+	mu    sync.Mutex
+	calls int
+	fails error
+}
+
+func (s *slow) DescribeSubnets(ctx context.Context, _ *ec2.DescribeSubnetsInput, _ ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error) {
+	s.mu.Lock()
+	s.calls++
+	s.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(time.Second):
+	}
+	return &ec2.DescribeSubnetsOutput{Subnets: []ec2types.Subnet{subnet("subnet-a", 1)}}, s.fails
+}
+
+// Those who ask at once wait for one answer. An error is told to all of them, each about its own class;
+// that the one who asked had to leave is not the answer of the others.
+func TestAskingAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		fails  error
+		leaves bool // the first one does
+		calls  int
+	}{
+		"an answer":             {calls: 1},
+		"an error":              {fails: errThrottled, calls: 1},
+		"the first one leaves":  {leaves: true, calls: 2},
+		"it leaves, then error": {leaves: true, fails: errThrottled, calls: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &slow{fails: tc.fails}
+				d := discover.New(discover.Options{EC2: s, Now: time.Now})
+				spec := awsv1.EC2NodeClassSpec{SubnetSelectorTerms: []awsv1.SubnetSelectorTerm{{ID: "subnet-a"}}}
+				var all sync.WaitGroup
+				for _, class := range []string{"one", "two", "three"} {
+					ctx, leave := context.WithCancel(quiet(t))
+					defer leave()
+					all.Go(func() {
+						got, err := d.Subnets(ctx, classNamed(class, spec))
+						want := tc.fails
+						if tc.leaves && class == "one" {
+							want = context.Canceled
+						}
+						if !errors.Is(err, want) || err != nil && !strings.Contains(err.Error(), "EC2NodeClass "+class) || err == nil && len(got) != 1 {
+							t.Errorf("%s: %v, %v", class, got, err)
+						}
+					})
+					synctest.Wait()
+					if tc.leaves && class == "one" {
+						all.Go(func() { time.Sleep(time.Millisecond); leave() })
+					}
+				}
+				all.Wait()
+				if s.calls != tc.calls {
+					t.Errorf("%d calls, want %d", s.calls, tc.calls)
+				}
+			})
+		})
+	}
+}
