@@ -40,6 +40,13 @@ func advise(c Config, found map[string]given, f *findings) {
 	if c.AWS.VMMemoryOverheadPercent >= 1 {
 		f.warn(found["vm-memory-overhead-percent"], "a fraction of 1 or more leaves no memory for pods; 7.5 % is 0.075")
 	}
+	if c.Disruption.MinSaving >= 1 {
+		f.warn(found["consolidation-min-saving"], "no replacement saves a share of 1 or more, so none is ever made; a fifth is 0.2")
+	}
+	if d := c.Disruption; d.PodCost > d.Horizon.Hours() { // USD against what a dollar an hour comes to
+		f.warn(found["consolidation-pod-cost"], "not even a dollar an hour pays for moving one pod within --consolidation-horizon, which is "+d.Horizon.String()+
+			": hardly any node with pods will be consolidated")
+	}
 	if _, err := base64.StdEncoding.DecodeString(c.AWS.ClusterCABundle); err != nil {
 		f.warn(found["cluster-ca-bundle"], "is not base64; nodes will not trust the API server")
 	}
