@@ -84,7 +84,9 @@ type Provisioner struct {
 	left     map[cluster.PodKey]said // pods that the last pass could not plan for
 	found    map[cluster.PodKey]bool // by the last pass
 
-	wishes wishes
+	wishes   wishes
+	portions portions
+	expected map[cluster.PodKey]expected // on nodes that are up, by the last plan
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -169,6 +171,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	}
 	p.refused(ctx, view, plan)
 	p.nominate(view, plan)
+	p.tellSnubbed(view.Nodes, plan.Bind)
 	if len(plan.Create) == 0 {
 		return
 	}
@@ -216,7 +219,8 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	shown, end := p.progress(view)
 	defer end()
 	stop := func() bool { return shown(p.Now().Sub(start)) > longestPlan }
-	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.Policy}
+	now, later := p.portions.split(view.Pods, view.Promised)
+	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
 	for pod, node := range view.Promised {
 		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
 	}
@@ -233,6 +237,8 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 		}
 		faults := check.Plan(problem, plan)
 		if len(faults) == 0 {
+			p.portions.next(plan.Partial)
+			plan.Unplaced = append(plan.Unplaced, postponed(later)...)
 			return plan
 		}
 		log.FromContext(ctx).Error(errors.New(faults[0].String()), "refusing a plan that breaks a rule", "violations", len(faults), "greedy", greedy)

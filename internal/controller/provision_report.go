@@ -53,11 +53,15 @@ func (p *Provisioner) ignored(ctx context.Context, pods []cluster.Pod) {
 // refused says why pods have no place. Those that wait for reserved capacity are no news (SC-46), nor
 // are pods that still run on a node that goes.
 func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.Plan) {
-	quiet := 0
+	quiet, untried := 0, 0
 	refusals := make(map[cluster.PodKey]said, len(plan.Unplaced))
 	for _, u := range plan.Unplaced {
 		if u.Deferred {
 			quiet++
+			continue
+		}
+		if len(u.Why) == 1 && u.Why[0].Code == reason.OutOfTime {
+			untried++
 			continue
 		}
 		pod := p.Store.Pod(u.Pod)
@@ -71,6 +75,9 @@ func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.P
 	p.refusals = refusals
 	if quiet > 0 {
 		log.FromContext(ctx).V(1).Info("deferring scheduling decision for pod(s) to wait for reserved capacity", "pods", quiet)
+	}
+	if untried > 0 {
+		log.FromContext(ctx).V(1).Info("planning took too long and was cut off; the next plans are for the rest", "pods", untried, "limit", longestPlan.String())
 	}
 	p.poolsWithoutTypes(view)
 }

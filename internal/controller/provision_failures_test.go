@@ -1,0 +1,469 @@
+package controller_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/go-logr/logr/funcr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// remove takes objects away.
+func (l *lab) remove(objects ...metav1.Object) {
+	l.t.Helper()
+	for _, obj := range objects {
+		informer, err := l.feed.FakeInformerFor(l.t.Context(), obj.(client.Object))
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		informer.Delete(obj)
+	}
+}
+
+// join brings up the node of a claim that was launched.
+func (l *lab) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
+	l.t.Helper()
+	size := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "ip-" + claim.Name, UID: "ip-" + claim.UID, Labels: map[string]string{karpv1.LabelRegistered: "true", karpv1.LabelInitialized: "true"}},
+		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/" + claim.Name},
+		Status:     corev1.NodeStatus{Capacity: size, Allocatable: size},
+	}
+	maps.Copy(node.Labels, claim.Labels)
+	l.add(node)
+	return node
+}
+
+// count is how many events hold all parts.
+func (h *heard) count(parts ...string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for _, said := range h.said {
+		holds := true
+		for _, part := range parts {
+			holds = holds && strings.Contains(said, part)
+		}
+		if holds {
+			n++
+		}
+	}
+	return n
+}
+
+// FM I01: the scheduler does not take the node that was made for a pod. No other is bought, however long
+// that lasts; after three nomination periods the pod is told; once it is gone nothing keeps the node.
+func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		pod := pendingPod("picky", "1")
+		l.add(readyPool("general"), pod)
+		l.Pass(t.Context())
+		l.launchAll()
+		claim := l.claims()[0]
+		node := l.join(&claim, "2")
+		for range 6 {
+			l.Pass(t.Context())
+			time.Sleep(10 * time.Second)
+		}
+		if l.told.saw("picky FailedScheduling") {
+			t.Errorf("the pod was told within a minute, which a busy scheduler may need: %q", l.told.said)
+		}
+		for range 30 {
+			l.Pass(t.Context())
+			time.Sleep(10 * time.Second)
+		}
+		if n := len(l.claims()); n != 1 {
+			t.Errorf("%d claims after six minutes, want the one that was rejected", n)
+		}
+		if !l.told.saw("picky FailedScheduling", "node/"+node.Name, "the scheduler did not put it there") {
+			t.Errorf("the pod was not told: %q", l.told.said[len(l.told.said)-3:])
+		}
+		nominated := l.Store.(interface{ Nominated(string) bool }).Nominated
+		if !nominated(node.Name) {
+			t.Error("the node is not spoken for while the pod waits")
+		}
+		l.remove(pod)
+		l.Pass(t.Context())
+		time.Sleep(l.Nomination)
+		if nominated(node.Name) {
+			t.Error("the node is still spoken for when nobody waits for it; consolidation would keep it")
+		}
+	})
+}
+
+// FM I01: who comes after all is forgotten.
+func TestFM_I01_PodsThatCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLab(t)
+		l.add(readyPool("general"), pendingPod("slow", "1"))
+		l.Pass(t.Context())
+		l.launchAll()
+		claim := l.claims()[0]
+		node := l.join(&claim, "2")
+		l.Pass(t.Context())
+		time.Sleep(50 * time.Second)
+		bound := pendingPod("slow", "1")
+		bound.Spec.NodeName, bound.Status = node.Name, corev1.PodStatus{Phase: corev1.PodRunning}
+		l.add(bound, pendingPod("next", "500m"))
+		time.Sleep(20 * time.Second)
+		l.Pass(t.Context())
+		if l.told.saw("FailedScheduling") {
+			t.Errorf("somebody was told that the scheduler rejects its node: %q", l.told.said)
+		}
+	})
+}
+
+// FM I03: what is wrong with the volumes of a pod is told to that pod; no node is bought for it, and the
+// others are planned for.
+func TestFM_I03_BrokenVolumes(t *testing.T) {
+	t.Parallel()
+	claim := func(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data", UID: "data"}}
+		change(c)
+		return c
+	}
+	for name, tc := range map[string]struct {
+		objects []metav1.Object
+		want    string // in the event; empty: a node is bought
+	}{
+		"no claim":                   {want: "data"},
+		"claim without a class":      {objects: []metav1.Object{claim(func(*corev1.PersistentVolumeClaim) {})}, want: "torage class"},
+		"class that does not exist":  {objects: []metav1.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("fast") })}, want: "fast"},
+		"claim whose volume is lost": {objects: []metav1.Object{claim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })}, want: "data"},
+		"claim whose volume is gone": {
+			objects: []metav1.Object{claim(func(c *corev1.PersistentVolumeClaim) {
+				c.Spec.VolumeName, c.Status.Phase = "vol-1", corev1.ClaimBound
+				c.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
+			})},
+			want: "volume that is missing",
+		},
+		"a provisioner nobody knows: one node, and no more, since only the scheduler can tell": {
+			objects: []metav1.Object{
+				claim(func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName = new("fast") }),
+				&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast", UID: "fast"}, Provisioner: "example.com/unheard-of", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer)},
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := newLab(t)
+			broken := pendingPod("broken", "7")
+			broken.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+			l.add(readyPool("general"), broken, pendingPod("fine", "7"))
+			l.add(tc.objects...)
+			l.Pass(t.Context())
+			l.Pass(t.Context())
+			want := 1
+			if tc.want == "" {
+				want = 2
+			}
+			if n := len(l.claims()); n != want {
+				t.Errorf("%d claims, want %d", n, want)
+			}
+			if !l.told.saw("fine Nominated") {
+				t.Errorf("the other pod has no node: %q", l.told.said)
+			}
+			if tc.want != "" && !l.told.saw("broken FailedScheduling", tc.want) {
+				t.Errorf("the pod was not told of %s: %q", tc.want, l.told.said)
+			}
+		})
+	}
+}
+
+// FM I08: pods of a Node that the API server does not have are left out of the counts, and nothing else
+// changes.
+func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	spread := func(name, node string) *corev1.Pod {
+		p := pendingPod(name, "1")
+		p.Labels = map[string]string{"app": "web"}
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+		}}
+		p.Spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: corev1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
+		}}}}
+		if node != "" {
+			p.Spec.NodeName, p.Status = node, corev1.PodStatus{Phase: corev1.PodRunning}
+		}
+		return p
+	}
+	l.add(readyPool("general"), spread("lost-1", "ip-gone"), spread("lost-2", "ip-gone"), spread("web", ""), pendingPod("other", "1"))
+	l.Pass(t.Context())
+	for _, pod := range []string{"web", "other"} {
+		if !l.told.saw(pod + " Nominated") {
+			t.Errorf("pod %s got no node: %q", pod, l.told.said)
+		}
+	}
+	if l.told.saw("lost") {
+		t.Errorf("pods that run were told something: %q", l.told.said)
+	}
+}
+
+// FM I11: a DaemonSet that comes, or grows, after the nodes changes nothing about them; the next plan has
+// room for it.
+func TestFM_I11_DaemonSetComesLate(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("old", "1500m"))
+	l.Pass(t.Context())
+	l.launchAll()
+	claim := l.claims()[0]
+	node := l.join(&claim, "2")
+	old := pendingPod("old", "1500m")
+	old.Spec.NodeName, old.Status = node.Name, corev1.PodStatus{Phase: corev1.PodRunning}
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}}
+	set.Spec.Template.Spec = pendingPod("agent", "1").Spec
+	l.add(old, set)
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != 1 || len(l.claims()[0].Finalizers) != len(claim.Finalizers) || l.claims()[0].DeletionTimestamp != nil {
+		t.Fatalf("claims %v, want the one there was", l.claims())
+	}
+	l.add(pendingPod("new", "1500m"))
+	l.Pass(t.Context())
+	for _, c := range l.claims() {
+		asked := c.Spec.Resources.Requests.Cpu()
+		if want := resource.MustParse("2500m"); c.Name != claim.Name && asked.Cmp(want) != 0 {
+			t.Errorf("the new claim asks for %s, want 2500m for the pod and the DaemonSet", asked)
+		}
+	}
+	if n := len(l.claims()); n != 2 {
+		t.Errorf("%d claims, want another for the new pod", n)
+	}
+}
+
+// slowly is a clock that moves with every look at it, as if each step of planning took that long.
+func slowly(l *lab, step time.Duration) {
+	at := time.Now()
+	l.Now = func() time.Time { at = at.Add(step); return at }
+}
+
+// FM I13: a plan that takes too long is used as far as it came; the log and the gauge tell of the rest, and
+// everybody has a turn, although those who have no place are always looked at first.
+func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	slowly(l, time.Second)
+	const impossible, possible = 150, 20
+	l.add(readyPool("general"))
+	for i := range impossible {
+		l.add(pendingPod(fmt.Sprintf("huge-%03d", i), fmt.Sprintf("%dm", 100_000+i)))
+	}
+	for i := range possible {
+		l.add(pendingPod(fmt.Sprintf("fine-%02d", i), fmt.Sprintf("%dm", 5000+i)))
+	}
+	cut := 0
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
+		if strings.Contains(args, "planning took too long and was cut off") {
+			cut++
+		}
+	}, funcr.Options{Verbosity: 1}))
+	l.Pass(ctx)
+	if cut != 1 {
+		t.Fatalf("%d lines say that the plan was cut off, want one", cut)
+	}
+	if got := sum(l.metrics.SchedulerUnschedulablePods); got != impossible+possible-float64(len(l.claims())) {
+		t.Errorf("the gauge shows %v pods, want all but %d", got, len(l.claims()))
+	}
+	if l.told.saw("fine-19 FailedScheduling") {
+		t.Errorf("a pod that was not looked at was told that it has no place: %q", l.told.said)
+	}
+	for range 60 {
+		l.Pass(ctx)
+	}
+	for i := range possible {
+		if name := fmt.Sprintf("fine-%02d", i); !l.told.saw(name + " Nominated") {
+			t.Errorf("pod %s never had its turn", name)
+		}
+	}
+	if n := len(l.claims()); n != possible {
+		t.Errorf("%d claims, want %d: one for each pod that fits", n, possible)
+	}
+}
+
+// FM I14: a pod with more wishes and alternatives than anybody can look at does not keep others waiting.
+func TestFM_I14_OnePathologicalPod(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	slowly(l, time.Millisecond)
+	odd := pendingPod("odd", "7")
+	odd.Labels = map[string]string{"app": "odd"}
+	terms := &corev1.NodeSelector{}
+	affinity := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
+	for i := range 300 {
+		e := corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("nowhere-%d", i)}}
+		terms.NodeSelectorTerms = append(terms.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{e}})
+		affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
+			Weight: int32(i%100) + 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{e}},
+		})
+	}
+	odd.Spec.Affinity = &corev1.Affinity{NodeAffinity: affinity, PodAffinity: &corev1.PodAffinity{}}
+	for i := range 100 {
+		match := &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("nobody-%d", i)}}
+		odd.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(odd.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
+			corev1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: match}})
+		odd.Spec.TopologySpreadConstraints = append(odd.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: match,
+		})
+	}
+	l.add(readyPool("general"), odd)
+	const others = 1000
+	for i := range others {
+		l.add(pendingPod(fmt.Sprintf("web-%03d", i), fmt.Sprintf("%dm", 100+i%50)))
+	}
+	l.Pass(t.Context())
+	if n := l.told.count("web-", "Nominated"); n != others {
+		t.Errorf("%d of %d other pods have a node after the first plan", n, others)
+	}
+	if !l.told.saw("odd FailedScheduling") {
+		t.Error("the odd pod was not told why it has none")
+	}
+}
+
+// FM I12: ten thousand pods at once get their nodes from the first plan, and the next orders nothing more.
+func TestFM_I12_TenThousandPodsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	slowly(l, time.Millisecond)
+	const pods = 10_000
+	l.add(readyPool("general"))
+	for i := range pods {
+		l.add(pendingPod(fmt.Sprintf("web-%05d", i), fmt.Sprintf("%dm", 50+5*(i%10))))
+	}
+	l.Pass(t.Context())
+	claims := len(l.claims())
+	if n := l.told.count("web-", "Nominated"); n != pods {
+		t.Errorf("%d of %d pods have a node after the first plan, on %d claims", n, pods, claims)
+	}
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != claims {
+		t.Errorf("%d claims, and %d after another plan for the same pods", claims, n)
+	}
+}
+
+// FM I21: a limit that is lowered below what is used removes nothing and buys nothing; what goes by itself is
+// replaced once there is room below the limit.
+func TestFM_I21_LimitBelowUsage(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	pool := readyPool("general")
+	l.add(pool, pendingPod("a", "6"), pendingPod("b", "6"))
+	l.Pass(t.Context())
+	l.launchAll()
+	for _, c := range l.claims() {
+		l.join(&c, "8")
+	}
+	lower := pool.DeepCopy()
+	lower.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
+	l.add(lower, pendingPod("c", "6"))
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != 2 {
+		t.Fatalf("%d claims, want the two there were", n)
+	}
+	if !l.told.saw("c FailedScheduling", "limit") {
+		t.Errorf("the pod was not told of the limit: %q", l.told.said)
+	}
+	gone := l.claims()
+	for i := range gone {
+		l.remove(&gone[i], &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "ip-" + gone[i].Name}})
+		if err := l.client.Delete(t.Context(), &gone[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		l.remove(pendingPod(name, "6"))
+	}
+	l.Pass(t.Context())
+	if n := l.told.count("c Nominated", "nodeclaim/"); n != 1 {
+		t.Errorf("the pod has no claim although nothing is used any more: %q", l.told.said)
+	}
+}
+
+// planned does something when a plan was made.
+type planned func()
+
+func (p planned) Planned(solve.Plan, time.Time) { p() }
+
+// FM I24: a taint that a pool gets, or loses, while a plan is made counts from the next plan on; what was
+// ordered meanwhile is replaced as drifted, since the hash of the pool is another.
+func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	pool := readyPool("general")
+	tainted := pool.DeepCopy()
+	tainted.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
+	l.add(pool, pendingPod("a", "6"))
+	l.Journal = planned(func() { l.add(tainted) }) // the plan is made, its claims are not
+	l.Pass(t.Context())
+	l.Pass(t.Context())
+	first := l.claims()
+	if len(first) != 1 || len(first[0].Spec.Taints) != 0 || first[0].Annotations[karpv1.AnnotationNodePoolHash] == "" {
+		t.Fatalf("claims %+v, want one of the pool as it was, with its hash", first)
+	}
+	l.add(pendingPod("b", "6"))
+	l.Pass(t.Context())
+	if n := len(l.claims()); n != len(first) {
+		t.Errorf("%d claims, want %d: the pod does not tolerate the taint", n, len(first))
+	}
+	if !l.told.saw("b FailedScheduling", "dedicated") {
+		t.Errorf("the pod was not told of the taint: %q", l.told.said)
+	}
+	l.Journal = nil
+	l.add(pool)
+	l.Pass(t.Context())
+	if !l.told.saw("b Nominated") {
+		t.Errorf("the pod has no node although the taint is gone: %q", l.told.said)
+	}
+	if hash, err := drift.PoolHash(tainted); err != nil || hash == first[0].Annotations[karpv1.AnnotationNodePoolHash] {
+		t.Errorf("hash %s, %v: with the taint it is that of the claim, which would stay", hash, err)
+	}
+}
+
+// FM I25: jobs that come every minute, each in place of those before, stay on the node there is.
+func TestFM_I25_JobsEveryMinute(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("first", "7"))
+	l.Pass(t.Context())
+	l.launchAll()
+	claim := l.claims()[0]
+	node := l.join(&claim, "8")
+	l.remove(pendingPod("first", "7"))
+	for minute := range 20 {
+		var jobs []metav1.Object
+		for i := range 7 {
+			jobs = append(jobs, pendingPod(fmt.Sprintf("job-%d-%d", minute, i), "1"))
+		}
+		l.add(jobs...)
+		l.Pass(t.Context())
+		for _, job := range jobs {
+			bound := job.(*corev1.Pod).DeepCopy()
+			bound.Spec.NodeName, bound.Status = node.Name, corev1.PodStatus{Phase: corev1.PodRunning}
+			l.add(bound)
+			ended := bound.DeepCopy()
+			ended.Status.Phase = corev1.PodSucceeded
+			l.add(ended)
+		}
+	}
+	if n := len(l.claims()); n != 1 {
+		t.Errorf("%d claims after 20 waves, want the one whose node has room", n)
+	}
+}

@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"hash/fnv"
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// portions shares pods out over several plans when one plan takes too long for all of them (FM I13). Pods
+// are planned for in a fixed order, so without it those at the end might never have their turn, since the
+// time is used up by others that have no place. It starts with one portion of everything; each plan that is
+// cut off makes the portions half as large; once each had its turn in full there is one again.
+type portions struct {
+	count, turn uint32 // count 0: one
+	whole       uint32 // plans in a row that were not cut off
+}
+
+const mostPortions = 1 << 10
+
+// mine reports whether a pod is planned for at this turn.
+func (s *portions) mine(key cluster.PodKey) bool {
+	if s.count <= 1 {
+		return true
+	}
+	h := fnv.New32a()
+	h.Write([]byte(key.String()))
+	return h.Sum32()%s.count == s.turn
+}
+
+// next moves on after a plan.
+func (s *portions) next(partial bool) {
+	s.whole++
+	if partial {
+		s.count, s.whole = min(2*max(s.count, 1), mostPortions), 0
+	}
+	if s.whole >= s.count {
+		*s = portions{}
+		return
+	}
+	s.turn = (s.turn + 1) % s.count
+}
+
+// split parts the pods of this turn from the others. Pods with a place that is on its way are always among
+// the first: the place is theirs.
+func (s *portions) split(pods []cluster.Pod, promised map[cluster.PodKey]string) (now, later []cluster.Pod) {
+	if s.count <= 1 {
+		return pods, nil
+	}
+	now = slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool {
+		_, has := promised[p.Key]
+		wait := !has && !s.mine(p.Key)
+		if wait {
+			later = append(later, p)
+		}
+		return wait
+	})
+	return now, later
+}
+
+// postponed are pods that wait for another turn, as plans show those that they did not come to.
+func postponed(pods []cluster.Pod) []solve.Unplaced {
+	list := make([]solve.Unplaced, len(pods))
+	for i := range pods {
+		list[i] = solve.Unplaced{Pod: pods[i].Key, Why: []reason.Reason{{Code: reason.OutOfTime}}}
+	}
+	return list
+}
