@@ -44,6 +44,7 @@ type disruptStore interface {
 	Mark(node string, going bool)
 	Replace(nodes []string, places map[cluster.PodKey]string)
 	Nominate(node string, until time.Time)
+	Exposed() string
 }
 
 // orderer writes claims.

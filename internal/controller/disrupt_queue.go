@@ -266,7 +266,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected = at.Annotations[karpv1.AnnotationDoNotDisrupt] == "true"
+			s.Protected, s.Leading = at.Annotations[karpv1.AnnotationDoNotDisrupt] == "true", node == d.Store.Exposed()
 		}
 		seen[name], claims[name] = s, claim
 		return nil

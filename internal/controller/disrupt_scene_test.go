@@ -73,6 +73,7 @@ func (s *scene) boot() {
 	now := func() time.Time { return s.clock }
 	s.memory = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, Now: now,
+		Self: cluster.PodKey{Namespace: "default", Name: "leader"},
 	})
 	if err := s.memory.Watch(s.t.Context(), s.feed); err != nil {
 		s.t.Fatal(err)

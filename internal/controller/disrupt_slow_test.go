@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -167,9 +168,7 @@ func (s *scene) join(name string) {
 		s.t.Fatal(err)
 	}
 	labels := map[string]string{karpv1.LabelRegistered: "true", karpv1.LabelInitialized: "true", corev1.LabelHostname: name}
-	for key, value := range claim.Labels {
-		labels[key] = value
-	}
+	maps.Copy(labels, claim.Labels)
 	s.create(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}, Spec: corev1.NodeSpec{ProviderID: claim.Status.ProviderID},
 		Status: corev1.NodeStatus{

@@ -62,6 +62,8 @@ func (s *seen) Hold(node string, held bool) {
 	s.held[node] = held
 }
 
+func (s *seen) Exposed() string { return "" }
+
 func (s *seen) Nominate(node string, _ time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

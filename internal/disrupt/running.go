@@ -6,6 +6,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -52,6 +53,7 @@ type Seen struct {
 	Launched    bool
 	Initialized bool
 	Protected   bool // its Node carries do-not-disrupt
+	Leading     bool // its Node is that of the leader, and no other replica could take over (FM C17)
 }
 
 // Stage is how far a command is.
@@ -114,18 +116,22 @@ func (r *Running) Advance(seen map[string]Seen, queued int, now time.Time) Progr
 	return r.spare(seen)
 }
 
-// spare keeps nodes that users have protected since: an empty one stays alone, else the whole command
-// is undone, as its parts depend on each other. Repair does not ask.
+// spare keeps nodes that users have protected since, and that of the leader if its standby was lost: an
+// empty one stays alone, else the whole command is undone, as its parts depend on each other. Repair does
+// not ask.
 func (r *Running) spare(seen map[string]Seen) Progress {
 	p := Progress{Stage: Ready}
 	for _, c := range r.Remove {
-		if r.Reason == karpv1.ReasonUnhealthy || !seen[c.Claim].Protected {
-			continue
-		}
-		if r.Reason != karpv1.ReasonEmpty {
+		s := seen[c.Claim]
+		switch {
+		case r.Reason == karpv1.ReasonUnhealthy || !s.Protected && !s.Leading:
+		case r.Reason == karpv1.ReasonEmpty:
+			p.Spared = append(p.Spared, c)
+		case s.Protected:
 			return Progress{Stage: Broken, Why: "node " + c.Node + " carries annotation " + karpv1.AnnotationDoNotDisrupt + " now"}
+		default:
+			return Progress{Stage: Broken, Why: reason.Reason{Code: reason.LeaderAlone, Subject: "node/" + c.Node}.Text()}
 		}
-		p.Spared = append(p.Spared, c)
 	}
 	r.Remove = slices.DeleteFunc(r.Remove, func(c Candidate) bool {
 		return slices.ContainsFunc(p.Spared, func(s Candidate) bool { return s.Claim == c.Claim })

@@ -70,6 +70,13 @@ func TestAdvance(t *testing.T) {
 			reason: karpv1.ReasonEmpty, seen: map[string]Seen{"a": {Protected: true}},
 			want: Progress{Stage: Ready, Spared: []Candidate{{Node: "node-a", Claim: "a"}}}, removes: []string{"b"},
 		},
+		"FM C17: the standby of the leader on it was lost meanwhile": {
+			seen: map[string]Seen{"b": {Leading: true}},
+			want: Progress{Stage: Broken, Why: "node/node-b: the leader of this controller runs on it, and no other replica is ready on another node; give the controller a second replica"}, removes: []string{"a", "b"},
+		},
+		"FM C17: repair does not wait for a standby": {
+			reason: karpv1.ReasonUnhealthy, seen: map[string]Seen{"b": {Leading: true}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
+		},
 		"repair does not ask": {
 			reason: karpv1.ReasonUnhealthy, seen: map[string]Seen{"a": {Protected: true}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},

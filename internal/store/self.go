@@ -5,6 +5,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Exposed returns the Node that must not be removed because this very process runs there and nobody could
+// take over; empty if there is none.
+func (s *Store) Exposed() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.exposed()
+}
+
 // exposed returns the Node that this process runs on, if it is one of ours and nobody elsewhere could
 // take over; otherwise nothing (FM C17). A replica on the same node, or on one that goes too, would go
 // along with it.
