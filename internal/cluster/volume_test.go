@@ -129,7 +129,7 @@ func TestVolumes(t *testing.T) {
 			volumes: one, claims: map[string]string{"a": `{spec: {storageClassName: c}}`}, classes: map[string]string{"c": `{provisioner: ebs.csi.aws.com}`},
 			wantVolumes: ebs("a"), wantInvalid: []string{"ClaimUnbound spec.volumes"},
 		},
-		"3.4 f: driver and topology key that no node supports": {
+		"FM I03, 3.4 f: driver and topology key that no node supports": {
 			volumes: one, claims: map[string]string{"a": `{spec: {storageClassName: c}}`},
 			classes: map[string]string{"c": `{provisioner: odd, volumeBindingMode: WaitForFirstConsumer, allowedTopologies: [
 				{matchLabelExpressions: [{key: rack, values: [r1]}]}]}`},

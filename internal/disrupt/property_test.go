@@ -222,7 +222,7 @@ func TestSameDecisionAnyWay(t *testing.T) {
 // candidatePods leaves the order of pods on a node out: it is that of the input.
 func candidatePods() cmp.Option { return cmpopts.SortSlices(func(a, b string) bool { return a < b }) }
 
-// A decision that is stopped is a decision still.
+// FM K15: a decision that is stopped is a decision still.
 func TestStoppedDecisionsObeyToo(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

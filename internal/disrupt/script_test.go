@@ -22,7 +22,7 @@ func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		t.Helper()
 		f := &facts{}
-		world := script.New(f.commands()...)
+		world := script.New(append(f.commands(), (&clinic{facts: f}).commands()...)...)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			printed, err := world.Run(text(d))
@@ -253,6 +253,12 @@ func render(b *strings.Builder, c *disrupt.Command) {
 	}
 	if c.Because != "" {
 		b.WriteString(" because=" + c.Because)
+	}
+	if c.Bound != nil {
+		b.WriteString(" bound=" + c.Bound.String())
+	}
+	if c.Remove[0].Escalated {
+		b.WriteString(" escalated")
 	}
 	for _, pool := range c.Template {
 		b.WriteString(" template=" + pool)

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/script"
 )
 
-// Demand 31: however many drifted nodes cannot be replaced, each has its turn, and no pass looks for a
+// Demand 31, FM K15: however many drifted nodes cannot be replaced, each has its turn, and no pass looks for a
 // place for the pods of all of them.
 func TestEveryDriftedNodeHasItsTurn(t *testing.T) {
 	t.Parallel()

@@ -56,7 +56,7 @@ func judge(v disrupt.View, d disrupt.Decision) []check.Violation {
 	answer.After = answer.Before
 	for i := range d.Commands {
 		c := &d.Commands[i]
-		if len(c.Template) > 0 || c.Decision == disrupt.TerminateFirst { // where its pods go is found out later
+		if len(c.Template) > 0 || c.Decision == disrupt.TerminateFirst || c.Decision == disrupt.Reboot { // where its pods go is found out later, or they stay
 			continue
 		}
 		m := solve.Move{Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: len(c.Bind)}
