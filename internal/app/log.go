@@ -28,24 +28,37 @@ func Logger(level string, outputs, errorOutputs []string, commit string) (logr.L
 	default:
 		return logr.Logger{}, fmt.Errorf("log level %q is not known; want debug, info or error", level)
 	}
-	cfg := zap.Config{
-		Level:             zap.NewAtomicLevelAt(at),
-		Encoding:          "json",
-		DisableCaller:     at != zap.DebugLevel,
-		DisableStacktrace: true,
-		OutputPaths:       outputs,
-		ErrorOutputPaths:  errorOutputs,
-		EncoderConfig:     encoding(),
-		InitialFields:     map[string]any{"commit": commit},
-	}
-	logger, err := cfg.Build(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
-		// Of equal messages the first hundred in a second are written, then every hundredth.
-		return zapcore.NewSamplerWithOptions(lines{core}, time.Second, 100, 100)
-	}))
+	out, _, err := zap.Open(outputs...)
 	if err != nil {
 		return logr.Logger{}, fmt.Errorf("log: %w", err)
 	}
-	return zapr.NewLogger(logger.Named("controller")), nil
+	errorOut, _, err := zap.Open(errorOutputs...)
+	if err != nil {
+		return logr.Logger{}, fmt.Errorf("log: %w", err)
+	}
+	encoder := zapcore.NewJSONEncoder(encoding())
+	core := lines{zapcore.NewCore(encoder, &pipe{out: out, notice: missing(encoder.Clone(), commit)}, at)}
+	// Of equal messages the first hundred in a second are written, then every hundredth.
+	sampled := zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
+	logger := zap.New(sampled, zap.ErrorOutput(errorOut), zap.Fields(zap.String("commit", commit)), zap.WithCaller(at == zap.DebugLevel))
+	return zapr.NewLogger(logger.Named(loggerName)), nil
+}
+
+const loggerName = "controller"
+
+// missing returns how to say that lines were left out.
+func missing(encoder zapcore.Encoder, commit string) func(lost int) []byte {
+	return func(lost int) []byte {
+		entry := zapcore.Entry{
+			Level: zap.WarnLevel, Time: time.Now(), LoggerName: loggerName,
+			Message: "the log could not be written for a while; lines are missing",
+		}
+		line, err := encoder.EncodeEntry(entry, []zapcore.Field{zap.Int("lines", lost), zap.String("commit", commit)})
+		if err != nil {
+			return nil
+		}
+		return line.Bytes()
+	}
 }
 
 func encoding() zapcore.EncoderConfig {
