@@ -13,16 +13,14 @@ const (
 	DevicesUnsupported     Code = "DevicesUnsupported"
 )
 
-func podCodes() []Doc {
-	return []Doc{
-		{RequirementsContradict, "no node can have {have}; {want}", "What a pod asks of one label cannot hold together, so kube-scheduler would never bind it either.", "Change or remove one of the entries for the label."},
-		{ClaimMissing, "claim {have} does not exist", "A pod mounts a PersistentVolumeClaim that is not there.", "Create the claim, or wait: the claim of an ephemeral volume appears shortly after its pod."},
-		{ClaimUnusable, "claim {have} cannot be mounted: {want}", "A pod mounts a PersistentVolumeClaim that is lost, being deleted or not completely bound.", "Wait for the binding to complete, or replace the claim."},
-		{ClaimUnbound, "claim {have} is bound before its pod is scheduled and has no volume yet", "The claim's storage class binds immediately, so where the volume will be is not known.", "Wait for the volume, or use a class with volumeBindingMode WaitForFirstConsumer."},
-		{VolumeMissing, "claim {have} names a volume that is missing or being deleted", "A claim is bound to a PersistentVolume that cannot be used.", "Restore the volume, or replace the claim."},
-		{StorageClassMissing, "claim {have} has no volume and {want}", "An unbound claim names no storage class, or one that does not exist.", "Set storageClassName to a class that exists."},
-		{VolumeUnsupported, "claim {have} cannot be provisioned on nodes of this cloud: {want}", "The storage class uses a driver or a topology key that no node of this cloud supports.", "Use another storage class."},
-		{VolumesApart, "the volumes are in different places: {have}", "No node can reach all volumes of the pod at once.", "Move the volumes to one zone, or split the pod."},
-		{DevicesUnsupported, "{have} asks for devices by ResourceClaim; {want}", "Pods with dynamic resource allocation are not planned for.", "Ask for devices as extended resources, such as nvidia.com/gpu."},
-	}
+func podCodes(yield func(Doc) bool) bool {
+	return yield(Doc{RequirementsContradict, "no node can have {have}; {want}", "What a pod asks of one label cannot hold together, so kube-scheduler would never bind it either.", "Change or remove one of the entries for the label."}) &&
+		yield(Doc{ClaimMissing, "claim {have} does not exist", "A pod mounts a PersistentVolumeClaim that is not there.", "Create the claim, or wait: the claim of an ephemeral volume appears shortly after its pod."}) &&
+		yield(Doc{ClaimUnusable, "claim {have} cannot be mounted: {want}", "A pod mounts a PersistentVolumeClaim that is lost, being deleted or not completely bound.", "Wait for the binding to complete, or replace the claim."}) &&
+		yield(Doc{ClaimUnbound, "claim {have} is bound before its pod is scheduled and has no volume yet", "The claim's storage class binds immediately, so where the volume will be is not known.", "Wait for the volume, or use a class with volumeBindingMode WaitForFirstConsumer."}) &&
+		yield(Doc{VolumeMissing, "claim {have} names a volume that is missing or being deleted", "A claim is bound to a PersistentVolume that cannot be used.", "Restore the volume, or replace the claim."}) &&
+		yield(Doc{StorageClassMissing, "claim {have} has no volume and {want}", "An unbound claim names no storage class, or one that does not exist.", "Set storageClassName to a class that exists."}) &&
+		yield(Doc{VolumeUnsupported, "claim {have} cannot be provisioned on nodes of this cloud: {want}", "The storage class uses a driver or a topology key that no node of this cloud supports.", "Use another storage class."}) &&
+		yield(Doc{VolumesApart, "the volumes are in different places: {have}", "No node can reach all volumes of the pod at once.", "Move the volumes to one zone, or split the pod."}) &&
+		yield(Doc{DevicesUnsupported, "{have} asks for devices by ResourceClaim; {want}", "Pods with dynamic resource allocation are not planned for.", "Ask for devices as extended resources, such as nvidia.com/gpu."})
 }

@@ -52,47 +52,39 @@ const (
 )
 
 // planningCodes documents them.
-func planningCodes() []Doc {
-	return []Doc{
-		{TaintNotTolerated, "taint {have} is not tolerated", "The pod does not tolerate a taint of the node or of the nodes the pool makes.", "Add a toleration to the pod, or remove the taint."},
-		{RequirementConflict, "asks for {want}, but it has {have}", "A node selector or node affinity of the pod asks for a label value that cannot be had here.", "Change the selector of the pod, or the requirements or labels of the NodePool."},
-		{LabelUnknown, "asks for label {want}, which is not defined; alike and known: {have}", "The pod asks for a label that the pool does not define and the cloud does not supply.", "Correct the key, or add the label to the requirements or the template labels of the NodePool."},
-		{VolumeZoneConflict, "its volumes can only be used at {want}, but it has {have}", "The volumes of the pod exist where no node of this kind can be.", "Allow the zone of the volumes, or move the data."},
-		{TopologyUnsatisfiable, "{want} cannot be met: {have}", "A topology spread, pod affinity or pod anti-affinity leaves no domain for the pod.", "Allow more domains, raise maxSkew, or make the constraint a preference."},
-
-		{NoTypeMeetsRequirements, "no instance type meets {want}", "No instance type of the pool has the labels that pool and pod ask for together.", "Widen the requirements of the pool or of the pod."},
-		{NoTypeFits, "no instance type has room for {want}; the largest has {have}", "Every instance type of the pool is too small for the pod and the DaemonSets.", "Lower the requests, or allow larger instance types."},
-		{NoOffering, "no instance type is offered with {want}", "No instance type can be had in the zones and capacity types that pool and pod leave.", "Allow more zones or capacity types, or wait: capacity that ran out is tried again after a while."},
-		{NoTypeSuits, "no instance type suits for more than one reason", "Several criteria each rule out every instance type; the causes name them.", "Correct each of the causes."},
-		{FittingTypesExcluded, "instance types that are large enough and offered do not meet {want}", "Some types fit and are offered, but none of them meets the requirements.", "Widen the requirements of the pool or of the pod."},
-		{MatchingTypesTooSmall, "instance types that meet the requirements and are offered have no room for {want}; the largest has {have}", "Some types meet the requirements and are offered, but all of them are too small.", "Lower the requests, or widen the requirements to larger types."},
-		{MatchingTypesNotOffered, "instance types that meet the requirements and are large enough are not offered with {want}", "Some types would do, but none of them can be had in the zones and capacity types left.", "Allow more zones, capacity types or instance types."},
-		{NoTypeMeetsAll, "some instance types meet any two of requirements, size and offering, none all three", "Each pair of criteria is met by some type; no type meets all three.", "Widen any one of them."},
-		{UnitSuspicious, "{have} is more than any machine has; {want} was probably meant", "A request is so large that its unit is probably mistyped: M is a million, m a thousandth.", "Correct the unit of the request."},
-
-		{LimitExceeded, "every instance type that would do exceeds its limits: {want} at least, {have} left", "What is left of the pool's limits is less than any suitable instance type has.", "Raise the limits of the NodePool, or remove nodes."},
-		{NodeLimitReached, "its limit of nodes is used up: {have} may be added", "The pool has, or will have after this plan, as many nodes as limits.nodes allows.", "Raise limits.nodes of the NodePool."},
-		{PoolFiltered, "no instance type meets its own requirements: {want}", "The requirements of the pool alone rule out every instance type.", "Widen the requirements of the NodePool."},
-		{PoolSoldOut, "what meets its requirements cannot be had at present ({want}); it is tried again in minutes, or allow more instance types, zones or capacity types", "Every instance type of the pool is out of capacity, or cannot be bought for another reason that passes.", "Wait: capacity that ran out is tried again after three minutes. Or allow more instance types, zones or capacity types."},
-		{PoolClosed, "nothing is bought from it: it is not ready, static or being deleted; kubectl describe nodepool says which", "Nothing is bought from this pool at present.", "Look at the conditions of the NodePool."},
-		{NoPool, "there is no NodePool to buy nodes from", "No NodePool is ready and dynamic, so only existing nodes were tried.", "Create a NodePool, or look at the conditions of those there are."},
-
-		{ReservedDeferred, "reserved capacity {want} is there but taken in this round; the pod waits for the next", "Reservations suit the pod, but other planned nodes hold what is left of them.", "Nothing has to be done. If it persists, enlarge the reservation or allow other capacity types."},
-		{ReservedLost, "with this pod the node would lose reserved capacity {have}", "The planned node could no longer use any of the reservations it holds.", "Nothing has to be done: the pod gets a node of its own, or waits for the next round."},
-
-		{NodeFull, "{want} asked for, {have} left", "The node has not enough of a resource left.", "Nothing has to be done if a new node can be bought; otherwise lower the requests."},
-		{VolumeLimit, "would attach volumes {want}, {have} is the most", "More volumes of one CSI driver would be attached than the node, or any instance type, allows.", "Spread the pods, or allow instance types that attach more volumes."},
-		{HostPortConflict, "host port {want} is taken by {have}", "Two pods want the same port of the node.", "Use different host ports or none."},
-		{NodeDeleting, "is going away", "The node is being deleted; its capacity is offered to nobody.", "Nothing has to be done."},
-		{NodeSettling, "changed a moment ago and is left alone until consolidateAfter has passed", "Consolidation moves no pods to a node inside its pool's consolidateAfter.", "Nothing has to be done."},
-		{NodeUnready, "is not initialized yet, and pods that run are moved only to nodes that are", "Consolidation moves no pods to a node that has not come up.", "Nothing has to be done: once the node is initialized it is looked at again."},
-
-		{PodUnreadable, "has no description to plan with", "A pod reached planning without having been read; this is a fault of Dovetail.", "Report it, with the recorded problem."},
-		{ManagedRefused, "wants no node of a NodePool", "The pod requires that karpenter.sh/nodepool does not exist.", "Nothing has to be done: some other part of the cluster must have room for the pod."},
-		{OutOfTime, "time was up before it was tried", "Planning was stopped before this pod or node was looked at.", "Nothing has to be done: the next round starts with what is left."},
-
-		{PodsStranded, "{have} of its pods would have no other place", "The node cannot go: some of its pods fit neither other nodes nor new ones.", "Look at the cause; often a limit, a taint or a topology constraint."},
-		{NothingCheaper, "costs {have}; what runs on it is worth {want} at the best prices, and no move was found that gains enough", "Removing or replacing the node saves nothing, or too little to be worth moving pods.", "Nothing has to be done."},
-		{PriceUnknown, "its price is not known", "Without a price nothing can be shown to be cheaper.", "Check that the instance type of the node still exists in the catalogue."},
-	}
+func planningCodes(yield func(Doc) bool) bool {
+	return yield(Doc{TaintNotTolerated, "taint {have} is not tolerated", "The pod does not tolerate a taint of the node or of the nodes the pool makes.", "Add a toleration to the pod, or remove the taint."}) &&
+		yield(Doc{RequirementConflict, "asks for {want}, but it has {have}", "A node selector or node affinity of the pod asks for a label value that cannot be had here.", "Change the selector of the pod, or the requirements or labels of the NodePool."}) &&
+		yield(Doc{LabelUnknown, "asks for label {want}, which is not defined; alike and known: {have}", "The pod asks for a label that the pool does not define and the cloud does not supply.", "Correct the key, or add the label to the requirements or the template labels of the NodePool."}) &&
+		yield(Doc{VolumeZoneConflict, "its volumes can only be used at {want}, but it has {have}", "The volumes of the pod exist where no node of this kind can be.", "Allow the zone of the volumes, or move the data."}) &&
+		yield(Doc{TopologyUnsatisfiable, "{want} cannot be met: {have}", "A topology spread, pod affinity or pod anti-affinity leaves no domain for the pod.", "Allow more domains, raise maxSkew, or make the constraint a preference."}) &&
+		yield(Doc{NoTypeMeetsRequirements, "no instance type meets {want}", "No instance type of the pool has the labels that pool and pod ask for together.", "Widen the requirements of the pool or of the pod."}) &&
+		yield(Doc{NoTypeFits, "no instance type has room for {want}; the largest has {have}", "Every instance type of the pool is too small for the pod and the DaemonSets.", "Lower the requests, or allow larger instance types."}) &&
+		yield(Doc{NoOffering, "no instance type is offered with {want}", "No instance type can be had in the zones and capacity types that pool and pod leave.", "Allow more zones or capacity types, or wait: capacity that ran out is tried again after a while."}) &&
+		yield(Doc{NoTypeSuits, "no instance type suits for more than one reason", "Several criteria each rule out every instance type; the causes name them.", "Correct each of the causes."}) &&
+		yield(Doc{FittingTypesExcluded, "instance types that are large enough and offered do not meet {want}", "Some types fit and are offered, but none of them meets the requirements.", "Widen the requirements of the pool or of the pod."}) &&
+		yield(Doc{MatchingTypesTooSmall, "instance types that meet the requirements and are offered have no room for {want}; the largest has {have}", "Some types meet the requirements and are offered, but all of them are too small.", "Lower the requests, or widen the requirements to larger types."}) &&
+		yield(Doc{MatchingTypesNotOffered, "instance types that meet the requirements and are large enough are not offered with {want}", "Some types would do, but none of them can be had in the zones and capacity types left.", "Allow more zones, capacity types or instance types."}) &&
+		yield(Doc{NoTypeMeetsAll, "some instance types meet any two of requirements, size and offering, none all three", "Each pair of criteria is met by some type; no type meets all three.", "Widen any one of them."}) &&
+		yield(Doc{UnitSuspicious, "{have} is more than any machine has; {want} was probably meant", "A request is so large that its unit is probably mistyped: M is a million, m a thousandth.", "Correct the unit of the request."}) &&
+		yield(Doc{LimitExceeded, "every instance type that would do exceeds its limits: {want} at least, {have} left", "What is left of the pool's limits is less than any suitable instance type has.", "Raise the limits of the NodePool, or remove nodes."}) &&
+		yield(Doc{NodeLimitReached, "its limit of nodes is used up: {have} may be added", "The pool has, or will have after this plan, as many nodes as limits.nodes allows.", "Raise limits.nodes of the NodePool."}) &&
+		yield(Doc{PoolFiltered, "no instance type meets its own requirements: {want}", "The requirements of the pool alone rule out every instance type.", "Widen the requirements of the NodePool."}) &&
+		yield(Doc{PoolSoldOut, "what meets its requirements cannot be had at present ({want}); it is tried again in minutes, or allow more instance types, zones or capacity types", "Every instance type of the pool is out of capacity, or cannot be bought for another reason that passes.", "Wait: capacity that ran out is tried again after three minutes. Or allow more instance types, zones or capacity types."}) &&
+		yield(Doc{PoolClosed, "nothing is bought from it: it is not ready, static or being deleted; kubectl describe nodepool says which", "Nothing is bought from this pool at present.", "Look at the conditions of the NodePool."}) &&
+		yield(Doc{NoPool, "there is no NodePool to buy nodes from", "No NodePool is ready and dynamic, so only existing nodes were tried.", "Create a NodePool, or look at the conditions of those there are."}) &&
+		yield(Doc{ReservedDeferred, "reserved capacity {want} is there but taken in this round; the pod waits for the next", "Reservations suit the pod, but other planned nodes hold what is left of them.", "Nothing has to be done. If it persists, enlarge the reservation or allow other capacity types."}) &&
+		yield(Doc{ReservedLost, "with this pod the node would lose reserved capacity {have}", "The planned node could no longer use any of the reservations it holds.", "Nothing has to be done: the pod gets a node of its own, or waits for the next round."}) &&
+		yield(Doc{NodeFull, "{want} asked for, {have} left", "The node has not enough of a resource left.", "Nothing has to be done if a new node can be bought; otherwise lower the requests."}) &&
+		yield(Doc{VolumeLimit, "would attach volumes {want}, {have} is the most", "More volumes of one CSI driver would be attached than the node, or any instance type, allows.", "Spread the pods, or allow instance types that attach more volumes."}) &&
+		yield(Doc{HostPortConflict, "host port {want} is taken by {have}", "Two pods want the same port of the node.", "Use different host ports or none."}) &&
+		yield(Doc{NodeDeleting, "is going away", "The node is being deleted; its capacity is offered to nobody.", "Nothing has to be done."}) &&
+		yield(Doc{NodeSettling, "changed a moment ago and is left alone until consolidateAfter has passed", "Consolidation moves no pods to a node inside its pool's consolidateAfter.", "Nothing has to be done."}) &&
+		yield(Doc{NodeUnready, "is not initialized yet, and pods that run are moved only to nodes that are", "Consolidation moves no pods to a node that has not come up.", "Nothing has to be done: once the node is initialized it is looked at again."}) &&
+		yield(Doc{PodUnreadable, "has no description to plan with", "A pod reached planning without having been read; this is a fault of Dovetail.", "Report it, with the recorded problem."}) &&
+		yield(Doc{ManagedRefused, "wants no node of a NodePool", "The pod requires that karpenter.sh/nodepool does not exist.", "Nothing has to be done: some other part of the cluster must have room for the pod."}) &&
+		yield(Doc{OutOfTime, "time was up before it was tried", "Planning was stopped before this pod or node was looked at.", "Nothing has to be done: the next round starts with what is left."}) &&
+		yield(Doc{PodsStranded, "{have} of its pods would have no other place", "The node cannot go: some of its pods fit neither other nodes nor new ones.", "Look at the cause; often a limit, a taint or a topology constraint."}) &&
+		yield(Doc{NothingCheaper, "costs {have}; what runs on it is worth {want} at the best prices, and no move was found that gains enough", "Removing or replacing the node saves nothing, or too little to be worth moving pods.", "Nothing has to be done."}) &&
+		yield(Doc{PriceUnknown, "its price is not known", "Without a price nothing can be shown to be cheaper.", "Check that the instance type of the node still exists in the catalogue."})
 }

@@ -1,7 +1,6 @@
 package reason
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -35,7 +34,7 @@ func (r Reason) write(b *strings.Builder) {
 		b.WriteString(r.Subject)
 		b.WriteString(": ")
 	}
-	b.WriteString(r.sentence())
+	r.sentence(b)
 	if r.Rule != "" {
 		b.WriteString(" (" + r.Rule + ")")
 	}
@@ -49,12 +48,26 @@ func (r Reason) write(b *strings.Builder) {
 	}
 }
 
-func (r Reason) sentence() string {
+// sentence writes the form of the code with its fields filled in; what stands in them is not read again.
+func (r Reason) sentence(b *strings.Builder) {
 	form := "{code}: have {have}, want {want}"
 	if doc, known := Lookup(r.Code); known {
 		form = doc.Form
 	}
-	return strings.NewReplacer("{code}", string(r.Code), "{want}", r.Want, "{have}", r.Have).Replace(form)
+	for form != "" {
+		text, rest, _ := strings.Cut(form, "{")
+		b.WriteString(text)
+		field, after, _ := strings.Cut(rest, "}")
+		switch field {
+		case "code":
+			b.WriteString(string(r.Code))
+		case "want":
+			b.WriteString(r.Want)
+		case "have":
+			b.WriteString(r.Have)
+		}
+		form = after
+	}
 }
 
 // Join renders several reasons for one message, in order, separated by "; ". It shows at most limit
@@ -75,11 +88,12 @@ func Join(reasons []Reason, limit int) string {
 }
 
 // Lookup returns the documentation of a code.
-func Lookup(code Code) (Doc, bool) {
-	docs := Codes()
-	i := slices.IndexFunc(docs, func(d Doc) bool { return d.Code == code })
-	if i < 0 {
-		return Doc{}, false
-	}
-	return docs[i], true
+func Lookup(code Code) (doc Doc, known bool) {
+	each(func(d Doc) bool {
+		if known = d.Code == code; known {
+			doc = d
+		}
+		return !known
+	})
+	return doc, known
 }

@@ -60,6 +60,9 @@ func TestJoinCountsWhatItLeavesOut(t *testing.T) {
 // Codes are API: each is CamelCase, listed once, and tells the user what to do.
 func TestEveryCodeIsDocumented(t *testing.T) {
 	t.Parallel()
+	if _, known := reason.Lookup("Novel"); known {
+		t.Error("a code that does not exist is found")
+	}
 	camel := regexp.MustCompile(`^([A-Z][a-z0-9]+)+$`)
 	seen := map[reason.Code]bool{}
 	for _, doc := range reason.Codes() {
@@ -70,8 +73,30 @@ func TestEveryCodeIsDocumented(t *testing.T) {
 			t.Errorf("%s is listed twice", doc.Code)
 		}
 		seen[doc.Code] = true
+		if rest := regexp.MustCompile(`\{(want|have|code)\}`).ReplaceAllString(doc.Form, ""); strings.ContainsAny(rest, "{}") {
+			t.Errorf("the form of %s names a field that does not exist: %q", doc.Code, doc.Form)
+		}
+		if got, known := reason.Lookup(doc.Code); !known || got != doc {
+			t.Errorf("%s is found as %+v", doc.Code, got)
+		}
 		if doc.Form == "" || doc.Meaning == "" || doc.Fix == "" {
 			t.Errorf("%s lacks form, meaning or fix", doc.Code)
 		}
+	}
+}
+
+// Texts are made for every node that stays, at each pass: the table is built once.
+func BenchmarkText(b *testing.B) {
+	r := reason.Reason{Code: reason.NothingCheaper, Subject: "node/a", Have: "$0.17", Want: "$0.09"}
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = r.Text()
+	}
+}
+
+func BenchmarkLookup(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = reason.Lookup(reason.NothingCheaper)
 	}
 }
