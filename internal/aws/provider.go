@@ -162,7 +162,7 @@ func (p *provider) buy(ctx context.Context, r launch.Request) (launch.Result, er
 func (p *provider) spotRoleMissing(claim *karpv1.NodeClaim) {
 	p.events.Emit(claim, event.Event{
 		Reason: event.SpotServiceLinkedRoleMissing,
-		Text:   awserr.CodeSpotRoleMissing + ": the account has no service-linked role for spot; run `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`. Spot is not used for a while",
+		Text:   awserr.CodeSpotRoleMissing + ": the account has no service-linked role AWSServiceRoleForEC2Spot; run `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`. Spot is not used for a while",
 	})
 }
 

@@ -42,7 +42,7 @@ func TestFM_L13_DeletingANodeEndsEverythingInOrder(t *testing.T) {
 	}
 
 	w.delete(web)
-	w.clock = w.clock.Add(5 * time.Second)
+	w.clock = w.clock.Add(6 * time.Second)
 	w.pass()
 	if got := w.mark(karpv1.ConditionVolumesDetached); got != "Unknown/AwaitingVolumeDetachment" || w.cloud.terminated != 0 {
 		t.Fatalf("LC-37: VolumesDetached is %s, instance ended %d times", got, w.cloud.terminated)
@@ -126,7 +126,7 @@ func TestFM_L16_AnOutageKeepsTheFinalizer(t *testing.T) {
 	w.delete(endNodeObject())
 	w.pass() // deletes the claim
 	w.pass()
-	w.clock = w.clock.Add(5 * time.Second)
+	w.clock = w.clock.Add(6 * time.Second)
 	w.cloud.err = &cloud.Error{Kind: cloud.Unknown, Op: "terminate", Err: errors.New("503")}
 	if _, err := w.endNode(); err == nil {
 		t.Error("G3: the outage is not reported")
@@ -203,7 +203,7 @@ func TestFM_J05_VolumesOfPodsThatStay(t *testing.T) {
 	w.delete(endNodeObject())
 	w.pass() // deletes the claim
 	w.pass()
-	w.clock = w.clock.Add(5 * time.Second)
+	w.clock = w.clock.Add(6 * time.Second)
 	w.pass()
 	if got := w.mark(karpv1.ConditionVolumesDetached); got != "True/VolumesDetached" || w.cloud.terminated != 1 || w.queue.Len() != 0 {
 		t.Errorf("VolumesDetached is %s, instance ended %d times, %d pods in the queue", got, w.cloud.terminated, w.queue.Len())

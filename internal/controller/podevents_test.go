@@ -65,6 +65,7 @@ func (w *podWorld) work(t *testing.T) time.Time {
 	return claim.Status.LastPodEventTime.Time
 }
 
+// FM I25: each pod that comes or goes starts consolidateAfter anew, so that waves of jobs keep their node.
 func TestPodEventsOnClaims(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

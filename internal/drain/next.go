@@ -32,6 +32,7 @@ const (
 
 const (
 	minDrain      = 5 * time.Second // a pod bound before the taint was seen shows up in this time (LC-30)
+	cut           = time.Second     // times of the API are in whole seconds: it may have been almost this much later
 	recheckPods   = time.Second
 	recheckVolume = time.Second
 	recheckCloud  = 5 * time.Second
@@ -147,7 +148,7 @@ func (s *Step) drain(f Facts) bool {
 		}
 		drained = c != nil && c.Status == metav1.ConditionTrue
 	}
-	left := minDrain - f.Now.Sub(since)
+	left := minDrain + cut - f.Now.Sub(since)
 	switch {
 	case len(s.Pods.Waiting) > 0:
 		s.wait(f, since)

@@ -69,12 +69,12 @@ func TestNext(t *testing.T) {
 			facts: drain.Facts{Node: node(), Claim: claim()},
 			want:  short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}},
 		},
-		"LC-30, FM L21 less than five seconds later": {
-			facts: drain.Facts{Node: node(), Claim: claim(draining)}, now: 4500 * time.Millisecond,
+		"LC-30, FM L21 five seconds after the time that was written, which is cut to a second": {
+			facts: drain.Facts{Node: node(), Claim: claim(draining)}, now: 5500 * time.Millisecond,
 			want: short{Do: "wait", After: 500 * time.Millisecond, Marks: []string{"Drained=Unknown/Draining"}},
 		},
-		"LC-28, LC-30, FM L21 five seconds later": {
-			facts: drain.Facts{Node: node(), Claim: claim(draining)}, now: 5 * time.Second,
+		"LC-28, LC-30, FM L21 five seconds later for sure": {
+			facts: drain.Facts{Node: node(), Claim: claim(draining)}, now: 6 * time.Second,
 			want: short{Do: "terminate", Marks: []string{"Drained=True", "VolumesDetached=True"}},
 		},
 		"LC-30, FM D02 a pod that came late": {
@@ -130,7 +130,7 @@ func TestNext(t *testing.T) {
 			want:  short{Do: "wait", After: time.Second, Marks: []string{"Drained=Unknown/Draining"}, Events: []event.Reason{event.FailedDraining}, Evict: []string{"web"}},
 		},
 		"LC-28 without a claim no instance is ended": {
-			facts: drain.Facts{Node: node()}, now: 5 * time.Second,
+			facts: drain.Facts{Node: node()}, now: 6 * time.Second,
 			want: short{Do: "release", Marks: []string{"Drained=True", "VolumesDetached=True"}},
 		},
 		"LC-25 a node that is not ready": {
