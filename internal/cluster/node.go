@@ -24,6 +24,7 @@ type NodeFacts struct {
 	Price                float64            // USD an hour; 0: unknown
 	Settling             bool               // inside consolidateAfter
 	Deleting             bool               // a command that removes it is running
+	RebootWaits          bool               // its reboot has waited for its pods for long: they need another place
 }
 
 // Node reads a node as scheduling must assume it to be or to become (scheduling 6.1). Its pods come
@@ -83,7 +84,7 @@ func stageOf(f NodeFacts) stage {
 		s.node, s.initialized = &corev1.Node{}, false // too early to be believed
 	}
 	s.registered = s.node.Labels[karpv1.LabelRegistered] == "true"
-	s.rebooting = conditionTrue(s.claim.Status.Conditions, karpv1.ConditionRebooting)
+	s.rebooting = conditionTrue(s.claim.Status.Conditions, karpv1.ConditionRebooting) && !f.RebootWaits
 	return s
 }
 

@@ -51,6 +51,8 @@ func Scale(f StaticFacts) StaticStep {
 	for _, c := range f.Claims {
 		switch {
 		case c.DeletionTimestamp != nil:
+		case condition.True(c.Status.Conditions, karpv1.ConditionRebooting): // it comes back
+			running = append(running, c)
 		case f.Loads[c.Name].Held || condition.True(c.Status.Conditions, karpv1.ConditionDisruptionReason):
 			held++
 		default:

@@ -44,6 +44,11 @@ func disrupted(c *karpv1.NodeClaim) {
 	c.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue}}
 }
 
+func reboots(c *karpv1.NodeClaim) {
+	disrupted(c)
+	c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue})
+}
+
 func notReadyPool(p *karpv1.NodePool) *karpv1.NodePool {
 	p.Status.Conditions = nil
 	return p
@@ -69,6 +74,7 @@ func TestLC46_ScaleUp(t *testing.T) {
 		"one is being replaced":                {fixed(2, ""), []*karpv1.NodeClaim{launched("a"), launched("b")}, []string{"b"}, pool.StaticStep{After: time.Minute}},
 		"so the claim says, after a restart":   {fixed(2, ""), []*karpv1.NodeClaim{launched("a"), launched("b", disrupted)}, nil, pool.StaticStep{After: time.Minute}},
 		"one is being replaced, it also grows": {fixed(3, ""), []*karpv1.NodeClaim{launched("a"), launched("b")}, []string{"b"}, pool.StaticStep{Create: 2, After: time.Minute}},
+		"one reboots and comes back":           {fixed(3, ""), []*karpv1.NodeClaim{launched("a"), launched("b", reboots)}, nil, pool.StaticStep{Create: 1, After: time.Minute}},
 		"the limit leaves room for some":       {fixed(5, "3"), []*karpv1.NodeClaim{launched("a")}, nil, pool.StaticStep{Create: 2, AtLimit: true, After: 30 * time.Second}},
 		"those that go still count there":      {fixed(2, "2"), []*karpv1.NodeClaim{launched("a"), launched("b", going)}, nil, pool.StaticStep{AtLimit: true, After: 30 * time.Second}},
 		"a limit of zero":                      {fixed(2, "0"), nil, nil, pool.StaticStep{AtLimit: true, After: 30 * time.Second}},

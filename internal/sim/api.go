@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,11 +30,19 @@ const (
 	pools
 	budgets
 	daemons
+	volumeClaims // from here on only of runs with volumes
+	volumes
+	classes
+	drivers
+	attachments
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"Pod", "Node", "NodeClaim", "NodePool", "PodDisruptionBudget", "DaemonSet"}[k]
+	return [...]string{
+		"Pod", "Node", "NodeClaim", "NodePool", "PodDisruptionBudget", "DaemonSet",
+		"PersistentVolumeClaim", "PersistentVolume", "StorageClass", "CSINode", "VolumeAttachment",
+	}[k]
 }
 
 func kindOf(obj client.Object) kind {
@@ -50,6 +59,16 @@ func kindOf(obj client.Object) kind {
 		return budgets
 	case *appsv1.DaemonSet:
 		return daemons
+	case *corev1.PersistentVolumeClaim:
+		return volumeClaims
+	case *corev1.PersistentVolume:
+		return volumes
+	case *storagev1.StorageClass:
+		return classes
+	case *storagev1.CSINode:
+		return drivers
+	case *storagev1.VolumeAttachment:
+		return attachments
 	}
 	return kinds
 }
@@ -62,6 +81,7 @@ type api struct {
 	pools   map[string]*karpv1.NodePool
 	budgets map[string]*policyv1.PodDisruptionBudget
 	daemons map[string]*appsv1.DaemonSet
+	storage [kinds - volumeClaims]map[string]client.Object // the other kinds
 
 	onNode map[string]map[string]bool // pods by node
 	nodeOf map[string]string          // Node by provider id
@@ -72,11 +92,22 @@ type api struct {
 }
 
 func newAPI(changed func(obj, before client.Object, gone bool)) *api {
-	return &api{
+	a := &api{
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, claims: map[string]*karpv1.NodeClaim{}, pools: map[string]*karpv1.NodePool{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, daemons: map[string]*appsv1.DaemonSet{},
 		onNode: map[string]map[string]bool{}, nodeOf: map[string]string{}, changed: changed,
 	}
+	for i := range a.storage {
+		a.storage[i] = map[string]client.Object{}
+	}
+	return a
+}
+
+// stored is an object of one of the kinds of storage, or nil.
+func stored[T client.Object](a *api, name string) T {
+	var none T
+	obj, _ := a.storage[kindOf(none)-volumeClaims][name].(T)
+	return obj
 }
 
 func (a *api) uid(prefix string) types.UID {
@@ -113,6 +144,8 @@ func (a *api) put(obj client.Object) {
 		a.budgets[o.Name] = o
 	case *appsv1.DaemonSet:
 		a.daemons[o.Name] = o
+	default:
+		a.storage[kindOf(obj)-volumeClaims][obj.GetName()] = obj
 	}
 	a.changed(obj, before, false)
 }
@@ -145,6 +178,8 @@ func (a *api) drop(obj client.Object) {
 		delete(a.claims, o.Name)
 	case *policyv1.PodDisruptionBudget:
 		delete(a.budgets, o.Name)
+	default:
+		delete(a.storage[kindOf(obj)-volumeClaims], obj.GetName())
 	}
 	a.changed(obj, obj, true)
 }
@@ -204,8 +239,10 @@ func (a *api) all(k kind) []client.Object {
 		return objects(a.pools)
 	case budgets:
 		return objects(a.budgets)
-	default:
+	case daemons:
 		return objects(a.daemons)
+	default:
+		return objects(a.storage[k-volumeClaims])
 	}
 }
 

@@ -23,6 +23,7 @@ type Machine struct {
 	Spot   float64 // USD an hour; 0: not sold as spot
 	CPULow int64   // thousandths of a core that pods cannot have
 	MiBLow int64
+	Disks  int // volumes at most; 0: no limit
 }
 
 // Zones of every run.
@@ -74,6 +75,9 @@ func (m *Machine) labels() map[string]string {
 func (m *Machine) instanceType(lanes resources.Table, out func(offering string) bool) catalog.InstanceType {
 	t := catalog.InstanceType{
 		Name: m.Name, Labels: reqs.FromLabels(m.labels(), awsv1.Vocabulary()), Capacity: lanes.Capacity(m.capacity()), Overhead: lanes.Requests(amounts(m.CPULow, m.MiBLow)),
+	}
+	if m.Disks > 0 {
+		t.VolumeLimits = map[string]int{disks: m.Disks}
 	}
 	for _, zone := range Zones() {
 		for _, o := range m.offers(zone) {

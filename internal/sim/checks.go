@@ -37,6 +37,10 @@ type checks struct {
 	last    time.Time       // of the last command
 	swaps   []*command      // that had replacements
 	failed  map[string]bool // replacements of commands that were given up
+	asked   map[string]asking
+	ill     map[string]time.Time // since when nodes could have been repaired
+	marked  map[string]time.Time // since when nodes have had the taint of a reboot that is over
+	size    map[string]time.Time // since when a static pool has been too large or too small
 }
 
 // purchase is the claim that was last ordered for a pod, and which process did.
@@ -46,7 +50,10 @@ type purchase struct {
 }
 
 func newChecks(w *World) checks {
-	return checks{w: w, bought: map[types.UID]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{}}
+	return checks{
+		w: w, asked: map[string]asking{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{},
+		bought: map[types.UID]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
+	}
 }
 
 // died forgets what a process could not have done while it was down. Its commands that had failed already
@@ -73,6 +80,9 @@ func (c *checks) changed(obj, before client.Object, gone bool) {
 	case gone || p.Spec.NodeName != "":
 		if old, was := before.(*corev1.Pod); was && old.Spec.NodeName == "" {
 			delete(c.bought, p.UID) // what was bought for it has served
+			if !gone {
+				c.placed(p)
+			}
 		}
 		delete(c.waiting, p.Name)
 	case c.waiting[p.Name].IsZero():
@@ -100,8 +110,14 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 			}
 			going[n.Node] = true
 			c.protects(p, cmd, n)
+			if cmd.Reason == karpv1.ReasonUnhealthy {
+				c.heals(p, n.Pool)
+			}
 		}
 		for _, n := range cmd.Remove {
+			if node, _ := p.seen[nodes][n.Node].(*corev1.Node); node != nil && node.Labels[karpv1.LabelInitialized] != "true" {
+				continue // it uses no budget
+			}
 			c.withinBudget(p, cmd.Reason, n.Pool, going)
 		}
 	}
@@ -113,17 +129,21 @@ func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool stri
 	if !known {
 		return
 	}
-	effective, _ := stored.Effective(false)
+	effective := c.w.effectivePool(stored)
 	total, busy := 0, 0
 	for name, obj := range p.seen[nodes] {
 		node := obj.(*corev1.Node)
 		claim := c.seenClaim(p, node)
-		if claim == nil || node.Labels[karpv1.LabelNodePool] != pool || node.Labels[karpv1.LabelInitialized] != "true" ||
+		if claim == nil {
+			continue
+		}
+		reboots := condition.True(claim.Status.Conditions, karpv1.ConditionRebooting)
+		if node.Labels[karpv1.LabelNodePool] != pool || node.Labels[karpv1.LabelInitialized] != "true" && !reboots ||
 			condition.True(claim.Status.Conditions, karpv1.ConditionInstanceTerminating) {
 			continue
 		}
 		total++
-		if going[name] || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil || !lifecycle.Ready(node) && why != karpv1.ReasonUnhealthy {
+		if going[name] || reboots || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil || !lifecycle.Ready(node) && why != karpv1.ReasonUnhealthy {
 			busy++
 		}
 	}
@@ -172,8 +192,9 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 
 // orders checks a claim that is about to be created: no pod has another one on its way (G8).
 func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode, provisioned bool) {
+	c.fits(claim)
 	for _, key := range n.Pods {
-		pod := c.w.api.pods[key.Name]
+		pod, _ := c.w.process.seen[pods][key.Name].(*corev1.Pod)       // another one may have its name meanwhile
 		if pod == nil || len(pod.Spec.TopologySpreadConstraints) > 0 { // where others went may have closed the zone of the first
 			continue
 		}
@@ -185,9 +206,10 @@ func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode, provisioned bo
 	}
 }
 
-// up reports whether the node of a claim takes pods: from then on the scheduler decides which.
+// up reports whether the node of a claim takes pods, or did before it was rebooted: from then on the scheduler
+// decides which.
 func (c *checks) up(claim *karpv1.NodeClaim) bool {
-	return condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || slices.ContainsFunc(c.w.api.nodesOf(claim), lifecycle.Ready)
+	return condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting) != nil || slices.ContainsFunc(c.w.api.nodesOf(claim), lifecycle.Ready)
 }
 
 // evicts checks that no protected pod is evicted (G6).
@@ -223,11 +245,12 @@ func (c *checks) deadline(node *corev1.Node) time.Time {
 	return at
 }
 
-// terminates checks that no pod runs on an instance that is about to be ended (G6).
-func (c *checks) terminates(node *corev1.Node) {
+// terminates checks that no pod runs on an instance that is about to be ended, and no volume is there (G6).
+func (c *checks) terminates(p *process, node *corev1.Node) {
 	if at := c.deadline(node); !at.IsZero() && !c.w.now.Before(at) {
 		return
 	}
+	c.detached(p, node)
 	for _, pod := range c.w.api.podsOn(node.Name) {
 		stuck := pod.DeletionTimestamp != nil && c.w.now.After(pod.DeletionTimestamp.Add(time.Minute))
 		if !daemonPod(pod) && !stuck {
@@ -238,6 +261,9 @@ func (c *checks) terminates(node *corev1.Node) {
 
 // started notes a command that is carried out.
 func (c *checks) started(cmd *command) {
+	if cmd.Reason == karpv1.ReasonUnhealthy {
+		c.shapes = nil // what comes after it may be what was before
+	}
 	if cmd.Reason == karpv1.ReasonUnderutilized {
 		c.last = c.w.now
 	}

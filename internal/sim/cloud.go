@@ -48,6 +48,8 @@ type instance struct {
 	launched     time.Time
 	ending, dead bool
 	mute         bool // never joins
+	hung         bool // its kubelet says nothing any more
+	boots        int
 	node         string
 }
 
@@ -142,9 +144,11 @@ func (m *market) join(i *instance) {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: i.node, UID: m.w.api.uid("node"), Labels: labels, CreationTimestamp: metav1.NewTime(m.w.now)},
 		Spec:       corev1.NodeSpec{ProviderID: i.id, Taints: []corev1.Taint{karpv1.UnregisteredTaint(), notReady()}},
-		Status:     corev1.NodeStatus{Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Conditions: readiness(false, m.w.now)},
+		Status:     corev1.NodeStatus{Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Conditions: readiness(corev1.ConditionFalse, m.w.now)},
 	}
+	node.Status.NodeInfo.BootID = i.boot()
 	m.w.api.put(node)
+	m.w.publish(node)
 	m.w.runDaemons(i.node)
 	m.w.after(m.w.between(time.Second, 10*time.Second), func() { m.w.setReady(i.node, true) })
 }
@@ -209,31 +213,36 @@ func notReady() corev1.Taint {
 	return corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 }
 
-func readiness(ready bool, now time.Time) []corev1.NodeCondition {
-	status := corev1.ConditionFalse
-	if ready {
-		status = corev1.ConditionTrue
-	}
+func readiness(status corev1.ConditionStatus, now time.Time) []corev1.NodeCondition {
 	return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Kubelet", LastTransitionTime: metav1.NewTime(now)}}
 }
 
 // setReady has a kubelet say that its node is ready, or nobody hears of it any more.
 func (w *World) setReady(name string, ready bool) {
-	old := w.api.nodes[name]
+	status := corev1.ConditionFalse
+	if ready {
+		status = corev1.ConditionTrue
+	}
+	w.setStatus(name, status)
+	if !ready {
+		w.after(5*time.Minute, func() { w.abandon(name) })
+	}
+}
+
+// setStatus sets condition Ready of a node, and the taint that goes with it.
+func (w *World) setStatus(name string, status corev1.ConditionStatus) {
+	old, ready := w.api.nodes[name], status == corev1.ConditionTrue
 	if old == nil {
 		return
 	}
-	if i := w.market.byID[old.Spec.ProviderID]; ready && (i == nil || i.dead) {
+	if i := w.market.byID[old.Spec.ProviderID]; ready && (i == nil || i.dead || i.hung) {
 		return
 	}
 	n := old.DeepCopy()
-	n.Status.Conditions = readiness(ready, w.now)
+	n.Status.Conditions = withCondition(n.Status.Conditions, readiness(status, w.now)[0])
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == corev1.TaintNodeNotReady })
 	if !ready {
 		n.Spec.Taints = append(n.Spec.Taints, notReady())
 	}
 	w.api.put(n)
-	if !ready {
-		w.after(5*time.Minute, func() { w.abandon(name) })
-	}
 }

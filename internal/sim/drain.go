@@ -5,7 +5,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
@@ -13,8 +15,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// slowly is how often a drain that does not get on is looked at.
-const slowly = 10 * time.Second
+// slowly is how often a drain that does not get on is looked at, once it has lasted for a while.
+const (
+	slowly = 30 * time.Second
+	awhile = 2 * time.Minute
+)
 
 // ask returns what the cloud says about an instance.
 func (p *process) ask(id string) (drain.State, *instance) {
@@ -68,6 +73,9 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 		p.write(func() { p.w.api.drop(p.w.api.claims[claim.Name]) })
 		return
 	}
+	if step.After > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > awhile {
+		step.After = slowly // the end of its Node is told
+	}
 	if step.After > 0 {
 		p.lookAt(claim.Name, step.After)
 	}
@@ -80,12 +88,14 @@ func (p *process) mark(name string, marks []drain.Mark) {
 		return
 	}
 	object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: true}
-	next := claim.DeepCopy()
+	changes := make([]condition.Change, 0, len(marks))
 	for _, m := range marks {
-		next.Status.Conditions = lifecycle.Conditions().Apply(next.Status.Conditions, object, metav1.NewTime(p.w.now),
-			condition.Change{Type: m.Type, Status: m.Status, Reason: m.Reason, Message: m.Message})
+		changes = append(changes, condition.Change(m))
 	}
-	if len(condition.Flips(claim.Status.Conditions, next.Status.Conditions)) > 0 {
+	conditions := lifecycle.Conditions().Apply(claim.Status.Conditions, object, metav1.NewTime(p.w.now), changes...)
+	if len(condition.Flips(claim.Status.Conditions, conditions)) > 0 {
+		next := claim.DeepCopy()
+		next.Status.Conditions = conditions
 		p.write(func() { p.w.api.put(next) })
 	}
 }
@@ -98,6 +108,7 @@ func (p *process) endNode(node *corev1.Node) {
 	if claim := p.w.api.claimOf(node); claim != nil {
 		_, facts.Claim = p.effective(claim)
 	}
+	facts.Attachments, facts.Volumes = p.attachedTo(node.Name, facts.Pods)
 	step := drain.Next(facts)
 	if step.Ask {
 		p.asked[node.Name] = p.w.now
@@ -137,17 +148,38 @@ func (p *process) endNode(node *corev1.Node) {
 		p.write(func() { p.w.api.drop(p.w.api.nodes[node.Name]) })
 		return
 	}
-	if p.w.now.Sub(node.DeletionTimestamp.Time) > 2*time.Minute && again > 0 {
+	if p.w.now.Sub(node.DeletionTimestamp.Time) > awhile && again > 0 {
 		again = max(again, slowly)
 	}
 	p.lookAt(node.Name, max(again, 100*time.Millisecond))
+}
+
+// attachedTo reads the attachments of a node, and which volumes stand behind the claims of its pods.
+func (p *process) attachedTo(node string, list []*corev1.Pod) (out []*storagev1.VolumeAttachment, behind map[types.NamespacedName]string) {
+	if !p.w.stores {
+		return nil, nil
+	}
+	for _, obj := range objects(p.seen[attachments]) {
+		if a := obj.(*storagev1.VolumeAttachment); a.Spec.NodeName == node {
+			out = append(out, a)
+		}
+	}
+	behind = map[types.NamespacedName]string{}
+	for _, pod := range list {
+		for _, key := range drain.PodClaims(pod) {
+			if claim, known := p.seen[volumeClaims][key.Name].(*corev1.PersistentVolumeClaim); known && claim.Spec.VolumeName != "" {
+				behind[key] = claim.Spec.VolumeName
+			}
+		}
+	}
+	return out, behind
 }
 
 // end tells the cloud to end the instance of a drained node.
 func (p *process) end(node *corev1.Node) (drain.State, *instance) {
 	state, machine := p.ask(node.Spec.ProviderID)
 	if state == drain.Present {
-		p.w.checks.terminates(node)
+		p.w.checks.terminates(p, node)
 		p.told[machine.id] = p.w.now
 		p.write(func() { p.w.market.terminate(machine) })
 		state = drain.Ending

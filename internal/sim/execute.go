@@ -9,13 +9,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 const (
-	longest   = 10 * time.Minute // a command waits no longer for its replacements
-	taintSeen = 5 * time.Second  // nor for its taints to come back through the watch
-	quietFor  = 5 * time.Minute  // consolidation looks again although nothing changed
+	taintSeen  = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
+	quietFor   = 5 * time.Minute // consolidation looks again although nothing changed
+	afterWrite = 100 * time.Millisecond
 )
 
 // command is a command that is being carried out.
@@ -36,21 +37,19 @@ func (p *process) pass() {
 		view = p.store.Disruption(p.types())
 	}
 	p.cleanUp(&view)
-	tired := p.tired.Resting(p.w.now)
-	for i := range view.Nodes {
-		view.Nodes[i].Tired = !tired[view.Nodes[i].Claim].IsZero()
-	}
+	hidden := p.spareTired(&view)
 	view.Policy, view.Tuning, view.Methods, view.Resting = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Resting(p.w.now)
+	view.Repairs = p.w.repairs
 	view.Promises = p.promises.Observe(&view)
 	view.Quiet = changes == p.still.changes && p.w.now.Before(p.still.until)
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
 	p.tell(&decision)
 	switch {
-	case len(decision.Commands) > 0 || decision.Limited:
+	case len(decision.Commands) > 0 || decision.Limited || hidden:
 		p.still = stillness{}
 	case !view.Quiet:
-		p.still = stillness{changes, p.w.now.Add(quietFor)}
+		p.still = stillness{changes, p.stillUntil(&view)}
 	}
 	p.promises.Note(&decision)
 	p.w.checks.decided(p, decision)
@@ -61,6 +60,41 @@ func (p *process) pass() {
 type stillness struct {
 	changes uint64
 	until   time.Time
+}
+
+// stillUntil is until when consolidation finds nothing again if nothing changes.
+func (p *process) stillUntil(view *disrupt.View) time.Time {
+	until := p.w.now.Add(quietFor)
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		if n.Nominated {
+			return p.w.now
+		}
+		if old := n.Created.Add(p.w.config.Tuning.MinAge); old.After(p.w.now) && old.Before(until) {
+			until = old
+		}
+	}
+	return until
+}
+
+// spareTired marks nodes whose command came to nothing a moment ago, and reports whether there are any.
+func (p *process) spareTired(view *disrupt.View) (hidden bool) {
+	tired, untreated := p.tired.Resting(p.w.now), p.untreated.Resting(p.w.now)
+	for i := range view.Nodes {
+		n := &view.Nodes[i]
+		n.Tired, n.Untreated = !tired[n.Claim].IsZero(), !untreated[n.Claim].IsZero()
+		hidden = hidden || n.Tired || n.Untreated
+	}
+	return hidden
+}
+
+// tire notes that nodes stay although a command was to remove them.
+func (p *process) tire(why karpv1.DisruptionReason, list []disrupt.Candidate) {
+	for _, n := range list {
+		if p.tired.Failed(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
+			p.untreated.Failed(n.Claim, p.w.now)
+		}
+	}
 }
 
 func (w *World) decide(view disrupt.View) disrupt.Decision {
@@ -93,6 +127,13 @@ func (p *process) tell(d *disrupt.Decision) {
 func (p *process) start(decided disrupt.View, list []disrupt.Command) {
 	var held []*command
 	for _, c := range list {
+		if c.Decision == disrupt.Reboot {
+			// Whatever comes of it, it is not looked at again before the watch has told of the reboot.
+			p.tire(c.Reason, c.Remove)
+			p.requestReboot(c)
+			p.after(afterWrite, p.pass)
+			continue
+		}
 		if !p.fit(&c) {
 			continue
 		}
@@ -109,39 +150,51 @@ func (p *process) start(decided disrupt.View, list []disrupt.Command) {
 	}
 	p.starting = true
 	p.after(min(taintSeen, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
-		fresh := p.store.Disruption(p.types())
-		live := map[string][]disrupt.Live{}
-		for _, cmd := range held {
-			for _, n := range cmd.Remove {
-				live[n.Node] = p.look(n.Node)
-			}
-		}
-		list := make([]disrupt.Command, 0, len(held))
-		for _, cmd := range held {
-			list = append(list, cmd.Command)
-		}
-		beyond := disrupt.Beyond(list, fresh)
-		for i, cmd := range held {
-			if p.stillHolds(cmd, decided, fresh, live, beyond[i], i == 0) {
-				p.commit(cmd, fresh)
-			}
-		}
+		p.goOn(decided, held)
 		p.starting = false
 		p.passed = look{rev: -1}
 	})
 }
 
+// goOn carries out what still holds (disruption 16).
+func (p *process) goOn(decided disrupt.View, held []*command) {
+	live := map[string][]disrupt.Live{}
+	for _, cmd := range held {
+		for _, n := range cmd.Remove {
+			live[n.Node] = p.look(n.Node)
+		}
+	}
+	fresh := p.store.Disruption(p.types())
+	for _, cmd := range held {
+		p.settle(cmd, disrupt.Again(cmd.Command, decided, fresh, live))
+	}
+	for i, fault := range p.faults(held, fresh) {
+		if fault != "" {
+			p.settle(held[i], []disrupt.Objection{{Candidate: held[i].Remove[0], Category: disrupt.Scheduling, Text: fault}})
+		}
+	}
+	list := make([]disrupt.Command, 0, len(held))
+	for _, cmd := range held {
+		list = append(list, cmd.Command)
+	}
+	beyond := disrupt.Beyond(list, fresh)
+	for i, cmd := range held {
+		p.settle(cmd, beyond[i])
+	}
+	for _, cmd := range held {
+		if len(cmd.Remove) > 0 {
+			p.commit(cmd, fresh)
+		}
+	}
+}
+
 // fit reports whether a command may be started now.
 func (p *process) fit(c *disrupt.Command) bool {
-	tired := p.tired.Resting(p.w.now)
 	c.Remove = slices.Clone(c.Remove)
-	if c.Reason == karpv1.ReasonEmpty {
-		c.Remove = slices.DeleteFunc(c.Remove, func(n disrupt.Candidate) bool { return !tired[n.Claim].IsZero() })
-	}
-	for _, n := range c.Remove {
-		if p.commanded(n.Node) || !tired[n.Claim].IsZero() {
-			return false
-		}
+	if slices.ContainsFunc(c.Remove, func(n disrupt.Candidate) bool { return p.commanded(n.Node) }) ||
+		slices.ContainsFunc(c.Template, func(name string) bool { return p.rests.resting(name, p.w.now) }) {
+		p.tire(c.Reason, c.Remove)
+		return false
 	}
 	return len(c.Remove) > 0
 }
@@ -176,73 +229,112 @@ func (p *process) look(node string) []disrupt.Live {
 	return out
 }
 
-// stillHolds looks at a command again and releases the nodes that stay (disruption 16).
-func (p *process) stillHolds(c *command, decided, fresh disrupt.View, live map[string][]disrupt.Live, beyond []disrupt.Objection, first bool) bool {
-	objections := slices.Concat(disrupt.Again(c.Command, decided, fresh, live), beyond)
-	if len(objections) == 0 && first {
-		objections = p.recheck(&c.Command, fresh)
-	}
+// settle releases the nodes of a command that stay after all.
+func (p *process) settle(c *command, objections []disrupt.Objection) {
 	if len(objections) == 0 {
-		return true
+		return
 	}
 	stays := map[string]bool{}
 	for _, o := range objections {
 		stays[o.Claim] = true
-		p.tired.Failed(o.Claim, p.w.now)
 		p.say("node/"+o.Node, "stays after all: "+o.Text)
 	}
-	back := slices.Clone(c.Remove)
-	if c.Reason == karpv1.ReasonEmpty {
-		back = slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !stays[n.Claim] })
-		c.Remove = slices.DeleteFunc(c.Remove, func(n disrupt.Candidate) bool { return stays[n.Claim] })
-	} else {
-		c.Remove = nil
-	}
-	p.letGo(back)
+	back, token, whole := slices.Clone(c.Remove), c.Token(), c.Reason != karpv1.ReasonEmpty
+	p.tire(c.Reason, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] }))
+	c.Command = c.Without(func(n disrupt.Candidate) bool { return whole || stays[n.Claim] })
+	p.letGo(slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !whole && !stays[n.Claim] }))
 	if len(c.Remove) == 0 {
 		p.w.stats.Abandoned++
-		delete(p.commands, c.Token())
+		delete(p.commands, token)
 	}
-	return len(c.Remove) > 0
 }
 
-// recheck has a move judged by rules that were written apart from those that found it.
-func (p *process) recheck(c *disrupt.Command, fresh disrupt.View) []disrupt.Objection {
-	if c.Reason != karpv1.ReasonUnderutilized || len(fresh.Homeless) > 0 {
-		return nil
+// faults has moves judged by rules that were written apart from those that found them. It returns what is
+// wrong with each command; empty: nothing.
+func (p *process) faults(held []*command, fresh disrupt.View) []string {
+	out, order, list := make([]string, len(held)), []int{}, []string{}
+	for i, c := range held {
+		if c.Reason == karpv1.ReasonUnderutilized && len(c.Remove) > 0 {
+			order, list = append(order, i), append(list, names(c.Remove)...)
+		}
 	}
-	list := names(c.Remove)
-	faults := check.Move(solve.Question{View: fresh.Cluster, Candidates: list, Policy: p.w.config.Policy},
-		solve.Move{Remove: list, Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: c.Moved})
-	faults = slices.DeleteFunc(faults, func(v check.Violation) bool { return v.Code == check.SavesWrong || v.Code == check.MovedWrong })
-	if len(faults) == 0 {
-		return nil
+	ground := fresh.Cluster
+	if len(order) > 0 && len(fresh.Homeless) > 0 {
+		ground = disrupt.Settled(fresh, func() bool { return false })
 	}
-	return []disrupt.Objection{{Candidate: c.Remove[0], Category: disrupt.Scheduling, Text: faults[0].String()}}
+	if len(order) == 0 || ground == nil {
+		return out
+	}
+	question := solve.Question{View: ground, Candidates: list, Policy: p.w.config.Policy}
+	var good []solve.Move
+	for _, i := range order {
+		c := held[i]
+		next := append(slices.Clone(good), solve.Move{Remove: names(c.Remove), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: c.Moved})
+		if out[i] = wrong(question, next); out[i] == "" {
+			good = next
+		}
+	}
+	return out
+}
+
+// wrong is what is wrong with moves; what they save was weighed when they were found.
+func wrong(question solve.Question, moves []solve.Move) string {
+	for _, v := range check.Consolidation(question, solve.Consolidation{Moves: moves}) {
+		switch v.Code {
+		case check.SavesWrong, check.MovedWrong, check.TotalsWrong, check.VerdictMissing, check.BoundWrong:
+		default:
+			return v.String()
+		}
+	}
+	return ""
 }
 
 // commit orders the replacements of a command and says that its nodes go.
 func (p *process) commit(c *command, fresh disrupt.View) {
 	planned := map[cluster.PodKey]string{}
-	for _, n := range c.Create {
-		claim := p.order(n, fresh.Cluster.Resources, c.Token(), &c.Command)
+	list := slices.Clone(c.Create)
+	for _, name := range c.Template {
+		if of, known := p.seen[pools][name].(*karpv1.NodePool); known {
+			effective := p.w.effectivePool(of)
+			if n, err := execute.FromTemplate(effective, fresh.Cluster.Words, fresh.Cluster.Resources); err == nil {
+				list = append(list, n)
+			}
+		}
+	}
+	complete := len(list) == c.Replacements()
+	for i, claim := range p.orderAll(list, fresh.Cluster.Resources, c.Token(), &c.Command) {
 		if claim == nil {
-			p.setBack(&c.Command)
-			p.undo(c, "its replacement could not be created")
-			return
+			complete = false
+			continue
 		}
 		c.Wait = append(c.Wait, claim.Name)
-		for _, pod := range n.Pods {
+		for _, pod := range list[i].Pods {
 			planned[pod] = claim.Name
 		}
 	}
-	p.store.Replace(names(c.Remove), planned)
-	c.committed = true
+	if !complete {
+		p.cancel(c)
+		return
+	}
 	for _, b := range c.Bind {
 		p.store.Nominate(b.Node, p.w.now.Add(nomination))
+		planned[b.Pod] = b.Node
 	}
+	p.store.Replace(names(c.Remove), planned)
+	c.committed = true
 	p.w.started(c)
 	p.advance(c, time.Second)
+}
+
+// cancel gives up a command that does not get all of its replacements, and those that it got.
+func (p *process) cancel(c *command) {
+	for _, name := range c.Wait {
+		if claim := p.w.api.claims[name]; claim != nil {
+			p.write(func() { p.w.api.delete(claim, p.w.now) })
+		}
+	}
+	p.undo(c, "its replacement could not be created")
+	p.setBack(&c.Command)
 }
 
 // started counts a command that will be carried out.

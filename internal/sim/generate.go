@@ -26,6 +26,13 @@ type maker struct {
 // Generate draws a run from a seed: a cluster of some nodes, and an hour in which nearly everything goes
 // wrong that can.
 func Generate(seed uint64) Config {
+	c := Plain(seed)
+	enrich(&c)
+	return c
+}
+
+// Plain is a run without static pools, repair, reboots and volumes.
+func Plain(seed uint64) Config {
 	c := Config{
 		Seed: seed, Machines: Machines(), Active: time.Hour, Quiet: 3 * time.Hour, Pass: 2 * time.Minute,
 		Policy: solve.Policy{NodeFee: 0.02, Workers: 1},
@@ -42,7 +49,7 @@ func Generate(seed uint64) Config {
 	}
 	c.Policy.SpotToSpot = m.chance(0.3)
 	c.Packs = m.chance(0.2)
-	for k := range c.Lag {
+	for k := range volumeClaims {
 		c.Lag[k] = m.time(10*time.Millisecond, pick(m, 100*time.Millisecond, 100*time.Millisecond, 3*time.Second))
 	}
 	m.pools()

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +20,9 @@ import (
 
 // lookAt has a claim or a node looked at after a while, once.
 func (p *process) lookAt(name string, d time.Duration) {
+	if p.idle(name) {
+		return
+	}
 	at := p.w.now.Add(d)
 	if have, planned := p.due[name]; planned && !have.After(at) {
 		return
@@ -32,8 +36,37 @@ func (p *process) lookAt(name string, d time.Duration) {
 	})
 }
 
+// idle reports whether there is nothing to look at for sure.
+func (p *process) idle(name string) bool {
+	if of, is := strings.CutPrefix(name, rebooting); is {
+		claim := p.w.api.claims[of]
+		return claim == nil || !toReboot(claim)
+	}
+	return strings.HasPrefix(name, health) && p.w.ailments == nil
+}
+
+// What else is looked at, besides claims and nodes: reboots of claims, nodes that may be sick, and pools
+// of a fixed size.
+const (
+	rebooting = "reboot/"
+	health    = "health/"
+	grow      = "grow/"
+	shrink    = "shrink/"
+)
+
 func (p *process) reconcile(name string) {
 	if !p.synced {
+		return
+	}
+	if what, of, other := strings.Cut(name, "/"); other {
+		switch what + "/" {
+		case rebooting:
+			p.reboot(of)
+		case health:
+			p.heal(of)
+		default:
+			p.scale(of, what+"/" == grow)
+		}
 		return
 	}
 	if node := p.w.api.nodes[name]; node != nil {
@@ -51,14 +84,34 @@ func (p *process) reconcile(name string) {
 	}
 }
 
-// effective reads a pool and a claim as decisions do.
+// effective reads a pool and a claim as decisions do. What is stored never changes, so that it is read once.
 func (p *process) effective(claim *karpv1.NodeClaim) (*karpv1.NodePool, *karpv1.NodeClaim) {
-	var pool *karpv1.NodePool
-	if stored := p.w.api.pools[claim.Labels[karpv1.LabelNodePool]]; stored != nil {
-		pool, _ = stored.Effective(false)
+	pool := p.w.effectivePool(p.w.api.pools[claim.Labels[karpv1.LabelNodePool]])
+	last := p.w.read[claim.Name]
+	if last.claim != claim || last.pool != pool {
+		last = reading{claim: claim, pool: pool}
+		last.effective, _ = claim.Effective(pool, false)
+		p.w.read[claim.Name] = last
 	}
-	read, _ := claim.Effective(pool, false)
-	return pool, read
+	return pool, last.effective
+}
+
+// reading is a claim as it was last read.
+type reading struct {
+	claim, effective *karpv1.NodeClaim
+	pool             *karpv1.NodePool
+}
+
+// effectivePool is a pool as decisions read it, or nil.
+func (w *World) effectivePool(stored *karpv1.NodePool) *karpv1.NodePool {
+	if stored == nil {
+		return nil
+	}
+	if known := w.readPools[stored]; known != nil {
+		return known
+	}
+	w.readPools[stored], _ = stored.Effective(false)
+	return w.readPools[stored]
 }
 
 // live takes a claim through its life.
@@ -126,6 +179,11 @@ func (p *process) launch(claim *karpv1.NodeClaim) {
 		}
 		var outcome lifecycle.Outcome
 		p.write(func() { outcome.Instance, outcome.Err = p.w.market.launch(claim) })
+		if pool := claim.Labels[karpv1.LabelNodePool]; outcome.Err == nil {
+			delete(p.rests, pool)
+		} else if cloud.Is(outcome.Err, cloud.NoCapacity) {
+			p.rests.failed(pool, p.w.now)
+		}
 		if outcome.Err != nil && !cloud.Is(outcome.Err, cloud.NoCapacity) {
 			outcome.Wait = 10 * time.Second
 			p.after(outcome.Wait, func() {

@@ -21,6 +21,8 @@ func (c *checks) look() {
 	c.taints()
 	c.limits()
 	c.reasons()
+	c.repairs()
+	c.sizes()
 	c.rest()
 }
 
@@ -90,6 +92,8 @@ func (c *checks) reasons() {
 			c.hear(p, "node/"+name, now, "drains")
 		case claim != nil && claim.DeletionTimestamp == nil && condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) && !p.commanded(name):
 			c.hear(p, "node/"+name, now, "is drifted", "pool/"+node.Labels[karpv1.LabelNodePool])
+		case claim != nil && claim.DeletionTimestamp == nil && c.overdue(node, claim) && !p.commanded(name) && !condition.True(claim.Status.Conditions, karpv1.ConditionRebooting):
+			c.hear(p, "node/"+name, now, "is sick", "pool/"+node.Labels[karpv1.LabelNodePool])
 		}
 	}
 	for name, claim := range c.w.api.claims {
@@ -160,6 +164,8 @@ func (c *checks) end() {
 		for pod := range d.pods {
 			p := c.w.api.pods[pod]
 			switch {
+			case p != nil && p.DeletionTimestamp != nil && d.Volumes > 0 && (c.hung(p) || c.w.now.Sub(p.DeletionTimestamp.Time) < time.Minute): // its successor comes when it is gone
+				missing--
 			case p == nil || p.DeletionTimestamp != nil:
 			case c.works(p), c.limited(), c.w.now.Sub(p.CreationTimestamp.Time) < comesBack:
 				missing--
@@ -197,7 +203,17 @@ func (c *checks) works(p *corev1.Pod) bool {
 
 // limited reports whether limits of pools may keep pods waiting.
 func (c *checks) limited() bool {
-	return slices.ContainsFunc(c.w.config.Pools, func(p *karpv1.NodePool) bool { return len(p.Spec.Limits) > 0 })
+	return slices.ContainsFunc(c.w.config.Pools, func(p *karpv1.NodePool) bool { return len(p.Spec.Limits) > 0 && p.Spec.Replicas == nil })
+}
+
+// hung reports whether the machine of a pod says nothing any more.
+func (c *checks) hung(p *corev1.Pod) bool {
+	node := c.w.api.nodes[p.Spec.NodeName]
+	if node == nil {
+		return false
+	}
+	i := c.w.market.byID[node.Spec.ProviderID]
+	return i != nil && i.hung
 }
 
 // seenAllowed is how many evictions the budget of a pod allowed when the process last heard of it.

@@ -57,6 +57,9 @@ type process struct {
 	starting  bool                 // a start is not complete
 	drift     disrupt.Backoff      // by pool
 	tired     disrupt.Backoff      // by claim
+	untreated disrupt.Backoff      // by claim: nodes whose repair came to nothing
+	calls     map[types.UID]call   // what the cloud said about reboots
+	rests     rests                // pools whose launches fail
 	still     stillness
 	promises  disrupt.Promises
 	batch     batch
@@ -100,6 +103,7 @@ func (w *World) boot() {
 		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: map[string]*command{}, ended: map[string]bool{},
 		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, tired: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
+		untreated: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed}, calls: map[types.UID]call{}, rests: rests{},
 		said: map[string]saying{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
 	}
 	p.store = store.New(store.Options{
@@ -110,6 +114,10 @@ func (w *World) boot() {
 	w.process = p
 	for k := range kinds {
 		p.seen[k] = map[string]client.Object{}
+		if k >= volumeClaims && !w.stores {
+			p.listed[k] = true // there is nothing
+			continue
+		}
 		p.after(w.between(100*time.Millisecond, 2*time.Second), func() { p.list(k) })
 	}
 	p.every(cmp.Or(w.config.Every, passEvery), p.pass)
@@ -195,9 +203,14 @@ func (p *process) list(k kind) {
 	p.synced = true
 	for _, name := range sorted(p.w.api.claims) {
 		p.lookAt(name, 0)
+		p.lookAt(rebooting+name, 0)
 	}
 	for _, name := range sorted(p.w.api.nodes) {
 		p.lookAt(name, 0)
+		p.lookAt(health+name, 0)
+	}
+	for _, name := range sorted(p.w.api.pools) {
+		p.resize(name)
 	}
 	p.wake()
 }
@@ -222,12 +235,18 @@ func (p *process) watch(obj client.Object, gone bool) {
 // deliver is a watch that tells of a change.
 func (p *process) deliver(obj client.Object, gone bool) {
 	k := kindOf(obj)
+	before := p.seen[k][obj.GetName()]
 	if gone {
 		delete(p.seen[k], obj.GetName())
-		p.handlers[k].OnDelete(obj)
 	} else {
 		p.seen[k][obj.GetName()] = obj
-		p.handlers[k].OnUpdate(nil, obj)
+	}
+	switch handler := p.handlers[k]; {
+	case handler == nil: // attachments are read from the cache only
+	case gone:
+		handler.OnDelete(obj)
+	default:
+		handler.OnUpdate(nil, obj)
 	}
 	if !p.synced {
 		return
@@ -235,10 +254,16 @@ func (p *process) deliver(obj client.Object, gone bool) {
 	switch o := obj.(type) {
 	case *karpv1.NodeClaim:
 		p.lookAt(o.Name, 0)
+		p.lookAt(rebooting+o.Name, 0)
+		if before == nil || gone || (before.GetDeletionTimestamp() == nil) != (o.DeletionTimestamp == nil) {
+			p.resize(o.Labels[karpv1.LabelNodePool])
+		}
 	case *corev1.Node:
 		p.lookAt(o.Name, 0)
+		p.lookAt(health+o.Name, 0)
 		if c := p.w.api.claimOf(o); c != nil {
 			p.lookAt(c.Name, 0)
+			p.lookAt(rebooting+c.Name, 0)
 		}
 		if i := p.w.market.byID[o.Spec.ProviderID]; i != nil {
 			p.lookAt(i.claim, 0)
@@ -246,6 +271,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 	case *corev1.Pod:
 		p.podEvent(o)
 	case *karpv1.NodePool:
+		p.resize(o.Name)
 		for _, name := range sorted(p.w.api.claims) {
 			p.lookAt(name, time.Second)
 		}

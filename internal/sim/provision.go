@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,9 +93,7 @@ func (p *process) provision() {
 		p.store.Promise(b.Pod, b.Node)
 		p.say("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
-	for _, n := range plan.Create {
-		p.order(n, view.Resources, fmt.Sprint(p.number, "/", view.Version), nil)
-	}
+	p.orderAll(plan.Create, view.Resources, fmt.Sprint(p.number, "/", view.Version), nil)
 }
 
 func promised(view store.View) []solve.Bind {
@@ -115,18 +114,35 @@ func (p *process) confirm() {
 	}
 }
 
-// order writes the claim of a planned node, for pods that wait or for a command; nil: it may not be bought.
-func (p *process) order(n solve.NewNode, lanes resources.Table, seed string, replacing *disrupt.Command) *karpv1.NodeClaim {
-	provisioned := replacing == nil
-	var pool *karpv1.NodePool
-	for _, candidate := range p.store.Pools() {
-		if candidate.Name == n.Pool {
-			pool = candidate
+// orderAll writes the claims of planned nodes, for pods that wait or for a command. Room in the limits of
+// pools is taken before; the claims of those without are nil.
+func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, seed string, replacing *disrupt.Command) []*karpv1.NodeClaim {
+	known, closed := map[string]*karpv1.NodePool{}, map[string]bool{}
+	for _, pool := range p.store.Pools() {
+		known[pool.Name], closed[pool.Name] = pool, !p.within(pool)
+	}
+	var marks map[string]string
+	if replacing != nil {
+		marks = replacing.Marks()
+	}
+	late, release := p.store.Reserve(list, marks)
+	out := make([]*karpv1.NodeClaim, len(list))
+	for i, n := range list {
+		seed := seed
+		if len(n.Pods) == 0 {
+			seed += strconv.Itoa(i)
 		}
+		if pool := known[n.Pool]; pool != nil && !closed[n.Pool] && !p.full(pool) && late[i] == nil && (replacing != nil || p.wanted(n)) {
+			out[i] = p.order(pool, n, lanes, seed, replacing)
+		}
+		release(i)
 	}
-	if pool == nil || !p.within(pool) || provisioned && !p.wanted(n) {
-		return nil
-	}
+	return out
+}
+
+// order writes the claim of one planned node.
+func (p *process) order(pool *karpv1.NodePool, n solve.NewNode, lanes resources.Table, seed string, replacing *disrupt.Command) *karpv1.NodeClaim {
+	provisioned := replacing == nil
 	var marks map[string]string
 	if replacing != nil {
 		marks = replacing.Marks()
@@ -136,13 +152,18 @@ func (p *process) order(n solve.NewNode, lanes resources.Table, seed string, rep
 		p.w.broken("claim", "%v", err)
 		return nil
 	}
-	if p.w.api.claims[claim.Name] != nil {
-		return p.w.api.claims[claim.Name]
+	if there := p.w.api.claims[claim.Name]; there != nil && there.DeletionTimestamp == nil {
+		return there
+	} else if there != nil {
+		return p.order(pool, n, lanes, seed+"+", replacing)
 	}
 	claim.UID, claim.CreationTimestamp = p.w.api.uid("claim"), metav1.NewTime(p.w.now)
 	why := "for pods that wait"
-	if !provisioned {
+	switch {
+	case !provisioned:
 		why = "as a replacement"
+	case pool.Spec.Replicas != nil:
+		why = "for a pool of fixed size"
 	}
 	p.w.logf("controller: claim %s is created %s: %s, %d pods %s", claim.Name, why, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n, provisioned)

@@ -38,7 +38,7 @@ func (p *process) hold(n disrupt.Candidate, token string, why karpv1.DisruptionR
 // release undoes what hold did. A node that is being deleted keeps its taint.
 func (p *process) release(n disrupt.Candidate) {
 	node := p.w.api.nodes[n.Node]
-	if node == nil {
+	if seen, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim); node == nil || seen != nil && seen.DeletionTimestamp != nil {
 		return
 	}
 	if _, named := node.Annotations[karpv1.AnnotationHeldBy]; node.DeletionTimestamp == nil && (named || karpv1.Disrupted(node)) {
@@ -48,7 +48,14 @@ func (p *process) release(n disrupt.Candidate) {
 		p.w.logf("controller: node %s is released", n.Node)
 		p.write(func() { p.w.api.put(next) })
 	}
-	if claim := p.w.api.claims[n.Claim]; claim != nil && condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil {
+	if claim := p.w.api.claims[n.Claim]; claim != nil && claim.DeletionTimestamp == nil && claim.Annotations[karpv1.AnnotationHeldBy] != "" {
+		next := claim.DeepCopy()
+		delete(next.Annotations, karpv1.AnnotationHeldBy)
+		delete(next.Annotations, karpv1.AnnotationTerminationTimestamp)
+		p.write(func() { p.w.api.put(next) })
+	}
+	if claim := p.w.api.claims[n.Claim]; claim != nil && condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil &&
+		!condition.True(claim.Status.Conditions, karpv1.ConditionRebooting) { // a reboot may have been asked for a moment ago
 		next := claim.DeepCopy()
 		next.Status.Conditions = condition.Remove(next.Status.Conditions, karpv1.ConditionDisruptionReason)
 		p.write(func() { p.w.api.put(next) })
@@ -188,26 +195,50 @@ func (p *process) observe(c *command) map[string]disrupt.Seen {
 	return seen
 }
 
-// deleteAll deletes the claims of a command that is ready.
+// deleteAll deletes the claims of a command that is ready. What is not held any more is tried again, until
+// the command has had its time.
 func (p *process) deleteAll(c *command) {
+	var rest []disrupt.Candidate
 	for _, n := range c.Remove {
-		if claim := p.w.api.claims[n.Claim]; claim != nil {
+		claim, node := p.w.api.claims[n.Claim], p.w.api.nodes[n.Node]
+		switch {
+		case claim == nil || claim.DeletionTimestamp != nil:
+		case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || node != nil && node.Annotations[karpv1.AnnotationHeldBy] != c.Token(),
+			node != nil && c.Reason != karpv1.ReasonUnhealthy && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true":
+			rest = append(rest, n)
+			continue
+		default:
 			p.say("node/"+n.Node, "is disrupted: "+string(c.Reason))
 			p.bound(c, claim)
 			p.write(func() { p.w.api.delete(p.w.api.claims[n.Claim], p.w.now) })
 		}
 		p.store.Hold(n.Node, false) // it stays marked: it goes
 	}
+	if len(rest) > 0 {
+		c.Remove, c.Failed = rest, true
+		p.after(slowestLook, func() { p.advance(c, slowestLook) })
+		return
+	}
 	p.done(c)
 }
 
-// bound writes until when a drain may take, if the command has a bound (V15-29).
+// bound writes until when a drain may take, if the command has a bound, and that it is of the command. A
+// time that is there already is only ever made earlier (V15-26, V15-29).
 func (p *process) bound(c *command, claim *karpv1.NodeClaim) {
-	if c.Bound == nil || claim.Annotations[karpv1.AnnotationTerminationTimestamp] != "" {
+	if c.Bound == nil {
+		return
+	}
+	lasts := *c.Bound
+	if own, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil && claim.Spec.TerminationGracePeriod != "" {
+		lasts = min(lasts, own)
+	}
+	at := p.w.now.Add(lasts).UTC()
+	if have, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err == nil && !have.After(at) {
 		return
 	}
 	next := claim.DeepCopy()
-	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, p.w.now.Add(*c.Bound).UTC().Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, at.Format(time.RFC3339))
+	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationHeldBy, c.Token())
 	p.write(func() { p.w.api.put(next) })
 }
 
@@ -227,8 +258,8 @@ func (p *process) undo(c *command, why string) {
 	p.w.stats.Rollbacks++
 	for _, n := range c.Remove {
 		p.say("node/"+n.Node, "stays: "+why)
-		p.tired.Failed(n.Claim, p.w.now)
 	}
+	p.tire(c.Reason, c.Remove)
 	for _, name := range c.Wait {
 		p.w.checks.failed[name] = true
 		p.ordinary(name)

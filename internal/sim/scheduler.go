@@ -94,7 +94,7 @@ func (w *World) choose(p *corev1.Pod, asks resources.Vec, rooms []*room) *room {
 	most := -1.0
 	zones, least := w.zoneCounts(p, rooms)
 	for _, r := range rooms {
-		if !tolerated(p, r.node) || !selected(p, r.node) || !resources.Fits(&asks, &r.free) {
+		if !tolerated(p, r.node) || !selected(p, r.node) || !resources.Fits(&asks, &r.free) || !w.reachable(p, r.node) {
 			continue
 		}
 		app := p.Labels["app"]
@@ -171,6 +171,7 @@ func selected(p *corev1.Pod, n *corev1.Node) bool {
 
 // bind puts a pod on a node, where it starts some seconds later.
 func (w *World) bind(p *corev1.Pod, node string) {
+	w.provide(p, node)
 	next := p.DeepCopy()
 	next.Spec.NodeName = node
 	next.Status.StartTime = new(metav1.NewTime(w.now))

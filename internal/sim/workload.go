@@ -30,6 +30,7 @@ type App struct {
 	Spread    bool                      // over zones, at most one more in one than in another
 	Selector  map[string]string         // of nodes
 	Tolerates []corev1.Toleration       // taints of pools
+	Volumes   int                       // of each pod, in the zone where it first ran
 	Sizes     func() (milli, mib int64) // of each pod; nil: those above
 }
 
@@ -96,6 +97,10 @@ func rank(p *corev1.Pod) int {
 
 // fill makes as many pods as are wanted, as a ReplicaSet does.
 func (w *World) fill(d *deployment) {
+	if d.Volumes > 0 {
+		w.fillSet(d)
+		return
+	}
 	live := w.live(d)
 	for ; len(live) > d.Replicas; live = live[1:] {
 		w.endPod(live[0], time.Duration(d.Grace)*time.Second)
@@ -179,10 +184,11 @@ func (w *World) stopPod(pod *corev1.Pod, after time.Duration) {
 	})
 }
 
-// kubelet reports whether the machine of a pod is there to end it.
+// kubelet reports whether the machine of a pod is there to start or end it. It starts none whose volumes are
+// not there.
 func (w *World) kubelet(p *corev1.Pod) bool {
 	node := w.api.nodes[p.Spec.NodeName]
-	return node == nil || lifecycle.Ready(node)
+	return node == nil || lifecycle.Ready(node) && (p.DeletionTimestamp != nil || w.attached(p))
 }
 
 // abandon deletes the pods of a node that nobody has heard of for five minutes, as Kubernetes does.

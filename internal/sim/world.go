@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -31,13 +35,19 @@ type Config struct {
 	Methods disrupt.Methods
 	Decide  func(disrupt.View) disrupt.Decision // nil: disrupt.Next
 
-	Lag        [6]time.Duration // of the watch of each kind
-	Boot       time.Duration    // of a machine at most
-	PodStart   time.Duration    // of a pod at most
-	Packs      bool             // the scheduler prefers full nodes, which it does only if told to
-	NeverJoins float64          // share of machines that never do
-	Every      time.Duration    // between two looks of disruption; 0: ten seconds, as the controller has it
-	Pass       time.Duration    // between two looks at an unchanged cluster
+	Repairs    []cloud.Repair       // what helps sick nodes; none: nothing is repaired
+	OldRepair  bool                 // repair as it was before it became a method of disruption
+	Cures      float64              // share of reboots that help
+	NeverBack  float64              // share of machines that do not come back from one
+	Detach     time.Duration        // of a volume at most
+	Attachable int32                // volumes of a machine at most
+	Lag        [kinds]time.Duration // of the watch of each kind
+	Boot       time.Duration        // of a machine at most
+	PodStart   time.Duration        // of a pod at most
+	Packs      bool                 // the scheduler prefers full nodes, which it does only if told to
+	NeverJoins float64              // share of machines that never do
+	Every      time.Duration        // between two looks of disruption; 0: ten seconds, as the controller has it
+	Pass       time.Duration        // between two looks at an unchanged cluster
 
 	Log func(line string) // nil: nobody reads it
 }
@@ -73,6 +83,9 @@ type Stats struct {
 	Evicted   int // pods that drains ended
 	Forced    int // pods that a deadline ended
 	Crashes   int
+	Reboots   int       // that the cloud accepted
+	Sick      int       // conditions that befell nodes
+	Detached  int       // volumes that came off
 	Nodes     int       // at the end
 	Cost      float64   // at the end, USD an hour
 	Spent     float64   // in all, USD
@@ -96,6 +109,12 @@ type World struct {
 	scheduling bool
 	process    *process
 	processes  int
+	repairs    *disrupt.RepairSet
+	ailments   *lifecycle.Ailments
+	stores     bool                 // some pods have volumes
+	sticking   map[string]time.Time // volumes that do not come off, until when
+	read       map[string]reading   // claims, as decisions read them
+	readPools  map[*karpv1.NodePool]*karpv1.NodePool
 	quiet      bool // nothing is done to the cluster any more
 	replacing  bool // a pod ends so that another one of its own size follows
 
@@ -113,12 +132,18 @@ func Run(c Config) Result {
 	w := &World{
 		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
 		apps: map[string]*deployment{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
+		sticking: map[string]time.Time{}, read: map[string]reading{}, readPools: map[*karpv1.NodePool]*karpv1.NodePool{},
+		stores: slices.ContainsFunc(c.Apps, func(a App) bool { return a.Volumes > 0 }),
 	}
 	w.now, w.lastCost = w.start, w.start
 	w.checks = newChecks(w)
 	w.api, w.market = newAPI(w.changed), newMarket(w, c.Machines)
+	w.readRepairs()
 	if c.Daemons {
 		w.api.put(daemonSet(w))
+	}
+	if w.stores {
+		w.api.put(storageClass())
 	}
 	for _, p := range c.Pools {
 		w.putPool(p.DeepCopy())
@@ -163,8 +188,9 @@ func (w *World) settle() {
 	w.logf("-- from now on nothing happens from outside --")
 	clear(w.market.gone)
 	w.market.failing, w.market.mute = time.Time{}, time.Time{}
+	clear(w.sticking)
 	for _, name := range sorted(w.api.nodes) {
-		w.setReady(name, true)
+		w.settleNode(name)
 	}
 	if w.process == nil {
 		w.boot()
@@ -189,6 +215,9 @@ func (w *World) changed(obj, before client.Object, gone bool) {
 		w.wakeScheduler()
 		if gone {
 			w.collect(o.Name)
+			if csi := stored[*storagev1.CSINode](w.api, o.Name); csi != nil {
+				w.api.drop(csi)
+			}
 		}
 	}
 	if w.process != nil {
@@ -205,6 +234,9 @@ func (w *World) podChanged(p *corev1.Pod, before client.Object, gone bool) {
 	d := w.apps[p.Labels["app"]]
 	if d == nil {
 		return
+	}
+	if d.Volumes > 0 {
+		w.mount(p, before, gone)
 	}
 	if old, was := before.(*corev1.Pod); d.Sizes != nil && was && old.DeletionTimestamp == nil && (gone || p.DeletionTimestamp != nil) && !w.replacing {
 		d.like = append(d.like, p.Spec.Containers[0].Resources.Requests)

@@ -4,12 +4,32 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
 // rebootMemory is how long reboots count: after too many in this time a node is replaced (V15-30). A
 // restart forgets them.
 const rebootMemory = 24 * time.Hour
+
+// rebootPatience is how long pods that left a node for its reboot are expected back on it (V15-42). A drain
+// without a bound may wait for longer: for those very pods, if a PodDisruptionBudget wants them to run before
+// it lets others go. Then they need another place.
+const rebootPatience = 5 * time.Minute
+
+// rebootWaits reports whether the reboot of a claim waits for pods, and whether it has for too long.
+func rebootWaits(claim *karpv1.NodeClaim, now time.Time) (waits, long bool) {
+	if claim == nil {
+		return false, false
+	}
+	c := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting)
+	waits = c != nil && c.Status == metav1.ConditionTrue && c.Reason == reboot.Requested
+	return waits, waits && now.Sub(c.LastTransitionTime.Time) >= rebootPatience
+}
 
 // Rebooted says that a reboot of the node of a claim was requested just now.
 func (s *Store) Rebooted(claim types.UID) {

@@ -3,6 +3,12 @@ package store
 import (
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
 // V15-30: reboots count for 24 hours, each for its own claim.
@@ -40,5 +46,42 @@ func TestRebootsCountForADay(t *testing.T) {
 	at = at.Add(48 * time.Hour)
 	if n := count(); n != 0 {
 		t.Errorf("%d reboots days later", n)
+	}
+}
+
+// V15-42: a node that is to be rebooted keeps offering its room, so that pods that leave it cause no other
+// node. If its drain does not end they would wait for it for ever, and it for them: a PodDisruptionBudget may
+// let no other pod go before they run.
+func TestV15_42_RoomOfANodeWhoseRebootWaits(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason string
+		after  time.Duration
+		offers bool
+	}{
+		"pods are leaving":           {reboot.Requested, time.Minute, true},
+		"they do not leave":          {reboot.Requested, rebootPatience, false},
+		"it boots, however long ago": {reboot.Issued, time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := now()
+			o := testOptions()
+			o.Now = func() time.Time { return at }
+			s := New(o)
+			s.feedObject(poolObject("general"), false)
+			claim, node := claimObject("general-x", "aws:///a/i-1", true), nodeObject("n1", "aws:///a/i-1", true)
+			claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: tc.reason, LastTransitionTime: metav1.NewTime(at)}}
+			node.Spec.Taints = []corev1.Taint{karpv1.RebootingTaint()}
+			s.feedObject(claim, false)
+			s.feedObject(node, false)
+			if n := s.Snapshot(testTypes()).Nodes[0]; len(n.Taints) > 0 {
+				t.Fatalf("at first: taints %v", n.Taints)
+			}
+			at = at.Add(tc.after)
+			if n := s.Snapshot(testTypes()).Nodes[0]; (len(n.Taints) == 0) != tc.offers {
+				t.Errorf("taints %v, want its room to be offered: %v", n.Taints, tc.offers)
+			}
+		})
 	}
 }

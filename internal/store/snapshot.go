@@ -164,7 +164,8 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 		if p.node != nil {
 			facts.Pods, facts.CSINode = s.podsOn(p.node.Name), s.csi[p.node.Name]
 		}
-		p.volumes, p.timed = false, false
+		p.volumes = false
+		p.timed, facts.RebootWaits = rebootWaits(p.claim, s.opts.Now())
 		for _, pod := range facts.Pods {
 			p.volumes = p.volumes || mounts(pod)
 			p.timed = p.timed || protectedForAWhile(pod)
@@ -175,6 +176,7 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	n.Settling = p.settling()
 	n.Deleting = n.Deleting || p.marked || s.orphaned(p)
 	n.Price = sizes.price(&n)
+	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
 	return n
 }
 

@@ -30,24 +30,36 @@ func New(config *rest.Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("API server %q: %w", config.Host, err)
 	}
-	transport, err := rest.TransportFor(config)
+	ours, err := rest.TransportFor(config)
+	if err != nil {
+		return nil, err
+	}
+	nobody, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	if err != nil {
 		return nil, err
 	}
 	return &Proxy{
 		info: &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 		next: &httputil.ReverseProxy{
-			Transport:     transport,
+			Transport:     identities{ours, nobody},
 			FlushInterval: -1, // a watch event must not wait for the next
-			Rewrite: func(r *httputil.ProxyRequest) {
-				r.SetURL(target)
-				r.Out.Header.Del("Authorization") // the identity is ours
-			},
+			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 				refuse(w, http.StatusBadGateway, "the API server does not answer: "+err.Error())
 			},
 		},
 	}, nil
+}
+
+// identities sends a request as us, unless it brings a token: then it is sent as whose token that is.
+type identities struct{ ours, nobody http.RoundTripper }
+
+// RoundTrip is that of http.RoundTripper.
+func (i identities) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Header.Get("Authorization") != "" {
+		return i.nobody.RoundTrip(r)
+	}
+	return i.ours.RoundTrip(r)
 }
 
 // Set replaces the faults in force; none makes everything pass.

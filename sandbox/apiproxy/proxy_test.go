@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,6 +52,32 @@ func TestRequestsPassWithTheIdentityOfTheProxy(t *testing.T) {
 	_, client := through(t)
 	if _, err := client.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{}); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestATokenKeepsItsIdentity(t *testing.T) {
+	t.Parallel()
+	proxy, client := through(t)
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	namespace := upstream.Namespace(t)
+	_, err := client.CoreV1().ServiceAccounts(namespace).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "somebody"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "somebody", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for token, want := range map[string]string{given.Status.Token: "system:serviceaccount:" + namespace + ":somebody", "made-up": ""} {
+		theirs, err := kubernetes.NewForConfig(&rest.Config{Host: server.URL, BearerToken: token})
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := theirs.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+		if apierrors.IsUnauthorized(err) != (want == "") || err == nil && who.Status.UserInfo.Username != want {
+			t.Errorf("a token of %q is taken for one of %q: %v", want, who.Status.UserInfo.Username, err)
+		}
 	}
 }
 

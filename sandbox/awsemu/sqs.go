@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +19,11 @@ type SQSState struct {
 	Rules  map[string]*EventRule `json:"rules"`  // by name
 }
 
-// fixtureRetention is how long the interruption queue keeps a message, in seconds.
-const fixtureRetention = 300
+// interruptionQueue is how an installation makes its queue (S-028). A message is of no use once the instance
+// is gone; who receives one says for how long it hides it, so that the other number matters to nobody.
+func interruptionQueue() map[string]string {
+	return map[string]string{retentionAttribute: "300", visibilityAttribute: "60", encryptionAttribute: "true"}
+}
 
 func (e *Emulator) registerSQS() {
 	for action, run := range map[string]func(*call) (any, error){
@@ -44,7 +46,7 @@ func (e *Emulator) registerSQS() {
 func (e *Emulator) resetSQS(now time.Time) {
 	e.model.SQS = nil
 	if e.fixture.Queue != "" {
-		e.sqs().Queues[e.fixture.Queue] = newQueue(now, e.fixture.Queue, map[string]string{retentionAttribute: strconv.Itoa(fixtureRetention)})
+		e.sqs().Queues[e.fixture.Queue] = newQueue(now, e.fixture.Queue, interruptionQueue())
 	}
 	e.resetEvents()
 }

@@ -35,6 +35,7 @@ const (
 	visibilityAttribute = "VisibilityTimeout"
 	waitAttribute       = "ReceiveMessageWaitTimeSeconds"
 	delayAttribute      = "DelaySeconds"
+	encryptionAttribute = "SqsManagedSseEnabled"
 )
 
 // maxCopies bounds injected duplicates.
@@ -55,7 +56,7 @@ func numberAttributes() map[string]numberAttribute {
 
 // textAttributes can be set and are only kept.
 func textAttributes() []string {
-	return []string{"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds", "SqsManagedSseEnabled"}
+	return []string{"Policy", "RedrivePolicy", "RedriveAllowPolicy", "KmsMasterKeyId", "KmsDataKeyReusePeriodSeconds", encryptionAttribute}
 }
 
 func knownAttributes() []string {
@@ -176,7 +177,7 @@ func (q *Queue) remove(key string, receives int) {
 func (q *Queue) attributes(now time.Time, arn string) map[string]string {
 	out := map[string]string{
 		"QueueArn": arn, "CreatedTimestamp": strconv.FormatInt(q.Created.Unix(), 10),
-		"LastModifiedTimestamp": strconv.FormatInt(q.Modified.Unix(), 10), "SqsManagedSseEnabled": "true",
+		"LastModifiedTimestamp": strconv.FormatInt(q.Modified.Unix(), 10), encryptionAttribute: "true",
 	}
 	for name := range numberAttributes() {
 		out[name] = q.attribute(name)

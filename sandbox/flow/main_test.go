@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -33,6 +34,7 @@ var (
 	checker    *invariant.Checker
 	controller *world.Controller
 	binary     string
+	served     string // where the controller serves its metrics and decisions
 	changes    = &broadcast{next: make(chan struct{})}
 
 	lags = struct {
@@ -73,6 +75,11 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	if out, err := build.CombinedOutput(); err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w\n%s", build, err, out), os.RemoveAll(dir))
 	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	served = fmt.Sprintf("http://127.0.0.1:%d", port)
 	following, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	checker = invariant.New(invariant.Options{Cluster: world.Cluster, Key: "AKIASANDBOX"})
@@ -81,7 +88,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	})
 	running.Go(func() { changes.follow(following) })
 	controller, err = s.World.RunController(ctx, world.ControllerOptions{
-		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", youngNodes, staticPools},
+		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", youngNodes, staticPools, fmt.Sprintf("--metrics-port=%d", port)},
 	})
 	finish := func(code int) (int, error) {
 		var errs []error
@@ -101,6 +108,16 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 		return nil, errors.Join(err, stopErr)
 	}
 	return finish, nil
+}
+
+// freePort is one that nobody listens on.
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	address, _ := l.Addr().(*net.TCPAddr)
+	return address.Port, l.Close()
 }
 
 // broadcast tells everybody who waits that something changed.

@@ -1,0 +1,185 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// repairRetry is when the controller of old looks again at a node that may not be repaired now.
+const repairRetry = 5 * time.Minute
+
+// readRepairs reads the repair policies of a run.
+func (w *World) readRepairs() {
+	if len(w.config.Repairs) == 0 {
+		return
+	}
+	var err error
+	if w.config.OldRepair {
+		w.ailments, err = lifecycle.NewAilments(w.config.Repairs)
+	} else {
+		w.repairs, err = disrupt.NewRepairSet(w.config.Repairs)
+	}
+	if err != nil {
+		w.broken("repair", "%v", err)
+	}
+}
+
+// heal is repair of old: a node that has been sick for too long is removed by force (V15-33).
+func (p *process) heal(name string) {
+	node := p.w.api.nodes[name]
+	if node == nil || p.w.ailments == nil || node.DeletionTimestamp != nil {
+		return
+	}
+	condition, at, sick := p.w.ailments.Due(node)
+	claim := p.w.api.claimOf(node)
+	if !sick || claim == nil || claim.DeletionTimestamp != nil {
+		return
+	}
+	if left := at.Sub(p.w.now); left > 0 {
+		p.lookAt(health+name, left)
+		return
+	}
+	if why := p.stopped(node); why != "" {
+		p.say("node/"+name, "is not repaired: "+why)
+		p.lookAt(health+name, repairRetry)
+		return
+	}
+	p.w.logf("controller: node %s is removed because of %s", name, condition)
+	p.w.checks.heals(p, node.Labels[karpv1.LabelNodePool])
+	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err != nil || at.After(p.w.now) {
+		next := claim.DeepCopy()
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, p.w.now.UTC().Format(time.RFC3339))
+		p.write(func() { p.w.api.put(next) })
+	}
+	p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
+}
+
+// stopped says why the controller of old repairs nothing now.
+func (p *process) stopped(node *corev1.Node) string {
+	var same []*corev1.Node
+	var all [][]corev1.NodeCondition
+	for _, obj := range objects(p.seen[nodes]) {
+		other := obj.(*corev1.Node)
+		if pool := node.Labels[karpv1.LabelNodePool]; pool == "" || other.Labels[karpv1.LabelNodePool] == pool {
+			same = append(same, other)
+		}
+		all = append(all, other.Status.Conditions)
+	}
+	if silent := disrupt.Silent(all); silent > 0 {
+		return disrupt.SilentText(silent, len(all))
+	}
+	if sick, stop := p.w.ailments.TooMany(same); stop {
+		return fmt.Sprintf("%d of %d nodes are unhealthy", sick, len(same))
+	}
+	return ""
+}
+
+// withCondition sets a condition of a node. Its time is kept if it only says the same again.
+func withCondition(list []corev1.NodeCondition, c corev1.NodeCondition) []corev1.NodeCondition {
+	for i := range list {
+		if list[i].Type == c.Type {
+			if list[i].Status == c.Status {
+				c.LastTransitionTime = list[i].LastTransitionTime
+			}
+			list[i] = c
+			return list
+		}
+	}
+	return append(list, c)
+}
+
+// sicken has something befall a node that repair policies are about. It may pass by itself.
+func (w *World) sicken() {
+	names := sorted(w.api.nodes)
+	if len(names) == 0 || len(w.config.Repairs) == 0 {
+		return
+	}
+	name := names[w.rnd.IntN(len(names))]
+	policy := w.config.Repairs[w.rnd.IntN(len(w.config.Repairs))]
+	reason := []string{"Broken", "Stuck", "Odd"}[w.rnd.IntN(3)]
+	passes := time.Duration(0)
+	if w.rnd.IntN(3) == 0 {
+		passes = w.between(time.Minute, 20*time.Minute)
+	}
+	w.stats.Sick++
+	w.logf("fault: node %s has %s=%s, %s", name, policy.Condition, policy.Status, reason)
+	if policy.Condition == corev1.NodeReady {
+		w.hang(name, policy.Status, passes)
+		return
+	}
+	next := w.api.nodes[name].DeepCopy()
+	next.Status.Conditions = withCondition(next.Status.Conditions, corev1.NodeCondition{
+		Type: policy.Condition, Status: policy.Status, Reason: reason, LastTransitionTime: metav1.NewTime(w.now),
+	})
+	w.api.put(next)
+	if passes > 0 {
+		w.after(passes, func() { w.recover(name, policy.Condition) })
+	}
+}
+
+// recover has a condition of a node be over.
+func (w *World) recover(name string, what corev1.NodeConditionType) {
+	node := w.api.nodes[name]
+	if node == nil {
+		return
+	}
+	next := node.DeepCopy()
+	next.Status.Conditions = withCondition(next.Status.Conditions, corev1.NodeCondition{
+		Type: what, Status: corev1.ConditionTrue, Reason: "Fine", LastTransitionTime: metav1.NewTime(w.now),
+	})
+	w.api.put(next)
+}
+
+// hang has a kubelet fall silent, for good or for a while.
+func (w *World) hang(name string, status corev1.ConditionStatus, passes time.Duration) {
+	i := w.market.byID[w.api.nodes[name].Spec.ProviderID]
+	if i == nil {
+		return
+	}
+	i.hung = true
+	w.setStatus(name, status)
+	w.after(5*time.Minute, func() { w.abandon(name) })
+	if passes > 0 {
+		w.after(passes, func() {
+			i.hung = false
+			w.setStatus(name, corev1.ConditionTrue)
+		})
+	}
+}
+
+// cutOff has most nodes fall silent at once: the network is gone, not they.
+func (w *World) cutOff() {
+	share := 0.4 + 0.6*w.rnd.Float64()
+	lasts := w.between(2*time.Minute, 25*time.Minute)
+	for _, name := range sorted(w.api.nodes) {
+		if w.rnd.Float64() < share {
+			w.setStatus(name, corev1.ConditionUnknown)
+			w.after(lasts, func() { w.setStatus(name, corev1.ConditionTrue) })
+		}
+	}
+}
+
+// settleNode has a node be well that nothing would repair.
+func (w *World) settleNode(name string) {
+	node := w.api.nodes[name]
+	if i := w.market.byID[node.Spec.ProviderID]; i != nil && len(w.config.Repairs) == 0 {
+		i.hung = false
+	}
+	w.setReady(name, true)
+}
+
+// leaveSick has somebody keep a node from being repaired.
+func (w *World) leaveSick() {
+	if names := sorted(w.api.nodes); len(names) > 0 {
+		next := w.api.nodes[names[w.rnd.IntN(len(names))]].DeepCopy()
+		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationDoNotRepair, "true")
+		w.api.put(next)
+	}
+}

@@ -1,0 +1,152 @@
+package flow_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+)
+
+func expires(after karpv1.Duration) func(*karpv1.NodePool) {
+	return func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = after }
+}
+
+// S-013: one pool through all duties of a controller: pods that wait are seen, what they need is read, a type
+// is picked and launched, nodes are consolidated, a spot node that is taken back is replaced, and so is one
+// that is too old. The pods run after each of them.
+func TestS_013_AllDutiesInOnePool(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	pool := f.pool("", types("c6i.large", "c6i.2xlarge"), spot, pace("100%", karpv1.ReasonEmpty, karpv1.ReasonUnderutilized), pace("0", karpv1.ReasonDrifted))
+	zone := selects(karpv1.LabelNodePool, f.name, corev1.LabelTopologyZone, "eu-west-1b")
+
+	f.deploy("inflate", 1, zone, requests("500m", "512Mi"))
+	f.running("inflate", 1)
+	small := f.ready(1)[0]
+	large := f.deploy("large", 1, zone, requests("6", "8Gi"))
+	f.running("large", 1)
+	list := f.ready(2)
+	if got := typesOf(list); !slices.Equal(got, []string{"c6i.2xlarge", "c6i.large"}) {
+		t.Errorf("the types are %v", got)
+	}
+	for _, c := range list {
+		if c.Labels[corev1.LabelTopologyZone] != "eu-west-1b" || c.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {
+			t.Errorf("%s is %s in %s", c.Name, c.Labels[karpv1.LabelCapacityType], c.Labels[corev1.LabelTopologyZone])
+		}
+	}
+
+	f.become(pool, consolidates)
+	f.scale(large, 0)
+	one := f.ready(1)[0]
+	if one.Name != small.Name {
+		t.Errorf("%s is left, want the small one", typesOf(f.claims()))
+	}
+	f.running("inflate", 1)
+
+	f.become(pool, expires("45s"))
+	f.interrupt(&one, "60s")
+	f.gone(&one)
+	f.running("inflate", 1)
+	old := f.ready(1)[0]
+	f.become(pool, expires(karpv1.Never))
+
+	f.gone(&old, later)
+	f.running("inflate", 1)
+	if last := f.ready(1)[0]; last.Spec.ExpireAfter != karpv1.Never {
+		t.Errorf("the last node expires after %s", last.Spec.ExpireAfter)
+	}
+}
+
+// FM K05: a node has expired and a budget holds its pod. However often the controller looks at that pod, which
+// needs another place, one node is bought for it; and there it runs once the budget lets it go.
+func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	pool := f.pool("", types("m5.large"), expires("40s"))
+	f.deploy("inflate", 1)
+	budget := f.budget("inflate", 0)
+	patch(f, budget, func(b *policyv1.PodDisruptionBudget) { // one that could allow it, if there were more pods
+		b.Spec.MinAvailable, b.Spec.MaxUnavailable = new(intstr.FromInt32(1)), nil
+	})
+	f.running("inflate", 1)
+	old := f.ready(1)[0]
+	f.become(pool, expires(karpv1.Never), pace("0"))
+	f.claim("expired", func(c *karpv1.NodeClaim) bool { return c.Name == old.Name && deleting(c) })
+	next := f.claim("replaces it", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name && is(karpv1.ConditionInitialized)(c) })
+	for i := range 5 { // each pod that fits nowhere makes the controller plan anew
+		name := fmt.Sprintf("nowhere-%d", i)
+		f.deploy(name, 1, requests("40", "1Gi"))
+		f.event("Pod", name, "FailedScheduling", "")
+		claims := f.claims()
+		if len(claims) != 2 || !slices.ContainsFunc(claims, func(c karpv1.NodeClaim) bool { return c.Name == next.Name }) {
+			t.Fatalf("%d claims after %d more plans: %s", len(claims), i+1, sayConditions(claims))
+		}
+	}
+	if state := f.stateOf(instanceOf(&old)); state != "running" {
+		t.Errorf("the node that a pod holds is %s", state)
+	}
+	f.remove(budget)
+	f.gone(&old)
+	if pod := f.running("inflate", 1)[0]; pod.Spec.NodeName != next.Status.NodeName {
+		t.Errorf("the pod runs on %s, not on %s, which was bought for it", pod.Spec.NodeName, next.Status.NodeName)
+	}
+	if n := len(f.allInstances()); n != 2 {
+		t.Errorf("%d instances were launched for one pod", n)
+	}
+}
+
+// FM K23: nodes of the new template never join. No more of them are bought than the budget lets go at a time,
+// the old ones run on with their pods, and once it is mended the pool is brought up to date.
+func TestFM_K23_ReplacementsNeverJoin(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	const nodes, budget = 4, 2
+	pool := f.pool("", types("m5.large"), pace(fmt.Sprint(budget)))
+	f.deploy("inflate", nodes)
+	pods := f.running("inflate", nodes)
+	before := f.ready(nodes)
+	old := func(c *karpv1.NodeClaim) bool {
+		return slices.ContainsFunc(before, func(b karpv1.NodeClaim) bool { return b.UID == c.UID })
+	}
+	f.nodeFault(fakenode.Fault{NeverJoin: true})
+	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"image": "broken"} })
+
+	unharmed := func() (bool, string) {
+		claims := f.claims()
+		held, more := 0, 0
+		for i := range claims {
+			switch c := &claims[i]; {
+			case !old(c):
+				more++
+			case deleting(c):
+				return false, c.Name + " goes although nothing replaces it"
+			case condition.True(c.Status.Conditions, karpv1.ConditionDisruptionReason):
+				held++
+			}
+		}
+		now := f.pods("inflate")
+		same := !slices.ContainsFunc(pods, func(p corev1.Pod) bool {
+			return !slices.ContainsFunc(now, func(n corev1.Pod) bool { return n.UID == p.UID && n.DeletionTimestamp == nil })
+		})
+		return len(claims)-more == nodes && held <= budget && more <= budget && same, fmt.Sprintf("%d old nodes, %d held, %d new; pods as before: %v", len(claims)-more, held, more, same)
+	}
+	for range 2 { // replacements that time out are given up, and others tried
+		next := f.claim("is bought instead", func(c *karpv1.NodeClaim) bool { return !old(c) && !deleting(c) && is(karpv1.ConditionLaunched)(c) })
+		f.stays(5*time.Second, "no more than the budget is in replacement", unharmed)
+		f.age(next, karpv1.ConditionRegistered, 16*time.Minute)
+		f.await(soon, next.Name+" is given up", func() (bool, string) {
+			if ok, now := unharmed(); !ok {
+				t.Fatal(now)
+			}
+			return !slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool { return c.UID == next.UID }), ""
+		})
+	}
+}
