@@ -3,7 +3,9 @@ package journal
 import (
 	"context"
 	"crypto/sha256"
-	"fmt"
+	"errors"
+	"maps"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -14,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	typedauthorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/flowcontrol"
 )
 
 // Verdict is what the API server thinks of a token.
@@ -36,8 +37,6 @@ const (
 	allowedFor = time.Minute      // how long a good answer is believed
 	deniedFor  = 10 * time.Second // how long a bad one is
 	mostKnown  = 1000             // tokens
-	perSecond  = 5                // questions to the API server
-	burst      = 20
 	patience   = 5 * time.Second
 )
 
@@ -46,8 +45,8 @@ const (
 type Guard struct {
 	next   http.Handler
 	review reviewer
-	limit  flowcontrol.PassiveRateLimiter
 	now    func() time.Time
+	limits limits
 
 	mu    sync.Mutex
 	known map[[sha256.Size]byte]known
@@ -60,9 +59,7 @@ type known struct {
 
 // NewGuard puts a guard before a handler.
 func NewGuard(next http.Handler, review reviewer, now func() time.Time) *Guard {
-	return &Guard{
-		next: next, review: review, limit: flowcontrol.NewTokenBucketPassiveRateLimiter(perSecond, burst), now: now, known: map[[sha256.Size]byte]known{},
-	}
+	return &Guard{next: next, review: review, now: now, known: map[[sha256.Size]byte]known{}}
 }
 
 // ServeHTTP answers 401 without a token that somebody owns, 403 if its owner may not read, and 503 if
@@ -74,7 +71,11 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, "a bearer token of this cluster is needed: curl -H \"Authorization: Bearer $(kubectl create token NAME)\"", http.StatusUnauthorized)
 		return
 	}
-	verdict, err := g.ask(req.Context(), token)
+	from, _, err := net.SplitHostPort(req.RemoteAddr)
+	if err != nil {
+		from = req.RemoteAddr
+	}
+	verdict, err := g.ask(req.Context(), token, from)
 	switch {
 	case err != nil:
 		http.Error(w, "the API server could not be asked who may read this: "+err.Error(), http.StatusServiceUnavailable)
@@ -95,8 +96,9 @@ func bearer(header string) (token string, found bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// ask gives the answer that is known, or asks. Only a hash of the token is remembered.
-func (g *Guard) ask(ctx context.Context, token string) (Verdict, error) {
+// ask gives the answer that is known, or asks. Only a hash of the token is remembered. Questions are counted
+// for the address they come from, and for the token once it was good: addresses can be shared.
+func (g *Guard) ask(ctx context.Context, token, from string) (Verdict, error) {
 	key := sha256.Sum256([]byte(token))
 	now := g.now()
 	g.mu.Lock()
@@ -105,8 +107,12 @@ func (g *Guard) ask(ctx context.Context, token string) (Verdict, error) {
 	if found && now.Before(k.until) {
 		return k.verdict, nil
 	}
-	if !g.limit.TryAccept() {
-		return Unknown, fmt.Errorf("too many requests with tokens not seen before; try again in a second")
+	caller, stranger := "address/"+from, k.verdict != Allowed
+	if !stranger {
+		caller = "token/" + string(key[:])
+	}
+	if !g.limits.allow(caller, stranger, now) {
+		return Unknown, errors.New("too many requests with tokens not seen before; try again in a second")
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -120,11 +126,20 @@ func (g *Guard) ask(ctx context.Context, token string) (Verdict, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.makeRoom(now)
+	g.known[key] = k
+	return verdict, nil
+}
+
+// makeRoom forgets tokens when there are too many: first those that were no good, then all.
+func (g *Guard) makeRoom(now time.Time) {
+	if len(g.known) < mostKnown {
+		return
+	}
+	maps.DeleteFunc(g.known, func(_ [sha256.Size]byte, k known) bool { return k.verdict != Allowed && !now.Before(k.until) })
 	if len(g.known) >= mostKnown {
 		clear(g.known)
 	}
-	g.known[key] = k
-	return verdict, nil
 }
 
 // SelfReview asks the API server in the name of the token. That needs no permission of the controller,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -104,6 +105,56 @@ func TestGuardRemembers(t *testing.T) {
 	}
 	if busy == 0 || review.asked > 100 {
 		t.Errorf("200 unknown tokens were asked about %d times, %d were turned away", review.asked, busy)
+	}
+}
+
+// One who tries many tokens locks out nobody: not a reader who was let in before, not even one from the same
+// address, and not one who comes from elsewhere. All together cannot make us ask for ever either.
+func TestGuardIsFair(t *testing.T) {
+	t.Parallel()
+	now := noon
+	review := &judges{verdicts: map[string]journal.Verdict{"reader": journal.Allowed, "late": journal.Allowed, "later": journal.Allowed}}
+	guard := journal.NewGuard(roomy().Handler(), review, func() time.Time { return now })
+	from := func(address, token string) int {
+		req := httptest.NewRequest(http.MethodGet, journal.Path, http.NoBody)
+		req.RemoteAddr = address
+		req.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		guard.ServeHTTP(w, req)
+		return w.Code
+	}
+	if code := from("10.0.0.1:1000", "reader"); code != http.StatusOK {
+		t.Fatalf("the reader gets %d", code)
+	}
+	now = now.Add(2 * time.Minute) // what is known of the reader is too old
+	for i := range 2000 {
+		from(fmt.Sprintf("10.0.0.1:%d", 2000+i), fmt.Sprint("noise", i))
+	}
+	if review.asked > 100 {
+		t.Errorf("one caller made us ask %d times", review.asked)
+	}
+	for name, tc := range map[string]struct {
+		address, token string
+		want           int
+	}{
+		"who was let in before, from the same address": {"10.0.0.1:9999", "reader", http.StatusOK},
+		"who comes from elsewhere":                     {"10.0.0.2:1000", "late", http.StatusOK},
+		"who comes from the noisy address":             {"10.0.0.1:9999", "later", http.StatusServiceUnavailable},
+	} {
+		if code := from(tc.address, tc.token); code != tc.want {
+			t.Errorf("%s: %d, want %d", name, code, tc.want)
+		}
+	}
+	asked := review.asked
+	for i := range 20_000 {
+		from(fmt.Sprintf("10.1.%d.%d:1", i%5000/100, i%100), fmt.Sprint("crowd", i))
+	}
+	if more := review.asked - asked; more > 100 {
+		t.Errorf("a crowd made us ask %d times", more)
+	}
+	now = now.Add(time.Minute)
+	if code := from("[::1]:1", "late"); code != http.StatusOK {
+		t.Errorf("after the crowd a reader gets %d", code)
 	}
 }
 

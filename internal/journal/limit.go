@@ -1,0 +1,65 @@
+package journal
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// Questions to the API server about tokens: so many for each caller, so that one who tries many of them
+// locks out nobody else, and so many for all strangers, so that many callers do not load the API server.
+const (
+	perSecond, burst       = 5, 20
+	allPerSecond, allBurst = 20, 100
+	mostCallers            = 1000
+)
+
+// limits are the buckets of those who ask.
+type limits struct {
+	mu      sync.Mutex
+	all     bucket
+	callers map[string]*bucket
+}
+
+// allow reports whether a caller may ask now. One that was let in before is no stranger.
+func (l *limits) allow(caller string, stranger bool, now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	own := l.callers[caller]
+	if own == nil {
+		if len(l.callers) >= mostCallers {
+			maps.DeleteFunc(l.callers, func(_ string, b *bucket) bool { return b.fill(perSecond, burst, now) == burst })
+		}
+		if len(l.callers) >= mostCallers {
+			return false
+		}
+		if l.callers == nil {
+			l.callers = map[string]*bucket{}
+		}
+		own = &bucket{}
+		l.callers[caller] = own
+	}
+	return own.take(perSecond, burst, now) && (!stranger || l.all.take(allPerSecond, allBurst, now))
+}
+
+// bucket fills with time. A new one is full.
+type bucket struct {
+	used float64
+	at   time.Time
+}
+
+// fill returns what is in the bucket now.
+func (b *bucket) fill(rate, most float64, now time.Time) float64 {
+	if now.After(b.at) {
+		b.used, b.at = max(0, b.used-rate*now.Sub(b.at).Seconds()), now
+	}
+	return most - b.used
+}
+
+func (b *bucket) take(rate, most float64, now time.Time) bool {
+	if b.fill(rate, most, now) < 1 {
+		return false
+	}
+	b.used++
+	return true
+}
