@@ -86,7 +86,7 @@ type Provisioner struct {
 
 	wishes   wishes
 	portions portions
-	expected map[cluster.PodKey]expected // on nodes that are up, by the last plan
+	expected expectations // of the last plan
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -171,7 +171,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	}
 	p.refused(ctx, view, plan)
 	p.nominate(view, plan)
-	p.tellSnubbed(view.Nodes, plan.Bind)
+	p.tellSnubbed(view, plan.Bind)
 	if len(plan.Create) == 0 {
 		return
 	}

@@ -1,23 +1,25 @@
 package controller_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -250,115 +252,6 @@ func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 	}
 }
 
-// slowly is a clock that moves with every look at it, as if each step of planning took that long.
-func slowly(l *lab, step time.Duration) {
-	at := time.Now()
-	l.Now = func() time.Time { at = at.Add(step); return at }
-}
-
-// FM I13: a plan that takes too long is used as far as it came; the log and the gauge tell of the rest, and
-// everybody has a turn, although those who have no place are always looked at first.
-func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	slowly(l, time.Second)
-	const impossible, possible = 150, 20
-	l.add(readyPool("general"))
-	for i := range impossible {
-		l.add(pendingPod(fmt.Sprintf("huge-%03d", i), fmt.Sprintf("%dm", 100_000+i)))
-	}
-	for i := range possible {
-		l.add(pendingPod(fmt.Sprintf("fine-%02d", i), fmt.Sprintf("%dm", 5000+i)))
-	}
-	cut := 0
-	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
-		if strings.Contains(args, "planning took too long and was cut off") {
-			cut++
-		}
-	}, funcr.Options{Verbosity: 1}))
-	l.Pass(ctx)
-	if cut != 1 {
-		t.Fatalf("%d lines say that the plan was cut off, want one", cut)
-	}
-	if got := sum(l.metrics.SchedulerUnschedulablePods); got != impossible+possible-float64(len(l.claims())) {
-		t.Errorf("the gauge shows %v pods, want all but %d", got, len(l.claims()))
-	}
-	if l.told.saw("fine-19 FailedScheduling") {
-		t.Errorf("a pod that was not looked at was told that it has no place: %q", l.told.said)
-	}
-	for range 60 {
-		l.Pass(ctx)
-	}
-	for i := range possible {
-		if name := fmt.Sprintf("fine-%02d", i); !l.told.saw(name + " Nominated") {
-			t.Errorf("pod %s never had its turn", name)
-		}
-	}
-	if n := len(l.claims()); n != possible {
-		t.Errorf("%d claims, want %d: one for each pod that fits", n, possible)
-	}
-}
-
-// FM I14: a pod with more wishes and alternatives than anybody can look at does not keep others waiting.
-func TestFM_I14_OnePathologicalPod(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	slowly(l, time.Millisecond)
-	odd := pendingPod("odd", "7")
-	odd.Labels = map[string]string{"app": "odd"}
-	terms := &corev1.NodeSelector{}
-	affinity := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
-	for i := range 300 {
-		e := corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone, Operator: corev1.NodeSelectorOpIn, Values: []string{fmt.Sprintf("nowhere-%d", i)}}
-		terms.NodeSelectorTerms = append(terms.NodeSelectorTerms, corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{e}})
-		affinity.PreferredDuringSchedulingIgnoredDuringExecution = append(affinity.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
-			Weight: int32(i%100) + 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{e}},
-		})
-	}
-	odd.Spec.Affinity = &corev1.Affinity{NodeAffinity: affinity, PodAffinity: &corev1.PodAffinity{}}
-	for i := range 100 {
-		match := &metav1.LabelSelector{MatchLabels: map[string]string{"app": fmt.Sprintf("nobody-%d", i)}}
-		odd.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution = append(odd.Spec.Affinity.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution,
-			corev1.WeightedPodAffinityTerm{Weight: 1, PodAffinityTerm: corev1.PodAffinityTerm{TopologyKey: corev1.LabelTopologyZone, LabelSelector: match}})
-		odd.Spec.TopologySpreadConstraints = append(odd.Spec.TopologySpreadConstraints, corev1.TopologySpreadConstraint{
-			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: match,
-		})
-	}
-	l.add(readyPool("general"), odd)
-	const others = 1000
-	for i := range others {
-		l.add(pendingPod(fmt.Sprintf("web-%03d", i), fmt.Sprintf("%dm", 100+i%50)))
-	}
-	l.Pass(t.Context())
-	if n := l.told.count("web-", "Nominated"); n != others {
-		t.Errorf("%d of %d other pods have a node after the first plan", n, others)
-	}
-	if !l.told.saw("odd FailedScheduling") {
-		t.Error("the odd pod was not told why it has none")
-	}
-}
-
-// FM I12: ten thousand pods at once get their nodes from the first plan, and the next orders nothing more.
-func TestFM_I12_TenThousandPodsAtOnce(t *testing.T) {
-	t.Parallel()
-	l := newLab(t)
-	slowly(l, time.Millisecond)
-	const pods = 10_000
-	l.add(readyPool("general"))
-	for i := range pods {
-		l.add(pendingPod(fmt.Sprintf("web-%05d", i), fmt.Sprintf("%dm", 50+5*(i%10))))
-	}
-	l.Pass(t.Context())
-	claims := len(l.claims())
-	if n := l.told.count("web-", "Nominated"); n != pods {
-		t.Errorf("%d of %d pods have a node after the first plan, on %d claims", n, pods, claims)
-	}
-	l.Pass(t.Context())
-	if n := len(l.claims()); n != claims {
-		t.Errorf("%d claims, and %d after another plan for the same pods", claims, n)
-	}
-}
-
 // FM I21: a limit that is lowered below what is used removes nothing and buys nothing; what goes by itself is
 // replaced once there is room below the limit.
 func TestFM_I21_LimitBelowUsage(t *testing.T) {
@@ -466,4 +359,68 @@ func TestFM_I25_JobsEveryMinute(t *testing.T) {
 	if n := len(l.claims()); n != 1 {
 		t.Errorf("%d claims after 20 waves, want the one whose node has room", n)
 	}
+}
+
+// lateShop sells each type in two partitions of a placement group and names the id of its zone.
+type lateShop struct{ *shop }
+
+func (s lateShop) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) {
+	types, err := s.shop.Types(ctx, pool)
+	for i := range types {
+		var split []catalog.Offering
+		for _, o := range types[i].Offerings {
+			for _, partition := range []string{"1", "2"} {
+				o.Labels = map[string]string{awsv1.LabelPlacementGroupPartition: partition, awsv1.LabelZoneID: "az1"}
+				split = append(split, o)
+			}
+		}
+		types[i].Offerings = split
+	}
+	return types, err
+}
+
+// FM I26: a pod asks for labels that are known for certain only when the node is up. The claim asks for them,
+// and at every stage until then the next plan finds the claim again, also while its labels do not have them.
+func TestFM_I26_LabelsThatComeLate(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.Cloud = lateShop{l.shop}
+	pod := pendingPod("picky", "1")
+	pod.Spec.NodeSelector = map[string]string{awsv1.LabelPlacementGroupPartition: "2", awsv1.LabelZoneID: "az1"}
+	l.add(readyPool("general"), pod)
+	stage := func(name string) {
+		t.Helper()
+		for range 3 {
+			l.Pass(t.Context())
+		}
+		if n := len(l.claims()); n != 1 {
+			t.Fatalf("%s: %d claims, want one", name, n)
+		}
+	}
+	stage("planned")
+	claim := l.claims()[0]
+	for _, key := range []string{awsv1.LabelPlacementGroupPartition, awsv1.LabelZoneID} {
+		if !slices.ContainsFunc(claim.Spec.Requirements, func(r karpv1.Requirement) bool {
+			return r.Key == key && slices.Equal(r.Values, []string{pod.Spec.NodeSelector[key]})
+		}) {
+			t.Errorf("the claim does not ask for %s: %v", key, claim.Spec.Requirements)
+		}
+	}
+	claim.Status.ProviderID = "aws:///a/" + claim.Name
+	l.add(&claim)
+	stage("launched, without any label")
+	l.launchAll()
+	stage("launched, without these labels")
+	node := l.join(&claim, "2")
+	early := node.DeepCopy()
+	delete(early.Labels, karpv1.LabelRegistered)
+	delete(early.Labels, karpv1.LabelInitialized)
+	l.add(early)
+	stage("joined")
+	full := l.claims()[0]
+	full.Status.ProviderID = claim.Status.ProviderID
+	full.Labels[awsv1.LabelPlacementGroupPartition], full.Labels[awsv1.LabelZoneID] = "2", "az1"
+	maps.Copy(node.Labels, full.Labels)
+	l.add(&full, node)
+	stage("registered")
 }

@@ -7,11 +7,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 // snubs is how many nomination periods in a row a pod may be expected on nodes that are up without coming
-// before it is told (FM I01). Fewer are what a busy scheduler needs.
+// before it is told (FM I01). Fewer are what a scheduler may need.
 const snubs = 3
+
+// expectations is who is expected on nodes that are up, and who came of those.
+type expectations struct {
+	pods map[cluster.PodKey]expected
+	came time.Time // when one of them last did
+	last time.Time // since when those that came were expected: the latest
+}
 
 // expected says since when plans expect a pod on nodes that are up, and on which of them now.
 type expected struct {
@@ -19,29 +27,38 @@ type expected struct {
 	node  string
 }
 
-// expect returns which pods are expected on nodes that are up: those that were before keep their time, those
-// that came or need another place are forgotten.
-func expect(before map[cluster.PodKey]expected, binds []solve.Bind, up map[string]bool, now time.Time) map[cluster.PodKey]expected {
-	after := make(map[cluster.PodKey]expected, len(before))
+// next returns what is expected after another plan. Pods that were expected before keep their time; those
+// that need another place now, or are gone, are forgotten. Only waiting pods count: others still run on a
+// node that goes.
+func (x expectations) next(binds []solve.Bind, up map[string]bool, waiting map[cluster.PodKey]bool, arrived func(cluster.PodKey) bool, now time.Time) expectations {
+	out := expectations{pods: make(map[cluster.PodKey]expected, len(x.pods)), came: x.came, last: x.last}
 	for _, b := range binds {
-		if !up[b.Node] {
+		if !up[b.Node] || !waiting[b.Pod] {
 			continue
 		}
-		e, known := before[b.Pod]
+		e, known := x.pods[b.Pod]
 		if !known {
 			e.since = now
 		}
 		e.node = b.Node
-		after[b.Pod] = e
+		out.pods[b.Pod] = e
 	}
-	return after
+	for key, e := range x.pods {
+		if !waiting[key] && arrived(key) {
+			out.came = now
+			if e.since.After(out.last) {
+				out.last = e.since
+			}
+		}
+	}
+	return out
 }
 
-// snubbed returns the event for a pod that the scheduler keeps off the nodes it is expected on, for longer
-// than it could need.
-func (e expected) snubbed(now time.Time, period time.Duration) (event.Event, bool) {
-	waited := now.Sub(e.since)
-	if period <= 0 || waited < snubs*period {
+// snubbed returns the event for a pod that the scheduler keeps off the nodes it is expected on: for longer
+// than it could need, and not because there are many pods and it has not come to this one.
+func (x expectations) snubbed(e expected, now time.Time, period time.Duration) (event.Event, bool) {
+	waited, busy := now.Sub(e.since), now.Sub(x.came) < period && !x.last.After(e.since)
+	if period <= 0 || waited < snubs*period || busy {
 		return event.Event{}, false
 	}
 	return event.Event{Reason: event.FailedScheduling, Key: "snubbed", Text: fmt.Sprintf(
@@ -51,16 +68,24 @@ func (e expected) snubbed(now time.Time, period time.Duration) (event.Event, boo
 }
 
 // tellSnubbed tells pods that the scheduler keeps off their nodes.
-func (p *Provisioner) tellSnubbed(nodes []cluster.Node, binds []solve.Bind) {
-	up := make(map[string]bool, len(nodes))
-	for i := range nodes {
-		if n := &nodes[i]; n.Initialized && !n.Deleting {
+func (p *Provisioner) tellSnubbed(view store.View, binds []solve.Bind) {
+	up, waiting := make(map[string]bool, len(view.Nodes)), make(map[cluster.PodKey]bool, view.Pending)
+	for i := range view.Nodes {
+		if n := &view.Nodes[i]; n.Initialized && !n.Deleting {
 			up[n.Name] = true
 		}
 	}
-	p.expected = expect(p.expected, binds, up, p.Now())
-	for key, e := range p.expected {
-		if news, due := e.snubbed(p.Now(), p.Nomination); due {
+	for i := range view.Snapshot.Pending {
+		waiting[view.Snapshot.Pending[i].Key] = true
+	}
+	arrived := func(key cluster.PodKey) bool {
+		pod := p.Store.Pod(key)
+		return pod != nil && pod.Spec.NodeName != ""
+	}
+	now := p.Now()
+	p.expected = p.expected.next(binds, up, waiting, arrived, now)
+	for key, e := range p.expected.pods {
+		if news, due := p.expected.snubbed(e, now, p.Nomination); due {
 			p.tell(key, news)
 		}
 	}

@@ -13,7 +13,9 @@ package flow
 //   - A16, A17, B02, D03, D07, D10, D11, D13, D15, H10, H14: moments that only a unit test can hold still.
 //   - B05: emulated addresses are not used again so soon. A unit test has a Node whose instance is gone.
 //   - B13: emulated kubelets count pods as the real ones do. The density of all types is a unit test.
-//   - C04, C06, H09: loads that only the benchmarks bring (make bench-controller).
+//   - C04, C06, H09, I12: loads that only the benchmarks bring (make bench-controller).
+//   - N01, N02: 5,000 nodes are more than the sandbox has room for. Benchmarks of package store are a pass over
+//     them (make bench-go BENCH=FM_N).
 //   - C10, C15, C16, C18, C19: what Helm, a rolling update and the cluster's DNS do to the controller's own
 //     pods. They need the chart.
 //   - D12: takes fifteen minutes. A unit test moves the clock.

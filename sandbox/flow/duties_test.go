@@ -43,8 +43,9 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 		}
 	}
 
-	f.become(pool, consolidates)
 	f.scale(large, 0)
+	f.running("large", 0)
+	f.become(pool, consolidates) // not before, or the pods would share the large node
 	one := f.ready(1)[0]
 	if one.Name != small.Name {
 		t.Errorf("%s is left, want the small one", typesOf(f.claims()))
@@ -52,6 +53,7 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 	f.running("inflate", 1)
 
 	f.become(pool, expires("45s"))
+	f.claim("shows that the change was seen", is(karpv1.ConditionDrifted))
 	f.interrupt(&one, "60s")
 	f.gone(&one)
 	f.running("inflate", 1)
