@@ -23,6 +23,7 @@ const (
 	visible    = 5 * time.Minute  // what is stuck for longer has a reason that can be seen (G13)
 	comesBack  = 40 * time.Minute // of quiet, in which every pod runs again (G14)
 	restBefore = time.Hour        // the end of a run is at rest for so long
+	stirs      = 40 * time.Minute // moves may follow from a command for drift or repair for so long: drains take up to 20 minutes
 )
 
 // checks hold a run to the rules, and remember what they need for it.
@@ -34,7 +35,8 @@ type checks struct {
 	idle    map[string]time.Time // since when nodes have been drifted, going, or not up
 	shapes  []string             // of the cluster at rest, in the quiet part of a run
 	costs   []float64
-	last    time.Time       // of the last command
+	last    time.Time       // of the last move
+	stirred time.Time       // of the last command for drift or repair: moves may follow from it
 	swaps   []*command      // that had replacements
 	failed  map[string]bool // replacements of commands that were given up
 	asked   map[string]asking
@@ -43,10 +45,11 @@ type checks struct {
 	size    map[string]time.Time // since when a static pool has been too large or too small
 }
 
-// purchase is the claim that was last ordered for a pod, and which process did.
+// purchase is the claim that was last ordered for a pod, which process did, and whether the pod waited then.
 type purchase struct {
-	claim string
-	by    int
+	claim   string
+	by      int
+	waiting bool
 }
 
 func newChecks(w *World) checks {
@@ -56,18 +59,21 @@ func newChecks(w *World) checks {
 	}
 }
 
-// died forgets what a process could not have done while it was down. Its commands that had failed already
-// cannot be resumed, so their other replacements count as failed.
+// died forgets what a process could not have done while it was down. Its commands that had failed already, or
+// had not ordered all of their replacements, cannot be resumed, so their other replacements count as failed.
 func (c *checks) died(p *process) {
 	clear(c.tainted)
-	for _, cmd := range p.commands {
-		if len(cmd.Wait) == len(cmd.Create) && !slices.ContainsFunc(cmd.Wait, func(name string) bool {
-			claim := c.w.api.claims[name]
-			return claim == nil || claim.DeletionTimestamp != nil
-		}) {
+	there := map[string][]string{} // replacements by command
+	for _, name := range sorted(c.w.api.claims) {
+		if order, is := disrupt.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
+			there[order.Token] = append(there[order.Token], name)
+		}
+	}
+	for token, cmd := range p.commands {
+		if cmd.committed && len(there[token]) == len(cmd.Wait) || !cmd.committed && len(there[token]) == cmd.Replacements() {
 			continue
 		}
-		for _, name := range cmd.Wait {
+		for _, name := range append(there[token], cmd.Wait...) {
 			c.failed[name] = true
 		}
 	}
@@ -199,10 +205,10 @@ func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode, provisioned bo
 			continue
 		}
 		if first := c.w.api.claims[c.bought[pod.UID].claim]; first != nil && first.DeletionTimestamp == nil && first.Name != claim.Name && !c.up(first) &&
-			!c.failed[first.Name] && (!provisioned || c.bought[pod.UID].by == c.w.processes) { // what pods were promised dies with a process
+			!c.failed[first.Name] && (c.bought[pod.UID].by == c.w.processes || !provisioned && !c.bought[pod.UID].waiting) { // what pods were promised dies with a process
 			c.w.broken("G8", "pod %s causes claim %s although claim %s is on its way for it", key.Name, claim.Name, first.Name)
 		}
-		c.bought[pod.UID] = purchase{claim.Name, c.w.processes}
+		c.bought[pod.UID] = purchase{claim.Name, c.w.processes, provisioned}
 	}
 }
 
@@ -264,8 +270,12 @@ func (c *checks) started(cmd *command) {
 	if cmd.Reason == karpv1.ReasonUnhealthy {
 		c.shapes = nil // what comes after it may be what was before
 	}
-	if cmd.Reason == karpv1.ReasonUnderutilized {
+	switch cmd.Reason {
+	case karpv1.ReasonUnderutilized:
 		c.last = c.w.now
+	case karpv1.ReasonDrifted, karpv1.ReasonUnhealthy:
+		c.stirred = c.w.now
+	case karpv1.ReasonEmpty: // nothing moves
 	}
 	if len(cmd.Wait) > 0 {
 		c.swaps = append(c.swaps, cmd)

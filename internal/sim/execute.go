@@ -340,6 +340,9 @@ func (p *process) cancel(c *command) {
 // started counts a command that will be carried out.
 func (w *World) started(c *command) {
 	w.stats.Commands[c.Reason]++
+	if c.Decision == disrupt.TerminateFirst {
+		w.stats.Emptied += len(c.Remove)
+	}
 	w.stats.Removed += len(c.Remove)
 	w.stats.Voluntary += c.Moved
 	hour := int(w.now.Sub(w.start).Hours())

@@ -255,6 +255,9 @@ func (p *process) deliver(obj client.Object, gone bool) {
 	case *karpv1.NodeClaim:
 		p.lookAt(o.Name, 0)
 		p.lookAt(rebooting+o.Name, 0)
+		if gone || o.DeletionTimestamp != nil {
+			p.lost(o.Name)
+		}
 		if before == nil || gone || (before.GetDeletionTimestamp() == nil) != (o.DeletionTimestamp == nil) {
 			p.resize(o.Labels[karpv1.LabelNodePool])
 		}

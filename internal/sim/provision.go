@@ -164,6 +164,7 @@ func (p *process) order(pool *karpv1.NodePool, n solve.NewNode, lanes resources.
 		why = "as a replacement"
 	case pool.Spec.Replicas != nil:
 		why = "for a pool of fixed size"
+		p.w.stats.Sized++
 	}
 	p.w.logf("controller: claim %s is created %s: %s, %d pods %s", claim.Name, why, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n, provisioned)

@@ -165,6 +165,16 @@ func (p *process) advance(c *command, wait time.Duration) {
 	}
 }
 
+// lost has a command looked at whose replacement goes: its pods need no other place, and its nodes are wanted
+// back (G8).
+func (p *process) lost(claim string) {
+	for _, token := range sorted(p.commands) {
+		if c := p.commands[token]; slices.Contains(c.Wait, claim) {
+			p.after(afterWrite, func() { p.advance(c, slowestLook) })
+		}
+	}
+}
+
 // observe reads the claims of a command.
 func (p *process) observe(c *command) map[string]disrupt.Seen {
 	seen := map[string]disrupt.Seen{}

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"testing"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/sim"
 )
 
@@ -68,6 +69,28 @@ func report(t *testing.T, seed uint64, r sim.Result) {
 	}
 	if len(r.Violations) > 0 {
 		t.Errorf("replay with: go test ./internal/sim -run TestSeeds -seed=%d -v", seed)
+	}
+}
+
+// What seeds draw happens: a rule that nothing ever comes near shows nothing.
+func TestSeedsReachEverything(t *testing.T) {
+	t.Parallel()
+	sum := map[string]int{}
+	for seed := uint64(1); seed <= 60; seed++ {
+		s := sim.Run(sim.Generate(seed)).Stats
+		for what, n := range map[string]int{
+			"commands for drift": s.Commands[karpv1.ReasonDrifted], "commands for empty nodes": s.Commands[karpv1.ReasonEmpty],
+			"commands for consolidation": s.Commands[karpv1.ReasonUnderutilized], "commands for repair": s.Commands[karpv1.ReasonUnhealthy],
+			"rollbacks": s.Rollbacks, "commands given up": s.Abandoned, "pods that were forced": s.Forced, "crashes": s.Crashes,
+			"claims of static pools": s.Sized, "nodes that went first": s.Emptied, "reboots": s.Reboots, "sick nodes": s.Sick, "volumes that came off": s.Detached,
+		} {
+			sum[what] += n
+		}
+	}
+	for what, n := range sum {
+		if t.Logf("%s: %d", what, n); n == 0 {
+			t.Errorf("no %s", what)
+		}
 	}
 }
 

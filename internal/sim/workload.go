@@ -42,6 +42,7 @@ type deployment struct {
 	App
 	pods map[string]bool // all that exist
 	made int
+	left time.Time             // when a pod was last gone
 	like []corev1.ResourceList // what pods that were moved asked for: those that follow them ask for the same
 }
 

@@ -83,6 +83,8 @@ type Stats struct {
 	Evicted   int // pods that drains ended
 	Forced    int // pods that a deadline ended
 	Crashes   int
+	Sized     int       // claims for pools of fixed size
+	Emptied   int       // nodes that went before their replacement came
 	Reboots   int       // that the cloud accepted
 	Sick      int       // conditions that befell nodes
 	Detached  int       // volumes that came off
@@ -243,6 +245,7 @@ func (w *World) podChanged(p *corev1.Pod, before client.Object, gone bool) {
 	}
 	if gone {
 		delete(d.pods, p.Name)
+		d.left = w.now
 	}
 	if gone || p.DeletionTimestamp != nil {
 		w.after(100*time.Millisecond, func() { w.fill(d) })
