@@ -20,8 +20,10 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/solve"
+	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 // remove takes objects away.
@@ -43,7 +45,9 @@ func (l *lab) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
 	node := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "ip-" + claim.Name, UID: "ip-" + claim.UID, Labels: map[string]string{karpv1.LabelRegistered: "true", karpv1.LabelInitialized: "true"}},
 		Spec:       corev1.NodeSpec{ProviderID: "aws:///a/" + claim.Name},
-		Status:     corev1.NodeStatus{Capacity: size, Allocatable: size},
+		Status: corev1.NodeStatus{
+			Capacity: size, Allocatable: size, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
 	}
 	maps.Copy(node.Labels, claim.Labels)
 	l.add(node)
@@ -79,6 +83,10 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 		l.launchAll()
 		claim := l.claims()[0]
 		node := l.join(&claim, "2")
+		settled := claim.DeepCopy()
+		settled.Status.ProviderID = node.Spec.ProviderID
+		settled.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionConsolidatable, Status: metav1.ConditionTrue}}
+		l.add(settled)
 		for range 6 {
 			l.Pass(t.Context())
 			time.Sleep(10 * time.Second)
@@ -96,15 +104,19 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 		if !l.told.saw("picky FailedScheduling", "node/"+node.Name, "the scheduler did not put it there") {
 			t.Errorf("the pod was not told: %q", l.told.said[len(l.told.said)-3:])
 		}
-		nominated := l.Store.(interface{ Nominated(string) bool }).Nominated
-		if !nominated(node.Name) {
-			t.Error("the node is not spoken for while the pod waits")
+		memory := l.Store.(*store.Store)
+		removed := func() []disrupt.Command {
+			types, _ := l.shop.Types(t.Context(), nil)
+			return disrupt.Next(memory.Disruption(map[string][]catalog.InstanceType{"general": types}), nil).Commands
+		}
+		if commands := removed(); len(commands) > 0 {
+			t.Errorf("%v while the pod waits; its node would be bought again", commands)
 		}
 		l.remove(pod)
 		l.Pass(t.Context())
 		time.Sleep(l.Nomination)
-		if nominated(node.Name) {
-			t.Error("the node is still spoken for when nobody waits for it; consolidation would keep it")
+		if commands := removed(); len(commands) != 1 || len(commands[0].Remove) != 1 || commands[0].Remove[0].Node != node.Name || len(commands[0].Create) > 0 {
+			t.Errorf("%v when nobody waits for the node any more, want it removed as empty", commands)
 		}
 	})
 }

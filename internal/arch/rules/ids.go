@@ -41,8 +41,9 @@ func inText(text string) []string {
 
 // inName returns the ids the name of a test function cites.
 func inName(name string) []string {
-	rest := prefix.ReplaceAllString(name, "")
 	ids := failuresIn(name)
+	// Failure modes and leniencies share the letter L: FM_L19 is not L-19.
+	rest := failures.ReplaceAllString(prefix.ReplaceAllString(name, ""), "_")
 	for rest != "" {
 		m := named.FindStringSubmatchIndex(rest)
 		if m == nil {

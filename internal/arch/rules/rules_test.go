@@ -22,6 +22,7 @@ func TestIDs(t *testing.T) {
 		"a name with underscores":            {inName("TestNP_11_RefusesBoth"), "NP-11"},
 		"a name without underscores":         {inName("TestNP11RefusesBoth"), "NP-11"},
 		"several in a name":                  {inName("TestConvert_CV_02_S_075"), "CV-02 S-075"},
+		"a failure mode is no leniency":      {inName("TestFM_L19_Foo_L_03"), "FM-L19 L-03"},
 		"the release delta":                  {inName("TestV15_07"), "V15-07"},
 		"a word with a digit is no citation": {inName("TestL3CacheAndEC2"), ""},
 		"five digits are no citation":        {inName("TestSC12345"), ""},
