@@ -93,7 +93,7 @@ func (m *market) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 		if !allows(corev1.LabelInstanceTypeStable, machine.Name) {
 			continue
 		}
-		for _, zone := range Zones() {
+		for _, zone := range m.zones() {
 			for _, o := range machine.offers(zone) {
 				if !allows(corev1.LabelTopologyZone, zone) || !allows(karpv1.LabelCapacityType, o.CapacityType) {
 					continue
@@ -114,6 +114,16 @@ func (m *market) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	}
 	m.start(best, claim)
 	return best.described(), nil
+}
+
+// zones are tried in this order. Where pods have volumes each launch begins with another one, so that volumes
+// are everywhere.
+func (m *market) zones() []string {
+	if !m.w.stores {
+		return Zones()
+	}
+	first := m.count % len(Zones())
+	return slices.Concat(Zones()[first:], Zones()[:first])
 }
 
 // start boots a machine that was bought; it joins later, or never.
