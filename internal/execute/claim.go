@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -68,6 +69,9 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 		}
 	}
 	maps.Copy(claim.Annotations, o.Marks)
+	if len(o.Node.Pods) > 0 {
+		claim.Annotations[karpv1.AnnotationPods] = cluster.HashPods(o.Node.Pods)
+	}
 	if o.Node.Overlaid {
 		claim.Annotations[karpv1.AnnotationPriceOverlayApplied] = "true"
 	}

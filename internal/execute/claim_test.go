@@ -131,6 +131,9 @@ func TestClaim(t *testing.T) {
 		claim.Annotations[karpv1.AnnotationMinValuesRelaxed] != "false" {
 		t.Errorf("annotations = %v", claim.Annotations)
 	}
+	if got, want := claim.Annotations[karpv1.AnnotationPods], cluster.HashPods(o.Node.Pods); got == "" || got != want {
+		t.Errorf("pods = %q, want %q: who comes later cannot tell what the claim is for (G8)", got, want)
+	}
 	if len(claim.Finalizers) != 1 || claim.Finalizers[0] != karpv1.FinalizerTermination {
 		t.Errorf("finalizers = %v; LC-01 wants ours from the start", claim.Finalizers)
 	}

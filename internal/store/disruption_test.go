@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"time"
 
@@ -63,6 +64,64 @@ func TestPromisedNodesAreSpokenFor(t *testing.T) {
 	if v := s.Disruption(testTypes()); v.Nodes[0].Nominated {
 		t.Error("the node is still spoken for although its pod is there")
 	}
+}
+
+// G8: a process that comes later keeps what the one before promised: the pods that a claim was ordered for
+// get its room, until it is up, where the scheduler decides, or goes.
+func TestPromisesAreRecalled(t *testing.T) {
+	t.Parallel()
+	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
+	order := func(change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
+		claim := claimObject("general-x", "", false)
+		claim.Annotations = map[string]string{karpv1.AnnotationPods: cluster.HashPods([]cluster.PodKey{w1})}
+		for _, apply := range change {
+			apply(claim)
+		}
+		return claim
+	}
+	for name, tc := range map[string]struct {
+		do   func(*Store)
+		want map[cluster.PodKey]string
+	}{
+		"on its way":      {do: func(s *Store) { s.feedObject(order(), false) }, want: map[cluster.PodKey]string{w1: "general-x"}},
+		"of nobody known": {do: func(s *Store) { s.feedObject(claimObject("general-x", "", false), false) }},
+		"an annotation of others": {do: func(s *Store) {
+			s.feedObject(order(func(c *karpv1.NodeClaim) { c.Annotations[karpv1.AnnotationPods] = "all!" }), false)
+		}},
+		"it goes": {do: func(s *Store) {
+			s.feedObject(order(func(c *karpv1.NodeClaim) { c.DeletionTimestamp = new(metav1.NewTime(now())) }), false)
+		}},
+		"it is gone":       {do: func(s *Store) { s.feedObject(order(), false); s.feedObject(order(), true) }},
+		"its pod is bound": {do: func(s *Store) { s.feedObject(order(), false); s.feedObject(podObject("w1", "ip-7"), false) }},
+		"it is up": {do: func(s *Store) {
+			joined(s, "general-x")
+			s.feedObject(order(launched), true)
+			s.feedObject(order(launched), false)
+		}},
+		"a plan of our own says other": {do: func(s *Store) {
+			s.feedObject(order(), false)
+			s.feedObject(claimObject("general-y", "", false), false)
+			s.Promise(w1, "general-y")
+		}, want: map[cluster.PodKey]string{w1: "general-y"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("general"), false)
+			s.feedObject(podObject("w1", ""), false)
+			s.feedObject(podObject("w2", ""), false)
+			tc.do(s)
+			for range 2 {
+				if got := s.Snapshot(testTypes()).Promised; !maps.Equal(got, tc.want) {
+					t.Errorf("promised %v, want %v", got, tc.want)
+				}
+			}
+		})
+	}
+}
+
+func launched(c *karpv1.NodeClaim) {
+	c.Status = claimObject("general-x", "aws:///a/i-1", true).Status
 }
 
 // SC-52: a node that pods are expected on is spoken for until the last of them is bound, wherever that is,

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
@@ -26,7 +27,11 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 		delete(s.claims, name)
 		delete(s.planned, name)
 		delete(s.altered, name)
+		delete(s.recalled, name)
 	} else {
+		if pods := cluster.ReadHashes(claim.Annotations[karpv1.AnnotationPods]); old == nil && s.planned[name] == nil && len(pods) > 0 {
+			s.recalled[name] = pods
+		}
 		s.claims[name] = claim
 	}
 	if before, after := providerOf(old), providerOf(claim); before != after {

@@ -98,6 +98,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	view.Pending = len(view.Snapshot.Pending)
 	view.Pods = append(view.Pods, view.Snapshot.Pending...)
 	slices.SortFunc(view.Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
+	s.recall(view.Pods)
 	view.Promised = s.keepPromises(view.Pods, names)
 	return view
 }
@@ -108,6 +109,30 @@ func (s *Store) prepare(now time.Time) {
 	s.expire(now)
 	s.guards = cluster.NewGuards(now, s.budgetList())
 	s.reader.SetNamespaces(s.namespaces)
+}
+
+// recall promises pods the claims that an earlier process ordered for them, until those are up: without it a
+// restart would give their room to others and buy again (G8).
+func (s *Store) recall(pods []cluster.Pod) {
+	claims := map[uint32]string{}
+	for name, hashes := range s.recalled {
+		if p := s.places[claimKey(name)]; p == nil || p.up() || p.leaves() {
+			delete(s.recalled, name)
+			continue
+		}
+		for _, hash := range hashes {
+			claims[hash] = name
+		}
+	}
+	if len(claims) == 0 {
+		return
+	}
+	for i := range pods {
+		key := pods[i].Key
+		if claim, found := claims[key.Hash()]; found && s.promised[key] == "" {
+			s.promised[key] = claim
+		}
+	}
 }
 
 // keepPromises forgets promises of claims that go and to pods that need no place any more. It returns
