@@ -75,8 +75,21 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 		out.Waiting = append(out.Waiting, Waiting{Pod: p, Why: why, act: act, mine: mine, rank: rank})
 		out.Notes = append(out.Notes, notes(p, now)...)
 	}
+	// Those that are hardest to place look for another node first.
+	slices.SortStableFunc(out.Evict, func(a, b *corev1.Pod) int { return cmp.Compare(size(b), size(a)) })
 	slices.SortStableFunc(out.Waiting, func(a, b Waiting) int { return cmp.Compare(a.rank, b.rank) })
 	return out
+}
+
+// size is how much a pod asks for: a core is as much as 4 GiB.
+func size(p *corev1.Pod) int64 {
+	sum := int64(0)
+	for i := range p.Spec.Containers {
+		asks := p.Spec.Containers[i].Resources.Requests
+		const mebi = 1 << 20
+		sum += 4*asks.Cpu().MilliValue() + asks.Memory().Value()/mebi
+	}
+	return sum
 }
 
 // sorted makes the answer independent of the order in which pods were listed.

@@ -50,10 +50,10 @@ func machines(tb testing.TB) []sim.Machine {
 
 // day is a steady workload of so many pods for 24 hours, of which one in a hundred is replaced each hour
 // by one of another size.
-func day(tb testing.TB, pods int) sim.Config {
+func day(tb testing.TB, pods int, seed uint64) sim.Config {
 	tb.Helper()
 	const apps = 20
-	sizes := rand.New(rand.NewPCG(1, 2))
+	sizes := rand.New(rand.NewPCG(seed, 2))
 	draw := func() (milli, mib int64) {
 		milli = []int64{250, 500, 500, 1000, 1000, 1500, 2000, 3000}[sizes.IntN(8)]
 		return milli, milli * []int64{1, 2, 2, 4, 4, 7}[sizes.IntN(6)]
@@ -67,7 +67,7 @@ func day(tb testing.TB, pods int) sim.Config {
 		ConsolidationPolicy: karpv1.ConsolidationWhenEmptyOrUnderutilized, ConsolidateAfter: "0s", Budgets: []karpv1.Budget{{Nodes: intstr.FromString("10%")}},
 	}
 	c := sim.Config{
-		Seed: 1, Machines: machines(tb), Pools: []*karpv1.NodePool{pool}, Daemons: true, Active: 24 * time.Hour, Boot: time.Minute, PodStart: 10 * time.Second,
+		Seed: seed, Machines: machines(tb), Pools: []*karpv1.NodePool{pool}, Daemons: true, Active: 24 * time.Hour, Boot: time.Minute, PodStart: 10 * time.Second,
 		Policy: solve.Policy{NodeFee: 0.02, Workers: 1}, Tuning: defaultTuning(), Every: 5 * time.Minute, Pass: 5 * time.Minute,
 	}
 	for i := range apps {
@@ -92,23 +92,38 @@ func eager(c sim.Config) sim.Config {
 	return c
 }
 
-// Issue 6, no churn: a day of pods that come in other sizes. Against moving pods whenever that is cheaper,
-// there are at most a tenth of the evictions, and the cluster costs no more. All of it is deterministic.
+// Issue 6, no churn: a day of pods that come in other sizes. At its end the cluster costs at most 3 % more
+// than a fresh one, with at most a tenth of the evictions of moving pods whenever that is cheaper, and for
+// no more money than that. All of it is deterministic.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	if racing {
 		t.Skip("one goroutine, and far too slow under the race detector: make sim runs it")
 	}
-	ours, theirs := churn(t, "defaults", day(t, 400)), churn(t, "move whenever cheaper", eager(day(t, 400)))
-	if ours.Evicted*10 > theirs.Evicted {
-		t.Errorf("%d evictions a day, more than a tenth of %d", ours.Evicted, theirs.Evicted)
+	for seed := range uint64(5) {
+		t.Run(fmt.Sprintf("400 pods, seed %d", seed+1), func(t *testing.T) {
+			t.Parallel()
+			ours, theirs := churn(t, "defaults", day(t, 400, seed+1)), churn(t, "move whenever cheaper", eager(day(t, 400, seed+1)))
+			near(t, ours)
+			if ours.Evicted*10 > theirs.Evicted {
+				t.Errorf("%d evictions a day, more than a tenth of %d", ours.Evicted, theirs.Evicted)
+			}
+			if ours.Spent > theirs.Spent*1.01 {
+				t.Errorf("the day cost $%.2f, with moves whenever cheaper $%.2f", ours.Spent, theirs.Spent)
+			}
+		})
 	}
-	if ours.Spent > theirs.Spent*1.01 {
-		t.Errorf("the day cost $%.2f, with moves whenever cheaper $%.2f", ours.Spent, theirs.Spent)
-	}
-	// The scheduler spreads pods, a fresh plan packs them: some of the difference stays whatever is moved.
-	if ours.Cost > ours.Fresh*1.06 {
-		t.Errorf("the cluster costs $%.2f an hour at the end, a fresh one would cost $%.2f", ours.Cost, ours.Fresh)
+	t.Run("1,500 pods", func(t *testing.T) {
+		t.Parallel()
+		near(t, churn(t, "defaults", day(t, 1500, 1)))
+	})
+}
+
+// near checks that a cluster costs little more at the end than a fresh one for the same pods.
+func near(t *testing.T, s sim.Stats) {
+	t.Helper()
+	if s.Cost > s.Fresh*1.03 {
+		t.Errorf("the cluster costs $%.2f an hour at the end, a fresh one would cost $%.2f", s.Cost, s.Fresh)
 	}
 }
 
@@ -124,11 +139,22 @@ func churn(tb testing.TB, name string, c sim.Config) sim.Stats {
 	return s
 }
 
-// BenchmarkChurn is the same at 2,000 pods on some 200 nodes; one round takes a minute or more.
+// BenchmarkChurn is the whole comparison, one day for each number of pods and seed; at 1,500 pods on some
+// 190 nodes that takes a minute or more.
 func BenchmarkChurn(b *testing.B) {
-	for b.Loop() {
-		s := churn(b, "defaults", day(b, 2000))
-		b.ReportMetric(float64(s.Evicted), "evictions/day")
-		b.ReportMetric(100*(s.Cost/s.Fresh-1), "%-over-fresh")
+	for _, pods := range []int{400, 1500} {
+		for seed := range uint64(5) {
+			b.Run(fmt.Sprintf("%d/%d", pods, seed+1), func(b *testing.B) {
+				for b.Loop() {
+					ours, theirs := churn(b, "defaults", day(b, pods, seed+1)), churn(b, "move whenever cheaper", eager(day(b, pods, seed+1)))
+					b.ReportMetric(float64(ours.Evicted), "evictions/day")
+					b.ReportMetric(100*(ours.Cost/ours.Fresh-1), "%-over-fresh")
+					b.ReportMetric(ours.Spent, "$/day")
+					b.ReportMetric(float64(theirs.Evicted), "eager-evictions/day")
+					b.ReportMetric(100*(theirs.Cost/theirs.Fresh-1), "eager-%-over-fresh")
+					b.ReportMetric(theirs.Spent, "eager-$/day")
+				}
+			})
+		}
 	}
 }

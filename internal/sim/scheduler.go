@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -40,7 +41,7 @@ func (w *World) schedule() {
 		if x, y := priority(a), priority(b); x != y {
 			return int(y) - int(x)
 		}
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(len(a.UID), len(b.UID)), cmp.Compare(a.UID, b.UID))
 	})
 	var rooms []*room
 	for _, name := range sorted(w.api.nodes) {

@@ -263,6 +263,14 @@ func (v *mover) take(k, profileID, at int) {
 }
 
 func (v *mover) rollback(n int) {
+	v.putBack()
+	v.binds = v.binds[:0]
+	v.gone[n] = false
+	v.s.count(n, 1)
+}
+
+// putBack takes pods off the nodes that they were put on.
+func (v *mover) putBack() {
 	s := v.s
 	for _, u := range slices.Backward(v.undo) {
 		place := int32(u.node)
@@ -271,9 +279,7 @@ func (v *mover) rollback(n int) {
 		s.ports[place], s.claims[place] = s.ports[place][:u.ports], s.claims[place][:u.claims]
 		s.raise(u.node / block)
 	}
-	v.undo, v.binds = v.undo[:0], v.binds[:0]
-	v.gone[n] = false
-	s.count(n, 1)
+	v.undo = v.undo[:0]
 }
 
 // target returns the best node for a pod: of the least overpriced ones that can take it, the one it

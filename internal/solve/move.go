@@ -69,10 +69,15 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	})
 	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || whole.s.stopped}
 	used := one
-	if saved(moves) > saved(out.Moves) {
-		out.Moves, used = moves, whole
+	var planned bool
+	if out.Moves, planned = g.lasting(out.Moves, moves, stop); planned {
+		used = whole
 	}
 	out.Limited = one.trimmed || whole.trimmed
+	if len(out.Moves) == 0 && !out.Partial && !q.Policy.Eager {
+		used, out.Moves = g.swapOne(stop)
+		out.Partial, out.Limited = used.s.stopped, out.Limited || used.trimmed
+	}
 	coupled := used.m.coupled()
 	out.Loose = !coupled
 	if !coupled { // then the order does not matter to anyone's topology

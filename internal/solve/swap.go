@@ -1,0 +1,292 @@
+package solve
+
+import (
+	"cmp"
+	"slices"
+)
+
+const (
+	// fairSaving is what a swap must save for each pod it moves, as a share of what a pod costs on average.
+	fairSaving = 0.4
+	// alone, pairs and triples are how many of the most wasteful nodes are looked at on their own,
+	// in twos and in threes.
+	alone, pairs, triples = 500, 40, 14
+	// attempts is how many of the swaps that were found are tried to be made a move.
+	attempts = 5
+)
+
+// option is a node that could be bought.
+type option struct {
+	pool, kind int
+	price      float64
+}
+
+// swap is a few nodes whose pods find a place on the others and at most one that is bought for them, in
+// the way in which the scheduler places them.
+type swap struct {
+	nodes []int
+	offer option // kind -1: nothing is bought
+	saves float64
+	moved int
+}
+
+// swapper looks for swaps.
+type swapper struct {
+	*forecast
+	options []option
+	homes   []int    // of each class: the pool that its nodes are bought from
+	asked   []bool   // classes whose home is known
+	least   float64  // that a swap saves for each pod
+	found   []*swap  // each better than the one before
+	top     [2]int64 // the most that any node has left
+	need    [2]int64 // what pods ask for that fit no node
+}
+
+// swapOne is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
+// whole cluster are better, but once they are made what is left to gain is in such.
+func (g *ground) swapOne(stop func() bool) (*mover, []Move) {
+	w := &swapper{forecast: g.forecast(stop)}
+	w.look()
+	for i, b := range slices.Backward(w.found) {
+		if i < len(w.found)-attempts {
+			break
+		}
+		if v, moves := g.makeSwap(b, stop); len(moves) == 1 {
+			return v, moves
+		}
+	}
+	return w.mover, nil
+}
+
+// look finds swaps. The last one found is the best.
+func (w *swapper) look() {
+	var list []int
+	price, pods := 0.0, 0
+	for n, may := range w.may {
+		if may && w.price[n] > 0 && len(w.pods[n]) > 0 {
+			list = append(list, n)
+			price += w.price[n]
+			pods += len(w.pods[n])
+		}
+	}
+	w.least = max(leastPerPod, fairSaving*price/float64(max(1, pods)))
+	waste := func(n int) float64 { return (w.price[n] - w.worth[n]) / float64(1+len(w.pods[n])) }
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(waste(b), waste(a)) })
+	w.options = w.offers()
+	w.homes, w.asked = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes))
+	for _, n := range list[:min(len(list), alone)] {
+		w.try(n)
+	}
+	for i, a := range list[:min(len(list), pairs)] {
+		for j, b := range list[:i] {
+			w.try(b, a)
+			if i >= triples {
+				continue
+			}
+			for _, c := range list[:j] {
+				w.try(c, b, a)
+			}
+		}
+	}
+}
+
+// offers are what can be bought, cheapest first, without what is no larger than something cheaper.
+func (w *swapper) offers() []option {
+	var list []option
+	for i := range w.m.pools {
+		pl := &w.m.pools[i]
+		cat := w.m.catalogues[pl.catalogue]
+		for t := pl.types.next(0); t >= 0; t = pl.types.next(t + 1) {
+			if price, at := cat.cheapest(t, pl.cols); at >= 0 {
+				list = append(list, option{i, t, price})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b option) int { return cmp.Compare(a.price, b.price) })
+	var out []option
+	for _, o := range list {
+		room := w.m.roomOf(o)
+		if !slices.ContainsFunc(out, func(c option) bool { return c.pool == o.pool && within(room, w.m.roomOf(c)) }) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// roomOf is what a node that could be bought has for pods.
+func (m *model) roomOf(o option) []int64 {
+	return m.pools[o.pool].rooms.room[o.kind*m.lanes : (o.kind+1)*m.lanes]
+}
+
+// try looks whether nodes can be swapped, and notes it if that is better than all before.
+func (w *swapper) try(nodes ...int) {
+	if w.s.halt() || !w.allowed(nodes) {
+		return
+	}
+	price, moved := 0.0, 0
+	for _, n := range nodes {
+		price += w.price[n]
+		moved += len(w.pods[n])
+	}
+	worth := func(saves float64) bool {
+		if saves < w.least*float64(moved) {
+			return false
+		}
+		if len(w.found) == 0 {
+			return true
+		}
+		best := w.found[len(w.found)-1]
+		return saves*float64(best.moved) > best.saves*float64(moved)
+	}
+	if !worth(price) {
+		return
+	}
+	w.measure(nodes)
+	share := cmp.Or(w.m.problem.Policy.MinSaving, leastSaving)
+	if w.works(nodes, option{kind: -1}) {
+		w.found = append(w.found, &swap{nodes, option{kind: -1}, price, moved})
+		return
+	}
+	for _, o := range w.options {
+		saves := price - o.price
+		if saves < share*price || !worth(saves) {
+			return
+		}
+		if w.sells(nodes, o) && w.works(nodes, o) {
+			w.found = append(w.found, &swap{nodes, o, saves, moved})
+			return
+		}
+	}
+}
+
+// allowed reports whether so many nodes of their pools may go.
+func (w *swapper) allowed(nodes []int) bool {
+	count := map[string]int{}
+	for _, n := range nodes {
+		pool := w.m.nodes[n].src.Pool
+		count[pool]++
+		if most, limited := w.most[pool]; limited && count[pool] > most {
+			w.trimmed = true
+			return false
+		}
+	}
+	return true
+}
+
+// measure sums up what pods of nodes ask for that surely fit no other node.
+func (w *swapper) measure(nodes []int) {
+	w.top, w.need = [2]int64{}, [2]int64{}
+	for b := range len(w.s.top) / 2 {
+		w.top[0], w.top[1] = max(w.top[0], w.s.top[2*b]), max(w.top[1], w.s.top[2*b+1])
+	}
+	for _, n := range nodes {
+		for _, p := range w.pods[n] {
+			if req := w.m.classes[w.class[p]].req; req[0] > w.top[0] || req[1] > w.top[1] {
+				w.need[0] += req[0]
+				w.need[1] += req[1]
+			}
+		}
+	}
+}
+
+// sells reports whether a node could be bought for pods of nodes: it has room for those that fit nowhere
+// else, it comes from the pool that is asked first for each of them (SC-20), and it is no node like one
+// that goes.
+func (w *swapper) sells(nodes []int, o option) bool {
+	if room := w.m.roomOf(o); w.need[0] > room[0] || w.need[1] > room[1] {
+		return false
+	}
+	name := w.m.catalogues[w.m.pools[o.pool].catalogue].types[o.kind].it.Name
+	for _, n := range nodes {
+		if len(nodes) > 1 && w.price[n] <= o.price && w.m.nodes[n].src.InstanceType == name {
+			return false
+		}
+		for _, p := range w.pods[n] {
+			if w.home(int(w.class[p])) != o.pool {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (w *swapper) home(k int) int {
+	if !w.asked[k] {
+		p := w.m.profiles[w.m.classes[k].variants[w.wish(k)].profile]
+		w.asked[k], w.homes[k] = true, w.s.homeOf(k, p, p.need)
+	}
+	return w.homes[k]
+}
+
+// works reports whether all pods of nodes find a place.
+func (w *swapper) works(nodes []int, o option) bool {
+	if o.kind < 0 && w.need != [2]int64{} {
+		return false
+	}
+	w.bought = w.bought[:0]
+	if o.kind >= 0 {
+		w.buy(o.pool, o.kind)
+	}
+	if !w.settle(nodes, 0, nil) {
+		return false
+	}
+	w.unsettle(nodes)
+	return true
+}
+
+// makeSwap turns a swap into a move by all the rules there are for a plan.
+func (g *ground) makeSwap(b *swap, stop func() bool) (*mover, []Move) {
+	f := g.forecast(stop)
+	if b.offer.kind >= 0 {
+		f.m.only(b.offer)
+		f.buy(b.offer.pool, b.offer.kind)
+	}
+	waiting := make([][]int32, len(f.m.classes))
+	for _, n := range b.nodes {
+		f.s.gone(n)
+		f.s.release(n)
+		for _, p := range f.pods[n] {
+			waiting[f.class[p]] = append(waiting[f.class[p]], p)
+		}
+	}
+	made := f.settle(b.nodes, 0, func(k int, at place) bool {
+		switch {
+		case at.node >= 0:
+			f.s.placed = append(f.s.placed, placement{int32(k), int32(at.node), 1})
+			return true
+		case len(f.s.bins) == 0:
+			return f.s.openIn(b.offer.pool, k, at.profile, 1) > 0
+		}
+		return f.s.inBins(k, at.profile, 1) > 0
+	})
+	if !made {
+		return f.mover, nil
+	}
+	for k := range waiting { // only these are asked about
+		f.m.classes[k].pods = waiting[k]
+	}
+	moves := f.regroup()
+	if len(moves) == 1 && len(moves[0].Remove) != len(b.nodes) {
+		return f.mover, nil
+	}
+	return f.mover, moves
+}
+
+// only leaves nothing to buy but a type, and those with as much room.
+func (m *model) only(o option) {
+	room := m.roomOf(o)
+	m.pools = slices.Clone(m.pools)
+	for i := range m.pools {
+		pl := &m.pools[i]
+		types := newSet(len(m.catalogues[pl.catalogue].types))
+		for t := pl.types.next(0); t >= 0 && i == o.pool; t = pl.types.next(t + 1) {
+			if within(room, m.roomOf(option{pool: i, kind: t})) {
+				types.add(t)
+			}
+		}
+		pl.types = types
+	}
+	for _, n := range m.needs {
+		n.pools = nil
+	}
+}

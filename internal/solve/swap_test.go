@@ -1,0 +1,78 @@
+package solve_test
+
+import (
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+func milli(cpu int64) resources.Vec {
+	return resources.NewTable().Requests(corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI)})
+}
+
+// question is about nodes with pods of so many millicores, of a pool that sells nodes of 2 and 4 cores for
+// $1 and $2; the first so many nodes may go.
+func question(may int, nodes ...[]int64) solve.Question {
+	view := &cluster.Snapshot{Words: reqs.CoreVocabulary()}
+	pool := cluster.Pool{Name: "p"}
+	for cores, name := range map[int64]string{2: "small", 4: "large"} {
+		it := catalog.InstanceType{Name: name, Capacity: milli(1000 * cores), Labels: reqs.FromLabels(map[string]string{corev1.LabelInstanceTypeStable: name}, view.Words)}
+		it.Offerings = []catalog.Offering{{Zone: "a", CapacityType: "on-demand", Price: float64(cores) / 2, Available: true}}
+		pool.Types = append(pool.Types, it)
+	}
+	view.Pools = []cluster.Pool{pool}
+	q := solve.Question{View: view, Policy: solve.Policy{Workers: 1}}
+	for n, pods := range nodes {
+		node := cluster.Node{
+			Name: fmt.Sprintf("node-%d", n), Pool: "p", Initialized: true, InstanceType: "large", Zone: "a", CapacityType: "on-demand", Price: 2,
+			Capacity: milli(4000), Allocatable: milli(4000), Labels: map[string]string{corev1.LabelInstanceTypeStable: "large", corev1.LabelTopologyZone: "a"},
+		}
+		for i, cpu := range pods {
+			shape := &cluster.Shape{Key: fmt.Sprint(cpu), Namespace: "default", Requests: milli(cpu), Required: []reqs.Set{{}}}
+			node.Pods = append(node.Pods, cluster.Pod{Key: cluster.PodKey{Namespace: "default", Name: fmt.Sprintf("n%d-%d", n, i)}, Shape: shape})
+		}
+		view.Nodes = append(view.Nodes, node)
+		if n < may {
+			q.Candidates = append(q.Candidates, node.Name)
+		}
+	}
+	return q
+}
+
+// The scheduler decides where pods go. A node is not removed if that takes them to be put just so.
+func TestMovesThatTheSchedulerWouldUndoAreNotMade(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		nodes   [][]int64
+		creates int
+	}{
+		"there is room wherever it puts them": {[][]int64{{1000, 500}, {2000}, {2000}}, 0},
+		// 600 go to the second node, which has most room, and then one of 500 has no place: a small node is bought.
+		"there is room only if it packs them": {[][]int64{{600, 500, 500}, {3000}, {3400}}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := solve.Consolidate(question(1, tc.nodes...), func() bool { return false })
+			if len(got.Moves) != 1 || len(got.Moves[0].Create) != tc.creates {
+				t.Errorf("moves %+v, want one that creates %d", got.Moves, tc.creates)
+			}
+		})
+	}
+}
+
+// A node whose pods fit gaps in part is replaced by a smaller one for the rest.
+func TestANodeIsSwappedForGapsAndASmallerOne(t *testing.T) {
+	t.Parallel()
+	got := solve.Consolidate(question(1, []int64{1800, 400, 400, 400}, []int64{3500}, []int64{3500}, []int64{3500}), func() bool { return false })
+	if len(got.Moves) != 1 || len(got.Moves[0].Create) != 1 || got.Moves[0].Create[0].Offer.Type != "small" || len(got.Moves[0].Bind) != 3 || got.Moves[0].Saves != 1 {
+		t.Errorf("moves %+v", got.Moves)
+	}
+}
