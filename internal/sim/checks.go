@@ -29,7 +29,7 @@ const (
 // checks hold a run to the rules, and remember what they need for it.
 type checks struct {
 	w       *World
-	bought  map[types.UID]purchase
+	bought  map[types.UID]string // the claim that was last ordered for a pod
 	tainted map[string]time.Time // since when a node has had a taint of nobody
 	waiting map[string]time.Time // since when pods have waited
 	idle    map[string]time.Time // since when nodes have been drifted, going, or not up
@@ -45,17 +45,10 @@ type checks struct {
 	size    map[string]time.Time // since when a static pool has been too large or too small
 }
 
-// purchase is the claim that was last ordered for a pod, which process did, and whether the pod waited then.
-type purchase struct {
-	claim   string
-	by      int
-	waiting bool
-}
-
 func newChecks(w *World) checks {
 	return checks{
 		w: w, asked: map[string]asking{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{},
-		bought: map[types.UID]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
+		bought: map[types.UID]string{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
 
@@ -196,19 +189,22 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 	}
 }
 
-// orders checks a claim that is about to be created: no pod has another one on its way (G8).
-func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode, provisioned bool) {
+// orders checks a claim that is about to be created: no pod has another one on its way, whichever process
+// ordered that (G8).
+func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode) {
 	c.fits(claim)
 	for _, key := range n.Pods {
 		pod, _ := c.w.process.seen[pods][key.Name].(*corev1.Pod)       // another one may have its name meanwhile
 		if pod == nil || len(pod.Spec.TopologySpreadConstraints) > 0 { // where others went may have closed the zone of the first
 			continue
 		}
-		if first := c.w.api.claims[c.bought[pod.UID].claim]; first != nil && first.DeletionTimestamp == nil && first.Name != claim.Name && !c.up(first) &&
-			!c.failed[first.Name] && (c.bought[pod.UID].by == c.w.processes || !provisioned && !c.bought[pod.UID].waiting) { // what pods were promised dies with a process
+		if first := c.w.api.claims[c.bought[pod.UID]]; first != nil && first.DeletionTimestamp == nil && first.Name != claim.Name && !c.up(first) &&
+			!c.failed[first.Name] {
 			c.w.broken("G8", "pod %s causes claim %s although claim %s is on its way for it", key.Name, claim.Name, first.Name)
 		}
-		c.bought[pod.UID] = purchase{claim.Name, c.w.processes, provisioned}
+		if now := c.w.api.pods[key.Name]; now != nil && now.UID == pod.UID && now.Spec.NodeName == pod.Spec.NodeName { // else it found a place meanwhile
+			c.bought[pod.UID] = claim.Name
+		}
 	}
 }
 

@@ -167,7 +167,7 @@ func (p *process) order(pool *karpv1.NodePool, n solve.NewNode, lanes resources.
 		p.w.stats.Sized++
 	}
 	p.w.logf("controller: claim %s is created %s: %s, %d pods %s", claim.Name, why, n.Offer.Type, len(n.Pods), n.Pods)
-	p.w.checks.orders(claim, n, provisioned)
+	p.w.checks.orders(claim, n)
 	p.write(func() { p.w.api.put(claim) })
 	p.store.Claimed(claim, n.Pods)
 	for _, key := range n.Pods {

@@ -53,13 +53,20 @@ func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) 
 // of the cluster silent at once.
 func (c *checks) heals(p *process, pool string) {
 	all, sick, silent := 0, 0, []time.Time{}
-	nodesSeen := 0
+	nodesSeen, claimed := 0, map[string]string{} // pools by machine: nodes that have just joined name none yet
+	for _, obj := range p.seen[claims] {
+		claimed[obj.(*karpv1.NodeClaim).Status.ProviderID] = obj.GetLabels()[karpv1.LabelNodePool]
+	}
 	for _, obj := range p.seen[nodes] {
 		node := obj.(*corev1.Node)
-		if !c.w.config.OldRepair && c.seenClaim(p, node) == nil {
-			continue // it is gone
+		of, known := claimed[node.Spec.ProviderID]
+		switch {
+		case c.w.config.OldRepair:
+			of = node.Labels[karpv1.LabelNodePool]
+		case !known: // it is gone
+			continue
 		}
-		if nodesSeen++; node.Labels[karpv1.LabelNodePool] == pool {
+		if nodesSeen++; of == pool {
 			if all++; c.sick(node) {
 				sick++
 			}
