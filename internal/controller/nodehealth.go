@@ -91,15 +91,15 @@ func (r *NodeHealth) stopped(ctx context.Context, n *corev1.Node) (string, error
 		return "", fmt.Errorf("list nodes: %w", err)
 	}
 	var same []*corev1.Node
-	health := make([][]corev1.NodeCondition, 0, len(list.Items))
+	all := make([]disruption.Witness, 0, len(list.Items))
 	for i := range list.Items {
 		if pool == "" || list.Items[i].Labels[karpv1.LabelNodePool] == pool {
 			same = append(same, &list.Items[i])
 		}
-		health = append(health, list.Items[i].Status.Conditions)
+		all = append(all, disruption.Witness{Born: list.Items[i].CreationTimestamp.Time, Health: list.Items[i].Status.Conditions})
 	}
-	if silent := disruption.Silent(health); silent > 0 {
-		return disruption.SilentText(silent, len(health)), nil
+	if silent, of := disruption.Silent(all); silent > 0 {
+		return disruption.SilentText(silent, of), nil
 	}
 	if sick, stop := r.Ailments.TooMany(same); stop {
 		return fmt.Sprintf("%d of %d nodes are unhealthy, more than a fifth: a fault of so many is rarely cured by new nodes", sick, len(same)), nil

@@ -20,23 +20,22 @@ const (
 // breaker stops repair where too many nodes are sick.
 type breaker struct {
 	nodes, sick map[string]int // by pool
-	silent      int            // nodes that fell silent together; 0: not most of them
-	all         int
+	silent, of  int            // nodes that fell silent together, and of how many; 0: not most of them
 }
 
 // newBreaker counts the nodes of each pool, whatever becomes of them.
 func newBreaker(v *View) breaker {
-	b := breaker{nodes: map[string]int{}, sick: map[string]int{}, all: len(v.Nodes)}
-	health := make([][]corev1.NodeCondition, 0, len(v.Nodes))
+	b := breaker{nodes: map[string]int{}, sick: map[string]int{}}
+	all := make([]Witness, 0, len(v.Nodes))
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		b.nodes[n.Pool]++
 		if v.Repairs.sick(n) {
 			b.sick[n.Pool]++
 		}
-		health = append(health, n.Health)
+		all = append(all, Witness{Born: n.Created, Health: n.Health})
 	}
-	b.silent = Silent(health)
+	b.silent, b.of = Silent(all)
 	return b
 }
 
@@ -45,7 +44,7 @@ func (b breaker) stops(pool string) string {
 	most := (b.nodes[pool] + sickShare - 1) / sickShare
 	switch {
 	case b.silent > 0:
-		return SilentText(b.silent, b.all)
+		return SilentText(b.silent, b.of)
 	case b.sick[pool] > most:
 		return fmt.Sprintf("%d of %d nodes of NodePool %s are unhealthy and repair stops above %d: a fault of so many is rarely cured by new nodes", b.sick[pool], b.nodes[pool], pool, most)
 	default:
@@ -53,20 +52,41 @@ func (b breaker) stops(pool string) string {
 	}
 }
 
-// Silent is how many of all nodes fell silent at about the same time, if that is most of them; else 0.
-func Silent(all [][]corev1.NodeCondition) int {
-	var since []time.Time
-	for _, health := range all {
-		for i := range health {
-			if c := &health[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
-				since = append(since, c.LastTransitionTime.Time)
-			}
+// Witness is a node that could tell of a network that is cut.
+type Witness struct {
+	Born   time.Time
+	Health []corev1.NodeCondition
+}
+
+func (w *Witness) silentSince() (time.Time, bool) {
+	for i := range w.Health {
+		if c := &w.Health[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
+			return c.LastTransitionTime.Time, true
 		}
 	}
-	if together := mostWithin(since, silentWindow); together >= silentLeast && 2*together > len(all) {
-		return together
+	return time.Time{}, false
+}
+
+// Silent is how many nodes fell silent at about the same time, and of how many, if that is most of them;
+// else 0. Nodes that came after that are no witnesses: they are bought while the others are silent, and
+// would soon be the most.
+func Silent(all []Witness) (silent, of int) {
+	var since []time.Time
+	for i := range all {
+		if at, is := all[i].silentSince(); is {
+			since = append(since, at)
+		}
 	}
-	return 0
+	together, from := mostWithin(since, silentWindow)
+	for i := range all {
+		if _, is := all[i].silentSince(); is || !all[i].Born.After(from) {
+			of++
+		}
+	}
+	if together >= silentLeast && 2*together > of {
+		return together, of
+	}
+	return 0, of
 }
 
 // SilentText says what that means.
@@ -74,15 +94,17 @@ func SilentText(silent, all int) string {
 	return fmt.Sprintf("%d of %d nodes of the cluster stopped reporting within %s: that is a fault of the network or the control plane rather than of nodes, so none is repaired", silent, all, silentWindow)
 }
 
-// mostWithin is the largest number of times that lie within a window.
-func mostWithin(times []time.Time, window time.Duration) int {
+// mostWithin is the largest number of times that lie within a window, and the first of them.
+func mostWithin(times []time.Time, window time.Duration) (most int, from time.Time) {
 	slices.SortFunc(times, time.Time.Compare)
-	most, first := 0, 0
+	first := 0
 	for last := range times {
 		for times[last].Sub(times[first]) > window {
 			first++
 		}
-		most = max(most, last-first+1)
+		if n := last - first + 1; n > most {
+			most, from = n, times[first]
+		}
 	}
-	return most
+	return most, from
 }

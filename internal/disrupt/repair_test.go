@@ -323,9 +323,11 @@ func TestFM_K12_SilentCluster(t *testing.T) {
 	for name, tc := range map[string]struct {
 		nodes  int
 		silent []time.Duration // since when
+		young  int             // of those that are not, were bought after that
 		want   bool            // repaired
 	}{
 		"most at once":              {nodes: 5, silent: []time.Duration{60 * time.Minute, 61 * time.Minute, 63 * time.Minute}},
+		"most that were there":      {nodes: 6, young: 1, silent: []time.Duration{60 * time.Minute, 61 * time.Minute, 63 * time.Minute}},
 		"half of them":              {nodes: 6, silent: []time.Duration{60 * time.Minute, 61 * time.Minute, 63 * time.Minute}, want: true},
 		"most, but one by one":      {nodes: 5, silent: []time.Duration{60 * time.Minute, 90 * time.Minute, 120 * time.Minute}, want: true},
 		"too few to be a sign":      {nodes: 2, silent: []time.Duration{time.Hour, time.Hour}, want: true},
@@ -338,6 +340,9 @@ func TestFM_K12_SilentCluster(t *testing.T) {
 			for i := range v.Nodes {
 				v.Nodes[i].Pool = fmt.Sprintf("p%d", i)
 				v.Pools[v.Nodes[i].Pool] = Pool{Name: v.Nodes[i].Pool, Known: true}
+			}
+			for i := range tc.young {
+				v.Nodes[tc.nodes-1-i].Created = v.Now.Add(-30 * time.Minute)
 			}
 			for i, since := range tc.silent {
 				v.Nodes[i].Health = []corev1.NodeCondition{health("Ready", "Unknown", "NodeStatusUnknown", since)}
