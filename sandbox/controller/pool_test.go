@@ -69,9 +69,9 @@ func TestPools(t *testing.T) {
 	taken := harness.Create(t, c, &karpv1.NodePool{}, `
 metadata: {name: taken, annotations: {karpenter.sh/nodepool-hash: "1", karpenter.sh/nodepool-hash-version: v3}}
 spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}}}}`)
-	for _, name := range []string{"fresh", "drifted"} {
+	for name, hash := range map[string]string{"fresh": "1", "drifted": "2"} {
 		claim := harness.Create(t, c, &karpv1.NodeClaim{}, `
-metadata: {name: `+name+`, labels: {karpenter.sh/nodepool: taken}, annotations: {karpenter.sh/nodepool-hash: "1", karpenter.sh/nodepool-hash-version: v3}}
+metadata: {name: `+name+`, labels: {karpenter.sh/nodepool: taken}, annotations: {karpenter.sh/nodepool-hash: "`+hash+`", karpenter.sh/nodepool-hash-version: v3}}
 spec: {requirements: [], nodeClassRef: {name: c}}`)
 		claim.Status.ProviderID = "aws:///eu-west-1a/i-" + name // launched, so that nobody launches it
 		claim.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionLaunched, Status: metav1.ConditionTrue, Reason: "Launched", LastTransitionTime: metav1.Now()}}
@@ -91,7 +91,7 @@ spec: {requirements: [], nodeClassRef: {name: c}}`)
 		if hash == "1" || pool.Annotations[karpv1.AnnotationNodePoolHashVersion] != "dovetail-1" {
 			t.Errorf("annotations of the pool %v", pool.Annotations)
 		}
-		for name, want := range map[string]string{"fresh": hash, "drifted": "1"} {
+		for name, want := range map[string]string{"fresh": hash, "drifted": "2"} {
 			claim := &karpv1.NodeClaim{}
 			if err := c.Get(t.Context(), client.ObjectKey{Name: name}, claim); err != nil {
 				t.Fatal(err)
