@@ -92,38 +92,54 @@ func eager(c sim.Config) sim.Config {
 	return c
 }
 
-// Issue 6, no churn: a day of pods that come in other sizes. At its end the cluster costs at most 3 % more
-// than a fresh one, with at most a tenth of the evictions of moving pods whenever that is cheaper, and for
-// no more money than that. All of it is deterministic.
+// Issue 6, no churn: a day of pods that come in other sizes. At its end clusters cost at most 3 % more than
+// fresh ones, with at most a tenth of the evictions of moving pods whenever that is cheaper, and for no more
+// money than that. One node of a small cluster is 2 % of it, so that several are judged together, and one
+// that is larger alone. All of it is deterministic.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	if racing {
 		t.Skip("one goroutine, and far too slow under the race detector: make sim runs it")
 	}
-	for seed := range uint64(5) {
-		t.Run(fmt.Sprintf("400 pods, seed %d", seed+1), func(t *testing.T) {
-			t.Parallel()
-			ours, theirs := churn(t, "defaults", day(t, 400, seed+1)), churn(t, "move whenever cheaper", eager(day(t, 400, seed+1)))
-			near(t, ours)
-			if ours.Evicted*10 > theirs.Evicted {
-				t.Errorf("%d evictions a day, more than a tenth of %d", ours.Evicted, theirs.Evicted)
-			}
-			if ours.Spent > theirs.Spent*1.01 {
-				t.Errorf("the day cost $%.2f, with moves whenever cheaper $%.2f", ours.Spent, theirs.Spent)
-			}
-		})
-	}
-	t.Run("1,500 pods", func(t *testing.T) {
-		t.Parallel()
-		near(t, churn(t, "defaults", day(t, 1500, 1)))
+	const seeds = 5
+	var ours, theirs [seeds]sim.Stats
+	t.Run("400 pods", func(t *testing.T) {
+		for i := range seeds {
+			t.Run(fmt.Sprintf("seed %d", i+1), func(t *testing.T) {
+				t.Parallel()
+				seed := uint64(i + 1)
+				ours[i], theirs[i] = churn(t, "defaults", day(t, 400, seed)), churn(t, "move whenever cheaper", eager(day(t, 400, seed)))
+				near(t, ours[i], 0.05)
+			})
+		}
 	})
+	our, their := together(ours[:]), together(theirs[:])
+	near(t, our, 0.03)
+	if our.Evicted*10 > their.Evicted {
+		t.Errorf("%d evictions a day, more than a tenth of %d", our.Evicted, their.Evicted)
+	}
+	if our.Spent > their.Spent {
+		t.Errorf("the day cost $%.2f, with moves whenever cheaper $%.2f", our.Spent, their.Spent)
+	}
+	near(t, churn(t, "defaults", day(t, 1500, 1)), 0.03)
+}
+
+// together adds clusters up.
+func together(list []sim.Stats) (sum sim.Stats) {
+	for _, s := range list {
+		sum.Cost += s.Cost
+		sum.Fresh += s.Fresh
+		sum.Spent += s.Spent
+		sum.Evicted += s.Evicted
+	}
+	return sum
 }
 
 // near checks that a cluster costs little more at the end than a fresh one for the same pods.
-func near(t *testing.T, s sim.Stats) {
+func near(t *testing.T, s sim.Stats, most float64) {
 	t.Helper()
-	if s.Cost > s.Fresh*1.03 {
-		t.Errorf("the cluster costs $%.2f an hour at the end, a fresh one would cost $%.2f", s.Cost, s.Fresh)
+	if s.Cost > s.Fresh*(1+most) {
+		t.Errorf("the cluster costs $%.2f an hour at the end, a fresh one would cost $%.2f: more than %.0f %% over it", s.Cost, s.Fresh, 100*most)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 const (
 	// fairSaving is what a swap must save for each pod it moves, as a share of what a pod costs on average.
-	fairSaving = 0.4
+	fairSaving = 0.3
 	// alone, pairs and triples are how many of the most wasteful nodes are looked at on their own,
 	// in twos and in threes.
 	alone, pairs, triples = 500, 40, 14
