@@ -63,6 +63,34 @@ func BenchmarkNext(b *testing.B) {
 	}
 }
 
+// BenchmarkWaves carries decisions out until nothing is left to do: in how many passes, with how many pods
+// moved, and how far above what no cluster can beat it ends (decision 0018).
+func BenchmarkWaves(b *testing.B) {
+	for _, share := range []string{"100%", "10%"} {
+		b.Run(share, func(b *testing.B) {
+			for b.Loop() {
+				v := scenarioView(b, "c1-2000")
+				v.Policy.Workers = 2
+				everyPool(&v, func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: share}} })
+				passes, moved, bound, cost := 0, 0, 0.0, 0.0
+				for d := disrupt.Next(v, never); ; d = disrupt.Next(v, never) {
+					if bound, cost = max(bound, d.Bound), d.Before; len(d.Commands) == 0 {
+						break
+					}
+					passes++
+					for i := range d.Commands {
+						moved += d.Commands[i].Moved
+					}
+					v = again(v, carriedOut(v.Cluster, d, passes))
+				}
+				b.ReportMetric(float64(passes), "passes")
+				b.ReportMetric(float64(moved), "moved")
+				b.ReportMetric(100*(cost/bound-1), "%-over-bound")
+			}
+		})
+	}
+}
+
 func everyPool(v *disrupt.View, change func(*disrupt.Pool)) {
 	for name, p := range v.Pools {
 		change(&p)
