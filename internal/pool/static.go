@@ -2,7 +2,9 @@ package pool
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -40,32 +42,38 @@ type StaticStep struct {
 }
 
 // Scale decides about the size of a static pool (LC-46, LC-47). The two halves never both have something
-// to do.
+// to do. A node of a command whose replacement has not been ordered yet keeps its place: if the pool filled
+// that too, it would have one node too many once the command goes on, and give up the replacement again.
 func Scale(f StaticFacts) StaticStep {
 	step := StaticStep{After: staticEvery}
 	if f.Pool.Spec.Replicas == nil || f.Pool.DeletionTimestamp != nil {
 		return step
 	}
 	var running []*karpv1.NodeClaim
-	held := 0
+	held, replaced := map[string]bool{}, map[string]bool{}
 	for _, c := range f.Claims {
 		switch {
 		case c.DeletionTimestamp != nil:
 		case condition.True(c.Status.Conditions, karpv1.ConditionRebooting): // it comes back
 			running = append(running, c)
 		case f.Loads[c.Name].Held || condition.True(c.Status.Conditions, karpv1.ConditionDisruptionReason):
-			held++
+			held[c.Name] = true
 		default:
 			running = append(running, c)
+			for name := range strings.SplitSeq(c.Annotations[karpv1.AnnotationReplaces], ",") {
+				replaced[name] = true
+			}
 		}
 	}
 	want := int(*f.Pool.Spec.Replicas)
 	switch {
 	case len(running) > want:
 		step.Delete = f.order(running)[:len(running)-want]
-	case len(running)+held < want && condition.True(f.Pool.Status.Conditions, karpv1.ConditionReady):
-		step.Create = min(want-len(running), f.free())
-		if step.AtLimit = step.Create < want-len(running); step.AtLimit {
+	case len(running)+len(held) < want && condition.True(f.Pool.Status.Conditions, karpv1.ConditionReady):
+		maps.DeleteFunc(held, func(name string, _ bool) bool { return replaced[name] })
+		lacks := want - len(running) - len(held) // a command orders the replacements of its nodes itself
+		step.Create = min(lacks, f.free())
+		if step.AtLimit = step.Create < lacks; step.AtLimit {
 			step.After = staticAtLimit
 		}
 	}

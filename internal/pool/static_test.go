@@ -44,6 +44,10 @@ func disrupted(c *karpv1.NodeClaim) {
 	c.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue}}
 }
 
+func replaces(names string) func(*karpv1.NodeClaim) {
+	return func(c *karpv1.NodeClaim) { c.Annotations = map[string]string{karpv1.AnnotationReplaces: names} }
+}
+
 func reboots(c *karpv1.NodeClaim) {
 	disrupted(c)
 	c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue})
@@ -73,7 +77,12 @@ func TestLC46_ScaleUp(t *testing.T) {
 		"one is going":                         {fixed(2, ""), []*karpv1.NodeClaim{launched("a"), launched("b", going)}, nil, pool.StaticStep{Create: 1, After: time.Minute}},
 		"one is being replaced":                {fixed(2, ""), []*karpv1.NodeClaim{launched("a"), launched("b")}, []string{"b"}, pool.StaticStep{After: time.Minute}},
 		"so the claim says, after a restart":   {fixed(2, ""), []*karpv1.NodeClaim{launched("a"), launched("b", disrupted)}, nil, pool.StaticStep{After: time.Minute}},
-		"one is being replaced, it also grows": {fixed(3, ""), []*karpv1.NodeClaim{launched("a"), launched("b")}, []string{"b"}, pool.StaticStep{Create: 2, After: time.Minute}},
+		"a command has yet to order, it grows": {fixed(3, ""), []*karpv1.NodeClaim{launched("a"), launched("b")}, []string{"b"}, pool.StaticStep{Create: 1, After: time.Minute}},
+		"a command has ordered, it grows":      {fixed(5, ""), []*karpv1.NodeClaim{launched("a"), launched("b"), launched("c", replaces("b"))}, []string{"b"}, pool.StaticStep{Create: 3, After: time.Minute}},
+		"two nodes, one order so far":          {fixed(5, ""), []*karpv1.NodeClaim{launched("a"), launched("b"), launched("c", replaces("a"))}, []string{"a", "b"}, pool.StaticStep{Create: 3, After: time.Minute}},
+		"one order for both":                   {fixed(5, ""), []*karpv1.NodeClaim{launched("a"), launched("b"), launched("c", replaces("a,b"))}, []string{"a", "b"}, pool.StaticStep{Create: 4, After: time.Minute}},
+		"the replacement goes":                 {fixed(3, ""), []*karpv1.NodeClaim{launched("a"), launched("b"), launched("c", replaces("b"), going)}, []string{"b"}, pool.StaticStep{Create: 1, After: time.Minute}},
+		"there is room for what it lacks":      {fixed(3, "3"), []*karpv1.NodeClaim{launched("a"), launched("b")}, []string{"b"}, pool.StaticStep{Create: 1, After: time.Minute}},
 		"one reboots and comes back":           {fixed(3, ""), []*karpv1.NodeClaim{launched("a"), launched("b", reboots)}, nil, pool.StaticStep{Create: 1, After: time.Minute}},
 		"the limit leaves room for some":       {fixed(5, "3"), []*karpv1.NodeClaim{launched("a")}, nil, pool.StaticStep{Create: 2, AtLimit: true, After: 30 * time.Second}},
 		"those that go still count there":      {fixed(2, "2"), []*karpv1.NodeClaim{launched("a"), launched("b", going)}, nil, pool.StaticStep{AtLimit: true, After: 30 * time.Second}},
