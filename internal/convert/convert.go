@@ -274,13 +274,27 @@ func keptMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	return kept
 }
 
-// judge asks whether the API server would take what is about to be written.
+// judge asks whether the API server would take what is about to be written, and if so what the controller
+// would say of it in condition ValidationSucceeded of a pool.
 func (b *batch) judge(e *entry, doc Document) {
-	if b.opts.Judge == nil || e.pool == nil && e.class == nil && e.claim == nil && !e.known {
+	if e.pool == nil && e.class == nil && e.claim == nil && !e.known {
 		return
 	}
-	for _, r := range b.opts.Judge(doc.tree) {
+	var refusals []Refusal
+	if b.opts.Judge != nil {
+		refusals = b.opts.Judge(doc.tree)
+	}
+	for _, r := range refusals {
 		b.fail(e.doc, r.Field, r.Text)
+	}
+	if e.pool == nil || len(refusals) > 0 { // the same would be told twice
+		return
+	}
+	problems, _ := e.pool.Validate(awsv1.Vocabulary())
+	for _, p := range problems {
+		field := p.Subject
+		p.Subject = ""
+		b.doubt(e.doc, field, p.Text())
 	}
 }
 

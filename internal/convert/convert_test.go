@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/admission"
 	"github.com/dovetail-sh/dovetail/internal/convert"
 )
@@ -246,6 +248,39 @@ func TestNothingIsLostInSilence(t *testing.T) {
 				t.Errorf("holds %q:\n%s", tc.wantNever, got)
 			}
 		})
+	}
+}
+
+// FM I19: what the API server takes and the controller then says in condition ValidationSucceeded is told here
+// already, in the same words.
+func TestPoolsThatCouldNeverHaveANode(t *testing.T) {
+	t.Parallel()
+	requirements := []karpv1.Requirement{{Key: "a", Operator: "Gt", Values: []string{"8"}}, {Key: "a", Operator: "Lt", Values: []string{"4"}}}
+	const written = "requirements: [{key: a, operator: Gt, values: ['8']},\n{key: a, operator: Lt, values: ['4']}]"
+	stored := &karpv1.NodePool{}
+	stored.Spec.Template.Spec.Requirements = requirements
+	problems, _ := stored.Validate(awsv1.Vocabulary())
+	if len(problems) != 1 {
+		t.Fatalf("problems %v, want one", problems)
+	}
+	for name, tc := range map[string]struct{ text, want string }{
+		"a pool":        {strings.Replace(barePool, "requirements: []", written, 1), "in.yaml:2: NodePool p: " + problems[0].Text()},
+		"a Provisioner": {strings.Replace(bareProvisioner, `"spec": {`, `"spec": {`+written+", ", 1), "Provisioner p: " + problems[0].Text()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := convert.Convert(source(tc.text), convert.Options{Judge: judge(t)})
+			if len(r.Errors) > 0 || len(r.Documents) != 1 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].String(), tc.want) {
+				t.Errorf("%d documents, errors %v, warnings %v, want %q", len(r.Documents), r.Errors, r.Warnings, tc.want)
+			}
+			if r := convert.Convert(source(tc.text), convert.Options{Judge: judge(t), Strict: true}); len(r.Errors) != 1 {
+				t.Errorf("with strict: errors %v, want one", r.Errors)
+			}
+		})
+	}
+	wrong := strings.Replace(barePool, "requirements: []", "requirements: [{key: karpenter.sh/x, operator: Exists}]", 1)
+	if r := convert.Convert(source(wrong), convert.Options{Judge: judge(t)}); len(r.Errors) == 0 || len(r.Warnings) > 0 {
+		t.Errorf("what the API server refuses is told twice: errors %v, warnings %v", r.Errors, r.Warnings)
 	}
 }
 
