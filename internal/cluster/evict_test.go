@@ -68,6 +68,21 @@ func TestStays(t *testing.T) {
 	}
 }
 
+// A StatefulSet makes a pod again once the old one is gone; others do when it begins to end.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	r := newReader(cluster.ReaderOptions{})
+	for owner, want := range map[string]bool{
+		`{apiVersion: apps/v1, kind: StatefulSet, name: x, uid: x}`: true,
+		`{apiVersion: apps/v1, kind: ReplicaSet, name: x, uid: x}`:  false,
+		`{apiVersion: x/v1, kind: StatefulSet, name: x, uid: x}`:    false,
+	} {
+		if got := r.Pod(read[corev1.Pod](t, `{metadata: {ownerReferences: [`+owner+`]}}`), nil).Late; got != want {
+			t.Errorf("Late = %v for a pod of %s", got, owner)
+		}
+	}
+}
+
 func TestEvictCost(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

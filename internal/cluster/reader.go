@@ -96,6 +96,7 @@ func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 		Daemon:      own.daemonSet,
 		Terminating: p.DeletionTimestamp != nil,
 		Stays:       r.stays(p, own),
+		Late:        own.statefulSet,
 		EvictCost:   EvictCost(p, r.opts.DeletionCostManaged),
 	}
 }

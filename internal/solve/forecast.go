@@ -125,16 +125,41 @@ func (f *forecast) buy(pool, kind int) {
 // settle takes nodes away and puts their pods where the scheduler would. It tells of every pod that has
 // a place. If more than some have none, all is as it was before.
 func (f *forecast) settle(nodes []int, may int, tell func(k int, at place) bool) bool {
+	pods, late := f.leaving(nodes)
+	if len(pods)-late > 1 { // in which order these come back is not known: the smallest first is the worst for the others
+		turned := slices.Clone(pods)
+		slices.Reverse(turned[late:])
+		if !f.seat(nodes, turned, may, nil) {
+			return false
+		}
+		f.unsettle(nodes)
+	}
+	return f.seat(nodes, pods, may, tell)
+}
+
+// leaving lists the pods of nodes in the order in which they look for a place, as far as it is known: that in
+// which a drain evicts them, but from some index on late ones.
+func (f *forecast) leaving(nodes []int) (pods []int32, late int) {
+	for _, n := range nodes {
+		pods = append(pods, f.pods[n]...)
+	}
+	slices.SortStableFunc(pods, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(boolInt(f.m.pods[a].Late), boolInt(f.m.pods[b].Late)), cmp.Compare(f.size(b), f.size(a)))
+	})
+	if late = slices.IndexFunc(pods, func(p int32) bool { return f.m.pods[p].Late }); late < 0 {
+		late = len(pods)
+	}
+	return pods, late
+}
+
+// seat is settle for pods in an order.
+func (f *forecast) seat(nodes []int, pods []int32, may int, tell func(k int, at place) bool) bool {
 	f.undo, f.changes = f.undo[:0], f.changes[:0]
-	var pods []int32
 	for _, n := range nodes {
 		f.gone[n] = true
 		f.weigh(n)
 		f.s.count(n, -1)
-		pods = append(pods, f.pods[n]...)
 	}
-	// The order in which a drain evicts them, as far as it is known.
-	slices.SortStableFunc(pods, func(a, b int32) int { return cmp.Compare(f.size(b), f.size(a)) })
 	for _, p := range pods {
 		k := int(f.class[p])
 		at, found := f.next(k)

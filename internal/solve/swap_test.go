@@ -2,6 +2,7 @@ package solve_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,6 +62,36 @@ func TestMovesThatTheSchedulerWouldUndoAreNotMade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := solve.Consolidate(question(1, tc.nodes...), func() bool { return false })
+			if len(got.Moves) != 1 || len(got.Moves[0].Create) != tc.creates {
+				t.Errorf("moves %+v, want one that creates %d", got.Moves, tc.creates)
+			}
+		})
+	}
+}
+
+// A pod of a StatefulSet is made again once the old one is gone, which may take a second or its whole grace
+// period. So pods of others are placed before it, and in which order those of StatefulSets are is not known.
+func TestPodsOfStatefulSetsComeLate(t *testing.T) {
+	t.Parallel()
+	// If the one of 500 comes first it goes to the second node, which has most room, and the one of 1000 has
+	// no place: then a small node has to be bought.
+	for name, tc := range map[string]struct {
+		late    []int64
+		creates int
+	}{
+		"the largest is evicted first, and placed first": {nil, 0},
+		"all are late":         {[]int64{1000, 500}, 1},
+		"the largest is late":  {[]int64{1000}, 1},
+		"the smallest is late": {[]int64{500}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := question(1, []int64{1000, 500}, []int64{3000}, []int64{3100})
+			for i := range q.View.Nodes[0].Pods {
+				p := &q.View.Nodes[0].Pods[i]
+				p.Late = slices.Contains(tc.late, p.Shape.Requests.At(0))
+			}
+			got := solve.Consolidate(q, func() bool { return false })
 			if len(got.Moves) != 1 || len(got.Moves[0].Create) != tc.creates {
 				t.Errorf("moves %+v, want one that creates %d", got.Moves, tc.creates)
 			}
