@@ -3,8 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -226,15 +224,8 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	}
 	for _, greedy := range []bool{false, true} {
 		problem.Policy.Greedy = greedy
-		plan := solve.Solve(problem, stop)
-		if rest, fewer := without(problem.Pods, unplaced(view.Settled, plan)); fewer {
-			problem.Pods = rest
-			plan = solve.Solve(problem, stop)
-		}
-		if rest, fewer := without(problem.Pods, view.Settled); fewer && len(unplaced(view.Settled, plan)) > 0 {
-			problem.Pods = rest
-			plan = solve.Solve(problem, stop)
-		}
+		var plan solve.Plan
+		problem, plan = solve.Around(problem, view.Settled, stop)
 		faults := check.Plan(problem, plan)
 		if len(faults) == 0 {
 			p.portions.next(plan.Partial)
@@ -244,22 +235,6 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 		log.FromContext(ctx).Error(errors.New(faults[0].String()), "refusing a plan that breaks a rule", "violations", len(faults), "greedy", greedy)
 	}
 	return solve.Plan{Version: view.Version}
-}
-
-// unplaced are the pods among some that a plan has no place for on nodes that exist.
-func unplaced(some map[cluster.PodKey]bool, plan solve.Plan) map[cluster.PodKey]bool {
-	out := maps.Clone(some)
-	for _, b := range plan.Bind {
-		delete(out, b.Pod)
-	}
-	return out
-}
-
-// without leaves out pods for which nothing is bought: their nodes stay if replacements fail, and if
-// these do not, the pods go there (disruption 17, G8).
-func without(pods []cluster.Pod, some map[cluster.PodKey]bool) ([]cluster.Pod, bool) {
-	rest := slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool { return some[p.Key] })
-	return rest, len(rest) < len(pods)
 }
 
 // ordered tells pods of the claims they got, and the log of those that could not be written.

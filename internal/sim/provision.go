@@ -79,7 +79,7 @@ func (p *process) provision() {
 	if p.w.config.Log != nil {
 		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.Promised)
 	}
-	plan := solve.Solve(problem, func() bool { return false })
+	problem, plan := solve.Around(problem, view.Settled, func() bool { return false })
 	for _, fault := range check.Plan(problem, plan) {
 		p.w.broken("plan", "%s", fault)
 	}
