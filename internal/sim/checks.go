@@ -34,11 +34,10 @@ type checks struct {
 	waiting map[string]time.Time // since when pods have waited
 	idle    map[string]time.Time // since when nodes have been drifted, going, or not up
 	shapes  []string             // of the cluster at rest, in the quiet part of a run
-	costs   []float64
-	last    time.Time       // of the last move
-	stirred time.Time       // of the last command for drift or repair: moves may follow from it
-	swaps   []*command      // that had replacements
-	failed  map[string]bool // replacements of commands that were given up
+	last    time.Time            // of the last move
+	stirred time.Time            // of the last command for drift or repair: moves may follow from it
+	swaps   []*command           // that had replacements
+	failed  map[string]bool      // replacements of commands that were given up
 	asked   map[string]asking
 	ill     map[string]time.Time // since when nodes could have been repaired
 	marked  map[string]time.Time // since when nodes have had the taint of a reboot that is over
@@ -263,30 +262,47 @@ func (c *checks) terminates(p *process, node *corev1.Node) {
 
 // started notes a command that is carried out.
 func (c *checks) started(cmd *command) {
-	if cmd.Reason == karpv1.ReasonUnhealthy {
-		c.shapes = nil // what comes after it may be what was before
-	}
 	switch cmd.Reason {
 	case karpv1.ReasonUnderutilized:
 		c.last = c.w.now
-	case karpv1.ReasonDrifted, karpv1.ReasonUnhealthy:
+	case karpv1.ReasonUnhealthy:
+		c.repaired()
+	case karpv1.ReasonDrifted:
 		c.stirred = c.w.now
 	case karpv1.ReasonEmpty: // nothing moves
 	}
+	c.swapping(cmd)
+}
+
+// repaired notes that a sick node goes, be it by a command or by the controller of old. That comes from outside, so
+// what was before may come back, and moves may follow from it.
+func (c *checks) repaired() {
+	c.shapes, c.stirred = nil, c.w.now
+}
+
+// swapping notes a command whose replacements stand for its nodes, be it one that a process has taken over.
+func (c *checks) swapping(cmd *command) {
 	if len(cmd.Wait) > 0 {
 		c.swaps = append(c.swaps, cmd)
 	}
 }
 
 // spare names the replacements of nodes that are still there: a pool may have both for a while, also when
-// whoever began with it died.
+// whoever began with it died. One whose command was not begun yet when that happened says itself what it
+// stands for, until a process has taken it over or has found that it cannot (disruption 25.7, 25.8).
 func (c *checks) spare() map[string]bool {
 	out := map[string]bool{}
+	stays := func(name string) bool {
+		claim := c.w.api.claims[name]
+		return claim != nil && claim.DeletionTimestamp == nil
+	}
+	for name, claim := range c.w.api.claims {
+		if order, is := disrupt.ReadOrder(claim.Annotations); is {
+			out[name] = slices.ContainsFunc(order.Replaces, stays)
+		}
+	}
 	c.swaps = slices.DeleteFunc(c.swaps, func(cmd *command) bool {
-		there := slices.ContainsFunc(cmd.Remove, func(n disrupt.Candidate) bool {
-			claim := c.w.api.claims[n.Claim]
-			return claim != nil && claim.DeletionTimestamp == nil
-		})
+		there := slices.ContainsFunc(cmd.Remove, func(n disrupt.Candidate) bool { return stays(n.Claim) })
 		for _, name := range cmd.Wait {
 			out[name] = there || out[name]
 		}

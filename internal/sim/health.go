@@ -53,6 +53,7 @@ func (p *process) heal(name string) {
 	}
 	p.w.logf("controller: node %s is removed because of %s", name, condition)
 	p.w.checks.heals(p, node.Labels[karpv1.LabelNodePool])
+	p.w.checks.repaired()
 	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err != nil || at.After(p.w.now) {
 		next := claim.DeepCopy()
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, p.w.now.UTC().Format(time.RFC3339))

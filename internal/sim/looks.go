@@ -128,8 +128,7 @@ func (c *checks) hear(p *process, what string, now map[string]string, how string
 	now[what] = how
 }
 
-// rest checks that a cluster nobody does anything to gets cheaper or stays, and never comes back to what
-// it was.
+// rest checks that a cluster nobody does anything to never comes back to what it was.
 func (c *checks) rest() {
 	if !c.w.quiet || c.w.now.Sub(c.w.start) < c.w.config.Active+10*time.Minute || c.w.expires() {
 		return
@@ -141,7 +140,7 @@ func (c *checks) rest() {
 	if at := slices.Index(c.shapes, shape); at >= 0 {
 		c.w.broken("no oscillation", "the cluster is back at %s, %d shapes ago", shape, len(c.shapes)-at)
 	}
-	c.shapes, c.costs = append(c.shapes, shape), append(c.costs, cost)
+	c.shapes = append(c.shapes, shape)
 	c.w.logf("-- at rest for $%.4f an hour: %s", cost, shape)
 }
 

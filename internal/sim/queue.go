@@ -100,6 +100,7 @@ func (p *process) resume(view *disrupt.View) bool {
 			p.store.Hold(n.Node, true)
 		}
 		p.store.Replace(names(r.Remove), nil)
+		p.w.checks.swapping(c)
 		p.advance(c, time.Second)
 	}
 	return len(found) > 0
