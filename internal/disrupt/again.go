@@ -93,7 +93,7 @@ func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live
 	consolidation := c.Reason == karpv1.ReasonEmpty || c.Reason == karpv1.ReasonUnderutilized
 	note(n.Going, Churn, "it is already on its way out")
 	note(n.Rebooting, Churn, "it is rebooting")
-	note(n.Nominated, Budget, "a pending pod is expected on it")
+	note(n.Nominated || n.Refuge && !repair, Budget, "a pending pod is expected on it")
 	note(repair && n.Unrepaired, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
 	note(!repair && n.Protected, Churn, "it carries annotation "+karpv1.AnnotationDoNotDisrupt)
 	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+karpv1.AnnotationDoNotDisrupt)

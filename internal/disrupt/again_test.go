@@ -32,6 +32,8 @@ func TestAgain(t *testing.T) {
 		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Going = true }}, "churn: it is already on its way out"},
 		"it reboots":                      {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Rebooting = true }}, "churn: it is rebooting"},
 		"nominated":                       {karpv1.ReasonUnderutilized, nil, now{node: func(n *Node) { n.Nominated = true }}, "budget: a pending pod is expected on it"},
+		"a pod of another node may come":  {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Refuge = true }}, "budget: a pending pod is expected on it"},
+		"repair does not wait for it":     {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Refuge = true }}, ""},
 		"nominated, and that was known":   {karpv1.ReasonUnhealthy, func(n *Node) { n.Nominated = true }, now{node: func(n *Node) { n.Nominated = true }}, ""},
 		"protected":                       {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Protected = true }}, "churn: it carries annotation karpenter.sh/do-not-disrupt"},
 		"protected, repair":               {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Protected = true }}, ""},

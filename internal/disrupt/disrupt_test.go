@@ -123,6 +123,7 @@ func TestEmpty(t *testing.T) {
 		},
 		"inside the quiet time":   {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Consolidatable = false })}, pool: general()},
 		"not initialized":         {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Initialized = false })}, pool: general(), say: "not initialized"},
+		"a pod of another comes":  {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Refuge = true })}, pool: general(), say: "pending pod is expected"},
 		"nominated":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
 		"protected":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
 		"its pool is (L-15)":      {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Protected = true }), say: "NodePool general carries"},

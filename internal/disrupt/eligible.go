@@ -38,7 +38,7 @@ func blocked(v *View, n *Node, c class) *reason.Reason {
 		return why(reason.NodeStarting, "registered", "")
 	case !n.Initialized && c != repairing:
 		return why(reason.NodeStarting, "initialized", "")
-	case n.Nominated && n.Initialized:
+	case n.Nominated && n.Initialized, n.Refuge && n.Initialized && c != repairing:
 		return why(reason.NodeNominated, "", "")
 	case n.Protected && c != repairing:
 		return why(reason.DoNotDisrupt, "the node", "")

@@ -178,6 +178,9 @@ func (g *ground) leaving(n *Node, all bool) []cluster.Pod {
 	}
 	var out []cluster.Pod
 	for _, p := range on.Pods {
+		if _, there := moves[p.Key.String()]; !there {
+			continue // it was to come, and is not for us to place
+		}
 		if p.Stays && !(all && !p.Daemon && moves[p.Key.String()]) {
 			continue
 		}

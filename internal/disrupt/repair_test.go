@@ -167,6 +167,7 @@ func TestRepair(t *testing.T) {
 		"V15-15 a pool that nobody knows":      {nodes: []Node{dead("a", func(n *Node) { n.Pool = "q" })}, say: "NodePool q"},
 		"V15-15 types that cannot be listed":   {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Known = false })}, say: "cannot be resolved"},
 		"V15-14 nominated":                     {nodes: []Node{dead("a", func(n *Node) { n.Nominated = true })}, say: "a pending pod is expected"},
+		"SC-52 a pod may come that runs still": {nodes: []Node{dead("a", func(n *Node) { n.Refuge = true })}, find: anew, want: "a replace Ready"},
 		"V15-14 rebooting":                     {nodes: []Node{dead("a", func(n *Node) { n.Rebooting = true })}, say: "being rebooted"},
 		"FM M14 already going":                 {nodes: []Node{dead("a", func(n *Node) { n.Going = true })}, say: "node/a: "},
 		"FM M14 in a command: nothing is said": {nodes: []Node{dead("a", func(n *Node) { n.Going, n.Commanded = true, true })}},

@@ -71,6 +71,7 @@ type Node struct {
 	Commanded      bool // part of a running command
 	Rebooting      bool
 	Nominated      bool // a pending pod is expected
+	Refuge         bool // a pod is expected that still runs on a node which goes: maybe for ever, so repair does not wait
 	Protected      bool // carries do-not-disrupt
 	Leading        bool // this very controller runs on it, and no other replica could take over (FM C17)
 	Unrepaired     bool // carries do-not-repair

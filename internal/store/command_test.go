@@ -34,11 +34,11 @@ func TestHeldThenReplaced(t *testing.T) {
 	if n := v.Nodes[0]; !n.Going || len(v.Homeless) != 1 {
 		t.Errorf("marked: going %v, %d pods without a place", n.Going, len(v.Homeless))
 	}
-	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.Promised) != 1 || v.Promised[0] != want || !v.Nodes[1].Nominated {
-		t.Errorf("promised %+v, spoken for %v", v.Promised, v.Nodes[1].Nominated)
+	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.Promised) != 1 || v.Promised[0] != want || !v.Nodes[1].Refuge {
+		t.Errorf("promised %+v, spoken for %v", v.Promised, v.Nodes[1].Refuge)
 	}
 	s.feedObject(podObject("w1", "ip-1"), true)
-	if v := s.Disruption(testTypes()); v.Nodes[1].Nominated {
+	if v := s.Disruption(testTypes()); v.Nodes[1].Refuge || v.Nodes[1].Nominated {
 		t.Error("the place is spoken for although the pod is gone")
 	}
 	s.Hold("ip-1", false)

@@ -36,12 +36,14 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	for name, p := range s.pools {
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
-	sizes, guards, awaited := newIndex(types), s.guardsByNamespace(), s.awaited()
-	exposed := s.exposed()
+	sizes, guards, exposed := newIndex(types), s.guardsByNamespace(), s.exposed()
+	waiting, leaving := s.awaited()
 	for _, p := range s.places {
 		s.countStatic(v.Pools, p)
 		if p.claim != nil && p.node != nil {
-			v.Nodes = append(v.Nodes, s.disruptNode(p, sizes, guards, s.spokenFor(p, now) || awaited[p.claim.Name], now))
+			n := s.disruptNode(p, sizes, guards, now)
+			n.Nominated, n.Refuge = s.spokenFor(p, now) || waiting[n.Claim], now.Before(p.refuge) || leaving[n.Claim]
+			v.Nodes = append(v.Nodes, n)
 		}
 	}
 	if at := slices.IndexFunc(v.Nodes, func(n disrupt.Node) bool { return n.Name == exposed }); at >= 0 {
@@ -68,7 +70,7 @@ func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
 }
 
 // disruptNode reads a place that has both a claim and a Node.
-func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, nominated bool, now time.Time) disrupt.Node {
+func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, now time.Time) disrupt.Node {
 	labels, conditions := p.node.Labels, p.claim.Status.Conditions
 	n := disrupt.Node{
 		Name: p.node.Name, Claim: p.claim.Name, Pool: p.claim.Labels[karpv1.LabelNodePool],
@@ -83,7 +85,6 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 		Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
 		Commanded:      p.held,
 		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
-		Nominated:      nominated,
 		Protected:      protected(p.node.Annotations),
 		Unrepaired:     p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
 		Consolidatable: !p.settling(),
@@ -111,15 +112,18 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 	return n
 }
 
-// awaited returns the claims that pods which wait, or whose nodes go, were promised.
-func (s *Store) awaited() map[string]bool {
-	out := map[string]bool{}
+// awaited returns the claims that pods which wait were promised, and those that pods whose nodes go were.
+func (s *Store) awaited() (waiting, leaving map[string]bool) {
+	waiting, leaving = map[string]bool{}, map[string]bool{}
 	for key, claim := range s.promised {
-		if s.waiting[key] != nil || s.leaving(key) {
-			out[claim] = true
+		switch {
+		case s.waiting[key] != nil:
+			waiting[claim] = true
+		case s.leaving(key):
+			leaving[claim] = true
 		}
 	}
-	return out
+	return waiting, leaving
 }
 
 // guard is a PodDisruptionBudget with its selector, read.

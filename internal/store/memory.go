@@ -19,7 +19,7 @@ func (s *Store) Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision++
-	s.planned[claim.Name] = pods
+	s.planned[claim.Name], s.ordered[claim.Name] = pods, s.revision
 	for _, key := range pods {
 		s.promised[key] = claim.Name
 	}
@@ -121,8 +121,8 @@ func (s *Store) Expect(pod cluster.PodKey, node string, until time.Time) {
 		}
 		p.expected[pod] = until
 	case slot.pod.Spec.NodeName == "" || slot.pod.Spec.NodeName == node:
-	case until.After(p.nominated):
-		p.nominated = until
+	case until.After(p.refuge):
+		p.refuge = until
 	}
 }
 
@@ -132,7 +132,7 @@ func (s *Store) unbound(pod podKey) bool {
 	return slot != nil && slot.pod.Spec.NodeName == "" && slot.pod.DeletionTimestamp == nil
 }
 
-// spokenFor reports whether pods are expected on a place, and forgets those that are not any more.
+// spokenFor reports whether pods that wait are expected on a place, and forgets those that are not any more.
 func (s *Store) spokenFor(p *place, now time.Time) bool {
 	for pod, until := range p.expected {
 		if !now.Before(until) || !s.unbound(pod) {
@@ -167,7 +167,8 @@ func (s *Store) Nominated(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.find(node)
-	return p != nil && s.spokenFor(p, s.opts.Now())
+	now := s.opts.Now()
+	return p != nil && (s.spokenFor(p, now) || now.Before(p.refuge))
 }
 
 // find returns the place of a name as snapshots show it: of a Node, or of a claim.

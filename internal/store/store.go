@@ -67,6 +67,7 @@ type Store struct {
 
 	fresh    map[string]time.Time              // claims that were created and that no watch has told of yet, until when
 	planned  map[string][]podKey               // pods that a claim was created for, by claim
+	ordered  map[string]uint64                 // at which revision a claim was created
 	promised map[podKey]string                 // claim where the last plan put a pod that waits
 	recalled map[string][]uint32               // pods that claims of an earlier process were ordered for, as hashes
 	altered  map[string]bool                   // claims that were stored in another form than was asked for
@@ -107,6 +108,7 @@ type place struct {
 	read      cluster.Node
 	nominated time.Time            // until when pods are expected
 	expected  map[podKey]time.Time // pods that wait and are expected, until when
+	refuge    time.Time            // until when pods are expected that still run on nodes which go
 	held      bool                 // part of a running command,
 	marked    bool                 // which removes it for sure unless it fails
 }
@@ -136,7 +138,7 @@ func New(o Options) *Store {
 		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{},
 		daemons: map[types.UID]*daemon{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
 		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
-		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, promised: map[podKey]string{}, recalled: map[string][]uint32{}, altered: map[string]bool{},
+		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, ordered: map[string]uint64{}, promised: map[podKey]string{}, recalled: map[string][]uint32{}, altered: map[string]bool{},
 		sold: map[string][]catalog.InstanceType{}, reserved: map[*reservation]bool{},
 		reboots: map[types.UID][]time.Time{},
 	}
