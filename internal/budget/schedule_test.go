@@ -51,10 +51,10 @@ func TestActive(t *testing.T) {
 		now      string
 		want     bool
 	}{
-		"API-5 the second of the hit":                       {schedule: "0 9 * * *", lasts: 8 * time.Hour, now: "2024-05-15T09:00:00Z", want: true},
+		"API-5, disruption 25.3 the second of the hit":      {schedule: "0 9 * * *", lasts: 8 * time.Hour, now: "2024-05-15T09:00:00Z", want: true},
 		"API-5 just before the hit":                         {schedule: "0 9 * * *", lasts: 8 * time.Hour, now: "2024-05-15T08:59:59.999999999Z"},
-		"API-5 just before the end":                         {schedule: "0 9 * * *", lasts: 8 * time.Hour, now: "2024-05-15T16:59:59.999999999Z", want: true},
-		"API-5 the second of the end":                       {schedule: "0 9 * * *", lasts: 8 * time.Hour, now: "2024-05-15T17:00:00Z"},
+		"API-5, disruption 25.3 just before the end":        {schedule: "0 9 * * *", lasts: 8 * time.Hour, now: "2024-05-15T16:59:59.999999999Z", want: true},
+		"API-5, disruption 25.3 the second of the end":      {schedule: "0 9 * * *", lasts: 8 * time.Hour, now: "2024-05-15T17:00:00Z"},
 		"API-5, FM N09 UTC, whatever the zone of the clock": {schedule: "0 9 * * *", lasts: time.Hour, now: "2024-05-15T18:30:00+09:00", want: true},
 		"API-5 not at nine o'clock elsewhere":               {schedule: "0 9 * * *", lasts: time.Hour, now: "2024-05-15T09:30:00+09:00"},
 		"API-5 not on a Sunday":                             {schedule: "0 9 * * mon-fri", lasts: 8 * time.Hour, now: "2024-05-19T10:00:00Z"},

@@ -49,7 +49,7 @@ func TestEveryDriftedNodeHasItsTurn(t *testing.T) {
 	}
 }
 
-// Conformance check 2 of disruption 25, V15-16: 20 % of 19 nodes is 4; one that is not ready leaves 3, but
+// Disruption 25.2, V15-16: 20 % of 19 nodes is 4; one that is not ready leaves 3, but
 // 4 for repair.
 func TestBudgetArithmetic(t *testing.T) {
 	t.Parallel()
