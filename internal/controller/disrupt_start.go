@@ -62,7 +62,7 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 		if len(c.Remove) == 0 {
 			continue
 		}
-		if err := d.commit(ctx, c, fresh); err != nil {
+		if err := d.commit(ctx, c, decided, fresh); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -116,8 +116,8 @@ func conflicts(list []error) []error {
 }
 
 // commit orders the replacements of a command and says that its nodes go. From here on the queue has it.
-func (d *Disruption) commit(ctx context.Context, c disruption.Command, fresh disruption.View) error {
-	created, err := d.order(ctx, c, fresh)
+func (d *Disruption) commit(ctx context.Context, c disruption.Command, decided, fresh disruption.View) error {
+	created, err := d.order(ctx, c, decided, fresh)
 	r := disruption.Running{Command: c, Up: map[string]bool{}}
 	planned := map[cluster.PodKey]string{}
 	for _, made := range created {
@@ -132,7 +132,7 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, fresh dis
 		d.queue.tire(c.Reason, d.Now(), c.Remove...)
 		d.cancel(ctx, created)
 		d.undo(ctx, r)
-		if !errors.Is(err, execute.ErrNoRoom) { // the next one sees what others took
+		if !errors.Is(err, execute.ErrOutdated) { // the next one sees what others took
 			d.setBack(c)
 		}
 		d.outcome(c, "given up: "+err.Error())
@@ -152,16 +152,17 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, fresh dis
 	return nil
 }
 
-// order writes the claims of the replacements. Limits are checked again there.
-func (d *Disruption) order(ctx context.Context, c disruption.Command, fresh disruption.View) ([]execute.Created, error) {
+// order writes the claims of the replacements. Limits are checked again there, and whether somebody else has
+// ordered something for the pods since the command was decided: they can have left its nodes.
+func (d *Disruption) order(ctx context.Context, c disruption.Command, decided, fresh disruption.View) ([]execute.Created, error) {
 	if c.Replacements() == 0 {
 		return nil, nil
 	}
-	if d.Claims == nil || fresh.Cluster == nil {
+	if d.Claims == nil || decided.Cluster == nil || fresh.Cluster == nil {
 		return nil, errors.New("replacements cannot be ordered now")
 	}
 	batch := execute.Batch{
-		Nodes: slices.Clone(c.Create), Pools: map[string]*karpv1.NodePool{}, Lanes: fresh.Cluster.Resources, Version: fresh.Cluster.Version,
+		Nodes: slices.Clone(c.Create), Pools: map[string]*karpv1.NodePool{}, Lanes: fresh.Cluster.Resources, Version: decided.Cluster.Version,
 		Reason: strings.ToLower(string(c.Reason)), Command: c.Token(), Marks: c.Marks(),
 	}
 	for _, pool := range d.Store.Pools() {

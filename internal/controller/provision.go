@@ -243,7 +243,7 @@ func (p *Provisioner) ordered(ctx context.Context, created []execute.Created) {
 		switch {
 		case errors.Is(c.Err, execute.ErrObsolete):
 			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
-		case errors.Is(c.Err, execute.ErrNoRoom):
+		case errors.Is(c.Err, execute.ErrOutdated):
 			log.FromContext(ctx).Info("dropped a planned node; it is planned again", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
 			p.Batcher.Trigger(retrigger)
 		case c.Err != nil:

@@ -214,7 +214,7 @@ func (m *lagging) hold(name string, held bool) {
 func (m *lagging) Synced() bool { return true }
 
 // Reserve leaves static pools out.
-func (m *lagging) Reserve([]solve.NewNode, map[string]string) (map[int]error, func(int)) {
+func (m *lagging) Reserve([]solve.NewNode, map[string]string, uint64) (map[int]error, func(int)) {
 	return nil, func(int) {}
 }
 

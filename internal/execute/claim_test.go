@@ -204,7 +204,7 @@ func (m *memory) Unseen() []string                   { return nil }
 func (m *memory) Confirm(string, *karpv1.NodeClaim)  {}
 func (m *memory) Pools() []*karpv1.NodePool          { return m.pools }
 func (m *memory) Claims(string) int64                { return m.have.Load() }
-func (m *memory) Reserve([]solve.NewNode, map[string]string) (map[int]error, func(int)) {
+func (m *memory) Reserve([]solve.NewNode, map[string]string, uint64) (map[int]error, func(int)) {
 	return m.late, func(int) { m.given.Add(1) }
 }
 

@@ -35,7 +35,7 @@ type memory interface {
 	Pools() []*karpv1.NodePool
 	Usage(pool string) (corev1.ResourceList, int64)
 	Claims(pool string) int64
-	Reserve(nodes []solve.NewNode, marks map[string]string) (refused map[int]error, give func(i int))
+	Reserve(nodes []solve.NewNode, marks map[string]string, version uint64) (refused map[int]error, give func(i int))
 }
 
 // writers is how many claims are written at a time. The API server decides how fast that goes.
@@ -62,7 +62,7 @@ type Batch struct {
 	Nodes   []solve.NewNode
 	Pools   map[string]*karpv1.NodePool // effective, by name
 	Lanes   resources.Table
-	Version uint64
+	Version uint64 // of the snapshot that the nodes were planned on
 	Reason  string // why they are bought: provisioned, drifted, underutilized, unhealthy
 
 	Command string            // that orders them, if one does; it tells the decision from others
@@ -82,9 +82,9 @@ type Created struct {
 // ErrObsolete says that a node is no longer needed: none of its pods waits any more.
 var ErrObsolete = errors.New("no pod waits for it any more")
 
-// ErrNoRoom says that others took what the limits of a pool had left when the node was planned (G10). The
-// next plan sees it.
-var ErrNoRoom = errors.New("others took it since the plan was made")
+// ErrOutdated says that others were faster: since the node was planned they took what the limits of its pool
+// had left (G10), or ordered a node for one of its pods (G8). The next plan sees it.
+var ErrOutdated = errors.New("others were faster than the plan")
 
 // Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51). Room in
 // the limits of pools is taken before, and given back when the claim is in memory.
@@ -94,7 +94,7 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	refusals := c.refusals(b)
 	full, give := c.take(b, refusals)
 	defer give()
-	late, release := c.Store.Reserve(b.Nodes, b.Marks)
+	late, release := c.Store.Reserve(b.Nodes, b.Marks, b.Version)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, writers)
 	for i, n := range b.Nodes {
@@ -103,7 +103,7 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 			defer func() { <-slots }()
 			defer release(i)
 			out[i] = Created{Node: n}
-			if out[i].Err = cmp.Or(refusals[n.Pool], full[i], noRoom(late[i])); out[i].Err == nil {
+			if out[i].Err = cmp.Or(refusals[n.Pool], full[i], outdated(late[i])); out[i].Err == nil {
 				out[i] = c.create(ctx, b, i)
 			}
 		})
@@ -112,11 +112,11 @@ func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	return out
 }
 
-func noRoom(why error) error {
+func outdated(why error) error {
 	if why == nil {
 		return nil
 	}
-	return fmt.Errorf("%w; %w", why, ErrNoRoom)
+	return fmt.Errorf("%w; %w", why, ErrOutdated)
 }
 
 // begin notes that a batch is being written; what it returns ends that.

@@ -159,7 +159,7 @@ func TestCreateWithoutRoom(t *testing.T) {
 	store := &memory{pools: []*karpv1.NodePool{p}, claimed: make(chan string, 100), late: map[int]error{1: errors.New("nodepool general: its limit 8 of cpu leaves no room for another node")}}
 	claims := &execute.Claims{Client: writerFor(t, func(client.Object) error { return nil }), Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
 	for i, c := range claims.Create(t.Context(), ordering(t, p, 3, "x")) {
-		if full := i == 1; errors.Is(c.Err, execute.ErrNoRoom) != full || (c.Claim == nil) != full {
+		if full := i == 1; errors.Is(c.Err, execute.ErrOutdated) != full || (c.Claim == nil) != full {
 			t.Errorf("node %d: claim %v, %v", i, c.Claim, c.Err)
 		}
 	}

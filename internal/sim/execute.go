@@ -67,7 +67,7 @@ func (p *process) stillUntil(view *disrupt.View) time.Time {
 	until := p.w.now.Add(quietFor)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		if n.Nominated {
+		if n.Nominated || n.Refuge {
 			return p.w.now
 		}
 		if old := n.Created.Add(p.w.config.Tuning.MinAge); old.After(p.w.now) && old.Before(until) {
@@ -183,7 +183,7 @@ func (p *process) goOn(decided disrupt.View, held []*command) {
 	}
 	for _, cmd := range held {
 		if len(cmd.Remove) > 0 {
-			p.commit(cmd, fresh)
+			p.commit(cmd, decided, fresh)
 		}
 	}
 }
@@ -290,7 +290,7 @@ func wrong(question solve.Question, moves []solve.Move) string {
 }
 
 // commit orders the replacements of a command and says that its nodes go.
-func (p *process) commit(c *command, fresh disrupt.View) {
+func (p *process) commit(c *command, decided, fresh disrupt.View) {
 	planned := map[cluster.PodKey]string{}
 	list := slices.Clone(c.Create)
 	for _, name := range c.Template {
@@ -302,7 +302,8 @@ func (p *process) commit(c *command, fresh disrupt.View) {
 		}
 	}
 	complete := len(list) == c.Replacements()
-	for i, claim := range p.orderAll(list, fresh.Cluster.Resources, c.Token(), &c.Command) {
+	made, outdated := p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c.Token(), &c.Command)
+	for i, claim := range made {
 		if claim == nil {
 			complete = false
 			continue
@@ -313,7 +314,7 @@ func (p *process) commit(c *command, fresh disrupt.View) {
 		}
 	}
 	if !complete {
-		p.cancel(c)
+		p.cancel(c, outdated)
 		return
 	}
 	for _, b := range c.Bind {
@@ -326,15 +327,18 @@ func (p *process) commit(c *command, fresh disrupt.View) {
 	p.advance(c, time.Second)
 }
 
-// cancel gives up a command that does not get all of its replacements, and those that it got.
-func (p *process) cancel(c *command) {
+// cancel gives up a command that does not get all of its replacements, and those that it got. If others were
+// faster the next one sees what they did.
+func (p *process) cancel(c *command, outdated bool) {
 	for _, name := range c.Wait {
 		if claim := p.w.api.claims[name]; claim != nil {
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}
 	}
 	p.undo(c, "its replacement could not be created")
-	p.setBack(&c.Command)
+	if !outdated {
+		p.setBack(&c.Command)
+	}
 }
 
 // started counts a command that will be carried out.

@@ -93,7 +93,7 @@ func (p *process) provision() {
 		p.store.Promise(b.Pod, b.Node)
 		p.say("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
-	p.orderAll(plan.Create, view.Resources, fmt.Sprint(p.number, "/", view.Version), nil)
+	p.orderAll(plan.Create, view.Resources, view.Version, fmt.Sprint(p.number, "/", view.Version), nil)
 }
 
 func promised(view store.View) []solve.Bind {
@@ -115,8 +115,9 @@ func (p *process) confirm() {
 }
 
 // orderAll writes the claims of planned nodes, for pods that wait or for a command. Room in the limits of
-// pools is taken before; the claims of those without are nil.
-func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, seed string, replacing *disrupt.Command) []*karpv1.NodeClaim {
+// pools is taken before. The claims of those that are not written are nil; outdated says that others were
+// faster than some of them.
+func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version uint64, seed string, replacing *disrupt.Command) (out []*karpv1.NodeClaim, outdated bool) {
 	known, closed := map[string]*karpv1.NodePool{}, map[string]bool{}
 	for _, pool := range p.store.Pools() {
 		known[pool.Name], closed[pool.Name] = pool, !p.within(pool)
@@ -125,8 +126,8 @@ func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, seed str
 	if replacing != nil {
 		marks = replacing.Marks()
 	}
-	late, release := p.store.Reserve(list, marks)
-	out := make([]*karpv1.NodeClaim, len(list))
+	late, release := p.store.Reserve(list, marks, version)
+	out = make([]*karpv1.NodeClaim, len(list))
 	for i, n := range list {
 		seed := seed
 		if len(n.Pods) == 0 {
@@ -137,7 +138,7 @@ func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, seed str
 		}
 		release(i)
 	}
-	return out
+	return out, len(late) > 0
 }
 
 // order writes the claim of one planned node.

@@ -84,7 +84,7 @@ func (p *process) fill(facts *pool.StaticFacts, n int) {
 		p.w.broken("static", "%v", err)
 		return
 	}
-	p.orderAll(slices.Repeat([]solve.NewNode{node}, n), lanes, "static/"+fingerprint(facts.Claims), nil)
+	p.orderAll(slices.Repeat([]solve.NewNode{node}, n), lanes, 0, "static/"+fingerprint(facts.Claims), nil)
 }
 
 // fingerprint tells one set of claims from another.

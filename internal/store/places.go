@@ -26,6 +26,7 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 	if claim == nil {
 		delete(s.claims, name)
 		delete(s.planned, name)
+		delete(s.ordered, name)
 		delete(s.altered, name)
 		delete(s.recalled, name)
 	} else {

@@ -9,35 +9,38 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// reservation is room in the limits of a pool for a claim that is being written.
+// reservation is a claim that is being written: for pods, and with room in the limits of a pool.
 type reservation struct {
-	pool    string
+	pool    string // empty: one without limits
 	size    total
 	command string // token of the command that orders it, if one does
+	pods    []podKey
 }
 
 // Reserve takes room in the limits of their pools for nodes that are about to be ordered. Whoever orders
 // has planned on a snapshot of its own, and together they could pass a limit that each of them keeps
-// (G10). marks are the annotations of a command's replacements: these may use the room of the nodes that
-// they stand for. Nodes without room are in the answer by their number; of a command it is all or none.
-// give gives the room of a node back once its claim is in memory, or came to nothing.
+// (G10). Nor does a pod get two of them: what was ordered for it after the snapshot of this version was taken
+// is not known to who planned on that (G8). marks are the annotations of a command's replacements: these may
+// use the room of the nodes that they stand for. Nodes that are refused are in the answer by their number; of
+// a command it is all or none. give gives the room of a node back once its claim is in memory, or came to
+// nothing.
 //
-// Pools without limits are left out, and static ones, whose slots are counted by who writes claims.
-func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string) (refused map[int]error, give func(i int)) {
+// Limits of static pools are left out: their slots are counted by who writes claims.
+func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version uint64) (refused map[int]error, give func(i int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refused = map[int]error{}
 	order, command := disrupt.ReadOrder(marks)
-	sizes, ledgers := newIndex(s.sold), s.ledgers(nodes, order)
+	sizes, ledgers, served := newIndex(s.sold), s.ledgers(nodes, order), s.served(version)
 	taken := map[int]*reservation{}
 	for i := range nodes {
 		n := &nodes[i]
-		l := ledgers[n.Pool]
-		if l == nil {
-			continue
+		r, err := &reservation{command: order.Token, pods: n.Pods}, twice(n.Pods, served)
+		if l := ledgers[n.Pool]; l != nil && err == nil {
+			r.pool, r.size = n.Pool, total{sizes.most(n.Pool, n.Types), 1}
+			err = l.take(r, s.pools[n.Pool].effective, s.reader.Table())
 		}
-		r := &reservation{pool: n.Pool, size: total{sizes.most(n.Pool, n.Types), 1}, command: order.Token}
-		if err := l.take(r, s.pools[n.Pool].effective, s.reader.Table()); err != nil {
+		if err != nil {
 			refused[i] = err
 			if command {
 				for i := range nodes {
@@ -50,13 +53,44 @@ func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string) (refused
 		taken[i] = r
 	}
 	for _, r := range taken {
-		s.reserved[r] = true
+		if r.pool != "" || len(r.pods) > 0 {
+			s.reserved[r] = true
+		}
 	}
 	return refused, func(i int) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.reserved, taken[i])
 	}
+}
+
+// served returns the pods that have had a claim ordered since a version, or have one being written: what
+// there is of it.
+func (s *Store) served(version uint64) map[podKey]string {
+	out := map[podKey]string{}
+	for name, at := range s.ordered {
+		if claim := s.claims[name]; at > version && claim != nil && claim.DeletionTimestamp == nil {
+			for _, key := range s.planned[name] {
+				out[key] = "nodeclaim " + name + " was ordered"
+			}
+		}
+	}
+	for r := range s.reserved {
+		for _, key := range r.pods {
+			out[key] = "a nodeclaim of others is being written"
+		}
+	}
+	return out
+}
+
+// twice refuses a node if one of its pods has another one.
+func twice(pods []podKey, served map[podKey]string) error {
+	for _, key := range pods {
+		if what, is := served[key]; is {
+			return fmt.Errorf("%s for pod %s", what, key)
+		}
+	}
+	return nil
 }
 
 // ledger is the most that a pool can come to have: its nodes, and what room is taken for.

@@ -57,7 +57,7 @@ func (m *market) batch(t *rapid.T, replace ...string) {
 		}
 	}
 	var refused map[int]error
-	refused, w.give = m.Reserve(w.nodes, w.marks)
+	refused, w.give = m.Reserve(w.nodes, w.marks, 0)
 	for i := len(w.nodes) - 1; i >= 0; i-- {
 		if refused[i] != nil && len(replace) == 0 {
 			w.nodes[i].Pool = "" // is not written

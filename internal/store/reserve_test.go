@@ -7,8 +7,11 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -49,21 +52,21 @@ func marksFor(id string, replaced ...string) map[string]string {
 func TestG10_ReservationsCount(t *testing.T) {
 	t.Parallel()
 	s := limitedStore(20, 100)
-	refused, give := s.Reserve([]solve.NewNode{wanted("small", "large"), wanted("small"), wanted("small")}, nil)
+	refused, give := s.Reserve([]solve.NewNode{wanted("small", "large"), wanted("small"), wanted("small")}, nil, 0)
 	if len(refused) != 1 || refused[2] == nil || !strings.Contains(refused[2].Error(), "nodepool general: its limit 20 of cpu") {
 		t.Fatalf("refused %v, want the third: the first can become 16 of 20 cores", refused)
 	}
 	if left := s.Snapshot(testTypes()).Pools[0].Limits[0].Remaining; left != 0 {
 		t.Errorf("plans find %d left, want nothing", left)
 	}
-	if refused, _ := s.Reserve([]solve.NewNode{wanted("small")}, nil); len(refused) != 1 {
+	if refused, _ := s.Reserve([]solve.NewNode{wanted("small")}, nil, 0); len(refused) != 1 {
 		t.Error("what others reserved is had twice")
 	}
 	s.Claimed(ordered("general-1", nil, "small", "large"), nil)
 	give(0)
 	give(1) // could not be written
 	give(2) // was refused
-	if refused, _ := s.Reserve([]solve.NewNode{wanted("small"), wanted("small")}, nil); len(refused) != 1 || refused[1] == nil {
+	if refused, _ := s.Reserve([]solve.NewNode{wanted("small"), wanted("small")}, nil, 0); len(refused) != 1 || refused[1] == nil {
 		t.Errorf("refused %v, want one of two small ones next to a claim of 16 cores", refused)
 	}
 }
@@ -76,7 +79,7 @@ func TestReserveLeavesOut(t *testing.T) {
 	static.Spec.Replicas, free.Spec.Limits = new(int64(3)), nil
 	s.feedObject(static, false)
 	s.feedObject(free, false)
-	refused, give := s.Reserve([]solve.NewNode{{Pool: "static"}, {Pool: "free", Types: []string{"large"}}, {Pool: "unknown"}, wanted("small")}, nil)
+	refused, give := s.Reserve([]solve.NewNode{{Pool: "static"}, {Pool: "free", Types: []string{"large"}}, {Pool: "unknown"}, wanted("small")}, nil, 0)
 	if len(refused) != 1 || refused[3] == nil || len(s.reserved) != 0 {
 		t.Errorf("refused %v, %d reserved; want the one of the pool that may have nothing", refused, len(s.reserved))
 	}
@@ -111,13 +114,13 @@ func TestG10_ReplacementsUseTheRoomOfTheirNodes(t *testing.T) {
 			if tc.other {
 				marks := marksFor("other", "general-big")
 				s.Hold("general-big", true)
-				_, give := s.Reserve([]solve.NewNode{wanted("small")}, marks)
+				_, give := s.Reserve([]solve.NewNode{wanted("small")}, marks, 0)
 				s.Claimed(ordered("general-slim", marks, "small"), nil)
 				give(0)
 				s.Mark("general-big", true)
 			}
 			s.Hold("ip-1", tc.held)
-			refused, _ := s.Reserve(tc.nodes, replacing)
+			refused, _ := s.Reserve(tc.nodes, replacing, 0)
 			if len(refused) != tc.want {
 				t.Errorf("refused %v, want %d", refused, tc.want)
 			}
@@ -136,7 +139,7 @@ func TestG10_ReserveAtOnce(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			for j := range 4 {
-				refused, give := s.Reserve([]solve.NewNode{wanted("small")}, nil)
+				refused, give := s.Reserve([]solve.NewNode{wanted("small")}, nil, 0)
 				if len(refused) == 0 {
 					s.Claimed(ordered(fmt.Sprintf("general-%d-%d", i, j), nil, "small"), nil)
 				}
@@ -147,8 +150,71 @@ func TestG10_ReserveAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	had := s.Claims("general") // some may be missing: a claim counts twice for the moment until its room is given back
-	refused, _ := s.Reserve(slices.Repeat([]solve.NewNode{wanted("small")}, 10), nil)
+	refused, _ := s.Reserve(slices.Repeat([]solve.NewNode{wanted("small")}, 10), nil, 0)
 	if had > 10 || int64(len(refused)) != had {
 		t.Errorf("%d claims of four cores, %d of ten more are refused; the limit is 40", had, len(refused))
+	}
+}
+
+// G8: who planned before somebody else ordered a node for one of the same pods gets none, be that one written
+// already or not. Who planned later knows of it, and one that goes or came to nothing is no reason.
+func TestG8_NoPodIsServedTwice(t *testing.T) {
+	t.Parallel()
+	web, api := podKey{Namespace: "default", Name: "web"}, podKey{Namespace: "default", Name: "api"}
+	both := solve.NewNode{Pool: "free", Pods: []podKey{web, api}}
+	other := solve.NewNode{Pool: "free", Pods: []podKey{{Namespace: "default", Name: "db"}}}
+	for name, tc := range map[string]struct {
+		do    func(s *Store)
+		marks map[string]string
+		want  map[int]string
+	}{
+		"nothing happened": {},
+		"a claim was written for one of its pods": {
+			do: func(s *Store) { s.Claimed(ordered("free-1", nil, "small"), []podKey{web}) }, want: map[int]string{0: "nodeclaim free-1 was ordered for pod default/web"},
+		},
+		"of a command it is all or none": {
+			do: func(s *Store) { s.Claimed(ordered("free-1", nil, "small"), []podKey{web}) }, marks: marksFor("c1", "old"),
+			want: map[int]string{0: "nodeclaim free-1 was ordered for pod default/web", 1: "nodeclaim free-1 was ordered for pod default/web"},
+		},
+		"one is being written": {
+			do:   func(s *Store) { s.Reserve([]solve.NewNode{{Pool: "free", Pods: []podKey{api}}}, nil, s.revision) },
+			want: map[int]string{0: "a nodeclaim of others is being written for pod default/api"},
+		},
+		"one could not be written": {do: func(s *Store) {
+			_, give := s.Reserve([]solve.NewNode{{Pool: "free", Pods: []podKey{api}}}, nil, s.revision)
+			give(0)
+		}},
+		"the claim is gone": {do: func(s *Store) {
+			s.Claimed(ordered("free-1", nil, "small"), []podKey{web})
+			s.feedObject(ordered("free-1", nil, "small"), true)
+		}},
+		"the claim goes": {do: func(s *Store) {
+			going := ordered("free-1", nil, "small")
+			going.DeletionTimestamp = new(metav1.NewTime(now()))
+			s.Claimed(going, []podKey{web})
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := New(testOptions())
+			s.feedObject(poolObject("free"), false)
+			version := s.Snapshot(testTypes()).Version
+			if tc.do != nil {
+				tc.do(s)
+			}
+			refused, give := s.Reserve([]solve.NewNode{both, other}, tc.marks, version)
+			got := map[int]string{}
+			for i, err := range refused {
+				got[i] = err.Error()
+			}
+			if diff := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+			give(0)
+			give(1)
+			if refused, _ := s.Reserve([]solve.NewNode{both, other}, tc.marks, s.Snapshot(testTypes()).Version); len(refused) > 0 && name != "one is being written" {
+				t.Errorf("refused %v although the plan is younger", refused)
+			}
+		})
 	}
 }
