@@ -71,6 +71,7 @@ type provider struct {
 	cluster string
 	tags    func(class *awsv1.EC2NodeClass, pool string) map[string]string
 	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (string, error)
+	holds   func(reservation, claim string) // the claim, by UID, was found to have an instance of the reservation
 	now     func() time.Time
 	started *since // claims that are older may have an instance that nobody wrote down
 }
@@ -113,13 +114,13 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 func (p *provider) obtain(ctx context.Context, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType) (machine, error) {
 	found, err := p.before(ctx, claim, all)
 	if err != nil || found != nil {
-		return of(found, class), err
+		return p.of(claim, found, class), err
 	}
 	bought, err := p.buy(ctx, launch.Request{Claim: claim, Class: class, Types: all})
 	if errors.Is(err, launch.ErrTokenUsed) {
 		found, lookup := p.adopter.adopt(ctx, claim, all)
 		if lookup == nil && found != nil {
-			return of(found, class), nil
+			return p.of(claim, found, class), nil
 		}
 	}
 	if err != nil {
@@ -166,12 +167,16 @@ func (p *provider) spotRoleMissing(claim *karpv1.NodeClaim) {
 	})
 }
 
-func of(found *inventory.Instance, class *awsv1.EC2NodeClass) machine {
+// of is the machine that was found for a claim.
+func (p *provider) of(claim *karpv1.NodeClaim, found *inventory.Instance, class *awsv1.EC2NodeClass) machine {
 	if found == nil {
 		return machine{}
 	}
 	m := machineOf(*found)
 	m.reserved(class)
+	if m.Reservation != "" {
+		p.holds(m.Reservation, string(claim.UID))
+	}
 	return m
 }
 

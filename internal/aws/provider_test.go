@@ -2,6 +2,7 @@ package aws
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -146,6 +147,20 @@ func TestFM_A01_AnEarlierLaunchIsFound(t *testing.T) {
 	got, err = w.provider.Launch(t.Context(), newClaim("first", old))
 	if err != nil || got.ID != "aws:///eu-west-1a/i-mine" {
 		t.Errorf("asked again, the claim got another instance: %v, %v", got.ID, err)
+	}
+}
+
+// An instance that was found is no news to the count of its reservation, but that the claim has it is.
+func TestFM_F08_AFoundInstanceIsCounted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, newClass())
+	w.instances["i-mine"] = newInstance("i-mine", start.Add(-time.Minute), func(i *inventory.Instance) { i.CapacityType, i.Reservation = "reserved", "cr-1" })
+	claim := newClaim("first", start.Add(-2*time.Minute), func(c *karpv1.NodeClaim) { c.Spec.Requirements[1].Values = []string{"reserved"} })
+	if got, err := w.provider.Launch(t.Context(), claim); err != nil || got.ID != "aws:///eu-west-1a/i-mine" {
+		t.Fatalf("%v, %v", got.ID, err)
+	}
+	if !slices.Equal(w.held, []string{"cr-1 uid-first"}) {
+		t.Errorf("told %v", w.held)
 	}
 }
 

@@ -49,6 +49,7 @@ type world struct {
 	types     []catalog.InstanceType
 	typeError error
 	told      []string
+	held      []string
 	reg       *prometheus.Registry
 	metrics   *metric.Set
 }
@@ -79,6 +80,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return map[string]string{inventory.TagNodePool: pool, inventory.TagNodeClass: class.Name, inventory.TagCluster: "sandbox"}
 		},
 		drifted: func(context.Context, *awsv1.EC2NodeClass, *karpv1.NodeClaim) (string, error) { return "AMIDrift", nil },
+		holds:   func(reservation, claim string) { w.held = append(w.held, reservation+" "+claim) },
 		now:     w.clock, started: &since{},
 	}
 	return w

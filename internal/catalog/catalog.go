@@ -26,6 +26,7 @@ type Offering struct {
 	Available    bool              `json:"available"`
 	Reservation  string            `json:"reservation,omitempty"` // id, for capacity type "reserved"
 	Remaining    int               `json:"remaining,omitempty"`   // instances left in the reservation
+	Takers       []string          `json:"takers,omitempty"`      // UIDs of claims that lately got an instance of it, which Remaining has left out
 	Labels       map[string]string `json:"labels,omitempty"`      // further labels a node bought this way has
 	Size         *Size             `json:"size,omitempty"`        // where it differs from the type's
 }

@@ -17,9 +17,11 @@ import (
 func (s *Store) Hold(node string, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.find(node); p != nil && p.held != held {
-		p.held = held
-		s.revision++
+	if p := s.find(node); p != nil {
+		if p.known = true; p.held != held {
+			p.held = held
+			s.revision++
+		}
 	}
 }
 
@@ -51,6 +53,35 @@ func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 			s.promised[pod] = p.claim.Name
 		}
 	}
+}
+
+// swapped names the claims of nodes that are not marked although replacements are ordered for them: a command
+// is just writing the others, or a process that began a moment ago has not found it again (disruption 25.8). Pods
+// of these nodes have the room of the replacements.
+func (s *Store) swapped() map[string]bool {
+	orders, count := map[string]disrupt.Order{}, map[string]int{}
+	for _, claim := range s.claims {
+		if o, is := disrupt.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
+			orders[o.Token] = o
+			count[o.Token]++
+		}
+	}
+	out := map[string]bool{}
+	for token, o := range orders {
+		for _, name := range o.Replaces {
+			p := s.places[claimKey(name)]
+			if p != nil && !p.marked && !p.leaves() && (p.held || !p.known && count[token] == o.Of && p.heldBy(token)) {
+				out[name] = true
+			}
+		}
+	}
+	return out
+}
+
+// heldBy reports whether a place says that a command holds it, as a process does that can be taken over from.
+func (p *place) heldBy(token string) bool {
+	return p.claim != nil && p.node != nil && p.node.Annotations[karpv1.AnnotationHeldBy] == token &&
+		condition.Find(p.claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil
 }
 
 // early reports whether a claim is a replacement of nodes that are not marked yet, be it that a command

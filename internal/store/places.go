@@ -52,6 +52,9 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 		return
 	}
 	p := s.place(key)
+	if old != nil && providerOf(old) == "" && providerOf(claim) != "" {
+		p.landed = s.opts.Now()
+	}
 	p.claim, p.valid = s.effective(claim), false
 	if claim.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
 		s.opts.Wake(claim.UID) // its pods need a place

@@ -51,25 +51,28 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	sizes := newIndex(types)
 	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
 	view := View{Settled: map[cluster.PodKey]bool{}}
-	names := make(map[string]string, len(s.places)) // of nodes, by claim
-	used := map[string]total{}                      // by pool
+	names := make(map[string]string, len(s.places))  // of nodes, by claim
+	used, swapped := map[string]total{}, s.swapped() // by pool, by claim
+	var slots holders
 	for r := range s.reserved {
 		used[r.pool] = used[r.pool].plus(r.size)
 	}
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
+		slots.add(s.holderOf(p, n.Needs, now))
+		if counts(&n, p) {
+			used[n.Pool] = used[n.Pool].plus(s.sizeOf(&n, sizes))
+		}
+		n.Deleting = n.Deleting || n.Claim != "" && swapped[n.Claim]
 		parts.Nodes = append(parts.Nodes, n)
 		if !n.Deleting {
 			names[n.Claim] = n.Name
-		}
-		if counts(&n, p) {
-			used[n.Pool] = used[n.Pool].plus(s.sizeOf(&n, sizes))
 		}
 		if n.Deleting {
 			for i := range n.Pods {
 				if !n.Pods[i].Stays {
 					view.Pods = append(view.Pods, n.Pods[i])
-					if p.marked && !p.read.Deleting && !s.orphaned(p) {
+					if (p.marked || swapped[n.Claim]) && !p.read.Deleting && !s.orphaned(p) {
 						view.Settled[n.Pods[i].Key] = true
 					}
 				}
@@ -90,6 +93,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 			parts.Daemons = append(parts.Daemons, s.reader.Daemon(d.set, d.newest))
 		}
 	}
+	types = slots.subtract(types)
 	for name, p := range s.pools {
 		u := used[name]
 		parts.Pools = append(parts.Pools, s.reader.Pool(p.effective, types[name], u.list(s.reader.Table()), u.nodes))

@@ -109,6 +109,8 @@ type place struct {
 	nominated time.Time            // until when pods are expected
 	expected  map[podKey]time.Time // pods that wait and are expected, until when
 	refuge    time.Time            // until when pods are expected that still run on nodes which go
+	landed    time.Time            // when its launch was seen; zero: not by this process
+	known     bool                 // has been part of a command of this process
 	held      bool                 // part of a running command,
 	marked    bool                 // which removes it for sure unless it fails
 }

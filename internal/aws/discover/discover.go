@@ -58,8 +58,9 @@ type Options struct {
 	// ClusterGroup returns the id of the security group that EKS made for the cluster, empty if there
 	// is none. It is asked only for classes that name no groups (L-08); nil means that there is none.
 	ClusterGroup func(ctx context.Context) (string, error)
-	// ReservationSeen is told the free instances of every reservation that was just looked up.
-	ReservationSeen func(id string, free int)
+	// ReservationSeen is told the free instances of every reservation that was just looked up, and when it
+	// was asked for them.
+	ReservationSeen func(id string, free int, asked time.Time)
 }
 
 // Discoverer looks selector terms up. It is safe for concurrent use.

@@ -41,7 +41,9 @@ func TestReservationQueries(t *testing.T) {
 		{ID: "cr-9", OwnerID: "1"}, {ID: "cr-8"}, {OwnerID: "111122223333", InstanceMatchCriteria: "open", Tags: awsv1.Tags{"a": "*"}}, {OwnerID: "111122223333"},
 	}
 	seen := map[string]int{}
-	d := discoverer(f, newClock(), func(o *discover.Options) { o.ReservationSeen = func(id string, free int) { seen[id] += free } })
+	d := discoverer(f, newClock(), func(o *discover.Options) {
+		o.ReservationSeen = func(id string, free int, _ time.Time) { seen[id] += free }
+	})
 	nodes := class(awsv1.EC2NodeClassSpec{CapacityReservationSelectorTerms: terms})
 	for range 2 { // the second answer is remembered, and its counts are not news
 		got, err := d.Reservations(quiet(t), nodes)

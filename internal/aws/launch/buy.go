@@ -204,7 +204,7 @@ func (l *Launcher) send(ctx context.Context, tickets []*ticket) []verdict {
 			verdicts[n].result = bought[n]
 			verdicts[n].result.SpotRoleMissing = t.noRole
 			if id := bought[n].Reservation; id != "" {
-				l.o.Reservations.Took(id)
+				l.o.Reservations.Took(id, string(t.order.request.Claim.UID))
 			}
 			continue
 		}

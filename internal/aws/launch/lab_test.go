@@ -168,7 +168,7 @@ func newLab(tb testing.TB, types ...catalog.InstanceType) *lab {
 	for _, kind := range types {
 		for _, o := range kind.Offerings {
 			if o.Reservation != "" {
-				l.o.Reservations.Set(o.Reservation, o.Remaining)
+				l.o.Reservations.Set(o.Reservation, o.Remaining, time.Now())
 			}
 		}
 	}

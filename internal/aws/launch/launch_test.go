@@ -66,8 +66,8 @@ func TestReservedLaunch(t *testing.T) {
 		if got.Reservation != "cr-1" || got.ReservationType != "default" || got.Interruptible || got.CapacityType != "reserved" {
 			t.Errorf("%+v", got)
 		}
-		if free := l.o.Reservations.Free("cr-1"); free != 1 {
-			t.Errorf("%d left in the reservation", free)
+		if free, takers := l.o.Reservations.Count("cr-1"); free != 1 || len(takers) != 1 || takers[0] != string(nodeClaim("x").UID) {
+			t.Errorf("%d left in the reservation, taken by %v", free, takers)
 		}
 	})
 }

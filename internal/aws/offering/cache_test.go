@@ -36,14 +36,15 @@ func TestCachedListsAreRight(t *testing.T) {
 			},
 			"spot":     func() { l.prices.spot = map[string]float64{kind() + "/" + zone(): 0}; l.prices.version++ },
 			"shift":    func() { id := pick("id", "use1-az1", "use1-az2"); l.shifted[id] = !l.shifted[id] },
-			"reserved": func() { l.reservations.Set("cr-1", rapid.IntRange(0, 2).Draw(r, "free")) },
+			"reserved": func() { l.reservations.Set("cr-1", rapid.IntRange(0, 2).Draw(r, "free"), l.clock) },
+			"took":     func() { l.reservations.Took("cr-1", pick("claim", "one", "two")) },
 			"observed": func() {
 				l.ObserveMemory(kind(), c, *resource.NewQuantity(int64(rapid.IntRange(1, 5).Draw(r, "Gi"))<<30, resource.BinarySI))
 			},
 			"overlay": func() { l.overlay = map[string]float64{kind(): 9}; l.overlays++ },
 			"image":   func() { c.Status.AMIs[0].ID += "x" },
 		}
-		names := []string{"mark", "no spot", "subnet", "wait", "price", "spot", "shift", "reserved", "observed", "overlay", "image"}
+		names := []string{"mark", "no spot", "subnet", "wait", "price", "spot", "shift", "reserved", "took", "observed", "overlay", "image"}
 		for range rapid.IntRange(1, 12).Draw(r, "steps") {
 			steps[pick("step", names...)]()
 			got := l.types(t, c)
@@ -69,7 +70,7 @@ func TestConcurrentUse(t *testing.T) {
 		group.Go(func() {
 			for range 20 {
 				l.unavailable.Mark("spot", "a1.large", "us-east-1a", Group{}, "ICE")
-				l.reservations.Set("cr-1", 1)
+				l.reservations.Set("cr-1", 1, l.clock)
 				for _, it := range l.types(t, class(awsv1.FamilyAL2023, reserve)) {
 					_ = sold(&it)
 				}

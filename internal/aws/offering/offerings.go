@@ -121,14 +121,15 @@ func (s *seller) price(instanceType string) (usd float64, known bool) {
 func (s *seller) reserved(h *holding, usable bool, instanceType string, onDemand float64) catalog.Offering {
 	l := &s.shape.lots[h.lot]
 	zone := s.shape.places[l.place].zone
+	free, takers := s.catalog.options.Reservations.Count(h.id)
 	return catalog.Offering{
 		Zone: zone, CapacityType: karpv1.CapacityTypeReserved, Price: onDemand / reservedShare, Labels: h.labels,
-		Reservation: h.id, Remaining: s.catalog.options.Reservations.Free(h.id),
+		Reservation: h.id, Remaining: free, Takers: takers,
 		Available: usable && h.usable && s.open[l.place] && !s.catalog.options.Unavailable.Has(karpv1.CapacityTypeReserved, instanceType, zone, l.group),
 	}
 }
 
 func equal(a, b catalog.Offering) bool {
 	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Available == b.Available &&
-		a.Reservation == b.Reservation && a.Remaining == b.Remaining && maps.Equal(a.Labels, b.Labels)
+		a.Reservation == b.Reservation && a.Remaining == b.Remaining && slices.Equal(a.Takers, b.Takers) && maps.Equal(a.Labels, b.Labels)
 }

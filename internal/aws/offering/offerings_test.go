@@ -173,9 +173,9 @@ func TestReservedOfferings(t *testing.T) {
 	rest := []string{"a on-demand 1", "a spot 0.3", "b on-demand 1", "b spot 0.3", "-c on-demand 1", "-c spot 0.3"}
 	c := class(awsv1.FamilyAL2023, reserve)
 	l := newLab(t, nil, allTypes(t)...)
-	l.reservations.Set("cr-1", 2)
+	l.reservations.Set("cr-1", 2, l.clock)
 	l.want(t, c, "two free", append([]string{"a reserved 1e-07 cr-1×2", "-b reserved 1e-07 cr-2×0"}, rest...)...)
-	l.reservations.Took("cr-1")
+	l.reservations.Took("cr-1", "claim")
 	l.want(t, c, "one taken", append([]string{"a reserved 1e-07 cr-1×1", "-b reserved 1e-07 cr-2×0"}, rest...)...)
 	l.reservations.Exhausted("cr-1")
 	l.want(t, c, "V15-44 full", append([]string{"a reserved 1e-07 cr-1×0", "-b reserved 1e-07 cr-2×0"}, rest...)...)

@@ -1,12 +1,18 @@
 package offering
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
 
-// reservationFor is how long a count is believed without news.
-const reservationFor = 24 * time.Hour
+const (
+	// reservationFor is how long a count is believed without news.
+	reservationFor = 24 * time.Hour
+	// takersFor is how long it is told which claims a count includes. Long before that they say themselves
+	// that they are launched.
+	takersFor = 10 * time.Minute
+)
 
 // Reservations counts the free instances of capacity reservations between two looks at EC2. It is safe
 // for concurrent use. A reservation that nobody has told of has none free.
@@ -19,8 +25,16 @@ type Reservations struct {
 }
 
 type count struct {
-	free  int
-	until time.Time
+	free   int
+	until  time.Time
+	takers []taker // by age
+}
+
+// taker is a claim that got an instance of a reservation.
+type taker struct {
+	claim string // UID
+	at    time.Time
+	found bool // the instance had been there before; EC2 has counted it
 }
 
 // NewReservations returns an empty count.
@@ -28,24 +42,60 @@ func NewReservations(now func() time.Time) *Reservations {
 	return &Reservations{now: now, counts: map[string]count{}, version: 1}
 }
 
-// Set takes over what EC2 says.
-func (r *Reservations) Set(id string, free int) {
-	r.change(id, func(int) int { return free })
+// Set takes over what EC2 says to a question that was asked at some time. What was launched since then is
+// not in the answer, or may not be: rather a free slot is overlooked until the next answer than promised.
+func (r *Reservations) Set(id string, free int, asked time.Time) {
+	r.change(id, func(c *count) {
+		c.free = free
+		for _, t := range c.takers {
+			if !t.found && !t.at.Before(asked) {
+				c.free--
+			}
+		}
+	})
 }
 
-// Took counts an instance that was launched into the reservation.
-func (r *Reservations) Took(id string) {
-	r.change(id, func(free int) int { return free - 1 })
+// Took counts an instance that was launched into the reservation for a claim, once.
+func (r *Reservations) Took(id, claim string) {
+	r.change(id, func(c *count) {
+		if !c.took(claim) {
+			c.free--
+			c.takers = append(c.takers, taker{claim: claim, at: r.now()})
+		}
+	})
+}
+
+// Found notes that a claim turned out to have an instance in the reservation, which EC2 counts already.
+func (r *Reservations) Found(id, claim string) {
+	r.change(id, func(c *count) {
+		if !c.took(claim) {
+			c.takers = append(c.takers, taker{claim: claim, at: r.now(), found: true})
+		}
+	})
 }
 
 // Returned counts an instance of the reservation that is gone.
 func (r *Reservations) Returned(id string) {
-	r.change(id, func(free int) int { return free + 1 })
+	r.change(id, func(c *count) { c.free++ })
 }
 
 // Exhausted says that EC2 refused a launch: nothing is free, whatever was counted (F08).
 func (r *Reservations) Exhausted(id string) {
-	r.change(id, func(int) int { return 0 })
+	r.change(id, func(c *count) { c.free = 0 })
+}
+
+// Count is Free together with the UIDs of the claims that lately got an instance, which it leaves out.
+func (r *Reservations) Count(id string) (free int, takers []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.counts[id].takers {
+		takers = append(takers, t.claim)
+	}
+	return r.free(id), takers
+}
+
+func (c *count) took(claim string) bool {
+	return slices.ContainsFunc(c.takers, func(t taker) bool { return t.claim == claim })
 }
 
 // Free is the number of instances that can be launched into the reservation.
@@ -73,17 +123,21 @@ func (r *Reservations) free(id string) int {
 	return c.free
 }
 
-func (r *Reservations) change(id string, next func(free int) int) {
+func (r *Reservations) change(id string, change func(c *count)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now := r.now()
 	before := r.free(id)
-	after := max(0, next(before))
-	until := r.now().Add(reservationFor)
-	r.counts[id] = count{free: after, until: until}
+	c := count{free: before, until: now.Add(reservationFor), takers: slices.Clone(r.counts[id].takers)}
+	c.takers = slices.DeleteFunc(c.takers, func(t taker) bool { return now.Sub(t.at) > takersFor })
+	known := len(c.takers)
+	change(&c)
+	c.free = max(0, c.free)
+	r.counts[id] = c
 	if r.next.IsZero() {
-		r.next = until
+		r.next = c.until
 	}
-	if after != before {
+	if c.free != before || len(c.takers) != known {
 		r.version++
 	}
 }

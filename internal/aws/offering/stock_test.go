@@ -3,6 +3,7 @@ package offering
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,24 +170,31 @@ func TestFM_F08_ReservationCounts(t *testing.T) {
 	clock := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	r := NewReservations(func() time.Time { return clock })
 	for _, step := range []struct {
-		do       func(string)
+		do       func(id string)
 		name     string
 		want     int
+		takers   []string
 		unchange bool
 	}{
 		{do: func(string) {}, name: "not known", unchange: true},
-		{do: func(id string) { r.Set(id, 2) }, name: "set", want: 2},
-		{do: func(id string) { r.Set(id, 2) }, name: "set again", want: 2, unchange: true},
-		{do: r.Took, name: "took", want: 1},
-		{do: r.Returned, name: "returned", want: 2},
-		{do: r.Exhausted, name: "exhausted"},
-		{do: r.Took, name: "took from nothing", unchange: true},
-		{do: r.Returned, name: "returned to nothing", want: 1},
+		{do: func(id string) { r.Set(id, 2, clock) }, name: "set", want: 2},
+		{do: func(id string) { r.Set(id, 2, clock) }, name: "set again", want: 2, unchange: true},
+		{do: func(id string) { r.Took(id, "a") }, name: "took", want: 1, takers: []string{"a"}},
+		{do: func(id string) { r.Took(id, "a") }, name: "told twice", want: 1, takers: []string{"a"}, unchange: true},
+		{do: r.Returned, name: "returned", want: 2, takers: []string{"a"}},
+		{do: r.Exhausted, name: "exhausted", takers: []string{"a"}},
+		{do: func(id string) { r.Took(id, "b") }, name: "took from nothing", takers: []string{"a", "b"}},
+		{do: r.Returned, name: "returned to nothing", want: 1, takers: []string{"a", "b"}},
+		{do: func(id string) { r.Found(id, "c") }, name: "found, as EC2 knows", want: 1, takers: []string{"a", "b", "c"}},
+		{do: func(id string) { r.Set(id, 3, clock.Add(-1)) }, name: "an answer of before two launches", want: 1, takers: []string{"a", "b", "c"}, unchange: true},
+		{do: func(id string) { r.Set(id, 3, clock.Add(1)) }, name: "an answer of after them", want: 3, takers: []string{"a", "b", "c"}},
+		{do: func(id string) { clock = clock.Add(takersFor + 1); r.Took(id, "d") }, name: "the others are old", want: 2, takers: []string{"d"}},
 	} {
 		before := r.Version()
 		step.do("cr-1")
-		if got := r.Free("cr-1"); got != step.want {
-			t.Errorf("%s: %d free, want %d", step.name, got, step.want)
+		free, takers := r.Count("cr-1")
+		if free != step.want || free != r.Free("cr-1") || !slices.Equal(takers, step.takers) {
+			t.Errorf("%s: %d free without %v, want %d without %v", step.name, free, takers, step.want, step.takers)
 		}
 		if rose := r.Version() > before; rose == step.unchange {
 			t.Errorf("%s: version rose: %v", step.name, rose)

@@ -1,0 +1,226 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"pgregory.net/rapid"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/offering"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/store"
+)
+
+// lot is a capacity reservation with everybody who counts its slots: EC2, our count between two looks at
+// it, and memory.
+type lot struct {
+	now    time.Time
+	size   int
+	in     int // instances that EC2 has in it
+	count  *offering.Reservations
+	memory *store.Store
+	tell   func(obj client.Object, gone bool)
+	types  []catalog.InstanceType // as they were asked for last
+	asked  *glance                // of EC2, under way
+	claims map[string]stage
+	orders int // so far
+}
+
+// glance is how many were free when EC2 was asked.
+type glance struct {
+	free int
+	at   time.Time
+}
+
+type stage int
+
+const (
+	ordered stage = iota
+	bought        // EC2 has launched it, and the answer is under way
+	told          // the answer is here,
+	written       // and in memory
+)
+
+func newLot(t *testing.T, size int) *lot {
+	t.Helper()
+	l := &lot{now: time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC), size: size, claims: map[string]stage{}}
+	now := func() time.Time { return l.now }
+	l.count = offering.NewReservations(now)
+	l.memory = store.New(store.Options{
+		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: kinds(), Now: now, ReservationLabel: awsv1.LabelCapacityReservationID, Wake: func(types.UID) {},
+	})
+	watch := informers{}
+	if err := l.memory.Watch(t.Context(), watch); err != nil {
+		t.Fatal(err)
+	}
+	l.tell = func(obj client.Object, gone bool) {
+		if h := watch[fmt.Sprintf("%T", obj)]; gone {
+			h.OnDelete(obj)
+		} else {
+			h.OnUpdate(nil, obj)
+		}
+	}
+	l.tell(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}, Spec: karpv1.NodePoolSpec{Template: karpv1.NodeClaimTemplate{
+		Spec: karpv1.NodeClaimTemplateSpec{NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "default"}},
+	}}}, false)
+	l.count.Set("cr-1", size, l.now)
+	l.ask()
+	return l
+}
+
+// informers hold the handlers of memory, by kind.
+type informers map[string]toolscache.ResourceEventHandler
+
+// GetInformer returns the watch of a kind.
+func (i informers) GetInformer(_ context.Context, obj client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return informer{in: i, kind: fmt.Sprintf("%T", obj)}, nil
+}
+
+type informer struct {
+	cache.Informer
+	in   informers
+	kind string
+}
+
+// AddEventHandler takes in who wants to be told.
+func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	i.in[i.kind] = h
+	return registration{}, nil
+}
+
+type registration struct {
+	toolscache.ResourceEventHandlerRegistration
+}
+
+// HasSynced says that everything was listed.
+func (registration) HasSynced() bool { return true }
+
+// ask is what a loop does before it makes a snapshot.
+func (l *lot) ask() {
+	free, takers := l.count.Count("cr-1")
+	l.types = []catalog.InstanceType{{Name: "m5.large", Offerings: []catalog.Offering{{
+		Zone: "a", CapacityType: karpv1.CapacityTypeReserved, Available: true, Reservation: "cr-1", Remaining: free, Takers: takers,
+		Labels: map[string]string{awsv1.LabelCapacityReservationID: "cr-1"},
+	}}}}
+}
+
+// left is how many slots the next plan finds.
+func (l *lot) left() int {
+	return l.memory.Snapshot(map[string][]catalog.InstanceType{"general": l.types}).Pools[0].Types[0].Offerings[0].Remaining
+}
+
+func (l *lot) claim(name string) *karpv1.NodeClaim {
+	in := func(key string, values ...string) karpv1.Requirement {
+		return karpv1.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	c := &karpv1.NodeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{karpv1.LabelNodePool: "general"}},
+		Spec: karpv1.NodeClaimSpec{
+			NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "default"},
+			Requirements: []karpv1.Requirement{in(karpv1.LabelCapacityType, karpv1.CapacityTypeReserved), in(awsv1.LabelCapacityReservationID, "cr-1")},
+		},
+	}
+	if l.claims[name] == written {
+		c.Labels[awsv1.LabelCapacityReservationID], c.Status.ProviderID = "cr-1", "aws:///a/"+name
+	}
+	return c
+}
+
+// steps are what can happen, each by itself and at any time.
+func (l *lot) steps(r *rapid.T) map[string]func() {
+	move := func(from stage, do func(name string)) func() {
+		return func() {
+			var able []string
+			for _, name := range slices.Sorted(maps.Keys(l.claims)) {
+				if l.claims[name] == from {
+					able = append(able, name)
+				}
+			}
+			if len(able) > 0 {
+				do(rapid.SampledFrom(able).Draw(r, "claim"))
+			}
+		}
+	}
+	return map[string]func(){
+		"a moment passes":   func() { l.now = l.now.Add(time.Second) },
+		"types are read":    l.ask,
+		"a plan is made":    func() { l.plan(r) },
+		"EC2 is asked":      func() { l.asked = &glance{l.size - l.in, l.now} },
+		"EC2 answers":       l.answered,
+		"EC2 launches":      move(ordered, func(name string) { l.claims[name] = bought; l.in++ }),
+		"CreateFleet says":  move(bought, func(name string) { l.claims[name] = told; l.count.Took("cr-1", name) }),
+		"the status is in":  move(told, func(name string) { l.claims[name] = written; l.tell(l.claim(name), false) }),
+		"EC2 is out of it":  move(ordered, func(name string) { l.count.Exhausted("cr-1"); l.drop(name) }),
+		"the claim goes":    move(ordered, l.drop),
+		"the instance goes": move(written, func(name string) { l.drop(name); l.in-- }),
+	}
+}
+
+func (l *lot) drop(name string) {
+	l.tell(l.claim(name), true)
+	delete(l.claims, name)
+}
+
+func (l *lot) answered() {
+	if l.asked != nil {
+		l.count.Set("cr-1", l.asked.free, l.asked.at)
+		l.asked = nil
+	}
+}
+
+// plan orders as many claims as there are slots to be found, and some fewer at times.
+func (l *lot) plan(r *rapid.T) {
+	for range rapid.IntRange(0, l.left()).Draw(r, "orders") {
+		l.orders++
+		name := fmt.Sprintf("claim-%d", l.orders)
+		l.claims[name] = ordered
+		l.tell(l.claim(name), false)
+	}
+	if len(l.claims) > l.size {
+		r.Fatalf("%d claims were promised %d slots", len(l.claims), l.size)
+	}
+}
+
+// FM F08, SC-45: in whatever order launches, answers, looks at EC2 and events come, and however old the
+// types are that a plan is made with, a slot is never promised twice. And when all has come to rest, none is
+// overlooked.
+func TestFM_F08_ASlotIsNeverPromisedTwice(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(r *rapid.T) {
+		l := newLot(t, rapid.IntRange(1, 4).Draw(r, "slots"))
+		steps := l.steps(r)
+		names := slices.Sorted(maps.Keys(steps))
+		for range rapid.IntRange(1, 60).Draw(r, "steps") {
+			steps[rapid.SampledFrom(names).Draw(r, "step")]()
+		}
+		for _, name := range slices.Sorted(maps.Keys(l.claims)) {
+			if l.claims[name] == ordered {
+				l.in++
+			}
+			if l.claims[name] != written {
+				l.count.Took("cr-1", name)
+			}
+			l.claims[name] = written
+			l.tell(l.claim(name), false)
+		}
+		l.now = l.now.Add(time.Minute)
+		l.count.Set("cr-1", l.size-l.in, l.now)
+		l.ask()
+		if got := l.left(); got != l.size-l.in {
+			r.Errorf("at rest the next plan finds %d slots, EC2 has %d", got, l.size-l.in)
+		}
+	})
+}

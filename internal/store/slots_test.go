@@ -1,0 +1,177 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+)
+
+// reservedTypes sells small machines of two reservations besides the ordinary ones.
+func reservedTypes(one, two int, takers ...string) map[string][]catalog.InstanceType {
+	types := testTypes()
+	for id, left := range map[string]int{"cr-1": one, "cr-2": two} {
+		types["general"][0].Offerings = append(types["general"][0].Offerings, catalog.Offering{
+			Zone: "a", CapacityType: karpv1.CapacityTypeReserved, Available: true, Reservation: id, Remaining: left, Takers: takers,
+			Labels: map[string]string{awsv1.LabelCapacityReservationID: id},
+		})
+	}
+	return types
+}
+
+func pinned(name, provider string, ids ...string) *karpv1.NodeClaim {
+	c := claimObject(name, provider, provider != "")
+	c.Spec.Requirements = append(c.Spec.Requirements,
+		karpv1.Requirement{Key: karpv1.LabelCapacityType, Operator: corev1.NodeSelectorOpIn, Values: []string{karpv1.CapacityTypeReserved}},
+		karpv1.Requirement{Key: awsv1.LabelCapacityReservationID, Operator: corev1.NodeSelectorOpIn, Values: ids})
+	if provider != "" {
+		c.Labels[awsv1.LabelCapacityReservationID] = ids[0]
+	}
+	return c
+}
+
+// SC-45, FM F08, decision 6: while a claim is on its way its slot is not promised to anybody else, and once
+// the cloud counts it, it counts once.
+func TestFM_F08_SlotsOfClaimsInFlight(t *testing.T) {
+	t.Parallel()
+	type left map[string]int
+	for name, tc := range map[string]struct {
+		do    func(s *Store)
+		later time.Duration
+		types map[string][]catalog.InstanceType
+		want  left
+	}{
+		"nobody asks": {do: func(*Store) {}, want: left{"cr-1": 1, "cr-2": 2}},
+		"ordered, not launched": {
+			do:   func(s *Store) { s.feedObject(pinned("c", "", "cr-1"), false) },
+			want: left{"cr-1": 0, "cr-2": 2},
+		},
+		"created, before the watch tells of it": {
+			do:   func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) },
+			want: left{"cr-1": 0, "cr-2": 2},
+		},
+		"either reservation will do": {
+			do:   func(s *Store) { s.feedObject(pinned("c", "", "cr-1", "cr-2"), false) },
+			want: left{"cr-1": 0, "cr-2": 1},
+		},
+		"two claims for one slot": {
+			do: func(s *Store) {
+				s.feedObject(pinned("c", "", "cr-1"), false)
+				s.feedObject(pinned("d", "", "cr-1"), false)
+			},
+			want: left{"cr-1": 0, "cr-2": 2},
+		},
+		"told to go, but it may be launched all the same": {
+			do: func(s *Store) {
+				c := pinned("c", "", "cr-1")
+				c.DeletionTimestamp = new(metav1.NewTime(now()))
+				s.feedObject(c, false)
+			},
+			want: left{"cr-1": 0, "cr-2": 2},
+		},
+		"refused and gone": {
+			do: func(s *Store) {
+				s.feedObject(pinned("c", "", "cr-1"), false)
+				s.feedObject(pinned("c", "", "cr-1"), true)
+			},
+			want: left{"cr-1": 1, "cr-2": 2},
+		},
+		"launched, and the cloud has counted it before memory knows": {
+			do:    func(s *Store) { s.feedObject(pinned("c", "", "cr-1", "cr-2"), false) },
+			types: reservedTypes(0, 2, "claim-c"),
+			want:  left{"cr-1": 0, "cr-2": 2},
+		},
+		"launched, but the types are of before": {
+			do: func(s *Store) {
+				s.feedObject(pinned("c", "", "cr-1", "cr-2"), false)
+				s.feedObject(pinned("c", "p-1", "cr-1", "cr-2"), false)
+			},
+			want: left{"cr-1": 0, "cr-2": 2},
+		},
+		"launched, and everybody knows": {
+			do: func(s *Store) {
+				s.feedObject(pinned("c", "", "cr-2"), false)
+				s.feedObject(pinned("c", "p-1", "cr-2"), false)
+			},
+			types: reservedTypes(1, 1, "claim-c"),
+			want:  left{"cr-1": 1, "cr-2": 1},
+		},
+		"launched some time ago": {
+			do: func(s *Store) {
+				s.feedObject(pinned("c", "", "cr-2"), false)
+				s.feedObject(pinned("c", "p-1", "cr-2"), false)
+			},
+			later: landedFor,
+			want:  left{"cr-1": 1, "cr-2": 2},
+		},
+		"launched by an earlier process": {
+			do:   func(s *Store) { s.feedObject(pinned("c", "p-1", "cr-2"), false) },
+			want: left{"cr-1": 1, "cr-2": 2},
+		},
+		"a claim that does not say which, as static pools write them": {
+			do:   func(s *Store) { s.feedObject(claimObject("c", "", false), false) },
+			want: left{"cr-1": 0, "cr-2": 1},
+		},
+		"a claim of a pool that cannot have them": {
+			do: func(s *Store) {
+				c := claimObject("c", "", false)
+				c.Labels[karpv1.LabelNodePool] = "other"
+				s.feedObject(c, false)
+			},
+			want: left{"cr-1": 1, "cr-2": 2},
+		},
+		"spot only": {
+			do: func(s *Store) {
+				c := claimObject("c", "", false)
+				c.Spec.Requirements = append(c.Spec.Requirements, karpv1.Requirement{Key: karpv1.LabelCapacityType, Operator: corev1.NodeSelectorOpIn, Values: []string{"spot"}})
+				s.feedObject(c, false)
+			},
+			want: left{"cr-1": 1, "cr-2": 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := now()
+			o := testOptions()
+			o.ReservationLabel, o.Now = awsv1.LabelCapacityReservationID, func() time.Time { return at }
+			s := New(o)
+			s.feedObject(poolObject("general"), false)
+			tc.do(s)
+			at = at.Add(tc.later)
+			types := tc.types
+			if types == nil {
+				types = reservedTypes(1, 2)
+			}
+			for _, o := range s.Disruption(types).Cluster.Pools[0].Types[0].Offerings {
+				if o.Reservation != "" && o.Remaining != tc.want[o.Reservation] {
+					t.Errorf("%s has %d left for the next plan, want %d", o.Reservation, o.Remaining, tc.want[o.Reservation])
+				}
+			}
+		})
+	}
+}
+
+// Pools that share a list of types go on sharing it, and the cloud's own list is not written to.
+func TestSlotsLeaveListsAlone(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	s.feedObject(poolObject("twin"), false)
+	s.feedObject(pinned("c", "", "cr-2"), false)
+	types := reservedTypes(1, 2)
+	types["twin"] = types["general"]
+	pools := s.Snapshot(types).Pools
+	if &pools[0].Types[0] != &pools[1].Types[0] {
+		t.Error("the pools do not share their types any more")
+	}
+	for _, o := range types["general"][0].Offerings {
+		if o.Reservation == "cr-2" && o.Remaining != 2 {
+			t.Errorf("the cloud's own count is %d now", o.Remaining)
+		}
+	}
+}
