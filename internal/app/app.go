@@ -87,7 +87,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err != nil {
 		return err
 	}
-	c.cloud, c.gates, c.lanes = cloud.For, cloud.Gates(), cloud.Lanes()
+	c.cloud, c.gates, c.lanes, c.priced = cloud.For, cloud.Gates(), cloud.Lanes(), cloud.Priced
 	if err := c.add(ctx); err != nil {
 		return err
 	}

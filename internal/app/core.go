@@ -42,6 +42,7 @@ type core struct {
 	cloud   func(controller string) cloud.Provider // as one controller uses it: measured under its name
 	gates   []cloud.Gate
 	lanes   resources.Table
+	priced  func() bool // whether prices were asked for
 	events  *report.Recorder
 	metrics *metric.Set
 	journal *journal.Journal // nil: nothing is kept
@@ -138,12 +139,12 @@ func (c *core) lifeCycle() []registrant {
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	reboots := c.reboots(queue)
-	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Now: time.Now}).End
+	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: time.Now}).End
 	return []registrant{
 		claims, queue,
 		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: time.Now},
-		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics},
-		&controller.Expiration{Client: cl, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now, Paused: c.clock.wrong},
+		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.OldMarks{Client: cl, Events: c.events, Metrics: c.metrics},
+		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now, Paused: c.clock.wrong},
 		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Metrics: c.metrics, Classes: k, Strict: strict, Now: time.Now},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
@@ -159,7 +160,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	g := c.cfg.Gates
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.changes, Rest: c.rest, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Pulse: c.changes, Rest: c.rest, Priced: c.priced, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  disrupt.Tuning{Horizon: c.cfg.Disruption.Horizon, PodCost: c.cfg.Disruption.PodCost, MinAge: c.cfg.Disruption.MinAge, MinSaving: c.cfg.Disruption.MinSaving},
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
@@ -180,7 +181,7 @@ func (c *core) pools() []registrant {
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
-			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Metrics: c.metrics, Words: awsv1.Vocabulary(),
+			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Events: c.events, Metrics: c.metrics, Words: awsv1.Vocabulary(),
 			Classes: classKinds(), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
 		})
 	}

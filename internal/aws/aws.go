@@ -176,7 +176,7 @@ func (c *Cloud) compose() {
 	c.provider = &provider{
 		reader: o.Client, shop: c.catalog, buyer: c.launcher, stock: c.inventory, place: c.cluster, events: o.Events, ledger: book,
 		adopter: &adopter{instances: c.inventory, claims: o.Client, ledger: book, words: awsv1.Vocabulary(), now: now},
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, now: now, started: &since{},
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, now: now, started: &since{},
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return launch.Tags(settings.ClusterName, class, pool)
 		},
@@ -203,6 +203,10 @@ func (c *Cloud) poolsOf(ctx context.Context, class *awsv1.EC2NodeClass) ([]karpv
 func (c *Cloud) For(controller string) cloud.Provider {
 	return &metered{inner: c.provider, controller: controller, metrics: c.o.Metrics, now: c.o.Now}
 }
+
+// Priced reports whether prices were asked for since this process leads, be it in vain. Before that they are
+// built-in ones, which are another region's (FM P05).
+func (c *Cloud) Priced() bool { return c.prices.Asked() }
 
 // Lanes names the resources that instance types can have. It never changes.
 func (c *Cloud) Lanes() resources.Table { return c.catalog.Lanes() }

@@ -3,6 +3,7 @@ package aws
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +12,13 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -162,12 +166,24 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 		c.Status.CapacityReservations = append(c.Status.CapacityReservations, awsv1.CapacityReservation{ID: "cr-plain", ReservationType: "default", EndTime: &metav1.Time{Time: start}})
 	})
 	w := newWorld(t, class,
-		newClaim("soon", start, inReservation("cr-soon", "capacity-block")), newClaim("later", start, inReservation("cr-later", "capacity-block")),
+		newClaim("soon", start, withInstance("i-soon"), inReservation("cr-soon", "capacity-block")), newClaim("later", start, inReservation("cr-later", "capacity-block")),
 		newClaim("over", start, inReservation("cr-over", "capacity-block")), newClaim("unknown", start, inReservation("cr-odd", "capacity-block")),
-		newClaim("plain", start, inReservation("cr-plain", "default")), newClaim("free", start))
-	r := &reservations{client: w.kube, directory: directory{w.kube}, stock: w, now: w.clock}
+		newClaim("plain", start, inReservation("cr-plain", "default")), newClaim("free", start), newNode("node-soon", "i-soon"))
+	r := &reservations{
+		client: w.kube, directory: directory{w.kube}, stock: w, events: w, metrics: w.metrics, podsToMove: func(context.Context, string) int { return 3 }, now: w.clock,
+	}
 	if err := r.expire(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	slices.Sort(w.told)
+	if diff := cmp.Diff([]string{"DisruptionTerminating node-soon", "DisruptionTerminating over", "DisruptionTerminating soon"}, w.told); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]float64{"reserved  default capacity_block_expired graceful": 2}, w.series(t, "karpenter_nodeclaims_disrupted_total")); diff != "" {
+		t.Errorf("claims (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]float64{"reserved  default capacity_block_expired graceful": 3}, w.series(t, "karpenter_pods_disruption_initiated_total")); diff != "" {
+		t.Errorf("pods (-want +got):\n%s", diff)
 	}
 	left := &karpv1.NodeClaimList{}
 	if err := w.kube.List(t.Context(), left); err != nil {
@@ -179,6 +195,27 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"free", "later", "plain", "unknown"}, names); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A claim that is not what was seen, or another one of its name, is left to the next round and not counted.
+func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var asked client.Preconditions
+	lost := interceptor.NewClient(w.kube.(client.WithWatch), interceptor.Funcs{
+		Delete: func(_ context.Context, _ client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			asked = client.Preconditions(*(&client.DeleteOptions{}).ApplyOptions(opts).Preconditions)
+			return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("it is another"))
+		},
+	})
+	r := &reservations{client: lost, directory: directory{w.kube}, stock: w, events: w, metrics: w.metrics, now: w.clock}
+	claim := newClaim("soon", start, inReservation("cr-soon", "capacity-block"), func(c *karpv1.NodeClaim) { c.UID, c.ResourceVersion = "seen", "7" })
+	if err := r.leave(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
+		t.Errorf("error %v, events %v", err, w.told)
+	}
+	if *asked.UID != "seen" || *asked.ResourceVersion != "7" {
+		t.Errorf("it was deleted with %+v", asked)
 	}
 }
 

@@ -121,7 +121,9 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 	collector := &collector{
 		stock: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
 	}
-	held := &reservations{client: c.o.Client, directory: lookup, stock: c.inventory, now: c.o.Now}
+	held := &reservations{
+		client: c.o.Client, directory: lookup, stock: c.inventory, events: c.o.Events, metrics: c.o.Metrics, podsToMove: c.o.PodsToMove, now: c.o.Now,
+	}
 	return addRounds(mgr,
 		namedRound{collectorName, collector.round},
 		namedRound{"capacityreservation.expiration", every(reservationsEvery, held.expire)},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -14,6 +15,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 const (
@@ -24,10 +28,13 @@ const (
 
 // reservations keeps NodeClaims true to the capacity reservations their instances run in.
 type reservations struct {
-	client    client.Client
-	directory interrupt.Directory
-	stock     stock
-	now       func() time.Time
+	client     client.Client
+	directory  interrupt.Directory
+	stock      stock
+	events     recorder
+	metrics    *metric.Set
+	podsToMove func(ctx context.Context, node string) int // nil: not counted
+	now        func() time.Time
 }
 
 // expire deletes the claims in capacity blocks that end soon: EC2 ends their instances half an hour
@@ -37,16 +44,45 @@ func (r *reservations) expire(ctx context.Context) error {
 	if err := errors.Join(r.client.List(ctx, classes), r.client.List(ctx, claims)); err != nil {
 		return err
 	}
+	ends := blockEnds(classes.Items)
 	var failures []error
-	for _, claim := range expiring(claims.Items, blockEnds(classes.Items), r.now()) {
-		if err := client.IgnoreNotFound(r.client.Delete(ctx, &claim)); err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		log.FromContext(ctx).Info("initiating delete because its capacity block ends soon", "NodeClaim", klog.KRef("", claim.Name), "provider-id", claim.Status.ProviderID,
-			"capacity-reservation-id", claim.Labels[awsv1.LabelCapacityReservationID])
+	for _, claim := range expiring(claims.Items, ends, r.now()) {
+		failures = append(failures, r.leave(ctx, &claim, ends[claim.Labels[awsv1.LabelCapacityReservationID]]))
 	}
 	return errors.Join(failures...)
+}
+
+// leave deletes a claim in a capacity block that ends. It insists on the version that was seen: one that
+// changed is looked at again in the next round, and none is counted twice.
+func (r *reservations) leave(ctx context.Context, claim *karpv1.NodeClaim, end time.Time) error {
+	nodes, err := r.directory.Nodes(ctx, inventory.InstanceID(claim.Status.ProviderID))
+	if err != nil {
+		return err
+	}
+	err = r.client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+	switch {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
+	}
+	block := claim.Labels[awsv1.LabelCapacityReservationID]
+	log.FromContext(ctx).Info("initiating delete because its capacity block ends soon", "NodeClaim", klog.KRef("", claim.Name), "provider-id", claim.Status.ProviderID,
+		"capacity-reservation-id", block)
+	e := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason CapacityBlockExpired: capacity block " + block +
+		" ends at " + end.UTC().Format(time.RFC3339) + ", and EC2 ends its instances half an hour before"}
+	r.events.Emit(claim, e)
+	moving := 0
+	for i := range nodes {
+		r.events.Emit(&nodes[i], e)
+		if r.podsToMove != nil {
+			moving += r.podsToMove(ctx, nodes[i].Name)
+		}
+	}
+	labels := []string{lifecycle.RemovedBlockExpired, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
+	r.metrics.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
+	r.metrics.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+	return nil
 }
 
 // blockEnds are the ends of capacity blocks, as far as classes know them, by reservation.

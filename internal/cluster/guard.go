@@ -6,8 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
 // Guards says which pods are held on their nodes, for ReaderOptions.Evictable.
@@ -78,21 +76,4 @@ func Unready(p *corev1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// DoNotDisrupt reports whether a pod's annotation is in force: "true", or a duration since the pod
-// started that has not passed (disruption 7). Anything else means nothing.
-func DoNotDisrupt(p *corev1.Pod, now time.Time) bool {
-	text, set := p.Annotations[karpv1.AnnotationDoNotDisrupt]
-	switch {
-	case !set:
-		return false
-	case text == "true":
-		return true
-	}
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return false
-	}
-	return p.Status.StartTime == nil || now.Sub(p.Status.StartTime.Time) < d
 }

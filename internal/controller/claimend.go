@@ -46,15 +46,17 @@ type ClaimEnd struct {
 	Launched func(types.UID) (cloud.Instance, bool)
 	Events   announcer
 	Metrics  *metric.Set
+	Drains   *Drains // may be nil
 	Now      func() time.Time
 
-	told pace
+	told, said pace
 }
 
 // End does what can be done now for a claim with a deletionTimestamp.
 func (r *ClaimEnd) End(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error) {
 	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.FinalizerTermination) {
 		r.told.forget(claim.UID)
+		r.said.forget(claim.UID)
 		return ctrl.Result{}, nil
 	}
 	after, err := r.end(ctx, claim)
@@ -73,23 +75,24 @@ func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Durat
 	if err != nil {
 		return 0, err
 	}
-	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Told: r.told.last(claim.UID), Now: r.Now()}
+	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Told: r.told.last(claim.UID), Said: r.said.last(claim.UID), Now: r.Now()}
+	var refusal error // of the cloud
 	for range rounds {
 		step := drain.NextClaim(facts)
-		if facts.Claim, err = r.perform(ctx, facts.Claim, step); err != nil {
+		if facts.Claim, err = r.perform(ctx, facts, step); err != nil {
 			return 0, err
 		}
 		switch {
 		case step.Terminate:
-			if facts.Instance, err = terminate(ctx, r.Provider, id); err != nil {
-				return 0, err
+			facts.Instance, facts.Refusal, refusal = terminate(ctx, r.Provider, id)
+			if refusal == nil {
+				facts.Told = facts.Now
+				r.told.note(claim.UID, facts.Now)
 			}
-			facts.Told = facts.Now
-			r.told.note(claim.UID, facts.Now)
 		case step.Release:
 			return 0, r.release(ctx, facts.Claim, id)
 		default:
-			return step.After, nil
+			return step.After, refusal
 		}
 	}
 	return soon, nil
@@ -106,11 +109,11 @@ func (r *ClaimEnd) instance(claim *karpv1.NodeClaim) cloud.ID {
 }
 
 // perform writes a step and returns the claim as it is then.
-func (r *ClaimEnd) perform(ctx context.Context, claim *karpv1.NodeClaim, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
+func (r *ClaimEnd) perform(ctx context.Context, facts drain.ClaimFacts, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
 	if step.Unreadable != "" {
 		log.FromContext(ctx).Error(nil, "replacing a termination timestamp that cannot be read", "annotation", karpv1.AnnotationTerminationTimestamp, "value", step.Unreadable)
 	}
-	claim, err := r.stamp(ctx, claim, step)
+	claim, err := r.stamp(ctx, facts.Claim, step)
 	if err != nil {
 		return claim, err
 	}
@@ -120,7 +123,14 @@ func (r *ClaimEnd) perform(ctx context.Context, claim *karpv1.NodeClaim, step dr
 			return claim, err
 		}
 	}
-	return setMarks(ctx, r.Client, r.Events, claim, r.Now(), step.Marks)
+	if len(facts.Nodes) == 0 && !step.Terminate { // else the Node tells, or it is not known yet
+		r.Drains.note(nil, claim, step.Waits, facts.Now)
+	}
+	after, err := setMarks(ctx, r.Client, r.Events, claim, r.Now(), step.Marks)
+	if after != claim {
+		r.said.note(claim.UID, facts.Now)
+	}
+	return after, err
 }
 
 func (r *ClaimEnd) stamp(ctx context.Context, claim *karpv1.NodeClaim, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
@@ -152,6 +162,7 @@ func (r *ClaimEnd) release(ctx context.Context, claim *karpv1.NodeClaim, id clou
 		return err
 	}
 	r.told.forget(claim.UID)
+	r.said.forget(claim.UID)
 	now, pool := r.Now(), claim.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted nodeclaim", "provider-id", id)
 	r.Events.Emit(claim, finalized())
@@ -164,16 +175,31 @@ func (r *ClaimEnd) release(ctx context.Context, claim *karpv1.NodeClaim, id clou
 }
 
 // terminate asks for the end of an instance. Only a clear "not found" is read as gone (G3).
-func terminate(ctx context.Context, provider ender, id cloud.ID) (drain.State, error) {
+func terminate(ctx context.Context, provider ender, id cloud.ID) (drain.State, drain.Refusal, error) {
 	err := provider.Terminate(ctx, id)
 	switch {
 	case err == nil:
-		return drain.Ending, nil
+		return drain.Ending, drain.Refusal{}, nil
 	case cloud.Is(err, cloud.NotFound):
-		return drain.Gone, nil
+		return drain.Gone, drain.Refusal{}, nil
 	default:
-		return drain.Unsure, err
+		return drain.Staying, refusalOf(err), err
 	}
+}
+
+// refusalOf is what the cloud said, in the words of conditions.
+func refusalOf(err error) drain.Refusal {
+	no := drain.Refusal{Reason: drain.TerminationFailed, Text: err.Error()}
+	switch cloud.KindOf(err) {
+	case cloud.Denied:
+		no.Reason = drain.Unauthorized
+	case cloud.Throttled:
+		no.Reason = drain.Throttled
+	}
+	if e, ok := errors.AsType[*cloud.Error](err); ok && e.Reason != "" {
+		no.Reason = e.Reason
+	}
+	return no
 }
 
 // setMarks writes conditions of a claim and returns it as it is then. The claim given is not changed.

@@ -72,7 +72,8 @@ type Disruption struct {
 	Events  emitter
 	Metrics *metric.Set
 	Pulse   pulse
-	Rest    *Rest // keeps pools from being bought from; nil: none
+	Rest    *Rest       // keeps pools from being bought from; nil: none
+	Priced  func() bool // whether the cloud was asked for prices, be it in vain; nil: it need not be
 	Now     func() time.Time
 
 	Policy      solve.Policy // that of the provisioner
@@ -97,6 +98,7 @@ type Disruption struct {
 	quiet    stillness
 	promises disruption.Promises
 	sick     repairLog
+	prices   priceWait
 }
 
 // stillness is when consolidation last found nothing to do, and what memory was like then.
@@ -185,7 +187,8 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	view.Policy, view.Tuning, view.Methods, view.Resting = d.Policy, d.Tuning, d.Methods, d.queue.resting(d.Now())
 	view.Repairs = d.Repairs
 	d.sick.note(ctx, view)
-	hidden := d.spareTired(view)
+	view.Unpriced = d.prices.waits(ctx, d.Priced, d.Now())
+	hidden := d.spareTired(view) || view.Unpriced
 	view.Promises = d.promises.Observe(&view)
 	view.Quiet = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
 	start := d.Now()

@@ -38,6 +38,7 @@ func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[s
 			found[i] = append(found[i], disruption.Live{
 				Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, d.CostManaged),
 				Protected: p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && cluster.DoNotDisrupt(p, d.Now()),
+				Mark:      cluster.ProtectedBy(p, d.Now()),
 			})
 		}
 		return nil

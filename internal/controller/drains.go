@@ -49,29 +49,33 @@ func (d *Drains) Register(mgr ctrl.Manager) error {
 	}})
 }
 
-// note takes in what a node waits for; nothing means that it does not wait.
+// note takes in what a node waits for; nothing means that it does not wait. A claim without a Node has the
+// name of the claim.
 func (d *Drains) note(n *corev1.Node, claim *karpv1.NodeClaim, waits []drain.Wait, now time.Time) {
 	if d == nil {
 		return
 	}
-	name := ""
+	node, name, pool := "", "", ""
 	if claim != nil {
-		name = claim.Name
+		node, name, pool = claim.Name, claim.Name, claim.Labels[karpv1.LabelNodePool]
+	}
+	if n != nil {
+		node, pool = n.Name, n.Labels[karpv1.LabelNodePool]
 	}
 	d.mu.Lock()
-	_, known := d.nodes[n.Name]
+	_, known := d.nodes[node]
 	switch {
 	case len(waits) == 0:
-		delete(d.nodes, n.Name)
+		delete(d.nodes, node)
 	case d.nodes == nil:
 		d.nodes = map[string]waitingNode{}
 		fallthrough
 	default:
-		d.nodes[n.Name] = waitingNode{pool: n.Labels[karpv1.LabelNodePool], waits: waits, seen: now}
+		d.nodes[node] = waitingNode{pool: pool, waits: waits, seen: now}
 	}
 	d.mu.Unlock()
 	if d.Journal != nil && (known || len(waits) > 0) {
-		d.Journal.Draining(n.Name, name, waits, now)
+		d.Journal.Draining(node, name, waits, now)
 	}
 }
 

@@ -124,6 +124,7 @@ func TestImpossibleBudgets(t *testing.T) {
 		want   string
 	}{
 		"it holds a pod":                   {impossible(), endPod("p"), "can never allow an eviction: maxUnavailable is 0. It holds 1 pod(s)"},
+		"it wants all there are":           {full(), endPod("p"), "The budget cannot allow an eviction while it has 1 replica: it wants 1 healthy. It holds 1 pod(s)"},
 		"on a node of somebody else":       {impossible(), endPod("p", elsewhere), ""},
 		"a pod that has ended":             {impossible(), endPod("p", ended), ""},
 		"a budget that can allow it":       {possible, endPod("p"), ""},

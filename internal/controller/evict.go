@@ -57,6 +57,7 @@ type Evictions struct {
 type entry struct {
 	Eviction
 	tries int
+	try   drain.Try               // how far we are, for people
 	acted map[drain.Act]time.Time // when an act succeeded
 }
 
@@ -95,7 +96,7 @@ func (q *Evictions) Add(list ...Eviction) {
 			if q.entries == nil {
 				q.entries = map[PodID]*entry{}
 			}
-			q.entries[e.Pod] = &entry{Eviction: e, acted: map[drain.Act]time.Time{}}
+			q.entries[e.Pod] = &entry{Eviction: e, try: drain.Try{Since: q.Now()}, acted: map[drain.Act]time.Time{}}
 		}
 		if wake && q.queue != nil {
 			q.queue.Add(e.Pod)
@@ -136,6 +137,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error
 		done, err = q.delete(ctx, e, p, n, grace)
 	case drain.Hold:
 		done = refused
+		q.restart(id, now)
 	case drain.Drop:
 		done = over
 	}
@@ -211,8 +213,45 @@ func (q *Evictions) note(id PodID, act drain.Act, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.entries[id]; e != nil {
-		e.acted[act], e.tries = now, 0
+		e.acted[act], e.tries, e.try = now, 0, drain.Try{Since: now}
 	}
+}
+
+// refuse remembers what the API server said instead of yes.
+func (q *Evictions) refuse(id PodID, err error, budget bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.entries[id]
+	if e == nil {
+		return
+	}
+	since := e.try.Since
+	if e.try.Answer == "" || e.try.Budget != budget {
+		since = q.Now()
+	}
+	e.try = drain.Try{Since: since, Answer: answerOf(err), Budget: budget}
+}
+
+// restart forgets what was answered: what holds the pod now is none of the API server's.
+func (q *Evictions) restart(id PodID, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if e := q.entries[id]; e != nil {
+		e.try = drain.Try{Since: now}
+	}
+}
+
+// Tries says how far the queue is with pods, of those that are in it.
+func (q *Evictions) Tries(pods []*corev1.Pod) map[types.UID]drain.Try {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	out := map[types.UID]drain.Try{}
+	for _, p := range pods {
+		if e := q.entries[PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}]; e != nil {
+			out[p.UID] = e.try
+		}
+	}
+	return out
 }
 
 // backoff is the time until the next try; it doubles with each.

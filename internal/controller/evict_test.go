@@ -63,6 +63,13 @@ func budget(name string) *policyv1.PodDisruptionBudget {
 	}
 }
 
+// full is a budget that wants as many pods as there are.
+func full() *policyv1.PodDisruptionBudget {
+	b := budget("web")
+	b.Status = policyv1.PodDisruptionBudgetStatus{ExpectedPods: 1, CurrentHealthy: 1, DesiredHealthy: 1}
+	return b
+}
+
 func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 	t.Parallel()
 	pods := schema.GroupResource{Resource: "pods"}
@@ -78,16 +85,17 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 		drained float64
 		told    []string // parts of FailedDraining on the node
 	}{
-		"evicted":                         {left: 1, after: 10 * time.Second, code: "200", drained: 1},
-		"D17 gone":                        {answer: apierrors.NewNotFound(pods, "web"), code: "404"},
-		"FM L11 another pod has the name": {answer: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
-		"LC-15.9 a budget refuses":        {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
-		"K01 a budget never allows it":    {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
-		"two budgets":                     {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", told: []string{"default/web", "(a, b)"}},
-		"the API server is busy":          {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"later"}},
-		"D17 the namespace goes":          {answer: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},
-		"FM L10 an error":                 {answer: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", told: []string{"default/web", "etcd"}},
-		"FM L10 a timeout":                {answer: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", told: []string{"default/web"}},
+		"evicted":                                {left: 1, after: 10 * time.Second, code: "200", drained: 1},
+		"D17 gone":                               {answer: apierrors.NewNotFound(pods, "web"), code: "404"},
+		"FM L11 another pod has the name":        {answer: apierrors.NewConflict(pods, "web", errors.New("uid")), code: "409"},
+		"LC-15.9 a budget refuses":               {answer: tooMany(), objects: []client.Object{budget("web-pdb")}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"default/web", "PodDisruptionBudget web-pdb", "needs 2 healthy", "terminationGracePeriod"}},
+		"K01 a budget never allows it":           {answer: tooMany(), objects: []client.Object{impossible()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web can never allow an eviction: maxUnavailable is 0"}},
+		"demand 17 a budget wants all there are": {answer: tooMany(), objects: []client.Object{full()}, left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"PodDisruptionBudget web cannot allow an eviction while it has 1 replica: it wants 1 healthy; scale its workload up"}},
+		"two budgets":                            {answer: apierrors.NewInternalError(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")), objects: []client.Object{budget("a"), budget("b")}, left: 1, after: 100 * time.Millisecond, code: "500", told: []string{"default/web", "(a, b)"}},
+		"the API server is busy":                 {answer: apierrors.NewTooManyRequests("later", 1), left: 1, after: 100 * time.Millisecond, code: "429", told: []string{"later"}},
+		"D17 the namespace goes":                 {answer: terminating, left: 1, after: 100 * time.Millisecond, code: "403"},
+		"FM L10 an error":                        {answer: apierrors.NewInternalError(errors.New("etcd")), wantErr: true, left: 1, code: "500", told: []string{"default/web", "etcd"}},
+		"FM L10 a timeout":                       {answer: context.DeadlineExceeded, wantErr: true, left: 1, code: "unknown", told: []string{"default/web"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -45,10 +45,14 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 		return accepted, nil
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return over, nil
+	}
+	budget := apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) ||
+		apierrors.IsInternalError(err) && strings.Contains(err.Error(), "more than one PodDisruptionBudget")
+	q.refuse(e.Pod, err, budget)
+	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return refused, nil // the namespace takes its pods along
-	case apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause),
-		apierrors.IsInternalError(err) && strings.Contains(err.Error(), "more than one PodDisruptionBudget"):
+	case budget:
 		q.Events.Emit(n, q.blocked(ctx, p, causeOf(err)))
 		return refused, nil
 	case apierrors.IsTooManyRequests(err):
@@ -68,6 +72,7 @@ func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return over, nil
 	case err != nil:
+		q.refuse(e.Pod, err, false)
 		q.Events.Emit(n, failed(p, err))
 		return refused, err
 	}
@@ -85,34 +90,35 @@ func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev
 
 // blocked says which budgets hold a pod and what would free it.
 func (q *Evictions) blocked(ctx context.Context, p *corev1.Pod, cause string) event.Event {
-	names, never := q.budgets(ctx, p)
+	names, cannot, fix := q.budgets(ctx, p)
 	text := "Pod " + p.Namespace + "/" + p.Name + " cannot be evicted: "
 	switch {
 	case len(names) > 1:
 		text += "more than one PodDisruptionBudget selects it (" + strings.Join(names, ", ") + ") and the API refuses then; leave it to one of them"
-	case never != "":
-		text += "PodDisruptionBudget " + names[0] + " can never allow an eviction: " + never + "; let it allow at least one, delete the pod, or wait for the terminationGracePeriod of the node"
+	case cannot != "":
+		text += "PodDisruptionBudget " + names[0] + " " + cannot + "; " + fix + ", delete the pod, or wait for the terminationGracePeriod of the node"
 	default:
 		text += "PodDisruptionBudget " + strings.Join(names, "") + " allows no disruption now" + cause + "; it goes when another replica is ready, the budget allows more, or the terminationGracePeriod of the node is over"
 	}
 	return event.Event{Reason: event.FailedDraining, Text: text, Key: p.Namespace + "/" + p.Name}
 }
 
-// budgets names the budgets that select a pod, and says why the last of them can never let it go. It only
-// helps the reader: errors are left out.
-func (q *Evictions) budgets(ctx context.Context, p *corev1.Pod) (names []string, never string) {
+// budgets names the budgets that select a pod, and says why the last of them cannot let it go and what would
+// change that. It only helps the reader: errors are left out.
+func (q *Evictions) budgets(ctx context.Context, p *corev1.Pod) (names []string, cannot, fix string) {
 	list := &policyv1.PodDisruptionBudgetList{}
 	if err := q.Client.List(ctx, list, client.InNamespace(p.Namespace)); err != nil {
-		return nil, ""
+		return nil, "", ""
 	}
 	for i := range list.Items {
 		b := &list.Items[i]
 		if selector, err := cluster.NewSelector(b.Spec.Selector); err == nil && !selector.Inert() && selector.Matches(p.Labels) {
-			names, never = append(names, b.Name), drain.Never(b)
+			names = append(names, b.Name)
+			cannot, fix = drain.Cannot(b)
 		}
 	}
 	slices.Sort(names)
-	return names, never
+	return names, cannot, fix
 }
 
 func failed(p *corev1.Pod, err error) event.Event {
@@ -135,6 +141,14 @@ func causeOf(err error) string {
 		}
 	}
 	return ""
+}
+
+// answerOf is what the API server says, without what only helps programs.
+func answerOf(err error) string {
+	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.Status().Message != "" {
+		return status.Status().Message + causeOf(err)
+	}
+	return err.Error()
 }
 
 // codeOf is the answer of the API server as a metric has it.

@@ -19,6 +19,7 @@ import (
 // a restart changes nothing, and what expired meanwhile goes at start.
 type Expiration struct {
 	Client  client.Client
+	Events  emitter
 	Metrics *metric.Set
 	Classes []schema.GroupKind // kinds of node classes this controller manages
 	Strict  bool
@@ -60,8 +61,11 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
 	err = disrupt(ctx, r.Client, r.Metrics, stored, lifecycle.RemovedExpired)
-	if apierrors.IsConflict(err) {
+	switch {
+	case apierrors.IsConflict(err):
 		return again(soon), nil
+	case err == nil:
+		tellGoing(ctx, r.Client, r.Events, stored, "Expired: it has lived since "+stored.CreationTimestamp.UTC().Format(time.RFC3339)+", and its expireAfter is "+string(claim.Spec.ExpireAfter))
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
 func TestExpiration(t *testing.T) {
@@ -40,7 +42,7 @@ func TestExpiration(t *testing.T) {
 			c := readyClaim()
 			tc.change(c)
 			w := newClaimWorld(t, c, pool.DeepCopy())
-			r := &controller.Expiration{Client: w.api, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
+			r := &controller.Expiration{Client: w.api, Events: &told{}, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}})
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +67,8 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	c.Spec.ExpireAfter, c.Spec.TerminationGracePeriod = "1h", "10m"
 	w := newClaimWorld(t, c, joinedNode(), pod("web", "ReplicaSet"), pod("agent", "DaemonSet"))
 	lagging := &staleClient{Client: w.api, old: w.claim(t)}
-	r := &controller.Expiration{Client: lagging, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}
+	said := &told{}
+	r := &controller.Expiration{Client: lagging, Events: said, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}
 	for range 3 {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}}); err != nil {
 			t.Fatal(err)
@@ -77,5 +80,14 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(w.metrics.PodsDisruptionInitiated.WithLabelValues(labels...)); got != 1 {
 		t.Errorf("LC-19: %v pods counted", got)
+	}
+	const want = "Disrupting the node, reason Expired: it has lived since "
+	for _, name := range []string{"c", "n"} {
+		if text := said.text(name, event.DisruptionTerminating); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "and its expireAfter is 1h") {
+			t.Errorf("%s says %q", name, text)
+		}
+	}
+	if len(said.events) != 2 {
+		t.Errorf("told %+v, want it once", said.events)
 	}
 }

@@ -42,9 +42,9 @@ func (r *ImpossibleBudgets) Pass(ctx context.Context) error {
 	var nodes map[string]bool
 	for i := range budgets.Items {
 		b := &budgets.Items[i]
-		never := drain.Never(b)
+		cannot, fix := drain.Cannot(b)
 		selector, err := cluster.NewSelector(b.Spec.Selector)
-		if never == "" || err != nil || selector.Inert() {
+		if cannot == "" || err != nil || selector.Inert() {
 			continue
 		}
 		if nodes == nil {
@@ -58,7 +58,7 @@ func (r *ImpossibleBudgets) Pass(ctx context.Context) error {
 		}
 		if held > 0 {
 			r.Events.Emit(b.DeepCopy(), event.Event{Reason: event.EvictionImpossible, Text: fmt.Sprintf(
-				"The budget can never allow an eviction: %s. It holds %d pod(s) on nodes that Dovetail manages: these nodes are not consolidated, and one that has to go waits until its terminationGracePeriod is over, for ever without one. Let the budget allow at least one eviction", never, held)})
+				"The budget %s. It holds %d pod(s) on nodes that Dovetail manages: these nodes are not consolidated, and one that has to go waits until its terminationGracePeriod is over, for ever without one. To change that, %s", cannot, held, fix)})
 		}
 	}
 	return nil

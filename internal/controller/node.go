@@ -36,6 +36,7 @@ const (
 // evictor takes pods that have to leave.
 type evictor interface {
 	Add(evictions ...Eviction)
+	Tries(pods []*corev1.Pod) map[types.UID]drain.Try
 }
 
 // NodeTermination drains Nodes that are being deleted, ends their instances and lets them go. It must
@@ -107,6 +108,7 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 		return 0, err
 	}
 	id := cloud.ID(n.Spec.ProviderID)
+	var refusal error // of the cloud
 	for range rounds {
 		step := drain.Next(facts)
 		if err := r.perform(ctx, &facts, step); err != nil {
@@ -118,15 +120,15 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 			facts.Asked = facts.Now
 			r.asked.note(n.UID, facts.Now)
 		case step.Terminate:
-			if facts.Instance, err = terminate(ctx, r.Provider, id); err != nil {
-				return 0, err
+			facts.Instance, facts.Refusal, refusal = terminate(ctx, r.Provider, id)
+			if refusal == nil {
+				facts.Told = facts.Now
+				r.told.note(n.UID, facts.Now)
 			}
-			facts.Told = facts.Now
-			r.told.note(n.UID, facts.Now)
 		case step.Release:
 			return 0, r.release(ctx, facts.Node)
 		default:
-			return step.After, nil
+			return step.After, refusal
 		}
 	}
 	return soon, nil
@@ -170,7 +172,7 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 		return facts, false, fmt.Errorf("list volume attachments: %w", err)
 	}
 	facts.Pods, facts.Attachments = pointers(pods.Items), pointers(attachments.Items)
-	if facts.Budgets, err = r.budgets(ctx, facts); err != nil {
+	if err = r.explain(ctx, &facts); err != nil {
 		return facts, false, err
 	}
 	if len(facts.Attachments) > 0 {
@@ -179,13 +181,13 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 	return facts, true, err
 }
 
-// budgets reads the PodDisruptionBudgets of the pods on a node that has been waiting for a while.
-func (r *NodeTermination) budgets(ctx context.Context, facts drain.Facts) ([]*policyv1.PodDisruptionBudget, error) {
+// explain reads what may hold the pods on a node that has been waiting for a while.
+func (r *NodeTermination) explain(ctx context.Context, facts *drain.Facts) error {
 	const quick = 10 * time.Second // most nodes are empty by then
 	if facts.Now.Sub(facts.Node.DeletionTimestamp.Time) < quick {
-		return nil, nil
+		return nil
 	}
-	var out []*policyv1.PodDisruptionBudget
+	facts.Tries = r.Queue.Tries(facts.Pods)
 	read := map[string]bool{}
 	for _, p := range facts.Pods {
 		if read[p.Namespace] {
@@ -194,11 +196,11 @@ func (r *NodeTermination) budgets(ctx context.Context, facts drain.Facts) ([]*po
 		read[p.Namespace] = true
 		budgets := &policyv1.PodDisruptionBudgetList{}
 		if err := r.Client.List(ctx, budgets, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("list poddisruptionbudgets of namespace %s: %w", p.Namespace, err)
+			return fmt.Errorf("list poddisruptionbudgets of namespace %s: %w", p.Namespace, err)
 		}
-		out = append(out, pointers(budgets.Items)...)
+		facts.Budgets = append(facts.Budgets, pointers(budgets.Items)...)
 	}
-	return out, nil
+	return nil
 }
 
 // claim is the one claim of a node; nil if there is none or several.
@@ -242,7 +244,9 @@ func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step 
 		r.Events.Emit(note.Pod, note.Event)
 	}
 	r.Queue.Add(evictions(facts, step)...)
-	r.Drains.note(facts.Node, facts.Claim, step.Waits, facts.Now)
+	if !step.Ask && !step.Terminate { // else it is not known yet
+		r.Drains.note(facts.Node, facts.Claim, step.Waits, facts.Now)
+	}
 	if facts.Claim != nil {
 		r.Events.Emit(facts.Claim, step.ClaimEvents...)
 		claim, err := setMarks(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)

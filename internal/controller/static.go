@@ -48,6 +48,7 @@ type Static struct {
 	Store   staticStore
 	Claims  orderer
 	Rest    *Rest
+	Events  emitter
 	Metrics *metric.Set
 	Words   reqs.Vocabulary
 	Classes []ClassKind
@@ -131,6 +132,7 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		default:
 			log.FromContext(ctx).Info("deleted nodeclaim of a pool with too many", "NodePool", klog.KRef("", req.Name), "NodeClaim", klog.KRef("", claim.Name),
 				"replicas", *facts.Pool.Spec.Replicas)
+			tellGoing(ctx, s.Client, s.Events, claim, fmt.Sprintf("ScaledDown: NodePool %s has more nodes than the %d it wants", req.Name, *facts.Pool.Spec.Replicas))
 		}
 	}
 	return again(step.After), errors.Join(failed...)

@@ -28,6 +28,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/pool"
@@ -43,6 +44,7 @@ type fleet struct {
 	orders  *execute.Claims
 	static  *controller.Static
 	metrics *metric.Set
+	told    *told
 	create  func(name string) (lost bool, err error) // what becomes of the next claims; nil: they are written
 	drifts  int
 }
@@ -56,7 +58,7 @@ type bench interface {
 
 func newFleet(t bench, replicas int64, limit string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, metrics: metric.New(prometheus.NewRegistry())}
+	f := &fleet{t: t, metrics: metric.New(prometheus.NewRegistry()), told: &told{}}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -91,7 +93,7 @@ func (f *fleet) boot() {
 	f.memory.sync()
 	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
 	f.static = &controller.Static{
-		Client: &cached{Client: f.api, memory: f.memory}, Live: f.api, Store: f.memory, Claims: f.orders, Rest: controller.NewRest(), Metrics: f.metrics, Words: awsv1.Vocabulary(),
+		Client: &cached{Client: f.api, memory: f.memory}, Live: f.api, Store: f.memory, Claims: f.orders, Rest: controller.NewRest(), Events: f.told, Metrics: f.metrics, Words: awsv1.Vocabulary(),
 		Classes: []controller.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}}, Now: time.Now,
 	}
 }
@@ -390,6 +392,14 @@ func TestStaticPool(t *testing.T) {
 	}
 	if n := testutil.ToFloat64(f.metrics.NodeClaimsDisrupted.WithLabelValues("scaled_down", "fixed", "", "", "graceful")); n != 2 {
 		t.Errorf("%v removals were counted", n)
+	}
+	for _, e := range f.told.events {
+		if e.Reason != event.DisruptionTerminating || e.Text != "Disrupting the node, reason ScaledDown: NodePool fixed has more nodes than the 1 it wants" {
+			t.Errorf("%s says %s: %s", e.On, e.Reason, e.Text)
+		}
+	}
+	if len(f.told.events) != 2 {
+		t.Errorf("%d claims say why they go", len(f.told.events))
 	}
 	f.static.Classes = nil
 	f.scale(9)

@@ -22,6 +22,7 @@ type Live struct {
 	Moves     bool
 	Protected bool
 	EvictCost float64
+	Mark      string // see Pod
 }
 
 // Objection is why a node stays after all.
@@ -74,7 +75,7 @@ func byClaim(nodes []Node) map[string]*Node {
 func asLive(pods []Pod) []Live {
 	out := make([]Live, 0, len(pods))
 	for i := range pods {
-		out = append(out, Live{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost})
+		out = append(out, Live{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost, pods[i].Mark})
 	}
 	return out
 }
@@ -95,8 +96,8 @@ func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live
 	note(n.Rebooting, Churn, "it is rebooting")
 	note(n.Nominated || n.Refuge && !repair, Budget, "a pending pod is expected on it")
 	note(repair && n.Unrepaired, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
-	note(!repair && n.Protected, Churn, "it carries annotation "+karpv1.AnnotationDoNotDisrupt)
-	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+karpv1.AnnotationDoNotDisrupt)
+	note(!repair && n.Protected, Churn, "it carries annotation "+marked(n.Mark))
+	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+marked(pool.Mark))
 	note(!repair && n.Leading, Churn, reason.Reason{Code: reason.LeaderAlone}.Text())
 	note(consolidation && (pool.Never || !n.Consolidatable), Churn, "it is not consolidatable any more")
 	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
@@ -107,7 +108,7 @@ func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live
 	}
 	if consolidation || c.Reason == karpv1.ReasonDrifted && !n.Bounded {
 		for _, p := range live {
-			note(p.Protected, Churn, "pod "+p.Name+" carries annotation "+karpv1.AnnotationDoNotDisrupt)
+			note(p.Protected, Churn, "pod "+p.Name+" carries annotation "+marked(p.Mark))
 		}
 		for i := range n.Pods {
 			p := &n.Pods[i]

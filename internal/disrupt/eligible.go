@@ -1,6 +1,7 @@
 package disrupt
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,9 +42,9 @@ func blocked(v *View, n *Node, c class) *reason.Reason {
 	case n.Nominated && n.Initialized, n.Refuge && n.Initialized && c != repairing:
 		return why(reason.NodeNominated, "", "")
 	case n.Protected && c != repairing:
-		return why(reason.DoNotDisrupt, "the node", "")
+		return why(reason.DoNotDisrupt, "the node", marked(n.Mark))
 	case pool.Protected && c != repairing:
-		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, "")
+		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, marked(pool.Mark))
 	case n.Leading && c != repairing:
 		return why(reason.LeaderAlone, "", "")
 	case n.Pool == "":
@@ -66,7 +67,7 @@ func blocked(v *View, n *Node, c class) *reason.Reason {
 func holding(n *Node) *reason.Reason {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected {
-			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Name}
+			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Name, Want: marked(p.Mark)}
 		}
 	}
 	for i := range n.Pods {
@@ -86,6 +87,9 @@ func holding(n *Node) *reason.Reason {
 	}
 	return nil
 }
+
+// marked is the annotation that protects something; old names count (LC-62).
+func marked(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisrupt) }
 
 // judge says of every node what keeps it from being disrupted at all, and of every claim that it has
 // no Node yet.

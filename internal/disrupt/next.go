@@ -18,7 +18,10 @@ func Next(v View, stop func() bool) Decision {
 	d.budgets(&v)
 	d.judge(&v)
 	methods := []func(*View, *ground){d.repair, d.empty, d.static, d.drift, d.consolidate}
-	if v.Quiet { // consolidation would find nothing again
+	switch {
+	case v.Unpriced: // of the replacements of drift it matters what they cost, as of all that consolidation does
+		methods = methods[:len(methods)-2]
+	case v.Quiet: // consolidation would find nothing again
 		methods = methods[:len(methods)-1]
 	}
 	for _, method := range methods {

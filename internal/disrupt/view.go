@@ -27,6 +27,7 @@ type View struct {
 	Promises map[uint64]Promise   // what earlier moves brought, by workload
 	Resting  map[string]time.Time // pools whose drift failed lately: not before then
 	Repairs  *RepairSet           // what helps sick nodes; nil: nothing
+	Unpriced bool                 // prices were not read yet: what compares or chooses by them waits (FM P05)
 	Quiet    bool                 // nothing changed since consolidation last found nothing: it is left out
 }
 
@@ -70,11 +71,12 @@ type Node struct {
 	Going          bool // being deleted, or marked for it by a running command
 	Commanded      bool // part of a running command
 	Rebooting      bool
-	Nominated      bool // a pending pod is expected
-	Refuge         bool // a pod is expected that still runs on a node which goes: maybe for ever, so repair does not wait
-	Protected      bool // carries do-not-disrupt
-	Leading        bool // this very controller runs on it, and no other replica could take over (FM C17)
-	Unrepaired     bool // carries do-not-repair
+	Nominated      bool   // a pending pod is expected
+	Refuge         bool   // a pod is expected that still runs on a node which goes: maybe for ever, so repair does not wait
+	Protected      bool   // carries do-not-disrupt,
+	Mark           string // as this annotation says; empty: that one (LC-62)
+	Leading        bool   // this very controller runs on it, and no other replica could take over (FM C17)
+	Unrepaired     bool   // carries do-not-repair
 	Consolidatable bool
 	Tired          bool // a command for it came to nothing a moment ago: only repair looks at it
 	Untreated      bool // so did its repair: not even that
@@ -92,7 +94,8 @@ type Node struct {
 type Pod struct {
 	Name       string // namespace/name
 	Moves      bool   // needs another place when the node goes
-	Protected  bool   // do-not-disrupt is in force
+	Protected  bool   // do-not-disrupt is in force,
+	Mark       string // as this annotation says; empty: that one (LC-62)
 	Budgets    []string
 	Blocked    bool // its budgets allow no eviction now
 	Impossible bool // and never will, as they are written
@@ -104,13 +107,14 @@ type Pool struct {
 	Name      string
 	Policy    karpv1.ConsolidationPolicy
 	Static    bool
-	Replicas  int64 // of a static pool
-	NodeLimit int64 // of a static pool; below 0: none
-	Claims    int64 // of a static pool: all that exist, whatever becomes of them
-	Running   int64 // of a static pool: those that neither go nor are part of a command
-	Never     bool  // consolidateAfter
-	Protected bool  // carries do-not-disrupt (L-15)
-	Known     bool  // it is clear what it could buy
-	Ready     bool  // may be bought from: ready, and not being deleted
+	Replicas  int64  // of a static pool
+	NodeLimit int64  // of a static pool; below 0: none
+	Claims    int64  // of a static pool: all that exist, whatever becomes of them
+	Running   int64  // of a static pool: those that neither go nor are part of a command
+	Never     bool   // consolidateAfter
+	Protected bool   // carries do-not-disrupt (L-15),
+	Mark      string // as this annotation says; empty: that one (LC-62)
+	Known     bool   // it is clear what it could buy
+	Ready     bool   // may be bought from: ready, and not being deleted
 	Budgets   []budget.Budget
 }

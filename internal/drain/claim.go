@@ -15,6 +15,8 @@ type ClaimFacts struct {
 	Launched bool              // there is an instance to end, or there was
 	Nodes    []*corev1.Node    // with the provider id of the claim
 	Instance State
+	Refusal  Refusal   // of the cloud; only if the instance stays
+	Said     time.Time // when a condition was last written; zero: not that we know
 	Told     time.Time // when the cloud was last told to end the instance; zero: not that we know
 	Now      time.Time
 }
@@ -27,8 +29,9 @@ type ClaimStep struct {
 	Events      []event.Event
 	DeleteNodes []*corev1.Node
 	Marks       []Mark
-	Terminate   bool // end the instance, then decide again
-	Release     bool // remove the finalizer
+	Waits       []Wait // what holds the claim once its Node is gone, or if it has none
+	Terminate   bool   // end the instance, then decide again
+	Release     bool   // remove the finalizer
 	After       time.Duration
 }
 
@@ -52,12 +55,26 @@ func NextClaim(f ClaimFacts) ClaimStep {
 	case f.Instance == Ending:
 		step.Marks = []Mark{terminating()}
 		step.After = recheckCloud
+		step.stay(f)
+	case f.Instance == Staying:
+		step.After = recheckCloud
+		step.stay(f)
 	case told < recheckCloud:
 		step.After = recheckCloud - told
+		step.stay(f)
 	default:
 		step.Terminate = true
 	}
 	return step
+}
+
+// stay tells of an instance that should be gone.
+func (s *ClaimStep) stay(f ClaimFacts) {
+	waits, marks := still(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
+	s.Waits, s.Marks = waits, append(s.Marks, marks...)
+	if len(waits) > 0 {
+		s.Events = append(s.Events, blocked("claim", waits, waits[0].Since, time.Time{}, f.Now)...)
+	}
 }
 
 // stamp writes the deadline down once. One that is there stays, it may be earlier on purpose; one that

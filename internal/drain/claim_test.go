@@ -1,6 +1,7 @@
 package drain_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +48,56 @@ func TestNextClaim(t *testing.T) {
 			}
 			if told := len(got.Events) == 1; told != (tc.want.Stamp != "") {
 				t.Errorf("events %+v, want one exactly when a deadline is written", got.Events)
+			}
+		})
+	}
+}
+
+// G13: a claim whose instance the cloud does not end says so once a call had time to work when it is repeated,
+// and what it said stays for a minute.
+func TestG13_AnInstanceThatStays(t *testing.T) {
+	t.Parallel()
+	unregistered := func(c *karpv1.NodeClaim) { c.Status.Conditions = nil }
+	saying := func(c *karpv1.NodeClaim) {
+		with(karpv1.ConditionInstanceTerminating, metav1.ConditionUnknown, drain.Throttled, 15*time.Second)(c)
+		c.Status.Conditions[len(c.Status.Conditions)-1].Message = "waits since then"
+	}
+	for name, tc := range map[string]struct {
+		claim     *karpv1.NodeClaim
+		now, said time.Duration
+		state     drain.State
+		reason    string
+		since     time.Duration
+		wait      string // part of it; empty: none is told
+		mark      string // part of the message; empty: the condition is left as it is
+	}{
+		"a moment":                                  {claim: claim(unregistered), now: 14 * time.Second, state: drain.Staying},
+		"a while":                                   {claim: claim(unregistered), now: 15 * time.Second, state: drain.Staying, reason: drain.TerminationFailed, wait: "the cloud does not end the instance: no (aws:///a/i-1); it is told again", mark: "waits since 2026-03-01T12:00:00Z: the cloud does not end the instance"},
+		"counted from when the node was empty":      {claim: claim(drained), now: 15 * time.Second, state: drain.Staying},
+		"and told since then":                       {claim: claim(drained), now: 16 * time.Second, state: drain.Staying, reason: drain.Unauthorized, since: time.Second, wait: "give the controller the permission", mark: "waits since 2026-03-01T12:00:01Z"},
+		"something new waits for a minute":          {claim: claim(unregistered, saying), now: 2 * time.Minute, said: 90 * time.Second, state: drain.Staying, reason: drain.Unauthorized, wait: "give the controller", mark: "waits since then"},
+		"and is said then":                          {claim: claim(unregistered, saying), now: 3 * time.Minute, said: 90 * time.Second, state: drain.Staying, reason: drain.Unauthorized, wait: "give the controller", mark: "the cloud does not end"},
+		"one that was to end stays so":              {claim: claim(terminating), now: time.Minute, state: drain.Staying, reason: drain.Throttled, since: time.Second, wait: "when it takes requests"},
+		"one that ends":                             {claim: claim(terminating), now: time.Minute, state: drain.Unasked},
+		"one that has been ending for ever so long": {claim: claim(terminating), now: 6 * time.Minute, state: drain.Unasked, since: time.Second, wait: "the cloud agreed to end the instance, and it is still there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := drain.ClaimFacts{Claim: tc.claim, Launched: true, Instance: tc.state, Refusal: drain.Refusal{Reason: tc.reason, Text: "no"}, Told: after(tc.now), Now: after(tc.now)}
+			if tc.said > 0 {
+				f.Said = after(tc.said)
+			}
+			step := drain.NextClaim(f)
+			if told := len(step.Waits) == 1; told != (tc.wait != "") || told &&
+				(step.Waits[0].Cause != drain.InstanceStays || step.Waits[0].Since.Sub(start) != tc.since || !strings.Contains(step.Waits[0].Text(), tc.wait)) {
+				t.Errorf("waits %+v, want %q since %s", step.Waits, tc.wait, tc.since)
+			}
+			if marked := len(step.Marks) == 1; marked != (tc.mark != "") || marked &&
+				(step.Marks[0].Status != metav1.ConditionUnknown || step.Marks[0].Reason != tc.reason || !strings.Contains(step.Marks[0].Message, tc.mark)) {
+				t.Errorf("marks %+v, want %s and %q", step.Marks, tc.reason, tc.mark)
+			}
+			if step.Terminate || step.Release {
+				t.Errorf("terminate %t, release %t", step.Terminate, step.Release)
 			}
 		})
 	}

@@ -11,27 +11,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
-
-// Cause is why the end of a node waits, as the metrics call it.
-type Cause string
-
-// The causes, those that need help first.
-const (
-	ImpossibleBudget Cause = "impossible_pdb" // a PodDisruptionBudget that never allows an eviction
-	SeveralBudgets   Cause = "several_pdbs"   // the eviction API refuses then
-	SpentBudget      Cause = "pdb"            // a PodDisruptionBudget that allows no eviction now
-	Annotated        Cause = "do_not_disrupt"
-	VolumeAttached   Cause = "volume"
-	GraceRunning     Cause = "grace_period"
-)
-
-// Causes lists them.
-func Causes() []Cause {
-	return []Cause{ImpossibleBudget, SeveralBudgets, SpentBudget, Annotated, VolumeAttached, GraceRunning}
-}
 
 const (
 	settling  = 15 * time.Second // pods that leave in this time need no explanation
@@ -67,14 +50,17 @@ func explain(f Facts, waiting []Waiting, began time.Time) []Wait {
 	guards := readGuards(f.Budgets)
 	var out []Wait
 	for i := range waiting {
-		w, holds := waiting[i].explain(guards, f.Now, began)
+		w, holds := waiting[i].explain(guards, f.Tries, f.Now, began)
 		if holds {
 			out = join(out, w)
 		}
 	}
-	order := Causes()
+	order := map[Cause]int{}
+	for i, doc := range Causes() {
+		order[doc.Cause] = i
+	}
 	slices.SortStableFunc(out, func(a, b Wait) int {
-		return cmp.Or(cmp.Compare(slices.Index(order, a.Cause), slices.Index(order, b.Cause)), a.Since.Compare(b.Since), cmp.Compare(a.Object, b.Object))
+		return cmp.Or(cmp.Compare(order[a.Cause], order[b.Cause]), a.Since.Compare(b.Since), cmp.Compare(a.Object, b.Object))
 	})
 	return out
 }
@@ -97,7 +83,7 @@ func join(list []Wait, w Wait) []Wait {
 }
 
 // explain says what a pod waits for; holds is false for one that is about to leave or waits for others.
-func (w *Waiting) explain(guards []budgetGuard, now, began time.Time) (out Wait, holds bool) {
+func (w *Waiting) explain(guards []budgetGuard, tries map[types.UID]Try, now, began time.Time) (out Wait, holds bool) {
 	p := w.Pod
 	since := began
 	if p.CreationTimestamp.After(since) {
@@ -121,20 +107,27 @@ func (w *Waiting) explain(guards []budgetGuard, now, began time.Time) (out Wait,
 			out.Since = p.DeletionTimestamp.Add(-time.Duration(*g) * time.Second)
 		}
 		return out, true
+	case w.act == Delete:
+		return out, out.tried(tries[p.UID], nil, now)
 	case w.act == Evict && w.mine:
-		return out, out.held(p, guards)
+		matching := guarding(p, guards)
+		return out, out.held(p, matching) || out.tried(tries[p.UID], matching, now)
 	}
 	return out, false
 }
 
-// held names the budget that keeps a pod; it reports false if none does.
-func (w *Wait) held(p *corev1.Pod, guards []budgetGuard) bool {
-	var matching []*policyv1.PodDisruptionBudget
+// guarding are the budgets that select a pod.
+func guarding(p *corev1.Pod, guards []budgetGuard) (matching []*policyv1.PodDisruptionBudget) {
 	for i := range guards {
 		if g := &guards[i]; g.budget.Namespace == p.Namespace && g.selector.Matches(p.Labels) {
 			matching = append(matching, g.budget)
 		}
 	}
+	return matching
+}
+
+// held names the budget that keeps a pod, of those that select it; it reports false if none does.
+func (w *Wait) held(p *corev1.Pod, matching []*policyv1.PodDisruptionBudget) bool {
 	switch {
 	case len(matching) == 0:
 		return false
@@ -154,9 +147,9 @@ func (w *Wait) held(p *corev1.Pod, guards []budgetGuard) bool {
 	}
 	name := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
 	w.Object = name
-	if never := Never(b); never != "" {
-		w.Cause, w.Why = ImpossibleBudget, name+" can never allow an eviction: "+never
-		w.Fix = "let it allow at least one, or delete the pods; a terminationGracePeriod in the NodePool bounds this for nodes made later"
+	if why, fix := Cannot(b); why != "" {
+		w.Cause, w.Why = ImpossibleBudget, name+" "+why
+		w.Fix = fix + ", or delete the pods; a terminationGracePeriod in the NodePool bounds this for nodes made later"
 		return true
 	}
 	w.Cause = SpentBudget
@@ -191,6 +184,20 @@ func Never(b *policyv1.PodDisruptionBudget) string {
 		return "minAvailable is " + b.Spec.MinAvailable.String()
 	}
 	return "of how it is written"
+}
+
+// Cannot says why a budget allows no eviction however healthy its pods are, and what would change that;
+// empty if it does. Besides those that are written so, it is one that wants as many pods as there are.
+func Cannot(b *policyv1.PodDisruptionBudget) (why, fix string) {
+	if never := Never(b); never != "" {
+		return "can never allow an eviction: " + never, "let it allow at least one"
+	}
+	s := &b.Status
+	if s.ObservedGeneration < b.Generation || s.ExpectedPods == 0 || s.DesiredHealthy < s.ExpectedPods {
+		return "", ""
+	}
+	return fmt.Sprintf("cannot allow an eviction while it has %s: it wants %d healthy", count(int(s.ExpectedPods), "replica"), s.DesiredHealthy),
+		"scale its workload up, or let it ask for fewer"
 }
 
 // budgetGuard is a budget with its selector, read.

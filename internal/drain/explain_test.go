@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -34,6 +35,20 @@ func never(b *policyv1.PodDisruptionBudget) {
 	b.Spec.MinAvailable, b.Spec.MaxUnavailable = nil, new(intstr.FromInt32(0))
 }
 
+// covers is a budget that its controller has counted the pods of.
+func covers(pods int32) func(*policyv1.PodDisruptionBudget) {
+	return func(b *policyv1.PodDisruptionBudget) { b.Status.ExpectedPods = pods }
+}
+
+// tries is how far the queue is with pods.
+func tries(t drain.Try, pods ...types.UID) map[types.UID]drain.Try {
+	out := map[types.UID]drain.Try{}
+	for _, uid := range pods {
+		out[uid] = t
+	}
+	return out
+}
+
 func of(app string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) { p.Labels = map[string]string{"app": app} }
 }
@@ -49,6 +64,8 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods    []*corev1.Pod
 		budgets []*policyv1.PodDisruptionBudget
+		tries   map[types.UID]drain.Try
+		claim   func(*karpv1.NodeClaim)
 		now     time.Duration
 		want    []string // cause, object, since
 		say     string   // part of the sentence about the first
@@ -86,6 +103,63 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 				b.Spec.UnhealthyPodEvictionPolicy = new(policyv1.AlwaysAllow)
 			})},
 		},
+		"and so, for now, is one that wants as many pods as there are (demand 17)": {
+			pods: pods(pod("a", of("web"))), now: time.Minute, budgets: []*policyv1.PodDisruptionBudget{pdb("web", covers(2))},
+			want: []string{"impossible_pdb PodDisruptionBudget default/web 0s"},
+			say:  "PodDisruptionBudget default/web cannot allow an eviction while it has 2 replicas: it wants 2 healthy (default/a); scale its workload up, or let it ask for fewer",
+		},
+		"but not one that waits for a third": {
+			pods: pods(pod("a", of("web"))), now: time.Minute, budgets: []*policyv1.PodDisruptionBudget{pdb("web", covers(3))},
+			want: []string{"pdb PodDisruptionBudget default/web 0s"}, say: "it allows one when more of its pods are ready",
+		},
+		"nor one whose numbers are of an earlier version of it": {
+			pods: pods(pod("a", of("web"))), now: time.Minute, budgets: []*policyv1.PodDisruptionBudget{pdb("web", covers(2), func(b *policyv1.PodDisruptionBudget) { b.Generation = 2 })},
+			want: []string{"pdb PodDisruptionBudget default/web 0s"}, say: "allows no eviction now",
+		},
+		"a webhook that says no": {
+			pods: pods(pod("a"), pod("b")), now: time.Minute,
+			tries: tries(drain.Try{Since: after(20 * time.Second), Answer: `admission webhook "x.io" denied the request: no`}, "a", "b"),
+			want:  []string{"eviction_refused admission webhook x.io 20s"},
+			say:   `the API server refuses to let pods go: admission webhook "x.io" denied the request: no (default/a, default/b); let the webhook allow it`,
+		},
+		"a webhook that does not answer": {
+			pods: pods(pod("a")), now: time.Minute,
+			tries: tries(drain.Try{Since: start, Answer: `Internal error occurred: failed calling webhook "x.io": timeout`}, "a"),
+			want:  []string{"eviction_refused admission webhook x.io 0s"}, say: "repair the webhook",
+		},
+		"a right that the controller lacks": {
+			pods: pods(pod("a")), now: time.Minute,
+			tries: tries(drain.Try{Since: start, Answer: `pods "a" is forbidden: User "d" cannot create resource "pods/eviction" in API group ""`}, "a"),
+			want:  []string{"eviction_refused RBAC 0s"}, say: "give the controller the verb create on pods/eviction in its ClusterRole",
+		},
+		"FM L10: an error that lasts": {
+			pods: pods(pod("a")), now: time.Minute, tries: tries(drain.Try{Since: start, Answer: "etcd is ill, it cannot cope"}, "a"),
+			want: []string{"eviction_refused API server 0s"}, say: "etcd is ill",
+		},
+		"an error of a moment needs no words": {
+			pods: pods(pod("a")), now: time.Minute, tries: tries(drain.Try{Since: after(50 * time.Second), Answer: "etcd is ill"}, "a"),
+		},
+		"a deletion that is refused at the deadline": {
+			pods: pods(pod("a", of("web"))), now: 2 * time.Hour, claim: period("1h"), budgets: []*policyv1.PodDisruptionBudget{pdb("web", never)},
+			tries: tries(drain.Try{Since: after(time.Hour), Answer: `admission webhook "x.io" denied the request: no`}, "a"),
+			want:  []string{"eviction_refused admission webhook x.io 1h0m0s"}, say: "let the webhook allow it",
+		},
+		"a budget explains better than what the API server says of it": {
+			pods: pods(pod("a", of("web"))), now: time.Minute, budgets: []*policyv1.PodDisruptionBudget{pdb("web")},
+			tries: tries(drain.Try{Since: start, Answer: "it would violate the budget", Budget: true}, "a"),
+			want:  []string{"pdb PodDisruptionBudget default/web 0s"}, say: "allows no eviction now",
+		},
+		"unless the API server sees it otherwise": {
+			pods: pods(pod("a", of("web"))), now: time.Minute,
+			budgets: []*policyv1.PodDisruptionBudget{pdb("web", func(b *policyv1.PodDisruptionBudget) { b.Status.DisruptionsAllowed = 1 })},
+			tries:   tries(drain.Try{Since: start, Answer: "the budget is still being processed", Budget: true}, "a"),
+			want:    []string{"pdb PodDisruptionBudget default/web 0s"}, say: "the budget is still being processed",
+		},
+		"a queue that does not come to the pod": {
+			pods: pods(pod("a")), now: 2 * time.Minute, tries: tries(drain.Try{Since: after(time.Minute)}, "a"),
+			want: []string{"eviction_pending eviction queue 1m0s"}, say: "look at the log of the controller",
+		},
+		"a queue that was filled a moment ago": {pods: pods(pod("a")), now: 2 * time.Minute, tries: tries(drain.Try{Since: after(90 * time.Second)}, "a")},
 		"FM K03: two budgets for one pod": {
 			pods: pods(pod("a", of("web"))), now: time.Minute,
 			budgets: []*policyv1.PodDisruptionBudget{pdb("web"), pdb("all", func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = &metav1.LabelSelector{} })},
@@ -119,7 +193,11 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			step := drain.Next(drain.Facts{Node: node(), Claim: claim(draining), Pods: tc.pods, Budgets: tc.budgets, Now: after(tc.now)})
+			f := drain.Facts{Node: node(), Claim: claim(draining), Pods: tc.pods, Budgets: tc.budgets, Tries: tc.tries, Now: after(tc.now)}
+			if tc.claim != nil {
+				tc.claim(f.Claim)
+			}
+			step := drain.Next(f)
 			var got []string
 			for i := range step.Waits {
 				w := &step.Waits[i]
@@ -210,6 +288,22 @@ func TestDrainBlocked(t *testing.T) {
 			5 * time.Minute,
 			[]event.Reason{event.AwaitingVolumeDetachment, event.DrainBlocked},
 			[]event.Reason{event.DrainBlocked},
+		},
+		"an instance that the cloud does not end": {
+			drain.Facts{Node: node(), Claim: claim(drained), Instance: drain.Staying, Refusal: drain.Refusal{Reason: drain.TerminationFailed, Text: "no"}},
+			5*time.Minute + time.Second,
+			[]event.Reason{event.DrainBlocked},
+			[]event.Reason{event.DrainBlocked},
+		},
+		"an instance that it agreed to end long ago": {
+			drain.Facts{Node: node(), Claim: claim(drained, terminating), Instance: drain.Ending},
+			5*time.Minute + time.Second,
+			[]event.Reason{event.DrainBlocked},
+			[]event.Reason{event.DrainBlocked},
+		},
+		"an instance that it agreed to end a while ago": {
+			drain.Facts{Node: node(), Claim: claim(drained, terminating), Instance: drain.Ending},
+			4 * time.Minute, nil, nil,
 		},
 		"without a claim": {
 			drain.Facts{Node: node(), Pods: []*corev1.Pod{pod("a", protected("true"))}},

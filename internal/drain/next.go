@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -46,7 +47,8 @@ const (
 	Unasked State = iota
 	Unsure        // it was asked and gave no answer; nothing follows from that (G3)
 	Present
-	Ending // it accepted to end the instance
+	Ending  // it accepted to end the instance
+	Staying // it was told to end the instance and did not accept
 	Gone
 )
 
@@ -58,7 +60,9 @@ type Facts struct {
 	Budgets     []*policyv1.PodDisruptionBudget // of the namespaces of the pods; nil: not read
 	Attachments []*storagev1.VolumeAttachment
 	Volumes     map[types.NamespacedName]string // names of PersistentVolumes, by the claims of the pods
+	Tries       map[types.UID]Try               // how far the eviction queue is with the pods; nil: not known
 	Instance    State
+	Refusal     Refusal   // of the cloud; only if the instance stays
 	Asked       time.Time // when the cloud was last asked about the instance; zero: not that we know
 	Told        time.Time // when it was last told to end it; zero: not that we know
 	Said        time.Time // when the message of the condition was last written; zero: not that we know
@@ -171,37 +175,34 @@ func (s *Step) wait(f Facts, began time.Time) {
 	s.Waits = explain(f, s.Pods.Waiting, began)
 	text := Explain(s.Waits, s.Limit.At)
 	s.Events = append(s.Events, failedDraining(s.Pods.Waiting, text))
-	s.insist(f, began, text)
+	s.insist(f, began, s.Limit.At)
 	s.Marks = append(s.Marks, Mark{
 		Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining,
-		Message: steady(f, karpv1.ConditionDrained, leaving, text),
+		Message: f.steady(karpv1.ConditionDrained, leaving, text),
 	})
 }
 
 // insist tells of a wait that has become long, on the node and on the claim.
-func (s *Step) insist(f Facts, began time.Time, text string) {
-	if text == "" || f.Now.Sub(began) < insistent {
-		return
-	}
-	e := event.Event{Reason: event.DrainBlocked, Key: "drain", Text: "The end of the node " + text}
-	s.Events = append(s.Events, e)
+func (s *Step) insist(f Facts, began, deadline time.Time) {
+	told := blocked("node", s.Waits, began, deadline, f.Now)
+	s.Events = append(s.Events, told...)
 	if f.Claim != nil {
-		s.ClaimEvents = append(s.ClaimEvents, e)
+		s.ClaimEvents = append(s.ClaimEvents, told...)
 	}
 }
 
 // steady is the message of a condition that explains a wait. It is not changed more often than once a
 // minute: pods come and go, and every change is a write.
-func steady(f Facts, kind, plain, text string) string {
-	if text == "" {
-		text = plain
-	}
+func (f *Facts) steady(kind, plain, text string) string {
 	if f.Claim == nil {
-		return text
+		return cmp.Or(text, plain)
 	}
-	c := find(f.Claim, kind)
-	if c == nil || c.Status != metav1.ConditionUnknown || c.Message == "" || c.Message == plain || f.Now.Sub(f.Said) >= saidFor {
-		return text
+	return steady(find(f.Claim, kind), plain, text, f.Said, f.Now)
+}
+
+func steady(c *metav1.Condition, plain, text string, said, now time.Time) string {
+	if c == nil || c.Status != metav1.ConditionUnknown || c.Message == "" || c.Message == plain || now.Sub(said) >= saidFor {
+		return cmp.Or(text, plain)
 	}
 	return c.Message
 }
@@ -220,9 +221,9 @@ func (s *Step) detach(f Facts) bool {
 	default:
 		s.Waits = []Wait{volumes(waiting, since(f, karpv1.ConditionVolumesDetached))}
 		m.Status, m.Reason = metav1.ConditionUnknown, AwaitingVolumeDetachment
-		m.Message = steady(f, karpv1.ConditionVolumesDetached, attachedStill, explained(f, s.Waits, deadline))
+		m.Message = f.steady(karpv1.ConditionVolumesDetached, attachedStill, explained(f, s.Waits, deadline))
 		s.Events = append(s.Events, awaitingDetachment(waiting, deadline))
-		s.insist(f, s.Waits[0].Since, m.Message)
+		s.insist(f, s.Waits[0].Since, deadline)
 		s.After = recheckVolume
 	}
 	s.Marks = append(s.Marks, m)
@@ -258,15 +259,25 @@ func (s *Step) end(f Facts) {
 	case f.Instance == Ending:
 		s.Marks = append(s.Marks, terminating())
 		s.After = recheckCloud
+		s.stay(f)
+	case f.Instance == Staying:
+		s.After = recheckCloud
+		s.stay(f)
 	case f.Now.Sub(f.Told) < recheckCloud:
 		s.After = recheckCloud - f.Now.Sub(f.Told)
+		s.stay(f)
 	default:
 		s.Terminate = true
 	}
 }
 
-func terminating() Mark {
-	return Mark{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}
+// stay tells of an instance that should be gone.
+func (s *Step) stay(f Facts) {
+	waits, marks := still(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
+	s.Waits, s.Marks = waits, append(s.Marks, marks...)
+	if len(waits) > 0 {
+		s.insist(f, waits[0].Since, time.Time{})
+	}
 }
 
 func ready(n *corev1.Node) bool {

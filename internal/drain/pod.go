@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
@@ -33,7 +32,7 @@ func Protected(p *corev1.Pod, now time.Time) bool {
 	if p.DeletionTimestamp != nil || terminal(p) {
 		return false
 	}
-	return cluster.DoNotDisrupt(p, now) || p.Annotations[karpv1.AnnotationDoNotEvict] == "true"
+	return cluster.DoNotDisrupt(p, now)
 }
 
 // Forced reports whether the deadline of the node has come for a pod, and the grace that is left for it

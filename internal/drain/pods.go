@@ -129,11 +129,10 @@ func held(p *corev1.Pod, now time.Time) string {
 
 // annotation is the annotation that protects a pod, and the end of the protection; zero: it has none.
 func annotation(p *corev1.Pod, now time.Time) (key, value string, until time.Time) {
-	if !cluster.DoNotDisrupt(p, now) {
-		return karpv1.AnnotationDoNotEvict, p.Annotations[karpv1.AnnotationDoNotEvict], time.Time{}
+	if key = cluster.ProtectedBy(p, now); key == karpv1.AnnotationDoNotDisrupt {
+		until, _ = protectedUntil(p)
 	}
-	until, _ = protectedUntil(p)
-	return karpv1.AnnotationDoNotDisrupt, p.Annotations[karpv1.AnnotationDoNotDisrupt], until
+	return key, p.Annotations[key], until
 }
 
 // protectedUntil is the end of a protection with a duration; zero if the pod has not started.

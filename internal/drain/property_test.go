@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -148,4 +149,36 @@ func TestOnlyGoneReleasesTheNodeOfAClaim(t *testing.T) {
 			t.Fatalf("released although the instance is in state %d", f.Instance)
 		}
 	})
+}
+
+// G13: whatever holds the pods of a node for minutes, something is told of it, as long as it is known how far
+// the eviction queue is.
+func TestG13_NoDrainWaitsInSilence(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := someFacts(t)
+		f.Tries = map[types.UID]drain.Try{}
+		for _, p := range f.Pods {
+			f.Tries[p.UID] = drain.Try{
+				Since:  f.Now.Add(-time.Duration(rapid.IntRange(60, 7200).Draw(t, "tried")) * time.Second),
+				Answer: rapid.SampledFrom([]string{"", "no", `webhook "x" says no`, "cannot create resource \"pods/eviction\""}).Draw(t, "answer"),
+				Budget: rapid.Bool().Draw(t, "budget"),
+			}
+		}
+		step := drain.Next(f)
+		told := len(step.Waits) > 0 || step.Ask || step.DeleteClaim
+		settled := f.Claim == nil || find(f.Claim, karpv1.ConditionDrained) != nil
+		if waiting := len(step.Pods.Waiting); waiting > 0 && !told && settled && f.Now.Sub(start) > time.Minute {
+			t.Fatalf("%d pods hold the node and nothing is told: %+v", waiting, step.Pods.Waiting)
+		}
+	})
+}
+
+func find(c *karpv1.NodeClaim, kind string) *metav1.Condition {
+	for i := range c.Status.Conditions {
+		if found := &c.Status.Conditions[i]; found.Type == kind && found.Status == metav1.ConditionUnknown {
+			return found
+		}
+	}
+	return nil
 }

@@ -40,6 +40,7 @@ const (
 	RebootObserved                         Reason = "RebootObserved"
 	RebootFailed                           Reason = "RebootFailed"
 	InvalidDoNotDisruptAnnotation          Reason = "InvalidDoNotDisruptAnnotation"
+	AnnotationDeprecated                   Reason = "AnnotationDeprecated"
 	DoNotDisruptUntil                      Reason = "DoNotDisruptUntil"
 	DoNotDisruptGracePeriodElapsed         Reason = "DoNotDisruptGracePeriodElapsed"
 	SpotInterrupted                        Reason = "SpotInterrupted"

@@ -23,7 +23,8 @@ const (
 	RemovedRegistrationTimeout = "registration_timeout"
 	RemovedExpired             = "expired"
 	RemovedCollected           = "garbage_collected"
-	RemovedScaledDown          = "scaled_down" // a static pool that shrinks
+	RemovedScaledDown          = "scaled_down"            // a static pool that shrinks
+	RemovedBlockExpired        = "capacity_block_expired" // it ran in a capacity block that ends
 )
 
 // launch gets the claim its instance, once (LC-02 to LC-04).

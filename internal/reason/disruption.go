@@ -9,7 +9,7 @@ const (
 	NodeRebooting   Code = "NodeRebooting"
 	NodeStarting    Code = "NodeStarting" // have: "registered" or "initialized"
 	NodeNominated   Code = "NodeNominated"
-	DoNotDisrupt    Code = "DoNotDisrupt" // have: what carries the annotation
+	DoNotDisrupt    Code = "DoNotDisrupt" // have: what carries the annotation; want: the annotation
 	LeaderAlone     Code = "LeaderAlone"
 	PoolLabelAbsent Code = "PoolLabelAbsent" // want: the label
 	PoolUnresolved  Code = "PoolUnresolved"  // have: the pool
@@ -41,18 +41,17 @@ const (
 
 // disruptionCodes documents them.
 func disruptionCodes(yield func(Doc) bool) bool {
-	const annotation = "karpenter.sh/do-not-disrupt"
 	return yield(Doc{NodeCommanded, "is part of a disruption that is under way", "A running command removes the node already.", "Nothing has to be done."}) &&
 		yield(Doc{NodeRests, "was to go a moment ago and stayed; it is looked at again soon", "A command for the node could not be started, or was undone. So that others have their turn, the node waits for some seconds, and longer each time.", "Nothing has to be done. If it persists, look in the log for why its commands fail."}) &&
 		yield(Doc{NodeMissing, "NodeClaim {have} has no Node yet", "A claim whose machine has not joined is never disrupted; the launch and registration timeouts look after it.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim."}) &&
 		yield(Doc{NodeRebooting, "is being rebooted", "A node that reboots to be repaired is left alone until that is over.", "Nothing has to be done."}) &&
 		yield(Doc{NodeStarting, "is not {have} yet", "A node that has not come up is never disrupted.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim: startup taints or resources may be missing."}) &&
 		yield(Doc{NodeNominated, "a pending pod is expected on it", "A pod that waits was planned onto the node.", "Nothing has to be done."}) &&
-		yield(Doc{DoNotDisrupt, "{have} carries annotation " + annotation + "; remove the annotation to let the node go", "The annotation forbids disruption of our own will.", "Remove the annotation, or give it a duration on the pod. With terminationGracePeriod set, drift does not wait for pods that carry it."}) &&
+		yield(Doc{DoNotDisrupt, "{have} carries annotation {want}; remove the annotation to let the node go", "The annotation forbids disruption of our own will.", "Remove the annotation, or give it a duration on the pod. With terminationGracePeriod set, drift does not wait for pods that carry it."}) &&
 		yield(Doc{LeaderAlone, "the leader of this controller runs on it, and no other replica is ready on another node; give the controller a second replica", "Without a replica that takes over, nothing would finish what removing the node began. Expiration, interruptions and repair do not wait.", "Run two replicas of the controller, on different nodes, and look why the other one is not ready."}) &&
 		yield(Doc{PoolLabelAbsent, "has no label {want}; put it back", "Without the label it is not known which NodePool the node belongs to.", "Put the label back on the NodeClaim and the Node."}) &&
 		yield(Doc{PoolUnresolved, "the instance types of NodePool {have} cannot be resolved; check that it and its node class are ready", "The NodePool does not exist, or it is not known what it could buy: nothing is disrupted that could perhaps not be replaced.", "Check that the NodePool and its node class exist and are ready."}) &&
-		yield(Doc{EvictionForbidden, "PodDisruptionBudget {have} allows no eviction of pod {want} at present; it does once more of its pods are ready", "As many pods of the budget are down as it tolerates.", "Nothing has to be done if the pods become ready again; otherwise find out why they are not, or loosen the budget."}) &&
+		yield(Doc{EvictionForbidden, "PodDisruptionBudget {have} allows no eviction of pod {want} at present; it does once more of its pods are ready than it asks for", "As many pods of the budget are down as it tolerates, or it asks for as many as there are.", "Nothing has to be done if pods that are down become ready again; otherwise find out why they do not. If all are ready, scale their workload up or let the budget ask for fewer."}) &&
 		yield(Doc{EvictionImpossible, "PodDisruptionBudget {have} never allows an eviction of pod {want}, as it is written; let it allow one", "maxUnavailable is 0, or minAvailable is 100 %: the node can go only with a terminationGracePeriod, or by hand.", "Let the budget allow at least one eviction."}) &&
 		yield(Doc{EvictionAmbiguous, "pod {want} is selected by more than one PodDisruptionBudget, which the eviction API refuses; let only one of these select it: {have}", "A pod that several budgets select cannot be evicted at all.", "Change the selectors so that one budget selects the pod."}) &&
 		yield(Doc{ConsolidationOff, "NodePool {have} has consolidateAfter Never: its nodes are not consolidated unless that is set to a time", "Consolidation is switched off for the pool, that of empty nodes included.", "Set consolidateAfter to a time to switch it on."}) &&

@@ -223,7 +223,7 @@ func (p *process) look(node string) []disrupt.Live {
 	for _, pod := range p.w.api.podsOn(node) {
 		out = append(out, disrupt.Live{
 			Name: namespace + "/" + pod.Name, Moves: cluster.Reschedulable(pod), EvictCost: cluster.EvictCost(pod, false),
-			Protected: pod.DeletionTimestamp == nil && cluster.DoNotDisrupt(pod, p.w.now),
+			Protected: pod.DeletionTimestamp == nil && cluster.DoNotDisrupt(pod, p.w.now), Mark: cluster.ProtectedBy(pod, p.w.now),
 		})
 	}
 	return out

@@ -141,7 +141,11 @@ func (w *World) podOf(d *deployment) *corev1.Pod {
 		p.Spec.Priority = new(d.Priority)
 	}
 	if d.Protect != "" {
-		p.Annotations = map[string]string{karpv1.AnnotationDoNotDisrupt: d.Protect}
+		key := karpv1.AnnotationDoNotDisrupt
+		if d.Protect == "true" && d.Name[len(d.Name)-1]%2 == 1 { // some say it as it was said of old
+			key = karpv1.AnnotationDoNotEvict
+		}
+		p.Annotations = map[string]string{key: d.Protect}
 	}
 	selector := &metav1.LabelSelector{MatchLabels: labels}
 	if d.Apart {

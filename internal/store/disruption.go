@@ -72,6 +72,7 @@ func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
 // disruptNode reads a place that has both a claim and a Node.
 func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, now time.Time) disrupt.Node {
 	labels, conditions := p.node.Labels, p.claim.Status.Conditions
+	mark := cluster.ForbiddenBy(p.node.Annotations)
 	n := disrupt.Node{
 		Name: p.node.Name, Claim: p.claim.Name, Pool: p.claim.Labels[karpv1.LabelNodePool],
 		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[karpv1.LabelCapacityType],
@@ -85,7 +86,8 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 		Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
 		Commanded:      p.held,
 		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
-		Protected:      protected(p.node.Annotations),
+		Protected:      mark != "",
+		Mark:           mark,
 		Unrepaired:     p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
 		Consolidatable: !p.settling(),
 		Health:         p.node.Status.Conditions,
@@ -144,16 +146,12 @@ func (s *Store) guardsByNamespace() map[string][]guard {
 	return out
 }
 
-// protected reports whether annotations forbid disruption; the names of old count too (LC-62).
-func protected(annotations map[string]string) bool {
-	return annotations[karpv1.AnnotationDoNotDisrupt] == "true" || annotations[karpv1.AnnotationDoNotConsolidate] == "true"
-}
-
 func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 	_, never, err := p.Spec.Disruption.ConsolidateAfter.ParseOrNever()
+	mark := cluster.ForbiddenBy(p.Annotations)
 	out := disrupt.Pool{
 		Name: p.Name, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, NodeLimit: -1,
-		Never: never || err != nil, Protected: protected(p.Annotations), Known: known,
+		Never: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
 		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
 		Budgets: budget.Of(p.Spec.Disruption.Budgets),
 	}
@@ -171,7 +169,9 @@ func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt
 	active := p.DeletionTimestamp == nil
 	out := disrupt.Pod{
 		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
-		Protected: active && cluster.DoNotDisrupt(p, now),
+	}
+	if mark := cluster.ProtectedBy(p, now); active && mark != "" {
+		out.Protected, out.Mark = true, mark
 	}
 	if !active || !drain.Waits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
 		return out

@@ -45,3 +45,30 @@ func TestLoads(t *testing.T) {
 		t.Errorf("%d claims of a pool that has none", n)
 	}
 }
+
+// LC-62: a pod that carries do-not-evict is seen as protected by everything that chooses nodes, and so is
+// a node with do-not-consolidate.
+func TestLC62_OldAnnotationsProtect(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	joined(s, "general-x")
+	pod := podObject("w1", "ip-1")
+	pod.Annotations = map[string]string{karpv1.AnnotationDoNotEvict: "true"}
+	s.feedObject(pod, false)
+	n := s.Disruption(testTypes()).Nodes[0]
+	if p := n.Pods[0]; !p.Protected || p.Mark != karpv1.AnnotationDoNotEvict || n.Protected {
+		t.Errorf("pod is %+v", p)
+	}
+	if !s.Loads("general")["general-x"].Protected {
+		t.Error("scale-down of a static pool does not see it")
+	}
+	for _, key := range []string{karpv1.AnnotationDoNotEvict, karpv1.AnnotationDoNotConsolidate} {
+		node := nodeObject("ip-1", "aws:///a/i-1", true)
+		node.Annotations = map[string]string{key: "true"}
+		s.feedObject(node, false)
+		if n := s.Disruption(testTypes()).Nodes[0]; !n.Protected || n.Mark != key {
+			t.Errorf("node with %s is %v, %q", key, n.Protected, n.Mark)
+		}
+	}
+}

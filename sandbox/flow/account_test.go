@@ -18,7 +18,7 @@ import (
 
 // What an installation has in its account.
 
-// S-028: the queue keeps messages for five minutes, hides one for a minute and encrypts them. It is read as
+// S-028, S-138: the queue of the cluster's name keeps messages for five minutes, hides one for a minute and encrypts them. It is read as
 // somebody who checks an installation reads it.
 func TestS_028_TheQueueOfAnInstallation(t *testing.T) {
 	t.Parallel()

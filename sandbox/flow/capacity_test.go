@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
@@ -41,18 +42,22 @@ func TestS_004_NoCapacityForTheFirstChoice(t *testing.T) {
 	}
 }
 
-// FM F02, LC edge 16: no offering of the first pool has capacity. Its claims fail at a bounded rate, and
+// FM F02, LC edge 16, LC-04: no offering of the first pool has capacity. Its claims fail at a bounded rate, and
 // the next pool is used.
 func TestLC_15_16_TheNextPoolWhenTheFirstHasNoCapacity(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	f.ice("on-demand", "r6a.large", "")
 	label := func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"flow": f.name} }
-	f.pool("-first", label, types("r6a.large"), func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
+	first := f.pool("-first", label, types("r6a.large"), func(p *karpv1.NodePool) { p.Spec.Weight = new(int32(90)) })
+	f.condition(first, karpv1.ConditionReady, metav1.ConditionTrue, "") // else the pod is served before
 	f.pool("-next", label, types("m6a.large"))
 	f.deploy("inflate", 1, selects("flow", f.name))
 	f.event("NodeClaim", f.name+"-first", "InsufficientCapacityError", "")
 	f.running("inflate", 1)
+	if n := f.counted("karpenter_nodeclaims_disrupted_total", `reason="insufficient_capacity"`); n < 1 {
+		t.Errorf("%v claims are counted as removed for want of capacity", n)
+	}
 	if n := len(f.claims(f.name + "-next")); n != 1 {
 		t.Errorf("%d claims of the next pool", n)
 	}

@@ -1,19 +1,23 @@
 package flow_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 func keyOf(obj client.Object) client.ObjectKey { return client.ObjectKeyFromObject(obj) }
 
-// S-175 to S-179, install 17: a node class that lacks something says what, the pool says that its class is
+// S-175 to S-179, LC-52, install 17: a node class that lacks something says what, the pool says that its class is
 // not ready, no instance is launched, and mending it is enough.
 func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
@@ -84,7 +88,8 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 	}
 }
 
-// S-092: a class that is all right says so, and shows what it found.
+// S-068, S-069, S-074, S-092, S-142, S-143: a class that is all right says so, and shows what it found: all subnets
+// and groups that carry the tag of the cluster, which are the private ones.
 func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -93,6 +98,23 @@ func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	if len(class.Status.Subnets) != 3 || len(class.Status.SecurityGroups) != 1 || len(class.Status.AMIs) == 0 || class.Status.InstanceProfile == "" {
 		t.Errorf("status %+v", class.Status)
+	}
+	client, tag := ec2.NewFromConfig(account()), []ec2types.Filter{{Name: new("tag:karpenter.sh/discovery"), Values: []string{world.Cluster}}}
+	subnets, err := client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: append(tag, ec2types.Filter{Name: new("tag:kubernetes.io/role/internal-elb"), Values: []string{"1"}})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range subnets.Subnets {
+		if !slices.ContainsFunc(class.Status.Subnets, func(found awsv1.Subnet) bool { return found.ID == *s.SubnetId }) {
+			t.Errorf("%s is tagged, the class has %v", *s.SubnetId, class.Status.Subnets)
+		}
+	}
+	groups, err := client.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: tag})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(subnets.Subnets) != 3 || len(groups.SecurityGroups) != 1 || *groups.SecurityGroups[0].GroupId != class.Status.SecurityGroups[0].ID {
+		t.Errorf("%d subnets and %d groups are tagged, the class has %v", len(subnets.Subnets), len(groups.SecurityGroups), class.Status.SecurityGroups)
 	}
 }
 

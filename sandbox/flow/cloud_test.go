@@ -62,7 +62,7 @@ func TestFM_E01_RestartWhileInstancesAreNotSeenYet(t *testing.T) {
 	f.running("inflate", 1)
 }
 
-// FM E02: the end of an instance takes two minutes. The finalizer stays that long, and TerminateInstances
+// FM E02, LC-22: the end of an instance takes two minutes. The finalizer stays that long, and TerminateInstances
 // is not called in a hurry.
 func TestFM_E02_InstancesEndSlowly(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestFM_E05_InstanceIsStopped(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// FM E06, G2: somebody strips the finalizer of a claim. The collector ends its instance, and the node goes.
+// FM E06, G2, LC-39: somebody strips the finalizer of a claim. The collector ends its instance, and the node goes.
 func TestFM_E06_ClaimIsForcedAway(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

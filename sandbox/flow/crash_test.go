@@ -127,7 +127,7 @@ func TestFM_C01_CrashesOnTheWayToANode(t *testing.T) {
 	}
 }
 
-// Row 3: the finalizer was added to a claim that a user made.
+// Row 3, LC-01: the finalizer was added to a claim that a user made.
 func TestFM_C01_CrashAfterTheFinalizerOfAHandmadeClaim(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, crash)

@@ -274,11 +274,11 @@ func TestDisruption_25_4_ABrokenBudgetClosesItsPool(t *testing.T) {
 }
 
 // LC-49, features 3, disruption 18: a static pool has its nodes without any pod, is scaled like a Deployment, and a
-// drifted node is replaced before it goes.
+// drifted node is replaced before it goes. S-138: this controller has no queue, and runs all the same.
 func TestFeatures_3_StaticPools(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
-	f.with("--feature-gates=StaticCapacity=true")
+	f.with("--feature-gates=StaticCapacity=true", "--interruption-queue=")
 	pool := f.pool("", types("m5.large"), pace("1"), func(p *karpv1.NodePool) { p.Spec.Replicas = new(int64(2)) })
 	before := f.ready(2)
 	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.ObjectMeta.Labels = map[string]string{"tier": "gold"} })
@@ -304,4 +304,7 @@ func TestFeatures_3_StaticPools(t *testing.T) {
 	f.ready(3)
 	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Replicas = new(int64(1)) })
 	f.ready(1)
+	if f.logged("watching interruption queue", "") {
+		t.Error("a queue is watched although there is none")
+	}
 }

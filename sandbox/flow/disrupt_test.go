@@ -118,7 +118,8 @@ func TestS_030_ThreeNodesBecomeTwo(t *testing.T) {
 	}
 }
 
-// S-046: a node that is too large is replaced by a cheaper one, which is up before the old one goes.
+// S-046, S-140, disruption 25.12: a node that is too large is replaced by a cheaper one, which is up before the old
+// one goes. Where it may be spot it must be: on-demand was not what was compared.
 func TestS_046_ReplacedByACheaperNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -130,8 +131,13 @@ func TestS_046_ReplacedByACheaperNode(t *testing.T) {
 	old := f.ready(1)[0]
 	f.scale(large, 0)
 	f.running("large", 0)
-	f.become(pool, consolidates)
-	f.claim("replaces the old one", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name })
+	f.become(pool, consolidates, require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand))
+	next := f.claim("replaces the old one", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name })
+	for _, r := range next.Spec.Requirements {
+		if r.Key == karpv1.LabelCapacityType && !slices.Equal(r.Values, []string{karpv1.CapacityTypeSpot}) {
+			t.Errorf("the replacement may be %v", r.Values)
+		}
+	}
 	f.claim("is told to go only once another is up", func(c *karpv1.NodeClaim) bool {
 		if c.Name == old.Name && c.DeletionTimestamp != nil {
 			for _, other := range f.claims() {
@@ -210,7 +216,8 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 	}
 }
 
-// S-183, disruption 2: WhenEmpty leaves nodes with pods alone, and says so.
+// S-183, LC-55, disruption 2: WhenEmpty leaves nodes with pods alone, and says so. The mark of a node that may go
+// is taken away when the pool says Never.
 func TestS_183_WhenEmptyLeavesNodesWithPods(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -219,6 +226,14 @@ func TestS_183_WhenEmptyLeavesNodesWithPods(t *testing.T) {
 	f.become(pool, emptyAfter("1s"))
 	f.event("Node", claims[0].Status.NodeName, "Unconsolidatable", "")
 	f.untouched()
+	f.condition(&claims[0], karpv1.ConditionConsolidatable, metav1.ConditionTrue, "")
+	f.become(pool, emptyAfter(karpv1.Never))
+	f.await(soon, "no mark is left", func() (bool, string) {
+		list := f.claims()
+		return !slices.ContainsFunc(list, func(c karpv1.NodeClaim) bool {
+			return condition.Find(c.Status.Conditions, karpv1.ConditionConsolidatable) != nil
+		}), sayConditions(list)
+	})
 }
 
 // Disruption 8, G5: a budget of none is said, and one of one lets the nodes go one by one.
@@ -234,7 +249,7 @@ func TestDisruption_8_BudgetsPace(t *testing.T) {
 	f.ready(2)
 }
 
-// S-048, S-051: a changed pool marks its nodes, each is replaced, and the pods run on new nodes.
+// S-048, S-051, LC-57: a changed pool marks its nodes, each is replaced, and the pods run on new nodes.
 func TestS_048_DriftReplacesNodes(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

@@ -21,14 +21,16 @@ import (
 
 // Group L of the failure modes, what is not among the edge cases in lifecycle_test.go.
 
-// FM L01: a pod has a day to end, and its pool sets no limit. The drain waits for it, and says so; node and
-// instance stay as they are meanwhile.
+// FM L01, S-067, LC-31: a pod has a day to end, and its pool sets no limit. It is given that day. The drain waits
+// for it, and says so; node and instance stay as they are meanwhile, and so do critical pods, which go last.
 func TestFM_L01_ADayOfGrace(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	f.pool("", types("m5.large"))
-	f.deploy("slow", 1, stopsAfter(24*60*60))
+	f.deploy("slow", 1, stopsAfter(24*60*60), requests("500m", "512Mi"))
 	pod := f.running("slow", 1)[0]
+	f.deploy("last", 1, critical, requests("500m", "512Mi"))
+	last := f.running("last", 1)[0]
 	claim := f.ready(1)[0]
 	f.remove(&claim)
 	f.event("Pod", pod.Name, "Evicted", "")
@@ -39,18 +41,21 @@ func TestFM_L01_ADayOfGrace(t *testing.T) {
 	})
 	f.stays(5*time.Second, "the node, tainted, its pod and its instance", func() (bool, string) {
 		n := f.nodeOf(&claim)
-		there := slices.ContainsFunc(f.pods("slow"), func(p corev1.Pod) bool { return p.UID == pod.UID })
+		there := slices.ContainsFunc(f.pods("slow"), func(p corev1.Pod) bool {
+			return p.UID == pod.UID && p.DeletionGracePeriodSeconds != nil && *p.DeletionGracePeriodSeconds == 24*60*60
+		}) && slices.ContainsFunc(f.pods("last"), func(p corev1.Pod) bool { return p.UID == last.UID && p.DeletionTimestamp == nil })
 		state := f.stateOf(instanceOf(&claim))
-		return there && state == "running" && hasTaint(n, karpv1.DisruptedTaint()), fmt.Sprintf("%s, %v, pod there: %v", state, n.Spec.Taints, there)
+		return there && state == "running" && hasTaint(n, karpv1.DisruptedTaint()), fmt.Sprintf("%s, %v, pods as before: %v", state, n.Spec.Taints, there)
 	})
 	if err := kube.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	f.gone(&claim)
 	f.running("slow", 1)
+	f.running("last", 1)
 }
 
-// FM L17: somebody else deletes the Node first. The claim ends all the same, its instance with it, and all
+// FM L17, LC-23, LC-25, LC-28: somebody else deletes the Node first. The claim ends all the same, its instance with it, and all
 // is counted once.
 func TestFM_L17_SomebodyDeletesTheNodeFirst(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ func expires(after karpv1.Duration) func(*karpv1.NodePool) {
 	return func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = after }
 }
 
-// S-013: one pool through all duties of a controller: pods that wait are seen, what they need is read, a type
+// S-006, S-013, S-025: one pool through all duties of a controller: pods that wait are seen, what they need is read, a type
 // is picked and launched, nodes are consolidated, a spot node that is taken back is replaced, and so is one
 // that is too old. The pods run after each of them.
 func TestS_013_AllDutiesInOnePool(t *testing.T) {
@@ -36,6 +36,12 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 	list := f.ready(2)
 	if got := typesOf(list); !slices.Equal(got, []string{"c6i.2xlarge", "c6i.large"}) {
 		t.Errorf("the types are %v", got)
+	}
+	for i := range list { // as many pods as the type has addresses for
+		want := map[string]int64{"c6i.large": 29, "c6i.2xlarge": 58}[list[i].Labels[corev1.LabelInstanceTypeStable]]
+		if planned, real := list[i].Status.Capacity.Pods().Value(), f.nodeOf(&list[i]).Status.Capacity.Pods().Value(); planned != want || real != want {
+			t.Errorf("%s is planned for %d pods and has room for %d, want %d", list[i].Name, planned, real, want)
+		}
 	}
 	for _, c := range list {
 		if c.Labels[corev1.LabelTopologyZone] != "eu-west-1b" || c.Labels[karpv1.LabelCapacityType] != karpv1.CapacityTypeSpot {

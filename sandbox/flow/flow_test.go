@@ -297,6 +297,18 @@ func apart(name string) func(*corev1.PodTemplateSpec) {
 	}
 }
 
+// overZones spreads the pods of a Deployment evenly over zones.
+func overZones(name string) func(*corev1.PodTemplateSpec) {
+	return func(p *corev1.PodTemplateSpec) {
+		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": name}},
+		}}
+	}
+}
+
+// critical makes the pods of a Deployment the last to leave a node.
+func critical(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "system-cluster-critical" }
+
 // scale is kubectl scale.
 func (f *flow) scale(d *appsv1.Deployment, replicas int32) {
 	f.Helper()

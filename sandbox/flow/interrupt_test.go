@@ -34,7 +34,7 @@ func notice(instance string) string {
 		world.Account, time.Now().UTC().Format(time.RFC3339), world.Region, instance, instance)
 }
 
-// S-047, S-027, S-049, S-203: a spot node is interrupted. Within five seconds its claim goes, a replacement is on
+// S-012, S-047, S-027, S-049, S-203, LC-18: a spot node is interrupted. Within five seconds its claim goes, a replacement is on
 // its way before the instance is taken, and the pods run again.
 func TestS_047_SpotInterruption(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,8 @@ func TestFM_H11_PodsNeedLonger(t *testing.T) {
 	})
 }
 
-// FM H12, S-137: recommendations are events, and nothing else.
+// FM H12, S-137: recommendations are events, and nothing else. The other rules of S-137: warnings in TestS_047, changes
+// of state in TestFM_E05, scheduled changes in TestAWS_7_1.
 func TestFM_H12_RebalanceRecommendations(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -199,7 +200,7 @@ func TestFM_H12_RebalanceRecommendations(t *testing.T) {
 	})
 }
 
-// A scheduled change of the host leads to a replacement.
+// S-137: a scheduled change of the host leads to a replacement.
 func TestAWS_7_1_ScheduledChange(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

@@ -3,6 +3,7 @@ package flow_test
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,7 +91,7 @@ func TestFM_A08_ClassIsDeleted(t *testing.T) {
 	f.gone(class)
 }
 
-// FM A09, LC-13: launches fail for another reason than capacity. The claim says why, tries again at a
+// FM A09, LC-04, LC-13: launches fail for another reason than capacity. The claim says why, tries again at a
 // slower and slower pace, and goes after five minutes.
 func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 	t.Parallel()
@@ -181,6 +182,40 @@ func (f *flow) fleets() int {
 		}
 	}
 	return n
+}
+
+// fleetCalls are the calls of CreateFleet for the test, but for dry runs.
+func (f *flow) fleetCalls() []awsemu.Call {
+	return slices.DeleteFunc(server.World.AWS.Calls(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool {
+		return !strings.Contains(fmt.Sprint(c.Parameters), f.name) || c.Parameters["DryRun"] == "true"
+	})
+}
+
+// oneFleetForMany fails unless the instances of the test came from fleets that exist for one answer only, and
+// each of these was offered types and zones to choose from: no group stands behind a node (S-002, S-005).
+func (f *flow) oneFleetForMany() {
+	f.Helper()
+	for _, call := range f.fleetCalls() {
+		types, subnets := map[string]bool{}, map[string]bool{}
+		for name, value := range call.Parameters {
+			switch {
+			case strings.Contains(name, ".Overrides.") && strings.HasSuffix(name, ".InstanceType"):
+				types[value] = true
+			case strings.Contains(name, ".Overrides.") && strings.HasSuffix(name, ".SubnetId"):
+				subnets[value] = true
+			}
+		}
+		if call.Parameters["Type"] != "instant" || len(types) < 2 || len(subnets) != 3 {
+			f.Errorf("a fleet of type %q has %d types in %d subnets", call.Parameters["Type"], len(types), len(subnets))
+		}
+	}
+	for _, i := range f.allInstances() {
+		for key := range i.Tags {
+			if strings.HasPrefix(key, "aws:autoscaling:") {
+				f.Errorf("instance %s belongs to a group: %v", i.ID, i.Tags)
+			}
+		}
+	}
 }
 
 // templates are the ids of the launch templates of the test.

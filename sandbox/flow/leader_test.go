@@ -53,7 +53,7 @@ func (f *flow) holder() string {
 	return *lease.Spec.HolderIdentity
 }
 
-// FM C02, C03, C05: three things happen to a pair of replicas, one after the other. Whatever it is, each
+// FM C02, C03, C05, LC-60: three things happen to a pair of replicas, one after the other. Whatever it is, each
 // pod gets its node, and each claim one instance.
 func TestFM_C02_C03_C05_Leaders(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func (f *flow) atRest() map[string]string {
 	return last
 }
 
-// FM C07: a restart with nodes that exist changes nothing.
+// FM C07, LC-56, LC-59: a restart with nodes that exist changes nothing.
 func TestFM_C07_RestartWithNodes(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, crash)

@@ -22,7 +22,7 @@ import (
 // The edge cases of nodeclaim-lifecycle 15, by their numbers. Case 15 needs a controller that was down for
 // an hour, and case 16 is in capacity_test.go.
 
-// 1, FM A02: the launch succeeds and its status is not written, five times.
+// 1, FM A02, LC-02: the launch succeeds and its status is not written, five times.
 func TestLC_15_01_StatusWriteFails(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -37,7 +37,7 @@ func TestLC_15_01_StatusWriteFails(t *testing.T) {
 	}
 }
 
-// 2, FM B03: a node that joins without the taint is registered all the same.
+// 2, FM B03, LC-07: a node that joins without the taint is registered all the same.
 func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -49,7 +49,7 @@ func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 	f.ready(1)
 }
 
-// 3, FM B04: two Nodes with one provider id. The claim is not given to either, and goes after 15 minutes.
+// 3, FM B04, LC-06, LC-14: two Nodes with one provider id. The claim is not given to either, and goes after 15 minutes.
 func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, crash)
@@ -76,7 +76,7 @@ func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// 4, FM B10, G8: the device plugin never comes up. The claim names the resource, and no second node is
+// 4, FM B10, G8, LC-11: the device plugin never comes up. The claim names the resource, and no second node is
 // made.
 func TestLC_15_04_DevicePluginMissing(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestLC_15_04_DevicePluginMissing(t *testing.T) {
 	f.running("train", 1)
 }
 
-// 5, FM L14: a claim that was never launched goes at once, and nothing is terminated.
+// 5, FM L14, LC-22: a claim that was never launched goes at once, and nothing is terminated.
 func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -114,7 +114,7 @@ func TestLC_15_05_DeletedBeforeLaunch(t *testing.T) {
 	}
 }
 
-// 6: a claim that is launched and not registered: its instance goes without a drain.
+// 6, LC-21: a claim that is launched and not registered: its instance goes without a drain.
 func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -128,7 +128,7 @@ func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
 	f.await(soon, "no instance", func() (bool, string) { return len(f.instances()) == 0, "" })
 }
 
-// 7, FM L13, S-049, S-050: kubectl delete node drains, and claim and instance go too.
+// 7, FM L13, S-049, S-050, LC-19, LC-24, LC-27, LC-35: kubectl delete node drains, and claim and instance go too.
 func TestLC_15_07_DeleteNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -169,7 +169,7 @@ func TestLC_15_08_InstanceEndsOutside(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// 9, FM K01: a budget that allows nothing holds the drain, visibly; letting go ends it.
+// 9, FM K01, LC-19, LC-35: a budget that allows nothing holds the drain, visibly; letting go ends it.
 func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -179,7 +179,7 @@ func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
 	budget := f.budget("inflate", 0)
 	claim := f.ready(1)[0]
 	f.remove(&claim)
-	f.event("Node", claim.Status.NodeName, "FailedDraining", "")
+	f.event("Node", claim.Status.NodeName, "FailedDraining", "inflate-")
 	f.stays(10*time.Second, "the instance", func() (bool, string) {
 		state := f.stateOf(instanceOf(&claim))
 		return state == "running", state
@@ -189,26 +189,41 @@ func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
 	f.running("inflate", 1)
 }
 
-// 9, FM L02: with a grace period, the pod goes when the deadline less its own grace comes.
+// 9, FM L02, LC-20, LC-26, LC-32, LC-36: with a grace period, the pod goes when the deadline less its own grace
+// comes. One that needs longer goes earlier, although it is of those that leave last. Claim and node say when.
 func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	f.pool("", grace("25s"))
-	f.deploy("inflate", 1, stopsAfter(5))
-	f.running("inflate", 1)
+	f.deploy("inflate", 1, stopsAfter(5), requests("500m", "512Mi"))
+	f.deploy("last", 1, stopsAfter(20), requests("500m", "512Mi"), critical)
+	last, inflate := f.running("last", 1)[0], f.running("inflate", 1)[0]
 	f.budget("inflate", 0)
 	claim := f.ready(1)[0]
 	began := time.Now()
 	f.remove(&claim)
-	f.event("NodeClaim", claim.Name, "TerminationGracePeriodExpiring", "")
-	f.event("Pod", "inflate", "Disrupted", "")
+	f.claim("has its deadline 25 s after its deletion", func(c *karpv1.NodeClaim) bool {
+		at, err := time.Parse(time.RFC3339, c.Annotations[karpv1.AnnotationTerminationTimestamp])
+		return c.Name == claim.Name && err == nil && at.Equal(c.DeletionTimestamp.Add(25*time.Second))
+	})
+	goes := func(pod *corev1.Pod) bool {
+		return !slices.ContainsFunc(f.pods(""), func(p corev1.Pod) bool { return p.UID == pod.UID && p.DeletionTimestamp == nil })
+	}
+	f.await(soon, "the pod that needs longer is told to go", func() (bool, string) { return goes(&last), "" })
+	if goes(&inflate) {
+		t.Error("the pod with the shorter grace period did not stay until then")
+	}
+	f.event("Pod", inflate.Name, "Disrupted", " s to end, it asked for 5 s")
 	if after := time.Since(began); after < 18*time.Second {
 		t.Errorf("the pod was deleted after %s, want 20 s", after)
 	}
 	f.gone(&claim)
+	f.event("Pod", last.Name, "Disrupted", " s to end, it asked for 20 s")
+	f.event("NodeClaim", claim.Name, "TerminationGracePeriodExpiring", "")
+	f.event("Node", claim.Status.NodeName, "TerminationGracePeriodExpiring", "")
 }
 
-// 10: do-not-disrupt with a duration protects that long.
+// 10, LC-33: do-not-disrupt with a duration protects that long.
 func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -223,7 +238,7 @@ func TestLC_15_10_DoNotDisruptForAWhile(t *testing.T) {
 	}
 }
 
-// S-065: do-not-disrupt holds the drain of a node that somebody deleted, until the annotation goes.
+// S-065, LC-33: do-not-disrupt holds the drain of a node that somebody deleted, until the annotation goes.
 func TestS_065_DoNotDisruptHoldsTheDrain(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -241,7 +256,7 @@ func TestS_065_DoNotDisruptHoldsTheDrain(t *testing.T) {
 	f.gone(&claim)
 }
 
-// 11, FM L08: a pod that tolerates everything is not drained and holds nothing up.
+// 11, FM L08, LC-29: a pod that tolerates everything is not drained and holds nothing up.
 func TestLC_15_11_PodThatToleratesEverything(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -256,22 +271,13 @@ func TestLC_15_11_PodThatToleratesEverything(t *testing.T) {
 	}
 }
 
-// 12, FM J01: the instance stays until its volume is detached.
+// 12, FM J01, LC-28, LC-37: the instance stays until its volume is detached.
 func TestLC_15_12_VolumeIsDetachedFirst(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	f.nodeFault(fakenode.Fault{DetachLate: 15 * time.Second})
 	f.pool("")
-	f.create(&corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: f.namespace},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{"storage": resource.MustParse("1Gi")}},
-		},
-	})
-	d := f.deploy("store", 1, func(p *corev1.PodTemplateSpec) {
-		p.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
-	})
+	d := f.stores("store")
 	f.running("store", 1)
 	claim := f.ready(1)[0]
 	f.scale(d, 0)
@@ -294,7 +300,7 @@ func (f *flow) attached(node string) bool {
 	return slices.ContainsFunc(list.Items, func(a storagev1.VolumeAttachment) bool { return a.Spec.NodeName == node })
 }
 
-// 13: a grace period of nothing deletes the pods at once, with one second.
+// 13, LC-36: a grace period of nothing deletes the pods at once, with one second.
 func TestLC_15_13_NoGraceAtAll(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -307,7 +313,7 @@ func TestLC_15_13_NoGraceAtAll(t *testing.T) {
 	f.gone(&claim)
 }
 
-// 14, FM A07: a pool is deleted; its claims go, and the pods find another pool.
+// 14, FM A07, LC-19: a pool is deleted; its claims go, and the pods find another pool.
 func TestLC_15_14_PoolIsDeleted(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -325,7 +331,7 @@ func TestLC_15_14_PoolIsDeleted(t *testing.T) {
 	}
 }
 
-// 17, FM B01, LC-53: nodes never join. After two timeouts the pool says that registration is not healthy,
+// 17, FM B01, LC-15, LC-53: nodes never join. After two timeouts the pool says that registration is not healthy,
 // and is used all the same.
 func TestLC_15_17_RegistrationIsBroken(t *testing.T) {
 	t.Parallel()
@@ -343,7 +349,7 @@ func TestLC_15_17_RegistrationIsBroken(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// 18, FM B09: a startup taint that stays keeps the node uninitialized, and the pods wait for it.
+// 18, FM B09, LC-11, LC-12: a startup taint that stays keeps the node uninitialized, and the pods wait for it.
 func TestLC_15_18_StartupTaintStays(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -371,6 +377,9 @@ func TestS_053_Expiry(t *testing.T) {
 	f.gone(&claim, later)
 	if lived := time.Since(claim.CreationTimestamp.Time); lived < 40*time.Second {
 		t.Errorf("it lived for %s", lived)
+	}
+	if n := f.counted("karpenter_nodeclaims_disrupted_total", `reason="expired"`); n < 1 {
+		t.Errorf("%v claims are counted as expired", n)
 	}
 	f.running("inflate", 1)
 }

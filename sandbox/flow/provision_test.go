@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// S-001, S-040: kubectl create deployment nginx --image=nginx --replicas=10.
+// S-001, S-002, S-005, S-040, S-042: kubectl create deployment nginx --image=nginx --replicas=10.
 func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
@@ -29,6 +30,7 @@ func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
 			t.Errorf("claim %s is %s, the pool allows spot", c.Name, c.Labels[karpv1.LabelCapacityType])
 		}
 	}
+	f.oneFleetForMany()
 	// S-003: the scheduler of Kubernetes placed the pods.
 	for _, p := range f.pods("nginx") {
 		if p.Spec.SchedulerName != "default-scheduler" || p.Spec.NodeName == "" {
@@ -91,7 +93,8 @@ func TestS_060_Taints(t *testing.T) {
 	}
 }
 
-// S-063, S-052: labels of the pool reach the node and can be selected, beside those that every node has.
+// S-063, S-052, LC-08, LC-10: labels of the pool reach the node and can be selected, beside those that every
+// node has. The node belongs to its claim, which holds it with a finalizer.
 func TestS_063_Labels(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -100,7 +103,16 @@ func TestS_063_Labels(t *testing.T) {
 	})
 	f.deploy("inflate", 1, selects("node-type", f.name))
 	f.running("inflate", 1)
-	node := f.nodeOf(&f.ready(1)[0])
+	claim := f.ready(1)[0]
+	node := f.nodeOf(&claim)
+	if len(node.OwnerReferences) != 1 || node.OwnerReferences[0].UID != claim.UID || !slices.Contains(node.Finalizers, karpv1.FinalizerTermination) {
+		t.Errorf("the node has owners %v and finalizers %v", node.OwnerReferences, node.Finalizers)
+	}
+	for key, value := range claim.Annotations {
+		if node.Annotations[key] != value {
+			t.Errorf("annotation %s is %q on the node and %q on the claim", key, node.Annotations[key], value)
+		}
+	}
 	for _, key := range []string{corev1.LabelInstanceTypeStable, corev1.LabelTopologyZone, karpv1.LabelCapacityType, corev1.LabelArchStable} {
 		if node.Labels[key] == "" {
 			t.Errorf("label %s is missing", key)
@@ -140,17 +152,23 @@ func TestS_061_SoftTaint(t *testing.T) {
 	}
 }
 
-// S-197, S-140: a pool for on-demand never launches spot.
+// S-197, S-140, S-011: a pool for on-demand never launches spot, and has its nodes in all zones when the pods
+// want that; nothing was set up for a zone.
 func TestS_197_OnDemandOnly(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	f.pool("")
-	f.deploy("inflate", 8, apart("inflate"))
+	f.deploy("inflate", 8, apart("inflate"), overZones("inflate"))
 	f.running("inflate", 8)
+	zones := map[string]int{}
 	for _, i := range f.allInstances() {
+		zones[i.Zone]++
 		if i.CapacityType != karpv1.CapacityTypeOnDemand {
 			t.Errorf("instance %s is %s", i.ID, i.CapacityType)
 		}
+	}
+	if len(zones) != 3 {
+		t.Errorf("the nodes are in %v, want three zones", zones)
 	}
 }
 
@@ -173,8 +191,8 @@ func TestS_199_Weight(t *testing.T) {
 	}
 }
 
-// S-019, S-039, S-049, S-050, LC-17: the way of one pod, in this order and each step visible. The user makes
-// a pool and a pod; the claim is the work of the controller.
+// S-019, S-039, S-049, S-050, LC-01, LC-03, LC-10, LC-12, LC-56, nodeclaim-lifecycle 17: the way of one pod, in
+// this order and each step visible. The user makes a pool and a pod; the claim is the work of the controller.
 func TestS_019_Timeline(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone) // pods get few events when there are many of them (V15-61)
@@ -188,8 +206,11 @@ func TestS_019_Timeline(t *testing.T) {
 			t.Errorf("a launched claim shows no %s", key)
 		}
 	}
-	if claim.Status.ProviderID == "" || claim.Status.ImageID == "" || claim.Status.Capacity.Cpu().IsZero() {
+	if claim.Status.ProviderID == "" || claim.Status.ImageID == "" || claim.Status.Capacity.Cpu().IsZero() || claim.Status.Allocatable.Cpu().IsZero() {
 		t.Errorf("a launched claim has status %+v", claim.Status)
+	}
+	if !slices.Contains(claim.Finalizers, karpv1.FinalizerTermination) {
+		t.Errorf("a launched claim has finalizers %v", claim.Finalizers)
 	}
 	f.claim("is registered", is(karpv1.ConditionRegistered))
 	f.claim("is initialized", is(karpv1.ConditionInitialized))
@@ -201,6 +222,12 @@ func TestS_019_Timeline(t *testing.T) {
 		t.Errorf("the pod ran after %s", took)
 	}
 	claim = f.claim("is ready", is(karpv1.ConditionReady))
+	if node := f.nodeOf(claim); hasTaint(node, karpv1.UnregisteredTaint()) || node.Labels[karpv1.LabelRegistered] != "true" || node.Labels[karpv1.LabelInitialized] != "true" {
+		t.Errorf("the node has taints %v and labels %v", node.Spec.Taints, node.Labels)
+	}
+	if n := f.counted("karpenter_nodes_created_total"); n != 1 {
+		t.Errorf("%v nodes are counted as created", n)
+	}
 	order := []string{karpv1.ConditionLaunched, karpv1.ConditionRegistered, karpv1.ConditionInitialized}
 	for i := 1; i < len(order); i++ {
 		before, after := condition.Find(claim.Status.Conditions, order[i-1]), condition.Find(claim.Status.Conditions, order[i])
@@ -227,6 +254,20 @@ func (f *flow) logged(message, text string) bool {
 	f.Helper()
 	return slices.ContainsFunc(f.log(), func(line string) bool {
 		return strings.Contains(line, `"message":"`+message+`"`) && strings.Contains(line, text)
+	})
+}
+
+// inOrder waits until the log has lines with these messages and a text, one after the other.
+func (f *flow) inOrder(text string, messages ...string) {
+	f.Helper()
+	f.await(soon, fmt.Sprintf("the log says %q of %s", messages, text), func() (bool, string) {
+		left := messages
+		for _, line := range f.log() {
+			if len(left) > 0 && strings.Contains(line, `"message":"`+left[0]+`"`) && strings.Contains(line, text) {
+				left = left[1:]
+			}
+		}
+		return len(left) == 0, fmt.Sprintf("not said: %q", left)
 	})
 }
 
@@ -278,7 +319,8 @@ func TestFM_G8_SlowNodesAreWaitedFor(t *testing.T) {
 	}
 }
 
-// S-091: kubectl get nodepools shows how many nodes there are and that the pool is ready.
+// S-091, LC-50, LC-51, LC-54: kubectl get nodepools shows how many nodes there are and that the pool is ready;
+// one whose requirements contradict each other says so and is not.
 func TestS_091_PoolStatus(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -291,6 +333,14 @@ func TestS_091_PoolStatus(t *testing.T) {
 			return false, err.Error()
 		}
 		nodes := pool.Status.Resources["nodes"]
-		return nodes.Value() == 2, fmt.Sprintf("%v", pool.Status.Resources)
+		return nodes.Value() == 2 && pool.Status.Nodes != nil && *pool.Status.Nodes == 2, fmt.Sprintf("%v", pool.Status)
 	})
+	if pool.Annotations[karpv1.AnnotationNodePoolHash] == "" || f.claims()[0].Annotations[karpv1.AnnotationNodePoolHash] != pool.Annotations[karpv1.AnnotationNodePoolHash] {
+		t.Errorf("the pool has annotations %v, a claim %v", pool.Annotations, f.claims()[0].Annotations)
+	}
+	bad := f.pool("-bad", func(p *karpv1.NodePool) {
+		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, karpv1.Requirement{Key: awsv1.LabelInstanceCPU, Operator: "Gt", Values: []string{"8"}}, karpv1.Requirement{Key: awsv1.LabelInstanceCPU, Operator: "Lt", Values: []string{"4"}})
+	})
+	f.condition(bad, karpv1.ConditionValidationSucceeded, metav1.ConditionFalse, "")
+	f.condition(bad, karpv1.ConditionReady, metav1.ConditionFalse, "")
 }

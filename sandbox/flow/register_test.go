@@ -33,7 +33,7 @@ func TestFM_B06_ProviderIDComesLate(t *testing.T) {
 	}
 }
 
-// FM B07: a startup taint that its daemon took away does not come back.
+// FM B07, LC-08: a startup taint that its daemon took away does not come back.
 func TestFM_B07_StartupTaintDoesNotComeBack(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -69,7 +69,7 @@ func TestFM_B11_FlappingNode(t *testing.T) {
 	})
 }
 
-// FM B14: a node has a fifth less memory than planned. The event has the numbers, and later plans know.
+// FM B14, LC-40: a node has a fifth less memory than planned. The event has the numbers, and later plans know.
 func TestFM_B14_LessMemoryThanPlanned(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

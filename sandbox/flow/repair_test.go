@@ -49,8 +49,9 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 	f.unheld()
 }
 
-// V15-27, V15-29, V15-67: a node that its monitoring agent calls sick is replaced: the new one is up before
-// the old one goes. Conditions have to last half an hour, so the node is made older than it is.
+// V15-25, V15-27, V15-29, V15-67, LC-17, LC-41, LC-42, LC-43: while all nodes of a pool are called sick by their monitoring
+// agent none is repaired, and that is said. When it is one of two, it is replaced: the new one is up before the old
+// one goes. Conditions have to last half an hour, so the nodes are made older than they are.
 func TestV15_27_ASickNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
@@ -68,26 +69,48 @@ func TestV15_27_ASickNodeIsReplaced(t *testing.T) {
 		}
 	})
 	f.pool("", types("m5.large"))
-	f.deploy("inflate", 1, requests("1500m", "2Gi"))
-	f.running("inflate", 1)
-	old := f.ready(1)[0]
-	f.sicken(f.nodes()[0].Name, "KernelReady")
-	f.claim("takes the place of the sick node's", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name })
+	f.deploy("inflate", 2, requests("1500m", "2Gi"))
+	f.running("inflate", 2)
+	both := f.ready(2)
+	for i := range both {
+		f.sicken(both[i].Status.NodeName, "KernelReady")
+	}
+	old, other := both[0], both[1]
+	f.event("Node", old.Status.NodeName, "NodeRepairBlocked", "")
+	f.event("NodeClaim", old.Name, "NodeRepairBlocked", "")
+	f.event("NodePool", f.name, "NodeRepairBlocked", "")
+	f.heal(f.nodeOf(&other), "KernelReady")
+	f.claim("takes the place of the sick node's", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name && c.Name != other.Name })
 	f.await(soon, "the claim of the sick node goes", func() (bool, string) {
 		for _, c := range f.claims() {
 			if c.Name == old.Name && c.DeletionTimestamp == nil {
 				return false, sayConditions([]karpv1.NodeClaim{c})
 			}
+			if c.Name == old.Name && c.Annotations[karpv1.AnnotationTerminationTimestamp] == "" {
+				t.Error("the sick node has no deadline")
+			}
 		}
 		return true, ""
 	})
-	if !slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool { return c.Name != old.Name && is(karpv1.ConditionInitialized)(&c) }) {
+	if !slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool {
+		return c.Name != old.Name && c.Name != other.Name && is(karpv1.ConditionInitialized)(&c)
+	}) {
 		t.Error("the sick node went before another was up")
 	}
-	f.ready(1)
-	f.running("inflate", 1)
+	f.ready(2)
+	f.running("inflate", 2)
 	if !f.logged("selected repair policy", "KernelReady") {
 		t.Error("the log does not say why")
+	}
+}
+
+// heal takes a condition of a node away.
+func (f *flow) heal(n *corev1.Node, kind corev1.NodeConditionType) {
+	f.Helper()
+	before := n.DeepCopy()
+	n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
+	if err := kube.Status().Patch(f.Context(), n, client.MergeFrom(before)); err != nil {
+		f.Fatal(err)
 	}
 }
 

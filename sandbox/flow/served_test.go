@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,13 +41,14 @@ func (f *flow) read(path, token string) (status int, text string) {
 	return resp.StatusCode, string(body)
 }
 
-// counted adds up the values of a metric for the pools of the test.
-func (f *flow) counted(name string) float64 {
+// counted adds up the values of a metric for the pools of the test, of those with all the labels.
+func (f *flow) counted(name string, labels ...string) float64 {
 	f.Helper()
 	_, text := f.read("/metrics", "")
 	sum := 0.0
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, name+"{") || !strings.Contains(line, `nodepool="`+f.name) {
+		other := func(label string) bool { return !strings.Contains(line, label) }
+		if !strings.HasPrefix(line, name+"{") || slices.ContainsFunc(append(labels, `nodepool="`+f.name), other) {
 			continue
 		}
 		fields := strings.Fields(line)
@@ -87,7 +89,8 @@ func (f *flow) mayReadDecisions(account string) {
 }
 
 // Decision 0019: what was decided about a node is told to the holder of a token that may read it, and to
-// nobody else. The API server is asked with that token, and so says who its owner is.
+// nobody else. The API server is asked with that token, and so says who its owner is. S-037: an empty node is
+// tainted and deleted, and the log says so in this order.
 func TestDecisions_AreToldToWhoMayReadThem(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -97,6 +100,7 @@ func TestDecisions_AreToldToWhoMayReadThem(t *testing.T) {
 	claim := f.ready(1)[0]
 	f.scale(d, 0)
 	f.gone(&claim)
+	f.inOrder(claim.Status.NodeName, "disrupting node(s)", "tainted node", "deleted node")
 
 	path := journal.Path + "?kind=command&node=" + claim.Status.NodeName
 	for _, row := range []struct {

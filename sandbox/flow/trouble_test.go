@@ -1,7 +1,6 @@
 package flow_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
@@ -57,7 +55,8 @@ func TestInstall_17_PodPendingNoNode(t *testing.T) {
 	}
 }
 
-// "node never registers", "node Unauthorized": the claim says that no node came, and goes after its time.
+// "node never registers", "node Unauthorized", LC-06, LC-14: the claim says that no node came, and goes after its
+// time.
 func TestInstall_17_NodeNeverRegisters(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -74,7 +73,7 @@ func TestInstall_17_NodeNeverRegisters(t *testing.T) {
 	f.running("inflate", 1, later)
 }
 
-// "node not initialized": it is not Ready, and the claim says so.
+// "node not initialized", LC-11: it is not Ready, and the claim says so.
 func TestInstall_17_NodeNotReady(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -99,7 +98,8 @@ func TestInstall_17_NodesNotRemoved(t *testing.T) {
 	f.event("Node", claim.Status.NodeName, "DisruptionBlocked", "")
 }
 
-// The bar of S-004: no offering of the first request has capacity; the next request comes at once.
+// The bar of S-004, S-042, S-043: no offering of the first request has capacity; the next request comes at once.
+// Where the pool allows both, spot is asked for first, by price and capacity.
 func TestS_004_NextOfferingWithinMilliseconds(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -107,16 +107,21 @@ func TestS_004_NextOfferingWithinMilliseconds(t *testing.T) {
 	f.pool("", require(karpv1.LabelCapacityType, corev1.NodeSelectorOpIn, karpv1.CapacityTypeSpot, karpv1.CapacityTypeOnDemand), require("karpenter.k8s.aws/instance-family", corev1.NodeSelectorOpIn, "c7i"))
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
-	var times []time.Time
-	for _, call := range server.World.AWS.Calls(wire.EC2, "CreateFleet") {
-		if strings.Contains(fmt.Sprint(call.Parameters), f.name) && call.Parameters["DryRun"] != "true" {
-			times = append(times, call.Time)
+	calls := f.fleetCalls()
+	if len(calls) < 2 {
+		t.Fatalf("%d calls of CreateFleet, want one for spot and one for on-demand", len(calls))
+	}
+	for i, want := range []map[string]string{
+		{"TargetCapacitySpecification.DefaultTargetCapacityType": "spot", "SpotOptions.AllocationStrategy": "price-capacity-optimized"},
+		{"TargetCapacitySpecification.DefaultTargetCapacityType": "on-demand", "OnDemandOptions.AllocationStrategy": "lowest-price"},
+	} {
+		for name, value := range want {
+			if got := calls[i].Parameters[name]; got != value {
+				t.Errorf("call %d of CreateFleet has %s %q, want %q", i+1, name, got, value)
+			}
 		}
 	}
-	if len(times) < 2 {
-		t.Fatalf("%d calls of CreateFleet, want one for spot and one for on-demand", len(times))
-	}
-	gap := times[1].Sub(times[0])
+	gap := calls[1].Time.Sub(calls[0].Time)
 	t.Logf("the next offering was asked for %s after the first", gap)
 	if gap > time.Second { // milliseconds when the machine is idle
 		t.Errorf("the next offering was asked for after %s", gap)

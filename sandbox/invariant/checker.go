@@ -50,6 +50,7 @@ type Limits struct {
 	Taint   time.Duration // that a forgotten taint may stay: a pass of 10 s, twice
 	Settle  time.Duration // that watches may lag behind each other: 2 s
 	Visible time.Duration // until something stuck must say so: 5 min
+	Told    time.Duration // until a drain must name the pods that hold it: 2 min, of which it may need one to say something new
 	Rate    float64       // calls per second for one object: 10
 }
 
@@ -64,6 +65,7 @@ func (l Limits) complete() Limits {
 	set(&l.Taint, 20*time.Second)
 	set(&l.Settle, 2*time.Second)
 	set(&l.Visible, 5*time.Minute)
+	set(&l.Told, 2*time.Minute)
 	if l.Rate == 0 {
 		l.Rate = 10
 	}

@@ -3,6 +3,7 @@ package invariant
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -28,14 +29,12 @@ func (c *Checker) eventSeen(at time.Time, kind Kind, e *eventsv1.Event) {
 
 // checkVisible is G13 for what shows in objects: a pod that waits for a place, a claim that does not
 // become ready or does not go, and a pool that is not ready. Each says why, in an event or a condition.
-// That a reason is the right one, only a test can tell.
+// That a reason is the right one, only a test can tell. A claim that goes says so in its conditions alone:
+// the events of its life until then explain nothing.
 func (c *Checker) checkVisible(at time.Time) {
 	stuck := func(object, pool, namespace, what string, holds bool) {
 		if lasts := c.lasts(at, "stuck "+object, holds); lasts > c.options.Limits.Visible {
-			c.report(Violation{
-				Rule: G13, At: at, Object: object, Pool: pool, Namespace: namespace,
-				What: fmt.Sprintf("%s for %s, and nothing says why", what, lasts.Round(time.Second)),
-			})
+			c.silent(at, lasts, Violation{Object: object, Pool: pool, Namespace: namespace, What: what})
 		}
 	}
 	for _, p := range c.pods {
@@ -46,7 +45,10 @@ func (c *Checker) checkVisible(at time.Time) {
 		object := claimObject(name)
 		silent := !c.events[object] && !c.events[nodeObject(n.Status.NodeName)]
 		if n.DeletionTimestamp != nil {
-			stuck(object, poolOf(n.NodeClaim), "", "it is going", silent && !explained(n.Status.Conditions, karpv1.ConditionDrained, karpv1.ConditionVolumesDetached, karpv1.ConditionInstanceTerminating))
+			if lasts := c.lasts(at, "held "+object, c.untold(n)); lasts > c.options.Limits.Told {
+				c.silent(at, lasts, Violation{Object: object, Pool: poolOf(n.NodeClaim), What: "pods hold it, none of them is named in condition Drained"})
+			}
+			stuck(object, poolOf(n.NodeClaim), "", "it is going", !explained(n.Status.Conditions, karpv1.ConditionDrained, karpv1.ConditionVolumesDetached, karpv1.ConditionInstanceTerminating))
 			continue
 		}
 		open := !condition.True(n.Status.Conditions, karpv1.ConditionInitialized)
@@ -58,6 +60,33 @@ func (c *Checker) checkVisible(at time.Time) {
 		stuck("NodePool "+name, name, "", "it is not ready",
 			open && !explained(p.Status.Conditions, karpv1.ConditionValidationSucceeded, karpv1.ConditionNodeClassReady))
 	}
+}
+
+// silent reports something that is stuck and does not say why.
+func (c *Checker) silent(at time.Time, lasts time.Duration, v Violation) {
+	v.Rule, v.At = G13, at
+	v.What = fmt.Sprintf("%s for %s, and nothing says why", v.What, lasts.Round(time.Second))
+	c.report(v)
+}
+
+// untold says whether pods hold a claim that drains and the condition names none of those that are there or
+// were a moment ago. Pods that end by themselves hold nothing up.
+func (c *Checker) untold(n *claim) bool {
+	drained := condition.Find(n.Status.Conditions, karpv1.ConditionDrained)
+	if drained == nil || drained.Status != metav1.ConditionUnknown {
+		return false
+	}
+	held := false
+	for _, p := range c.pods {
+		if p.Spec.NodeName != n.Status.NodeName || p.Spec.NodeName == "" {
+			continue
+		}
+		if strings.Contains(drained.Message, p.Namespace+"/"+p.Name) {
+			return false
+		}
+		held = held || p.gone.IsZero() && drainable(p.Pod)
+	}
+	return held
 }
 
 // schedulable leaves out pods of other schedulers, which nobody here looks at.

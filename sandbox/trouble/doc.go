@@ -5,8 +5,7 @@
 // Rows that cannot be provoked here: pods without IP (the sandbox has no CNI), instances that end for want
 // of a KMS key (nothing is encrypted; an instance that ends at once is tried), a second replica, the Helm
 // ownership error, and the service account of the chart (the controller runs as a process, without the
-// chart). Of what keeps a node, the annotation and the budget are tried; PodDisruptionBudgets and pods
-// matter to consolidation of nodes in use. That a node which never registers is replaced after its timeout is in sandbox/flow.
+// chart). That a node which never registers is replaced after its timeout is in sandbox/flow.
 //
 // Everything is in the tests. Enter at begin in scene_test.go.
 package trouble

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
-// Row "NodeClaim stuck unlaunched". Not parallel: nobody could launch.
+// Row "NodeClaim stuck unlaunched" (S-058, LC-04). Not parallel: nobody could launch.
 func TestStuckUnlaunched(t *testing.T) {
 	s := begin(t)
 	s.class()
@@ -64,7 +64,8 @@ func TestTaintMissing(t *testing.T) {
 	s.shows("describe nodeclaim "+s.claim(), "Warning UnregisteredTaintMissing", "joined without the taint karpenter.sh/unregistered:NoExecute", "let the kubelet register with that taint")
 }
 
-// Row "node not initialized": each obstacle is named.
+// Rows "node not initialized" and "nodes not removed" (LC-11, LC-12): each obstacle is named, and the node says
+// that it stays because of it.
 func TestNotInitialized(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -94,7 +95,10 @@ func TestNotInitialized(t *testing.T) {
 			s.class()
 			s.pool(tc.types, tc.pool...)
 			s.pod("web", tc.pod...)
-			s.shows("describe nodeclaim "+s.claim(), append(tc.want, "Status: Unknown Type: Initialized")...)
+			claim := s.claim()
+			s.shows("describe nodeclaim "+claim, append(tc.want, "Status: Unknown Type: Initialized")...)
+			node := s.kubectl("get", "nodeclaim", claim, "-o", "jsonpath={.status.nodeName}")
+			s.shows("describe node "+node, "DisruptionBlocked", "is not initialized")
 		})
 	}
 }
@@ -122,7 +126,7 @@ func TestInstanceEndsAtOnce(t *testing.T) {
 	s.running("web")
 }
 
-// Row "memory estimate wrong".
+// Row "memory estimate wrong" (LC-40).
 func TestMemoryEstimateWrong(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -133,19 +137,22 @@ func TestMemoryEstimateWrong(t *testing.T) {
 	s.shows("describe nodeclaim "+s.claim(), "Status: False Type: ConsistentStateFound", "memory", "vmMemoryOverheadPercent")
 }
 
-// Rows "nodes not removed" and "consolidation too eager" (S-182, S-183, S-066): an annotation keeps an empty
-// node, an event says so, and taking it away with a trailing dash lets it go.
+// Rows "nodes not removed" and "consolidation too eager" (S-182, S-183, S-066): a PodDisruptionBudget keeps a node,
+// and an annotation keeps an empty one; an event names each. Taking the annotation away with a trailing dash lets
+// the node go.
 func TestNodeNotRemoved(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	s.class()
 	s.pool("m5.large", "consolidateAfter: Never", "consolidateAfter: 5s")
-	s.pod("web")
+	s.pod("web", "annotations: {}", "labels: {app: web}")
 	s.running("web")
 	node := s.kubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
+	s.apply("{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: all, namespace: " + s.namespace + "}, spec: {minAvailable: 1, selector: {matchLabels: {app: web}}}}")
+	s.shows("describe node "+node, "DisruptionBlocked", "PodDisruptionBudget "+s.namespace+"/all")
 	s.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt=true")
 	s.kubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
-	s.shows("describe node "+node, "DisruptionBlocked", "karpenter.sh/do-not-disrupt")
+	s.shows("describe node "+node, "DisruptionBlocked", "the node carries annotation karpenter.sh/do-not-disrupt")
 	s.kubectl("annotate", "node", node, "karpenter.sh/do-not-disrupt-")
 	s.await(func() string {
 		if out, err := s.run("", "get", "node", node); err == nil {
@@ -155,14 +162,32 @@ func TestNodeNotRemoved(t *testing.T) {
 	})
 }
 
-// Row "nodes not removed", by a budget (S-182).
+// Row "nodes not removed", by a volume that is not detached (LC-37): the node that goes names it.
+func TestVolumeKeepsTheNode(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	s.nodes(fakenode.Fault{DetachLate: time.Hour})
+	s.class()
+	s.pool("m5.large")
+	s.apply("{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, namespace: " + s.namespace + "}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}")
+	s.pod("store", "  containers:", "  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]\n  containers:")
+	s.running("store")
+	node := s.kubectl("get", "pod", "-n", s.namespace, "store", "-o", "jsonpath={.spec.nodeName}")
+	volume := s.kubectl("get", "pvc", "-n", s.namespace, "data", "-o", "jsonpath={.spec.volumeName}")
+	s.kubectl("delete", "node", node, "--wait=false")
+	s.shows("describe node "+node, "AwaitingVolumeDetachment", volume)
+}
+
+// Row "nodes not removed", by an annotation of a pod, and by a budget (S-065, S-182).
 func TestBudgetBlocks(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	s.class()
 	s.pool("m5.large", "consolidateAfter: Never", "consolidateAfter: 5s, budgets: [{nodes: \"0\"}]")
-	s.pod("web")
+	s.pod("web", "annotations: {}", "annotations: {karpenter.sh/do-not-disrupt: \"true\"}")
 	s.running("web")
+	node := s.kubectl("get", "pod", "-n", s.namespace, "web", "-o", "jsonpath={.spec.nodeName}")
+	s.shows("describe node "+node, "DisruptionBlocked", "pod "+s.namespace+"/web carries annotation karpenter.sh/do-not-disrupt")
 	s.kubectl("delete", "pod", "-n", s.namespace, "web", "--grace-period=0", "--force")
 	s.shows("describe nodepool "+s.name, "DisruptionBlocked", "a budget of the NodePool says 0")
 }

@@ -150,7 +150,7 @@ func (i *Inventory) Terminate(ctx context.Context, id string) error {
 	case err != nil:
 		return err
 	case i.o.Shifted(found.ZoneID):
-		return &cloud.Error{Op: op, Message: fmt.Sprintf("%s stays for now: zone %s is shifted away", id, found.Zone)}
+		return &cloud.Error{Op: op, Reason: "ZoneShifted", Message: fmt.Sprintf("%s stays for now: zone %s is shifted away", id, found.Zone)}
 	case found.State == StateShuttingDown:
 		return nil
 	}

@@ -1,0 +1,37 @@
+package cluster
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// DoNotDisrupt reports whether a pod's annotation is in force now.
+func DoNotDisrupt(p *corev1.Pod, now time.Time) bool { return ProtectedBy(p, now) != "" }
+
+// ProtectedBy names the annotation that keeps a pod where it is: do-not-disrupt with "true" or with a
+// duration since the pod started that has not passed (disruption 7), or one of old with "true" (LC-62).
+// Anything else means nothing.
+func ProtectedBy(p *corev1.Pod, now time.Time) string {
+	if key := ForbiddenBy(p.Annotations); key != "" {
+		return key
+	}
+	d, err := time.ParseDuration(p.Annotations[karpv1.AnnotationDoNotDisrupt])
+	if err != nil || d <= 0 || p.Status.StartTime != nil && now.Sub(p.Status.StartTime.Time) >= d {
+		return ""
+	}
+	return karpv1.AnnotationDoNotDisrupt
+}
+
+// ForbiddenBy names the annotation by which a Node or a NodePool forbids that nodes are disrupted; empty:
+// none does. Durations are for pods only (disruption 5).
+func ForbiddenBy(annotations map[string]string) string {
+	for _, key := range [...]string{karpv1.AnnotationDoNotDisrupt, karpv1.AnnotationDoNotEvict, karpv1.AnnotationDoNotConsolidate} {
+		if annotations[key] == "true" {
+			return key
+		}
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package cluster
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// LC-62, disruption 7: what protects a pod, and by which name.
+func TestLC62_ProtectedBy(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		started     time.Duration // ago; 0: not
+		want        string
+	}{
+		"nothing":                    {},
+		"for ever":                   {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}, want: karpv1.AnnotationDoNotDisrupt},
+		"as long as it lasts":        {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, started: 29 * time.Minute, want: karpv1.AnnotationDoNotDisrupt},
+		"no longer":                  {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, started: 30 * time.Minute},
+		"before it starts":           {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"}, want: karpv1.AnnotationDoNotDisrupt},
+		"a value without meaning":    {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "-5m"}},
+		"the pod annotation of old":  {annotations: map[string]string{karpv1.AnnotationDoNotEvict: "true"}, want: karpv1.AnnotationDoNotEvict},
+		"of old, no duration":        {annotations: map[string]string{karpv1.AnnotationDoNotEvict: "30m"}, started: time.Minute},
+		"of old after that of today": {annotations: map[string]string{karpv1.AnnotationDoNotDisrupt: "30m", karpv1.AnnotationDoNotEvict: "true"}, started: time.Hour, want: karpv1.AnnotationDoNotEvict},
+		"the node annotation of old": {annotations: map[string]string{karpv1.AnnotationDoNotConsolidate: "true"}, want: karpv1.AnnotationDoNotConsolidate},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: tc.annotations}}
+			if tc.started > 0 {
+				p.Status.StartTime = new(metav1.NewTime(now.Add(-tc.started)))
+			}
+			if got := ProtectedBy(p, now); got != tc.want || DoNotDisrupt(p, now) != (tc.want != "") {
+				t.Errorf("protected by %q, want %q", got, tc.want)
+			}
+			if NewGuards(now, nil).Evictable(p) != (tc.want == "") {
+				t.Error("planning does not see it so")
+			}
+		})
+	}
+}

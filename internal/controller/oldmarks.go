@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+const oldMarksEvery = 10 * time.Minute
+
+// OldMarks tells the owners of pods, nodes and pools that carry an annotation of old which one means the
+// same today (API 11, LC-62). It is honoured all the same.
+type OldMarks struct {
+	Client  client.Client
+	Events  emitter
+	Metrics *metric.Set
+}
+
+// Register adds the loop to a manager.
+func (r *OldMarks) Register(mgr ctrl.Manager) error {
+	return mgr.Add(&ticker{name: "annotation.deprecated", every: oldMarksEvery, metrics: r.Metrics, pass: r.Pass})
+}
+
+// Pass looks at all pools, nodes and running pods once. The recorder leaves out what it said not long ago.
+func (r *OldMarks) Pass(ctx context.Context) error {
+	pools, nodes, pods := &karpv1.NodePoolList{}, &corev1.NodeList{}, &corev1.PodList{}
+	for _, list := range []client.ObjectList{pools, nodes, pods} {
+		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	for i := range pools.Items {
+		r.look(&pools.Items[i])
+	}
+	for i := range nodes.Items {
+		if nodes.Items[i].Labels[karpv1.LabelNodePool] != "" {
+			r.look(&nodes.Items[i])
+		}
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		if ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed; !ended && p.DeletionTimestamp == nil {
+			r.look(p)
+		}
+	}
+	return nil
+}
+
+func (r *OldMarks) look(obj client.Object) {
+	key := cluster.ForbiddenBy(obj.GetAnnotations())
+	if key == "" || key == karpv1.AnnotationDoNotDisrupt {
+		return
+	}
+	r.Events.Emit(obj.DeepCopyObject().(client.Object), event.Event{Reason: event.AnnotationDeprecated, Key: key, Text: fmt.Sprintf(
+		"Annotation %s is deprecated; it is read as %s, use that one", key, karpv1.AnnotationDoNotDisrupt)})
+}

@@ -1,0 +1,81 @@
+package drain
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/event"
+)
+
+// Reasons of condition InstanceTerminating while the cloud does not agree; a provider may have its own.
+const (
+	Unauthorized      = "Unauthorized"
+	Throttled         = "Throttled"
+	TerminationFailed = "TerminationFailed"
+)
+
+// Refusal is what the cloud said instead of ending an instance.
+type Refusal struct {
+	Reason string // for the condition
+	Text   string
+}
+
+func terminating() Mark {
+	return Mark{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}
+}
+
+// still tells why an instance is there that should not be: the cloud does not agree to end it, or agreed
+// long ago. Most calls that fail work when they are repeated, so nothing is said at first.
+func still(claim *karpv1.NodeClaim, state State, no Refusal, said, now time.Time) (waits []Wait, marks []Mark) {
+	c := find(claim, karpv1.ConditionInstanceTerminating)
+	agreed := c != nil && c.Status == metav1.ConditionTrue
+	since := emptied(claim)
+	if agreed {
+		since = c.LastTransitionTime.Time
+	}
+	w := Wait{Cause: InstanceStays, Object: "instance " + claim.Status.ProviderID, Names: []string{claim.Status.ProviderID}, Count: 1, Since: since}
+	switch {
+	case state == Staying && now.Sub(since) >= settling:
+		w.Why, w.Fix = "the cloud does not end the instance: "+shorten(no.Text, maxAnswer), "it is told again all the time, and the node goes when it agrees"
+		switch no.Reason {
+		case Unauthorized:
+			w.Fix = "give the controller the permission that the answer names"
+		case Throttled:
+			w.Fix = "it is told again when it takes requests; nothing has to be done"
+		}
+	case agreed && now.Sub(since) >= insistent:
+		w.Why, w.Fix = "the cloud agreed to end the instance, and it is still there", "look at it in the console of the cloud: it may hang while it shuts down"
+	default:
+		return nil, nil
+	}
+	waits = []Wait{w}
+	if agreed { // and so it stays: nothing is drained twice
+		return waits, nil
+	}
+	return waits, []Mark{{
+		Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionUnknown, Reason: no.Reason,
+		Message: steady(c, "", Explain(waits, time.Time{}), said, now),
+	}}
+}
+
+// emptied is since when nothing but the cloud holds the end of a claim.
+func emptied(claim *karpv1.NodeClaim) time.Time {
+	since := claim.DeletionTimestamp.Time
+	for _, kind := range []string{karpv1.ConditionDrained, karpv1.ConditionVolumesDetached} {
+		if c := find(claim, kind); c != nil && c.Status != metav1.ConditionUnknown && c.LastTransitionTime.After(since) {
+			since = c.LastTransitionTime.Time
+		}
+	}
+	return since
+}
+
+// blocked is the event about waits that have become long; none before.
+func blocked(what string, waits []Wait, began, deadline, now time.Time) []event.Event {
+	text := Explain(waits, deadline)
+	if text == "" || now.Sub(began) < insistent {
+		return nil
+	}
+	return []event.Event{{Reason: event.DrainBlocked, Key: "drain", Text: "The end of the " + what + " " + text}}
+}

@@ -1,0 +1,78 @@
+package drain
+
+import (
+	"strings"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+)
+
+const (
+	unanswered = time.Minute // a pod that the API server was not asked about for so long is worth a word
+	maxAnswer  = 300         // of an answer that is repeated in a text
+)
+
+// Try is how far the eviction queue is with a pod.
+type Try struct {
+	Since  time.Time // when the pod came into the queue or, if there is an answer, was first refused
+	Answer string    // what the API server said last instead of yes; empty: nothing yet, or it agreed
+	Budget bool      // it said no for a PodDisruptionBudget
+}
+
+// tried names what keeps the API server from letting a pod go, where no budget that we see explains it; it
+// reports false if the pod is about to leave.
+func (w *Wait) tried(t Try, matching []*policyv1.PodDisruptionBudget, now time.Time) bool {
+	waits := now.Sub(t.Since)
+	switch {
+	case t.Since.IsZero():
+		return false
+	case t.Since.After(w.Since):
+		w.Since = t.Since
+	}
+	switch {
+	case t.Answer == "" && waits >= unanswered:
+		w.Cause, w.Object = Unanswered, "eviction queue"
+		w.Why = "the API server was not asked yet to let pods go, or has not answered"
+		w.Fix = "they are in the eviction queue; if it does not get shorter, look at the log of the controller and at the load of the API server"
+		return true
+	case t.Answer == "" || waits < settling:
+		return false
+	}
+	w.Cause, w.Why = EvictionRefused, "the API server refuses to let pods go: "+shorten(t.Answer, maxAnswer)
+	w.Object, w.Fix = refusing(t.Answer)
+	if t.Budget { // it allowed one when we looked, or it is not among those we see
+		w.Cause, w.Object, w.Fix = SpentBudget, "PodDisruptionBudget", "it allows one when more of its pods are ready, or when it asks for fewer"
+		for _, b := range matching {
+			w.Object += " " + b.Namespace + "/" + b.Name
+		}
+	}
+	return true
+}
+
+// refusing reads out of an answer who refuses and what would change that.
+func refusing(answer string) (object, fix string) {
+	if _, rest, found := strings.Cut(answer, `webhook "`); found {
+		name, _, _ := strings.Cut(rest, `"`)
+		return "admission webhook " + name, "let the webhook allow it, repair the webhook if it does not answer, or take it away"
+	}
+	if _, rest, found := strings.Cut(answer, "cannot "); found {
+		verb, rest, found := strings.Cut(rest, ` resource "`)
+		if resource, _, closed := strings.Cut(rest, `"`); found && closed {
+			return "RBAC", "give the controller the verb " + verb + " on " + resource + " in its ClusterRole, as the chart does"
+		}
+	}
+	return "API server", "it is asked again all the time; what it answers says what has to change"
+}
+
+// shorten cuts a text that others wrote.
+func shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	const dots = "..."
+	cut := most - len(dots)
+	for cut > 0 && text[cut]&0xC0 == 0x80 { // not within a character
+		cut--
+	}
+	return text[:cut] + dots
+}
