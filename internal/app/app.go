@@ -51,6 +51,8 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	kube.Wrap(measured(metrics))
 	hands := &clock{now: time.Now}
 	kube.Wrap(hands.wrap)
+	wire := &line{now: time.Now}
+	kube.Wrap(wire.wrap)
 	limited := withLimits(kube, cfg.Kube)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)
@@ -97,7 +99,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := mgr.Add(hands); err != nil {
 		return err
 	}
-	if err := addChecks(mgr, c.store, c.plans, c.changes); err != nil {
+	if err := addChecks(mgr, c.store, wire, c.plans, c.changes, c.ends); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -189,8 +191,11 @@ func withLimits(kube *rest.Config, limits config.Kube) *rest.Config {
 
 // addChecks adds liveness, which fails when a loop is stuck, and readiness: caches are filled, and the
 // CRDs are served in the version that is used.
-func addChecks(mgr ctrl.Manager, fed feeds, loops ...*Pulse) error {
+func addChecks(mgr ctrl.Manager, fed feeds, wire *line, loops ...*Pulse) error {
 	if err := mgr.AddHealthzCheck("watches", delivered(fed)); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("news", func(*http.Request) error { return wire.dead() }); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("loops", alive(time.Now, loops...)); err != nil {

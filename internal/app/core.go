@@ -56,6 +56,7 @@ type core struct {
 	health  *controller.Health
 	plans   *Pulse
 	changes *Pulse
+	ends    *Pulse
 
 	repairs  *disrupt.RepairSet  // nil: sick nodes are left alone,
 	ailments *lifecycle.Ailments // or removed as of old
@@ -70,7 +71,7 @@ func kinds() []schema.GroupKind {
 // add wires the store, the loops and the reconcilers.
 func (c *core) add(ctx context.Context) error {
 	c.batcher, c.rest, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewRest(), controller.NewHealth()
-	c.plans, c.changes = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now)
+	c.plans, c.changes, c.ends = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
@@ -145,7 +146,7 @@ func (c *core) lifeCycle() []registrant {
 		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: time.Now},
 		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.OldMarks{Client: cl, Events: c.events, Metrics: c.metrics},
 		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now, Paused: c.clock.wrong},
-		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Metrics: c.metrics, Classes: k, Strict: strict, Now: time.Now},
+		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Classes: k, Strict: strict, Now: time.Now},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
@@ -160,7 +161,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	g := c.cfg.Gates
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.changes, Rest: c.rest, Priced: c.priced, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Pulse: c.changes, Ends: c.ends, Rest: c.rest, Priced: c.priced, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  disrupt.Tuning{Horizon: c.cfg.Disruption.Horizon, PodCost: c.cfg.Disruption.PodCost, MinAge: c.cfg.Disruption.MinAge, MinSaving: c.cfg.Disruption.MinSaving},
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{

@@ -190,14 +190,14 @@ func terminate(ctx context.Context, provider ender, id cloud.ID) (drain.State, d
 // refusalOf is what the cloud said, in the words of conditions.
 func refusalOf(err error) drain.Refusal {
 	no := drain.Refusal{Reason: drain.TerminationFailed, Text: err.Error()}
-	switch cloud.KindOf(err) {
-	case cloud.Denied:
-		no.Reason = drain.Unauthorized
-	case cloud.Throttled:
-		no.Reason = drain.Throttled
-	}
-	if e, ok := errors.AsType[*cloud.Error](err); ok && e.Reason != "" {
+	e, said := errors.AsType[*cloud.Error](err)
+	switch {
+	case said && e.Reason != "":
 		no.Reason = e.Reason
+	case cloud.Is(err, cloud.Denied):
+		no.Reason = drain.Unauthorized
+	case cloud.Is(err, cloud.Throttled):
+		no.Reason = drain.Throttled
 	}
 	return no
 }

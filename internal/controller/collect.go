@@ -37,6 +37,7 @@ type lister interface {
 type Collector struct {
 	Client   client.Client
 	Provider lister
+	Events   emitter
 	Metrics  *metric.Set
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Strict   bool
@@ -117,6 +118,7 @@ func (r *Collector) collect(ctx context.Context, claims []*karpv1.NodeClaim) err
 				failures[i] = err
 			default:
 				log.FromContext(ctx).Info("garbage collected nodeclaim", "NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
+				tellGoing(ctx, r.Client, r.Events, claim, "GarbageCollected: instance "+claim.Status.ProviderID+" does not exist any more")
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
 // listing is a cloud that only lists.
@@ -45,8 +47,9 @@ func TestCollector(t *testing.T) {
 			t.Parallel()
 			w := newClaimWorld(t, readyClaim(), tc.node)
 			launched := condition.Find(w.claim(t).Status.Conditions, karpv1.ConditionLaunched).LastTransitionTime
+			said := &told{}
 			r := &controller.Collector{
-				Client: w.api, Metrics: w.metrics, Classes: claimKinds(),
+				Client: w.api, Events: said, Metrics: w.metrics, Classes: claimKinds(),
 				Provider: listing(func() ([]cloud.Instance, error) { return tc.instances, tc.err }),
 				Now:      func() time.Time { return launched.Add(cmp.Or(tc.age, time.Hour)) },
 			}
@@ -61,6 +64,9 @@ func TestCollector(t *testing.T) {
 			if (counted == 1) != tc.wantDeleted {
 				t.Errorf("counted %v", counted)
 			}
+			if text := said.text("c", event.DisruptionTerminating); strings.Contains(text, "reason GarbageCollected: instance") != tc.wantDeleted {
+				t.Errorf("the claim says %q", text)
+			}
 		})
 	}
 }
@@ -70,7 +76,7 @@ func TestCollectorListsClaimsFirst(t *testing.T) {
 	t.Parallel()
 	w := newClaimWorld(t)
 	r := &controller.Collector{
-		Client: w.api, Metrics: w.metrics, Classes: claimKinds(),
+		Client: w.api, Events: &told{}, Metrics: w.metrics, Classes: claimKinds(),
 		Provider: listing(func() ([]cloud.Instance, error) { return nil, w.api.Create(t.Context(), readyClaim()) }), Now: time.Now,
 	}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {

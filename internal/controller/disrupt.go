@@ -72,6 +72,7 @@ type Disruption struct {
 	Events  emitter
 	Metrics *metric.Set
 	Pulse   pulse
+	Ends    pulse       // of the loop that ends commands; nil: nobody listens
 	Rest    *Rest       // keeps pools from being bought from; nil: none
 	Priced  func() bool // whether the cloud was asked for prices, be it in vain; nil: it need not be
 	Now     func() time.Time
@@ -96,6 +97,7 @@ type Disruption struct {
 	unpriced map[string]bool // nodes whose price the last pass did not find
 	broken   string          // pools whose budgets could not be read
 	quiet    stillness
+	blocks   map[string]*block // by claim: nodes that something keeps
 	promises disruption.Promises
 	sick     repairLog
 	prices   priceWait
@@ -196,6 +198,7 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	d.promises.Note(&decision)
 	d.count(decision, d.Now().Sub(start))
 	d.sayScores(ctx, decision.Scores)
+	failed = errors.Join(failed, d.showBlocked(ctx, view))
 	d.tell(ctx, decision.Stay)
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Quiet) {
 		d.Journal.Decided(decision)

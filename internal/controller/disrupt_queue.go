@@ -191,6 +191,10 @@ func (q *commands) tire(why karpv1.DisruptionReason, now time.Time, nodes ...dis
 func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	d.prepare()
 	list := d.queue.all()
+	if d.Ends != nil && len(list) > 0 {
+		d.Ends.Begin()
+		defer d.Ends.Done()
+	}
 	failed := d.each(len(list), func(i int) error {
 		if list[i].isDue(d.Now()) || d.queue.urged(list[i]) {
 			return d.advance(ctx, list[i])

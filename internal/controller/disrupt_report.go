@@ -198,11 +198,13 @@ func (d *Disruption) tell(ctx context.Context, news []disruption.News) {
 			continue
 		}
 		node, claim := &corev1.Node{}, &karpv1.NodeClaim{}
+		claimed := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim) == nil
+		said := dated(n.Event, claim)
 		if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
-			d.Events.Emit(node, n.Event)
+			d.Events.Emit(node, said)
 		}
-		if d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim) == nil {
-			d.Events.Emit(claim, n.Event)
+		if claimed {
+			d.Events.Emit(claim, said)
 		}
 	}
 }

@@ -158,20 +158,28 @@ func TestG13_AnInstanceThatStaysSaysWhy(t *testing.T) {
 		on      []string
 	}{
 		"not permitted": {
-			[]client.Object{node, claim}, &cloud.Error{Kind: cloud.Denied, Op: "terminate instance i-1", Message: "UnauthorizedOperation"},
-			"Unauthorized", "the cloud does not end the instance: terminate instance i-1: UnauthorizedOperation (" + instanceID + "); give the controller", []string{"n", "c"},
+			[]client.Object{node, claim},
+			&cloud.Error{Kind: cloud.Denied, Op: "terminate instance i-1", Message: "UnauthorizedOperation"},
+			"Unauthorized", "the cloud does not end the instance: terminate instance i-1: UnauthorizedOperation (" + instanceID + "); give the controller",
+			[]string{"n", "c"},
 		},
 		"out of reach": {
-			[]client.Object{node, claim}, errors.New("dial tcp: no route to host"),
-			"TerminationFailed", "the cloud does not end the instance: dial tcp: no route to host", []string{"n", "c"},
+			[]client.Object{node, claim},
+			errors.New("dial tcp: no route to host"),
+			"TerminationFailed", "the cloud does not end the instance: dial tcp: no route to host",
+			[]string{"n", "c"},
 		},
 		"the zone is shifted away, the provider says so": {
-			[]client.Object{node, claim}, &cloud.Error{Reason: "ZoneShifted", Message: "i-1 stays for now: zone a is shifted away"},
-			"ZoneShifted", "zone a is shifted away", []string{"n", "c"},
+			[]client.Object{node, claim},
+			&cloud.Error{Reason: "ZoneShifted", Message: "i-1 stays for now: zone a is shifted away"},
+			"ZoneShifted", "zone a is shifted away",
+			[]string{"n", "c"},
 		},
 		"of a claim without a Node": {
-			[]client.Object{unjoined}, &cloud.Error{Kind: cloud.Denied, Message: "UnauthorizedOperation"},
-			"Unauthorized", "the cloud does not end the instance: UnauthorizedOperation", []string{"c"},
+			[]client.Object{unjoined},
+			&cloud.Error{Kind: cloud.Denied, Message: "UnauthorizedOperation"},
+			"Unauthorized", "the cloud does not end the instance: UnauthorizedOperation",
+			[]string{"c"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,6 +80,7 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	log.FromContext(ctx).Info("deleting unhealthy node", "condition", condition)
+	tellGoing(ctx, r.Client, r.Events, claim, "Unhealthy: condition "+condition+" has lasted longer than is tolerated")
 	return ctrl.Result{}, nil
 }
 

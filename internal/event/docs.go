@@ -38,7 +38,7 @@ func Docs() []Doc {
 		{Reason: ConsolidationApproved, On: []string{node, claim, pool}, When: "the policy Balanced approved a move"},
 		{Reason: DisruptionLaunching, On: []string{claim}, When: "a replacement is being launched"},
 		{Reason: DisruptionWaitingReadiness, On: []string{claim}, When: "a replacement is not ready yet"},
-		{Reason: DisruptionTerminating, On: []string{node, claim}, When: "a node is removed by a disruption, because it expired, because its static pool shrinks, or because its capacity block ends; the text says why"},
+		{Reason: DisruptionTerminating, On: []string{node, claim}, When: "a node is removed: by a disruption, because it expired, because it is too sick, because its instance is gone, because its static pool shrinks, or because its capacity block ends; the text says why"},
 		{Reason: Evicted, On: []string{pod}, When: "the pod was evicted from a node that goes"},
 		{Reason: Disrupted, On: []string{pod}, When: "the pod was deleted with less grace than it asked for, because the deadline of its node came"},
 		{Reason: FailedDraining, Warning: true, On: []string{node}, When: "pods still hold a node that goes; the text says which, and what holds them"},

@@ -80,7 +80,13 @@ func (a *Actor) Act(ctx context.Context, kind Kind, instance string) (known bool
 		claim := &claims[i]
 		a.tell(claim, nodes, kind.event())
 		a.market(kind, claim)
-		if kind.Action() == NoAction || !claim.DeletionTimestamp.IsZero() {
+		if kind.Action() == NoAction {
+			continue
+		}
+		if !claim.DeletionTimestamp.IsZero() {
+			if err := a.hurry(ctx, kind, instance, claim); err != nil {
+				return true, fmt.Errorf("end the drain of NodeClaim %s after %s of %s: %w", claim.Name, kind, instance, err)
+			}
 			continue
 		}
 		if err := a.delete(ctx, kind, instance, claim, nodes); err != nil {
@@ -140,6 +146,25 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 	a.tell(claim, nodes, event.Event{Reason: event.TerminatingOnInterruption, Text: text})
 	a.count(ctx, kind, claim, node)
 	return nil
+}
+
+// hurry ends a drain that runs already where the machine is broken: pods are not protected on one that fails
+// its status checks, whoever began to remove it and why (disruption 1).
+func (a *Actor) hurry(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim) error {
+	if kind.Action() != ForcefulTermination || a.overdue(claim) {
+		return nil
+	}
+	if err := a.force(ctx, kind, claim); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	log.FromContext(ctx).Info("ending the drain of an instance that fails its status check", "messageKind", kind, "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
+	return nil
+}
+
+// overdue reports whether the drain of a claim has no time left anyway.
+func (a *Actor) overdue(claim *karpv1.NodeClaim) bool {
+	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
+	return err == nil && !at.After(a.Now())
 }
 
 // force ends the patience of the drain where the machine is broken: the deadline is now (7.2).

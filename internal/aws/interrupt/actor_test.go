@@ -149,21 +149,34 @@ func TestAct(t *testing.T) {
 	}
 	deleted := []string{"delete claim-i-1 uid=uid-i-1", "event TerminatingOnInterruption claim-i-1", "event TerminatingOnInterruption node-i-1"}
 	forced := []string{`patch claim-i-1 {"metadata":{"annotations":{"karpenter.sh/nodeclaim-termination-timestamp":"2030-01-01T12:00:00Z"}}}`}
+	going := func(deadline string) func(*karpv1.NodeClaim) {
+		return func(c *karpv1.NodeClaim) {
+			c.DeletionTimestamp = &metav1.Time{Time: start.Add(-time.Hour)}
+			if deadline != "" {
+				c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: deadline}
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
 		kind  Kind
 		setup func(*karpv1.NodeClaim)
 		want  []string
 	}{
-		"S-012 a spot interruption":            {SpotInterrupted, nil, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
-		"H12 a recommendation is only told":    {RebalanceRecommended, nil, told("SpotRebalanceRecommendation")},
-		"E05 a stop":                           {InstanceStopped, nil, slices.Concat(told("InstanceStopping"), deleted)},
-		"E04 an end":                           {InstanceTerminated, nil, slices.Concat(told("InstanceTerminating"), deleted)},
-		"maintenance":                          {ScheduledChange, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
-		"a reservation":                        {ReservationInterrupted, nil, slices.Concat(told("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
-		"a broken instance is not drained":     {InstanceStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
-		"a broken host is not drained":         {SystemStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
-		"a scheduled event drains":             {EventStatus, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
-		"H10 a claim that is going is not hit": {SpotInterrupted, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: start} }, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"})},
+		"S-012 a spot interruption":                      {SpotInterrupted, nil, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
+		"H12 a recommendation is only told":              {RebalanceRecommended, nil, told("SpotRebalanceRecommendation")},
+		"E05 a stop":                                     {InstanceStopped, nil, slices.Concat(told("InstanceStopping"), deleted)},
+		"E04 an end":                                     {InstanceTerminated, nil, slices.Concat(told("InstanceTerminating"), deleted)},
+		"maintenance":                                    {ScheduledChange, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
+		"a reservation":                                  {ReservationInterrupted, nil, slices.Concat(told("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
+		"a broken instance is not drained":               {InstanceStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
+		"a broken host is not drained":                   {SystemStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
+		"a scheduled event drains":                       {EventStatus, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
+		"a drain that runs on a broken instance is over": {InstanceStatus, going(""), slices.Concat(told("InstanceUnhealthy"), forced)},
+		"whatever time it had left":                      {SystemStatus, going("2030-01-01T12:00:01Z"), slices.Concat(told("InstanceUnhealthy"), forced)},
+		"a time that cannot be read is none":             {SystemStatus, going("soon"), slices.Concat(told("InstanceUnhealthy"), forced)},
+		"its time is over already":                       {InstanceStatus, going("2030-01-01T12:00:00Z"), told("InstanceUnhealthy")},
+		"a scheduled event leaves a drain its time":      {EventStatus, going(""), told("InstanceUnhealthy")},
+		"H10 a claim that is going is not hit":           {SpotInterrupted, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: start} }, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
