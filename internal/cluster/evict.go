@@ -63,10 +63,15 @@ func EvictCost(p *corev1.Pod, managed bool) float64 {
 	if len(p.Annotations) > 0 {
 		cost += float64(statedCost(p, managed)) / perCost
 	}
-	if p.Spec.Priority != nil {
-		cost += float64(*p.Spec.Priority) / perPriority
-	}
+	cost += float64(priority(p)) / perPriority
 	return min(max(cost, -most), most)
+}
+
+func priority(p *corev1.Pod) int32 {
+	if p.Spec.Priority == nil {
+		return 0
+	}
+	return *p.Spec.Priority
 }
 
 // statedCost is the cost the user wrote on a pod; one that cannot be read counts as zero.

@@ -68,6 +68,16 @@ func TestStays(t *testing.T) {
 	}
 }
 
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	r := newReader(cluster.ReaderOptions{})
+	for text, want := range map[string]int32{`{spec: {priority: -5}}`: -5, `{}`: 0} {
+		if got := r.Pod(read[corev1.Pod](t, text), nil).Priority; got != want {
+			t.Errorf("Priority = %d for %s, want %d", got, text, want)
+		}
+	}
+}
+
 // A StatefulSet makes a pod again once the old one is gone; others do when it begins to end.
 func TestLate(t *testing.T) {
 	t.Parallel()

@@ -31,6 +31,7 @@ type Pod struct {
 	Stays       bool      `json:"stays,omitempty"`       // is not planned elsewhere when its node goes: mirror, DaemonSet, blocked (scheduling 3.2)
 	Virtual     bool      `json:"virtual,omitempty"`     // placeholder of a CapacityBuffer
 	Late        bool      `json:"late,omitempty"`        // the pod that follows it comes once it is gone, not when it begins to end: of a StatefulSet
+	Priority    int32     `json:"priority,omitempty"`    // of those that wait the scheduler places the highest first
 	EvictCost   float64   `json:"evictCost,omitempty"`   // V15-52
 }
 

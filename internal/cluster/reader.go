@@ -97,6 +97,7 @@ func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 		Terminating: p.DeletionTimestamp != nil,
 		Stays:       r.stays(p, own),
 		Late:        own.statefulSet,
+		Priority:    priority(p),
 		EvictCost:   EvictCost(p, r.opts.DeletionCostManaged),
 	}
 }

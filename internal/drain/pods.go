@@ -77,6 +77,7 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 	}
 	// Those that are hardest to place look for another node first.
 	slices.SortStableFunc(out.Evict, func(a, b *corev1.Pod) int { return cmp.Compare(size(b), size(a)) })
+	slices.SortStableFunc(out.Delete, func(a, b Deletion) int { return cmp.Compare(size(b.Pod), size(a.Pod)) })
 	slices.SortStableFunc(out.Waiting, func(a, b Waiting) int { return cmp.Compare(a.rank, b.rank) })
 	return out
 }

@@ -96,6 +96,7 @@ func TestLC31_Groups(t *testing.T) {
 		"then critical pods":                          {pods: []*corev1.Pod{cni, dns}, want: []string{"dns"}},
 		"critical DaemonSets last":                    {pods: []*corev1.Pod{cni}, want: []string{"cni"}},
 		"the largest pods first":                      {pods: []*corev1.Pod{pod("a", asks("100m", "1Gi")), pod("b", asks("1", "1Gi")), pod("c", asks("100m", "8Gi")), web}, want: []string{"c", "b", "a", "web"}},
+		"the largest pods first at the deadline too":  {pods: []*corev1.Pod{pod("a", asks("100m", "1Gi")), pod("b", asks("1", "1Gi")), web}, limit: start, deleted: []string{"b", "a", "web"}},
 		"an ending pod holds the next group":          {pods: []*corev1.Pod{pod("web", endsAt(time.Minute)), log}},
 		"a stuck pod holds nobody":                    {pods: []*corev1.Pod{pod("web", endsAt(-time.Hour)), log}, want: []string{"log"}},
 		"LC-33 a protected pod holds the next group":  {pods: []*corev1.Pod{pod("web", protected("true")), log}},

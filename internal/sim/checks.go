@@ -23,6 +23,7 @@ const (
 	visible    = 5 * time.Minute  // what is stuck for longer has a reason that can be seen (G13)
 	comesBack  = 40 * time.Minute // of quiet, in which every pod runs again (G14)
 	restBefore = time.Hour        // the end of a run is at rest for so long
+	rounding   = 1e-6             // USD an hour
 	stirs      = 40 * time.Minute // moves may follow from a command for drift or repair for so long: drains take up to 20 minutes
 )
 
@@ -33,7 +34,9 @@ type checks struct {
 	tainted map[string]time.Time // since when a node has had a taint of nobody
 	waiting map[string]time.Time // since when pods have waited
 	idle    map[string]time.Time // since when nodes have been drifted, going, or not up
-	shapes  []string             // of the cluster at rest, in the quiet part of a run
+	shapes  []state              // of the cluster at rest, in the quiet part of a run
+	moved   []string             // claims that moves set out to remove since then
+	drifts  bool                 // nodes have been replaced because of drift since then
 	last    time.Time            // of the last move
 	stirred time.Time            // of the last command for drift or repair: moves may follow from it
 	swaps   []*command           // that had replacements
@@ -265,10 +268,13 @@ func (c *checks) started(cmd *command) {
 	switch cmd.Reason {
 	case karpv1.ReasonUnderutilized:
 		c.last = c.w.now
+		for _, n := range cmd.Remove {
+			c.moved = append(c.moved, n.Claim)
+		}
 	case karpv1.ReasonUnhealthy:
 		c.repaired()
 	case karpv1.ReasonDrifted:
-		c.stirred = c.w.now
+		c.stirred, c.drifts = c.w.now, true
 	case karpv1.ReasonEmpty: // nothing moves
 	}
 	c.swapping(cmd)
@@ -277,7 +283,7 @@ func (c *checks) started(cmd *command) {
 // repaired notes that a sick node goes, be it by a command or by the controller of old. That comes from outside, so
 // what was before may come back, and moves may follow from it.
 func (c *checks) repaired() {
-	c.shapes, c.stirred = nil, c.w.now
+	c.shapes, c.moved, c.stirred = nil, nil, c.w.now
 }
 
 // swapping notes a command whose replacements stand for its nodes, be it one that a process has taken over.
@@ -311,19 +317,25 @@ func (c *checks) spare() map[string]bool {
 	return out
 }
 
-// shape is the cluster at rest: what machines there are; empty if it is not at rest.
-func (c *checks) shape() (text string, cost float64) {
+// state is a cluster at rest: what machines there are, and what they cost, USD an hour.
+type state struct {
+	shape string
+	cost  float64
+}
+
+// shape is the cluster at rest; its text is empty if it is not at rest.
+func (c *checks) shape() (s state) {
 	var list []string
 	for _, name := range sorted(c.w.api.claims) {
 		claim := c.w.api.claims[name]
 		if claim.DeletionTimestamp != nil || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
-			return "", 0
+			return s
 		}
 		list = append(list, offering(claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.LabelCapacityType]))
 	}
 	if len(c.w.pending) > 0 || c.w.process == nil || len(c.w.process.commands) > 0 {
-		return "", 0
+		return s
 	}
 	slices.Sort(list)
-	return strings.Join(list, " ") + ".", c.w.market.cost()
+	return state{strings.Join(list, " ") + ".", c.w.market.cost()}
 }

@@ -128,20 +128,35 @@ func (c *checks) hear(p *process, what string, now map[string]string, how string
 	now[what] = how
 }
 
-// rest checks that a cluster nobody does anything to never comes back to what it was.
+// rest checks that a cluster nobody does anything to never comes back to what it was, nor to the same machines
+// in one move, and gets no dearer unless nodes were replaced because of drift.
 func (c *checks) rest() {
 	if !c.w.quiet || c.w.now.Sub(c.w.start) < c.w.config.Active+10*time.Minute || c.w.expires() {
 		return
 	}
-	shape, cost := c.shape()
-	if shape == "" || len(c.shapes) > 0 && c.shapes[len(c.shapes)-1] == shape {
+	now := c.shape()
+	if now.shape == "" {
 		return
 	}
-	if at := slices.Index(c.shapes, shape); at >= 0 {
-		c.w.broken("no oscillation", "the cluster is back at %s, %d shapes ago", shape, len(c.shapes)-at)
+	moved := slices.ContainsFunc(c.moved, func(claim string) bool { return c.w.api.claims[claim] == nil })
+	drifts := c.drifts
+	c.moved, c.drifts = nil, false
+	at := slices.IndexFunc(c.shapes, func(s state) bool { return s.shape == now.shape })
+	if n := len(c.shapes); n > 0 {
+		switch before := c.shapes[n-1]; {
+		case at == n-1 && moved && !drifts:
+			c.w.broken("no oscillation", "moves brought the cluster to where it was: %s", now.shape)
+		case at < n-1 && at >= 0:
+			c.w.broken("no oscillation", "the cluster is back at %s, %d shapes ago", now.shape, n-at)
+		case now.cost > before.cost+rounding && !drifts:
+			c.w.broken("no oscillation", "the cluster costs $%.4f an hour, before $%.4f, and nobody did anything: %s", now.cost, before.cost, now.shape)
+		}
+		if at == n-1 {
+			return
+		}
 	}
-	c.shapes = append(c.shapes, shape)
-	c.w.logf("-- at rest for $%.4f an hour: %s", cost, shape)
+	c.shapes = append(c.shapes, now)
+	c.w.logf("-- at rest for $%.4f an hour: %s", now.cost, now.shape)
 }
 
 // expires reports whether nodes of some pool end because of their age: then shapes come back by right.

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -193,7 +194,7 @@ func (p *process) observe(c *command) map[string]disrupt.Seen {
 			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
 		}
 		if at, _ := p.seen[nodes][node].(*corev1.Node); at != nil {
-			s.Protected = at.Annotations[karpv1.AnnotationDoNotDisrupt] == "true"
+			s.Protected = cluster.ForbiddenBy(at.Annotations)
 		}
 		seen[name] = s
 	}

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"hash/fnv"
+	"slices"
 	"testing"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -114,5 +115,13 @@ func TestSeedsAreDeterministic(t *testing.T) {
 		if a, b := digest(seed+1), digest(seed+1); a != b {
 			t.Errorf("seed %d ran in two ways", seed+1)
 		}
+	}
+}
+
+// The rule sees circles: a controller that moves pods whenever that is cheaper goes in some here.
+func TestCirclesAreSeen(t *testing.T) {
+	t.Parallel()
+	if !slices.ContainsFunc(sim.Run(eager(sim.Plain(374))).Violations, func(v sim.Violation) bool { return v.Rule == "no oscillation" }) {
+		t.Error("seed 374 goes in no circle any more; take one that does")
 	}
 }

@@ -3,6 +3,8 @@ package solve
 import (
 	"cmp"
 	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // strays is how many pods of a move may find no place at most: one in so many.
@@ -14,6 +16,7 @@ const strays = 20
 type forecast struct {
 	*mover
 	share   []float64 // of each node that is free: cpu and memory together; below 0: it takes nobody in
+	sure    bool      // there is one order in which pods look for a place
 	bought  []bought
 	changes []change
 }
@@ -38,6 +41,7 @@ type place struct {
 
 func (g *ground) forecast(stop func() bool) *forecast {
 	f := &forecast{mover: g.newMover(g.m.fork(), nil, stop)}
+	f.sure = !slices.ContainsFunc(f.m.pods, func(p cluster.Pod) bool { return p.Late || p.Priority != f.m.pods[0].Priority })
 	f.share = make([]float64, len(f.m.nodes))
 	for n := range f.share {
 		f.weigh(n)
@@ -125,31 +129,40 @@ func (f *forecast) buy(pool, kind int) {
 // settle takes nodes away and puts their pods where the scheduler would. It tells of every pod that has
 // a place. If more than some have none, all is as it was before.
 func (f *forecast) settle(nodes []int, may int, tell func(k int, at place) bool) bool {
-	pods, late := f.leaving(nodes)
-	if len(pods)-late > 1 { // in which order these come back is not known: the smallest first is the worst for the others
-		turned := slices.Clone(pods)
-		slices.Reverse(turned[late:])
-		if !f.seat(nodes, turned, may, nil) {
-			return false
+	var pods []int32
+	for _, n := range nodes {
+		pods = append(pods, f.pods[n]...)
+	}
+	f.queue(pods, false)
+	if !f.sure {
+		other := slices.Clone(pods)
+		if f.queue(other, true); !slices.Equal(pods, other) {
+			if !f.seat(nodes, other, may, nil) {
+				return false
+			}
+			f.unsettle(nodes)
 		}
-		f.unsettle(nodes)
 	}
 	return f.seat(nodes, pods, may, tell)
 }
 
-// leaving lists the pods of nodes in the order in which they look for a place, as far as it is known: that in
-// which a drain evicts them, but from some index on late ones.
-func (f *forecast) leaving(nodes []int) (pods []int32, late int) {
-	for _, n := range nodes {
-		pods = append(pods, f.pods[n]...)
-	}
-	slices.SortStableFunc(pods, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(boolInt(f.m.pods[a].Late), boolInt(f.m.pods[b].Late)), cmp.Compare(f.size(b), f.size(a)))
+// queue orders pods as they look for a place, as far as that is known: as a drain evicts them, the largest
+// first, and then those that are late. It may also come differently: of those that wait at the same time
+// the scheduler takes the one of highest priority, and late ones come in any order, of which the
+// smallest first is the worst for the others.
+func (f *forecast) queue(pods []int32, differently bool) {
+	slices.SortStableFunc(pods, func(x, y int32) int {
+		a, b, size := &f.m.pods[x], &f.m.pods[y], cmp.Compare(f.size(y), f.size(x))
+		switch {
+		case a.Late != b.Late:
+			return cmp.Compare(boolInt(a.Late), boolInt(b.Late))
+		case !differently:
+			return size
+		case a.Late:
+			return -size
+		}
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), size)
 	})
-	if late = slices.IndexFunc(pods, func(p int32) bool { return f.m.pods[p].Late }); late < 0 {
-		late = len(pods)
-	}
-	return pods, late
 }
 
 // seat is settle for pods in an order.

@@ -69,20 +69,25 @@ func TestMovesThatTheSchedulerWouldUndoAreNotMade(t *testing.T) {
 	}
 }
 
-// A pod of a StatefulSet is made again once the old one is gone, which may take a second or its whole grace
-// period. So pods of others are placed before it, and in which order those of StatefulSets are is not known.
-func TestPodsOfStatefulSetsComeLate(t *testing.T) {
+// Which pod looks for a place first is not known for sure. One of a StatefulSet is made again once the old one
+// is gone, which may take a second or its whole grace period, so it comes after others, and those of StatefulSets
+// come in any order. Of pods that wait at the same time the scheduler takes the one of highest priority.
+func TestMovesLastWhateverTheOrder(t *testing.T) {
 	t.Parallel()
 	// If the one of 500 comes first it goes to the second node, which has most room, and the one of 1000 has
 	// no place: then a small node has to be bought.
 	for name, tc := range map[string]struct {
 		late    []int64
+		urgent  int64
 		creates int
 	}{
-		"the largest is evicted first, and placed first": {nil, 0},
-		"all are late":         {[]int64{1000, 500}, 1},
-		"the largest is late":  {[]int64{1000}, 1},
-		"the smallest is late": {[]int64{500}, 0},
+		"the largest is evicted first, and placed first": {creates: 0},
+		"all are of StatefulSets":                        {late: []int64{1000, 500}, creates: 1},
+		"the largest is of one":                          {late: []int64{1000}, creates: 1},
+		"the smallest is of one":                         {late: []int64{500}, creates: 0},
+		"the smallest has priority":                      {urgent: 500, creates: 1},
+		"the largest has priority":                       {urgent: 1000, creates: 0},
+		"the smallest has priority, but comes late":      {urgent: 500, late: []int64{500}, creates: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,6 +95,9 @@ func TestPodsOfStatefulSetsComeLate(t *testing.T) {
 			for i := range q.View.Nodes[0].Pods {
 				p := &q.View.Nodes[0].Pods[i]
 				p.Late = slices.Contains(tc.late, p.Shape.Requests.At(0))
+				if p.Shape.Requests.At(0) == tc.urgent {
+					p.Priority = 1000
+				}
 			}
 			got := solve.Consolidate(q, func() bool { return false })
 			if len(got.Moves) != 1 || len(got.Moves[0].Create) != tc.creates {
