@@ -36,7 +36,8 @@ type lot struct {
 	types  []catalog.InstanceType // as they were asked for last
 	asked  *glance                // of EC2, under way
 	claims map[string]stage
-	orders int // so far
+	orders int         // so far
+	gone   []time.Time // when instances were last seen that are gone, which nobody knows yet
 }
 
 // glance is how many were free when EC2 was asked.
@@ -165,7 +166,8 @@ func (l *lot) steps(r *rapid.T) map[string]func() {
 		"the status is in":  move(told, func(name string) { l.claims[name] = written; l.tell(l.claim(name), false) }),
 		"EC2 is out of it":  move(ordered, func(name string) { l.count.Exhausted("cr-1"); l.drop(name) }),
 		"the claim goes":    move(ordered, l.drop),
-		"the instance goes": move(written, func(name string) { l.drop(name); l.in-- }),
+		"the instance goes": move(written, func(name string) { l.drop(name); l.in--; l.gone = append(l.gone, l.now) }),
+		"that is seen":      l.seen,
 	}
 }
 
@@ -178,6 +180,14 @@ func (l *lot) answered() {
 	if l.asked != nil {
 		l.count.Set("cr-1", l.asked.free, l.asked.at)
 		l.asked = nil
+	}
+}
+
+// seen confirms that the first of the instances that are gone is.
+func (l *lot) seen() {
+	if len(l.gone) > 0 {
+		l.count.Returned("cr-1", l.gone[0])
+		l.gone = l.gone[1:]
 	}
 }
 
@@ -203,7 +213,7 @@ func TestFM_F08_ASlotIsNeverPromisedTwice(t *testing.T) {
 		l := newLot(t, rapid.IntRange(1, 4).Draw(r, "slots"))
 		steps := l.steps(r)
 		names := slices.Sorted(maps.Keys(steps))
-		for range rapid.IntRange(1, 60).Draw(r, "steps") {
+		for range rapid.IntRange(1, 200).Draw(r, "steps") {
 			steps[rapid.SampledFrom(names).Draw(r, "step")]()
 		}
 		for _, name := range slices.Sorted(maps.Keys(l.claims)) {

@@ -53,6 +53,8 @@ type Options struct {
 	Synced func() bool
 	// PodsToMove is how many pods a node has to give away, for a counter; nil: not counted.
 	PodsToMove func(ctx context.Context, node string) int
+	// Removed is told of claims that are deleted because their instance goes, for the record; nil: nobody is.
+	Removed func(claim, node, reason string)
 	// OverlayPrices are prices that NodeOverlays give to types without one; the version rises when they
 	// change. Nil: none.
 	OverlayPrices func() (prices map[string]float64, version uint64)
@@ -143,6 +145,7 @@ func shiftable(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Cli
 // compose builds the parts. None of them asks anybody anything yet.
 func (c *Cloud) compose() {
 	o, settings, now := c.o, c.o.Config.AWS, c.o.Now
+	started := &since{}
 	c.shifts = zonalshift.New(zonalshift.Options{Enabled: settings.ZonalShift, API: c.clients.shifts, ARN: c.cluster.ARN, Objects: o.Client, Events: o.Events, Now: now})
 	c.prices = price.New(price.Options{Region: c.clients.region, Isolated: settings.IsolatedVPC, Pricing: c.clients.pricing, EC2: c.clients.ec2, Now: now})
 	c.unavailable, c.reservations = offering.NewUnavailable(now), offering.NewReservations(now)
@@ -156,8 +159,9 @@ func (c *Cloud) compose() {
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
 	c.inventory = inventory.New(inventory.Options{
-		Started: c.o.Now(),
+		Started: func() time.Time { return started.at(now) },
 		EC2:     c.clients.ec2, Cluster: settings.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
+		Ended: c.ended,
 	})
 	c.profiles = profile.New(profile.Options{
 		IAM: c.clients.iam, Cluster: settings.ClusterName, Region: c.clients.region, Isolated: settings.IsolatedVPC, Strict: o.Config.Compat.Strict,
@@ -176,10 +180,17 @@ func (c *Cloud) compose() {
 	c.provider = &provider{
 		reader: o.Client, shop: c.catalog, buyer: c.launcher, stock: c.inventory, place: c.cluster, events: o.Events, ledger: book,
 		adopter: &adopter{instances: c.inventory, claims: o.Client, ledger: book, words: awsv1.Vocabulary(), now: now},
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, now: now, started: &since{},
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, now: now, started: started,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return launch.Tags(settings.ClusterName, class, pool)
 		},
+	}
+}
+
+// ended gives the slot of an instance back to its reservation (EC2NodeClass 17).
+func (c *Cloud) ended(instance inventory.Instance, seen time.Time) {
+	if instance.CapacityType == karpv1.CapacityTypeReserved && instance.Reservation != "" {
+		c.reservations.Returned(instance.Reservation, seen)
 	}
 }
 

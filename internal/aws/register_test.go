@@ -25,6 +25,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
+	cloudport "github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
@@ -74,6 +75,30 @@ func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 	}
 	if len(cloud.Gates()) != 1 || cloud.Lanes().Len() == 0 || cloud.For("x") == nil {
 		t.Error("something is missing")
+	}
+}
+
+// FM E01: what matters is how long this process has led. A standby that takes over after an hour knows as little
+// of what was launched a moment ago as one that just started.
+func TestFM_E01_AStandbyThatTakesOverIsNotSure(t *testing.T) {
+	c, w := connect(t, &ec2Server{answers: []int{200}}) // EC2 knows no instance
+	now := start
+	cloud := &Cloud{clients: c, o: Options{Client: w.kube, Reader: w.kube, Events: silent{w}, Metrics: w.metrics, Now: func() time.Time { return now }}}
+	var err error
+	if cloud.cluster, err = newCluster(Options{Kube: &rest.Config{Host: "http://127.0.0.1:1"}}, c); err != nil {
+		t.Fatal(err)
+	}
+	cloud.compose()
+	now = now.Add(time.Hour)
+	cloud.started.at(cloud.o.Now) // it leads now
+	for _, tc := range []struct {
+		later time.Duration
+		want  cloudport.Kind
+	}{{74 * time.Second, cloudport.Unknown}, {75 * time.Second, cloudport.NotFound}} {
+		now = start.Add(time.Hour + tc.later)
+		if err := cloud.Terminate(t.Context(), "aws:///eu-west-1a/i-1"); cloudport.KindOf(err) != tc.want {
+			t.Errorf("%s after it began to lead: %v, want kind %v", tc.later, err, tc.want)
+		}
 	}
 }
 

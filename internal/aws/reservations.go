@@ -34,6 +34,7 @@ type reservations struct {
 	events     recorder
 	metrics    *metric.Set
 	podsToMove func(ctx context.Context, node string) int // nil: not counted
+	removed    func(claim, node, reason string)           // nil: nobody is told
 	now        func() time.Time
 }
 
@@ -82,6 +83,9 @@ func (r *reservations) leave(ctx context.Context, claim *karpv1.NodeClaim, end t
 	labels := []string{lifecycle.RemovedBlockExpired, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
 	r.metrics.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
 	r.metrics.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+	if r.removed != nil {
+		r.removed(claim.Name, claim.Status.NodeName, lifecycle.RemovedBlockExpired)
+	}
 	return nil
 }
 

@@ -48,6 +48,7 @@ type Actor struct {
 	SpotLost        func(instanceType, zone string)            // takes the offering out of the market for a while
 	ReservationLost func(id string)                            // nothing is left in the reservation
 	PodsToMove      func(ctx context.Context, node string) int // how many pods the node has to give away; nil: not counted
+	Removed         func(claim, node, reason string)           // is told of deleted claims, for the record; nil: nobody is
 
 	mu      sync.Mutex
 	deleted map[types.UID]time.Time // what we deleted, which the cache may not show yet (H02)
@@ -145,6 +146,9 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 	text := fmt.Sprintf("The NodeClaim is deleted because of an interruption (%s) of instance %s", kind, instance)
 	a.tell(claim, nodes, event.Event{Reason: event.TerminatingOnInterruption, Text: text})
 	a.count(ctx, kind, claim, node)
+	if a.Removed != nil {
+		a.Removed(claim.Name, node, string(kind))
+	}
 	return nil
 }
 

@@ -268,3 +268,20 @@ func TestTerminationMode(t *testing.T) {
 		}
 	}
 }
+
+// An interruption that removes a node is on record; one that is only announced is not.
+func TestInterruptionsAreRecorded(t *testing.T) {
+	t.Parallel()
+	c := newCluster("i-1", "i-2")
+	a := c.actor()
+	var record []string
+	a.Removed = func(claim, node, reason string) { record = append(record, claim+" "+node+" "+reason) }
+	for instance, kind := range map[string]Kind{"i-1": SpotInterrupted, "i-2": RebalanceRecommended} {
+		if _, err := a.Act(t.Context(), kind, instance); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(record) != 1 || record[0] != "claim-i-1 node-i-1 "+string(SpotInterrupted) {
+		t.Errorf("on record is %q", record)
+	}
+}

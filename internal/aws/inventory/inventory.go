@@ -33,13 +33,17 @@ type api interface {
 
 // Options of an Inventory.
 type Options struct {
-	Started  time.Time // of this process; zero: long ago
+	Started  func() time.Time // when this process began to act; nil: long ago
 	EC2      api
 	Cluster  string
 	Reserved bool                     // gate ReservedCapacity
 	Shifted  func(zoneID string) bool // whether a zone is shifted away; nil: none ever is
 	Metrics  *metric.Set
 	Now      func() time.Time
+
+	// Ended is told once of an instance that was there and is confirmed to be gone, with the time when it was
+	// last seen. It must not call back. Nil: nobody wants to know.
+	Ended func(instance Instance, seen time.Time)
 }
 
 // Inventory is safe for concurrent use. Its errors are *cloud.Error.
@@ -55,7 +59,13 @@ func New(o Options) *Inventory {
 	if o.Shifted == nil {
 		o.Shifted = func(string) bool { return false }
 	}
-	i := &Inventory{o: o, memory: newMemory()}
+	if o.Ended == nil {
+		o.Ended = func(Instance, time.Time) {}
+	}
+	if o.Started == nil {
+		o.Started = func() time.Time { return time.Time{} }
+	}
+	i := &Inventory{o: o, memory: newMemory(o.Ended)}
 	one := func(string) string { return "" }
 	i.describe = batch.New(batch.Options[string, Instance]{
 		Name: "describe_instances", Idle: idle, Max: longest, MaxItems: most, Concurrency: concurrency,
@@ -99,9 +109,9 @@ func (i *Inventory) Fresh(ctx context.Context, id string) (Instance, error) {
 	case awserr.NotFound(err) && i.memory.young(id, i.o.Now()):
 		// We launched it: EC2 is only not showing it yet. Taken for gone, it would be left behind (E01, G3).
 		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s yet, which was launched a moment ago", id), Err: err}
-	case awserr.NotFound(err) && !known && i.o.Now().Sub(i.o.Started) < unsure:
-		// An earlier process may have launched it a moment before we started (E01, G3).
-		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s; whether it was launched a moment ago is not known until this process is %s old", id, unsure), Err: err}
+	case awserr.NotFound(err) && !known && i.o.Now().Sub(i.o.Started()) < unsure:
+		// An earlier process may have launched it a moment before we began to lead (E01, G3).
+		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s; whether it was launched a moment ago is not known until this process has led for %s", id, unsure), Err: err}
 	case awserr.NotFound(err):
 		i.memory.forget(id)
 		return Instance{}, gone(op, id)

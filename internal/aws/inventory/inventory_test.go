@@ -150,6 +150,7 @@ type world struct {
 	now     time.Time
 	shifted map[string]bool
 	reg     *prometheus.Registry
+	over    []string // instances that ended
 }
 
 // counted is the sum of a metric over all its labels.
@@ -176,6 +177,7 @@ func newWorld(states map[string]ec2types.InstanceStateName) *world {
 	w.Inventory = inventory.New(inventory.Options{
 		EC2: w.ec2, Cluster: "sandbox", Reserved: true, Metrics: metric.New(w.reg),
 		Shifted: func(zone string) bool { return w.shifted[zone] }, Now: func() time.Time { return w.now },
+		Ended: func(i inventory.Instance, seen time.Time) { w.over = append(w.over, i.ID+" "+seen.String()) },
 	})
 	return w
 }
@@ -317,6 +319,45 @@ func TestFM_E20_TerminatedIsForever(t *testing.T) {
 			t.Errorf("list: %v, %v", list, err)
 		}
 	})
+}
+
+// EC2NodeClass 17: an instance that is gone is told of once, however it shows, with the time it was last seen.
+func TestEndsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		ends func(w *world, id string)
+		look func(w *world, ctx context.Context, id string)
+	}{
+		"it shows as terminated":  {func(w *world, id string) { w.ec2.set(id, terminated) }, func(w *world, ctx context.Context, id string) { _, _ = w.Fresh(ctx, id) }},
+		"EC2 does not know it":    {func(w *world, id string) { w.ec2.hidden[id] = true }, func(w *world, ctx context.Context, id string) { _, _ = w.Fresh(ctx, id) }},
+		"it is in no list":        {func(w *world, id string) { w.ec2.hidden[id] = true }, func(w *world, ctx context.Context, _ string) { _, _ = w.List(ctx) }},
+		"it is to be ended again": {func(w *world, id string) { w.ec2.set(id, terminated) }, func(w *world, ctx context.Context, id string) { _ = w.Terminate(ctx, id) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(map[string]ec2types.InstanceStateName{"i-1": running, "i-2": running})
+				if _, err := w.List(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				seen := w.now
+				tc.look(w, t.Context(), "i-1")
+				if len(w.over) != 0 {
+					t.Fatalf("told of %v while it runs", w.over)
+				}
+				w.now = w.now.Add(time.Minute)
+				tc.ends(w, "i-1")
+				for range 2 {
+					tc.look(w, t.Context(), "i-1")
+					_, _ = w.List(t.Context())
+					_, _ = w.Fresh(t.Context(), "i-1")
+				}
+				if diff := cmp.Diff([]string{"i-1 " + seen.String()}, w.over); diff != "" {
+					t.Errorf("told (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
 }
 
 func TestListRefreshesAndPrunes(t *testing.T) {
@@ -517,7 +558,7 @@ func TestFM_E01_NotFoundAfterAStartIsNotKnown(t *testing.T) {
 	t.Parallel()
 	now := start
 	inv := inventory.New(inventory.Options{
-		EC2: &fake{fail: map[string]error{}, hidden: map[string]bool{}}, Cluster: "sandbox", Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now }, Started: start,
+		EC2: &fake{fail: map[string]error{}, hidden: map[string]bool{}}, Cluster: "sandbox", Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now }, Started: func() time.Time { return start },
 	})
 	for _, tc := range []struct {
 		age  time.Duration

@@ -9,7 +9,7 @@ import (
 const (
 	// settle is how long a new instance may be missing in answers of EC2 although it exists (E01).
 	settle = 2 * time.Minute
-	// unsure is how old a process has to be to take an instance it never saw for gone: EC2 shows new ones
+	// unsure is how long a process has to have led to take an instance it never saw for gone: EC2 shows new ones
 	// within a minute (E01), and a claim of an instance that is gone is to be removed within 90 s of a restart.
 	unsure = 75 * time.Second
 	// buried is how long an ended instance is remembered as such; EC2 itself shows it for about an hour.
@@ -21,6 +21,7 @@ type memory struct {
 	mu    sync.Mutex
 	known map[string]entry
 	ended map[string]time.Time // when an instance was seen terminated: that is never taken back (E20)
+	tell  func(gone Instance, seen time.Time)
 }
 
 type entry struct {
@@ -29,7 +30,9 @@ type entry struct {
 	ours     bool // launched by this process
 }
 
-func newMemory() *memory { return &memory{known: map[string]entry{}, ended: map[string]time.Time{}} }
+func newMemory(tell func(gone Instance, seen time.Time)) *memory {
+	return &memory{known: map[string]entry{}, ended: map[string]time.Time{}, tell: tell}
+}
 
 // store remembers an instance and returns it as it is to be read: one that ended before has ended.
 func (m *memory) store(i Instance, now time.Time, launched bool) Instance {
@@ -43,7 +46,7 @@ func (m *memory) put(i Instance, now time.Time, launched bool) Instance {
 		m.ended[i.ID] = now
 	}
 	if _, over := m.ended[i.ID]; over {
-		delete(m.known, i.ID)
+		m.drop(i.ID)
 		i.State = StateTerminated
 		return i
 	}
@@ -77,7 +80,15 @@ func (e entry) young(now time.Time) bool { return e.ours && now.Sub(e.instance.L
 func (m *memory) forget(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.known, id)
+	m.drop(id)
+}
+
+// drop forgets an instance that is gone, and tells of it if it was known.
+func (m *memory) drop(id string) {
+	if e, known := m.known[id]; known {
+		delete(m.known, id)
+		m.tell(e.instance, e.stored)
+	}
 }
 
 // replace takes a complete list that was begun at a time, and returns it as it is to be read. What is
@@ -93,9 +104,11 @@ func (m *memory) replace(list []Instance, begun, now time.Time, keep func(Instan
 			out = append(out, i)
 		}
 	}
-	maps.DeleteFunc(m.known, func(id string, e entry) bool {
-		return !listed[id] && e.stored.Before(begun) && !e.young(now) && !keep(e.instance)
-	})
+	for id, e := range m.known {
+		if !listed[id] && e.stored.Before(begun) && !e.young(now) && !keep(e.instance) {
+			m.drop(id)
+		}
+	}
 	maps.DeleteFunc(m.ended, func(_ string, at time.Time) bool { return now.Sub(at) > buried })
 	return out
 }

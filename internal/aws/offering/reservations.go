@@ -27,7 +27,8 @@ type Reservations struct {
 type count struct {
 	free   int
 	until  time.Time
-	takers []taker // by age
+	asked  time.Time // when the answer of EC2 was asked for that it began with
+	takers []taker   // by age
 }
 
 // taker is a claim that got an instance of a reservation.
@@ -46,7 +47,7 @@ func NewReservations(now func() time.Time) *Reservations {
 // not in the answer, or may not be: rather a free slot is overlooked until the next answer than promised.
 func (r *Reservations) Set(id string, free int, asked time.Time) {
 	r.change(id, func(c *count) {
-		c.free = free
+		c.free, c.asked = free, asked
 		for _, t := range c.takers {
 			if !t.found && !t.at.Before(asked) {
 				c.free--
@@ -74,9 +75,14 @@ func (r *Reservations) Found(id, claim string) {
 	})
 }
 
-// Returned counts an instance of the reservation that is gone.
-func (r *Reservations) Returned(id string) {
-	r.change(id, func(c *count) { c.free++ })
+// Returned counts an instance of the reservation that is gone and was last seen at some time. If EC2 was asked
+// since then, its answer may count the slot already.
+func (r *Reservations) Returned(id string, seen time.Time) {
+	r.change(id, func(c *count) {
+		if seen.After(c.asked) {
+			c.free++
+		}
+	})
 }
 
 // Exhausted says that EC2 refused a launch: nothing is free, whatever was counted (F08).
@@ -128,7 +134,7 @@ func (r *Reservations) change(id string, change func(c *count)) {
 	defer r.mu.Unlock()
 	now := r.now()
 	before := r.free(id)
-	c := count{free: before, until: now.Add(reservationFor), takers: slices.Clone(r.counts[id].takers)}
+	c := count{free: before, until: now.Add(reservationFor), asked: r.counts[id].asked, takers: slices.Clone(r.counts[id].takers)}
 	c.takers = slices.DeleteFunc(c.takers, func(t taker) bool { return now.Sub(t.at) > takersFor })
 	known := len(c.takers)
 	change(&c)
