@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	cloud, err := aws.New(ctx, aws.Options{
 		Config: cfg, Version: version.Get().Version, Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: events, Metrics: metrics, Now: time.Now,
 		Synced:     func() bool { return c.store.Synced() }, // asked by controllers, which start later
-		PodsToMove: controller.PodsToMove(mgr.GetClient()),
+		PodsToMove: controller.PodsToMove(mgr.GetClient()), Removed: record.Removed,
 	})
 	if err != nil {
 		return err

@@ -136,7 +136,7 @@ func (c *core) lifeCycle() []registrant {
 	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: time.Now}
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: time.Now}
 	claims := &controller.Claims{
-		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders}, Gates: c.gates, Events: c.events, Metrics: c.metrics,
+		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	reboots := c.reboots(queue)
@@ -145,8 +145,8 @@ func (c *core) lifeCycle() []registrant {
 		claims, queue,
 		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: time.Now},
 		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.OldMarks{Client: cl, Events: c.events, Metrics: c.metrics},
-		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Classes: k, Strict: strict, Workers: some, Now: time.Now, Paused: c.clock.wrong},
-		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Classes: k, Strict: strict, Now: time.Now},
+		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Workers: some, Now: time.Now, Paused: c.clock.wrong},
+		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Now: time.Now},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
@@ -182,7 +182,7 @@ func (c *core) pools() []registrant {
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
-			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Events: c.events, Metrics: c.metrics, Words: awsv1.Vocabulary(),
+			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
 			Classes: classKinds(), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
 		})
 	}

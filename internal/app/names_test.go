@@ -53,7 +53,7 @@ func (r *roll) Add(one manager.Runnable) error {
 func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 	t.Parallel()
 	always := []string{
-		"disruption", "disruption.queue", "eviction-queue", "node.hydration", "node.termination", "node.termination.waiting", "nodeclaim.consistency",
+		"annotation.deprecated", "disruption", "disruption.queue", "eviction-queue", "node.hydration", "node.termination", "node.termination.waiting", "nodeclaim.consistency",
 		"nodeclaim.disruption", "nodeclaim.expiration", "nodeclaim.garbagecollection", "nodeclaim.hydration", "nodeclaim.lifecycle", "nodeclaim.podevents",
 		"nodeclaim.reboot", "nodepool.counter", "nodepool.hash", "poddisruptionbudget.impossible",
 	}

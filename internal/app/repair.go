@@ -16,7 +16,7 @@ const rebootWorkers = 10
 // when this one does not (V15-35).
 func (c *core) reboots(queue *controller.Evictions) *controller.Reboots {
 	return &controller.Reboots{
-		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics,
+		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
 		Classes: kinds(), Workers: rebootWorkers, Now: time.Now,
 	}
 }
@@ -46,7 +46,7 @@ func (c *core) repairOfOld() []registrant {
 		return nil
 	}
 	return []registrant{&controller.NodeHealth{
-		Client: c.mgr.GetClient(), Ailments: c.ailments, Events: c.events, Metrics: c.metrics, Classes: kinds(),
+		Client: c.mgr.GetClient(), Ailments: c.ailments, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: kinds(),
 		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
 	}}
 }

@@ -40,6 +40,7 @@ type Claims struct {
 	Gates    []cloud.Gate
 	Events   announcer
 	Metrics  *metric.Set
+	Removed  Removed
 	Health   registrations
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Strict   bool

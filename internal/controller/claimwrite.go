@@ -110,7 +110,7 @@ func sameStatus(a, b karpv1.NodeClaimStatus) bool {
 
 // remove deletes a claim that cannot become a node.
 func (r *Claims) remove(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) error {
-	if err := disrupt(ctx, r.Client, r.Metrics, stored, step.Remove.Reason); err != nil {
+	if err := disrupt(ctx, r.Client, r.Metrics, r.Removed, stored, step.Remove.Reason); err != nil {
 		return err
 	}
 	r.written.removed(stored)
@@ -169,9 +169,19 @@ func effective(ctx context.Context, c client.Client, stored *karpv1.NodeClaim, s
 	return claim, nil
 }
 
+// Removed is told of claims that are deleted without a command, for the record; node is empty if there is
+// none. A nil one keeps nothing.
+type Removed func(claim, node, reason string)
+
+func (r Removed) note(claim *karpv1.NodeClaim, reason string) {
+	if r != nil {
+		r(claim.Name, claim.Status.NodeName, reason)
+	}
+}
+
 // disrupt deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It insists
 // on the version that was seen, so that a cache that lags does not count twice.
-func disrupt(ctx context.Context, c client.Client, m *metric.Set, claim *karpv1.NodeClaim, reason string) error {
+func disrupt(ctx context.Context, c client.Client, m *metric.Set, record Removed, claim *karpv1.NodeClaim, reason string) error {
 	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
 	if err != nil {
 		return err
@@ -190,5 +200,6 @@ func disrupt(ctx context.Context, c client.Client, m *metric.Set, claim *karpv1.
 		return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
 	}
 	Disrupted(m, claim, reason, pods)
+	record.note(claim, reason)
 	return nil
 }

@@ -39,6 +39,7 @@ type Collector struct {
 	Provider lister
 	Events   emitter
 	Metrics  *metric.Set
+	Removed  Removed
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Strict   bool
 	Now      func() time.Time
@@ -111,7 +112,7 @@ func (r *Collector) collect(ctx context.Context, claims []*karpv1.NodeClaim) err
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			err := disrupt(ctx, r.Client, r.Metrics, claim, lifecycle.RemovedCollected)
+			err := disrupt(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
 			switch {
 			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			case err != nil:

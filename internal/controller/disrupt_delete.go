@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -70,10 +71,22 @@ func (d *Disruption) confirm(ctx context.Context, r *disruption.Running, n disru
 		return nil, err
 	case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || err == nil && node.Annotations[karpv1.AnnotationHeldBy] != r.Token():
 		return nil, errNotHeld
-	case r.Reason != karpv1.ReasonUnhealthy && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true":
-		return nil, fmt.Errorf("node %s carries annotation %s now", n.Node, karpv1.AnnotationDoNotDisrupt)
+	case r.Reason != karpv1.ReasonUnhealthy && d.forbidden(node, n.Pool) != "":
+		return nil, errors.New(d.forbidden(node, n.Pool) + " now")
 	}
 	return claim, nil
+}
+
+// forbidden says by which annotation a node, or the pool it belongs to, forbids that it is disrupted (L-15,
+// LC-62); empty: neither does.
+func (d *Disruption) forbidden(node *corev1.Node, pool string) string {
+	if key := cluster.ForbiddenBy(node.Annotations); key != "" {
+		return "node " + node.Name + " carries annotation " + key
+	}
+	if p := d.pool(pool); p != nil && cluster.ForbiddenBy(p.Annotations) != "" {
+		return "NodePool " + pool + " carries annotation " + cluster.ForbiddenBy(p.Annotations)
+	}
+	return ""
 }
 
 // bound writes until when the drain of a claim may take, if the command has a bound, and that it is of

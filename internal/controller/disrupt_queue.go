@@ -248,7 +248,7 @@ func (d *Disruption) advance(ctx context.Context, e *underway) error {
 // observe reads the claims of a command. One that the cache does not have may be too young for it.
 func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[string]disruption.Seen, map[string]*karpv1.NodeClaim, error) {
 	seen, claims := map[string]disruption.Seen{}, map[string]*karpv1.NodeClaim{}
-	look := func(name, node string) error {
+	look := func(name, node, pool string) error {
 		claim := &karpv1.NodeClaim{}
 		err := d.Client.Get(ctx, client.ObjectKey{Name: name}, claim)
 		if apierrors.IsNotFound(err) {
@@ -270,18 +270,18 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected, s.Leading = at.Annotations[karpv1.AnnotationDoNotDisrupt] == "true", node == d.Store.Exposed()
+			s.Protected, s.Leading = d.forbidden(at, pool), node == d.Store.Exposed()
 		}
 		seen[name], claims[name] = s, claim
 		return nil
 	}
 	for _, n := range r.Remove {
-		if err := look(n.Claim, n.Node); err != nil {
+		if err := look(n.Claim, n.Node, n.Pool); err != nil {
 			return nil, nil, err
 		}
 	}
 	for _, name := range r.Wait {
-		if err := look(name, ""); err != nil {
+		if err := look(name, "", ""); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -73,20 +73,40 @@ func TestFM_K09_NodeDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// A node that gets do-not-disrupt while its replacement comes up is not deleted.
+// A node that is protected while its replacement comes up is not deleted, be it by an annotation of its own or
+// of its pool (L-15), of today or of old (LC-62).
 func TestProtectedWhileTheReplacementComesUp(t *testing.T) {
 	t.Parallel()
-	s := newScene(t, interceptor.Funcs{})
-	s.node("a", "web")
-	s.replace(karpv1.ReasonUnderutilized, "single", "a")
-	s.mustPass()
-	edit(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, func(n *corev1.Node) {
-		metav1.SetMetaDataAnnotation(&n.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
-	})
-	s.up(s.replacements()[0].Name)
-	s.work(10 * time.Second)
-	if _, gone := s.claims(); len(gone) > 0 || len(s.tainted()) > 0 {
-		t.Errorf("claims %v are deleted, nodes %v held", gone, s.tainted())
+	for name, protect := range map[string]func(s *scene){
+		"the node": func(s *scene) {
+			edit(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, func(n *corev1.Node) {
+				metav1.SetMetaDataAnnotation(&n.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
+			})
+		},
+		"the node, as of old": func(s *scene) {
+			edit(s, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, func(n *corev1.Node) {
+				metav1.SetMetaDataAnnotation(&n.ObjectMeta, karpv1.AnnotationDoNotConsolidate, "true")
+			})
+		},
+		"the pool": func(s *scene) {
+			edit(s, &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "general"}}, func(p *karpv1.NodePool) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, karpv1.AnnotationDoNotDisrupt, "true")
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, interceptor.Funcs{})
+			s.node("a", "web")
+			s.replace(karpv1.ReasonUnderutilized, "single", "a")
+			s.mustPass()
+			protect(s)
+			s.up(s.replacements()[0].Name)
+			s.work(10 * time.Second)
+			if _, gone := s.claims(); len(gone) > 0 || len(s.tainted()) > 0 {
+				t.Errorf("claims %v are deleted, nodes %v held", gone, s.tainted())
+			}
+		})
 	}
 }
 

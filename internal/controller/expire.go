@@ -21,6 +21,7 @@ type Expiration struct {
 	Client  client.Client
 	Events  emitter
 	Metrics *metric.Set
+	Removed Removed
 	Classes []schema.GroupKind // kinds of node classes this controller manages
 	Strict  bool
 	Workers int
@@ -60,7 +61,7 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return again(pausedFor), nil
 	}
 	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
-	err = disrupt(ctx, r.Client, r.Metrics, stored, lifecycle.RemovedExpired)
+	err = disrupt(ctx, r.Client, r.Metrics, r.Removed, stored, lifecycle.RemovedExpired)
 	switch {
 	case apierrors.IsConflict(err):
 		return again(soon), nil

@@ -68,7 +68,8 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	w := newClaimWorld(t, c, joinedNode(), pod("web", "ReplicaSet"), pod("agent", "DaemonSet"))
 	lagging := &staleClient{Client: w.api, old: w.claim(t)}
 	said := &told{}
-	r := &controller.Expiration{Client: lagging, Events: said, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}
+	var record []string
+	r := &controller.Expiration{Client: lagging, Events: said, Metrics: w.metrics, Removed: func(claim, node, why string) { record = append(record, claim+" "+node+" "+why) }, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}
 	for range 3 {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}}); err != nil {
 			t.Fatal(err)
@@ -80,6 +81,9 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	}
 	if got := testutil.ToFloat64(w.metrics.PodsDisruptionInitiated.WithLabelValues(labels...)); got != 1 {
 		t.Errorf("LC-19: %v pods counted", got)
+	}
+	if name := w.claim(t).Status.NodeName; len(record) != 1 || record[0] != "c "+name+" expired" {
+		t.Errorf("on record is %q", record)
 	}
 	const want = "Disrupting the node, reason Expired: it has lived since "
 	for _, name := range []string{"c", "n"} {

@@ -30,6 +30,7 @@ type NodeHealth struct {
 	Ailments *lifecycle.Ailments
 	Events   emitter
 	Metrics  *metric.Set
+	Removed  Removed
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Workers  int
 	Now      func() time.Time
@@ -120,7 +121,7 @@ func (r *NodeHealth) remove(ctx context.Context, claim *karpv1.NodeClaim, condit
 		}
 		claim = next
 	}
-	if err := disrupt(ctx, r.Client, r.Metrics, claim, lifecycle.RemovedUnhealthy); err != nil {
+	if err := disrupt(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedUnhealthy); err != nil {
 		return err
 	}
 	r.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snake(condition), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, "forceful").Inc()

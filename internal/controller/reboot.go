@@ -53,6 +53,7 @@ type Reboots struct {
 	Store    rebootStore
 	Events   announcer
 	Metrics  *metric.Set
+	Removed  Removed
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Workers  int
 	Now      func() time.Time
@@ -298,6 +299,7 @@ func (r *Reboots) end(ctx context.Context, facts reboot.Facts, step reboot.Step)
 		}
 		r.written.removed(claim)
 		Disrupted(r.Metrics, claim, lifecycle.RemovedUnhealthy, facts.Pods)
+		r.Removed.note(claim, lifecycle.RemovedUnhealthy)
 	}
 	r.Events.Emit(claim, step.Events...)
 	if step.End == nil {

@@ -50,6 +50,7 @@ type Static struct {
 	Rest    *Rest
 	Events  emitter
 	Metrics *metric.Set
+	Removed Removed
 	Words   reqs.Vocabulary
 	Classes []ClassKind
 	Strict  bool
@@ -123,7 +124,7 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	}
 	var failed []error
 	for _, claim := range step.Delete {
-		err := disrupt(ctx, s.Client, s.Metrics, claim, lifecycle.RemovedScaledDown)
+		err := disrupt(ctx, s.Client, s.Metrics, s.Removed, claim, lifecycle.RemovedScaledDown)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return again(soon), nil // it is not what it was: choose again

@@ -105,10 +105,11 @@ func (d *Decision) judge(v *View) {
 		if why.Code != reason.NodeRests { // it was said then why
 			d.say(n, event.DisruptionBlocked, why.Code, why.Text())
 		}
-		if why.Code != reason.NodeDeleting && len(d.Refused) < mostRefused/2 { // leave room for what methods find
-			d.refuse(Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why})
+		if why.Code != reason.NodeDeleting {
+			d.Refused = append(d.Refused, Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why})
 		}
 	}
+	d.Kept = len(d.Refused)
 	if v.Cluster == nil {
 		return
 	}
@@ -136,11 +137,11 @@ func (d *Decision) say(n *Node, what event.Reason, cause reason.Code, text strin
 	d.Stay = append(d.Stay, News{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text, Key: string(cause)}})
 }
 
-// mostRefused bounds what a decision keeps about what it did not do.
+// mostRefused bounds what a decision keeps about what its methods did not do.
 const mostRefused = 200
 
 func (d *Decision) refuse(r Refused) {
-	if len(d.Refused) < mostRefused {
+	if len(d.Refused)-d.Kept < mostRefused {
 		d.Refused = append(d.Refused, r)
 	}
 }

@@ -31,9 +31,19 @@ type Promise struct {
 // for ever. So if what moves brought did not last, there are no more of them as long as the workload is
 // the same. Moves that were given up, or a workload that changed since, say nothing.
 type Promises struct {
-	open []openMove
-	made map[uint64]Promise
+	open  []openMove
+	made  map[uint64]Promise
+	rates map[uint64]rates // that what was made is counted at, by workload
+	now   rates
 }
+
+// rates are prices of instances, USD an hour. A cluster is compared with what it was at the prices of then:
+// that prices rose says nothing about moves.
+type rates map[rate]float64
+
+type rate struct{ instanceType, zone, capacityType string }
+
+func rateOf(n *cluster.Node) rate { return rate{n.InstanceType, n.Zone, n.CapacityType} }
 
 // openMove is a move that is not over: the claims it removes, when that was decided, and what the cluster
 // was to cost then; 0: not known. A node that has to be bought for its pods is often there before the
@@ -42,6 +52,7 @@ type openMove struct {
 	claims []string
 	at     time.Time
 	cost   float64
+	rates  rates
 }
 
 // Note remembers the moves of a decision.
@@ -54,16 +65,24 @@ func (p *Promises) Note(d *Decision) {
 		for j := range d.Commands[i].Remove {
 			claims = append(claims, d.Commands[i].Remove[j].Claim)
 		}
-		p.open = append(p.open, openMove{claims: claims, at: d.At, cost: d.After})
+		p.open = append(p.open, openMove{claims: claims, at: d.At, cost: d.After, rates: p.now})
 	}
 }
 
 // Observe looks what became of moves and whether it lasts, and returns what counts now.
 func (p *Promises) Observe(v *View) map[uint64]Promise {
-	if len(p.open)+len(p.made) == 0 || v.Cluster == nil {
+	if v.Cluster == nil {
 		return nil
 	}
-	now, cost := Workload(v.Cluster), staying(v.Cluster)
+	p.now = rates{}
+	for i := range v.Cluster.Nodes {
+		n := &v.Cluster.Nodes[i]
+		p.now[rateOf(n)] = n.Price
+	}
+	if len(p.open)+len(p.made) == 0 {
+		return nil
+	}
+	now := Workload(v.Cluster)
 	for key, made := range p.made {
 		switch age := v.Now.Sub(made.At); {
 		case made.Broken:
@@ -72,15 +91,16 @@ func (p *Promises) Observe(v *View) map[uint64]Promise {
 			}
 		case key != now || age > shows:
 			delete(p.made, key)
-		case cost > made.Cost*(1+dearer) && slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Created.After(made.At) }):
+		case staying(v.Cluster, p.rates[key]) > made.Cost*(1+dearer) && slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Created.After(made.At) }):
 			made.Broken = true
 			p.made[key] = made
 		}
 	}
 	if over := p.ended(v); over != nil && len(p.made) < mostPromise && !p.made[now].Broken {
 		if p.made == nil {
-			p.made = map[uint64]Promise{}
+			p.made, p.rates = map[uint64]Promise{}, map[uint64]rates{}
 		}
+		cost := staying(v.Cluster, over.rates)
 		made := Promise{Cost: cost, At: over.at}
 		if over.cost > 0 {
 			made.Cost = min(cost, over.cost)
@@ -88,8 +108,9 @@ func (p *Promises) Observe(v *View) map[uint64]Promise {
 		if late := v.Now.Add(-shows / 2); made.At.Before(late) {
 			made.At = late
 		}
-		p.made[now] = made
+		p.made[now], p.rates[now] = made, over.rates
 	}
+	maps.DeleteFunc(p.rates, func(key uint64, _ rates) bool { _, still := p.made[key]; return !still })
 	return maps.Clone(p.made)
 }
 
@@ -125,28 +146,39 @@ func (d *Decision) fall(v *View) {
 	if !made.Broken {
 		return
 	}
+	var stay []News
 	for i := range d.Commands {
 		c := &d.Commands[i]
 		nodes := make([]string, 0, len(c.Remove))
 		for j := range c.Remove {
 			nodes = append(nodes, c.Remove[j].Node)
 		}
-		d.refuse(Refused{Reason: c.Reason, Nodes: nodes, Saves: c.Saves, Cost: c.Cost, Why: reason.Reason{
-			Code: reason.PromisedBefore, Subject: "node/" + nodes[0], Want: dollars(made.Cost), Have: made.At.UTC().Format(time.RFC3339),
-		}})
+		why := reason.Reason{Code: reason.PromisedBefore, Subject: "node/" + nodes[0], Want: dollars(made.Cost), Have: made.At.UTC().Format(time.RFC3339)}
+		d.refuse(Refused{Reason: c.Reason, Nodes: nodes, Saves: c.Saves, Cost: c.Cost, Why: why})
+		for j := range c.Remove {
+			why.Subject = "node/" + c.Remove[j].Node
+			stay = append(stay, News{Node: c.Remove[j].Node, Claim: c.Remove[j].Claim, Event: event.Event{Reason: event.Unconsolidatable, Key: string(why.Code), Text: why.Text()}})
+		}
 	}
 	d.Commands = nil
-	d.Stay = slices.DeleteFunc(d.Stay, func(n News) bool {
+	d.Stay = append(slices.DeleteFunc(d.Stay, func(n News) bool {
 		return n.Event.Reason == event.ConsolidationCandidate || n.Event.Reason == event.ConsolidationApproved
-	})
+	}), stay...)
 }
 
-// staying is what the nodes that do not go cost, USD an hour.
-func staying(s *cluster.Snapshot) float64 {
+// staying is what the nodes that do not go cost at the prices of then, USD an hour. What was not there then
+// costs what it does now.
+func staying(s *cluster.Snapshot, then rates) float64 {
 	sum := 0.0
 	for i := range s.Nodes {
-		if !s.Nodes[i].Deleting {
-			sum += s.Nodes[i].Price
+		n := &s.Nodes[i]
+		price, known := then[rateOf(n)]
+		switch {
+		case n.Deleting:
+		case known:
+			sum += price
+		default:
+			sum += n.Price
 		}
 	}
 	return sum

@@ -1,12 +1,15 @@
 package disrupt_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // after is a cluster some time after noon, when a move has begun: what it costs, and its nodes.
@@ -64,6 +67,61 @@ func TestPromises(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Moves are judged at the prices at which they were decided: that these rose while a node was bought for
+// something else says nothing.
+func TestPromisesAtThePricesOfThen(t *testing.T) {
+	t.Parallel()
+	bought := disrupt.Node{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
+	for name, tc := range map[string]struct {
+		dear   []float64 // the nodes, 10 minutes later
+		broken bool
+	}{
+		"prices rose":                {dear: []float64{0.84}},
+		"prices rose, one node more": {dear: []float64{0.84, 0.84}, broken: true},
+		"one node more":              {dear: []float64{0.8, 0.8}, broken: true},
+		"the same":                   {dear: []float64{0.8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			at := func(when time.Duration, prices []float64, nodes ...disrupt.Node) *disrupt.View {
+				v := after(when, prices[0], nodes...)
+				for _, price := range prices[1:] {
+					v.Cluster.Nodes = append(v.Cluster.Nodes, cluster.Node{Name: "b", Price: price})
+				}
+				for i := range v.Cluster.Nodes {
+					v.Cluster.Nodes[i].InstanceType = "m5.large"
+				}
+				return &v
+			}
+			var p disrupt.Promises
+			p.Observe(at(0, []float64{0.8, 0.8}, disrupt.Node{Claim: "c1"}))
+			p.Note(&disrupt.Decision{At: noon, After: 0.8, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
+			p.Observe(at(time.Minute, []float64{0.8, 0.8}, disrupt.Node{Claim: "c1", Going: true}))
+			p.Observe(at(2*time.Minute, []float64{0.8}))
+			for _, made := range p.Observe(at(10*time.Minute, tc.dear, bought)) {
+				if made.Broken != tc.broken {
+					t.Errorf("broken = %v, want %v", made.Broken, tc.broken)
+				}
+			}
+		})
+	}
+}
+
+// Moves that are not made because they were in vain before are told of, on each node.
+func TestG13_PromisedBeforeIsTold(t *testing.T) {
+	t.Parallel()
+	v := scripted(t, "type name=big cpu=8 price=8\ntype name=small cpu=2 price=1\npool name=default\nnode name=n1 pool=default type=big\nbound name=p1 cpu=1 node=n1\n")
+	v.Promises = map[uint64]disrupt.Promise{disrupt.Workload(v.Cluster): {Cost: 1, At: noon, Broken: true}}
+	d := disrupt.Next(v, never)
+	if len(d.Commands) != 0 || len(d.Stay) != 1 {
+		t.Fatalf("commands %+v, told %+v", d.Commands, d.Stay)
+	}
+	n := d.Stay[0]
+	if n.Node != "n1" || n.Claim == "" || n.Event.Reason != event.Unconsolidatable || n.Event.Key != string(reason.PromisedBefore) || !strings.HasPrefix(n.Event.Text, "node/n1: moves for the same pods") {
+		t.Errorf("told %+v", n)
 	}
 }
 

@@ -52,8 +52,8 @@ type Seen struct {
 	Going       bool // is being deleted
 	Launched    bool
 	Initialized bool
-	Protected   bool // its Node carries do-not-disrupt
-	Leading     bool // its Node is that of the leader, and no other replica could take over (FM C17)
+	Protected   string // what forbids to disrupt its Node; empty: nothing does
+	Leading     bool   // its Node is that of the leader, and no other replica could take over (FM C17)
 }
 
 // Stage is how far a command is.
@@ -124,11 +124,11 @@ func (r *Running) spare(seen map[string]Seen) Progress {
 	for _, c := range r.Remove {
 		s := seen[c.Claim]
 		switch {
-		case r.Reason == karpv1.ReasonUnhealthy || !s.Protected && !s.Leading:
+		case r.Reason == karpv1.ReasonUnhealthy || s.Protected == "" && !s.Leading:
 		case r.Reason == karpv1.ReasonEmpty:
 			p.Spared = append(p.Spared, c)
-		case s.Protected:
-			return Progress{Stage: Broken, Why: "node " + c.Node + " carries annotation " + karpv1.AnnotationDoNotDisrupt + " now"}
+		case s.Protected != "":
+			return Progress{Stage: Broken, Why: s.Protected + " now"}
 		default:
 			return Progress{Stage: Broken, Why: reason.Reason{Code: reason.LeaderAlone, Subject: "node/" + c.Node}.Text()}
 		}

@@ -14,6 +14,7 @@ type Kind string
 const (
 	Command  Kind = "command"  // nodes are removed
 	Outcome  Kind = "outcome"  // how a command ended
+	Removal  Kind = "removal"  // a node is removed without a command: it expired, was interrupted, and so on
 	Decision Kind = "decision" // what a pass found: prices, candidates, what was refused
 	Plan     Kind = "plan"     // nodes are bought, or pods have no place
 	Draining Kind = "draining" // what a node that goes waits for; also the state of things
@@ -21,7 +22,7 @@ const (
 )
 
 // Kinds lists what can be asked for.
-func Kinds() []Kind { return []Kind{Command, Outcome, Decision, Plan, Draining, Blocked} }
+func Kinds() []Kind { return []Kind{Command, Outcome, Removal, Decision, Plan, Draining, Blocked} }
 
 // Entry is one thing that happened.
 type Entry struct {
@@ -57,7 +58,7 @@ type Journal struct {
 // New returns an empty journal. Each kind has room of its own: many refusals push no command out.
 func New(limits Limits, now func() time.Time) *Journal {
 	j := &Journal{limits: limits, now: now, rings: map[Kind]*ring{}, last: map[Kind]string{}, blocked: blocked{known: map[string]*standing{}}, drains: map[string]Drain{}}
-	for _, k := range []Kind{Command, Outcome, Decision, Plan, Draining} {
+	for _, k := range []Kind{Command, Outcome, Removal, Decision, Plan, Draining} {
 		j.rings[k] = &ring{limits: limits}
 	}
 	return j

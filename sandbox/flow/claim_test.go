@@ -71,14 +71,16 @@ func TestLC_58_AClaimWithoutAPool(t *testing.T) {
 }
 
 // LC-44, LC-59, LC-62: objects as an older Karpenter left them. The hash of another version is no drift and is
-// written anew, labels that it did not know are added, and its taint is taken away.
+// written anew, labels that it did not know are added, and its taint is taken away. Its annotation of pods protects
+// them as the new one does, and the node says so.
 func TestLC_62_WhatAnOlderVersionLeft(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	pool := f.pool("", types("m5.large"))
-	f.deploy("inflate", 1)
+	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotEvict, "true"))
 	pod := f.running("inflate", 1)[0]
 	claim := f.ready(1)[0]
+	f.event("Node", claim.Status.NodeName, "DisruptionBlocked", karpv1.AnnotationDoNotEvict)
 	const classLabel = awsv1.Group + "/ec2nodeclass"
 	patch(f, &claim, func(c *karpv1.NodeClaim) {
 		c.Annotations[karpv1.AnnotationNodePoolHash], c.Annotations[karpv1.AnnotationNodePoolHashVersion] = "12345", "v3"
