@@ -180,6 +180,31 @@ func TestCommandsAreLogged(t *testing.T) {
 	}
 }
 
+// Disruption 15a: the line about a score has all that it was made of.
+func TestScoresAreLogged(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, interceptor.Funcs{})
+	s.Decide = func(disrupt.View, func() bool) disrupt.Decision {
+		return disrupt.Decision{Scores: []disrupt.Score{{
+			Pool: "general", Nodes: []string{"a"}, Value: 0.7, Approved: true, Savings: 0.1, Moving: 0.2, Decision: "replace", Saves: 0.3, Cost: 4, PoolPrice: 5, PoolCost: 6, Least: 0.5, K: 2,
+		}}}
+	}
+	var lines []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1}))
+	if err := s.Pass(ctx); err != nil {
+		t.Fatal(err)
+	}
+	line := strings.Join(lines, "\n")
+	for _, part := range []string{
+		`"consolidation score"`, `"score"=0.7`, `"savings-fraction"=0.1`, `"disruption-fraction"=0.2`, `"saving"=0.3`, `"cost"=4`, `"total-price"=5`, `"total-cost"=6`,
+		`"threshold"=0.5`, `"k"=2`, `"approved"=true`, `"decision"="replace"`,
+	} {
+		if !strings.Contains(line, part) {
+			t.Errorf("the log does not have %s: %s", part, line)
+		}
+	}
+}
+
 // operations 8.4: scores of moves under the policy Balanced.
 func TestScoresAreCounted(t *testing.T) {
 	t.Parallel()

@@ -256,7 +256,8 @@ func (d *Disruption) sayScores(ctx context.Context, scores []disruption.Score) {
 	for i := range scores {
 		s := &scores[i]
 		log.FromContext(ctx).V(1).Info("consolidation score", "NodePool", klog.KRef("", s.Pool), "nodes", s.Nodes, "score", s.Value,
-			"savings-fraction", s.Savings, "disruption-fraction", s.Moving, "approved", s.Approved)
+			"savings-fraction", s.Savings, "disruption-fraction", s.Moving, "saving", s.Saves, "cost", s.Cost, "total-price", s.PoolPrice, "total-cost", s.PoolCost,
+			"threshold", s.Least, "k", s.K, "approved", s.Approved, "decision", s.Decision)
 	}
 }
 

@@ -61,9 +61,15 @@ func (c *consolidation) approvals(m *solve.Move) []Score {
 		if pool == nil {
 			continue
 		}
-		s := Score{Pool: name, Nodes: m.Remove[:min(len(m.Remove), mostTogether)]}
+		s := Score{
+			Pool: name, Nodes: m.Remove[:min(len(m.Remove), mostTogether)], Decision: Delete, Cost: part.move, PoolPrice: pool.price, PoolCost: pool.move, Least: leastScore, K: patience,
+		}
+		if len(m.Create) > 0 {
+			s.Decision = Replace
+		}
 		if source > 0 && pool.price > 0 && pool.move > 0 {
-			s.Savings = m.Saves * part.price / source / pool.price
+			s.Saves = m.Saves * part.price / source
+			s.Savings = s.Saves / pool.price
 			s.Moving = part.move / pool.move
 			s.Value = max(0, s.Savings/s.Moving)
 		}

@@ -8,7 +8,10 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
+
+const mostBroken = 3 // fields of budgets that an event names
 
 // causes are the reasons for which nodes go, in the order in which they have their turn.
 func causes() []karpv1.DisruptionReason {
@@ -31,11 +34,15 @@ func (d *Decision) budgets(v *View) {
 			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.Pools)) {
-			allowed, _ := budget.Limit(v.Pools[name].Budgets, string(cause), total[name], v.Now)
+			allowed, broken := budget.Limit(v.Pools[name].Budgets, string(cause), total[name], v.Now)
 			d.Allowed[cause][name] = allowed
 			if allowed == 0 && total[name] > 0 && (cause != karpv1.ReasonUnhealthy || v.Methods.Repair) {
+				why := "a budget of the NodePool says 0"
+				if len(broken) > 0 {
+					why = "correct the budgets of the NodePool: " + reason.Join(broken, mostBroken)
+				}
 				d.Stay = append(d.Stay, News{Pool: name, Event: event.Event{
-					Reason: event.DisruptionBlocked, Key: string(cause), Text: fmt.Sprintf("No disruption for reason %s is allowed: a budget of the NodePool says 0", cause),
+					Reason: event.DisruptionBlocked, Key: string(cause), Text: fmt.Sprintf("No disruption for reason %s is allowed: %s", cause, why),
 				}})
 			}
 		}

@@ -124,6 +124,14 @@ type Score struct {
 	Approved bool     `json:"approved"`
 	Savings  float64  `json:"savings"`    // share of the pool's cost
 	Moving   float64  `json:"disruption"` // share of the pool's move cost
+
+	Decision  string  `json:"decision,omitempty"` // what the move does
+	Saves     float64 `json:"saves"`              // USD an hour, of the pool
+	Cost      float64 `json:"cost"`               // of moving what goes of the pool
+	PoolPrice float64 `json:"poolPrice"`          // USD an hour of all its nodes
+	PoolCost  float64 `json:"poolCost"`           // of moving all of it
+	Least     float64 `json:"least"`              // score that is approved
+	K         int     `json:"k"`                  // how many times the share of its saving a move may disrupt
 }
 
 // News is something to tell about a node and its claim, or about a pool.

@@ -151,7 +151,7 @@ func TestEmpty(t *testing.T) {
 			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Drifted"}}} }), want: []string{"a"}, say: "reason Drifted",
 		},
 		"a budget that cannot be read closes the pool (FM K11)": {
-			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "many"}} }), say: "a budget of the NodePool says 0",
+			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "many"}} }), say: "spec.disruption.budgets[0].nodes: budget many cannot be read",
 		},
 		"two PodDisruptionBudgets for one pod (FM K03)": {
 			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",

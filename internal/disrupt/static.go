@@ -79,7 +79,9 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 	case slots == 0:
 		d.eachBlocked(nodes, reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
 	default:
-		for _, n := range nodes[:min(slots, int64(len(nodes)))] {
+		now := min(slots, int64(len(nodes)))
+		d.eachBlocked(nodes[now:], reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims+now, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
+		for _, n := range nodes[:now] {
 			d.start(Command{Reason: karpv1.ReasonDrifted, Decision: Replace, Template: []string{name}, Remove: []Candidate{n.candidate()}})
 		}
 	}

@@ -74,6 +74,7 @@ func (j *Journal) Decided(d disrupt.Decision) {
 	}
 	for _, s := range first(d.Scores, mostRefusals, new(bool)) {
 		s.Nodes, s.Value, s.Savings, s.Moving = first(s.Nodes, mostNodes, new(bool)), finite(s.Value), finite(s.Savings), finite(s.Moving)
+		s.Saves, s.Cost, s.PoolPrice, s.PoolCost = finite(s.Saves), finite(s.Cost), finite(s.PoolPrice), finite(s.PoolCost)
 		found.Scores = append(found.Scores, s)
 	}
 	if e := (Entry{At: d.At, Kind: Decision, Value: j.encoded(found), nodes: concerned}); !j.repeats(e) || len(d.Commands) > 0 {

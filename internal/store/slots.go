@@ -106,21 +106,36 @@ type reservedOffer struct {
 // reservedOffers lists the reservations that each pool could use, and the claims that are counted in them.
 func reservedOffers(types map[string][]catalog.InstanceType) (reserved map[string][]reservedOffer, counted map[string]bool) {
 	reserved, counted = map[string][]reservedOffer{}, map[string]bool{}
+	shared := map[*catalog.InstanceType][]reservedOffer{} // by the first type of a list: most pools share theirs
 	for pool, list := range types {
-		for i := range list {
-			for j := range list[i].Offerings {
-				o := &list[i].Offerings[j]
-				if o.Reservation == "" {
-					continue
-				}
-				reserved[pool] = append(reserved[pool], reservedOffer{&list[i], o})
-				for _, claim := range o.Takers {
-					counted[claim] = true
-				}
+		if len(list) == 0 {
+			continue
+		}
+		offers, known := shared[&list[0]]
+		if !known {
+			offers = reservedIn(list)
+			shared[&list[0]] = offers
+		}
+		reserved[pool] = offers
+		for _, o := range offers {
+			for _, claim := range o.offering.Takers {
+				counted[claim] = true
 			}
 		}
 	}
 	return reserved, counted
+}
+
+func reservedIn(list []catalog.InstanceType) []reservedOffer {
+	var out []reservedOffer
+	for i := range list {
+		for j := range list[i].Offerings {
+			if o := &list[i].Offerings[j]; o.Reservation != "" {
+				out = append(out, reservedOffer{&list[i], o})
+			}
+		}
+	}
+	return out
 }
 
 // reservations are those that a holder has or may get a slot of.

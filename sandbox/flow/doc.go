@@ -16,7 +16,8 @@ package flow
 //   - C04, C06, H09, I12: loads that only the benchmarks bring (make bench-controller).
 //   - N01, N02: 5,000 nodes are more than the sandbox has room for. Benchmarks of package store are a pass over
 //     them (make bench-go BENCH=FM_N).
-//   - C10, C15, C16, C18, C19: what Helm, a rolling update and the cluster's DNS do to the controller's own
+//   - C10: needs Karpenter. Packages app and execute have the stamps and the claims that it would find.
+//   - C15, C16, C18, C19: what Helm, a rolling update and the cluster's DNS do to the controller's own
 //     pods. They need the chart.
 //   - D12: takes fifteen minutes. A unit test moves the clock.
 //   - E10 to E12: catalogues that age. Package provider tests them against the same emulated AWS.

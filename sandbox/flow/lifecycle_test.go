@@ -194,10 +194,11 @@ func TestLC_15_09_BudgetHoldsTheDrain(t *testing.T) {
 func TestLC_15_09_DeadlineBeatsTheBudget(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	f.pool("", grace("25s"))
+	f.pool("", types("m5.large"), grace("25s"))
 	f.deploy("inflate", 1, stopsAfter(5), requests("500m", "512Mi"))
+	inflate := f.running("inflate", 1)[0]
 	f.deploy("last", 1, stopsAfter(20), requests("500m", "512Mi"), critical)
-	last, inflate := f.running("last", 1)[0], f.running("inflate", 1)[0]
+	last := f.running("last", 1)[0]
 	f.budget("inflate", 0)
 	claim := f.ready(1)[0]
 	began := time.Now()

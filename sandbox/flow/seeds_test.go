@@ -215,12 +215,15 @@ func (f *flow) launchedWith(client *ec2.Client, group string) {
 func TestS_031_OneNodeIsCheaperThanThree(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	f.classReady() // so that the pods are seen at once
-	pool := f.pool("", types("t4g.small", "t4g.medium", "t4g.large", "m6g.large"))
-	f.condition(pool, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	f.deploy("api", 1, requests("500m", "1Gi"))
 	f.deploy("worker", 1, requests("200m", "512Mi"))
 	f.deploy("cron", 1, requests("100m", "256Mi"))
+	f.await(soon, "all pods wait, so that they are planned together", func() (bool, string) {
+		pods := f.pods("")
+		open := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(p.Status.Conditions) == 0 })
+		return len(pods) == 3 && !open, fmt.Sprintf("%d pods", len(pods))
+	})
+	f.pool("", types("t4g.small", "t4g.medium", "t4g.large", "m6g.large"))
 	for _, name := range []string{"api", "worker", "cron"} {
 		f.running(name, 1)
 	}
