@@ -97,7 +97,8 @@ type Disruption struct {
 	unpriced map[string]bool // nodes whose price the last pass did not find
 	broken   string          // pools whose budgets could not be read
 	quiet    stillness
-	blocks   map[string]*block // by claim: nodes that something keeps
+	blocks   map[string]*block    // by claim: nodes that something keeps
+	ran      map[string]time.Time // when methods had their turn
 	promises disruption.Promises
 	sick     repairLog
 	prices   priceWait
@@ -137,6 +138,7 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	defer d.Pulse.Done()
 	if late := d.Now().Sub(d.last); !d.last.IsZero() && late > stalled {
 		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.Round(time.Second).String())
+		d.ran = nil // no method is to blame
 	}
 	d.last = d.Now()
 	next, err := d.pass(ctx)
@@ -193,10 +195,9 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	hidden := d.spareTired(view) || view.Unpriced
 	view.Promises = d.promises.Observe(&view)
 	view.Quiet = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
-	start := d.Now()
-	decision := d.Decide(view, func() bool { return ctx.Err() != nil })
+	decision := d.decide(ctx, view)
 	d.promises.Note(&decision)
-	d.count(decision, d.Now().Sub(start))
+	d.count(decision)
 	d.sayScores(ctx, decision.Scores)
 	failed = errors.Join(failed, d.showBlocked(ctx, view))
 	d.tell(ctx, decision.Stay)

@@ -225,12 +225,7 @@ func (d *Disruption) sayBroken(ctx context.Context, view disruption.View) {
 }
 
 // count keeps the gauges of disruption. Pools that are gone leave no series behind (FM N03).
-func (d *Disruption) count(decision disruption.Decision, took time.Duration) {
-	why, kind := "underutilized", "single" // the last method that is tried
-	if len(decision.Commands) > 0 {
-		why, kind = strings.ToLower(string(decision.Commands[0].Reason)), decision.Commands[0].Type
-	}
-	d.Metrics.DisruptionEvaluationDuration.WithLabelValues(why, kind).Observe(took.Seconds())
+func (d *Disruption) count(decision disruption.Decision) {
 	d.Metrics.PoolsAllowedDisruptions.Reset()
 	d.Metrics.PoolsNodesConsumingBudgets.Reset()
 	for why, pools := range decision.Allowed {

@@ -17,17 +17,14 @@ func Next(v View, stop func() bool) Decision {
 	g := newGround(&v, stop)
 	d.budgets(&v)
 	d.judge(&v)
-	methods := []func(*View, *ground){d.repair, d.empty, d.static, d.drift, d.consolidate}
-	switch {
-	case v.Unpriced: // of the replacements of drift it matters what they cost, as of all that consolidation does
-		methods = methods[:len(methods)-2]
-	case v.Quiet: // consolidation would find nothing again
-		methods = methods[:len(methods)-1]
-	}
-	for _, method := range methods {
-		if len(d.Commands) == 0 {
-			method(&v, g)
+	for _, m := range Turns(v.Methods) {
+		if len(d.Commands) > 0 || m.prices && v.Unpriced || m.unchanged && v.Quiet {
+			continue
 		}
+		if v.Turn != nil {
+			v.Turn(m)
+		}
+		m.find(&d, &v, g)
 	}
 	d.fall(&v)
 	d.sum(&v)

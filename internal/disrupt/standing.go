@@ -57,6 +57,7 @@ func lasts(code reason.Code) bool {
 	switch code {
 	case reason.NodeCommanded, reason.NodeRebooting, reason.NodeDeleting, reason.NodeStarting, reason.NodeNominated, reason.NodeRests:
 		return false
+	default:
+		return true
 	}
-	return true
 }

@@ -29,6 +29,7 @@ type View struct {
 	Repairs  *RepairSet           // what helps sick nodes; nil: nothing
 	Unpriced bool                 // prices were not read yet: what compares or chooses by them waits (FM P05)
 	Quiet    bool                 // nothing changed since consolidation last found nothing: it is left out
+	Turn     func(Method)         // is told which method has its turn; nil: nobody is
 }
 
 // Methods says what may be done at all.

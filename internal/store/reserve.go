@@ -15,6 +15,7 @@ type reservation struct {
 	size    total
 	command string // token of the command that orders it, if one does
 	pods    []podKey
+	slots   holder // what it may take of capacity reservations
 }
 
 // Reserve takes room in the limits of their pools for nodes that are about to be ordered. Whoever orders
@@ -35,7 +36,7 @@ func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version 
 	taken := map[int]*reservation{}
 	for i := range nodes {
 		n := &nodes[i]
-		r, err := &reservation{command: order.Token, pods: n.Pods}, twice(n.Pods, served)
+		r, err := &reservation{command: order.Token, pods: n.Pods, slots: holder{pool: n.Pool, needs: n.Needs}}, twice(n.Pods, served)
 		if l := ledgers[n.Pool]; l != nil && err == nil {
 			r.pool, r.size = n.Pool, total{sizes.most(n.Pool, n.Types), 1}
 			err = l.take(r, s.pools[n.Pool].effective, s.reader.Table())

@@ -10,6 +10,8 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // reservedTypes sells small machines of two reservations besides the ordinary ones.
@@ -153,6 +155,35 @@ func TestFM_F08_SlotsOfClaimsInFlight(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What one loop is ordering takes its slot for the others before its claim is in memory.
+func TestFM_F08_SlotsOfClaimsBeingWritten(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	left := func() int {
+		for _, o := range s.Snapshot(reservedTypes(1, 2)).Pools[0].Types[0].Offerings {
+			if o.Reservation == "cr-1" {
+				return o.Remaining
+			}
+		}
+		return -1
+	}
+	if got := left(); got != 1 {
+		t.Fatalf("%d left", got)
+	}
+	node := wanted("small")
+	node.Pods = []podKey{{Namespace: "default", Name: "p"}}
+	node.Needs, _ = reqs.FromEntries(karpv1.Entries(pinned("c", "", "cr-1").Spec.Requirements), awsv1.Vocabulary())
+	refused, give := s.Reserve([]solve.NewNode{node}, nil, 0)
+	if got := left(); len(refused) != 0 || got != 0 {
+		t.Errorf("%d left while the claim is written, %v", got, refused)
+	}
+	give(0)
+	if got := left(); got != 1 {
+		t.Errorf("%d left after it came to nothing", got)
 	}
 }
 

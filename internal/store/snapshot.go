@@ -56,6 +56,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	var slots holders
 	for r := range s.reserved {
 		used[r.pool] = used[r.pool].plus(r.size)
+		slots.add(r.slots, true)
 	}
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)

@@ -1,0 +1,54 @@
+package controller
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+)
+
+// decide has a view decided on. It measures each method that has its turn, and says which had none for long
+// (disruption 3, step 1).
+func (d *Disruption) decide(ctx context.Context, view disruption.View) disruption.Decision {
+	d.sayLate(ctx, view)
+	var method disruption.Method
+	var began time.Time
+	end := func(kind string) {
+		if method.Name != "" {
+			d.Metrics.DisruptionEvaluationDuration.WithLabelValues(strings.ToLower(string(method.Reason)), kind).Observe(d.Now().Sub(began).Seconds())
+		}
+	}
+	view.Turn = func(m disruption.Method) {
+		end(method.Type)
+		method, began = m, d.Now()
+		d.ran[m.Name] = began
+	}
+	decision := d.Decide(view, func() bool { return ctx.Err() != nil })
+	kind := method.Type
+	if len(decision.Commands) > 0 {
+		kind = decision.Commands[0].Type
+	}
+	end(kind)
+	return decision
+}
+
+// sayLate says which methods had no turn for long, and again as long after. One that never had any counts
+// from the first pass.
+func (d *Disruption) sayLate(ctx context.Context, view disruption.View) {
+	now := d.Now()
+	if d.ran == nil {
+		d.ran = map[string]time.Time{}
+	}
+	for _, m := range disruption.Turns(view.Methods) {
+		last, known := d.ran[m.Name]
+		if late := now.Sub(last); known && late > stalled {
+			log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "method", m.Name, "duration", late.Round(time.Second).String())
+		} else if known {
+			continue
+		}
+		d.ran[m.Name] = now
+	}
+}
