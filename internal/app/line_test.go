@@ -13,7 +13,8 @@ import (
 
 // stream is an answer that never ends by itself and says something at intervals; 0: nothing.
 type stream struct {
-	ctx   context.Context
+	ended <-chan struct{}
+	why   func() error
 	every time.Duration
 }
 
@@ -23,8 +24,8 @@ func (s *stream) Read(p []byte) (int, error) {
 		next = time.After(s.every)
 	}
 	select {
-	case <-s.ctx.Done():
-		return 0, s.ctx.Err()
+	case <-s.ended:
+		return 0, s.why()
 	case <-next:
 		return copy(p, "x"), nil
 	}
@@ -35,7 +36,7 @@ func (s *stream) Close() error { return nil }
 // server answers at once, and its answers never end.
 func server(every time.Duration) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Body: &stream{r.Context(), every}}, nil
+		return &http.Response{StatusCode: http.StatusOK, Body: &stream{r.Context().Done(), r.Context().Err, every}}, nil
 	})
 }
 
