@@ -148,7 +148,7 @@ func (l *lab) reservedShop() (*shop, string) {
 	}
 	s.class.Status.CapacityReservations = statuses(found)
 	for id, free := range counts(found) {
-		s.market.reservations.Set(id, free)
+		s.market.reservations.Set(id, free, time.Now())
 	}
 	return s, s.class.Status.CapacityReservations[0].ID
 }
