@@ -197,7 +197,7 @@ func moving() []setting {
 		},
 		{
 			flag: "consolidation-min-saving", def: "0.2", helm: "settings.consolidationMinSaving",
-			usage: "share of the price of nodes that replacing them by others must save, 0.1 if it is 0; removing nodes without replacement saves all of it",
+			usage: "share of the price of nodes that replacing them by others must save, 0.1 if it is 0, three quarters of it if fewer are bought than replaced; removing nodes without replacement saves all of it",
 			as:    fraction(func(c *Config) *float64 { return &c.Disruption.MinSaving }),
 		},
 		{

@@ -273,6 +273,11 @@ func (d *Disruption) rests(pool string) bool { return d.Rest != nil && d.Rest.Re
 // are done. One that panics fails, and the others go on (G9).
 func (d *Disruption) each(n int, do func(i int) error) []error {
 	const workers = 20
+	return d.eachOf(workers, n, do)
+}
+
+// eachOf is each with so many at a time; one: in order.
+func (d *Disruption) eachOf(workers, n int, do func(i int) error) []error {
 	var wait sync.WaitGroup
 	slots, failed := make(chan struct{}, workers), make([]error, n)
 	for i := range n {

@@ -302,10 +302,15 @@ func (d *Disruption) keepTelling(e *underway, p disruption.Progress, seen map[st
 	}
 }
 
-// deleteAll deletes the claims of a command that is ready. What fails is tried again.
+// deleteAll deletes the claims of a command that is ready. What fails is tried again. A few go one by one: their
+// pods then look for places in the order in which the plan thought that through.
 func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[string]*karpv1.NodeClaim) error {
-	list := e.run.Remove
-	failed := d.each(len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
+	const few, many = 5, 20
+	list, workers := e.run.Remove, many
+	if len(list) <= few {
+		workers = 1
+	}
+	failed := d.eachOf(workers, len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
 	var rest []disruption.Candidate
 	for i, n := range list {
 		if failed[i] != nil {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,14 +15,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// Churn has people replace a share of all pods each hour, evenly over the active part of a run.
+// Churn has people replace a share of all pods each hour, at random times of the active part of a run.
 func (c *Config) Churn(share float64) {
 	total := 0
 	for i := range c.Apps {
 		total += c.Apps[i].Replicas
 	}
-	step := time.Duration(float64(time.Hour) / (share * float64(total)))
-	for at := step; at < c.Active; at += step {
+	mean := float64(time.Hour) / (share * float64(total))
+	rnd := rand.New(rand.NewPCG(c.Seed, 3))
+	gap := func() time.Duration { return time.Duration(rnd.ExpFloat64() * mean) }
+	for at := gap(); at < c.Active; at += gap() {
 		c.Changes = append(c.Changes, Change{At: at, What: "user: a pod is replaced", Do: (*World).replaceOne})
 	}
 }

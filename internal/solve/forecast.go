@@ -17,6 +17,7 @@ type forecast struct {
 	*mover
 	share   []float64 // of each node that is free: cpu and memory together; below 0: it takes nobody in
 	sure    bool      // there is one order in which pods look for a place
+	queued  [][]int32 // pods of each node in that order, once they were asked for
 	bought  []bought
 	changes []change
 }
@@ -42,7 +43,7 @@ type place struct {
 func (g *ground) forecast(stop func() bool) *forecast {
 	f := &forecast{mover: g.newMover(g.m.fork(), nil, stop)}
 	f.sure = !slices.ContainsFunc(f.m.pods, func(p cluster.Pod) bool { return p.Late || p.Priority != f.m.pods[0].Priority })
-	f.share = make([]float64, len(f.m.nodes))
+	f.share, f.queued = make([]float64, len(f.m.nodes)), make([][]int32, len(f.m.nodes))
 	for n := range f.share {
 		f.weigh(n)
 	}
@@ -129,11 +130,7 @@ func (f *forecast) buy(pool, kind int) {
 // settle takes nodes away and puts their pods where the scheduler would. It tells of every pod that has
 // a place. If more than some have none, all is as it was before.
 func (f *forecast) settle(nodes []int, may int, tell func(k int, at place) bool) bool {
-	var pods []int32
-	for _, n := range nodes {
-		pods = append(pods, f.pods[n]...)
-	}
-	f.queue(pods, false)
+	pods := f.leaving(nodes)
 	if !f.sure {
 		other := slices.Clone(pods)
 		if f.queue(other, true); !slices.Equal(pods, other) {
@@ -146,10 +143,25 @@ func (f *forecast) settle(nodes []int, may int, tell func(k int, at place) bool)
 	return f.seat(nodes, pods, may, tell)
 }
 
-// queue orders pods as they look for a place, as far as that is known: as a drain evicts them, the largest
-// first, and then those that are late. It may also come differently: of those that wait at the same time
-// the scheduler takes the one of highest priority, and late ones come in any order, of which the
-// smallest first is the worst for the others.
+// leaving lists the pods of nodes as they look for a place, as far as that is known: as drains evict them, node
+// by node, and then those that are late.
+func (f *forecast) leaving(nodes []int) (pods []int32) {
+	for _, n := range slices.Sorted(slices.Values(nodes)) {
+		if f.queued[n] == nil {
+			f.queued[n] = slices.Clone(f.pods[n])
+			f.queue(f.queued[n], false)
+		}
+		pods = append(pods, f.queued[n]...)
+	}
+	if !f.sure {
+		slices.SortStableFunc(pods, func(a, b int32) int { return cmp.Compare(boolInt(f.m.pods[a].Late), boolInt(f.m.pods[b].Late)) })
+	}
+	return pods
+}
+
+// queue orders pods as a drain evicts them, the largest first, and late ones last. It may also come
+// differently: of those that wait at the same time the scheduler takes the one of highest priority, and
+// late ones come in any order, of which the smallest first is the worst for the others.
 func (f *forecast) queue(pods []int32, differently bool) {
 	slices.SortStableFunc(pods, func(x, y int32) int {
 		a, b, size := &f.m.pods[x], &f.m.pods[y], cmp.Compare(f.size(y), f.size(x))

@@ -7,10 +7,10 @@ import (
 
 const (
 	// fairSaving is what a swap must save for each pod it moves, as a share of what a pod costs on average.
-	fairSaving = 0.3
+	fairSaving = 0.05
 	// alone, pairs and triples are how many of the most wasteful nodes are looked at on their own,
 	// in twos and in threes.
-	alone, pairs, triples = 500, 40, 14
+	alone, pairs, triples = 500, 150, 60
 	// attempts is how many of the swaps that were found are tried to be made a move.
 	attempts = 5
 )
@@ -34,12 +34,14 @@ type swap struct {
 type swapper struct {
 	*forecast
 	options []option
-	homes   []int    // of each class: the pool that its nodes are bought from
-	asked   []bool   // classes whose home is known
-	least   float64  // that a swap saves for each pod
-	found   []*swap  // each better than the one before
-	top     [2]int64 // the most that any node has left
-	need    [2]int64 // what pods ask for that fit no node
+	homes   []int      // of each class: the pool that its nodes are bought from
+	asked   []bool     // classes whose home is known
+	hosts   [][]int    // of each class: nodes with room for a pod of it, two at most; nil: not looked for
+	needs   [][2]int64 // of each node: what pods ask for that fit no other one, if measured
+	sized   []bool     // nodes that were measured
+	least   float64    // that a swap saves for each pod
+	found   []*swap    // each better than the one before
+	need    [2]int64   // what pods ask for that fit no other node
 }
 
 // swapOne is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
@@ -73,7 +75,8 @@ func (w *swapper) look() {
 	waste := func(n int) float64 { return (w.price[n] - w.worth[n]) / float64(1+len(w.pods[n])) }
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(waste(b), waste(a)) })
 	w.options = w.offers()
-	w.homes, w.asked = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes))
+	w.homes, w.asked, w.hosts = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes)), make([][]int, len(w.m.classes))
+	w.needs, w.sized = make([][2]int64, len(w.m.nodes)), make([]bool, len(w.m.nodes))
 	for _, n := range list[:min(len(list), alone)] {
 		w.try(n)
 	}
@@ -142,7 +145,7 @@ func (w *swapper) try(nodes ...int) {
 		return
 	}
 	w.measure(nodes)
-	share := cmp.Or(w.m.problem.Policy.MinSaving, leastSaving)
+	share := w.m.leastShare(len(nodes), 1)
 	if w.works(nodes, option{kind: -1}) {
 		w.found = append(w.found, &swap{nodes, option{kind: -1}, price, moved})
 		return
@@ -173,20 +176,44 @@ func (w *swapper) allowed(nodes []int) bool {
 	return true
 }
 
-// measure sums up what pods of nodes ask for that surely fit no other node.
+// measure sums up what pods of nodes ask for that surely fit no other node: so much has to be bought.
 func (w *swapper) measure(nodes []int) {
-	w.top, w.need = [2]int64{}, [2]int64{}
-	for b := range len(w.s.top) / 2 {
-		w.top[0], w.top[1] = max(w.top[0], w.s.top[2*b]), max(w.top[1], w.s.top[2*b+1])
-	}
+	w.need = [2]int64{}
 	for _, n := range nodes {
-		for _, p := range w.pods[n] {
-			if req := w.m.classes[w.class[p]].req; req[0] > w.top[0] || req[1] > w.top[1] {
-				w.need[0] += req[0]
-				w.need[1] += req[1]
+		if !w.sized[n] {
+			w.sized[n], w.needs[n] = true, w.homeless(n)
+		}
+		w.need[0] += w.needs[n][0]
+		w.need[1] += w.needs[n][1]
+	}
+}
+
+// homeless is what pods of a node ask for that fit no other one.
+func (w *swapper) homeless(n int) (sum [2]int64) {
+	for _, p := range w.pods[n] {
+		k := w.class[p]
+		if w.hosts[k] == nil {
+			w.hosts[k] = w.host(&w.m.classes[k])
+		}
+		if c := &w.m.classes[k]; len(c.shared) == 0 && !slices.ContainsFunc(w.hosts[k], func(at int) bool { return at != n }) {
+			sum[0] += c.req[0]
+			sum[1] += c.req[1]
+		}
+	}
+	return sum
+}
+
+// host finds two nodes with room for a pod, if there are so many.
+func (w *swapper) host(c *class) []int {
+	found, lanes := make([]int, 0, 2), w.m.lanes
+	for n, share := range w.share {
+		if share >= 0 && few(c, w.s.free[n*lanes:(n+1)*lanes], 1) > 0 {
+			if found = append(found, n); len(found) == cap(found) {
+				break
 			}
 		}
 	}
+	return found
 }
 
 // sells reports whether a node could be bought for pods of nodes: it has room for those that fit nowhere
