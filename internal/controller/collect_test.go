@@ -45,7 +45,7 @@ func TestCollector(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newClaimWorld(t, readyClaim(), tc.node)
+			w := newClaimWorld(t, readyClaim(), tc.node.DeepCopy()) // a world writes what it is given
 			launched := condition.Find(w.claim(t).Status.Conditions, karpv1.ConditionLaunched).LastTransitionTime
 			said := &told{}
 			r := &controller.Collector{

@@ -328,7 +328,7 @@ func (c *checks) shape() (s state) {
 	var list []string
 	for _, name := range sorted(c.w.api.claims) {
 		claim := c.w.api.claims[name]
-		if claim.DeletionTimestamp != nil || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
+		if claim.DeletionTimestamp != nil || toReboot(claim) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
 			return s
 		}
 		list = append(list, offering(claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.LabelCapacityType]))
