@@ -98,14 +98,14 @@ race: $(TOOLS)/.built ## the same under the race detector
 
 # Not under the race detector, and with the flags of `make sandbox`: anything else would compile
 # Kubernetes a second time. For the same reason vet runs here as the part of it that go test includes.
-# Never from the cache: it does not see that a manifest outside the module changed. One package after the
-# other: each brings up a control plane of its own, and two of them on two cores wait for each other. A flow
-# that misses its patience on a busy machine runs again alone; which did is printed, and is a defect to mend.
+# Never from the cache: it does not see that a manifest outside the module changed. Two packages at a time:
+# each brings up a control plane of its own, and waits for most of the time. A flow that misses its patience
+# on a busy machine runs again alone; which did is printed, and is a defect to mend.
 .PHONY: sandbox-test
 sandbox-test: $(TOOLS)/.built ## tests against a real API server
 	@mkdir -p $(RESULTS)
 	cd sandbox && $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox.json --rerun-fails=2 --rerun-fails-max-failures=6 \
-		--rerun-fails-report $(RESULTS)/reruns.txt --packages ./... -- -count=1 -p 1 -timeout 60m
+		--rerun-fails-report $(RESULTS)/reruns.txt --packages ./... -- -count=1 -p 2 -timeout 60m
 	@if [ -s $(RESULTS)/reruns.txt ]; then echo "failed once and were run again:"; cat $(RESULTS)/reruns.txt; fi
 
 # These parts of the sandbox do not import Kubernetes.

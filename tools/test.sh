@@ -45,7 +45,7 @@ step "lint" run lint
 step "generated files and modules are fresh" run verify
 step "architecture" run arch
 step "unit and property tests, race detector on" run race
-step "1,500 simulated clusters and days of churn" run sim SEEDS=1500
+step "2,000 simulated clusters and days of churn" run sim SEEDS=2000
 step "emulated AWS and kubelets, race detector on" run sandbox-race
 step "sandbox tests (Kubernetes compiles the first time, ten minutes)" run sandbox-test
 step "sandbox lint" run sandbox-lint
