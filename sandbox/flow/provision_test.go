@@ -100,6 +100,7 @@ func TestS_063_Labels(t *testing.T) {
 	f := newFlow(t, calm)
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.ObjectMeta.Labels = map[string]string{"node-type": f.name, "workload-type": "platform"}
+		p.Spec.Template.ObjectMeta.Annotations = map[string]string{"example.com/owner": "platform"}
 	})
 	f.deploy("inflate", 1, selects("node-type", f.name))
 	f.running("inflate", 1)
@@ -108,8 +109,9 @@ func TestS_063_Labels(t *testing.T) {
 	if len(node.OwnerReferences) != 1 || node.OwnerReferences[0].UID != claim.UID || !slices.Contains(node.Finalizers, karpv1.FinalizerTermination) {
 		t.Errorf("the node has owners %v and finalizers %v", node.OwnerReferences, node.Finalizers)
 	}
-	for key, value := range claim.Annotations {
-		if node.Annotations[key] != value {
+	// Those that the claim was born with: what tagging notes on it later is for the claim alone.
+	for _, key := range []string{"example.com/owner", karpv1.AnnotationNodePoolHash, awsv1.AnnotationNodeClassHash} {
+		if value := claim.Annotations[key]; value == "" || node.Annotations[key] != value {
 			t.Errorf("annotation %s is %q on the node and %q on the claim", key, node.Annotations[key], value)
 		}
 	}
