@@ -93,7 +93,7 @@ type Decision struct {
 	At       time.Time `json:"at"`
 	Commands []Command `json:"commands,omitempty"` // independent of each other; to be started in this order
 	Stay     []News    `json:"-"`
-	Refused  []Refused `json:"refused,omitempty"` // nodes that are kept, all of them, then candidates that stay and moves that were not made, bounded
+	Refused  []Refused `json:"refused,omitempty"` // nodes that something keeps until somebody ends it, all of them, then those kept for a moment, candidates that stay and moves that were not made, bounded
 	Kept     int       `json:"-"`                 // how many of the former
 
 	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before what already goes is taken off

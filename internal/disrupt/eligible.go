@@ -95,6 +95,7 @@ func marked(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisr
 // no Node yet.
 func (d *Decision) judge(v *View) {
 	claimed := make(map[string]bool, len(v.Nodes))
+	var passing []Refused
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		claimed[n.Claim] = true
@@ -102,14 +103,22 @@ func (d *Decision) judge(v *View) {
 		if why == nil || why.Code == reason.NodeCommanded {
 			continue
 		}
-		if why.Code != reason.NodeRests { // it was said then why
-			d.say(n, event.DisruptionBlocked, why.Code, why.Text())
+		stands, cause := lasts(why.Code), reason.Code("")
+		if stands {
+			cause = why.Code // the others come one after another while a node starts: the first will do
 		}
-		if why.Code != reason.NodeDeleting {
-			d.Refused = append(d.Refused, Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why})
+		if why.Code != reason.NodeRests { // it was said then why
+			d.say(n, event.DisruptionBlocked, cause, why.Text())
+		}
+		switch r := (Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why}); {
+		case stands:
+			d.Refused = append(d.Refused, r)
+		case why.Code != reason.NodeDeleting && len(passing) < mostRefused/2: // leave room for what methods find
+			passing = append(passing, r)
 		}
 	}
 	d.Kept = len(d.Refused)
+	d.Refused = append(d.Refused, passing...)
 	if v.Cluster == nil {
 		return
 	}
@@ -137,7 +146,7 @@ func (d *Decision) say(n *Node, what event.Reason, cause reason.Code, text strin
 	d.Stay = append(d.Stay, News{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text, Key: string(cause)}})
 }
 
-// mostRefused bounds what a decision keeps about what its methods did not do.
+// mostRefused bounds what a decision keeps about what its methods did not do, and what passes by itself.
 const mostRefused = 200
 
 func (d *Decision) refuse(r Refused) {

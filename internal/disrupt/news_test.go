@@ -1,6 +1,7 @@
 package disrupt_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -24,5 +25,38 @@ func TestNewsOfAnotherCauseIsNoRepeat(t *testing.T) {
 	}
 	if held("x/p") != held("x/q") {
 		t.Errorf("one cause is told as %q and %q", held("x/p"), held("x/q"))
+	}
+}
+
+// Disruption 5: a node that starts passes through several causes within a minute. They are one piece of news, and
+// those of a thousand nodes do not push what stands out of the record.
+func TestNewsThatPassIsToldOnce(t *testing.T) {
+	t.Parallel()
+	const many = 1000
+	v := disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": general()}}
+	stages := []func(*disrupt.Node){
+		func(n *disrupt.Node) { n.Registered, n.Initialized = false, false },
+		func(n *disrupt.Node) { n.Initialized = false },
+		func(n *disrupt.Node) { n.Nominated = true },
+		func(n *disrupt.Node) { n.Protected = true },
+	}
+	for i := range many {
+		v.Nodes = append(v.Nodes, node(fmt.Sprintf("n%03d", i), stages[i%len(stages)]))
+	}
+	d := disrupt.Next(v, nil)
+	keys := map[string]int{}
+	for _, news := range d.Stay {
+		keys[news.Event.Key]++
+	}
+	if len(keys) != 2 || keys[""] != many*3/4 {
+		t.Errorf("said under the keys %v", keys)
+	}
+	if d.Kept != many/4 || len(d.Refused) >= many/2 {
+		t.Errorf("%d of %d in the record stand", d.Kept, len(d.Refused))
+	}
+	for i, r := range d.Refused[:d.Kept] {
+		if want := v.Nodes[i*len(stages)+3].Name; r.Nodes[0] != want {
+			t.Fatalf("record %d is of %v, want %s", i, r.Nodes, want)
+		}
 	}
 }

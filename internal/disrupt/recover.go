@@ -54,9 +54,12 @@ func (c *Command) Marks() map[string]string {
 
 // ReadOrder reads what Marks wrote. Text of anybody else is no order.
 func ReadOrder(annotations map[string]string) (Order, bool) {
-	var o order
 	names, text := annotations[karpv1.AnnotationReplaces], annotations[karpv1.AnnotationCommand]
-	if names == "" || json.Unmarshal([]byte(text), &o) != nil || o.ID == "" || o.Of < 1 {
+	if names == "" { // as of most claims; every snapshot asks about all of them
+		return Order{}, false
+	}
+	var o order
+	if json.Unmarshal([]byte(text), &o) != nil || o.ID == "" || o.Of < 1 {
 		return Order{}, false
 	}
 	out := Order{

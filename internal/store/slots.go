@@ -71,6 +71,9 @@ func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]
 		return types
 	}
 	reserved, counted := reservedOffers(types)
+	if len(reserved) == 0 {
+		return types
+	}
 	taken := map[string]int{} // by reservation
 	for i := range h {
 		if counted[h[i].claim] {
@@ -116,7 +119,9 @@ func reservedOffers(types map[string][]catalog.InstanceType) (reserved map[strin
 			offers = reservedIn(list)
 			shared[&list[0]] = offers
 		}
-		reserved[pool] = offers
+		if len(offers) > 0 {
+			reserved[pool] = offers
+		}
 		for _, o := range offers {
 			for _, claim := range o.offering.Takers {
 				counted[claim] = true
