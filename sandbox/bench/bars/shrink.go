@@ -15,6 +15,7 @@ const (
 	shrinkPods   = 1800 // fill about 300 nodes
 	shrinkStay   = 0.34 // the share of the pods that stays
 	shrinkBudget = 10   // percent of the nodes that may go at a time
+	mostlyLeft   = 0.05 // the share of what is saved that is left to save when most is done
 
 	shrinkMemory   = 400 * mib
 	shrinkCPU      = 1000 // millicores
@@ -183,6 +184,7 @@ func (d *descent) report(r *Result) {
 	r.add("  no cluster for these pods costs less than", bound, unitPrice)
 	r.add("until the last node had gone", took.Seconds(), unitSeconds)
 	r.add("waves", float64(waves(d.commands)), unitCount)
+	r.add("  until 95 % was saved of what is saved in the end", float64(wavesTo(d.commands, d.after.price+mostlyLeft*(d.before.price-d.after.price))), unitCount)
 	r.add("  the fewest that the budget allows", float64(fewestWaves(d.before.nodes, d.after.nodes)), unitCount)
 	r.add("  commands in them", float64(len(d.commands)), unitCount)
 	r.bar("nodes going at the same time, most (without those whose instance ends)", float64(d.most), unitCount, math.Ceil(float64(d.before.nodes)*shrinkBudget/100))

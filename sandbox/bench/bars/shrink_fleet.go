@@ -148,6 +148,16 @@ func waves(list []command) int {
 	return n
 }
 
+// wavesTo is how many of them it took until the cluster cost no more than a price, of those that say what it costs.
+func wavesTo(list []command, price float64) int {
+	for i := range list {
+		if after := list[i].sums.after; after > 0 && after <= price {
+			return waves(list[:i+1])
+		}
+	}
+	return waves(list)
+}
+
 // kinds says how many nodes went and came, by reason and decision.
 func kinds(list []command) []string {
 	type sum struct{ commands, nodes, created int }

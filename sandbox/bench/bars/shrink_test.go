@@ -35,6 +35,9 @@ panic: of somebody else
 	if n := waves(got); n != 3 {
 		t.Errorf("%d waves, want 3", n)
 	}
+	if enough, never := wavesTo(got, 8), wavesTo(got, 7); enough != 2 || never != 3 {
+		t.Errorf("%d waves until it costs 8, and %d that do not bring it to 7", enough, never)
+	}
 	if text := strings.Join(kinds(got), "; "); text != "empty delete 1 (3 nodes, 0 new); underutilized delete 2 (3 nodes, 0 new); underutilized replace 1 (2 nodes, 1 new)" {
 		t.Error(text)
 	}
