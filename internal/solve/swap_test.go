@@ -115,3 +115,43 @@ func TestANodeIsSwappedForGapsAndASmallerOne(t *testing.T) {
 		t.Errorf("moves %+v", got.Moves)
 	}
 }
+
+// Swaps that do not get into each other's way are made together, as far as budgets go.
+func TestSwapsAreMadeTogether(t *testing.T) {
+	t.Parallel()
+	full, gap := []int64{1800, 550, 550, 550, 550}, []int64{3400}
+	gaps := func(n int) [][]int64 { return append([][]int64{full, full}, slices.Repeat([][]int64{gap}, n)...) }
+	for name, tc := range map[string]struct {
+		gaps    int
+		most    map[string]int
+		moves   int
+		limited bool
+	}{
+		"gaps for both":                 {gaps: 8, moves: 2},
+		"gaps for one of them":          {gaps: 4, moves: 1},
+		"gaps for both, a budget of 1":  {gaps: 8, most: map[string]int{"p": 1}, moves: 1, limited: true},
+		"gaps for both, a budget of 10": {gaps: 8, most: map[string]int{"p": 10}, moves: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := question(2, gaps(tc.gaps)...)
+			q.Most = tc.most
+			moves, limited := solve.Swaps(q)
+			if len(moves) != tc.moves || limited != tc.limited {
+				t.Fatalf("moves %+v, limited %v, want %d, %v", moves, limited, tc.moves, tc.limited)
+			}
+			taken := map[string]bool{}
+			for _, m := range moves {
+				if len(m.Create) != 1 || m.Create[0].Offer.Type != "small" || len(m.Bind) != 4 || len(m.Remove) != 1 || m.Saves != 1 {
+					t.Errorf("move %+v", m)
+				}
+				for _, b := range m.Bind {
+					if taken[b.Node] {
+						t.Errorf("two pods for the gap of %s", b.Node)
+					}
+					taken[b.Node] = true
+				}
+			}
+		})
+	}
+}
