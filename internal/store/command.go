@@ -132,7 +132,8 @@ func podMoved(before, after *corev1.Pod) bool {
 		return before != after
 	}
 	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-		before.Annotations[karpv1.AnnotationDoNotDisrupt] != after.Annotations[karpv1.AnnotationDoNotDisrupt]
+		before.Annotations[karpv1.AnnotationDoNotDisrupt] != after.Annotations[karpv1.AnnotationDoNotDisrupt] ||
+		cluster.ForbiddenBy(before.Annotations) != cluster.ForbiddenBy(after.Annotations)
 }
 
 // poolMoved reports whether a pool says something else now.

@@ -74,6 +74,11 @@ func TestReplacementsOfStaticPoolsCountOnce(t *testing.T) {
 	}
 }
 
+func annotated(p *corev1.Pod, key, value string) *corev1.Pod {
+	p.Annotations = map[string]string{key: value}
+	return p
+}
+
 // Disruption 4, FM D13: what counts as a change that consolidation has to look at.
 func TestChanges(t *testing.T) {
 	t.Parallel()
@@ -118,6 +123,18 @@ func TestChanges(t *testing.T) {
 				c.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionConsolidatable, Status: metav1.ConditionTrue}}
 			}), false)
 		}, true},
+		"it is shown what keeps it": {func(s *Store) {
+			s.feedObject(claim(func(c *karpv1.NodeClaim) {
+				c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionDisruptionBlocked, Status: metav1.ConditionTrue})
+			}), false)
+		}, false},
+		"a pod is protected": {func(s *Store) {
+			s.feedObject(annotated(podObject("w1", "ip-1"), karpv1.AnnotationDoNotDisrupt, "2h"), false)
+		}, true},
+		"a pod is protected as of old (LC-62)": {func(s *Store) {
+			s.feedObject(annotated(podObject("w1", "ip-1"), karpv1.AnnotationDoNotEvict, "true"), false)
+		}, true},
+		"an annotation of a pod that says little": {func(s *Store) { s.feedObject(annotated(podObject("w1", "ip-1"), "example.com/a", "true"), false) }, false},
 		"a pool is edited": {func(s *Store) {
 			p := poolObject("general")
 			p.Spec.Disruption.ConsolidateAfter = "1m"
