@@ -109,7 +109,7 @@ func (v *mover) absorb() ([]Move, map[string]bool) {
 	if sum(left) > 0 {
 		return nil, v.stranded(left)
 	}
-	return v.regroup(v.m.allowance()), nil
+	return v.regroup(), nil
 }
 
 // stranded returns the nodes of the classes that have pods left.
@@ -329,7 +329,7 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 }
 
 // regroup turns the placements into moves: nodes whose pods share a new node, or a rule, go together, all others on their own. Moves that save too little are left out.
-func (v *mover) regroup(left *allowance) []Move {
+func (v *mover) regroup() []Move {
 	plan := v.s.plan(make([]int, len(v.m.classes)))
 	from := map[cluster.PodKey]int{}
 	v.index = map[cluster.PodKey]int32{}
@@ -370,6 +370,7 @@ func (v *mover) regroup(left *allowance) []Move {
 		m.Create = append(m.Create, c)
 	}
 	var out []Move
+	left := v.m.allowance()
 	for _, m := range list {
 		if v.worthwhile(m, removed[m]) && v.pays(m, left) {
 			slices.Sort(m.Remove)

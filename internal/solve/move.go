@@ -75,7 +75,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	}
 	out.Limited = one.trimmed || whole.trimmed
 	if len(out.Moves) == 0 && !out.Partial && !q.Policy.Eager {
-		used, out.Moves = g.swaps(stop)
+		used, out.Moves = g.swapOne(stop)
 		out.Partial, out.Limited = used.s.stopped, out.Limited || used.trimmed
 	}
 	coupled := used.m.coupled()

@@ -2,7 +2,6 @@ package solve
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 )
 
@@ -12,10 +11,8 @@ const (
 	// alone, pairs and triples are how many of the most wasteful nodes are looked at on their own,
 	// in twos and in threes.
 	alone, pairs, triples = 500, 150, 60
-	// attempts is how many of the swaps that were found may turn out to be no moves.
+	// attempts is how many of the swaps that were found are tried to be made a move.
 	attempts = 5
-	// mostSwaps is how many are made at once.
-	mostSwaps = 10
 )
 
 // option is a node that could be bought.
@@ -43,79 +40,27 @@ type swapper struct {
 	needs   [][2]int64 // of each node: what pods ask for that fit no other one, if measured
 	sized   []bool     // nodes that were measured
 	least   float64    // that a swap saves for each pod
-	best    []float64  // of each node: what the best swap with it saves for each pod
-	found   []*swap
-	need    [2]int64 // what pods ask for that fit no other node
+	found   []*swap    // each better than the one before
+	need    [2]int64   // what pods ask for that fit no other node
 }
 
-// swaps are moves of few nodes and their pods, those first that save most for each pod they move. Moves for the
+// swapOne is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
 // whole cluster are better, but once they are made what is left to gain is in such.
-func (g *ground) swaps(stop func() bool) (*mover, []Move) {
+func (g *ground) swapOne(stop func() bool) (*mover, []Move) {
 	w := &swapper{forecast: g.forecast(stop)}
 	w.look()
-	slices.SortStableFunc(w.found, func(a, b *swap) int { return cmp.Compare(b.perPod(), a.perPod()) })
-	t := &trades{ground: g, left: g.m.allowance(), spent: map[string]int{}, taken: map[int]bool{}, most: mostSwaps}
-	if g.m.coupled() {
-		t.most = 1 // what holds for one may not once another is made
-	}
-	for _, b := range w.found {
-		if len(t.moves) >= t.most || t.failed >= attempts || w.s.halt() {
+	for i, b := range slices.Backward(w.found) {
+		if i < len(w.found)-attempts {
 			break
 		}
-		t.add(b, stop)
-	}
-	w.trimmed = w.trimmed || t.trimmed
-	return w.mover, t.moves
-}
-
-// perPod is what a swap saves for each pod it moves.
-func (b *swap) perPod() float64 { return b.saves / float64(b.moved) }
-
-// trades are swaps that are made together.
-type trades struct {
-	*ground
-
-	most     int
-	made     []*swap
-	moves    []Move
-	left     *allowance
-	spent    map[string]int // nodes of each pool that go
-	taken    map[int]bool   // nodes that go or take pods in
-	reserved bool           // a reservation is used: its places are not counted from swap to swap
-	trimmed  bool
-	failed   int
-}
-
-// add makes a swap a move if it can be made together with those before it.
-func (t *trades) add(b *swap, stop func() bool) {
-	if slices.ContainsFunc(b.nodes, func(n int) bool { return t.taken[n] }) {
-		return
-	}
-	spent := maps.Clone(t.spent)
-	for _, n := range b.nodes {
-		pool := t.m.nodes[n].src.Pool
-		spent[pool]++
-		if most, limited := t.ground.most[pool]; limited && spent[pool] > most {
-			t.trimmed = true
-			return
+		if v, moves := g.makeSwap(b, stop); len(moves) == 1 {
+			return v, moves
 		}
 	}
-	move, hosts := t.makeSwap(b, stop)
-	if move == nil {
-		t.failed++
-		return
-	}
-	reserved := slices.ContainsFunc(move.Create, func(c NewNode) bool { return c.Offer.Reservation != "" })
-	if reserved && t.reserved {
-		return
-	}
-	for _, n := range slices.Concat(b.nodes, hosts) {
-		t.taken[n] = true
-	}
-	t.made, t.moves, t.spent, t.reserved = append(t.made, b), append(t.moves, *move), spent, t.reserved || reserved
+	return w.mover, nil
 }
 
-// look finds swaps, of each node the best ones.
+// look finds swaps. The last one found is the best.
 func (w *swapper) look() {
 	var list []int
 	price, pods := 0.0, 0
@@ -131,7 +76,7 @@ func (w *swapper) look() {
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(waste(b), waste(a)) })
 	w.options = w.offers()
 	w.homes, w.asked, w.hosts = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes)), make([][]int, len(w.m.classes))
-	w.needs, w.sized, w.best = make([][2]int64, len(w.m.nodes)), make([]bool, len(w.m.nodes)), make([]float64, len(w.m.nodes))
+	w.needs, w.sized = make([][2]int64, len(w.m.nodes)), make([]bool, len(w.m.nodes))
 	for _, n := range list[:min(len(list), alone)] {
 		w.try(n)
 	}
@@ -176,25 +121,33 @@ func (m *model) roomOf(o option) []int64 {
 	return m.pools[o.pool].rooms.room[o.kind*m.lanes : (o.kind+1)*m.lanes]
 }
 
-// try looks whether nodes can be swapped, and notes it if that is better than all before it with one of them.
+// try looks whether nodes can be swapped, and notes it if that is better than all before.
 func (w *swapper) try(nodes ...int) {
 	if w.s.halt() || !w.allowed(nodes) {
 		return
 	}
-	price, moved, least := 0.0, 0, w.least
+	price, moved := 0.0, 0
 	for _, n := range nodes {
 		price += w.price[n]
 		moved += len(w.pods[n])
-		least = max(least, w.best[n])
 	}
-	worth := func(saves float64) bool { return saves > least*float64(moved) }
+	worth := func(saves float64) bool {
+		if saves < w.least*float64(moved) {
+			return false
+		}
+		if len(w.found) == 0 {
+			return true
+		}
+		best := w.found[len(w.found)-1]
+		return saves*float64(best.moved) > best.saves*float64(moved)
+	}
 	if !worth(price) {
 		return
 	}
 	w.measure(nodes)
 	share := w.m.leastShare(len(nodes), 1)
 	if w.works(nodes, option{kind: -1}) {
-		w.note(&swap{nodes, option{kind: -1}, price, moved})
+		w.found = append(w.found, &swap{nodes, option{kind: -1}, price, moved})
 		return
 	}
 	for _, o := range w.options {
@@ -203,16 +156,9 @@ func (w *swapper) try(nodes ...int) {
 			return
 		}
 		if w.sells(nodes, o) && w.works(nodes, o) {
-			w.note(&swap{nodes, o, saves, moved})
+			w.found = append(w.found, &swap{nodes, o, saves, moved})
 			return
 		}
-	}
-}
-
-func (w *swapper) note(b *swap) {
-	w.found = append(w.found, b)
-	for _, n := range b.nodes {
-		w.best[n] = b.perPod()
 	}
 }
 
@@ -315,16 +261,9 @@ func (w *swapper) works(nodes []int, o option) bool {
 	return true
 }
 
-// makeSwap turns a swap into a move by all the rules there are for a plan. It returns the nodes that take its
-// pods in, too.
-func (t *trades) makeSwap(b *swap, stop func() bool) (move *Move, hosts []int) {
-	f := t.forecast(stop)
-	for _, before := range t.made {
-		if !f.leave(before) {
-			return nil, nil
-		}
-	}
-	own := len(f.bought)
+// makeSwap turns a swap into a move by all the rules there are for a plan.
+func (g *ground) makeSwap(b *swap, stop func() bool) (*mover, []Move) {
+	f := g.forecast(stop)
 	if b.offer.kind >= 0 {
 		f.m.only(b.offer)
 		f.buy(b.offer.pool, b.offer.kind)
@@ -340,42 +279,24 @@ func (t *trades) makeSwap(b *swap, stop func() bool) (move *Move, hosts []int) {
 	made := f.settle(b.nodes, 0, func(k int, at place) bool {
 		switch {
 		case at.node >= 0:
-			hosts = append(hosts, at.node)
 			f.s.placed = append(f.s.placed, placement{int32(k), int32(at.node), 1})
 			return true
-		case at.bought != own: // that one is for the pods of another swap
-			return false
 		case len(f.s.bins) == 0:
 			return f.s.openIn(b.offer.pool, k, at.profile, 1) > 0
 		}
 		return f.s.inBins(k, at.profile, 1) > 0
 	})
 	if !made {
-		return nil, nil
+		return f.mover, nil
 	}
 	for k := range waiting { // only these are asked about
 		f.m.classes[k].pods = waiting[k]
 	}
-	moves := f.regroup(t.left)
-	if len(moves) != 1 || len(moves[0].Remove) != len(b.nodes) {
-		return nil, nil
+	moves := f.regroup()
+	if len(moves) == 1 && len(moves[0].Remove) != len(b.nodes) {
+		return f.mover, nil
 	}
-	return &moves[0], hosts
-}
-
-// leave is a swap that is made: its nodes are gone and are nobody's concern any more.
-func (f *forecast) leave(b *swap) bool {
-	if b.offer.kind >= 0 {
-		f.buy(b.offer.pool, b.offer.kind)
-	}
-	if !f.settle(b.nodes, 0, nil) {
-		return false
-	}
-	for _, n := range b.nodes {
-		f.s.gone(n)
-		f.gone[n], f.may[n], f.pods[n], f.share[n] = false, false, nil, -1
-	}
-	return true
+	return f.mover, moves
 }
 
 // only leaves nothing to buy but a type, and those with as much room.
