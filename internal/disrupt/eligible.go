@@ -113,7 +113,7 @@ func (d *Decision) judge(v *View) {
 		switch r := (Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why}); {
 		case stands:
 			d.Refused = append(d.Refused, r)
-		case why.Code != reason.NodeDeleting && len(passing) < mostRefused/2: // leave room for what methods find
+		case why.Code != reason.NodeDeleting && len(passing) < mostRefused/4: // leave room for what methods find, also in records that keep fewer
 			passing = append(passing, r)
 		}
 	}

@@ -24,6 +24,8 @@ type Promise struct {
 	Cost   float64 // USD an hour
 	At     time.Time
 	Broken bool // another node had to be bought for the same pods soon after
+
+	decided time.Time
 }
 
 // Promises remembers, for each workload, what moves have brought. Where pods go is decided by the
@@ -45,12 +47,13 @@ type rate struct{ instanceType, zone, capacityType string }
 
 func rateOf(n *cluster.Node) rate { return rate{n.InstanceType, n.Zone, n.CapacityType} }
 
-// openMove is a move that is not over: the claims it removes, when that was decided, and what the cluster
-// was to cost then; 0: not known. A node that has to be bought for its pods is often there before the
+// openMove is a move that is not over: the claims it removes, when that was decided, what it saves, and what
+// the cluster was to cost after all moves of that decision; 0: not known. A node that has to be bought for its pods is often there before the
 // last of those claims is gone, so what the cluster costs at the end does not show it.
 type openMove struct {
 	claims []string
 	at     time.Time
+	saves  float64
 	cost   float64
 	rates  rates
 }
@@ -65,7 +68,7 @@ func (p *Promises) Note(d *Decision) {
 		for j := range d.Commands[i].Remove {
 			claims = append(claims, d.Commands[i].Remove[j].Claim)
 		}
-		p.open = append(p.open, openMove{claims: claims, at: d.At, cost: d.After, rates: p.now})
+		p.open = append(p.open, openMove{claims: claims, at: d.At, saves: d.Commands[i].Saves, cost: d.After, rates: p.now})
 	}
 }
 
@@ -82,6 +85,7 @@ func (p *Promises) Observe(v *View) map[uint64]Promise {
 	if len(p.open)+len(p.made) == 0 {
 		return nil
 	}
+	over := p.ended(v)
 	now := Workload(v.Cluster)
 	for key, made := range p.made {
 		switch age := v.Now.Sub(made.At); {
@@ -96,12 +100,12 @@ func (p *Promises) Observe(v *View) map[uint64]Promise {
 			p.made[key] = made
 		}
 	}
-	if over := p.ended(v); over != nil && len(p.made) < mostPromise && !p.made[now].Broken {
+	if over != nil && len(p.made) < mostPromise && !p.made[now].Broken {
 		if p.made == nil {
 			p.made, p.rates = map[uint64]Promise{}, map[uint64]rates{}
 		}
 		cost := staying(v.Cluster, over.rates)
-		made := Promise{Cost: cost, At: over.at}
+		made := Promise{Cost: cost, At: over.at, decided: over.at}
 		if over.cost > 0 {
 			made.Cost = min(cost, over.cost)
 		}
@@ -119,6 +123,7 @@ func (p *Promises) Observe(v *View) map[uint64]Promise {
 func (p *Promises) ended(v *View) *openMove {
 	nodes := byClaim(v.Nodes)
 	var done *openMove
+	var failed []openMove
 	p.open = slices.DeleteFunc(p.open, func(m openMove) bool {
 		there, going := 0, 0
 		for _, name := range m.claims {
@@ -129,12 +134,41 @@ func (p *Promises) ended(v *View) *openMove {
 				}
 			}
 		}
-		if there == 0 {
+		switch {
+		case there == 0:
 			done = &m
+		case going == 0:
+			failed = append(failed, m)
 		}
 		return there == 0 || going == 0
 	})
+	for i := range failed {
+		p.excuse(&failed[i], done)
+	}
 	return done
+}
+
+// excuse takes what a move that was given up would have saved off what the others of its decision promised, of
+// which one may just have been done.
+func (p *Promises) excuse(failed, done *openMove) {
+	for i := range p.open {
+		p.open[i].excuse(failed)
+	}
+	if done != nil {
+		done.excuse(failed)
+	}
+	for key, made := range p.made {
+		if made.decided.Equal(failed.at) && !made.Broken {
+			made.Cost += failed.saves
+			p.made[key] = made
+		}
+	}
+}
+
+func (m *openMove) excuse(failed *openMove) {
+	if m.at.Equal(failed.at) && m.cost > 0 {
+		m.cost += failed.saves
+	}
 }
 
 // fall drops moves for a workload for which they were in vain.

@@ -70,6 +70,59 @@ func TestPromises(t *testing.T) {
 	}
 }
 
+// Several moves of a decision promise one cost together. If one of them is given up, the others are not to blame
+// for what it would have saved.
+func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
+	t.Parallel()
+	const one, two = "c1", "c2"
+	claim := func(name string, going bool) disrupt.Node {
+		return disrupt.Node{Name: name, Claim: name, Created: noon.Add(-time.Hour), Going: going}
+	}
+	replacement := disrupt.Node{Name: "n3", Claim: "c3", Created: noon.Add(time.Minute)}
+	for name, tc := range map[string]struct {
+		looks  []disrupt.View
+		broken bool
+	}{
+		"the other was given up later": {looks: []disrupt.View{
+			after(time.Minute, 1.6, claim(one, true), claim(two, true)), after(2*time.Minute, 1.6, claim(two, true), replacement),
+			after(3*time.Minute, 1.8, claim(two, false), replacement),
+		}},
+		"the other was given up before": {looks: []disrupt.View{
+			after(time.Minute, 1.8, claim(one, true), claim(two, false)), after(2*time.Minute, 1.8, claim(two, false), replacement),
+			after(3*time.Minute, 1.8, claim(two, false), replacement),
+		}},
+		"the other was given up at the same time": {looks: []disrupt.View{
+			after(time.Minute, 1.6, claim(one, true), claim(two, true)), after(2*time.Minute, 1.8, claim(two, false), replacement),
+			after(3*time.Minute, 1.8, claim(two, false), replacement),
+		}},
+		"and a node was bought": {looks: []disrupt.View{
+			after(time.Minute, 1.8, claim(one, true), claim(two, false)), after(2*time.Minute, 1.8, claim(two, false), replacement),
+			after(3*time.Minute, 2, claim(two, false), replacement),
+		}, broken: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var p disrupt.Promises
+			move := func(claim string) disrupt.Command {
+				return disrupt.Command{Reason: karpv1.ReasonUnderutilized, Saves: 0.2, Remove: []disrupt.Candidate{{Node: claim, Claim: claim}}}
+			}
+			p.Note(&disrupt.Decision{At: noon, After: 1.6, Commands: []disrupt.Command{move(one), move(two)}})
+			var made map[uint64]disrupt.Promise
+			for i := range tc.looks {
+				made = p.Observe(&tc.looks[i])
+			}
+			if len(made) != 1 {
+				t.Fatalf("promises %v, want one", made)
+			}
+			for _, m := range made {
+				if m.Broken != tc.broken {
+					t.Errorf("broken = %v, want %v (%+v)", m.Broken, tc.broken, m)
+				}
+			}
+		})
+	}
+}
+
 // Moves are judged at the prices at which they were decided: that these rose while a node was bought for
 // something else says nothing.
 func TestPromisesAtThePricesOfThen(t *testing.T) {
