@@ -93,8 +93,8 @@ type Decision struct {
 	At       time.Time `json:"at"`
 	Commands []Command `json:"commands,omitempty"` // independent of each other; to be started in this order
 	Stay     []News    `json:"-"`
-	Refused  []Refused `json:"refused,omitempty"` // nodes that something keeps until somebody ends it, all of them, then those kept for a moment, candidates that stay and moves that were not made, bounded
-	Kept     int       `json:"-"`                 // how many of the former
+	Refused  []Refused `json:"refused,omitempty"` // all nodes that something keeps until somebody ends it; then, bounded, those kept for a moment, candidates that stay and moves that were not made
+	Kept     int       `json:"-"`                 // how many are of the first kind
 
 	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before what already goes is taken off
 	Busy     map[karpv1.DisruptionReason]map[string]int `json:"-"`        // nodes that use budgets up

@@ -25,7 +25,7 @@ type Promise struct {
 	At     time.Time
 	Broken bool // another node had to be bought for the same pods soon after
 
-	decided time.Time
+	decided time.Time // when the moves were; At may be later
 }
 
 // Promises remembers, for each workload, what moves have brought. Where pods go is decided by the
@@ -48,8 +48,9 @@ type rate struct{ instanceType, zone, capacityType string }
 func rateOf(n *cluster.Node) rate { return rate{n.InstanceType, n.Zone, n.CapacityType} }
 
 // openMove is a move that is not over: the claims it removes, when that was decided, what it saves, and what
-// the cluster was to cost after all moves of that decision; 0: not known. A node that has to be bought for its pods is often there before the
-// last of those claims is gone, so what the cluster costs at the end does not show it.
+// the cluster was to cost after all moves of that decision; 0: not known. A node that has to be bought for its
+// pods is often there before the last of those claims is gone, so what the cluster costs at the end does not
+// show it.
 type openMove struct {
 	claims []string
 	at     time.Time

@@ -80,25 +80,14 @@ func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 	}
 	replacement := disrupt.Node{Name: "n3", Claim: "c3", Created: noon.Add(time.Minute)}
 	for name, tc := range map[string]struct {
-		looks  []disrupt.View
-		broken bool
+		price       [3]float64 // a minute after another
+		goes, still bool       // whether the other does at first, and in the second minute
+		broken      bool
 	}{
-		"the other was given up later": {looks: []disrupt.View{
-			after(time.Minute, 1.6, claim(one, true), claim(two, true)), after(2*time.Minute, 1.6, claim(two, true), replacement),
-			after(3*time.Minute, 1.8, claim(two, false), replacement),
-		}},
-		"the other was given up before": {looks: []disrupt.View{
-			after(time.Minute, 1.8, claim(one, true), claim(two, false)), after(2*time.Minute, 1.8, claim(two, false), replacement),
-			after(3*time.Minute, 1.8, claim(two, false), replacement),
-		}},
-		"the other was given up at the same time": {looks: []disrupt.View{
-			after(time.Minute, 1.6, claim(one, true), claim(two, true)), after(2*time.Minute, 1.8, claim(two, false), replacement),
-			after(3*time.Minute, 1.8, claim(two, false), replacement),
-		}},
-		"and a node was bought": {looks: []disrupt.View{
-			after(time.Minute, 1.8, claim(one, true), claim(two, false)), after(2*time.Minute, 1.8, claim(two, false), replacement),
-			after(3*time.Minute, 2, claim(two, false), replacement),
-		}, broken: true},
+		"the other was given up later":            {price: [3]float64{1.6, 1.6, 1.8}, goes: true, still: true},
+		"the other was given up at the same time": {price: [3]float64{1.6, 1.8, 1.8}, goes: true},
+		"the other was given up before":           {price: [3]float64{1.8, 1.8, 1.8}},
+		"and a node was bought":                   {price: [3]float64{1.8, 1.8, 2}, broken: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -108,8 +97,11 @@ func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 			}
 			p.Note(&disrupt.Decision{At: noon, After: 1.6, Commands: []disrupt.Command{move(one), move(two)}})
 			var made map[uint64]disrupt.Promise
-			for i := range tc.looks {
-				made = p.Observe(&tc.looks[i])
+			for i, nodes := range [][]disrupt.Node{
+				{claim(one, true), claim(two, tc.goes)}, {claim(two, tc.still), replacement}, {claim(two, false), replacement},
+			} {
+				v := after(time.Duration(i+1)*time.Minute, tc.price[i], nodes...)
+				made = p.Observe(&v)
 			}
 			if len(made) != 1 {
 				t.Fatalf("promises %v, want one", made)

@@ -52,7 +52,8 @@ func TestSeedsOfOld(t *testing.T) {
 // ordered some (4435, 6154), a command that was taken over before it had begun, which may have both its nodes and
 // their replacements (4879, 9646), static pools that filled places whose replacements commands were about to order
 // (7358, 7775, 7861, 11269, 11934), a sick node that waited for a pod which a drain elsewhere could not evict (5652),
-// pods that came back under their names and for which both provisioning and a command ordered a node (8444).
+// pods that came back under their names and for which both provisioning and a command ordered a node (8444), a
+// cluster that was taken to be at rest while a node of it was rebooted (7034).
 func TestSeedsThatFoundSomething(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{321, 476, 1311, 5652, 7183, 7788, 7358, 7775, 7861, 11269, 11934, 4435, 6154, 8444, 4879, 9646, 7034} {
