@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -112,8 +113,8 @@ func (s Selector) and(with map[string]string) (Selector, error) {
 	}
 	list, _ := s.Is.Requirements()
 	list = slices.Clone(list)
-	for key, value := range with {
-		r, err := labels.NewRequirement(key, selection.In, []string{value})
+	for _, key := range slices.Sorted(maps.Keys(with)) { // of several faults the first is told
+		r, err := labels.NewRequirement(key, selection.In, []string{with[key]})
 		if err != nil {
 			return Selector{}, err
 		}

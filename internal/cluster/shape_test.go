@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -335,5 +336,21 @@ containers: [{name: app, resources: {requests: {cpu: `
 	}
 	if cap(small.Spread) != len(small.Spread) || cap(small.Required) != len(small.Required) {
 		t.Error("a shared list has room to be written to behind its end")
+	}
+}
+
+// Of several illegal labels the first in order is named, whatever order a map is read in: the text is part
+// of the shape's key, and a pod whose key changed would be another pod.
+func TestFirstIllegalLabelIsNamed(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Labels: map[string]string{"d": "-", "c": "-", "b": "-", "a": "-", "e": "ok"}}}
+	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
+		TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, LabelSelector: &metav1.LabelSelector{}, MatchLabelKeys: []string{"d", "c", "e", "b", "a"},
+	}}
+	for range 100 {
+		invalid := newReader(cluster.ReaderOptions{}).Pod(pod, nil).Shape.Invalid
+		if len(invalid) != 1 || !strings.Contains(invalid[0].Text(), "values[0][a]") {
+			t.Fatalf("the pod is refused with %v, want one reason that names label a", invalid)
+		}
 	}
 }
