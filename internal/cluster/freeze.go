@@ -19,28 +19,25 @@ func (r *Reader) Snapshot(parts Snapshot) *Snapshot {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), strings.Compare(b.Name, a.Name))
 	})
 	if !nodesInOrder(s.Nodes) {
-		slices.SortFunc(s.Nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
+		// A claim that has no node yet may be called like a node of others.
+		slices.SortFunc(s.Nodes, func(a, b Node) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Claim, b.Claim)) })
 	}
 	slices.SortFunc(s.Pending, comparePods)
-	slices.SortFunc(s.Daemons, func(a, b Daemon) int { return compareKeys(a.Key, b.Key) })
+	slices.SortFunc(s.Daemons, func(a, b Daemon) int { return a.Key.Compare(b.Key) })
 	return s
 }
 
 // nodesInOrder spares most snapshots the sorting, which copies every Node in order to compare it.
 func nodesInOrder(nodes []Node) bool {
 	for i := 1; i < len(nodes); i++ {
-		if nodes[i-1].Name > nodes[i].Name {
+		if nodes[i-1].Name >= nodes[i].Name {
 			return false
 		}
 	}
 	return true
 }
 
-func comparePods(a, b Pod) int { return compareKeys(a.Key, b.Key) }
-
-func compareKeys(a, b PodKey) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
+func comparePods(a, b Pod) int { return a.Key.Compare(b.Key) }
 
 // Without returns a view in which the named nodes are gone, and the pods of those nodes that would
 // have to run elsewhere, in order. What the nodes used of the limits of their pools is free again.

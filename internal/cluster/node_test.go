@@ -180,3 +180,16 @@ func TestNodePodsAreInOrderAndAlive(t *testing.T) {
 	}
 	diff(t, "Pods", got, []string{"a/m", "a/z", "b/x"})
 }
+
+// A claim that has no node yet may be called like a node of others; their order does not depend on how the
+// caller has them.
+func TestNodesWithOneNameAreInOrder(t *testing.T) {
+	t.Parallel()
+	claim, other := cluster.Node{Name: "n1", Claim: "n1"}, cluster.Node{Name: "n1"}
+	for _, nodes := range [][]cluster.Node{{claim, other}, {other, claim}} {
+		got := newReader(cluster.ReaderOptions{}).Snapshot(cluster.Snapshot{Nodes: nodes}).Nodes
+		if got[0].Claim != "" || got[1].Claim != "n1" {
+			t.Errorf("claims of the nodes in order: %q, %q; want the one without a claim first", got[0].Claim, got[1].Claim)
+		}
+	}
+}

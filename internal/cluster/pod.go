@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,6 +21,11 @@ type PodKey struct {
 
 // String is namespace/name.
 func (k PodKey) String() string { return k.Namespace + "/" + k.Name }
+
+// Compare orders keys by namespace, then by name.
+func (k PodKey) Compare(other PodKey) int {
+	return cmp.Or(strings.Compare(k.Namespace, other.Namespace), strings.Compare(k.Name, other.Name))
+}
 
 // Pod is one pod. What scheduling looks at is in its Shape, which equal pods share.
 type Pod struct {
