@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"slices"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -69,11 +70,16 @@ func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version 
 // there is of it.
 func (s *Store) served(version uint64) map[podKey]string {
 	out := map[podKey]string{}
+	var names []string
 	for name, at := range s.ordered {
 		if claim := s.claims[name]; at > version && claim != nil && claim.DeletionTimestamp == nil {
-			for _, key := range s.planned[name] {
-				out[key] = "nodeclaim " + name + " was ordered"
-			}
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range slices.Backward(names) { // of several for one pod the first is named
+		for _, key := range s.planned[name] {
+			out[key] = "nodeclaim " + name + " was ordered"
 		}
 	}
 	for r := range s.reserved {
@@ -122,18 +128,20 @@ func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*l
 	}
 	s.prepare(s.opts.Now())
 	sizes, orders, replaced := newIndex(s.sold), map[string]string{}, map[string]string{}
-	note := func(o disrupt.Order) {
-		for _, name := range o.Replaces {
-			replaced[name] = o.Token
-		}
-	}
+	// A node that several commands say they replace counts with the one that asks, else with the first.
 	for name, claim := range s.claims {
 		if o, is := disrupt.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
 			orders[name] = o.Token
-			note(o)
+			for _, name := range o.Replaces {
+				if had := replaced[name]; had == "" || o.Token < had {
+					replaced[name] = o.Token
+				}
+			}
 		}
 	}
-	note(mine)
+	for _, name := range mine.Replaces {
+		replaced[name] = mine.Token
+	}
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
 		l := out[n.Pool]

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -89,17 +91,19 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 			parts.Pending = append(parts.Pending, pod)
 		}
 	}
-	for _, d := range s.daemons {
-		if d.set != nil {
+	// In order, since the reader may meet resources for the first time here too.
+	for _, uid := range slices.Sorted(maps.Keys(s.daemons)) {
+		if d := s.daemons[uid]; d.set != nil {
 			parts.Daemons = append(parts.Daemons, s.reader.Daemon(d.set, d.newest))
 		}
 	}
 	types = slots.subtract(types)
-	for name, p := range s.pools {
+	for _, name := range slices.Sorted(maps.Keys(s.pools)) {
 		u := used[name]
-		parts.Pools = append(parts.Pools, s.reader.Pool(p.effective, types[name], u.list(s.reader.Table()), u.nodes))
+		parts.Pools = append(parts.Pools, s.reader.Pool(s.pools[name].effective, types[name], u.list(s.reader.Table()), u.nodes))
 	}
 	view.Snapshot = s.reader.Snapshot(parts)
+	slices.SortFunc(view.Ignored, func(a, b cluster.Pod) int { return a.Key.Compare(b.Key) })
 	view.Pending = len(view.Snapshot.Pending)
 	view.Pods = append(view.Pods, view.Snapshot.Pending...)
 	slices.SortFunc(view.Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
@@ -114,18 +118,46 @@ func (s *Store) prepare(now time.Time) {
 	s.expire(now)
 	s.guards = cluster.NewGuards(now, s.budgetList())
 	s.reader.SetNamespaces(s.namespaces)
+	s.readChanged()
+}
+
+// readChanged reads the places and pods that changed. Lanes are numbered in the order in which resources are
+// met, and of several that a node lacks the first is named in what users read. So if several were met for the
+// first time, which is rare, they get their lanes by name, and everything is read again.
+func (s *Store) readChanged() {
+	before := s.reader.Table()
+	for _, p := range s.places {
+		if !p.valid {
+			s.refresh(p)
+		}
+	}
+	for _, slot := range s.waiting {
+		if !slot.valid {
+			s.readPod(slot)
+		}
+	}
+	table := s.reader.Table()
+	var names []corev1.ResourceName
+	for lane := before.Len(); lane < table.Len(); lane++ {
+		names = append(names, table.Name(lane))
+	}
+	if !slices.IsSorted(names) {
+		s.opts.Lanes = before.Extend(names...)
+		s.reader = s.newReader()
+		s.forget()
+	}
 }
 
 // recall promises pods the claims that an earlier process ordered for them, until those are up: without it a
 // restart would give their room to others and buy again (G8).
 func (s *Store) recall(pods []cluster.Pod) {
 	claims := map[uint32]string{}
-	for name, hashes := range s.recalled {
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(s.recalled))) { // of several the first by name has the pod
 		if p := s.places[claimKey(name)]; p == nil || p.up() || p.leaves() {
 			delete(s.recalled, name)
 			continue
 		}
-		for _, hash := range hashes {
+		for _, hash := range s.recalled[name] {
 			claims[hash] = name
 		}
 	}
@@ -190,17 +222,7 @@ func (s *Store) forget() {
 // readPlace reads a place, unless that was done and nothing it depends on changed.
 func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	if !p.valid || p.timed || p.volumes && p.volumesAt != s.volumes.revision {
-		facts := cluster.NodeFacts{Node: p.node, Claim: p.claim, Volumes: s.volumes}
-		if p.node != nil {
-			facts.Pods, facts.CSINode = s.podsOn(p.node.Name), s.csi[p.node.Name]
-		}
-		p.volumes = false
-		p.timed, facts.RebootWaits = rebootWaits(p.claim, s.opts.Now())
-		for _, pod := range facts.Pods {
-			p.volumes = p.volumes || mounts(pod)
-			p.timed = p.timed || protectedForAWhile(pod)
-		}
-		p.read, p.valid, p.volumesAt = s.reader.Node(facts), true, s.volumes.revision
+		s.refresh(p)
 	}
 	n := p.read
 	n.Settling = p.settling()
@@ -208,6 +230,20 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	n.Price = sizes.price(&n)
 	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
 	return n
+}
+
+func (s *Store) refresh(p *place) {
+	facts := cluster.NodeFacts{Node: p.node, Claim: p.claim, Volumes: s.volumes}
+	if p.node != nil {
+		facts.Pods, facts.CSINode = s.podsOn(p.node.Name), s.csi[p.node.Name]
+	}
+	p.volumes = false
+	p.timed, facts.RebootWaits = rebootWaits(p.claim, s.opts.Now())
+	for _, pod := range facts.Pods {
+		p.volumes = p.volumes || mounts(pod)
+		p.timed = p.timed || protectedForAWhile(pod)
+	}
+	p.read, p.valid, p.volumesAt = s.reader.Node(facts), true, s.volumes.revision
 }
 
 func (s *Store) budgetList() []*policyv1.PodDisruptionBudget {
