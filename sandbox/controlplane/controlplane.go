@@ -7,7 +7,6 @@ import (
 	"net"
 	"runtime/pprof"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"go.etcd.io/etcd/server/v3/embed"
@@ -56,6 +55,8 @@ type ControlPlane struct {
 	ca       *keyPair
 	client   kubernetes.Interface
 	etcd     *embed.Etcd
+	// closed once kube-scheduler has registered its names
+	scheduling chan struct{}
 
 	running sync.WaitGroup
 	failed  chan error
@@ -64,18 +65,26 @@ type ControlPlane struct {
 	stop    func() error
 }
 
-// One control plane per process: informer names and configz are registered in package variables.
-var taken atomic.Bool
+// Kubernetes registers the names of informers and of configz in package variables, and a component whose name
+// is taken does not start. So control planes start one after the other, and each start ends with its names
+// released: nothing here reads what they are registered for.
+var starts sync.Mutex
+
+func releaseNames() {
+	configz.Delete(kcmapp.ConfigzName)
+	configz.Delete("componentconfig")
+	cache.ResetInformerNamesForTesting()
+}
 
 // Start returns a control plane that answers requests and, unless NoControllers is set, admits pods.
 // When a step fails, or ctx ends before the last one, what already runs is stopped again. Afterwards
 // ctx has no say: only Stop ends the components, in order.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
-	if !taken.CompareAndSwap(false, true) {
-		return nil, errors.New("a control plane already runs in this process; stop it first")
-	}
+	starts.Lock()
+	defer starts.Unlock()
+	defer releaseNames()
 	components, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cp := &ControlPlane{cancel: cancel, failed: make(chan error, 4)}
+	cp := &ControlPlane{cancel: cancel, failed: make(chan error, 4), scheduling: make(chan struct{})}
 	cp.stop = sync.OnceValue(cp.stopAll)
 	if err := cp.start(ctx, components, o); err != nil {
 		return nil, errors.Join(err, cp.Stop())
@@ -135,7 +144,11 @@ func (cp *ControlPlane) steps(o Options) []step {
 		steps = append(steps, step{name: "kube-controller-manager", launch: func(ctx context.Context) error { return cp.launchControllers(ctx, o.Scale) }})
 	}
 	if !o.NoScheduler {
-		steps = append(steps, step{name: "kube-scheduler", launch: func(ctx context.Context) error { return cp.launchScheduler(ctx, o.Scale) }})
+		steps = append(steps, step{
+			name:   "kube-scheduler",
+			launch: func(ctx context.Context) error { return cp.launchScheduler(ctx, o.Scale) },
+			await:  cp.awaitScheduler,
+		})
 	}
 	if !o.NoControllers {
 		steps = append(steps, step{name: "service accounts", await: cp.awaitServiceAccount})
@@ -211,16 +224,11 @@ func (cp *ControlPlane) stopAll() error {
 	select {
 	case <-ended:
 	case <-time.After(stopLimit):
-		// The folder stays locked and the process taken: something still runs.
+		// The folder stays locked: something still runs.
 		return fmt.Errorf("the control plane did not stop within %s; end the process, and see %s", stopLimit, cp.Log)
 	}
-	// Registrations that would refuse a second start in this process.
-	configz.Delete(kcmapp.ConfigzName)
-	configz.Delete("componentconfig")
-	cache.ResetInformerNamesForTesting()
 	if cp.folder != nil {
 		cp.folder.close()
 	}
-	taken.Store(false)
 	return nil
 }

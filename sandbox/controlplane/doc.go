@@ -3,7 +3,7 @@
 // only, with RBAC on and certificates made at each start. A folder holds all of its state; started
 // again on that folder, it goes on with the objects it had.
 //
-// There are no nodes here, and no clients: package kubectl has those. Kubernetes keeps some of its
-// state in package variables, so a process runs one control plane at a time, one after another.
-// Enter at Start.
+// There are no nodes here, and no clients: package kubectl has those. A process may run several control
+// planes; they start one after another, and share what Kubernetes keeps in package variables: the log,
+// feature gates and metrics. Enter at Start.
 package controlplane

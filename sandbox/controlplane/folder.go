@@ -2,27 +2,21 @@ package controlplane
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
-	"k8s.io/klog/v2"
-
-	"github.com/dovetail-sh/dovetail/sandbox/controlplane/etcdlog"
 )
 
 // The kernel holds the path of a unix socket in 108 bytes (104 on macOS), with a zero at the end.
 const maxSocketPath = 103
 
-// folder is where one control plane keeps its state. It is locked while open, and it is where klog
-// writes, which is one logger for the whole process.
+// folder is where one control plane keeps its state. It is locked while open. klog is one logger for the whole
+// process and writes to the folder of every control plane that runs in it.
 type folder struct {
 	dir  string // absolute
 	lock *os.File
@@ -75,7 +69,7 @@ func openFolder(dir string) (*folder, error) {
 		_ = f.lock.Close()
 		return nil, unusable(dir, err)
 	}
-	if err := f.logHere(); err != nil {
+	if err := opened.add(f); err != nil {
 		f.close()
 		return nil, err
 	}
@@ -121,28 +115,6 @@ func (f *folder) acquire() error {
 	return nil
 }
 
-// logHere sends the log of all components to the folder. Some end the process when they cannot work:
-// when they are being stopped only their goroutine ends, else the user is told where to read on.
-func (f *folder) logHere() error {
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	for name, value := range map[string]string{"logtostderr": "false", "one_output": "true", "stderrthreshold": "FATAL"} {
-		if err := flags.Set(name, value); err != nil {
-			return fmt.Errorf("set up logging: %w", err)
-		}
-	}
-	klog.SetOutput(f.log)
-	etcdlog.To(f.log)
-	klog.OsExit = func(code int) {
-		if f.stopping.Load() {
-			runtime.Goexit()
-		}
-		fmt.Fprintf(os.Stderr, "a Kubernetes component gave up; the end of %s says why\n", f.logFile())
-		os.Exit(code)
-	}
-	return nil
-}
-
 // explain adds to an error where the log is, and its last errors: the folder may be a temporary one
 // that is gone when the user reads this.
 func (f *folder) explain(err error) error {
@@ -166,9 +138,7 @@ func (f *folder) explain(err error) error {
 }
 
 func (f *folder) close() {
-	klog.Flush()
-	klog.SetOutput(io.Discard) // late words of goroutines that nobody waits for
-	etcdlog.To(io.Discard)
+	opened.remove(f)
 	_ = f.log.Close()
 	_ = f.lock.Close()
 }

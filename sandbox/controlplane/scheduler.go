@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	schedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	scheduleroptions "k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 )
@@ -59,6 +60,29 @@ func (cp *ControlPlane) launchScheduler(ctx context.Context, scale bool) error {
 	if err != nil {
 		return err
 	}
+	config.EventBroadcaster = broadcaster{EventBroadcasterAdapter: config.EventBroadcaster, started: cp.scheduling}
 	cp.keep(ctx, "kube-scheduler", func() error { return schedulerapp.Run(ctx, config, scheduler) })
 	return nil
+}
+
+// broadcaster tells that kube-scheduler starts to record events: the first thing it does once its names are
+// registered, in a goroutine of its own.
+type broadcaster struct {
+	events.EventBroadcasterAdapter
+	started chan<- struct{}
+}
+
+// StartRecordingToSink implements events.EventBroadcasterAdapter.
+func (b broadcaster) StartRecordingToSink(stop <-chan struct{}) {
+	close(b.started)
+	b.EventBroadcasterAdapter.StartRecordingToSink(stop)
+}
+
+func (cp *ControlPlane) awaitScheduler(ctx context.Context) error {
+	select {
+	case <-cp.scheduling:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
