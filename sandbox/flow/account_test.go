@@ -22,7 +22,8 @@ import (
 // somebody who checks an installation reads it.
 func TestS_028_TheQueueOfAnInstallation(t *testing.T) {
 	t.Parallel()
-	client := sqs.NewFromConfig(account())
+	f := newFlow(t, calm)
+	client := sqs.NewFromConfig(f.account())
 	queue, err := client.GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: new(world.Queue)})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +75,7 @@ func TestS_139_TheRoleForSpot(t *testing.T) {
 		t.Errorf("the pod runs on %s", got)
 	}
 
-	client := iam.NewFromConfig(account())
+	client := iam.NewFromConfig(f.account())
 	role := &iam.CreateServiceLinkedRoleInput{AWSServiceName: new("spot.amazonaws.com")}
 	if _, err := client.CreateServiceLinkedRole(t.Context(), role); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ spec:
   - expression: "object.metadata.labels['karpenter.sh/nodepool'] != '`+f.name+`-first'"
     message: no nodes of this pool today`, `{validationActions: [Deny]}`)
 	var tries atomic.Int64
-	f.Cleanup(server.World.Proxy.Watch(func(r apiproxy.Request) {
+	f.Cleanup(f.world.Proxy.Watch(func(r apiproxy.Request) {
 		if r.Verb == "create" && r.Resource == "nodeclaims" && r.Status >= http.StatusBadRequest && strings.Contains(string(r.Body), f.name+"-first") {
 			tries.Add(1)
 		}
@@ -96,7 +96,7 @@ func (f *flow) inForce(policy client.Object) {
 		for _, pool := range []string{f.name, f.name + "-first"} {
 			claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "try-", Labels: map[string]string{karpv1.LabelNodePool: pool}}}
 			f.decode(`{requirements: [], nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: none}}`, &claim.Spec)
-			if err := kube.Create(f.Context(), claim, client.DryRunAll); err != nil && strings.Contains(err.Error(), "of this pool today") || claim.Labels["changed"] != "" {
+			if err := f.kube.Create(f.Context(), claim, client.DryRunAll); err != nil && strings.Contains(err.Error(), "of this pool today") || claim.Labels["changed"] != "" {
 				return true, ""
 			}
 		}

@@ -21,7 +21,7 @@ import (
 func TestFM_D04_OwnClaimsAreNotSeenYet(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, weather)
-	f.pool("")
+	f.pool("", types("m5.xlarge")) // holds both pods, also when they are planned one by one
 	mend := f.proxyFault(apiproxy.Fault{Verb: "watch", Resource: "nodeclaims", Latency: 10 * time.Second})
 	f.kill() // so that the watch begins anew, and late
 	f.deploy("inflate", 2)
@@ -83,20 +83,21 @@ func TestFM_D09_TooManyRequests(t *testing.T) {
 	f.deploy("inflate", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
-	began := time.Now()
 	f.remove(&claim)
-	f.claim("has a deadline", func(c *karpv1.NodeClaim) bool { return c.Annotations[karpv1.AnnotationTerminationTimestamp] != "" })
+	before := f.claim("has a deadline", func(c *karpv1.NodeClaim) bool { return c.Annotations[karpv1.AnnotationTerminationTimestamp] != "" })
 	f.disturb()
 	mend := f.proxyFault(apiproxy.Fault{Status: http.StatusTooManyRequests, Latency: 100 * time.Millisecond})
 	f.stays(15*time.Second, "the instance", func() (bool, string) {
 		state := f.stateOf(instanceOf(&claim))
 		return state == "running", state
 	})
+	for _, c := range f.claims() {
+		if got, want := c.Annotations[karpv1.AnnotationTerminationTimestamp], before.Annotations[karpv1.AnnotationTerminationTimestamp]; c.UID == claim.UID && got != want {
+			t.Errorf("the deadline was %s and is %s", want, got)
+		}
+	}
 	mend()
 	f.gone(&claim, later)
-	if took := time.Since(began); took > 2*time.Minute {
-		t.Errorf("the claim went after %s, its deadline was 40 s", took)
-	}
 	f.running("inflate", 1)
 }
 

@@ -26,7 +26,7 @@ spec:
   requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]
   nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: `+class+`}`, claim)
 	claim.Name, claim.Labels = f.name+suffix, labels
-	checker.Excuse(invariant.G8, claim.Name)
+	f.checker.Excuse(invariant.G8, claim.Name)
 	f.create(claim)
 	f.Cleanup(func() { f.remove(claim) })
 	return claim
@@ -60,7 +60,7 @@ func TestLC_58_AClaimWithoutAPool(t *testing.T) {
 	f.condition(claim, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	patch(f, class, func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("#!/bin/bash\necho drift") })
 	f.stays(8*time.Second, "the claim, without a mark", func() (bool, string) {
-		if err := kube.Get(t.Context(), keyOf(claim), claim); err != nil {
+		if err := f.kube.Get(t.Context(), keyOf(claim), claim); err != nil {
 			return false, err.Error()
 		}
 		marked := condition.Find(claim.Status.Conditions, karpv1.ConditionDrifted) != nil || condition.Find(claim.Status.Conditions, karpv1.ConditionConsolidatable) != nil
@@ -100,7 +100,7 @@ func TestLC_62_WhatAnOlderVersionLeft(t *testing.T) {
 		if len(list) != 1 || list[0].UID != claim.UID || deleting(&list[0]) || is(karpv1.ConditionDrifted)(&list[0]) {
 			t.Fatalf("what was taken over is replaced: %s", sayConditions(list))
 		}
-		if err := kube.Get(t.Context(), keyOf(pool), pool); err != nil {
+		if err := f.kube.Get(t.Context(), keyOf(pool), pool); err != nil {
 			return false, err.Error()
 		}
 		hash, node := pool.Annotations[karpv1.AnnotationNodePoolHash], f.nodeOf(&claim)

@@ -47,14 +47,14 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 			t.Parallel()
 			f := newFlow(t, calm)
 			class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
-			if err := kube.Get(t.Context(), keyOf(class), class); err != nil {
+			if err := f.kube.Get(t.Context(), keyOf(class), class); err != nil {
 				t.Fatal(err)
 			}
 			sound := class.DeepCopy()
 			patch(f, class, tc.spoil)
 			pool := f.pool("")
 			f.await(soon, tc.condition+" is not True and says why", func() (bool, string) {
-				if err := kube.Get(t.Context(), keyOf(class), class); err != nil {
+				if err := f.kube.Get(t.Context(), keyOf(class), class); err != nil {
 					return false, err.Error()
 				}
 				for _, c := range class.Status.Conditions {
@@ -66,7 +66,7 @@ func TestS_175_ClassesSayWhatIsMissing(t *testing.T) {
 				return false, "no such condition"
 			})
 			f.await(soon, "the pool is not ready because of its class", func() (bool, string) {
-				if err := kube.Get(t.Context(), keyOf(pool), pool); err != nil {
+				if err := f.kube.Get(t.Context(), keyOf(pool), pool); err != nil {
 					return false, err.Error()
 				}
 				for _, c := range pool.Status.Conditions {
@@ -99,7 +99,7 @@ func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	if len(class.Status.Subnets) != 3 || len(class.Status.SecurityGroups) != 1 || len(class.Status.AMIs) == 0 || class.Status.InstanceProfile == "" {
 		t.Errorf("status %+v", class.Status)
 	}
-	client, tag := ec2.NewFromConfig(account()), []ec2types.Filter{{Name: new("tag:karpenter.sh/discovery"), Values: []string{world.Cluster}}}
+	client, tag := ec2.NewFromConfig(f.account()), []ec2types.Filter{{Name: new("tag:karpenter.sh/discovery"), Values: []string{world.Cluster}}}
 	subnets, err := client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{Filters: append(tag, ec2types.Filter{Name: new("tag:kubernetes.io/role/internal-elb"), Values: []string{"1"}})})
 	if err != nil {
 		t.Fatal(err)

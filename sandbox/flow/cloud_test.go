@@ -144,7 +144,7 @@ func TestFM_E06_ClaimIsForcedAway(t *testing.T) {
 	d := f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	claim := f.ready(1)[0]
-	checker.Excuse(invariant.G3, "NodeClaim "+claim.Name)
+	f.checker.Excuse(invariant.G3, "NodeClaim "+claim.Name)
 	f.scale(d, 0)
 	f.remove(&claim)
 	patch(f, &claim, func(c *karpv1.NodeClaim) { c.Finalizers = nil })
@@ -188,7 +188,7 @@ func TestFM_E13_LookupsFail(t *testing.T) {
 	f.awsFault(broken("ec2:DescribeImages", ""))
 	patch(f, class, func(c *awsv1.EC2NodeClass) { metav1.SetMetaDataAnnotation(&c.ObjectMeta, "look", "again") })
 	f.stays(20*time.Second, "the claim, not drifted, and the images of the class", func() (bool, string) {
-		if err := kube.Get(t.Context(), keyOf(class), class); err != nil {
+		if err := f.kube.Get(t.Context(), keyOf(class), class); err != nil {
 			return false, err.Error()
 		}
 		c := f.claims()

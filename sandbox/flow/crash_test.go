@@ -25,7 +25,7 @@ const restartLimit = 4 * time.Minute
 // killAt ends the controller at a request to the API server, as a crash does. It runs again by itself.
 func (f *flow) killAt(match apiproxy.Match, moment apiproxy.Moment) (fired <-chan struct{}) {
 	f.Helper()
-	fired, cancel := server.World.Proxy.Once(apiproxy.Trigger{Match: match, Moment: moment, Run: func(apiproxy.Request) { f.kill() }})
+	fired, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: moment, Run: func(apiproxy.Request) { f.kill() }})
 	f.Cleanup(cancel)
 	return fired
 }
@@ -33,24 +33,24 @@ func (f *flow) killAt(match apiproxy.Match, moment apiproxy.Moment) (fired <-cha
 // killAtCall does the same at a call of AWS.
 func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-chan struct{}) {
 	f.Helper()
-	fired, cancel := server.World.AWS.Once(awsemu.Trigger{Action: action, Text: text, Moment: moment, Run: func(awsemu.Call) { f.kill() }})
+	fired, cancel := f.world.AWS.Once(awsemu.Trigger{Action: action, Text: text, Moment: moment, Run: func(awsemu.Call) { f.kill() }})
 	f.Cleanup(cancel)
 	return fired
 }
 
 func (f *flow) kill() {
 	f.disturb()()
-	controller.Kill()
-	checker.Restarted()
+	f.controller.Kill()
+	f.checker.Restarted()
 }
 
 // down keeps the controller from running, until the test ends or it is up again.
 func (f *flow) down() (up func()) {
 	f.Helper()
 	calmed := f.disturb()
-	controller.Hold()
+	f.controller.Hold()
 	up = func() {
-		if err := controller.Start(context.WithoutCancel(f.Context())); err != nil {
+		if err := f.controller.Start(context.WithoutCancel(f.Context())); err != nil {
 			f.Error(err)
 		}
 		calmed()
@@ -138,7 +138,7 @@ metadata: {name: `+f.name+`-handmade, labels: {karpenter.sh/nodepool: `+f.name+`
 spec:
   requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.large]}]
   nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: `+f.name+`}`, claim)
-	checker.Excuse(invariant.G8, claim.Name)
+	f.checker.Excuse(invariant.G8, claim.Name)
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
 	fired := f.killAt(apiproxy.Match{Verb: "patch", Resource: "nodeclaims", Name: claim.Name, Body: karpv1.FinalizerTermination}, apiproxy.BeforeAnswer)
@@ -191,7 +191,7 @@ func TestFM_C01_CrashesWhileNodesAreHeld(t *testing.T) {
 			inflate := f.deploy("inflate", 3, apart("inflate"))
 			f.running("inflate", 3)
 			f.ready(3)
-			fired, cancel := server.World.Proxy.Once(apiproxy.Trigger{Match: at.match(f), Moment: at.moment, Run: func(apiproxy.Request) {
+			fired, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: at.match(f), Moment: at.moment, Run: func(apiproxy.Request) {
 				patch(f, pool, emptyAfter("Never")) // before the next process decides
 				f.kill()
 			}})
@@ -229,7 +229,7 @@ func TestFM_G4_NothingIsDisruptedBeforeAllIsKnown(t *testing.T) {
 		apiproxy.Fault{Verb: "watch", Resource: "pods", Status: http.StatusInternalServerError},
 	)
 	f.kill()
-	sighted := checker.Blind(time.Now())
+	sighted := f.checker.Blind(time.Now())
 	f.scale(inflate, 0)
 	f.stays(25*time.Second, "the node", func() (bool, string) {
 		list := f.claims()

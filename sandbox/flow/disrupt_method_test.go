@@ -21,7 +21,7 @@ import (
 func (f *flow) with(flags ...string) {
 	f.Helper()
 	f.down()
-	c, err := server.World.RunController(f.Context(), world.ControllerOptions{
+	c, err := f.world.RunController(f.Context(), world.ControllerOptions{
 		Binary: binary, Proxied: true, Restart: true, Log: f.name + ".log", Flags: append([]string{"--log-level=debug", youngNodes}, flags...),
 	})
 	if err != nil {
@@ -99,8 +99,7 @@ func TestDisruption_15a_BalancedRejectsAMoveWorthLittle(t *testing.T) {
 func TestDisruption_25_1_OrderOfReasons(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.xlarge"), pace("0"))
-	claims := f.fragmented()
+	pool, claims := f.fragmented(types("m5.xlarge"), pace("0"))
 	goes := f.deploy("goes", 1, requests("3500m", "2Gi"))
 	f.running("goes", 1)
 	f.ready(4)
@@ -133,8 +132,7 @@ func TestDisruption_25_1_OrderOfReasons(t *testing.T) {
 func TestDisruption_25_10_SpotIsDeletedAndNotReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.xlarge"), spot)
-	before := f.fragmented()
+	pool, before := f.fragmented(types("m5.xlarge"), spot)
 	f.become(pool, consolidates, require(corev1.LabelInstanceTypeStable, corev1.NodeSelectorOpIn, "m5.xlarge", "m5.large"))
 	f.await(later, "two of the three nodes are left", func() (bool, string) {
 		n := len(f.claims())
@@ -184,13 +182,12 @@ func TestDisruption_15_SeveralNodesBecomeSeveralOthers(t *testing.T) {
 func TestDisruption_25_6_AProtectedPodComesWhileItsNodeIsHeld(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.xlarge"))
-	claims := f.fragmented()
+	pool, claims := f.fragmented(types("m5.xlarge"))
 	var once sync.Once
 	held := make(chan string, 1)
 	for i := range claims {
 		match := apiproxy.Match{Verb: "patch", Resource: "nodes", Name: claims[i].Status.NodeName, Body: karpv1.TaintKeyDisrupted}
-		_, cancel := server.World.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.BeforeAnswer, Run: func(r apiproxy.Request) {
+		_, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.BeforeAnswer, Run: func(r apiproxy.Request) {
 			once.Do(func() { f.bind("late", r.Name); held <- r.Name })
 		}})
 		f.Cleanup(cancel)
@@ -232,7 +229,7 @@ func (f *flow) bind(name, node string) {
 			Containers: []corev1.Container{{Name: name, Image: "public.ecr.aws/eks-distro/kubernetes/pause:3.7"}},
 		},
 	}
-	if err := kube.Create(f.Context(), pod); err != nil {
+	if err := f.kube.Create(f.Context(), pod); err != nil {
 		f.Error(err)
 	}
 }
@@ -241,22 +238,23 @@ func (f *flow) bind(name, node string) {
 func TestDisruption_25_15_AnExpiredNodeUsesUpTheBudget(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large"), emptyAfter("1s"), pace("1"), func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "45s" })
+	pool := f.pool("", types("m5.large"), emptyAfter("1s"), pace("1"), expires("1h"))
 	first := f.deploy("first", 1, annotated(karpv1.AnnotationDoNotDisrupt, "true"))
 	f.running("first", 1)
-	expires := f.ready(1)[0]
-	f.become(pool, func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "Never" })
+	old := f.ready(1)[0]
+	f.become(pool, expires(karpv1.Never))
 	second := f.deploy("second", 1)
 	f.running("second", 1)
-	f.claim("expired", func(c *karpv1.NodeClaim) bool { return c.Name == expires.Name && deleting(c) })
-	other := f.claim("stays", func(c *karpv1.NodeClaim) bool { return c.Name != expires.Name })
+	f.older(&old, 2*time.Hour)
+	f.claim("expired", func(c *karpv1.NodeClaim) bool { return c.Name == old.Name && deleting(c) })
+	other := f.claim("stays", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name })
 	f.scale(second, 0)
 	f.running("second", 0)
 	f.stays(25*time.Second, "the empty node waits", func() (bool, string) {
 		return !slices.ContainsFunc(f.claims(), func(c karpv1.NodeClaim) bool { return c.Name == other.Name && deleting(&c) }), ""
 	})
 	f.scale(first, 0)
-	f.gone(&expires)
+	f.gone(&old)
 	f.gone(other)
 }
 
@@ -264,8 +262,7 @@ func TestDisruption_25_15_AnExpiredNodeUsesUpTheBudget(t *testing.T) {
 func TestDisruption_25_4_ABrokenBudgetClosesItsPool(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.xlarge"))
-	f.fragmented()
+	pool, _ := f.fragmented(types("m5.xlarge"))
 	f.become(pool, consolidates, pace("100%"), func(p *karpv1.NodePool) {
 		p.Spec.Disruption.Budgets[0].Schedule, p.Spec.Disruption.Budgets[0].Duration = new("61 * * * *"), new(karpv1.Duration("1h"))
 	})

@@ -32,11 +32,13 @@ func pace(nodes string, reasons ...karpv1.DisruptionReason) func(*karpv1.NodePoo
 	}
 }
 
-// fragmented makes three nodes that hold one pod each, and have room for two. The pool is not
-// consolidated yet.
-func (f *flow) fragmented(change ...func(*corev1.PodTemplateSpec)) []karpv1.NodeClaim {
+// fragmented makes a pool with three nodes that hold one pod each, and have room for two. The pool is not
+// consolidated yet. It is made last, so that its pods are planned together: three nodes, however slow the machine is.
+func (f *flow) fragmented(change ...func(*karpv1.NodePool)) (*karpv1.NodePool, []karpv1.NodeClaim) {
 	f.Helper()
-	d := f.deploy("inflate", 6, append(change, requests("1500m", "2Gi"))...)
+	d := f.deploy("inflate", 6, requests("1500m", "2Gi"))
+	f.unschedulable(6)
+	pool := f.pool("", change...)
 	pods := f.running("inflate", 6)
 	f.ready(3)
 	stays := map[string]bool{}
@@ -55,7 +57,24 @@ func (f *flow) fragmented(change ...func(*corev1.PodTemplateSpec)) []karpv1.Node
 	if len(on) != 3 {
 		f.Fatalf("pods are left on %v, want one on each of three nodes", on)
 	}
-	return f.ready(3)
+	return pool, f.ready(3)
+}
+
+// unschedulable waits until so many pods of the test are there and the scheduler found no place for any of them.
+// Pools that are made after that have them planned together.
+func (f *flow) unschedulable(n int) {
+	f.Helper()
+	f.await(soon, fmt.Sprintf("%d pods are unschedulable", n), func() (bool, string) {
+		waiting := 0
+		for _, p := range f.pods("") {
+			if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable
+			}) {
+				waiting++
+			}
+		}
+		return waiting == n, fmt.Sprintf("%d are", waiting)
+	})
 }
 
 // become patches a pool.
@@ -103,8 +122,7 @@ func (f *flow) unheld() {
 func TestS_030_ThreeNodesBecomeTwo(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.xlarge"))
-	before := f.fragmented()
+	pool, before := f.fragmented(types("m5.xlarge"))
 	f.become(pool, consolidates)
 	after := f.ready(2)
 	f.running("inflate", 3)
@@ -202,8 +220,7 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFlow(t, calm)
-			pool := f.pool("", types("m5.xlarge"))
-			claims := f.fragmented()
+			pool, claims := f.fragmented(types("m5.xlarge"))
 			free := row.block(f, pool, claims)
 			f.become(pool, consolidates)
 			f.event("Node", claims[0].Status.NodeName, "DisruptionBlocked", row.says)
@@ -221,8 +238,7 @@ func TestS_182_WhatKeepsANodeIsSaid(t *testing.T) {
 func TestS_183_WhenEmptyLeavesNodesWithPods(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.xlarge"))
-	claims := f.fragmented()
+	pool, claims := f.fragmented(types("m5.xlarge"))
 	f.become(pool, emptyAfter("1s"))
 	f.event("Node", claims[0].Status.NodeName, "Unconsolidatable", "")
 	f.untouched()
@@ -240,8 +256,7 @@ func TestS_183_WhenEmptyLeavesNodesWithPods(t *testing.T) {
 func TestDisruption_8_BudgetsPace(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.xlarge"), pace("0"))
-	f.fragmented()
+	pool, _ := f.fragmented(types("m5.xlarge"), pace("0"))
 	f.become(pool, consolidates)
 	f.event("NodePool", f.name, "DisruptionBlocked", "Underutilized")
 	f.untouched()
@@ -316,10 +331,11 @@ func TestDisruption_25_9_NoCapacityForTheReplacement(t *testing.T) {
 func TestDisruption_25_15_ExpiryIgnoresBudgets(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	f.pool("", types("m5.large"), pace("0"), func(p *karpv1.NodePool) { p.Spec.Template.Spec.ExpireAfter = "90s" })
+	f.pool("", types("m5.large"), pace("0"), expires("1h"))
 	f.deploy("inflate", 1)
 	f.running("inflate", 1)
 	old := f.ready(1)[0]
+	f.older(&old, 2*time.Hour)
 	f.gone(&old, later)
 	f.running("inflate", 1)
 }
@@ -335,7 +351,7 @@ func TestFM_K01_ADrainKeepsToTheBudgetOfThePods(t *testing.T) {
 	b := f.budget("inflate", 1)
 	f.await(soon, "the budget is computed", func() (bool, string) {
 		now := &policyv1.PodDisruptionBudget{}
-		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(b), now); err != nil {
+		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(b), now); err != nil {
 			return false, err.Error()
 		}
 		return now.Status.DisruptionsAllowed == 1, fmt.Sprint(now.Status.DisruptionsAllowed)

@@ -47,7 +47,7 @@ func TestFM_L01_ADayOfGrace(t *testing.T) {
 		state := f.stateOf(instanceOf(&claim))
 		return there && state == "running" && hasTaint(n, karpv1.DisruptedTaint()), fmt.Sprintf("%s, %v, pods as before: %v", state, n.Spec.Taints, there)
 	})
-	if err := kube.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)); err != nil {
+	if err := f.kube.Delete(t.Context(), &pod, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
 	f.gone(&claim)
@@ -71,7 +71,7 @@ func TestFM_L17_SomebodyDeletesTheNodeFirst(t *testing.T) {
 			f.remove(c)
 			f.event("Node", n.Name, "FailedDraining", "")
 			f.remove(n)
-			if err := kube.Patch(f.Context(), n, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+			if err := f.kube.Patch(f.Context(), n, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
 				f.Fatal(err)
 			}
 		}, 0},
@@ -120,7 +120,7 @@ func TestFM_L19_APoolOfSixtyNodesGoesAtOnce(t *testing.T) {
 	f.ready(nodes)
 	budget := f.budget("inflate", down)
 	allows := func(least int32) (bool, string) {
-		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
+		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(budget), budget); err != nil {
 			return false, err.Error()
 		}
 		return budget.Status.DisruptionsAllowed >= least, fmt.Sprint(budget.Status)
@@ -159,7 +159,7 @@ func TestFM_L19_APoolOfSixtyNodesGoesAtOnce(t *testing.T) {
 func (f *flow) leads() {
 	f.Helper()
 	f.down()
-	c, err := server.World.RunController(f.Context(), world.ControllerOptions{
+	c, err := f.world.RunController(f.Context(), world.ControllerOptions{
 		Binary: binary, Proxied: true, LeaderElection: true, Restart: true, Log: f.name + ".log", Flags: []string{"--log-level=debug"},
 	})
 	if err != nil {
@@ -220,7 +220,7 @@ func (f *flow) whenTainted(c *karpv1.NodeClaim, run func()) <-chan time.Time {
 	f.Helper()
 	at := make(chan time.Time, 1)
 	match := apiproxy.Match{Verb: "patch", Resource: "nodes", Name: c.Status.NodeName, Body: karpv1.TaintKeyDisrupted}
-	_, cancel := server.World.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.AfterAnswer, Run: func(apiproxy.Request) {
+	_, cancel := f.world.Proxy.Once(apiproxy.Trigger{Match: match, Moment: apiproxy.AfterAnswer, Run: func(apiproxy.Request) {
 		at <- time.Now()
 		run()
 	}})
@@ -231,7 +231,7 @@ func (f *flow) whenTainted(c *karpv1.NodeClaim, run func()) <-chan time.Time {
 // endOf is when AWS was asked to end the instance of a claim.
 func (f *flow) endOf(c *karpv1.NodeClaim) time.Time {
 	f.Helper()
-	for _, call := range server.World.AWS.Calls(wire.EC2, "TerminateInstances") {
+	for _, call := range f.world.AWS.Calls(wire.EC2, "TerminateInstances") {
 		if strings.Contains(fmt.Sprint(call.Parameters), instanceOf(c)) {
 			return call.Time
 		}

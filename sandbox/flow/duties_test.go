@@ -58,7 +58,7 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 	}
 	f.running("inflate", 1)
 
-	f.become(pool, expires("45s"))
+	f.become(pool, expires("1h"))
 	f.claim("shows that the change was seen", is(karpv1.ConditionDrifted))
 	f.interrupt(&one, "60s")
 	f.gone(&one)
@@ -66,6 +66,7 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 	old := f.ready(1)[0]
 	f.become(pool, expires(karpv1.Never))
 
+	f.older(&old, 2*time.Hour)
 	f.gone(&old, later)
 	f.running("inflate", 1)
 	if last := f.ready(1)[0]; last.Spec.ExpireAfter != karpv1.Never {
@@ -78,7 +79,7 @@ func TestS_013_AllDutiesInOnePool(t *testing.T) {
 func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large"), expires("40s"))
+	pool := f.pool("", types("m5.large"), expires("1h"))
 	f.deploy("inflate", 1)
 	budget := f.budget("inflate", 0)
 	patch(f, budget, func(b *policyv1.PodDisruptionBudget) { // one that could allow it, if there were more pods
@@ -87,6 +88,7 @@ func TestFM_K05_OneReplacementForABlockedNode(t *testing.T) {
 	f.running("inflate", 1)
 	old := f.ready(1)[0]
 	f.become(pool, expires(karpv1.Never), pace("0"))
+	f.older(&old, 2*time.Hour)
 	f.claim("expired", func(c *karpv1.NodeClaim) bool { return c.Name == old.Name && deleting(c) })
 	next := f.claim("replaces it", func(c *karpv1.NodeClaim) bool { return c.Name != old.Name && is(karpv1.ConditionInitialized)(c) })
 	for i := range 5 { // each pod that fits nowhere makes the controller plan anew

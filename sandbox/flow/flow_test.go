@@ -3,6 +3,7 @@ package flow_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -40,6 +41,7 @@ const recovered = 8 * time.Minute
 // flow is one test in the world: its objects, and what it waits for.
 type flow struct {
 	*testing.T
+	*cluster
 
 	name      string // of the pool and the class
 	namespace string
@@ -51,12 +53,12 @@ type flow struct {
 // nodes with them, and all invariants must have held.
 func newFlow(t *testing.T, m mode) *flow {
 	t.Helper()
-	room.enter(t, m)
-	f := &flow{T: t, namespace: server.Namespace(t)}
+	c := all.enter(t, m)
+	f := &flow{T: t, cluster: c, namespace: c.server.Namespace(t)}
 	f.name = strings.TrimPrefix(f.namespace, "test")
 	f.name = "p" + strings.Trim(f.name[max(0, len(f.name)-25):], "-")
 	t.Cleanup(func() {
-		for _, v := range checker.Of(f.name, f.namespace) {
+		for _, v := range f.checker.Of(f.name, f.namespace) {
 			t.Error(v)
 		}
 	})
@@ -74,7 +76,7 @@ func (f *flow) settle() {
 		return
 	}
 	f.await(recovered, "all is as if nothing had gone wrong (G14)", func() (bool, string) {
-		open := checker.Unsettled(f.name, f.namespace)
+		open := f.checker.Unsettled(f.name, f.namespace)
 		return len(open) == 0, strings.Join(open, "; ")
 	})
 }
@@ -87,15 +89,15 @@ func (f *flow) leave() {
 	}
 	ctx := context.WithoutCancel(f.Context())
 	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &policyv1.PodDisruptionBudgetList{}} {
-		if err := kube.DeleteAllOf(ctx, itemOf(list), client.InNamespace(f.namespace)); err != nil {
+		if err := f.kube.DeleteAllOf(ctx, itemOf(list), client.InNamespace(f.namespace)); err != nil {
 			f.Error(err)
 		}
 	}
-	if err := kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(f.namespace), client.GracePeriodSeconds(0)); err != nil {
+	if err := f.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(f.namespace), client.GracePeriodSeconds(0)); err != nil {
 		f.Error(err)
 	}
 	var pools karpv1.NodePoolList
-	if err := kube.List(ctx, &pools); err != nil {
+	if err := f.kube.List(ctx, &pools); err != nil {
 		f.Error(err)
 	}
 	for i := range pools.Items {
@@ -119,7 +121,7 @@ func itemOf(list client.ObjectList) client.Object {
 // create makes an object.
 func (f *flow) create(obj client.Object) {
 	f.Helper()
-	if err := kube.Create(f.Context(), obj); err != nil {
+	if err := f.kube.Create(f.Context(), obj); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -127,7 +129,7 @@ func (f *flow) create(obj client.Object) {
 // remove deletes an object; one that is gone is gone.
 func (f *flow) remove(obj client.Object) {
 	f.Helper()
-	if err := kube.Delete(context.WithoutCancel(f.Context()), obj); err != nil && !apierrors.IsNotFound(err) {
+	if err := f.kube.Delete(context.WithoutCancel(f.Context()), obj); err != nil && !apierrors.IsNotFound(err) {
 		f.Error(err)
 	}
 }
@@ -137,7 +139,7 @@ func patch[T client.Object](f *flow, obj T, change func(T)) {
 	f.Helper()
 	before, _ := obj.DeepCopyObject().(client.Object)
 	change(obj)
-	if err := kube.Patch(f.Context(), obj, client.MergeFrom(before)); err != nil {
+	if err := f.kube.Patch(f.Context(), obj, client.MergeFrom(before)); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -309,10 +311,20 @@ func overZones(name string) func(*corev1.PodTemplateSpec) {
 // critical makes the pods of a Deployment the last to leave a node.
 func critical(p *corev1.PodTemplateSpec) { p.Spec.PriorityClassName = "system-cluster-critical" }
 
-// scale is kubectl scale.
+// scale is kubectl scale. It returns when the pods that are too many were told to go: until then they would be
+// planned for.
 func (f *flow) scale(d *appsv1.Deployment, replicas int32) {
 	f.Helper()
 	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = &replicas })
+	f.await(soon, fmt.Sprintf("at most %d pods of %s stay", replicas, d.Name), func() (bool, string) {
+		stay := 0
+		for _, p := range f.pods(d.Name) {
+			if p.DeletionTimestamp == nil {
+				stay++
+			}
+		}
+		return stay <= int(replicas), fmt.Sprintf("%d do", stay)
+	})
 }
 
 // budget makes a PodDisruptionBudget for a Deployment.
@@ -329,8 +341,8 @@ func (f *flow) budget(name string, maxUnavailable int) *policyv1.PodDisruptionBu
 // nodeFault lets something go wrong on the nodes of the test, until the test ends or it is cleared.
 func (f *flow) nodeFault(fault fakenode.Fault) (clearFault func()) {
 	f.Helper()
-	server.World.Nodes.Faults().Set(f.name, fakenode.Selector{NodePool: f.name}, fault)
-	clearFault = func() { server.World.Nodes.Faults().Clear(f.name) }
+	f.world.Nodes.Faults().Set(f.name, fakenode.Selector{NodePool: f.name}, fault)
+	clearFault = func() { f.world.Nodes.Faults().Clear(f.name) }
 	f.Cleanup(clearFault)
 	return clearFault
 }
@@ -341,7 +353,7 @@ func joinLate(d time.Duration) fakenode.Fault { return fakenode.Fault{JoinLate: 
 func (f *flow) disturb() (calm func()) {
 	f.Helper()
 	f.faulty = true
-	end := checker.Disturb(time.Now())
+	end := f.checker.Disturb(time.Now())
 	calm = func() { end(time.Now()) }
 	f.Cleanup(calm)
 	return calm
@@ -350,7 +362,7 @@ func (f *flow) disturb() (calm func()) {
 // aws steers the emulated account, and undoes it at the end with DELETE when the control has that.
 func (f *flow) aws(method, path, body string) string {
 	f.Helper()
-	answer, err := server.Control(context.WithoutCancel(f.Context()), method, path, body)
+	answer, err := f.server.Control(context.WithoutCancel(f.Context()), method, path, body)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -378,10 +390,10 @@ func (f *flow) awsFault(fault awsemu.Fault) (mend func()) {
 func (f *flow) lag(what string, d time.Duration) {
 	f.Helper()
 	set := func(d time.Duration) {
-		lags.Lock()
-		defer lags.Unlock()
-		lags.by[what] = awsemu.Duration(d)
-		body, err := json.Marshal(lags.by)
+		f.lags.Lock()
+		defer f.lags.Unlock()
+		f.lags.by[what] = awsemu.Duration(d)
+		body, err := json.Marshal(f.lags.by)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -395,7 +407,7 @@ func (f *flow) lag(what string, d time.Duration) {
 // mended. A calm test gives a name that only its own objects have.
 func (f *flow) proxyFault(faults ...apiproxy.Fault) (mend func()) {
 	f.Helper()
-	mend, err := server.World.Proxy.Add(faults...)
+	mend, err := f.world.Proxy.Add(faults...)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -26,9 +26,9 @@ import (
 // Group N of the failure modes, as far as others have a hand in the nodes.
 
 // account is how a person with the SDK sees the emulated account. The key is not that of the controller.
-func account() aws.Config {
+func (f *flow) account() aws.Config {
 	return aws.Config{
-		Region: world.Region, BaseEndpoint: new(server.World.AWSEndpoint),
+		Region: world.Region, BaseEndpoint: new(f.world.AWSEndpoint),
 		Credentials: credentials.NewStaticCredentialsProvider("AKIAPERSON", "sandbox", ""),
 	}
 }
@@ -45,7 +45,7 @@ spec:
   kubelet: {flags: ["--node-labels=eks.amazonaws.com/nodegroup=%s-group,eks.amazonaws.com/capacityType=ON_DEMAND,flow=%s"]}
 `, world.Cluster, f.name, f.name)
 	tag := func(key, value string) ec2types.Tag { return ec2types.Tag{Key: &key, Value: &value} }
-	client := ec2.NewFromConfig(account())
+	client := ec2.NewFromConfig(f.account())
 	out, err := client.RunInstances(f.Context(), &ec2.RunInstancesInput{
 		ImageId: &like.ImageID, SubnetId: &like.SubnetID, InstanceType: ec2types.InstanceType(instanceType), MinCount: new(int32(1)), MaxCount: new(int32(1)),
 		IamInstanceProfile: &ec2types.IamInstanceProfileSpecification{Name: &like.Profile},
@@ -67,8 +67,8 @@ spec:
 		f.remove(node)
 	})
 	f.await(soon, "the node of the group is ready", func() (bool, string) {
-		if err := kube.Get(f.Context(), keyOf(node), node); err != nil {
-			return false, err.Error() + server.World.Nodes.Why(*instance.InstanceId)
+		if err := f.kube.Get(f.Context(), keyOf(node), node); err != nil {
+			return false, err.Error() + f.world.Nodes.Why(*instance.InstanceId)
 		}
 		return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -90,7 +90,7 @@ func TestFM_N10_ANodeGroupBesideUs(t *testing.T) {
 	untouched := func() {
 		f.Helper()
 		now := &corev1.Node{}
-		if err := kube.Get(t.Context(), keyOf(theirs), now); err != nil {
+		if err := f.kube.Get(t.Context(), keyOf(theirs), now); err != nil {
 			t.Fatal(err)
 		}
 		if now.UID != theirs.UID || now.DeletionTimestamp != nil || len(now.Spec.Taints) > 0 || len(now.Finalizers) > 0 || now.Labels[karpv1.LabelNodePool] != "" {
@@ -153,7 +153,7 @@ func TestFM_N12_SomebodyCordonsANode(t *testing.T) {
 			ends(f, pool, first)
 			f.await(later, "the node goes, cordoned to the end", func() (bool, string) {
 				now := &corev1.Node{}
-				err := kube.Get(t.Context(), keyOf(node), now)
+				err := f.kube.Get(t.Context(), keyOf(node), now)
 				if err == nil && !now.Spec.Unschedulable {
 					t.Fatal("the node was uncordoned")
 				}

@@ -166,7 +166,7 @@ func TestFM_A12_InstancesEndByThemselves(t *testing.T) {
 		f.aws(http.MethodPost, "kill", fmt.Sprintf(`{"instance":%q}`, instanceOf(claim)))
 		f.gone(claim, later)
 	}
-	server.World.Nodes.Faults().Clear(f.name)
+	f.world.Nodes.Faults().Clear(f.name)
 	f.running("inflate", 1, later)
 	if n := len(f.allInstances()); n > 4 {
 		t.Errorf("%d instances for one pod", n)
@@ -176,7 +176,7 @@ func TestFM_A12_InstancesEndByThemselves(t *testing.T) {
 // fleets is how many calls of CreateFleet there were for the test.
 func (f *flow) fleets() int {
 	n := 0
-	for _, call := range server.World.AWS.Calls(wire.EC2, "CreateFleet") {
+	for _, call := range f.world.AWS.Calls(wire.EC2, "CreateFleet") {
 		if strings.Contains(fmt.Sprint(call.Parameters), f.name) {
 			n++
 		}
@@ -186,7 +186,7 @@ func (f *flow) fleets() int {
 
 // fleetCalls are the calls of CreateFleet for the test, but for dry runs.
 func (f *flow) fleetCalls() []awsemu.Call {
-	return slices.DeleteFunc(server.World.AWS.Calls(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool {
+	return slices.DeleteFunc(f.world.AWS.Calls(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool {
 		return !strings.Contains(fmt.Sprint(c.Parameters), f.name) || c.Parameters["DryRun"] == "true"
 	})
 }

@@ -27,7 +27,7 @@ func (f *flow) replicas() []*world.Controller {
 	f.down()
 	var list []*world.Controller
 	for i := range 2 {
-		c, err := server.World.RunController(f.Context(), world.ControllerOptions{
+		c, err := f.world.RunController(f.Context(), world.ControllerOptions{
 			Binary: binary, Proxied: true, LeaderElection: true, Restart: true, Log: fmt.Sprintf("%s-%d.log", f.name, i), Flags: []string{"--log-level=debug"},
 		})
 		if err != nil {
@@ -47,7 +47,7 @@ func (f *flow) replicas() []*world.Controller {
 func (f *flow) holder() string {
 	f.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "karpenter-leader-election", Namespace: metav1.NamespaceSystem}}
-	if err := kube.Get(context.WithoutCancel(f.Context()), client.ObjectKeyFromObject(lease), lease); err != nil || lease.Spec.HolderIdentity == nil {
+	if err := f.kube.Get(context.WithoutCancel(f.Context()), client.ObjectKeyFromObject(lease), lease); err != nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
 	return *lease.Spec.HolderIdentity
@@ -75,7 +75,7 @@ func (f *flow) bothDieWhileLaunching(pair []*world.Controller) {
 	f.Helper()
 	first := f.holder()
 	calmed := f.disturb()
-	fired, cancel := server.World.AWS.Once(awsemu.Trigger{Action: "ec2:CreateFleet", Text: f.name, Moment: awsemu.BeforeAnswer, Run: func(awsemu.Call) {
+	fired, cancel := f.world.AWS.Once(awsemu.Trigger{Action: "ec2:CreateFleet", Text: f.name, Moment: awsemu.BeforeAnswer, Run: func(awsemu.Call) {
 		for _, c := range pair { // who leads is not to be seen from here; both come back at once
 			c.Kill()
 		}

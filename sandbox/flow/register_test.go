@@ -44,7 +44,7 @@ func TestFM_B07_StartupTaintDoesNotComeBack(t *testing.T) {
 	f.running("inflate", 1)
 	node := f.nodeOf(&f.ready(1)[0])
 	f.stays(10*time.Second, "no startup taint", func() (bool, string) {
-		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
+		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 			return false, err.Error()
 		}
 		return !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "example.com/") }), ""
@@ -62,7 +62,7 @@ func TestFM_B11_FlappingNode(t *testing.T) {
 	claim := f.claim("is initialized", is(karpv1.ConditionInitialized))
 	f.stays(12*time.Second, "initialized", func() (bool, string) {
 		now := karpv1.NodeClaim{}
-		if err := kube.Get(t.Context(), client.ObjectKeyFromObject(claim), &now); err != nil {
+		if err := f.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), &now); err != nil {
 			return false, err.Error()
 		}
 		return is(karpv1.ConditionInitialized)(&now) && !deleting(&now), sayConditions([]karpv1.NodeClaim{now})
@@ -92,7 +92,7 @@ func TestFM_B15_ClaimsAreImmutable(t *testing.T) {
 	claim := f.ready(1)[0]
 	before := claim.DeepCopy()
 	claim.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
-	if err := kube.Patch(t.Context(), &claim, client.MergeFrom(before)); !apierrors.IsInvalid(err) {
+	if err := f.kube.Patch(t.Context(), &claim, client.MergeFrom(before)); !apierrors.IsInvalid(err) {
 		t.Errorf("edited: %v", err)
 	}
 }

@@ -56,7 +56,7 @@ func TestV15_27_ASickNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
 	f.down()
-	own, err := server.World.RunController(f.Context(), world.ControllerOptions{
+	own, err := f.world.RunController(f.Context(), world.ControllerOptions{
 		Binary: binary, Proxied: true, Restart: true, Log: f.name + ".log", Flags: []string{"--log-level=debug", "--feature-gates=NodeRepair=true"},
 	})
 	if err != nil {
@@ -109,7 +109,7 @@ func (f *flow) heal(n *corev1.Node, kind corev1.NodeConditionType) {
 	f.Helper()
 	before := n.DeepCopy()
 	n.Status.Conditions = slices.DeleteFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type == kind })
-	if err := kube.Status().Patch(f.Context(), n, client.MergeFrom(before)); err != nil {
+	if err := f.kube.Status().Patch(f.Context(), n, client.MergeFrom(before)); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -118,7 +118,7 @@ func (f *flow) heal(n *corev1.Node, kind corev1.NodeConditionType) {
 func (f *flow) sicken(name string, kind corev1.NodeConditionType) {
 	f.Helper()
 	info, _ := runtime.SerializerInfoForMediaType(clientgoscheme.Codecs.SupportedMediaTypes(), runtime.ContentTypeProtobuf)
-	err := server.World.ControlPlane.Rewrite(f.Context(), "/registry/minions/"+name, func(stored []byte) ([]byte, error) {
+	err := f.world.ControlPlane.Rewrite(f.Context(), "/registry/minions/"+name, func(stored []byte) ([]byte, error) {
 		n := &corev1.Node{}
 		if _, _, err := clientgoscheme.Codecs.UniversalDeserializer().Decode(stored, nil, n); err != nil {
 			return nil, err
@@ -144,7 +144,7 @@ func (f *flow) requestReboot(claim *karpv1.NodeClaim) {
 	patch(f, claim, func(c *karpv1.NodeClaim) { c.Annotations = want.Annotations })
 	old := claim.DeepCopy()
 	claim.Status.Conditions = want.Status.Conditions
-	if err := kube.Status().Patch(f.Context(), claim, client.MergeFrom(old)); err != nil {
+	if err := f.kube.Status().Patch(f.Context(), claim, client.MergeFrom(old)); err != nil {
 		f.Fatal(err)
 	}
 }

@@ -121,7 +121,7 @@ func TestS_055_PoolsOfTheSeeds(t *testing.T) {
 func TestS_057_TheClassOfTheLab(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	client := ec2.NewFromConfig(account())
+	client := ec2.NewFromConfig(f.account())
 	subnets, err := client.DescribeSubnets(t.Context(), &ec2.DescribeSubnetsInput{})
 	if err != nil {
 		t.Fatal(err)
@@ -218,11 +218,7 @@ func TestS_031_OneNodeIsCheaperThanThree(t *testing.T) {
 	f.deploy("api", 1, requests("500m", "1Gi"))
 	f.deploy("worker", 1, requests("200m", "512Mi"))
 	f.deploy("cron", 1, requests("100m", "256Mi"))
-	f.await(soon, "all pods wait, so that they are planned together", func() (bool, string) {
-		pods := f.pods("")
-		open := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(p.Status.Conditions) == 0 })
-		return len(pods) == 3 && !open, fmt.Sprintf("%d pods", len(pods))
-	})
+	f.unschedulable(3)
 	f.pool("", types("t4g.small", "t4g.medium", "t4g.large", "m6g.large"))
 	for _, name := range []string{"api", "worker", "cron"} {
 		f.running(name, 1)
@@ -232,7 +228,7 @@ func TestS_031_OneNodeIsCheaperThanThree(t *testing.T) {
 		t.Errorf("the pods run on %s", got)
 	}
 	price := func(name string) float64 {
-		p, ok := server.World.AWS.Price(karpv1.CapacityTypeOnDemand, name, claim.Labels[corev1.LabelTopologyZone])
+		p, ok := f.world.AWS.Price(karpv1.CapacityTypeOnDemand, name, claim.Labels[corev1.LabelTopologyZone])
 		if !ok {
 			t.Fatalf("%s has no price", name)
 		}

@@ -22,7 +22,7 @@ import (
 // read asks the controller that all share for a page of its metrics port.
 func (f *flow) read(path, token string) (status int, text string) {
 	f.Helper()
-	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, served+path, http.NoBody)
+	req, err := http.NewRequestWithContext(f.Context(), http.MethodGet, f.served+path, http.NoBody)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func (f *flow) token(name string) string {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: f.namespace}}
 	f.create(account)
 	given := &authenticationv1.TokenRequest{}
-	if err := kube.SubResource("token").Create(f.Context(), account, given); err != nil {
+	if err := f.kube.SubResource("token").Create(f.Context(), account, given); err != nil {
 		f.Fatal(err)
 	}
 	return given.Status.Token

@@ -12,6 +12,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -27,7 +28,7 @@ func (f *flow) await(limit time.Duration, what string, holds func() (ok bool, no
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for {
-		changed := changes.changed()
+		changed := f.changes.changed()
 		ok, now := holds()
 		if ok {
 			return
@@ -47,7 +48,7 @@ func (f *flow) stays(d time.Duration, what string, is func() (ok bool, now strin
 	end := time.NewTimer(d)
 	defer end.Stop()
 	for {
-		changed := changes.changed()
+		changed := f.changes.changed()
 		if ok, now := is(); !ok {
 			f.Fatalf("did not stay for %s: %s; now: %s", d, what, now)
 		}
@@ -62,7 +63,7 @@ func (f *flow) stays(d time.Duration, what string, is func() (ok bool, now strin
 
 func (f *flow) list(list client.ObjectList, opts ...client.ListOption) {
 	f.Helper()
-	if err := kube.List(context.WithoutCancel(f.Context()), list, opts...); err != nil {
+	if err := f.kube.List(context.WithoutCancel(f.Context()), list, opts...); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -93,14 +94,14 @@ func (f *flow) instances() []awsemu.InstanceView {
 
 // allInstances includes those that are terminated.
 func (f *flow) allInstances() []awsemu.InstanceView {
-	return slices.DeleteFunc(server.World.AWS.Instances(), func(i awsemu.InstanceView) bool {
+	return slices.DeleteFunc(f.world.AWS.Instances(), func(i awsemu.InstanceView) bool {
 		return !strings.HasPrefix(i.Tags[karpv1.LabelNodePool], f.name)
 	})
 }
 
 // stateOf is the state of an instance.
 func (f *flow) stateOf(id string) string {
-	for _, i := range server.World.AWS.Instances() {
+	for _, i := range f.world.AWS.Instances() {
 		if i.ID == id {
 			return i.State
 		}
@@ -175,7 +176,7 @@ func (f *flow) gone(obj client.Object, limit ...time.Duration) {
 	uid := obj.GetUID()
 	f.await(append(limit, soon)[0], fmt.Sprintf("%T %s is gone", obj, key), func() (bool, string) {
 		now, _ := obj.DeepCopyObject().(client.Object)
-		err := kube.Get(f.Context(), key, now)
+		err := f.kube.Get(f.Context(), key, now)
 		return apierrors.IsNotFound(err) || err == nil && now.GetUID() != uid, "it is there"
 	})
 }
@@ -222,7 +223,7 @@ func (f *flow) condition(obj client.Object, kind string, status metav1.Condition
 	f.Helper()
 	var found *metav1.Condition
 	f.await(append(limit, soon)[0], fmt.Sprintf("%T %s is %s=%s %s", obj, obj.GetName(), kind, status, reason), func() (bool, string) {
-		if err := kube.Get(f.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
+		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return false, err.Error()
 		}
 		found = condition.Find(conditionsOf(obj), kind)
@@ -251,7 +252,7 @@ func conditionsOf(obj client.Object) []metav1.Condition {
 func (f *flow) age(c *karpv1.NodeClaim, kind string, by time.Duration) {
 	f.Helper()
 	f.await(soon, "the condition "+kind+" is set back", func() (bool, string) {
-		if err := kube.Get(f.Context(), client.ObjectKeyFromObject(c), c); err != nil {
+		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(c), c); err != nil {
 			return apierrors.IsNotFound(err), err.Error()
 		}
 		found := condition.Find(c.Status.Conditions, kind)
@@ -264,16 +265,32 @@ func (f *flow) age(c *karpv1.NodeClaim, kind string, by time.Duration) {
 				c.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Now().Add(-by))
 			}
 		}
-		err := kube.Status().Patch(f.Context(), c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := f.kube.Status().Patch(f.Context(), c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		return err == nil, fmt.Sprint(err)
 	})
+}
+
+// older makes a claim older than it is, where it is stored, so that an expiry of hours comes when the test wants it.
+func (f *flow) older(c *karpv1.NodeClaim, by time.Duration) {
+	f.Helper()
+	err := f.world.ControlPlane.Rewrite(f.Context(), "/registry/karpenter.sh/nodeclaims/"+c.Name, func(stored []byte) ([]byte, error) {
+		claim := &unstructured.Unstructured{}
+		if err := claim.UnmarshalJSON(stored); err != nil {
+			return nil, err
+		}
+		claim.SetCreationTimestamp(metav1.NewTime(c.CreationTimestamp.Add(-by)))
+		return claim.MarshalJSON()
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
 }
 
 // nodeOf is the Node of a claim.
 func (f *flow) nodeOf(c *karpv1.NodeClaim) *corev1.Node {
 	f.Helper()
 	n := &corev1.Node{}
-	if err := kube.Get(f.Context(), client.ObjectKey{Name: c.Status.NodeName}, n); err != nil {
+	if err := f.kube.Get(f.Context(), client.ObjectKey{Name: c.Status.NodeName}, n); err != nil {
 		f.Fatal(err)
 	}
 	return n
@@ -305,7 +322,7 @@ func (f *flow) describe() {
 		f.Logf("%s", sayEvents(f.events("NodeClaim", c.Name)))
 	}
 	for _, i := range f.allInstances() {
-		f.Logf("instance %s %s %s %s: %s", i.ID, i.Type, i.CapacityType, i.State, server.World.Nodes.Why(i.ID))
+		f.Logf("instance %s %s %s %s: %s", i.ID, i.Type, i.CapacityType, i.State, f.world.Nodes.Why(i.ID))
 	}
 	for _, p := range f.pods("") {
 		f.Logf("pod %s %s on %q deleting=%v", p.Name, p.Status.Phase, p.Spec.NodeName, p.DeletionTimestamp != nil)
@@ -320,7 +337,7 @@ func (f *flow) describe() {
 
 // log is the log of the controller, of all its starts.
 func (f *flow) log() []string {
-	from := controller
+	from := f.controller
 	if f.own != nil {
 		from = f.own
 	}

@@ -54,6 +54,8 @@ type Server struct {
 	Config *rest.Config
 	CRDs   []*apiextensionsv1.CustomResourceDefinition
 	World  *world.World // nil unless asked for
+
+	stop func() error
 }
 
 // Main runs the tests of a binary with a control plane and ends the process. The tests find the
@@ -73,16 +75,12 @@ func run(m *testing.M, o Options, server **Server) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	ctrllog.SetLogger(klog.Background()) // else clients complain that nobody did
 	ctx := context.Background()
-	s, stop, err := start(ctx, dir, o)
+	s, err := Start(ctx, dir, o)
 	if err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, stop()) }()
-	if s.CRDs, err = s.InstallCRDs(ctx); err != nil {
-		return 1, err
-	}
+	defer func() { err = errors.Join(err, s.Stop()) }()
 	*server = s
 	if o.Prepare == nil {
 		return m.Run(), nil
@@ -94,26 +92,43 @@ func run(m *testing.M, o Options, server **Server) (code int, err error) {
 	return finish(m.Run())
 }
 
-func start(ctx context.Context, dir string, o Options) (*Server, func() error, error) {
+// Start is Main for a test binary that needs more than one control plane: it starts one in a folder, with our
+// CRDs installed. Prepare is left to the caller.
+func Start(ctx context.Context, dir string, o Options) (*Server, error) {
+	ctrllog.SetLogger(klog.Background()) // else clients complain that nobody did
+	s, err := start(ctx, dir, o)
+	if err != nil {
+		return nil, err
+	}
+	if s.CRDs, err = s.InstallCRDs(ctx); err != nil {
+		return nil, errors.Join(err, s.Stop())
+	}
+	return s, nil
+}
+
+// Stop ends the control plane.
+func (s *Server) Stop() error { return s.stop() }
+
+func start(ctx context.Context, dir string, o Options) (*Server, error) {
 	if o.World {
 		if o.Speed == 0 {
 			o.Speed = 20
 		}
 		w, err := world.Start(ctx, world.Options{Dir: dir, Speed: o.Speed, Boot: o.Boot, Nodes: 2})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		return &Server{Client: w.Kube, Config: w.ControlPlane.Config, World: w}, w.Stop, nil
+		return &Server{Client: w.Kube, Config: w.ControlPlane.Config, World: w, stop: w.Stop}, nil
 	}
 	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, NoControllers: !o.Controllers, NoScheduler: !o.Scheduler})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	client, err := kubectl.New(cp.Config)
 	if err != nil {
-		return nil, nil, errors.Join(err, cp.Stop())
+		return nil, errors.Join(err, cp.Stop())
 	}
-	return &Server{Client: client, Config: cp.Config}, cp.Stop, nil
+	return &Server{Client: client, Config: cp.Config, stop: cp.Stop}, nil
 }
 
 // Typed returns a client that knows the kinds of Kubernetes and ours.

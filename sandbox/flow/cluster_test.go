@@ -1,0 +1,177 @@
+package flow_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
+	"github.com/dovetail-sh/dovetail/sandbox/invariant"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
+)
+
+// cluster is a control plane with an emulated account, nodes and a controller, and with the invariants checked
+// all the time.
+type cluster struct {
+	server     *harness.Server
+	world      *world.World
+	kube       client.WithWatch
+	checker    *invariant.Checker
+	controller *world.Controller
+	served     string // where the controller serves its metrics and decisions
+	changes    *broadcast
+	lags       lags
+
+	number int
+	end    func() error
+
+	// Of the clusters, and locked by them.
+	mode   mode
+	inside int
+}
+
+// lags is what of the account is seen late, and how late.
+type lags struct {
+	sync.Mutex
+
+	by map[string]awsemu.Duration
+}
+
+// startCluster brings a cluster up in a folder.
+func startCluster(ctx context.Context, dir string, number int) (*cluster, error) {
+	s, err := harness.Start(ctx, dir, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{server: s, world: s.World, number: number, changes: &broadcast{next: make(chan struct{})}, lags: lags{by: map[string]awsemu.Duration{}}}
+	following, stop := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	c.end = sync.OnceValue(func() error {
+		var errs []error
+		if c.controller != nil {
+			errs = append(errs, c.controller.Stop())
+		}
+		stop()
+		running.Wait()
+		return errors.Join(append(errs, s.Stop())...)
+	})
+	if err := c.begin(following, &running); err != nil {
+		return nil, errors.Join(err, c.end())
+	}
+	return c, nil
+}
+
+// begin runs the controller, and has the invariants checked.
+func (c *cluster) begin(ctx context.Context, running *sync.WaitGroup) error {
+	var err error
+	if c.kube, err = harness.NewTyped(c.server.Config); err != nil {
+		return err
+	}
+	if _, err := c.server.Control(ctx, http.MethodPut, "timing", harness.QuickInstances); err != nil {
+		return err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return err
+	}
+	c.served = fmt.Sprintf("http://127.0.0.1:%d", port)
+	c.checker = invariant.New(invariant.Options{Cluster: world.Cluster, Key: "AKIASANDBOX"})
+	running.Go(func() {
+		c.checker.Follow(ctx, invariant.Sources{Kube: c.kube, AWS: c.world.AWS, Proxy: c.world.Proxy})
+	})
+	running.Go(func() { c.changes.follow(ctx, c) })
+	c.controller, err = c.world.RunController(ctx, world.ControllerOptions{
+		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", youngNodes, staticPools, fmt.Sprintf("--metrics-port=%d", port)},
+	})
+	return err
+}
+
+// stop ends the cluster, and tells which invariants did not hold.
+func (c *cluster) stop() ([]*invariant.Violation, error) {
+	err := c.end()
+	return c.checker.Violations(), err
+}
+
+// freePort is one that nobody listens on.
+func freePort(ctx context.Context) (int, error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	address, _ := l.Addr().(*net.TCPAddr)
+	return address.Port, l.Close()
+}
+
+// broadcast tells everybody who waits that something changed.
+type broadcast struct {
+	mu   sync.Mutex
+	next chan struct{}
+}
+
+func (b *broadcast) tell() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	close(b.next)
+	b.next = make(chan struct{})
+}
+
+// changed returns a channel that is closed at the next change. Take it before looking.
+func (b *broadcast) changed() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.next
+}
+
+// follow watches all that tests wait for.
+func (b *broadcast) follow(ctx context.Context, c *cluster) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	for _, list := range []client.ObjectList{
+		&corev1.PodList{}, &corev1.NodeList{}, &eventsv1.EventList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}, &awsv1.EC2NodeClassList{},
+	} {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if w, err := c.kube.Watch(ctx, list); err == nil {
+					b.drain(ctx, w)
+				}
+			}
+		})
+	}
+	running.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-c.world.AWS.Changed():
+				b.tell()
+			}
+		}
+	})
+}
+
+func (b *broadcast) drain(ctx context.Context, w watch.Interface) {
+	defer w.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case _, open := <-w.ResultChan():
+			if !open {
+				return
+			}
+			b.tell()
+		}
+	}
+}
