@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -180,8 +181,8 @@ func contained(want, have any, at string) string {
 		return fmt.Sprintf("%s: %v (it is %v)", at, want, have)
 	}
 	h, _ := have.(map[string]any)
-	for k, inner := range w {
-		if missing := contained(inner, h[k], at+"."+k); missing != "" {
+	for _, k := range slices.Sorted(maps.Keys(w)) {
+		if missing := contained(w[k], h[k], at+"."+k); missing != "" {
 			return missing
 		}
 	}
