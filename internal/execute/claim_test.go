@@ -289,6 +289,25 @@ func TestCreate(t *testing.T) {
 	}
 }
 
+// Of several limits that are exceeded always the same is named.
+func TestFirstExceededLimitIsNamed(t *testing.T) {
+	t.Parallel()
+	limited := pool()
+	limited.Spec.Limits = corev1.ResourceList{
+		"nodes": resource.MustParse("2"), "memory": resource.MustParse("1Gi"), "cpu": resource.MustParse("1"), "example.com/device": resource.MustParse("1"),
+	}
+	store := &memory{pools: []*karpv1.NodePool{limited}, used: corev1.ResourceList{
+		"memory": resource.MustParse("2Gi"), "cpu": resource.MustParse("2"), "example.com/device": resource.MustParse("2"),
+	}}
+	claims := &execute.Claims{Store: store, Now: time.Now}
+	for range 50 {
+		got := claims.Create(t.Context(), execute.Batch{Nodes: []solve.NewNode{order(t).Node}, Pools: map[string]*karpv1.NodePool{limited.Name: limited}, Lanes: resources.NewTable()})
+		if want := "nodepool general: limit 1 of cpu is exceeded, 2 are in use"; got[0].Err == nil || got[0].Err.Error() != want {
+			t.Fatalf("%v, want %s", got[0].Err, want)
+		}
+	}
+}
+
 // Launches wait while a batch is written, but not for ever.
 func TestWritten(t *testing.T) {
 	t.Parallel()

@@ -293,8 +293,8 @@ func (c *Claims) withinLimits(pool *karpv1.NodePool) error {
 		return nil
 	}
 	used, nodes := c.Store.Usage(pool.Name)
-	for name, limit := range pool.Spec.Limits {
-		have := used[name]
+	for _, name := range resources.Names(pool.Spec.Limits) {
+		limit, have := pool.Spec.Limits[name], used[name]
 		if name == "nodes" {
 			have.Set(nodes)
 		}
