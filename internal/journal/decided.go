@@ -1,6 +1,8 @@
 package journal
 
 import (
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -169,7 +171,8 @@ func (b *blocked) note(refused []disrupt.Refused, now time.Time) []Refusal {
 		refusal := Refusal{
 			Reason: r.Reason, Nodes: first(r.Nodes, mostNodes, new(bool)), Why: r.Why, Text: r.Why.Text(), Saves: finite(r.Saves), Cost: finite(r.Cost), Since: now,
 		}
-		key := strings.Join(append([]string{string(r.Reason), string(r.Why.Code)}, r.Nodes...), "\x00")
+		// By nodes first: those that hold since the same time are listed in this order.
+		key := strings.Join(append(slices.Clone(r.Nodes), "", string(r.Reason), string(r.Why.Code)), "\x00")
 		known, found := b.known[key]
 		switch {
 		case found:
@@ -191,16 +194,13 @@ func (b *blocked) note(refused []disrupt.Refused, now time.Time) []Refusal {
 // list returns what keeps a node, or all nodes, longest first.
 func (b *blocked) list(node string) []Refusal {
 	var out []Refusal
-	for _, s := range b.known {
-		if node == "" || slices.Contains(s.refusal.Nodes, node) {
-			out = append(out, s.refusal)
+	keys := slices.SortedFunc(maps.Keys(b.known), func(x, y string) int {
+		return cmp.Or(b.known[x].refusal.Since.Compare(b.known[y].refusal.Since), cmp.Compare(x, y))
+	})
+	for _, key := range keys {
+		if refusal := b.known[key].refusal; node == "" || slices.Contains(refusal.Nodes, node) {
+			out = append(out, refusal)
 		}
 	}
-	slices.SortFunc(out, func(x, y Refusal) int {
-		if c := x.Since.Compare(y.Since); c != 0 {
-			return c
-		}
-		return strings.Compare(strings.Join(x.Nodes, " ")+string(x.Reason)+string(x.Why.Code), strings.Join(y.Nodes, " ")+string(y.Reason)+string(y.Why.Code))
-	})
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -105,6 +106,36 @@ func TestBlockedSince(t *testing.T) {
 	j.Decided(refusal(noon.Add(80*time.Minute), "a", "X"))
 	if got := j.Read(journal.Query{Node: "a"}).Blocked; len(got) != 1 || !got[0].Since.Equal(noon.Add(80*time.Minute)) {
 		t.Errorf("blocked again: %+v, want since then", got)
+	}
+}
+
+// Refusals that hold since the same time are listed in one order, also those whose first nodes are the same and
+// that show no others.
+func TestBlockedAreInOrder(t *testing.T) {
+	t.Parallel()
+	var shared []string
+	for i := range 200 {
+		shared = append(shared, fmt.Sprintf("node-%03d", i))
+	}
+	var first string
+	for range 30 {
+		j, d := roomy(), disrupt.Decision{At: noon}
+		for _, last := range []string{"z", "x", "y", "w"} {
+			d.Refused = append(d.Refused, disrupt.Refused{
+				Reason: karpv1.ReasonUnderutilized, Nodes: append(slices.Clone(shared), last), Why: reason.Reason{Code: "X", Want: last},
+			})
+		}
+		j.Decided(d)
+		text := ""
+		for _, r := range j.Read(journal.Query{}).Blocked {
+			text += r.Why.Want
+		}
+		if first == "" {
+			first = text
+		}
+		if text != first {
+			t.Fatalf("refusals in the order %s, and once in the order %s", text, first)
+		}
 	}
 }
 
