@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -86,7 +85,7 @@ func (a *applier) move(m *solve.Move) error {
 		}
 	}
 	if len(leaving) > 0 {
-		first := slices.MinFunc(slices.Collect(maps.Keys(leaving)), func(a, b cluster.PodKey) int { return strings.Compare(a.Name, b.Name) })
+		first := slices.SortedFunc(maps.Keys(leaving), cluster.PodKey.Compare)[0]
 		return fmt.Errorf("%d pods have no place to go, among them %s", len(leaving), first)
 	}
 	for _, name := range m.Remove {

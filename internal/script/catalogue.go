@@ -190,10 +190,12 @@ func (l *Line) prices(key string, zones []string) map[string]float64 {
 // counts reads "driver:3,other:none"; none is -1.
 func (l *Line) counts(key string) map[string]int {
 	var counts map[string]int
-	for name, text := range l.Pairs(key) {
+	pairs := l.Pairs(key)
+	for _, name := range slices.Sorted(maps.Keys(pairs)) { // of several faults the first is told
 		if counts == nil {
 			counts = map[string]int{}
 		}
+		text := pairs[name]
 		n, err := strconv.Atoi(text)
 		if text == "none" {
 			n, err = -1, nil

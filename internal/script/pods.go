@@ -1,6 +1,7 @@
 package script
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -200,7 +201,8 @@ func (l *Line) spread(text, own string) corev1.TopologySpreadConstraint {
 		l.Failf("spread=%s: write DoNotSchedule or ScheduleAnyway", text)
 	}
 	match := own
-	for option, value := range named {
+	for _, option := range slices.Sorted(maps.Keys(named)) { // of several faults the first is told
+		value := named[option]
 		switch option {
 		case "min":
 			n := l.int32("min", value)
@@ -233,7 +235,8 @@ func (l *Line) podTerms(key string) (required []corev1.PodAffinityTerm, preferre
 		}
 		term := corev1.PodAffinityTerm{TopologyKey: Key(at[0]), LabelSelector: l.selector(at[1])}
 		weight := int32(0)
-		for option, value := range named {
+		for _, option := range slices.Sorted(maps.Keys(named)) { // of several faults the first is told
+			value := named[option]
 			switch option {
 			case "weight":
 				weight = l.int32("weight", value)

@@ -70,6 +70,22 @@ func TestFaultsNameTheLineAndTheFix(t *testing.T) {
 	}
 }
 
+// Of several faults in one argument always the same is told.
+func TestFirstFaultIsTold(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"pod name=a spread=zone/1/d:1/b:2/a:3/c:4":                  "spread option a is not known",
+		"pod name=a affinity=zone/app=web/d:1/b:2/a:3/c:4":          "affinity option a is not known",
+		"type name=t cpu=1 price=1 volumes=d:many,b:few,a:some,c:x": "volumes=a:some is not a count",
+	} {
+		for range 50 {
+			if _, err := script.New().Run(text); err == nil || !strings.Contains(err.Error(), want) {
+				t.Fatalf("%s: error %v\nwant %s", text, err, want)
+			}
+		}
+	}
+}
+
 // What lines say arrives in the snapshot.
 func TestSnapshotHoldsWhatWasSaid(t *testing.T) {
 	t.Parallel()

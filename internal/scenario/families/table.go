@@ -54,10 +54,10 @@ func readTable(text string) ([]row, error) {
 func readRow(cells []string) (row, error) {
 	const zoneCells = 14 // the first of three
 	r := row{name: cells[0], arch: cells[1], hypervisor: cells[5], maker: cells[10], model: cells[11]}
-	for at, field := range map[int]*int{
+	for at, field := range []*int{
 		2: &r.vcpu, 3: &r.memoryMiB, 4: &r.maxPods, 6: &r.networkMbps, 7: &r.ebsMbps, 8: &r.nvmeGB, 9: &r.devices, 12: &r.deviceMiB,
 	} {
-		if cells[at] == "" {
+		if field == nil || cells[at] == "" {
 			continue
 		}
 		n, err := strconv.Atoi(cells[at])
