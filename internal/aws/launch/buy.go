@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -113,8 +114,8 @@ func (l *Launcher) run(ctx context.Context, tickets []*ticket) []batch.Result[Re
 	}
 	for round := 1; len(waiting) > 0; round++ {
 		verdicts := l.round(ctx, waiting)
-		for n, v := range verdicts {
-			t := waiting[n]
+		for _, n := range slices.Sorted(maps.Keys(verdicts)) { // who asks again first has the pick of the subnets
+			t, v := waiting[n], verdicts[n]
 			delete(waiting, n)
 			l.settle(t, v.result.Subnet)
 			done[n] = batch.Result[Result]{Value: v.result, Err: v.err}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/types"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
@@ -156,5 +157,46 @@ func TestTokens(t *testing.T) {
 	after := newAttempts(time.Now)
 	if token := after.token([]types.UID{"b", "a"}); token != after.token([]types.UID{"a", "b"}) || len(token) != 36 || strings.Count(token, "-") != 4 {
 		t.Errorf("token %s depends on the order, or has no shape", token)
+	}
+}
+
+// Claims that get nothing ask again in the order in which they came: who sets addresses aside first gets the
+// subnet that has most, and a map would say who that is.
+func TestClaimsAskAgainInOrder(t *testing.T) {
+	t.Parallel()
+	want := []string{"subnet-b", "subnet-b2", "subnet-b3", "subnet-b4"}
+	for range 20 {
+		l := newLab(t, kind("m5.large", spot("a", 1), onDemand("b", 2)))
+		l.free["subnet-b"], l.free["subnet-b2"], l.free["subnet-b3"], l.free["subnet-b4"] = 100, 90, 80, 75
+		l.answer = func(_ int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+			return l.serve(in, func(string, string) string {
+				if in.TargetCapacitySpecification.DefaultTargetCapacityType == ec2types.DefaultTargetCapacityTypeSpot {
+					return "InsufficientInstanceCapacity"
+				}
+				return ""
+			}), nil
+		}
+		class := nodeClass()
+		for _, id := range []string{"subnet-b2", "subnet-b3", "subnet-b4"} {
+			class.Status.Subnets = append(class.Status.Subnets, awsv1.Subnet{ID: id, Zone: "b", ZoneID: "b-id"})
+		}
+		var tickets []*ticket
+		for _, name := range []string{"one", "two", "three", "four"} {
+			claim := nodeClaim(name)
+			claim.Labels["team"] = name // so that each is a request of its own
+			r := Request{Claim: claim, Class: class, Types: l.types}
+			ticket, err := l.prepare(t.Context(), r, wants(t, claim))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tickets = append(tickets, ticket)
+		}
+		var got []string
+		for _, done := range l.run(t.Context(), tickets) {
+			got = append(got, done.Value.Subnet)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("subnets of the claims (-want +got):\n%s", diff)
+		}
 	}
 }

@@ -148,6 +148,7 @@ type lab struct {
 	templates map[string]map[string]string // by name: tags
 	fleets    []*ec2.CreateFleetInput
 	calls     []string // with the time
+	deleted   []string // templates
 	answer    func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error)
 	dryRun    func(action, subnet string) error
 	ids       int
@@ -280,6 +281,7 @@ func (l *lab) DeleteLaunchTemplate(_ context.Context, in *ec2.DeleteLaunchTempla
 	if l.templates[*in.LaunchTemplateName] == nil {
 		return nil, fault("InvalidLaunchTemplateName.NotFoundException", "gone")
 	}
+	l.deleted = append(l.deleted, *in.LaunchTemplateName)
 	delete(l.templates, *in.LaunchTemplateName)
 	return &ec2.DeleteLaunchTemplateOutput{}, nil
 }

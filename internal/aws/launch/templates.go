@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -159,6 +160,7 @@ func (t *templates) sweep(ctx context.Context) {
 		}
 	}
 	t.mu.Unlock()
+	slices.Sort(expired)
 	for _, name := range expired {
 		if err := t.remove(ctx, name); err != nil {
 			log.FromContext(ctx).Error(err, "failed to delete launch template", "launch-template", name)

@@ -68,6 +68,29 @@ func TestTemplatesExpire(t *testing.T) {
 	})
 }
 
+// Templates that expire are deleted in the order of their names: records of the requests can be compared.
+func TestTemplatesExpireInOrder(t *testing.T) {
+	t.Parallel()
+	inBubble(t, twoZones(), func(l *lab) {
+		t := l.t
+		want := []string{"karpenter.k8s.aws/1", "karpenter.k8s.aws/2", "karpenter.k8s.aws/3", "karpenter.k8s.aws/4"}
+		for range 10 {
+			l.deleted = nil
+			for _, name := range want {
+				l.templates[name] = map[string]string{tagClusterName: "demo"}
+			}
+			if err := l.Load(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Minute)
+			l.Sweep(t.Context())
+			if diff := cmp.Diff(want, l.deleted); diff != "" {
+				t.Fatalf("deleted (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
 func TestForgetDeletesTheTemplatesOfAClass(t *testing.T) {
 	t.Parallel()
 	inBubble(t, twoZones(), func(l *lab) {
