@@ -1,8 +1,10 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
@@ -194,7 +196,7 @@ func (c *Cloud) ended(instance inventory.Instance, seen time.Time) {
 	}
 }
 
-// poolsOf are the pools that use a class, in effective form.
+// poolsOf are the pools that use a class, in effective form, by name: the cache lists them in any order.
 func (c *Cloud) poolsOf(ctx context.Context, class *awsv1.EC2NodeClass) ([]karpv1.NodePool, error) {
 	list := &karpv1.NodePoolList{}
 	if err := c.o.Client.List(ctx, list); err != nil {
@@ -207,6 +209,7 @@ func (c *Cloud) poolsOf(ctx context.Context, class *awsv1.EC2NodeClass) ([]karpv
 			out = append(out, *pool)
 		}
 	}
+	slices.SortFunc(out, func(a, b karpv1.NodePool) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

@@ -1,8 +1,10 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,13 +38,14 @@ func keyed(provider string) []string {
 	return nil
 }
 
-// directory finds the objects of an instance in the cache.
+// directory finds the objects of an instance in the cache, by name: the cache has no order.
 type directory struct{ client.Reader }
 
 // Claims are the NodeClaims of an instance.
 func (d directory) Claims(ctx context.Context, instance string) ([]karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
 	err := d.List(ctx, list, client.MatchingFields{byInstance: instance})
+	byName(list.Items)
 	return list.Items, err
 }
 
@@ -50,5 +53,6 @@ func (d directory) Claims(ctx context.Context, instance string) ([]karpv1.NodeCl
 func (d directory) Nodes(ctx context.Context, instance string) ([]corev1.Node, error) {
 	list := &corev1.NodeList{}
 	err := d.List(ctx, list, client.MatchingFields{byInstance: instance})
+	slices.SortFunc(list.Items, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
 	return list.Items, err
 }

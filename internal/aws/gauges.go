@@ -1,7 +1,9 @@
 package aws
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -42,6 +44,7 @@ func (g *gauges) show(ctx context.Context) error {
 	if err := g.reader.List(ctx, pools); err != nil {
 		return err
 	}
+	slices.SortFunc(pools.Items, func(a, b karpv1.NodePool) int { return cmp.Compare(a.Name, b.Name) })
 	sizes, sale := map[string]catalog.InstanceType{}, map[forSale]offered{}
 	for i := range pools.Items {
 		pool, _ := pools.Items[i].Effective(g.strict)
@@ -57,11 +60,14 @@ func (g *gauges) show(ctx context.Context) error {
 	return nil
 }
 
-// collect merges the types of one pool into those of all.
+// collect merges the types of one pool into those of all. A type that pools see with different sizes has the
+// size of the first.
 func collect(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, sale map[forSale]offered) {
 	for i := range all {
 		t := &all[i]
-		sizes[t.Name] = *t
+		if _, seen := sizes[t.Name]; !seen {
+			sizes[t.Name] = *t
+		}
 		for _, o := range t.Offerings {
 			key := forSale{t.Name, o.CapacityType, o.Zone}
 			best, seen := sale[key]

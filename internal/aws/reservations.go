@@ -1,9 +1,11 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -46,6 +48,7 @@ func (r *reservations) expire(ctx context.Context) error {
 		return err
 	}
 	ends := blockEnds(classes.Items)
+	byName(claims.Items)
 	var failures []error
 	for _, claim := range expiring(claims.Items, ends, r.now()) {
 		failures = append(failures, r.leave(ctx, &claim, ends[claim.Labels[awsv1.LabelCapacityReservationID]]))
@@ -128,6 +131,7 @@ func (r *reservations) relabel(ctx context.Context) error {
 		return err
 	}
 	left := leftReservation(list)
+	byName(claims.Items)
 	var failures []error
 	for i := range claims.Items {
 		claim := &claims.Items[i]
@@ -140,6 +144,11 @@ func (r *reservations) relabel(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failures...)
+}
+
+// byName sorts what a cache listed: errors are joined in this order.
+func byName(claims []karpv1.NodeClaim) {
+	slices.SortFunc(claims, func(a, b karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
 }
 
 // leftReservation are the instances that run, but in no reservation.

@@ -193,8 +193,9 @@ func (d *Discoverer) parameter(ctx context.Context, name string, lifetime time.D
 // is deprecated or gone by now. It is the work of `providers.ssm.invalidation`.
 func (d *Discoverer) InvalidateParameters(ctx context.Context) error {
 	names := map[string][]string{} // by image
-	for name, p := range d.parameters.list() {
-		if p.mutable && strings.HasPrefix(p.value, "ami-") {
+	known := d.parameters.list()
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if p := known[name]; p.mutable && strings.HasPrefix(p.value, "ami-") {
 			names[p.value] = append(names[p.value], name)
 		}
 	}
@@ -210,7 +211,8 @@ func (d *Discoverer) InvalidateParameters(ctx context.Context) error {
 		}
 		maps.Copy(images, found)
 	}
-	for id, parameters := range names {
+	for _, id := range ids {
+		parameters := names[id]
 		if image, exists := images[id]; exists && !deprecated(image, d.o.Now()) {
 			continue
 		}

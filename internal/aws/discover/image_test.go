@@ -9,9 +9,11 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
@@ -303,6 +305,37 @@ func TestInvalidateParameters(t *testing.T) {
 				t.Errorf("read again: %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// The log of forgotten parameters is the same whatever order a cache is in.
+func TestForgottenParametersAreInOrder(t *testing.T) {
+	t.Parallel()
+	class := &awsv1.EC2NodeClass{}
+	parameters := map[string]string{"/e": "ami-2"}
+	for _, name := range []string{"/d", "/b", "/c", "/a", "/e"} {
+		class.Spec.AMISelectorTerms = append(class.Spec.AMISelectorTerms, awsv1.AMISelectorTerm{SSMParameter: name})
+		if parameters[name] == "" {
+			parameters[name] = "ami-1"
+		}
+	}
+	for range 20 {
+		d := discoverer(&fake{parameters: parameters, images: func(*ec2.DescribeImagesInput) *ec2.DescribeImagesOutput { return &ec2.DescribeImagesOutput{} }}, newClock())
+		if _, err := d.Images(quiet(t), class, "1.34"); err != nil {
+			t.Fatal(err)
+		}
+		var lines []string
+		logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: 1})
+		if err := d.InvalidateParameters(log.IntoContext(t.Context(), logger)); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			`"level"=1 "msg"="forgot SSM parameters of a deprecated image" "image"="ami-1" "parameters"=["/a" "/b" "/c" "/d"]`,
+			`"level"=1 "msg"="forgot SSM parameters of a deprecated image" "image"="ami-2" "parameters"=["/e"]`,
+		}
+		if diff := cmp.Diff(want, lines); diff != "" {
+			t.Fatalf("log (-want +got):\n%s", diff)
+		}
 	}
 }
 

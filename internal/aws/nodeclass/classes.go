@@ -1,6 +1,7 @@
 package nodeclass
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +148,6 @@ func (r *Classes) decide(ctx context.Context, class *awsv1.EC2NodeClass) (Step, 
 		for i := range claims {
 			names = append(names, claims[i].Name)
 		}
-		slices.Sort(names)
 		return Next(Facts{Class: class, Claims: names, Now: metav1.NewTime(r.Now())}), nil
 	}
 	before := class.DeepCopy()
@@ -246,11 +246,13 @@ func locked(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
-// claimsOf are the claims that use a class.
+// claimsOf are the claims that use a class, by name: the cache lists them in any order.
 func claimsOf(ctx context.Context, objects client.Reader, class string) ([]karpv1.NodeClaim, error) {
 	list := &karpv1.NodeClaimList{}
 	if err := objects.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list NodeClaims of EC2NodeClass %s: %w", class, err)
 	}
-	return slices.DeleteFunc(list.Items, func(c karpv1.NodeClaim) bool { return !UsedBy(class, &c) }), nil
+	used := slices.DeleteFunc(list.Items, func(c karpv1.NodeClaim) bool { return !UsedBy(class, &c) })
+	slices.SortFunc(used, func(a, b karpv1.NodeClaim) int { return cmp.Compare(a.Name, b.Name) })
+	return used, nil
 }
