@@ -9,13 +9,8 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
@@ -31,7 +26,7 @@ type cluster struct {
 	checker    *invariant.Checker
 	controller *world.Controller
 	served     string // where the controller serves its metrics and decisions
-	changes    *broadcast
+	view       *view
 	lags       lags
 
 	number int
@@ -55,7 +50,7 @@ func startCluster(ctx context.Context, dir string, number int) (*cluster, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{server: s, world: s.World, number: number, changes: &broadcast{next: make(chan struct{})}, lags: lags{by: map[string]awsemu.Duration{}}}
+	c := &cluster{server: s, world: s.World, number: number, lags: lags{by: map[string]awsemu.Duration{}}}
 	following, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	c.end = sync.OnceValue(func() error {
@@ -91,7 +86,9 @@ func (c *cluster) begin(ctx context.Context, running *sync.WaitGroup) error {
 	running.Go(func() {
 		c.checker.Follow(ctx, invariant.Sources{Kube: c.kube, AWS: c.world.AWS, Proxy: c.world.Proxy})
 	})
-	running.Go(func() { c.changes.follow(ctx, c) })
+	if c.view, err = newView(ctx, c.server.Config, c.kube, c.world.AWS, running); err != nil {
+		return err
+	}
 	c.controller, err = c.world.RunController(ctx, world.ControllerOptions{
 		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", youngNodes, staticPools, fmt.Sprintf("--metrics-port=%d", port)},
 	})
@@ -112,66 +109,4 @@ func freePort(ctx context.Context) (int, error) {
 	}
 	address, _ := l.Addr().(*net.TCPAddr)
 	return address.Port, l.Close()
-}
-
-// broadcast tells everybody who waits that something changed.
-type broadcast struct {
-	mu   sync.Mutex
-	next chan struct{}
-}
-
-func (b *broadcast) tell() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	close(b.next)
-	b.next = make(chan struct{})
-}
-
-// changed returns a channel that is closed at the next change. Take it before looking.
-func (b *broadcast) changed() <-chan struct{} {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.next
-}
-
-// follow watches all that tests wait for.
-func (b *broadcast) follow(ctx context.Context, c *cluster) {
-	var running sync.WaitGroup
-	defer running.Wait()
-	for _, list := range []client.ObjectList{
-		&corev1.PodList{}, &corev1.NodeList{}, &eventsv1.EventList{}, &karpv1.NodeClaimList{}, &karpv1.NodePoolList{}, &awsv1.EC2NodeClassList{},
-	} {
-		running.Go(func() {
-			for ctx.Err() == nil {
-				if w, err := c.kube.Watch(ctx, list); err == nil {
-					b.drain(ctx, w)
-				}
-			}
-		})
-	}
-	running.Go(func() {
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-c.world.AWS.Changed():
-				b.tell()
-			}
-		}
-	})
-}
-
-func (b *broadcast) drain(ctx context.Context, w watch.Interface) {
-	defer w.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case _, open := <-w.ResultChan():
-			if !open {
-				return
-			}
-			b.tell()
-		}
-	}
 }

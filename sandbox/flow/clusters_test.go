@@ -26,10 +26,10 @@ const (
 )
 
 // most is how many clusters there are at most. Each takes some 600 MB.
-const most = 4
+const most = 5
 
 // all are the clusters of this test binary.
-var all = &clusters{size: map[mode]int{alone: 1, crash: 8, weather: 8, calm: 12}, waiting: map[mode][]chan *cluster{}}
+var all = &clusters{size: map[mode]int{alone: 1, crash: 10, weather: 10, calm: 16}, waiting: map[mode][]chan *cluster{}}
 
 // clusters hands out places in clusters to tests, and starts a cluster when a test finds no place.
 type clusters struct {

@@ -314,8 +314,8 @@ func TestDisruption_25_9_NoCapacityForTheReplacement(t *testing.T) {
 	f.deploy("inflate", 1)
 	pod := f.running("inflate", 1)[0]
 	claim := f.ready(1)[0]
-	f.ice("on-demand", "m5n.large", "")
-	f.become(pool, types("m5n.large"))
+	f.ice("on-demand", "x2iezn.2xlarge", "")
+	f.become(pool, types("x2iezn.2xlarge"))
 	f.claim("is drifted", is(karpv1.ConditionDrifted))
 	f.event("NodeClaim", f.name, "InsufficientCapacityError", "", later)
 	f.unheld()

@@ -2,9 +2,10 @@
 // scheduler, an emulated AWS and its nodes, with the invariants checked all the time. Each test says
 // what a user does and waits for what the user then sees.
 //
-// Everything is in the tests. One world serves all of them; a test has a NodePool, a node class and a
-// namespace of its own, so that most run side by side. What a test does to the others is its mode, see
-// rooms in room_test.go. Enter at newFlow in flow_test.go.
+// Everything is in the tests. A few clusters serve all of them, each with an account and a controller of its own;
+// a test has a NodePool, a node class and a namespace of its own, so that most share a cluster. What a test does
+// to the others is its mode, see clusters_test.go. No test depends on the speed of the machine: it waits for what
+// must come, with a deadline that only a defect misses. Enter at newFlow in flow_test.go.
 package flow
 
 // What cannot be tested here, by its number in the lists of failure modes, of seeds and of rules, with the reason:

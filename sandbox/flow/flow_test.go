@@ -124,6 +124,7 @@ func (f *flow) create(obj client.Object) {
 	if err := f.kube.Create(f.Context(), obj); err != nil {
 		f.Fatal(err)
 	}
+	f.knows(obj)
 }
 
 // remove deletes an object; one that is gone is gone.
@@ -131,7 +132,9 @@ func (f *flow) remove(obj client.Object) {
 	f.Helper()
 	if err := f.kube.Delete(context.WithoutCancel(f.Context()), obj); err != nil && !apierrors.IsNotFound(err) {
 		f.Error(err)
+		return
 	}
+	f.forgets(obj)
 }
 
 // patch changes an object that others may be changing too.
@@ -142,6 +145,7 @@ func patch[T client.Object](f *flow, obj T, change func(T)) {
 	if err := f.kube.Patch(f.Context(), obj, client.MergeFrom(before)); err != nil {
 		f.Fatal(err)
 	}
+	f.knows(obj)
 }
 
 // class is a node class like that of the seeds (S-080), for the cluster of the sandbox.

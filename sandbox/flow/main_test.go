@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"testing"
 )
 
@@ -32,6 +33,9 @@ func run(m *testing.M) (code int, err error) {
 	if err := flag.Set("test.parallel", begun); err != nil {
 		return 1, err
 	}
+	// A quarter of the CPU time would else go into collecting garbage of the control planes.
+	debug.SetGCPercent(400)
+	debug.SetMemoryLimit(6 << 30)
 	dir, err := os.MkdirTemp("", "dovetail-")
 	if err != nil {
 		return 1, err

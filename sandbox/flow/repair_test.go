@@ -112,6 +112,7 @@ func (f *flow) heal(n *corev1.Node, kind corev1.NodeConditionType) {
 	if err := f.kube.Status().Patch(f.Context(), n, client.MergeFrom(before)); err != nil {
 		f.Fatal(err)
 	}
+	f.knows(n)
 }
 
 // sicken gives a node a condition that has been so for an hour, and makes the node older than that.
@@ -147,4 +148,5 @@ func (f *flow) requestReboot(claim *karpv1.NodeClaim) {
 	if err := f.kube.Status().Patch(f.Context(), claim, client.MergeFrom(old)); err != nil {
 		f.Fatal(err)
 	}
+	f.knows(claim)
 }

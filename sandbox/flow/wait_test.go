@@ -28,7 +28,7 @@ func (f *flow) await(limit time.Duration, what string, holds func() (ok bool, no
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	for {
-		changed := f.changes.changed()
+		changed := f.view.changed()
 		ok, now := holds()
 		if ok {
 			return
@@ -48,7 +48,7 @@ func (f *flow) stays(d time.Duration, what string, is func() (ok bool, now strin
 	end := time.NewTimer(d)
 	defer end.Stop()
 	for {
-		changed := f.changes.changed()
+		changed := f.view.changed()
 		if ok, now := is(); !ok {
 			f.Fatalf("did not stay for %s: %s; now: %s", d, what, now)
 		}
@@ -71,20 +71,19 @@ func (f *flow) list(list client.ObjectList, opts ...client.ListOption) {
 // claims are those of all pools of the test, or of one.
 func (f *flow) claims(pool ...string) []karpv1.NodeClaim {
 	f.Helper()
-	var list karpv1.NodeClaimList
-	f.list(&list)
-	return slices.DeleteFunc(list.Items, func(c karpv1.NodeClaim) bool {
+	return look(f.view, func(c *karpv1.NodeClaim) bool {
 		name := c.Labels[karpv1.LabelNodePool]
-		return !strings.HasPrefix(name, f.name) || len(pool) > 0 && !slices.Contains(pool, name)
+		return strings.HasPrefix(name, f.name) && (len(pool) == 0 || slices.Contains(pool, name))
 	})
 }
 
 // nodes are those of all pools of the test.
 func (f *flow) nodes() []corev1.Node {
 	f.Helper()
-	var list corev1.NodeList
-	f.list(&list, client.HasLabels{karpv1.LabelNodePool})
-	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return !strings.HasPrefix(n.Labels[karpv1.LabelNodePool], f.name) })
+	return look(f.view, func(n *corev1.Node) bool {
+		name, has := n.Labels[karpv1.LabelNodePool]
+		return has && strings.HasPrefix(name, f.name)
+	})
 }
 
 // instances are those of all pools of the test that are not terminated.
@@ -112,13 +111,9 @@ func (f *flow) stateOf(id string) string {
 // pods are those of a Deployment, or of all.
 func (f *flow) pods(app string) []corev1.Pod {
 	f.Helper()
-	var list corev1.PodList
-	opts := []client.ListOption{client.InNamespace(f.namespace)}
-	if app != "" {
-		opts = append(opts, client.MatchingLabels{"app": app})
-	}
-	f.list(&list, opts...)
-	return list.Items
+	return look(f.view, func(p *corev1.Pod) bool {
+		return p.Namespace == f.namespace && (app == "" || p.Labels["app"] == app)
+	})
 }
 
 // running waits until a Deployment has so many pods that run, and no other.
@@ -175,9 +170,14 @@ func (f *flow) gone(obj client.Object, limit ...time.Duration) {
 	key := client.ObjectKeyFromObject(obj)
 	uid := obj.GetUID()
 	f.await(append(limit, soon)[0], fmt.Sprintf("%T %s is gone", obj, key), func() (bool, string) {
-		now, _ := obj.DeepCopyObject().(client.Object)
-		err := f.kube.Get(f.Context(), key, now)
-		return apierrors.IsNotFound(err) || err == nil && now.GetUID() != uid, "it is there"
+		now, known := f.view.find(obj)
+		if !known {
+			now, _ = obj.DeepCopyObject().(client.Object)
+			if err := f.kube.Get(f.Context(), key, now); err != nil {
+				return apierrors.IsNotFound(err), err.Error()
+			}
+		}
+		return now == nil || uid != "" && now.GetUID() != uid, "it is there"
 	})
 }
 
@@ -185,8 +185,11 @@ func (f *flow) gone(obj client.Object, limit ...time.Duration) {
 func (f *flow) nothingLeft() {
 	f.Helper()
 	f.await(later, "no claim, node or instance is left", func() (bool, string) {
-		claims, nodes, instances := f.claims(), f.nodes(), f.instances()
-		return len(claims)+len(nodes)+len(instances) == 0, fmt.Sprintf("%d claims, %d nodes, %d instances", len(claims), len(nodes), len(instances))
+		if claims, nodes := f.claims(), f.nodes(); len(claims)+len(nodes) > 0 {
+			return false, fmt.Sprintf("%d claims, %d nodes", len(claims), len(nodes))
+		}
+		instances := f.instances()
+		return len(instances) == 0, fmt.Sprintf("%d instances", len(instances))
 	})
 }
 
@@ -210,11 +213,9 @@ func (f *flow) event(kind, name, reason, text string, limit ...time.Duration) *e
 // events of the controller on objects of a kind, and with the beginning of a name.
 func (f *flow) events(kind, name string) []eventsv1.Event {
 	f.Helper()
-	var list eventsv1.EventList
-	f.list(&list)
-	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool {
-		return e.ReportingController != "karpenter" || e.Regarding.Kind != kind || !strings.HasPrefix(e.Regarding.Name, name) ||
-			kind == "Pod" && e.Regarding.Namespace != f.namespace
+	return look(f.view, func(e *eventsv1.Event) bool {
+		return e.ReportingController == "karpenter" && e.Regarding.Kind == kind && strings.HasPrefix(e.Regarding.Name, name) &&
+			(kind != "Pod" || e.Regarding.Namespace == f.namespace)
 	})
 }
 
@@ -226,6 +227,7 @@ func (f *flow) condition(obj client.Object, kind string, status metav1.Condition
 		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(obj), obj); err != nil {
 			return false, err.Error()
 		}
+		f.knows(obj)
 		found = condition.Find(conditionsOf(obj), kind)
 		if found == nil {
 			return false, "no such condition"
@@ -268,6 +270,7 @@ func (f *flow) age(c *karpv1.NodeClaim, kind string, by time.Duration) {
 		err := f.kube.Status().Patch(f.Context(), c, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		return err == nil, fmt.Sprint(err)
 	})
+	f.knows(c)
 }
 
 // older makes a claim older than it is, where it is stored, so that an expiry of hours comes when the test wants it.
