@@ -10,7 +10,7 @@ import (
 )
 
 // patience is how long one command may take. Those that wait have a shorter limit of their own.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // Every aws command is given the address: version 1 does not look at AWS_ENDPOINT_URL_SQS, and
 // versions before 2.13 look at none of the variables.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,9 +36,10 @@ func TestStartStopAndGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantVersion(t, cp)
-	if _, err := controlplane.Start(t.Context(), controlplane.Options{Dir: t.TempDir()}); err == nil {
-		t.Error("two control planes in one process: no error")
+	if _, err := controlplane.Start(t.Context(), options); err == nil || !strings.Contains(err.Error(), "belongs to a sandbox that still runs") {
+		t.Errorf("two control planes on one folder: %v", err)
 	}
+	wantSeparate(t, cp)
 	stop(t, cp)
 
 	cp = start(t, options)
@@ -54,6 +56,46 @@ func TestStartStopAndGoOn(t *testing.T) {
 	if err := cp.Stop(); err != nil {
 		t.Errorf("second Stop: %v", err)
 	}
+}
+
+// wantSeparate starts a second control plane beside the first. Each has its own objects, and the first goes on when
+// the second ends.
+func wantSeparate(t *testing.T, first *controlplane.ControlPlane) {
+	t.Helper()
+	second := start(t, controlplane.Options{Dir: t.TempDir()})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "pod"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "pause"}}}}
+	for _, cp := range []*controlplane.ControlPlane{first, second} {
+		if _, err := clientOf(t, cp).Pods("default").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		// There is no node, and kube-scheduler says so.
+		wantUnschedulable(t, clientOf(t, cp))
+	}
+	if _, err := clientOf(t, second).ConfigMaps("default").Get(t.Context(), "note", metav1.GetOptions{}); err == nil {
+		t.Error("the second control plane has an object of the first")
+	}
+	stop(t, second)
+	if err := clientOf(t, first).Pods("default").Delete(t.Context(), "pod", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("after the second ended: %v", err)
+	}
+}
+
+func wantUnschedulable(t *testing.T, client corev1client.CoreV1Interface) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	w, err := client.Pods("default").Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	for event := range w.ResultChan() {
+		pod, ok := event.Object.(*corev1.Pod)
+		if ok && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
+			return
+		}
+	}
+	t.Fatal("kube-scheduler did not look at the pod")
 }
 
 // wantRewritten changes the note where it is stored, and reads it through the API.

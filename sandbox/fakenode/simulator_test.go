@@ -129,7 +129,7 @@ func awaitNode(t *testing.T, client kubernetes.Interface, holds func(*corev1.Nod
 // awaitWhy asks until the answer is there: there is no watch on a reason.
 func awaitWhy(t *testing.T, s *Simulator, want string) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for !strings.Contains(s.Why("i-1"), want) {
 		select {
 		case <-time.After(time.Millisecond):

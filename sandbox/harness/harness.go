@@ -32,7 +32,7 @@ import (
 )
 
 // patience is how long anything may take before a test gives up on it.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // Options of the control plane of a test binary.
 type Options struct {

@@ -183,6 +183,13 @@ func (c *Checker) Of(pool, namespace string) []*Violation {
 	})
 }
 
+// Knows reports whether a pod was seen: what happens to one before that is not judged.
+func (c *Checker) Knows(pod types.UID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.pods[pod] != nil
+}
+
 // Excuse keeps a rule from being reported for objects whose kind and name hold a text: the test breaks
 // it on purpose, such as with a finalizer that it takes away by hand.
 func (c *Checker) Excuse(rule Rule, object string) {

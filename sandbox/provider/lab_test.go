@@ -213,7 +213,7 @@ func (l *lab) wait(what string, done <-chan struct{}) {
 	l.Helper()
 	select {
 	case <-done:
-	case <-time.After(time.Minute):
+	case <-time.After(3 * time.Minute):
 		l.Fatalf("%s did not happen", what)
 	}
 }

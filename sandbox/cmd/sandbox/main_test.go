@@ -130,7 +130,7 @@ func TestUpWithController(t *testing.T) {
 	}
 	out := &trigger{text: "Ctrl-C stops everything", then: func() {
 		defer cancel()
-		for deadline := time.Now().Add(time.Minute); !works(); time.Sleep(50 * time.Millisecond) { // a file has no watch
+		for deadline := time.Now().Add(3 * time.Minute); !works(); time.Sleep(50 * time.Millisecond) { // a file has no watch
 			if time.Now().After(deadline) {
 				t.Error("the controller does not come up")
 				return

@@ -123,7 +123,7 @@ func TestKilledUpTakesItsController(t *testing.T) {
 		t.Fatalf("%q names no process: %v", text, err)
 	}
 	kill(t, cmd)
-	for deadline := time.Now().Add(time.Minute); !ended(pid); time.Sleep(20 * time.Millisecond) { // there is no watch on a process of others
+	for deadline := time.Now().Add(3 * time.Minute); !ended(pid); time.Sleep(20 * time.Millisecond) { // there is no watch on a process of others
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d still runs", pid)
 		}

@@ -104,7 +104,7 @@ func TestDeploymentRunsAndDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, client.CoreV1().RESTClient(), &corev1.Pod{}, "pods", ns, victim.Name)
-	if took := time.Since(began); took < 3*time.Second || took > 20*time.Second {
+	if took := time.Since(began); took < 3*time.Second {
 		t.Errorf("gone after %s, its grace period is 3s", took)
 	}
 }

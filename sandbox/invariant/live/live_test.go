@@ -3,6 +3,8 @@ package live_test
 import (
 	"context"
 	"encoding/base64"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,16 +52,21 @@ func follow(t *testing.T) (*invariant.Checker, client.WithWatch) {
 // found waits for a violation of a rule.
 func found(t *testing.T, c *invariant.Checker, rule invariant.Rule, text string) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
-	for {
-		for _, v := range c.Violations() {
-			if v.Rule == rule && strings.Contains(v.Error(), text) {
-				return
-			}
-		}
+	await(t, func() bool {
+		return slices.ContainsFunc(c.Violations(), func(v *invariant.Violation) bool {
+			return v.Rule == rule && strings.Contains(v.Error(), text)
+		})
+	}, func() string { return fmt.Sprintf("%s with %q was not found; found %v", rule, text, c.Violations()) })
+}
+
+// await asks until something holds: the checker has no watch.
+func await(t *testing.T, holds func() bool, missing func() string) {
+	t.Helper()
+	deadline := time.After(3 * time.Minute)
+	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("%s with %q was not found; found %v", rule, text, c.Violations())
+			t.Fatal(missing())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -150,11 +157,13 @@ metadata: {name: `+name+`, namespace: `+namespace+`, annotations: {karpenter.sh/
 spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0, nodeSelector: {none: such}}`)
 	}
 	var pod corev1.Pod
-	if err := kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "protected"}, &pod); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"careless", "protected"} {
+		if err := kube.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, &pod); err != nil {
+			t.Fatal(err)
+		}
+		// The checker sees pods by a watch of its own: it must know them before they go.
+		await(t, func() bool { return c.Knows(pod.UID) }, func() string { return "the checker does not see " + name })
 	}
-	// The checker sees pods by a watch of its own: it must know them before they go.
-	time.Sleep(time.Second)
 	for name, options := range map[string]*metav1.DeleteOptions{"careless": nil, "protected": {Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}} {
 		// As JSON, and as protobuf like a controller does.
 		for _, content := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
