@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/columns"
+)
+
+// logDir is where logs and times are kept, from the root of the repository.
+const logDir = "bin/test"
+
+type options struct {
+	suite     string
+	steps     string
+	packages  string
+	lanes     int
+	keepGoing bool
+	verbose   bool
+	settings  settings
+}
+
+func main() {
+	o := options{}
+	flag.StringVar(&o.suite, "suite", "test", "which steps to run: "+strings.Join(slices.Sorted(maps.Keys(suites)), ", "))
+	flag.StringVar(&o.steps, "step", "", "run only these steps and what they need, separated by commas; list prints all there are")
+	flag.StringVar(&o.packages, "pkg", "", "the packages that the steps unit and race test; default all")
+	flag.IntVar(&o.lanes, "lanes", 2, "1 runs all steps one after the other")
+	flag.BoolVar(&o.keepGoing, "keep-going", false, "start further steps after one has failed")
+	flag.BoolVar(&o.verbose, "v", false, "print every package that ends")
+	flag.Uint64Var(&o.settings.seeds, "seeds", 20000, "simulated clusters of step sim-deep")
+	flag.Uint64Var(&o.settings.from, "from", 1, "the seed of the first of them")
+	flag.IntVar(&o.settings.checks, "checks", 10000, "checks of every property in step prop")
+	flag.DurationVar(&o.settings.fuzzTime, "fuzztime", time.Minute, "how long each target of step fuzz runs")
+	flag.Parse()
+	o.settings.packages = strings.Fields(o.packages)
+	os.Exit(run(context.Background(), o, os.Stdout, os.Stderr))
+}
+
+// run returns the exit code: 1 when a step failed, 2 when the arguments are wrong, 130 after Ctrl-C.
+func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
+	root, err := findRoot()
+	if err != nil {
+		fmt.Fprintln(errs, "gate:", err)
+		return 2
+	}
+	all, err := readSurvey(os.DirFS(root))
+	if err != nil {
+		fmt.Fprintln(errs, "gate:", err)
+		return 2
+	}
+	list := steps(all, o.settings)
+	times := filepath.Join(root, logDir, "times.json")
+	if o.steps == "list" {
+		fmt.Fprint(out, listing(list, readTimes(times)))
+		return 0
+	}
+	names, known := suites[o.suite]
+	if !known {
+		fmt.Fprintf(errs, "gate: there is no suite %q\nsuites: %s\n", o.suite, strings.Join(slices.Sorted(maps.Keys(suites)), " "))
+		return 2
+	}
+	if o.steps != "" {
+		names = strings.FieldsFunc(o.steps, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	chosen, err := list.choose(names)
+	if err != nil {
+		fmt.Fprintln(errs, "gate:", err)
+		return 2
+	}
+	r := &runner{
+		board:   newBoard(chosen, rules{lanes: o.lanes, keepGoing: o.keepGoing}, readTimes(times), time.Now()),
+		shell:   newShell(root, o.lanes > 1 && usesBothLanes(chosen)),
+		screen:  &screen{out: out, terminal: isTerminal(out)},
+		verbose: o.verbose,
+		now:     time.Now,
+	}
+	code := r.runUntilSignal(ctx)
+	if err := writeTimes(times, r.board); err != nil {
+		fmt.Fprintln(errs, "gate:", err)
+	}
+	r.screen.close()
+	r.screen.print(r.board.summary(logDir, time.Now())...)
+	if code == 0 && !r.board.passed() {
+		return 1
+	}
+	return code
+}
+
+// runUntilSignal runs the steps and returns the exit code that a signal asks for, or 0.
+func (r *runner) runUntilSignal(ctx context.Context) int {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	code := make(chan int, 1)
+	go func() {
+		s := <-signals
+		r.screen.print(fmt.Sprintf("%s: stopping what runs, which takes up to %s; again to kill it", s, r.shell.grace))
+		if number, ok := s.(syscall.Signal); ok {
+			code <- 128 + int(number)
+		}
+		cancel()
+		<-signals
+		close(r.shell.kill)
+	}()
+	r.run(ctx)
+	select {
+	case c := <-code:
+		return c
+	default:
+		return 0
+	}
+}
+
+func newShell(root string, yield bool) *shell {
+	tool := os.Getenv("GO")
+	if tool == "" {
+		tool = "go"
+	}
+	return &shell{
+		root: root, logs: logDir, tool: tool, env: environment(os.Environ()), yield: yield,
+		grace: 10 * time.Second, kill: make(chan struct{}),
+	}
+}
+
+func usesBothLanes(steps []step) bool {
+	return slices.ContainsFunc(steps, func(s step) bool { return s.lane != steps[0].lane })
+}
+
+// listing is the table of steps for readers.
+func listing(all catalogue, times map[string]time.Duration) string {
+	rows := [][]string{{"step", "part of", "took", "what it does"}}
+	for _, s := range all {
+		var parts []string
+		for _, suite := range []string{"quick", "test", "deep"} {
+			if slices.Contains(suites[suite], s.name) {
+				parts = append(parts, suite)
+			}
+		}
+		took := ""
+		if d, known := times[s.name]; known {
+			took = brief(d)
+		}
+		rows = append(rows, []string{s.name, strings.Join(parts, ", "), took, s.about})
+	}
+	return columns.Text(rows)
+}
+
+// isTerminal says whether status can be drawn in place.
+func isTerminal(out *os.File) bool {
+	info, err := out.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb" && os.Getenv("TERM") != ""
+}
+
+// findRoot looks for the directory of the root module, from the working directory upwards.
+func findRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module "+module+"\n") {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("%s is not inside a checkout of %s", start, module)
+		}
+	}
+}

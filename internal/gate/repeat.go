@@ -1,0 +1,80 @@
+package main
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+const module = "github.com/dovetail-sh/dovetail"
+
+// ofTheWhole are flags that matter for many packages and not for one test. No result may come from the
+// cache, and vet is welcome.
+var ofTheWhole = []string{"-count", "-p", "-vet"}
+
+// repeat is the command line that runs only the named tests of a package again, from the root of the
+// repository. Without tests it runs the whole package.
+func (c *command) repeat(pattern string, tests []string) string {
+	words := slices.Concat(c.env, []string{"go", "test"})
+	if c.dir != "" {
+		words = append(words, "-C", c.dir)
+	}
+	run := runPattern(tests)
+	for _, flag := range c.test.flags {
+		name, _, _ := strings.Cut(flag, "=")
+		if !slices.Contains(ofTheWhole, name) && (name != "-run" || run == "") {
+			words = append(words, quote(flag))
+		}
+	}
+	words = append(words, pattern)
+	if run != "" {
+		words = append(words, "-run", quote(run))
+	}
+	words = append(words, "-count=1")
+	for _, arg := range c.test.args {
+		words = append(words, quote(arg))
+	}
+	return strings.Join(words, " ")
+}
+
+// relative turns an import path into the pattern of that package, seen from the directory of the command.
+func (c *command) relative(importPath string) string {
+	rest, found := strings.CutPrefix(importPath, path.Join(module, c.dir))
+	if !found {
+		return importPath
+	}
+	return "." + rest
+}
+
+// runPattern is the argument of -run that matches these tests and none beside them. Several tests share
+// a pattern only at the top level.
+func runPattern(tests []string) string {
+	switch len(tests) {
+	case 0:
+		return ""
+	case 1:
+		parts := strings.Split(tests[0], "/")
+		for i, part := range parts {
+			parts[i] = "^" + regexp.QuoteMeta(part) + "$"
+		}
+		return strings.Join(parts, "/")
+	}
+	var top []string
+	for _, test := range tests {
+		name, _, _ := strings.Cut(test, "/")
+		top = append(top, regexp.QuoteMeta(name))
+	}
+	slices.Sort(top)
+	return "^(" + strings.Join(slices.Compact(top), "|") + ")$"
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:=,@%+-]+$`)
+
+// quote makes one word of the shell.
+func quote(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A lane is a queue of steps of which one runs at a time.
+type lane string
+
+const (
+	// Steps that keep every core busy. They yield to the other lane.
+	laneCPU lane = "cpu"
+	// Steps that mostly wait for a control plane, and are slow to answer when they have to wait for a core.
+	laneCluster lane = "cluster"
+)
+
+// A step is one check: what it is for, what it runs, and what has to come before it.
+type step struct {
+	name     string
+	about    string
+	lane     lane
+	needs    []string // steps it cannot do without; they run too when only this one is asked for
+	after    []string // steps that have ended before it starts, where they run at all
+	usually  time.Duration
+	commands []command // one after the other, until one fails
+}
+
+// A command is one process.
+type command struct {
+	dir  string // from the root of the repository; "" is the root
+	env  []string
+	argv []string
+	test *goTest // set where the process is go test; argv is then empty
+}
+
+// goTest is one run of go test. Its parts are apart so that a single test of it can be repeated.
+type goTest struct {
+	flags    []string // of go test
+	packages []string // as patterns, relative to the directory of the command
+	args     []string // of the test binary
+}
+
+// arguments returns what to start; every run of go test prints events.
+func (c *command) arguments(tool string) []string {
+	switch {
+	case c.test == nil && c.argv[0] == "go":
+		return append([]string{tool}, c.argv[1:]...)
+	case c.test == nil:
+		return c.argv
+	}
+	return slices.Concat([]string{tool, "test", "-json"}, c.test.flags, c.test.packages, c.test.args)
+}
+
+// text is the command as a person would type it at the root of the repository.
+func (c *command) text() string {
+	if c.test != nil {
+		return c.repeat(strings.Join(c.test.packages, " "), nil)
+	}
+	words := slices.Clone(c.env)
+	for _, word := range c.argv {
+		words = append(words, quote(word))
+	}
+	line := strings.Join(words, " ")
+	if c.dir != "" {
+		line = "cd " + c.dir + " && " + line
+	}
+	return line
+}
+
+// A catalogue is every step there is, in the order in which a lane runs them.
+type catalogue []step
+
+func (c catalogue) find(name string) (step, bool) {
+	if i := slices.IndexFunc(c, func(s step) bool { return s.name == name }); i >= 0 {
+		return c[i], true
+	}
+	return step{}, false
+}
+
+// choose returns the named steps and all they need, in the order of the catalogue.
+func (c catalogue) choose(names []string) ([]step, error) {
+	wanted := map[string]bool{}
+	for queue := slices.Clone(names); len(queue) > 0; queue = queue[1:] {
+		if wanted[queue[0]] {
+			continue
+		}
+		found, ok := c.find(queue[0])
+		if !ok {
+			return nil, c.unknown(queue[0])
+		}
+		wanted[found.name] = true
+		queue = append(queue, found.needs...)
+	}
+	var chosen []step
+	for _, s := range c {
+		if wanted[s.name] {
+			chosen = append(chosen, s)
+		}
+	}
+	return chosen, nil
+}
+
+func (c catalogue) unknown(name string) error {
+	var names []string
+	nearest, distance := "", 3 // more than two letters apart is another word
+	for _, s := range c {
+		names = append(names, s.name)
+		if d := editDistance(name, s.name); d < distance {
+			nearest, distance = s.name, d
+		}
+	}
+	hint := ""
+	if nearest != "" {
+		hint = fmt.Sprintf("; did you mean %q?", nearest)
+	}
+	return fmt.Errorf("there is no step %q%s\nsteps: %s\n`make steps` says what each does", name, hint, strings.Join(names, " "))
+}
+
+// editDistance is the number of letters to insert, delete or replace to make one word of the other.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	all := steps(survey{}, settings{})
+	for name, tc := range map[string]struct {
+		names   []string
+		want    string
+		wantErr string
+	}{
+		"a step brings what it needs":    {names: []string{"lint"}, want: "tools lint"},
+		"in the order of the table":      {names: []string{"sandbox", "lint", "sandbox"}, want: "sandbox-build tools lint sandbox"},
+		"not what it only comes after":   {names: []string{"race"}, want: "race"},
+		"a slip is told with a proposal": {names: []string{"lnt"}, wantErr: `there is no step "lnt"; did you mean "lint"?`},
+		"and with all there are":         {names: []string{"everything"}, wantErr: "steps: sandbox-build tools format"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := all.choose(tc.names)
+			if names(got) != tc.want {
+				t.Errorf("choose() = %q, want %q", names(got), tc.want)
+			}
+			if tc.wantErr == "" && err != nil || tc.wantErr != "" && (err == nil || !strings.Contains(err.Error(), tc.wantErr)) {
+				t.Errorf("error %v, want %q", err, tc.wantErr)
+			}
+		})
+	}
+}
+
+// A step comes after all that it waits for, so that one lane can run the table from top to bottom.
+func TestTableIsSound(t *testing.T) {
+	t.Parallel()
+	all := steps(survey{{dir: "internal/reqs", module: ".", fuzz: []string{"FuzzNew"}}}, settings{})
+	seen := map[string]bool{}
+	for _, s := range all {
+		if seen[s.name] {
+			t.Errorf("%s is there twice", s.name)
+		}
+		for _, before := range slices.Concat(s.needs, s.after) {
+			if !seen[before] {
+				t.Errorf("%s waits for %s, which is not above it", s.name, before)
+			}
+		}
+		if s.about == "" || s.lane == "" || s.usually == 0 || len(s.commands) == 0 {
+			t.Errorf("%s lacks something: %+v", s.name, s)
+		}
+		seen[s.name] = true
+	}
+	for suite, names := range suites {
+		if _, err := all.choose(names); err != nil {
+			t.Errorf("suite %s: %v", suite, err)
+		}
+	}
+}
+
+func TestRepeat(t *testing.T) {
+	t.Parallel()
+	flows := goTestOf("sandbox", []string{"-vet=off", "-count=1", "-p=2", "-timeout=30m"}, []string{"./..."}, nil)
+	sim := goTestOf("", []string{"-vet=off"}, []string{simPackage}, []string{"-seeds=2000"})
+	for name, tc := range map[string]struct {
+		command command
+		pkg     string
+		tests   []string
+		want    string
+	}{
+		"a row of a table": {
+			command: flows, pkg: module + "/sandbox/flow", tests: []string{"TestX/row_2"},
+			want: `go test -C sandbox -timeout=30m ./flow -run '^TestX$/^row_2$' -count=1`,
+		},
+		"a name that the shell and regular expressions know": {
+			command: flows, pkg: module + "/sandbox/flow", tests: []string{"TestX/it's_a(b)"},
+			want: `go test -C sandbox -timeout=30m ./flow -run '^TestX$/^it'\''s_a\(b\)$' -count=1`,
+		},
+		"the race detector and its environment": {
+			command: patterns{"./..."}.race(""), pkg: module + "/internal/store", tests: []string{"TestX"},
+			want: `CGO_ENABLED=1 go test -race ./internal/store -run '^TestX$' -count=1`,
+		},
+		"arguments of the tests": {
+			command: sim, pkg: module + "/internal/sim", tests: []string{"TestSeeds/group_3"},
+			want: `go test ./internal/sim -run '^TestSeeds$/^group_3$' -count=1 -seeds=2000`,
+		},
+		"any of several": {
+			command: sim, pkg: module + "/internal/sim", tests: []string{"TestB/x", "TestA", "TestB/y"},
+			want: `go test ./internal/sim -run '^(TestA|TestB)$' -count=1 -seeds=2000`,
+		},
+		"a package that does not build": {
+			command: flows, pkg: module + "/sandbox/flow",
+			want: `go test -C sandbox -timeout=30m ./flow -count=1`,
+		},
+		"a fuzz target": {
+			command: fuzzCommands(survey{{dir: "internal/reqs", module: ".", fuzz: []string{"FuzzNew"}}}, time.Minute)[0], pkg: module + "/internal/reqs",
+			want: `go test '-run=^$' '-fuzz=^FuzzNew$' -fuzztime=1m0s ./internal/reqs -count=1`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := tc.command.repeat(tc.command.relative(tc.pkg), tc.tests); got != tc.want {
+				t.Errorf("repeat:\n got %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}

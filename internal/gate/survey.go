@@ -1,0 +1,171 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A goPackage is what the sources of a package say that matters for how it is tested.
+type goPackage struct {
+	dir        string // from the root of the repository
+	module     string // the directory of its module; "." is the root
+	tests      bool
+	concurrent bool            // see isConcurrent
+	imports    map[string]bool // true for those of its code, false for those of its tests alone
+	fuzz       []string        // names of fuzz targets
+}
+
+// A survey is every package of the repository, by directory.
+type survey []goPackage
+
+// readSurvey parses all Go files. It does not ask the go command, which would resolve every dependency
+// of every module and take longer than many a step.
+func readSurvey(root fs.FS) (survey, error) {
+	found := map[string]*goPackage{}
+	modules := map[string]bool{}
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && notOurs(name):
+			return fs.SkipDir
+		case entry.IsDir():
+			return nil
+		case path.Base(name) == "go.mod":
+			modules[path.Dir(name)] = true
+		case strings.HasSuffix(name, ".go"):
+			text, err := fs.ReadFile(root, name)
+			if err != nil {
+				return err
+			}
+			// What does not parse is reported by the compiler, in its step.
+			file, _ := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+			p := found[path.Dir(name)]
+			if p == nil {
+				p = &goPackage{dir: path.Dir(name), imports: map[string]bool{}}
+				found[p.dir] = p
+			}
+			p.take(file, strings.HasSuffix(name, "_test.go"))
+		}
+		return nil
+	})
+	var all survey
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		p := found[dir]
+		p.module = moduleOf(dir, modules)
+		all = append(all, *p)
+	}
+	return all, err
+}
+
+// notOurs are directories with build output, data of tests, or files of other tools.
+func notOurs(name string) bool {
+	base := path.Base(name)
+	return name == "bin" || name == "dist" || base == "testdata" || base == "node_modules" || len(base) > 1 && base[0] == '.'
+}
+
+func moduleOf(dir string, modules map[string]bool) string {
+	for ; dir != "."; dir = path.Dir(dir) {
+		if modules[dir] {
+			return dir
+		}
+	}
+	return "."
+}
+
+func (p *goPackage) take(file *ast.File, test bool) {
+	p.tests = p.tests || test
+	for _, spec := range file.Imports {
+		if name, err := strconv.Unquote(spec.Path.Value); err == nil {
+			p.imports[name] = p.imports[name] || !test
+		}
+	}
+	p.concurrent = p.concurrent || isConcurrent(file)
+	if !test {
+		return
+	}
+	for _, decl := range file.Decls {
+		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") {
+			p.fuzz = append(p.fuzz, f.Name.Name)
+		}
+	}
+}
+
+var memoization = []string{"OnceFunc", "OnceValue", "OnceValues"}
+
+// isConcurrent says whether a file starts goroutines or guards what they share: a go statement, a call of
+// a method Go, the package sync/atomic, or anything of the package sync but sync.OnceFunc, sync.OnceValue
+// and sync.OnceValues, which hold a value that is computed when it is first asked for. Tests that run in
+// parallel with each other are no reason: they share what is read only.
+func isConcurrent(file *ast.File) bool {
+	found := slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"sync/atomic"` })
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.GoStmt:
+			found = true
+		case *ast.CallExpr:
+			if called, ok := node.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Go" {
+				found = true
+			}
+		case *ast.SelectorExpr:
+			if from, ok := node.X.(*ast.Ident); ok && from.Name == "sync" && !slices.Contains(memoization, node.Sel.Name) {
+				found = true
+			}
+		}
+		return !found
+	})
+	return found
+}
+
+// pattern names the package for the go command, run in the directory of its module.
+func (p *goPackage) pattern() string {
+	if p.module == "." {
+		return "./" + p.dir
+	}
+	return "." + strings.TrimPrefix(p.dir, p.module)
+}
+
+// where returns the patterns of the packages with tests that a rule holds for.
+func (s survey) where(module string, rule func(goPackage) bool) []string {
+	var list []string
+	for _, p := range s {
+		if p.module == module && p.tests && rule(p) {
+			list = append(list, p.pattern())
+		}
+	}
+	return list
+}
+
+// reaching returns the directories of the packages whose tests are linked with something: they, their
+// tests or packages of ours that they use import it.
+func (s survey) reaching(is func(importPath string) bool) map[string]bool {
+	reach := func(p goPackage, code map[string]bool, tests bool) bool {
+		for name, byCode := range p.imports {
+			if dir, ours := strings.CutPrefix(name, module+"/"); (byCode || tests) && (is(name) || ours && code[dir]) {
+				return true
+			}
+		}
+		return false
+	}
+	code := map[string]bool{}
+	for grown := true; grown; {
+		grown = false
+		for _, p := range s {
+			if !code[p.dir] && reach(p, code, false) {
+				code[p.dir], grown = true, true
+			}
+		}
+	}
+	linked := map[string]bool{}
+	for _, p := range s {
+		linked[p.dir] = reach(p, code, true)
+	}
+	return linked
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// suites are the selections of steps that a make target runs.
+var suites = map[string][]string{
+	"quick": {"format", "lint", "unit"},
+	"test": {
+		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "sandbox-race", "sandbox", "sandbox-lint",
+	},
+	"deep": {"race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
+}
+
+// settings are what the caller may choose about steps.
+type settings struct {
+	packages []string // for unit and race; empty means all
+	seeds    uint64   // of sim-deep
+	from     uint64   // the first of them
+	checks   int      // of each property, in prop
+	fuzzTime time.Duration
+}
+
+const (
+	simPackage = "./internal/sim"
+	lintTool   = "bin/tools/golangci-lint"
+)
+
+// Kubernetes compiles for minutes. What is linked with it is compiled once: in the sandbox's module,
+// with the flags of `make sandbox`, and never for the race detector.
+func isKubernetes(importPath string) bool {
+	return strings.HasPrefix(importPath, "k8s.io/kubernetes/")
+}
+
+// steps returns all there are. A lane runs them in this order: what takes seconds first, and what needs
+// Kubernetes typed or compiled after sandbox-build, which alone compiles it.
+//
+// Lint runs every analyzer of go vet, over tests too, so that no step runs vet again; in the sandbox
+// that would read all of Kubernetes once more.
+func steps(all survey, o settings) catalogue {
+	return slices.Concat(checkSteps(), rootSteps(all, o), sandboxSteps(all), deepSteps(all, o))
+}
+
+func checkSteps() catalogue {
+	return catalogue{
+		{
+			name: "sandbox-build", about: "compile Kubernetes and the tests on it", lane: laneCluster, usually: 30 * time.Second,
+			// Compiles as `go test` would, and links nothing.
+			commands: []command{{dir: "sandbox", argv: []string{"go", "list", "-test", "-deps", "-export", "-f", "{{with .Error}}{{.}}{{end}}", "./..."}}},
+		},
+		{
+			name: "tools", about: "build golangci-lint and controller-gen into bin/tools", lane: laneCPU, usually: 2 * time.Second,
+			commands: []command{{argv: []string{"make", lintTool, "bin/tools/controller-gen"}}},
+		},
+		{
+			name: "format", about: "every Go file is formatted (make fmt mends it)", lane: laneCPU, needs: []string{"tools"}, usually: 3 * time.Second,
+			commands: []command{{argv: []string{lintTool, "fmt", "--diff"}}},
+		},
+		{
+			name: "lint", about: "golangci-lint, with all of go vet", lane: laneCPU, needs: []string{"tools"}, usually: 20 * time.Second,
+			commands: []command{{argv: []string{lintTool, "run", "./..."}}},
+		},
+		{
+			name: "verify", about: "generated files and go.mod files are fresh (make generate, make tidy mend it)", lane: laneCPU, needs: []string{"tools"}, usually: 15 * time.Second,
+			commands: []command{{argv: []string{"tools/verify.sh"}}},
+		},
+	}
+}
+
+// rootSteps test the root module: packages with goroutines under the race detector, the rest without.
+func rootSteps(all survey, o settings) catalogue {
+	notSim := func(p goPackage) bool { return p.pattern() != simPackage }
+	unit := chosen(o, all.where(".", notSim))
+	pure := all.where(".", func(p goPackage) bool { return notSim(p) && !p.concurrent })
+	raced := chosen(o, all.where(".", func(p goPackage) bool { return notSim(p) && p.concurrent }))
+	return catalogue{
+		{
+			name: "arch", about: "import directions, package documentation, names, size of go.mod", lane: laneCPU, usually: 5 * time.Second,
+			commands: []command{goTestOf("", []string{"-vet=off"}, []string{"./internal/arch/..."}, nil)},
+		},
+		{
+			name: "unit", about: "unit and property tests of the root module, without race detector and simulation", lane: laneCPU, usually: 30 * time.Second,
+			commands: []command{goTestOf("", []string{"-vet=off"}, unit, nil)},
+		},
+		{
+			name: "pure", about: "unit and property tests of the packages without goroutines, and the rules of the repository", lane: laneCPU,
+			after: []string{"sandbox-build"}, usually: 20 * time.Second,
+			commands: []command{goTestOf("", []string{"-vet=off"}, pure, nil)},
+		},
+		{
+			name: "race", about: "unit and property tests of the packages with goroutines, under the race detector", lane: laneCPU,
+			after: []string{"sandbox-build"}, usually: time.Minute,
+			commands: []command{raced.race("")},
+		},
+		{
+			name: "sim", about: "2,000 simulated clusters and days of churn", lane: laneCPU,
+			after: []string{"sandbox-build"}, usually: 2 * time.Minute,
+			commands: []command{goTestOf("", []string{"-vet=off", "-timeout=30m"}, []string{simPackage}, []string{"-seeds=2000"})},
+		},
+	}
+}
+
+// sandboxSteps test the sandbox. What is not linked with Kubernetes runs under the race detector; the
+// rest runs on control planes, never from the cache: it does not see manifests outside the module.
+func sandboxSteps(all survey) catalogue {
+	linked := all.reaching(isKubernetes)
+	var raced patterns = all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] })
+	onPlane := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })
+	return catalogue{
+		{
+			name: "sandbox-race", about: "emulated AWS, provider, kubelets and metrics, under the race detector", lane: laneCPU,
+			after: []string{"sandbox-build"}, usually: time.Minute,
+			commands: []command{raced.race("sandbox")},
+		},
+		{
+			name: "sandbox", about: "tests on real control planes", lane: laneCluster,
+			needs: []string{"sandbox-build"}, usually: 10 * time.Minute,
+			commands: []command{goTestOf("sandbox", []string{"-vet=off", "-count=1", "-p=2", "-timeout=30m"}, onPlane, nil)},
+		},
+		{
+			name: "sandbox-lint", about: "golangci-lint on the sandbox; needs 4 GB of memory", lane: laneCPU,
+			needs: []string{"tools"}, after: []string{"sandbox-build"}, usually: time.Minute,
+			commands: []command{{dir: "sandbox", argv: []string{"../" + lintTool, "run", "./..."}}},
+		},
+	}
+}
+
+// deepSteps look further than the gate does; each says how long it takes on two cores.
+func deepSteps(all survey, o settings) catalogue {
+	var pure patterns = all.where(".", func(p goPackage) bool { return p.pattern() != simPackage && !p.concurrent })
+	rapid := all.where(".", usesRapid)
+	return catalogue{
+		{
+			name: "race-pure", about: "the packages without goroutines under the race detector too", lane: laneCPU, usually: 10 * time.Minute,
+			commands: []command{pure.race("")},
+		},
+		{
+			name: "prop", about: fmt.Sprintf("property tests, %d checks each (CHECKS)", o.checks), lane: laneCPU, usually: 30 * time.Minute,
+			commands: []command{goTestOf("", []string{"-vet=off", "-timeout=0"}, rapid, []string{fmt.Sprintf("-rapid.checks=%d", o.checks)})},
+		},
+		{
+			name: "sim-deep", about: fmt.Sprintf("%d simulated clusters (SEEDS) from seed %d on (FROM)", o.seeds, o.from), lane: laneCPU, usually: 30 * time.Minute,
+			commands: []command{goTestOf("", []string{"-vet=off", "-timeout=0"}, []string{simPackage}, []string{fmt.Sprintf("-seeds=%d", o.seeds), fmt.Sprintf("-from=%d", o.from)})},
+		},
+		{
+			name: "fuzz", about: fmt.Sprintf("every fuzz target for %s (FUZZTIME)", o.fuzzTime), lane: laneCPU, usually: time.Duration(len(fuzzCommands(all, o.fuzzTime))) * (o.fuzzTime + 5*time.Second),
+			commands: fuzzCommands(all, o.fuzzTime),
+		},
+		{
+			name: "bench", about: "every scenario is planned for: time, memory, cost, lower bound, gap", lane: laneCPU, usually: 5 * time.Minute,
+			commands: []command{{argv: []string{"make", "bench"}}},
+		},
+		{
+			name: "sandbox-bench", about: "1,000 nodes and 10,000 pods in the sandbox", lane: laneCPU, usually: 4 * time.Minute,
+			commands: []command{{argv: []string{"make", "sandbox-bench"}}},
+		},
+		{
+			name: "bars", about: "the controller against its bars: memory, CPU, time, requests", lane: laneCPU, usually: 20 * time.Minute,
+			commands: []command{{argv: []string{"make", "bench-controller"}}},
+		},
+	}
+}
+
+// patterns are packages as the go command takes them.
+type patterns []string
+
+func (p patterns) race(dir string) command {
+	c := goTestOf(dir, []string{"-vet=off", "-race"}, p, nil)
+	c.env = []string{"CGO_ENABLED=1"}
+	return c
+}
+
+// chosen are the packages that the caller named, or all that a step has.
+func chosen(o settings, all patterns) patterns {
+	if len(o.packages) > 0 {
+		return o.packages
+	}
+	return all
+}
+
+func goTestOf(dir string, flags, packages, args []string) command {
+	return command{dir: dir, test: &goTest{flags: flags, packages: packages, args: args}}
+}
+
+func usesRapid(p goPackage) bool {
+	_, found := p.imports["pgregory.net/rapid"]
+	return found
+}
+
+// fuzzCommands run one fuzz target each: go test takes no more at once.
+func fuzzCommands(all survey, d time.Duration) []command {
+	var list []command
+	for _, p := range all {
+		dir := p.module
+		if dir == "." {
+			dir = ""
+		}
+		for _, target := range p.fuzz {
+			flags := []string{"-vet=off", "-run=^$", "-fuzz=^" + target + "$", "-fuzztime=" + d.String()}
+			list = append(list, goTestOf(dir, flags, []string{p.pattern()}, nil))
+		}
+	}
+	return list
+}
