@@ -51,8 +51,7 @@ func (c *Counter) Pass(ctx context.Context) error {
 		return fmt.Errorf("list NodePools: %w", err)
 	}
 	var failures []error
-	for i := range list.Items {
-		p := &list.Items[i]
+	for _, p := range pointers(list.Items) {
 		if _, ours := kindOf(c.Classes, classOf(p)); !ours {
 			continue
 		}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	clientcache "k8s.io/client-go/tools/cache"
@@ -98,8 +100,8 @@ func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftov
 			failed = append(failed, d.release(ctx, disruption.Candidate{Node: n.Name, Claim: n.Claim}))
 		}
 	}
-	for claim, token := range l.marked {
-		if !d.queue.runs(token) {
+	for _, claim := range slices.Sorted(maps.Keys(l.marked)) {
+		if !d.queue.runs(l.marked[claim]) {
 			failed = append(failed, d.ordinary(ctx, claim))
 		}
 	}

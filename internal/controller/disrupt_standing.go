@@ -38,8 +38,7 @@ func (d *Disruption) showBlocked(ctx context.Context, view disruption.View) erro
 		return fmt.Errorf("list nodeclaims: %w", err)
 	}
 	var names []string
-	for i := range claims.Items {
-		c := &claims.Items[i]
+	for _, c := range pointers(claims.Items) {
 		why, is := kept[c.Name]
 		if len(names) < mostShown && d.outdated(c, why, is) {
 			names = append(names, c.Name)

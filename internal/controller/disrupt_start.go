@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -52,11 +53,13 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	for i := range held {
 		d.settle(ctx, &held[i], disruption.Again(held[i], decided, fresh, live), live)
 	}
-	for i, fault := range d.faults(ctx, held, fresh) {
-		d.settle(ctx, &held[i], []disruption.Objection{{Candidate: held[i].Remove[0], Category: disruption.Scheduling, Text: fault}}, live)
+	faults := d.faults(ctx, held, fresh)
+	for _, i := range slices.Sorted(maps.Keys(faults)) {
+		d.settle(ctx, &held[i], []disruption.Objection{{Candidate: held[i].Remove[0], Category: disruption.Scheduling, Text: faults[i]}}, live)
 	}
-	for i, objections := range disruption.Beyond(held, fresh) {
-		d.settle(ctx, &held[i], objections, live)
+	beyond := disruption.Beyond(held, fresh)
+	for _, i := range slices.Sorted(maps.Keys(beyond)) {
+		d.settle(ctx, &held[i], beyond[i], live)
 	}
 	for _, c := range held {
 		if len(c.Remove) == 0 {
@@ -221,8 +224,8 @@ func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]s
 		}
 		say(b.Pod, "node/"+b.Node)
 	}
-	for key, claim := range planned {
-		say(key, "nodeclaim/"+claim)
+	for _, key := range slices.SortedFunc(maps.Keys(planned), cluster.PodKey.Compare) {
+		say(key, "nodeclaim/"+planned[key])
 	}
 }
 

@@ -1,8 +1,10 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -86,10 +88,18 @@ func podsOn(ctx context.Context, c client.Client, node string) ([]*corev1.Pod, e
 	return pointers(list.Items), nil
 }
 
-func pointers[T any](items []T) []*T {
-	out := make([]*T, len(items))
+// pointers returns objects of a list by namespace and name: the cache lists in any order, and what is decided,
+// told and joined to an error should not have that.
+func pointers[T any, P interface {
+	*T
+	client.Object
+}](items []T) []P {
+	out := make([]P, len(items))
 	for i := range items {
 		out[i] = &items[i]
 	}
+	slices.SortFunc(out, func(a, b P) int {
+		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
 	return out
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -213,7 +214,8 @@ func (r *Marks) write(ctx context.Context, claim *karpv1.NodeClaim, conditions [
 // sayMarks says which marks came and went (disruption 23).
 func sayMarks(ctx context.Context, before, after []metav1.Condition) {
 	logger := log.FromContext(ctx).V(1)
-	for kind, what := range map[string]string{karpv1.ConditionConsolidatable: "consolidatable", karpv1.ConditionDrifted: "drifted"} {
+	for _, kind := range []string{karpv1.ConditionConsolidatable, karpv1.ConditionDrifted} {
+		what := strings.ToLower(kind)
 		switch had, has := condition.True(before, kind), condition.True(after, kind); {
 		case has && !had:
 			logger.Info("marking "+what, "reason", condition.Find(after, kind).Reason)

@@ -125,7 +125,9 @@ func (r *Pools) observe(ctx context.Context, name string) (*pool.Facts, error) {
 		if err := r.Client.List(ctx, claims, client.MatchingLabels{karpv1.LabelNodePool: name}); err != nil {
 			return nil, fmt.Errorf("nodepool %s: list its claims: %w", name, err)
 		}
-		facts.Claims = claims.Items
+		for _, claim := range pointers(claims.Items) {
+			facts.Claims = append(facts.Claims, *claim)
+		}
 	}
 	return facts, nil
 }

@@ -2,6 +2,8 @@ package controller
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -84,8 +86,8 @@ func (p *Provisioner) tellSnubbed(view store.View, binds []solve.Bind) {
 	}
 	now := p.Now()
 	p.expected = p.expected.next(binds, up, waiting, arrived, now)
-	for key, e := range p.expected.pods {
-		if news, due := p.expected.snubbed(e, now, p.Nomination); due {
+	for _, key := range slices.SortedFunc(maps.Keys(p.expected.pods), cluster.PodKey.Compare) { // not all may be told
+		if news, due := p.expected.snubbed(p.expected.pods[key], now, p.Nomination); due {
 			p.tell(key, news)
 		}
 	}

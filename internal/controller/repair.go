@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -126,7 +127,7 @@ func (l *repairLog) note(ctx context.Context, v disruption.View) {
 				"reason-regex", m.Policy.ReasonRegex, "fallback", m.Fallback, "action", m.Policy.Action, "eligible-at", m.Due.UTC().Format(time.RFC3339))
 		}
 	}
-	for name := range l.known {
+	for _, name := range slices.Sorted(maps.Keys(l.known)) {
 		if now[name] == "" {
 			logger.Info("no repair policy matches any more", "Node", klog.KRef("", name))
 		}

@@ -51,17 +51,16 @@ func (*StateMetrics) NeedLeaderElection() bool { return true }
 func (m *StateMetrics) Start(ctx context.Context) error {
 	m.forget()
 	defer m.forget()
-	for obj, take := range map[client.Object]func(obj client.Object, gone, first bool){
-		&corev1.Node{}:     m.takeNode,
-		&karpv1.NodePool{}: m.takePool,
-		&corev1.Pod{}:      m.takePod,
-	} {
-		informer, err := m.Informers.GetInformer(ctx, obj)
+	for _, kind := range []struct {
+		object client.Object
+		take   func(obj client.Object, gone, first bool)
+	}{{&corev1.Node{}, m.takeNode}, {&karpv1.NodePool{}, m.takePool}, {&corev1.Pod{}, m.takePod}} {
+		informer, err := m.Informers.GetInformer(ctx, kind.object)
 		if err != nil {
-			return fmt.Errorf("watch %T: %w", obj, err)
+			return fmt.Errorf("watch %T: %w", kind.object, err)
 		}
-		if _, err := informer.AddEventHandler(m.handler(take)); err != nil {
-			return fmt.Errorf("watch %T: %w", obj, err)
+		if _, err := informer.AddEventHandler(m.handler(kind.take)); err != nil {
+			return fmt.Errorf("watch %T: %w", kind.object, err)
 		}
 	}
 	<-ctx.Done()

@@ -1,7 +1,9 @@
 package controller
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	dto "github.com/prometheus/client_model/go"
@@ -112,7 +114,8 @@ func bought(n *corev1.Node) bool { return n.Labels[karpv1.LabelNodePool] != "" }
 // utilization is what all pods ask for as a share of what all nodes have for them.
 func (s *scrape) utilization(nodes map[string]*nodeState) {
 	have, asked := map[corev1.ResourceName]float64{}, map[corev1.ResourceName]float64{}
-	for _, state := range nodes {
+	for _, name := range slices.Sorted(maps.Keys(nodes)) { // a sum of fractions depends on their order
+		state := nodes[name]
 		if state.node == nil {
 			continue
 		}

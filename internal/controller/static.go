@@ -61,12 +61,15 @@ type Static struct {
 // Register adds both controllers to a manager.
 func (s *Static) Register(mgr ctrl.Manager) error {
 	var failed []error
-	for name, half := range map[string]reconcile.Func{"static.provisioning": s.Grow, "static.deprovisioning": s.Shrink} {
-		failed = append(failed, ctrl.NewControllerManagedBy(mgr).Named(name).
+	for _, half := range []struct {
+		name string
+		pass reconcile.Func
+	}{{"static.provisioning", s.Grow}, {"static.deprovisioning", s.Shrink}} {
+		failed = append(failed, ctrl.NewControllerManagedBy(mgr).Named(half.name).
 			For(&karpv1.NodePool{}, builder.WithPredicates(predicate.NewPredicateFuncs(isStatic))).
 			Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(poolOfClaim), builder.WithPredicates(claimCounts())).
 			WithOptions(workers(s.Workers)).
-			Complete(half))
+			Complete(half.pass))
 	}
 	return errors.Join(failed...)
 }
