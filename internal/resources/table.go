@@ -241,15 +241,18 @@ func (t Table) request(v *Vec, name corev1.ResourceName, quantity resource.Quant
 
 // quantity is one lane's number in the notation users know.
 func (t Table) quantity(lane int, n int64) resource.Quantity {
-	name := t.Name(lane)
-	switch {
-	case lane == CPU:
+	if lane == CPU {
 		return *resource.NewMilliQuantity(n, resource.DecimalSI)
-	case lane == Memory, lane == EphemeralStorage, isHugePages(name):
-		return *resource.NewQuantity(n, resource.BinarySI)
-	default:
-		return *resource.NewQuantity(n, resource.DecimalSI)
 	}
+	return *resource.NewQuantity(n, FormatOf(t.Name(lane)))
+}
+
+// FormatOf is the notation that users know for amounts of a resource: 8Gi of memory, 4 cores.
+func FormatOf(name corev1.ResourceName) resource.Format {
+	if name == corev1.ResourceMemory || name == corev1.ResourceEphemeralStorage || isHugePages(name) {
+		return resource.BinarySI
+	}
+	return resource.DecimalSI
 }
 
 func isHugePages(name corev1.ResourceName) bool {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -154,5 +156,26 @@ func TestUnseenClaimsAreInOrder(t *testing.T) {
 		}
 		at = at.Add(unseen / 2)
 		return fmt.Sprint(s.Unseen())
+	})
+}
+
+// Amounts that are written in different units add up to the same text: it ends up in the status of the pool.
+func TestUsageIsWrittenInOneUnit(t *testing.T) {
+	t.Parallel()
+	alwaysSay(t, "cpu=3 hugepages-2Mi=4Mi memory=32500000Ki pods=220", func() string {
+		s := New(testOptions())
+		for i, memory := range []string{"16384000Ki", "16502784000"} {
+			c := claimObject(fmt.Sprint("general-", i), fmt.Sprint("aws:///a/i-", i), true)
+			c.Status.Capacity = amounts([]string{"1500m", "1.5"}[i], memory)
+			c.Status.Capacity["hugepages-2Mi"] = resource.MustParse([]string{"2Mi", "2097152"}[i])
+			s.feedObject(c, false)
+		}
+		used, _ := s.Usage("general")
+		var texts []string
+		for _, name := range resources.Names(used) {
+			quantity := used[name]
+			texts = append(texts, string(name)+"="+quantity.String())
+		}
+		return strings.Join(texts, " ")
 	})
 }

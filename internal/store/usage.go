@@ -73,6 +73,7 @@ func (s *Store) Usage(pool string) (corev1.ResourceList, int64) {
 		for name, quantity := range capacity {
 			have := sum[name]
 			have.Add(quantity)
+			have.Format = resources.FormatOf(name) // not that of whichever was added first
 			sum[name] = have
 		}
 	}
