@@ -177,8 +177,8 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 	if !gentle && (claim.Spec.TerminationGracePeriod != "" || cmd.Bound != nil) {
 		return
 	}
-	for _, obj := range p.seen[pods] {
-		pod := obj.(*corev1.Pod)
+	for _, name := range sorted(p.seen[pods]) {
+		pod := p.seen[pods][name].(*corev1.Pod)
 		if pod.Spec.NodeName != n.Node || pod.DeletionTimestamp != nil {
 			continue
 		}

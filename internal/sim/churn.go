@@ -50,12 +50,12 @@ func (w *World) fresh() float64 {
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
 	tell := func(obj client.Object) { p.handlers[kindOf(obj)].OnUpdate(nil, obj) }
 	types := map[string][]catalog.InstanceType{}
-	for name, pool := range w.api.pools {
-		tell(pool)
+	for _, name := range sorted(w.api.pools) {
+		tell(w.api.pools[name])
 		types[name] = w.market.offers()
 	}
-	for _, set := range w.api.daemons {
-		tell(set)
+	for _, name := range sorted(w.api.daemons) {
+		tell(w.api.daemons[name])
 	}
 	for _, name := range sorted(w.api.pods) {
 		pod := w.api.pods[name]

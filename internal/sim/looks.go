@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // look checks what can be seen from outside, now and then.
@@ -33,7 +34,8 @@ func (c *checks) taints() {
 		clear(c.tainted)
 		return
 	}
-	for name, node := range c.w.api.nodes {
+	for _, name := range sorted(c.w.api.nodes) {
+		node := c.w.api.nodes[name]
 		claim := c.w.api.claimOf(node)
 		if !karpv1.Disrupted(node) || node.DeletionTimestamp != nil || claim == nil || claim.DeletionTimestamp != nil || p.commanded(name) {
 			delete(c.tainted, name)
@@ -50,12 +52,13 @@ func (c *checks) taints() {
 // limits checks that pools stay within their limits (G10). Replacements of nodes that are
 // still there do not count.
 func (c *checks) limits() {
-	spare := c.spare()
+	spare, claims := c.spare(), sorted(c.w.api.claims)
 	for _, name := range sorted(c.w.api.pools) {
 		pool := c.w.api.pools[name]
-		for what, limit := range pool.Spec.Limits {
-			var sum resource.Quantity
-			for _, claim := range c.w.api.claims {
+		for _, what := range resources.Names(pool.Spec.Limits) {
+			limit, sum := pool.Spec.Limits[what], resource.Quantity{}
+			for _, id := range claims {
+				claim := c.w.api.claims[id]
 				if claim.Labels[karpv1.LabelNodePool] != name || claim.DeletionTimestamp != nil || spare[claim.Name] {
 					continue
 				}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -101,7 +100,7 @@ func promised(view store.View) []solve.Bind {
 	for pod, node := range view.Promised {
 		out = append(out, solve.Bind{Pod: pod, Node: node})
 	}
-	slices.SortFunc(out, func(a, b solve.Bind) int { return strings.Compare(a.Pod.Name, b.Pod.Name) })
+	slices.SortFunc(out, func(a, b solve.Bind) int { return a.Pod.Compare(b.Pod) })
 	return out
 }
 

@@ -131,7 +131,8 @@ func (c *checks) repairs() {
 		clear(c.marked)
 		return
 	}
-	for name, node := range c.w.api.nodes {
+	for _, name := range sorted(c.w.api.nodes) {
+		node := c.w.api.nodes[name]
 		claim := c.w.api.claimOf(node)
 		if claim == nil || claim.DeletionTimestamp != nil {
 			delete(c.ill, name)
@@ -272,8 +273,8 @@ func (c *checks) detached(p *process, node *corev1.Node) {
 			}
 		}
 	}
-	for _, obj := range p.seen[attachments] {
-		if a := obj.(*storagev1.VolumeAttachment); a.Spec.NodeName == node.Name && !left[*a.Spec.Source.PersistentVolumeName] {
+	for _, name := range sorted(p.seen[attachments]) {
+		if a := p.seen[attachments][name].(*storagev1.VolumeAttachment); a.Spec.NodeName == node.Name && !left[*a.Spec.Source.PersistentVolumeName] {
 			c.w.broken("volumes", "the instance of node %s is ended while %s is there", node.Name, a.Name)
 		}
 	}
