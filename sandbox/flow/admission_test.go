@@ -25,7 +25,7 @@ func TestFM_A14_ClaimsAreDenied(t *testing.T) {
 spec:
   matchConstraints: {resourceRules: [{apiGroups: [karpenter.sh], apiVersions: ["*"], operations: [CREATE], resources: [nodeclaims]}]}
   validations:
-  - expression: "object.metadata.labels['karpenter.sh/nodepool'] != '`+f.name+`-first'"
+  - expression: "!has(object.metadata.labels) || object.metadata.labels[?'karpenter.sh/nodepool'].orValue('') != '`+f.name+`-first'"
     message: no nodes of this pool today`, `{validationActions: [Deny]}`)
 	var tries atomic.Int64
 	f.Cleanup(f.world.Proxy.Watch(func(r apiproxy.Request) {
@@ -58,7 +58,7 @@ spec:
   matchConstraints: {resourceRules: [{apiGroups: [karpenter.sh], apiVersions: ["*"], operations: [CREATE], resources: [nodeclaims]}]}
   matchConditions:
   - name: ours
-    expression: "object.metadata.labels['karpenter.sh/nodepool'] == '`+f.name+`'"
+    expression: "has(object.metadata.labels) && object.metadata.labels[?'karpenter.sh/nodepool'].orValue('') == '`+f.name+`'"
   mutations:
   - patchType: JSONPatch
     jsonPatch:

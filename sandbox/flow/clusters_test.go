@@ -1,8 +1,10 @@
 package flow_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -100,26 +102,22 @@ func (all *clusters) assign() {
 	}
 }
 
-// mostWanted is the mode with the longest queue for its places, if a cluster that is empty became of that mode.
+// mostWanted is what a cluster that is empty should become: of a mode that has no cluster, so that no mode is left
+// for the end, else of the mode with the longest queue for its places.
 func (all *clusters) mostWanted(empty *cluster) mode {
-	longest := func(m mode) float64 {
-		places := all.size[m]
+	queue := func(m mode) float64 {
+		places := 0
 		for _, c := range all.list {
 			if c != empty && c.mode == m && c.inside > 0 {
 				places += all.size[m]
 			}
 		}
-		return float64(len(all.waiting[m])) / float64(places)
-	}
-	return slices.MaxFunc([]mode{alone, crash, weather, calm}, func(a, b mode) int {
-		switch la, lb := longest(a), longest(b); {
-		case la < lb:
-			return -1
-		case la > lb:
-			return 1
+		if waiting := float64(len(all.waiting[m])); waiting == 0 || places > 0 {
+			return waiting / float64(places+all.size[m])
 		}
-		return 0
-	})
+		return math.Inf(1)
+	}
+	return slices.MaxFunc([]mode{alone, crash, weather, calm}, func(a, b mode) int { return cmp.Compare(queue(a), queue(b)) })
 }
 
 // start adds a cluster. Where the first cannot be started, no test can run.

@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
@@ -127,21 +129,24 @@ func (f *flow) leaseIsAway(pair []*world.Controller) {
 	f.running("dies", 1)
 }
 
-// atRest waits until nobody writes to the claims any more, and returns their versions by name.
-func (f *flow) atRest() map[string]string {
+// atRest waits until all that is ever written on claims is written, and nobody writes to them any more. It returns
+// them by name.
+func (f *flow) atRest() map[string]karpv1.NodeClaim {
 	f.Helper()
 	const quiet = 8 * time.Second
-	var last map[string]string
+	var last map[string]karpv1.NodeClaim
 	since := time.Now()
+	same := func(a, b karpv1.NodeClaim) bool { return a.ResourceVersion == b.ResourceVersion }
 	f.await(soon, "claims that all is known of and nobody writes to", func() (bool, string) {
-		now, open := map[string]string{}, 0
+		now, open := map[string]karpv1.NodeClaim{}, 0
 		for _, c := range f.claims() {
-			now[c.Name] = c.ResourceVersion
-			if !is(karpv1.ConditionConsistentStateFound)(&c) || c.Status.LastPodEventTime.IsZero() {
+			now[c.Name] = c
+			tagged := c.Annotations[awsv1.AnnotationTagged] == "true" && c.Annotations[awsv1.AnnotationClusterNameTagged] == "true"
+			if !is(karpv1.ConditionConsistentStateFound)(&c) || c.Status.LastPodEventTime.IsZero() || !tagged {
 				open++
 			}
 		}
-		if !maps.Equal(now, last) {
+		if !maps.EqualFunc(now, last, same) {
 			last, since = now, time.Now()
 		}
 		return open == 0 && time.Since(since) > quiet, fmt.Sprintf("%d of %d are not complete", open, len(now))
@@ -162,22 +167,16 @@ func TestFM_C07_RestartWithNodes(t *testing.T) {
 	f.stays(20*time.Second, "the four claims", func() (bool, string) {
 		list := f.claims()
 		for i := range list {
-			if before[list[i].Name] == "" || deleting(&list[i]) {
+			if _, was := before[list[i].Name]; !was || deleting(&list[i]) {
 				return false, list[i].Name
 			}
 		}
 		return len(list) == 4, sayConditions(list)
 	})
-	changed := 0
 	for _, c := range f.claims() {
-		if c.ResourceVersion != before[c.Name] {
-			changed++
+		if was := before[c.Name]; c.ResourceVersion != was.ResourceVersion {
+			t.Errorf("%s was written to by the restart (-before +after):\n%s", c.Name, cmp.Diff(was, c))
 		}
-	}
-	if changed > 0 {
-		t.Errorf("%d claims were written to by the restart", changed)
-	}
-	for _, c := range f.claims() {
 		if is(karpv1.ConditionDrifted)(&c) {
 			t.Errorf("%s is drifted", c.Name)
 		}
