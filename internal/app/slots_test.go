@@ -21,6 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/resources"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/reason"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 func TestAllowed(t *testing.T) {

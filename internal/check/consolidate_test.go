@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 // FuzzPod reads pods of any JSON: it looks for panics, for shapes that break their promises and for

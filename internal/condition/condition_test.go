@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 var (

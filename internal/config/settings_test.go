@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/config"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 // example is one setting with a text that changes the Config, how, and texts that are refused.

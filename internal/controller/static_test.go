@@ -33,6 +33,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/resources"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -14,6 +14,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/drain"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 func somePods(t *rapid.T) []*corev1.Pod {

@@ -13,6 +13,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/drift"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 const fullPool = `

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 // world is a claim, its nodes and a cloud, as far as Next acts on them.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 const plenty = 1 << 30 // a budget that is never spent

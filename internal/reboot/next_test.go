@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 // start is when the reboot was requested.

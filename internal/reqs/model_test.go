@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/reqs"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 const (

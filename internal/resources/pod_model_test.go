@@ -8,6 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	helper "k8s.io/component-helpers/resource"
 	"pgregory.net/rapid"
+
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 func TestPodRequestsAgreesWithKubernetes(t *testing.T) {

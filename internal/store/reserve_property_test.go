@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
 // Whatever happened before, the list is the one that a new catalogue would make.
