@@ -74,7 +74,7 @@ func offeringLabels(o *catalog.Offering) []label {
 	for key, value := range o.Labels {
 		list = append(list, label{key, value})
 	}
-	slices.SortFunc(list, func(a, b label) int { return cmp.Compare(a.key, b.key) })
+	slices.SortFunc(list, func(a, b label) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
 	return list
 }
 
