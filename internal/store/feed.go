@@ -27,24 +27,28 @@ type informers interface {
 // Watch feeds the Store from informers, which it starts. It returns once all are asked for; Synced
 // tells when they have delivered.
 func (s *Store) Watch(ctx context.Context, from informers) error {
-	takers := map[client.Object]func(client.Object, bool){
-		&karpv1.NodePool{}:              s.onPool,
-		&karpv1.NodeClaim{}:             s.onClaim,
-		&corev1.Node{}:                  s.onNodeObject,
-		&corev1.Pod{}:                   s.onPod,
-		&corev1.Namespace{}:             s.onNamespace,
-		&corev1.PersistentVolumeClaim{}: s.onVolumeObject,
-		&corev1.PersistentVolume{}:      s.onVolumeObject,
-		&storagev1.StorageClass{}:       s.onVolumeObject,
-		&storagev1.CSINode{}:            s.onCSINode,
-		&policyv1.PodDisruptionBudget{}: s.onBudget,
-		&appsv1.DaemonSet{}:             s.onDaemonSet,
-		&corev1.Service{}:               s.onOwner,
-		&corev1.ReplicationController{}: s.onOwner,
-		&appsv1.ReplicaSet{}:            s.onOwner,
-		&appsv1.StatefulSet{}:           s.onOwner,
+	takers := []struct {
+		object client.Object
+		take   func(client.Object, bool)
+	}{
+		{&karpv1.NodePool{}, s.onPool},
+		{&karpv1.NodeClaim{}, s.onClaim},
+		{&corev1.Node{}, s.onNodeObject},
+		{&corev1.Pod{}, s.onPod},
+		{&corev1.Namespace{}, s.onNamespace},
+		{&corev1.PersistentVolumeClaim{}, s.onVolumeObject},
+		{&corev1.PersistentVolume{}, s.onVolumeObject},
+		{&storagev1.StorageClass{}, s.onVolumeObject},
+		{&storagev1.CSINode{}, s.onCSINode},
+		{&policyv1.PodDisruptionBudget{}, s.onBudget},
+		{&appsv1.DaemonSet{}, s.onDaemonSet},
+		{&corev1.Service{}, s.onOwner},
+		{&corev1.ReplicationController{}, s.onOwner},
+		{&appsv1.ReplicaSet{}, s.onOwner},
+		{&appsv1.StatefulSet{}, s.onOwner},
 	}
-	for obj, take := range takers {
+	for _, t := range takers {
+		obj, take := t.object, t.take
 		if isOwner(obj) && len(s.opts.DefaultSpread) == 0 {
 			continue
 		}

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,6 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -178,4 +182,16 @@ func TestUsageIsWrittenInOneUnit(t *testing.T) {
 		}
 		return strings.Join(texts, " ")
 	})
+}
+
+// Of several kinds that cannot be watched always the same is named.
+func TestWatchNamesTheFirstKindThatFails(t *testing.T) {
+	t.Parallel()
+	alwaysSay(t, "watch *v1.NodePool: forbidden", func() string { return New(testOptions()).Watch(t.Context(), noInformers{}).Error() })
+}
+
+type noInformers struct{}
+
+func (noInformers) GetInformer(context.Context, client.Object, ...cache.InformerGetOption) (cache.Informer, error) {
+	return nil, errors.New("forbidden")
 }
