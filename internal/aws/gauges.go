@@ -83,16 +83,19 @@ func collect(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, 
 // set shows what is there and takes away what is not: to empty a gauge first would show as a gap.
 func (g *gauges) set(sizes map[string]catalog.InstanceType, sale map[forSale]offered) {
 	m := g.metrics
+	// any order: each has a series of its own
 	for name, t := range sizes {
 		m.InstanceTypeCPU.WithLabelValues(name).Set(float64(t.Capacity.At(resources.CPU)) / 1000)
 		m.InstanceTypeMemory.WithLabelValues(name).Set(float64(t.Capacity.At(resources.Memory)))
 	}
+	// any order: each has a series of its own
 	for name := range g.shown {
 		if _, still := sizes[name]; !still {
 			m.InstanceTypeCPU.DeleteLabelValues(name)
 			m.InstanceTypeMemory.DeleteLabelValues(name)
 		}
 	}
+	// any order: each has a series of its own
 	for key, o := range sale {
 		available := 0.0
 		if o.available {
@@ -101,6 +104,7 @@ func (g *gauges) set(sizes map[string]catalog.InstanceType, sale map[forSale]off
 		m.OfferingAvailable.WithLabelValues(key.instanceType, key.capacityType, key.zone).Set(available)
 		m.OfferingPrice.WithLabelValues(key.instanceType, key.capacityType, key.zone).Set(o.price)
 	}
+	// any order: each has a series of its own
 	for key := range g.offerings {
 		if _, still := sale[key]; !still {
 			m.OfferingAvailable.DeleteLabelValues(key.instanceType, key.capacityType, key.zone)

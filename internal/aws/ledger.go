@@ -70,6 +70,7 @@ func (l *ledger) owners() map[string]types.UID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make(map[string]types.UID, len(l.entries))
+	// any order: give lets no instance have two claims
 	for claim, e := range l.entries {
 		out[e.instance] = claim
 	}

@@ -181,6 +181,7 @@ func (p *place) labelOf(o *catalog.Offering, key string) (string, bool) {
 	case capacityKey:
 		return o.CapacityType, true
 	}
+	// any order: an offering has a label under one name
 	for k, v := range o.Labels {
 		if p.words.Canonical(k) == key {
 			return p.words.Value(k, v), true

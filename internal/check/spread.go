@@ -216,6 +216,7 @@ func (c *checker) least(r rule, strict reqs.Set, n counts) int {
 	best := 0
 	for _, wide := range []bool{true, false} {
 		least, domains := -1, 0
+		// any order: the least is kept
 		for domain := range c.universe(r, wide) {
 			if !strict.Allows(r.key, domain) {
 				continue

@@ -49,6 +49,7 @@ func (d *digest) labels(m map[string]string, keep func(string) bool) {
 		d.number(0)
 		return
 	}
+	// any order: each is put in its place
 	for key, value := range m {
 		if keep != nil && !keep(key) {
 			continue

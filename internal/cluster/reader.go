@@ -258,6 +258,7 @@ func (r *Reader) requests(p *corev1.Pod) resources.Vec {
 // capacity reads what a node or pool offers. Names are learned here, not from the pods that ask for
 // them: those may be read later.
 func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
+	// any order: learn looks at all of them
 	for name := range list {
 		if _, known := r.table.Lane(name); !known {
 			r.learn(list)
@@ -272,6 +273,7 @@ func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
 // learn gives lanes to the names of what there is some of. Nodes report zero of many things.
 func (r *Reader) learn(list corev1.ResourceList) {
 	var names []corev1.ResourceName
+	// any order: Extend sorts them
 	for name, quantity := range list {
 		if !quantity.IsZero() {
 			names = append(names, name)

@@ -193,6 +193,7 @@ func (m *ConditionMetrics) samples() []prometheus.Metric {
 	var out []prometheus.Metric
 	for i, objects := range m.objects {
 		kind := m.Kinds[i]
+		// any order: a scrape is sorted when it is written
 		for key, obj := range objects {
 			add := func(current, all *metric.Live, value float64, labels ...string) {
 				out = append(out,

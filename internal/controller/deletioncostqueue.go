@@ -53,6 +53,7 @@ func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingI
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = queue
+	// any order: workers take them side by side
 	for id := range q.wishes {
 		queue.Add(id)
 	}

@@ -6,7 +6,9 @@ import disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 // more has no series (FM N03).
 func (d *Disruption) countBlocked(view disruption.View) {
 	d.Metrics.DisruptionBlockedNodes.Reset()
+	// any order: each has a series of its own
 	for pool, codes := range disruption.Blocked(view) {
+		// any order: each has a series of its own
 		for code, n := range codes {
 			d.Metrics.DisruptionBlockedNodes.WithLabelValues(pool, snake(string(code))).Set(float64(n))
 		}

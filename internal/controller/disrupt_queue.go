@@ -143,6 +143,7 @@ func (q *commands) lost(claim string) {
 func (q *commands) urged(e *underway) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	// any order: a command has one token
 	for token := range q.urgent {
 		if q.list[token] == e {
 			delete(q.urgent, token)

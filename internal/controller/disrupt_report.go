@@ -114,6 +114,7 @@ func (d *Disruption) setBack(c disruption.Command) {
 	}
 	d.queue.mu.Lock()
 	defer d.queue.mu.Unlock()
+	// any order: each pool is counted by itself
 	for pool := range poolsOf(c) {
 		if d.queue.drift.Failed(pool, d.Now()) {
 			d.Metrics.DisruptionDriftBackoffs.WithLabelValues(pool).Inc()
@@ -145,6 +146,7 @@ func poolsOf(c disruption.Command) map[string]bool {
 func (d *Disruption) countDecision(c disruption.Command) {
 	why := strings.ToLower(string(c.Reason))
 	d.Metrics.DisruptionDecisions.WithLabelValues(c.Decision, why, c.Type).Inc()
+	// any order: each pool is counted by itself
 	for pool := range poolsOf(c) {
 		d.Metrics.DisruptionDecisionsByPool.WithLabelValues(pool, c.Decision, why, c.Type).Inc()
 		if c.Decision == disruption.TerminateFirst {
@@ -228,8 +230,10 @@ func (d *Disruption) sayBroken(ctx context.Context, view disruption.View) {
 func (d *Disruption) count(decision disruption.Decision) {
 	d.Metrics.PoolsAllowedDisruptions.Reset()
 	d.Metrics.PoolsNodesConsumingBudgets.Reset()
+	// any order: each has a series of its own
 	for why, pools := range decision.Allowed {
 		d.Metrics.DisruptionEligibleNodes.WithLabelValues(strings.ToLower(string(why))).Set(float64(decision.Eligible[why]))
+		// any order: each has a series of its own
 		for pool, n := range pools {
 			d.Metrics.PoolsAllowedDisruptions.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(n))
 			d.Metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(decision.Busy[why][pool]))
@@ -274,6 +278,7 @@ func (d *Disruption) spend(view disruption.View) {
 	}
 	d.unpriced = unpriced
 	d.Metrics.PoolsCost.Reset()
+	// any order: each has a series of its own
 	for pool, cost := range costs {
 		d.Metrics.PoolsCost.WithLabelValues(pool).Set(cost)
 	}

@@ -85,6 +85,7 @@ func (d *Drains) Count() {
 	now := d.Now()
 	many, longest := map[series]int{}, map[series]time.Duration{}
 	d.mu.Lock()
+	// any order: they are counted, and the longest wait is kept
 	for name, n := range d.nodes {
 		if now.Sub(n.seen) > drainsOld { // it went without us
 			delete(d.nodes, name)
@@ -103,6 +104,7 @@ func (d *Drains) Count() {
 	d.mu.Unlock()
 	d.Metrics.NodesDrainBlocked.Reset()
 	d.Metrics.NodesDrainBlockedTime.Reset()
+	// any order: each has a series of its own
 	for s, n := range many {
 		d.Metrics.NodesDrainBlocked.WithLabelValues(s.pool, s.reason).Set(float64(n))
 		d.Metrics.NodesDrainBlockedTime.WithLabelValues(s.pool, s.reason).Set(longest[s].Seconds())

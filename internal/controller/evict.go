@@ -71,6 +71,7 @@ func (q *Evictions) start(_ context.Context, queue workqueue.TypedRateLimitingIn
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = queue
+	// any order: workers take them side by side
 	for id := range q.entries {
 		queue.Add(id)
 	}

@@ -219,6 +219,7 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	stop := func() bool { return shown(p.Now().Sub(start)) > longestPlan }
 	now, later := p.portions.split(view.Pods, view.Promised)
 	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
+	// any order: a pod is promised one node, and Solve looks it up by pod
 	for pod, node := range view.Promised {
 		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
 	}

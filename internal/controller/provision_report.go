@@ -128,6 +128,7 @@ func (p *Provisioner) count(view store.View, plan solve.Plan) {
 	for i := range view.Snapshot.Pending {
 		zones[zoneOf(view.Snapshot.Pending[i].Shape)]++
 	}
+	// any order: each has a series of its own
 	for zone, n := range zones {
 		m.SchedulerPodsByZone.WithLabelValues(provisioner, zone).Set(float64(n))
 	}
@@ -187,6 +188,7 @@ func zoneOf(s *cluster.Shape) string {
 	case len(zones) == 0:
 		return "none"
 	}
+	// any order: there is one
 	for zone := range zones {
 		return zone
 	}

@@ -45,6 +45,7 @@ func (x expectations) next(binds []solve.Bind, up map[string]bool, waiting map[c
 		e.node = b.Node
 		out.pods[b.Pod] = e
 	}
+	// any order: the latest is kept
 	for key, e := range x.pods {
 		if !waiting[key] && arrived(key) {
 			out.came = now

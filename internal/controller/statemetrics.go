@@ -165,15 +165,18 @@ func (m *StateMetrics) samples() []prometheus.Metric {
 		return nil
 	}
 	s := &scrape{set: m.Metrics, now: m.Now(), pairs: metric.NewPairs(), out: make([]prometheus.Metric, 0, 2*len(m.pods)+20*len(m.nodes))}
+	// any order: a scrape is sorted when it is written
 	for _, state := range m.nodes {
 		if state.node != nil {
 			s.node(state)
 		}
 	}
 	s.utilization(m.nodes)
+	// any order: a scrape is sorted when it is written
 	for _, state := range m.pods {
 		s.pod(state, m.nodes[state.pod.Spec.NodeName])
 	}
+	// any order: a scrape is sorted when it is written
 	for name, p := range m.pools {
 		s.pool(name, p)
 	}
@@ -196,9 +199,11 @@ func (s *scrape) add(gauge *metric.Live, value float64, labels ...string) {
 func (s *scrape) since(t time.Time) float64 { return max(s.now.Sub(t).Seconds(), 0) }
 
 func (s *scrape) pool(name string, p *karpv1.NodePool) {
+	// any order: a scrape is sorted when it is written
 	for resource, quantity := range p.Status.Resources {
 		s.add(s.set.PoolsUsage, inUnits(quantity), name, metric.ResourceType(string(resource)))
 	}
+	// any order: a scrape is sorted when it is written
 	for resource, quantity := range p.Spec.Limits {
 		s.add(s.set.PoolsLimit, inUnits(quantity), name, metric.ResourceType(string(resource)))
 	}

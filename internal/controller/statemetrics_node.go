@@ -30,10 +30,12 @@ func asksOf(pod *corev1.Pod) []podAsk {
 	options := resourcehelper.PodResourcesOptions{UseStatusResources: true}
 	requests, limits := resourcehelper.PodRequests(pod, options), resourcehelper.PodLimits(pod, options)
 	asks := make([]podAsk, 0, len(requests)+len(limits)+1)
+	// any order: they are added up
 	for name, quantity := range requests {
 		limit := limits[name]
 		asks = append(asks, podAsk{name, podAmount{quantity.MilliValue(), limit.MilliValue()}})
 	}
+	// any order: they are added up
 	for name, quantity := range limits {
 		if _, requested := requests[name]; !requested {
 			asks = append(asks, podAsk{name, podAmount{limit: quantity.MilliValue()}})
@@ -69,6 +71,7 @@ func (s *scrape) node(state *nodeState) {
 	add := func(gauge *metric.Live, name corev1.ResourceName, value float64) {
 		s.out = append(s.out, gauge.Sample(value, s.pairs.With(common, "resource_type", metric.ResourceType(string(name)))))
 	}
+	// any order: a scrape is sorted when it is written
 	for name, quantity := range n.Status.Allocatable {
 		add(s.set.NodesAllocatable, name, inUnits(quantity))
 		if capacity, found := n.Status.Capacity[name]; found {
@@ -80,6 +83,7 @@ func (s *scrape) node(state *nodeState) {
 		{s.set.NodesTotalPodRequests, s.set.NodesTotalPodLimits},
 		{s.set.NodesTotalDaemonRequests, s.set.NodesTotalDaemonLimits},
 	} {
+		// any order: a scrape is sorted when it is written
 		for name, sum := range state.sums[i] {
 			add(gauges[0], name, float64(sum.request)/1000)
 			if sum.limit > 0 {
@@ -119,15 +123,18 @@ func (s *scrape) utilization(nodes map[string]*nodeState) {
 		if state.node == nil {
 			continue
 		}
+		// any order: each resource is added up by itself
 		for name, quantity := range state.node.Status.Allocatable {
 			have[name] += inUnits(quantity)
 		}
 		for _, sums := range state.sums {
+			// any order: each resource is added up by itself
 			for name, sum := range sums {
 				asked[name] += float64(sum.request) / 1000
 			}
 		}
 	}
+	// any order: a scrape is sorted when it is written
 	for name, total := range have {
 		if total > 0 {
 			s.add(s.set.ClusterUtilization, 100*asked[name]/total, metric.ResourceType(string(name)))

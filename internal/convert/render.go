@@ -52,6 +52,7 @@ func (e *entry) render() (Document, error) {
 	if err != nil {
 		return Document{}, fmt.Errorf("cannot be written: %w", err)
 	}
+	// any order: each path is written once
 	for path, text := range e.spelling {
 		respell(specTree, strings.Split(path, "\x00"), text)
 	}
@@ -81,6 +82,7 @@ func (e *entry) passThrough() Document {
 		delete(doc.tree, "status")
 	}
 	meta, _ := doc.tree["metadata"].(map[string]any)
+	// any order: each is looked at by itself
 	for name := range meta {
 		switch name {
 		case "name", "namespace", "labels", "annotations":
@@ -109,6 +111,7 @@ func limitSpelling(d *document, path ...string) map[string]string {
 	for _, step := range path {
 		node, _ = node[step].(map[string]any)
 	}
+	// any order: each name has an entry of its own
 	for name, value := range node {
 		if text, isScalar := scalar(value); isScalar {
 			spelling["limits\x00"+name] = text

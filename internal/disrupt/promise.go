@@ -235,10 +235,11 @@ func Workload(s *cluster.Snapshot) uint64 {
 	}
 	note(s.Pending)
 	sum := uint64(1)
+	// any order: integers are added up
 	for shape, n := range count {
 		h := fnv.New64a()
 		h.Write([]byte(shape.Key))
-		sum += h.Sum64() * n // the order does not matter
+		sum += h.Sum64() * n
 	}
 	return max(sum, 1)
 }

@@ -90,12 +90,14 @@ type Left struct {
 // nodes are released and keep running (disruption 25.7, 25.8).
 func Recover(l Left) []Running {
 	byToken := map[string][]string{}
+	// any order: the claims of each command are sorted below
 	for claim, o := range l.Orders {
 		if !l.Known(o.Token) {
 			byToken[o.Token] = append(byToken[o.Token], claim)
 		}
 	}
 	var out []Running
+	// any order: commands are sorted below
 	for token, claims := range byToken {
 		slices.Sort(claims)
 		o := l.Orders[claims[0]]

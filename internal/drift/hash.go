@@ -161,6 +161,7 @@ func encode(v any) string {
 	switch v := v.(type) {
 	case map[string]any:
 		parts := make([]string, 0, len(v))
+		// any order: wrap sorts the parts
 		for name, inner := range v {
 			if text := encode(inner); text != "" {
 				parts = append(parts, strconv.Quote(name)+":"+text)

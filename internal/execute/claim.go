@@ -163,6 +163,7 @@ const namedTypes = 100
 func (o Order) requirements() []karpv1.Requirement {
 	var out []karpv1.Requirement
 	names := o.Node.Types
+	// any order: whether there is one
 	if !slices.ContainsFunc(slices.Collect(maps.Values(o.Node.Needs)), func(r reqs.Req) bool { return r.MinValues > 0 }) {
 		names = names[:min(len(names), namedTypes)]
 	}

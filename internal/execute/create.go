@@ -215,6 +215,7 @@ func asksFor(asked, stored *karpv1.NodeClaim) bool {
 // its node takes.
 func altered(asked, stored *karpv1.NodeClaim) []string {
 	var parts []string
+	// any order: whether there is one
 	for key, value := range asked.Labels {
 		if stored.Labels[key] != value {
 			parts = append(parts, "metadata.labels")

@@ -86,6 +86,7 @@ func (m *move) register() {
 func (m *move) pass() []string {
 	var pending []string
 	for _, g := range m.facts.Gates {
+		// any order: each label is added by itself
 		for key, value := range g.Labels {
 			if _, own := m.claim.Labels[key]; !own {
 				m.claim.Labels = union(m.claim.Labels, map[string]string{key: value})

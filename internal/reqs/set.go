@@ -41,6 +41,7 @@ func (s Set) Intersect(other Set) Set {
 // Conflict returns the smallest key that both define and that they disagree on: no value is allowed
 // by both, and at least one of them needs the label to be there. Conflict is symmetric.
 func (s Set) Conflict(other Set) (key string, found bool) {
+	// any order: the smallest key is kept
 	for k, r := range s {
 		if o, both := other[k]; both && (!found || k < key) && !r.agrees(o) {
 			key, found = k, true
@@ -116,6 +117,7 @@ func (m Mismatch) String() string {
 // label's absence satisfies both.
 func Compatible(pod, node Set, opts Options) (why Mismatch, ok bool) {
 	ok = true
+	// any order: the smallest key is kept
 	for key, want := range pod {
 		if !ok && key > why.Key {
 			continue

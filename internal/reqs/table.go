@@ -37,6 +37,7 @@ func NewBuilder(words Vocabulary) *Builder {
 
 // AddSet adds everything a Set mentions.
 func (b *Builder) AddSet(s Set) {
+	// any order: Build sorts keys and values
 	for key, r := range s {
 		b.AddValues(key, r.Values...)
 		if r.Bounds.Limited() || r.MinValues > 0 {
@@ -111,6 +112,7 @@ type column struct {
 }
 
 func newColumn(name string, k *seen) column {
+	// any order: they are sorted on the next line
 	c := column{name: name, values: slices.Collect(maps.Keys(k.values)), slot: -1}
 	slices.SortFunc(c.values, func(a, b string) int {
 		x, xIsInteger := Integer(a)

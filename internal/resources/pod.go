@@ -107,6 +107,7 @@ func (t Table) containerRequests(v *Vec, pod *corev1.Pod, container *corev1.Cont
 // replace puts pod-level requests in place of those summed over containers. Other resources cannot
 // be requested for a pod as a whole.
 func (t Table) replace(v *Vec, level corev1.ResourceList) {
+	// any order: each name has a lane of its own, and integers are added up
 	for name, quantity := range level {
 		if name == corev1.ResourceCPU || name == corev1.ResourceMemory || isHugePages(name) {
 			t.request(v, name, quantity)

@@ -136,6 +136,7 @@ func (t Table) requests(v *Vec, list corev1.ResourceList) {
 	if left == 0 {
 		return
 	}
+	// any order: each name has a lane of its own, and integers are added up
 	for name, quantity := range list {
 		if lane, _ := t.Lane(name); lane >= fixed {
 			t.request(v, name, quantity)
@@ -147,6 +148,7 @@ func (t Table) requests(v *Vec, list corev1.ResourceList) {
 // taken for more than it is. Names unknown to the table are left out: nobody can have asked for them.
 func (t Table) Capacity(list corev1.ResourceList) Vec {
 	var v Vec
+	// any order: each name has a lane of its own, and integers are added up
 	for name, quantity := range list {
 		if lane, known := t.Lane(name); known {
 			v.set(lane, units(quantity, lane, down))

@@ -62,6 +62,7 @@ func newMarket(w *World, machines []Machine) *market {
 
 // offers is what every pool could buy, as the controller knows it.
 func (m *market) offers() []catalog.InstanceType {
+	// any order: each expires by itself
 	for name, until := range m.known {
 		if !m.w.now.Before(until) {
 			delete(m.known, name)

@@ -83,11 +83,13 @@ func (c *checks) reasons() {
 		return
 	}
 	now := map[string]string{} // what is stuck, and what was said about it
+	// any order: what is stuck is sorted below
 	for name, since := range c.waiting {
 		if c.w.now.Sub(since) > visible {
 			c.hear(p, "pod/"+name, now, "waits")
 		}
 	}
+	// any order: what is stuck is sorted below
 	for name, node := range c.w.api.nodes {
 		claim := c.w.api.claimOf(node)
 		switch {
@@ -99,6 +101,7 @@ func (c *checks) reasons() {
 			c.hear(p, "node/"+name, now, "is sick", "pool/"+node.Labels[karpv1.LabelNodePool])
 		}
 	}
+	// any order: what is stuck is sorted below
 	for name, claim := range c.w.api.claims {
 		if claim.DeletionTimestamp == nil && !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) &&
 			!slices.ContainsFunc(claim.Status.Conditions, func(c metav1.Condition) bool { return c.Status != "True" && c.Message != "" }) {

@@ -54,6 +54,7 @@ func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) 
 func (c *checks) heals(p *process, pool string) {
 	all, sick, silent := 0, 0, []time.Time{}
 	nodesSeen, claimed := 0, map[string]string{} // pools by machine: nodes that have just joined name none yet
+	// any order: an instance has one claim
 	for _, obj := range p.seen[claims] {
 		claimed[obj.(*karpv1.NodeClaim).Status.ProviderID] = obj.GetLabels()[karpv1.LabelNodePool]
 	}
@@ -179,6 +180,7 @@ func (c *checks) treatable(p *process, node *corev1.Node, claim *karpv1.NodeClai
 		return false
 	}
 	all, sick, busy := 0, 0, 0
+	// any order: they are counted
 	for _, other := range c.w.api.nodes {
 		if !lifecycle.Ready(other) && other.Name != node.Name {
 			return false // maybe silence

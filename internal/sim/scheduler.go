@@ -79,6 +79,7 @@ func gaveUp(p *corev1.Pod) bool {
 func (w *World) roomOf(n *corev1.Node) *room {
 	r := &room{node: n, size: w.market.lanes.Capacity(n.Status.Allocatable), apps: map[string]int{}}
 	r.free = r.size
+	// any order: integers are added up
 	for name := range w.api.onNode[n.Name] {
 		p := w.api.pods[name]
 		r.free = resources.Sub(r.free, w.market.lanes.PodRequests(p))
@@ -141,6 +142,7 @@ func (w *World) zoneCounts(p *corev1.Pod, rooms []*room) (counts map[string]int,
 		}
 	}
 	least = -1
+	// any order: the least is kept
 	for _, n := range counts {
 		if least < 0 || n < least {
 			least = n

@@ -242,6 +242,7 @@ func (m *model) needsOf(b *bin, cols columns, types set) reqs.Set {
 			}
 		}
 	}
+	// any order: each key is looked at by itself
 	for key, list := range values {
 		slices.Sort(list)
 		r, err := reqs.New(corev1.NodeSelectorOpIn, slices.Compact(list), 0)

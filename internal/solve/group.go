@@ -226,6 +226,7 @@ func (m *model) selecting(wearerID int) []int {
 			}
 		}
 	}
+	// any order: groups are sorted below
 	for k, v := range w.labels {
 		try(m.index.by[label{k, v}])
 	}

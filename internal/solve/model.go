@@ -93,9 +93,11 @@ func compile(p Problem) *model {
 		shapeWear: map[*cluster.Shape]int{}, groupIDs: map[string]int{}, hosts: map[hostKey]hostCount{}, claims: map[string]int{},
 		aliases: map[string][]string{}, coming: map[[2]int][]int64{},
 	}
+	// any order: each list is sorted below
 	for alias, canonical := range view.Words.Aliases {
 		m.aliases[canonical] = append(m.aliases[canonical], alias)
 	}
+	// any order: each list is sorted by itself
 	for _, list := range m.aliases {
 		slices.Sort(list)
 	}
@@ -384,6 +386,7 @@ func (m *model) addShape(s *cluster.Shape, seen map[*cluster.Shape]bool, add fun
 
 // addValues adds what types, offerings and nodes have of the keys that matter.
 func (m *model) addValues(b *reqs.Builder) {
+	// any order: the builder sorts keys and values
 	for key := range m.relevant {
 		b.AddValues(key)
 	}
@@ -393,6 +396,7 @@ func (m *model) addValues(b *reqs.Builder) {
 		}
 		for t := range m.view.Pools[i].Types {
 			it := &m.view.Pools[i].Types[t]
+			// any order: the builder sorts keys and values
 			for key, r := range it.Labels {
 				if m.relevant[key] {
 					b.AddValues(key, r.Values...)
@@ -408,6 +412,7 @@ func (m *model) addValues(b *reqs.Builder) {
 		}
 	}
 	for i := range m.view.Nodes {
+		// any order: the builder sorts keys and values
 		for key, value := range m.view.Nodes[i].Labels {
 			if canonical := m.view.Words.Canonical(key); m.relevant[canonical] {
 				b.AddValues(canonical, m.view.Words.Value(canonical, value))

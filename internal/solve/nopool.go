@@ -25,6 +25,7 @@ func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 			continue
 		}
 		left++
+		// any order: each key is looked at by itself
 		for key, r := range pool.Requirements {
 			if r.MinValues > 0 {
 				collect(values, key, r, t)

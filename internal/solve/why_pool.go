@@ -195,6 +195,7 @@ func (m *model) alike(key string, pl *pool) string {
 	}
 	known := pl.src.Requirements.Keys()
 	own := len(known)
+	// any order: they are sorted below
 	for word := range m.view.Words.WellKnownKeys {
 		known = append(known, word)
 	}

@@ -60,6 +60,7 @@ func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 // of these nodes have the room of the replacements.
 func (s *Store) swapped() map[string]bool {
 	orders, count := map[string]disrupt.Order{}, map[string]int{}
+	// any order: all claims of a command say the same of it
 	for _, claim := range s.claims {
 		if o, is := disrupt.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
 			orders[o.Token] = o

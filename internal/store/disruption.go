@@ -38,6 +38,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	}
 	sizes, guards, exposed := newIndex(types), s.guardsByNamespace(), s.exposed()
 	waiting, leaving := s.awaited()
+	// any order: nodes are sorted below, claims are counted
 	for _, p := range s.places {
 		s.countStatic(v.Pools, p)
 		if p.claim != nil && p.node != nil {
@@ -138,6 +139,7 @@ type guard struct {
 // guardsByNamespace reads the selectors of all budgets, by namespace.
 func (s *Store) guardsByNamespace() map[string][]guard {
 	out := map[string][]guard{}
+	// any order: budgets of a pod are sorted when it is read
 	for key, b := range s.budgets {
 		if selector, err := cluster.NewSelector(b.Spec.Selector); err == nil {
 			out[key.Namespace] = append(out[key.Namespace], guard{key.Namespace + "/" + key.Name, b, selector})

@@ -80,6 +80,7 @@ func (s *Store) Confirm(name string, now *karpv1.NodeClaim) {
 
 // expire forgets claims that were created and that no watch ever told of.
 func (s *Store) expire(now time.Time) {
+	// any order: each is forgotten by itself
 	for name, until := range s.fresh {
 		if now.After(until) {
 			s.setClaim(name, nil)

@@ -55,6 +55,7 @@ func (o owners) setController(obj metav1.Object, gone bool) {
 // the Services that select the pod and its controller ask for, together.
 func (o owners) selectorOf(p *corev1.Pod) cluster.Selector {
 	merged := metav1.LabelSelector{MatchLabels: map[string]string{}}
+	// any order: they agree, since each matches the labels of the pod
 	for _, selector := range o.services[p.Namespace] {
 		if labels.SelectorFromSet(selector).Matches(labels.Set(p.Labels)) {
 			maps.Copy(merged.MatchLabels, selector)

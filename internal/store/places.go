@@ -194,6 +194,7 @@ func (s *Store) homeOf(node *corev1.Node) string {
 	if t == nil || t.claim == "" || s.claims[t.claim] == nil {
 		return nodeKey(node.Name)
 	}
+	// any order: whether there is one
 	for other := range t.nodes {
 		if other < node.Name {
 			return nodeKey(node.Name)

@@ -142,6 +142,7 @@ func (s *Store) dropDaemonPod(pod *corev1.Pod) {
 	delete(d.pods, keyOf(pod))
 	if d.newest != nil && keyOf(d.newest) == keyOf(pod) {
 		d.newest = nil
+		// any order: newer says which of any two
 		for _, other := range d.pods {
 			if d.newest == nil || newer(other, d.newest) {
 				d.newest = other
@@ -173,6 +174,7 @@ func daemonSetOf(p *corev1.Pod) *metav1.OwnerReference {
 func (s *Store) podsOn(node string) []*corev1.Pod {
 	on := s.onNode[node]
 	pods := make([]*corev1.Pod, 0, len(on))
+	// any order: the reader sorts them
 	for _, slot := range on {
 		pods = append(pods, slot.pod)
 	}

@@ -129,6 +129,7 @@ func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*l
 	s.prepare(s.opts.Now())
 	sizes, orders, replaced := newIndex(s.sold), map[string]string{}, map[string]string{}
 	// A node that several commands say they replace counts with the one that asks, else with the first.
+	// any order: the first token is kept
 	for name, claim := range s.claims {
 		if o, is := disrupt.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
 			orders[name] = o.Token
@@ -142,6 +143,7 @@ func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*l
 	for _, name := range mine.Replaces {
 		replaced[name] = mine.Token
 	}
+	// any order: integers are added up
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
 		l := out[n.Pool]
@@ -153,6 +155,7 @@ func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*l
 			l.add(orders[n.Claim], swap{after: size})
 		}
 	}
+	// any order: integers are added up
 	for r := range s.reserved {
 		if l := out[r.pool]; l != nil {
 			l.add(r.command, swap{after: r.size})

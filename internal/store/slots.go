@@ -87,6 +87,7 @@ func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]
 		return types
 	}
 	out, lists := make(map[string][]catalog.InstanceType, len(types)), map[*catalog.InstanceType][]catalog.InstanceType{}
+	// any order: each pool is looked at by itself
 	for pool, list := range types {
 		if len(list) == 0 {
 			out[pool] = list
@@ -110,6 +111,7 @@ type reservedOffer struct {
 func reservedOffers(types map[string][]catalog.InstanceType) (reserved map[string][]reservedOffer, counted map[string]bool) {
 	reserved, counted = map[string][]reservedOffer{}, map[string]bool{}
 	shared := map[*catalog.InstanceType][]reservedOffer{} // by the first type of a list: most pools share theirs
+	// any order: each pool is looked at by itself
 	for pool, list := range types {
 		if len(list) == 0 {
 			continue

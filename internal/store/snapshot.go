@@ -56,10 +56,12 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	names := make(map[string]string, len(s.places))  // of nodes, by claim
 	used, swapped := map[string]total{}, s.swapped() // by pool, by claim
 	var slots holders
+	// any order: integers are added up
 	for r := range s.reserved {
 		used[r.pool] = used[r.pool].plus(r.size)
 		slots.add(r.slots, true)
 	}
+	// any order: nodes and pods are sorted below
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
 		slots.add(s.holderOf(p, n.Needs, now))
@@ -82,6 +84,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 			}
 		}
 	}
+	// any order: pods are sorted below
 	for key, slot := range s.waiting {
 		switch pod := s.readPod(slot); {
 		case pod.Shape.Refuses || s.bound(key):
@@ -126,11 +129,13 @@ func (s *Store) prepare(now time.Time) {
 // first time, which is rare, they get their lanes by name, and everything is read again.
 func (s *Store) readChanged() {
 	before := s.reader.Table()
+	// any order: lanes are put in order below
 	for _, p := range s.places {
 		if !p.valid {
 			s.refresh(p)
 		}
 	}
+	// any order: lanes are put in order below
 	for _, slot := range s.waiting {
 		if !slot.valid {
 			s.readPod(slot)
@@ -248,6 +253,7 @@ func (s *Store) refresh(p *place) {
 
 func (s *Store) budgetList() []*policyv1.PodDisruptionBudget {
 	list := make([]*policyv1.PodDisruptionBudget, 0, len(s.budgets))
+	// any order: a pod asks all of them
 	for _, b := range s.budgets {
 		list = append(list, b)
 	}

@@ -13,6 +13,7 @@ func (s *Store) Loads(name string) map[string]nodepool.Load {
 	now := s.opts.Now()
 	exposed := s.exposed()
 	out := map[string]nodepool.Load{}
+	// any order: each claim is looked at by itself
 	for _, p := range s.places {
 		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != name {
 			continue
@@ -20,6 +21,7 @@ func (s *Store) Loads(name string) map[string]nodepool.Load {
 		load := nodepool.Load{Held: p.held || p.marked}
 		if p.node != nil {
 			load.Protected = p.node.Name == exposed
+			// any order: costs are multiples of 1/2^27, so that their sum is exact
 			for _, slot := range s.onNode[p.node.Name] {
 				if cluster.Reschedulable(slot.pod) {
 					load.Pods = true

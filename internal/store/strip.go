@@ -78,6 +78,7 @@ func stripPod(obj any) (any, error) {
 // ours keeps the annotations that mean something to us.
 func ours(all map[string]string) map[string]string {
 	var kept map[string]string
+	// any order: each is looked at by itself
 	for key, value := range all {
 		if strings.HasPrefix(key, karpv1.Group+"/") || key == corev1.PodDeletionCost {
 			if kept == nil {

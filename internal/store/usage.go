@@ -61,6 +61,7 @@ func (s *Store) Usage(pool string) (corev1.ResourceList, int64) {
 	defer s.mu.Unlock()
 	sum := corev1.ResourceList{}
 	count := int64(0)
+	// any order: amounts are added up exactly
 	for _, p := range s.places {
 		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != pool || p.claim.DeletionTimestamp != nil {
 			continue
@@ -70,6 +71,7 @@ func (s *Store) Usage(pool string) (corev1.ResourceList, int64) {
 		if p.node != nil && len(p.node.Status.Capacity) > 0 && p.node.Labels[karpv1.LabelRegistered] == "true" {
 			capacity = p.node.Status.Capacity
 		}
+		// any order: each resource is added up by itself
 		for name, quantity := range capacity {
 			have := sum[name]
 			have.Add(quantity)

@@ -65,6 +65,7 @@ func (d *Discoverer) candidates(ctx context.Context, class *awsv1.EC2NodeClass, 
 		return nil, err
 	}
 	list := make([]candidate, 0, len(images))
+	// any order: settle sorts them
 	for _, image := range images {
 		list = append(list, candidate{image: image})
 	}
@@ -92,6 +93,7 @@ func (d *Discoverer) aliased(ctx context.Context, queries []query) ([]candidate,
 		return nil, err
 	}
 	list := make([]candidate, 0, len(images))
+	// any order: settle sorts them
 	for _, image := range images {
 		list = append(list, candidate{image: image, variants: variants[value(image.ImageId)]})
 	}

@@ -75,6 +75,7 @@ func (s *Statuses) round(ctx context.Context) error {
 		})
 	}
 	wait.Wait()
+	// any order: they are only counted
 	for f := range ours {
 		if !s.episodes[f] {
 			s.Metrics.InstanceStatusUnhealthy.WithLabelValues(f.Category()).Inc()

@@ -104,6 +104,7 @@ func (m *memory) replace(list []Instance, begun, now time.Time, keep func(Instan
 			out = append(out, i)
 		}
 	}
+	// any order: each is dropped by itself
 	for id, e := range m.known {
 		if !listed[id] && e.stored.Before(begun) && !e.young(now) && !keep(e.instance) {
 			m.drop(id)

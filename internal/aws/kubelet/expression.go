@@ -160,6 +160,7 @@ func (c *Config) write() {
 	if c.MaxPods != nil {
 		c.Raw[fieldMaxPods] = int64(*c.MaxPods)
 	}
+	// any order: each field is written by itself
 	for field, values := range map[string]map[string]string{fieldKubeReserved: c.KubeReserved, fieldSystemReserved: c.SystemReserved} {
 		delete(c.Raw, field)
 		if len(values) == 0 {

@@ -138,12 +138,14 @@ func (l *Launcher) run(ctx context.Context, tickets []*ticket) []batch.Result[Re
 // round sends one fleet for each set of equal tickets, all at the same time.
 func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket) map[int]verdict {
 	groups := map[string][]int{}
+	// any order: each group is sorted below
 	for n, t := range waiting {
 		groups[t.key] = append(groups[t.key], n)
 	}
 	verdicts := map[int]verdict{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
+	// any order: they are sent at the same time
 	for _, group := range groups {
 		slices.Sort(group)
 		var tickets []*ticket

@@ -211,6 +211,7 @@ func (l *Launcher) prepare(ctx context.Context, r Request, w want) (*ticket, err
 	o := order{request: r, want: w, choice: c, group: group, site: s}
 	t := &ticket{order: o, pods: c.leastPods()}
 	subnets := l.takeSubnets(ctx, r.Class, c, t.pods)
+	// any order: they are given back one by one
 	for _, s := range subnets {
 		t.subnets = append(t.subnets, s.id)
 	}

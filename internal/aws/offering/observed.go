@@ -66,6 +66,7 @@ func (o observations) version(images uint64, now time.Time) uint64 {
 
 func (o *observed) sweep(now time.Time) {
 	o.next = now.Add(observedFor)
+	// any order: each expires by itself, and the earliest of the rest is kept
 	for name, s := range o.memory {
 		switch {
 		case !now.Before(s.until):

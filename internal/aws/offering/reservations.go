@@ -152,6 +152,7 @@ func (r *Reservations) change(id string, change func(c *count)) {
 func (r *Reservations) sweep() {
 	now := r.now()
 	r.next = time.Time{}
+	// any order: each expires by itself, and the earliest of the rest is kept
 	for id, c := range r.counts {
 		switch {
 		case !now.Before(c.until):

@@ -174,6 +174,7 @@ func (s *shape) hold(class *awsv1.EC2NodeClass, gate bool) {
 		return
 	}
 	s.labels = slices.Clone(s.labels)
+	// any order: each machine has labels of its own
 	for m := range s.holding {
 		s.labels[m] = s.labels[m].Clone()
 		for _, key := range []string{awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterrupt} {

@@ -143,6 +143,7 @@ func (u *Unavailable) sweep() uint64 {
 	defer u.mu.Unlock()
 	now := u.now()
 	u.next = time.Time{}
+	// any order: each expires by itself, and the earliest of the rest is kept
 	for m, end := range u.until {
 		switch {
 		case !now.Before(end):

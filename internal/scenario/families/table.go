@@ -147,6 +147,7 @@ func (r *row) labels() map[string]string {
 		labels["gpu-memory"] = strconv.Itoa(r.deviceMiB)
 	}
 	full := make(map[string]string, len(labels))
+	// any order: each name has an entry of its own
 	for name, value := range labels {
 		full[instanceLabel+name] = value
 	}
