@@ -141,9 +141,10 @@ func TestS_030_ThreeNodesBecomeTwo(t *testing.T) {
 func TestS_046_ReplacedByACheaperNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	pool := f.pool("", types("m5.large", "m5.2xlarge"))
 	large := f.deploy("large", 1, requests("6", "8Gi"))
 	f.deploy("inflate", 1, requests("500m", "512Mi"))
+	f.unschedulable(2)
+	pool := f.pool("", types("m5.large", "m5.2xlarge"))
 	f.running("large", 1)
 	f.running("inflate", 1)
 	old := f.ready(1)[0]
