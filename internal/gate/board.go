@@ -57,7 +57,7 @@ func (b *board) take(s step, line string, now time.Time) []failure {
 	fresh := run.results.failures[run.shown:]
 	run.shown = len(run.results.failures)
 	for i := range fresh {
-		fresh[i].repeat = c.repeat(c.relative(fresh[i].pkg), fresh[i].tests)
+		fresh[i].repeat = c.repeatFailure(&fresh[i])
 	}
 	run.failures = append(run.failures, fresh...)
 	return fresh
@@ -90,7 +90,7 @@ func (b *board) end(s step, how ending, now time.Time) []failure {
 	if len(lines) == 0 {
 		lines = []string{how.err.Error()}
 	}
-	f := failure{title: how.err.Error(), lines: lines, repeat: "make test STEP=" + s.name}
+	f := failure{title: how.err.Error(), lines: lines, mend: s.mend, repeat: "make test STEP=" + s.name}
 	run.failures = []failure{f}
 	return run.failures
 }
@@ -115,10 +115,10 @@ func (b *board) count() (passes, failures, skips int) {
 	return passes, failures, skips
 }
 
-// passed says whether every step ran and passed.
+// passed says whether every step ran and passed, as far as it was meant to.
 func (b *board) passed() bool {
 	for _, s := range b.steps {
-		if b.states[s.name] != passed {
+		if b.states[s.name] != passed && b.states[s.name] != timeUp {
 			return false
 		}
 	}
@@ -160,6 +160,9 @@ const (
 
 // doing says what a step is at: packages, how many tests have ended, and those that take long.
 func (r *stepRun) doing(s step, now time.Time) string {
+	if len(s.commands) == 0 {
+		return ""
+	}
 	c := &s.commands[r.command]
 	if c.test == nil {
 		if len(s.commands) > 1 {

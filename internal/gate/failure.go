@@ -15,6 +15,7 @@ type failure struct {
 	title  string   // what failed, where it is not one test
 	took   time.Duration
 	lines  []string // what it printed, as far as it matters
+	mend   string   // the command that mends it, where there is one
 	repeat string   // the command that runs only this again, set by whoever knows the command
 }
 
@@ -164,6 +165,9 @@ func (f *failure) text(step, pkg, log string) []string {
 	lines := []string{"", f.heading(step, pkg)}
 	for _, line := range f.lines {
 		lines = append(lines, strings.TrimRight("  "+line, " \t"))
+	}
+	if f.mend != "" {
+		lines = append(lines, "  mend:   "+f.mend)
 	}
 	return append(lines, "  log:    "+log, "  repeat: "+f.repeat)
 }

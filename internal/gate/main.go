@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -27,6 +28,8 @@ type options struct {
 	lanes     int
 	keepGoing bool
 	verbose   bool
+	explore   time.Duration
+	seed      uint64
 	settings  settings
 }
 
@@ -42,6 +45,8 @@ func main() {
 	flag.Uint64Var(&o.settings.from, "from", 1, "the seed of the first of them")
 	flag.IntVar(&o.settings.checks, "checks", 10000, "checks of every property in step prop")
 	flag.DurationVar(&o.settings.fuzzTime, "fuzztime", time.Minute, "how long each target of step fuzz runs")
+	flag.DurationVar(&o.explore, "explore", 0, "run no steps, but properties, simulations and fuzz targets with random seeds for so long")
+	flag.Uint64Var(&o.seed, "seed", 0, "what -explore draws its seeds from; 0 takes a new one")
 	flag.Parse()
 	o.settings.packages = strings.Fields(o.packages)
 	os.Exit(run(context.Background(), o, os.Stdout, os.Stderr))
@@ -59,21 +64,14 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		fmt.Fprintln(errs, "gate:", err)
 		return 2
 	}
+	o.settings.changed = changedFiles(ctx, root)
 	list := steps(all, o.settings)
 	times := filepath.Join(root, logDir, "times.json")
 	if o.steps == "list" {
 		fmt.Fprint(out, listing(list, readTimes(times)))
 		return 0
 	}
-	names, known := suites[o.suite]
-	if !known {
-		fmt.Fprintf(errs, "gate: there is no suite %q\nsuites: %s\n", o.suite, strings.Join(slices.Sorted(maps.Keys(suites)), " "))
-		return 2
-	}
-	if o.steps != "" {
-		names = strings.FieldsFunc(o.steps, func(r rune) bool { return r == ',' || r == ' ' })
-	}
-	chosen, err := list.choose(names)
+	chosen, err := o.choose(list)
 	if err != nil {
 		fmt.Fprintln(errs, "gate:", err)
 		return 2
@@ -85,11 +83,17 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		verbose: o.verbose,
 		now:     time.Now,
 	}
-	code := r.runUntilSignal(ctx)
-	if err := writeTimes(times, r.board); err != nil {
+	code := r.untilSignal(ctx, func(ctx context.Context) {
+		if o.explore > 0 {
+			r.explore(ctx, all, o.explore, cmp.Or(o.seed, uint64(time.Now().UnixNano())))
+		} else {
+			r.run(ctx)
+		}
+	})
+	r.screen.close()
+	if err := writeTimes(times, r.board, list); err != nil {
 		fmt.Fprintln(errs, "gate:", err)
 	}
-	r.screen.close()
 	r.screen.print(r.board.summary(logDir, time.Now())...)
 	if code == 0 && !r.board.passed() {
 		return 1
@@ -97,8 +101,24 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 	return code
 }
 
-// runUntilSignal runs the steps and returns the exit code that a signal asks for, or 0.
-func (r *runner) runUntilSignal(ctx context.Context) int {
+// choose returns the steps that are asked for.
+func (o *options) choose(all catalogue) ([]step, error) {
+	if o.explore > 0 {
+		return nil, nil
+	}
+	names, known := suites[o.suite]
+	if !known {
+		return nil, fmt.Errorf("there is no suite %q\nsuites: %s", o.suite, strings.Join(slices.Sorted(maps.Keys(suites)), " "))
+	}
+	if o.steps != "" {
+		names = strings.FieldsFunc(o.steps, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	return all.choose(names)
+}
+
+// untilSignal runs something whose context ends with the first signal. It returns the exit code that the
+// signal asks for, or 0.
+func (r *runner) untilSignal(ctx context.Context, do func(context.Context)) int {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
@@ -115,7 +135,7 @@ func (r *runner) runUntilSignal(ctx context.Context) int {
 		<-signals
 		close(r.shell.kill)
 	}()
-	r.run(ctx)
+	do(ctx)
 	select {
 	case c := <-code:
 		return c

@@ -31,11 +31,16 @@ func (o *output) add(text string) {
 // frame matches what the testing package prints around the output of tests.
 var frame = regexp.MustCompile(`^\s*(=== (RUN|PAUSE|CONT|NAME)\b|--- (PASS|FAIL|SKIP):|(PASS|FAIL)$|FAIL\t|ok  \t|exit status \d)`)
 
-// own returns the lines that the test itself printed.
+// own returns the lines that the test itself printed, without empty ones around them.
 func (o *output) own() []string {
-	return slices.DeleteFunc(slices.Clone(o.lines), func(line string) bool {
-		return strings.TrimSpace(line) == "" || frame.MatchString(line)
-	})
+	lines := slices.DeleteFunc(slices.Clone(o.lines), frame.MatchString)
+	for len(lines) > 0 && strings.TrimSpace(lines[0]) == "" {
+		lines = lines[1:]
+	}
+	for len(lines) > 0 && strings.TrimSpace(lines[len(lines)-1]) == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
 }
 
 // reason is the last line that a skipped test printed: testing prints the argument of Skip there.

@@ -13,6 +13,38 @@ const module = "github.com/dovetail-sh/dovetail"
 // cache, and vet is welcome.
 var ofTheWhole = []string{"-count", "-p", "-vet"}
 
+// ofTheChoice are flags that say what runs, and give way to a test that is named.
+var ofTheChoice = []string{"-run", "-fuzz", "-fuzztime"}
+
+var (
+	// What a test says itself about how to repeat it.
+	saysRepeat = regexp.MustCompile(`replay with: (go test .*)`)
+	// What rapid prints: with this seed the check that failed is the first one.
+	saysSeed = regexp.MustCompile(`-rapid\.seed=\d+`)
+	// What the go command prints about an input that it kept in testdata.
+	saysInput = regexp.MustCompile(`go test -run=(Fuzz\w+/\w+)`)
+)
+
+// repeatFailure is the shortest way to see a failure again: of the test alone and, where its output says
+// how, of the seed or the input alone.
+func (c *command) repeatFailure(f *failure) string {
+	tests, alone := f.tests, *c.test
+	for _, line := range f.lines {
+		if found := saysRepeat.FindStringSubmatch(line); found != nil {
+			return found[1]
+		}
+		if found := saysInput.FindStringSubmatch(line); found != nil {
+			tests = found[1:]
+		}
+		if found := saysSeed.FindString(line); found != "" {
+			alone.args = []string{found}
+		}
+	}
+	only := *c
+	only.test = &alone
+	return only.repeat(c.relative(f.pkg), tests)
+}
+
 // repeat is the command line that runs only the named tests of a package again, from the root of the
 // repository. Without tests it runs the whole package.
 func (c *command) repeat(pattern string, tests []string) string {
@@ -23,7 +55,7 @@ func (c *command) repeat(pattern string, tests []string) string {
 	run := runPattern(tests)
 	for _, flag := range c.test.flags {
 		name, _, _ := strings.Cut(flag, "=")
-		if !slices.Contains(ofTheWhole, name) && (name != "-run" || run == "") {
+		if !slices.Contains(ofTheWhole, name) && (run == "" || !slices.Contains(ofTheChoice, name)) {
 			words = append(words, quote(flag))
 		}
 	}

@@ -13,7 +13,8 @@ const (
 	running
 	passed
 	failed
-	stopped // by a signal, or because its time was up
+	timeUp  // stopped, as it was meant to be, when the time for exploring was over
+	stopped // by a signal
 )
 
 func (s state) ended() bool { return s >= passed }
@@ -39,7 +40,7 @@ func next(steps []step, states map[string]state, r rules) []step {
 			}
 		case stopped:
 			return nil
-		case waiting, passed:
+		case waiting, passed, timeUp:
 		}
 	}
 	var start []step
@@ -97,7 +98,7 @@ func remaining(steps []step, states map[string]state, usual, ran map[string]time
 			left[r.laneOf(s)] += expected
 		case running:
 			left[r.laneOf(s)] += max(0, expected-ran[s.name])
-		case passed, failed, stopped:
+		case passed, failed, timeUp, stopped:
 		}
 	}
 	return max(left[laneCPU], left[laneCluster])

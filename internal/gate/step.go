@@ -26,6 +26,7 @@ type step struct {
 	after    []string // steps that have ended before it starts, where they run at all
 	usually  time.Duration
 	commands []command // one after the other, until one fails
+	mend     string    // the command that does away with most failures, where there is one
 }
 
 // A command is one process.

@@ -37,7 +37,7 @@ func TestChoose(t *testing.T) {
 // A step comes after all that it waits for, so that one lane can run the table from top to bottom.
 func TestTableIsSound(t *testing.T) {
 	t.Parallel()
-	all := steps(survey{{dir: "internal/reqs", module: ".", fuzz: []string{"FuzzNew"}}}, settings{})
+	all := steps(survey{{dir: "internal/reqs", module: ".", fuzz: []string{"FuzzNew"}}}, settings{changed: []string{"internal/reqs/set.go"}})
 	seen := map[string]bool{}
 	for _, s := range all {
 		if seen[s.name] {
@@ -102,6 +102,41 @@ func TestRepeat(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := tc.command.repeat(tc.command.relative(tc.pkg), tc.tests); got != tc.want {
+				t.Errorf("repeat:\n got %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// What a test prints about itself is a shorter way than to run it as it was run.
+func TestRepeatWhatTheOutputSays(t *testing.T) {
+	t.Parallel()
+	prop := goTestOf("", nil, []string{"./..."}, []string{"-rapid.checks=10000"})
+	fuzz := fuzzCommands(survey{{dir: "sandbox/awsemu", module: "sandbox", fuzz: []string{"FuzzRead"}}}, time.Minute)[0]
+	for name, tc := range map[string]struct {
+		command command
+		pkg     string
+		test    string
+		line    string
+		want    string
+	}{
+		"a property": {
+			command: prop, pkg: "/internal/reqs", test: "TestX", line: `To reproduce, specify -run="TestX" -rapid.failfile="a" (or -rapid.seed=12)`,
+			want: "go test ./internal/reqs -run '^TestX$' -count=1 -rapid.seed=12",
+		},
+		"a simulated cluster": {
+			command: prop, pkg: "/internal/sim", test: "TestSeeds/group_1", line: "    sim_test.go:75: replay with: go test ./internal/sim -run TestSeeds -seed=7 -v",
+			want: "go test ./internal/sim -run TestSeeds -seed=7 -v",
+		},
+		"an input of a fuzz target": {
+			command: fuzz, pkg: "/sandbox/awsemu", test: "FuzzRead", line: "    go test -run=FuzzRead/582528ddfad69eb5",
+			want: "go test -C sandbox ./awsemu -run '^FuzzRead$/^582528ddfad69eb5$' -count=1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := failure{pkg: module + tc.pkg, tests: []string{tc.test}, lines: []string{"before", tc.line}}
+			if got := tc.command.repeatFailure(&f); got != tc.want {
 				t.Errorf("repeat:\n got %s\nwant %s", got, tc.want)
 			}
 		})

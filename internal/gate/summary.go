@@ -54,6 +54,8 @@ func (b *board) word(s step) string {
 		return "passed"
 	case failed:
 		return "FAILED"
+	case timeUp:
+		return "time up"
 	case running, stopped:
 		return "stopped"
 	case waiting:
@@ -165,7 +167,7 @@ func (b *board) verdict(now time.Time) string {
 			bad = append(bad, s.name)
 		case waiting, running, stopped:
 			missed = append(missed, s.name)
-		case passed:
+		case passed, timeUp:
 		}
 		if run := b.runs[s.name]; run != nil {
 			cpu += run.cpu

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -17,9 +18,11 @@ type goPackage struct {
 	dir        string // from the root of the repository
 	module     string // the directory of its module; "." is the root
 	tests      bool
-	concurrent bool            // see isConcurrent
+	starts     bool            // its code starts goroutines
+	concurrent bool            // see isConcurrent; also true for packages that use one which starts goroutines
 	imports    map[string]bool // true for those of its code, false for those of its tests alone
 	fuzz       []string        // names of fuzz targets
+	weight     int             // bytes of tests: a guess at how long they take, where nobody has measured
 }
 
 // A survey is every package of the repository, by directory.
@@ -53,6 +56,9 @@ func readSurvey(root fs.FS) (survey, error) {
 				found[p.dir] = p
 			}
 			p.take(file, strings.HasSuffix(name, "_test.go"))
+			if strings.HasSuffix(name, "_test.go") {
+				p.weight += len(text)
+			}
 		}
 		return nil
 	})
@@ -60,6 +66,11 @@ func readSurvey(root fs.FS) (survey, error) {
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		p := found[dir]
 		p.module = moduleOf(dir, modules)
+		for name := range p.imports {
+			if used := found[strings.TrimPrefix(name, module+"/")]; used != nil && used.starts {
+				p.concurrent = true
+			}
+		}
 		all = append(all, *p)
 	}
 	return all, err
@@ -87,7 +98,9 @@ func (p *goPackage) take(file *ast.File, test bool) {
 			p.imports[name] = p.imports[name] || !test
 		}
 	}
-	p.concurrent = p.concurrent || isConcurrent(file)
+	starts, guards := isConcurrent(file)
+	p.starts = p.starts || starts && !test
+	p.concurrent = p.concurrent || starts || guards
 	if !test {
 		return
 	}
@@ -100,28 +113,28 @@ func (p *goPackage) take(file *ast.File, test bool) {
 
 var memoization = []string{"OnceFunc", "OnceValue", "OnceValues"}
 
-// isConcurrent says whether a file starts goroutines or guards what they share: a go statement, a call of
-// a method Go, the package sync/atomic, or anything of the package sync but sync.OnceFunc, sync.OnceValue
-// and sync.OnceValues, which hold a value that is computed when it is first asked for. Tests that run in
-// parallel with each other are no reason: they share what is read only.
-func isConcurrent(file *ast.File) bool {
-	found := slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"sync/atomic"` })
+// isConcurrent says whether a file starts goroutines, by a go statement or a call of a method Go, or guards
+// what they share: it uses sync/atomic, or anything of sync but sync.OnceFunc, sync.OnceValue and
+// sync.OnceValues, which hold a value that is computed when it is first asked for. Tests that run in
+// parallel with each other are no reason: what they share, they only read.
+func isConcurrent(file *ast.File) (starts, guards bool) {
+	guards = slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"sync/atomic"` })
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch node := node.(type) {
 		case *ast.GoStmt:
-			found = true
+			starts = true
 		case *ast.CallExpr:
 			if called, ok := node.Fun.(*ast.SelectorExpr); ok && called.Sel.Name == "Go" {
-				found = true
+				starts = true
 			}
 		case *ast.SelectorExpr:
 			if from, ok := node.X.(*ast.Ident); ok && from.Name == "sync" && !slices.Contains(memoization, node.Sel.Name) {
-				found = true
+				guards = true
 			}
 		}
-		return !found
+		return true
 	})
-	return found
+	return starts, guards
 }
 
 // pattern names the package for the go command, run in the directory of its module.
@@ -132,13 +145,19 @@ func (p *goPackage) pattern() string {
 	return "." + strings.TrimPrefix(p.dir, p.module)
 }
 
-// where returns the patterns of the packages with tests that a rule holds for.
-func (s survey) where(module string, rule func(goPackage) bool) []string {
-	var list []string
+// where returns the patterns of the packages with tests that a rule holds for, the heaviest first: the go
+// command starts them in this order, and a long one that comes last runs alone.
+func (s survey) where(module string, rule func(goPackage) bool) patterns {
+	var found []goPackage
 	for _, p := range s {
 		if p.module == module && p.tests && rule(p) {
-			list = append(list, p.pattern())
+			found = append(found, p)
 		}
+	}
+	slices.SortStableFunc(found, func(a, b goPackage) int { return cmp.Compare(b.weight, a.weight) })
+	var list patterns
+	for _, p := range found {
+		list = append(list, p.pattern())
 	}
 	return list
 }

@@ -43,6 +43,33 @@ func TestIsConcurrent(t *testing.T) {
 	}
 }
 
+// A package that calls code with goroutines shares its data with them.
+func TestUsersOfGoroutinesAreConcurrent(t *testing.T) {
+	t.Parallel()
+	uses := "import \"" + module + "/internal/"
+	all, err := readSurvey(sources(map[string]string{
+		"internal/works/works.go":      "package works\nfunc f() { go f() }",
+		"internal/guards/guards.go":    "package guards\nimport \"sync\"\nvar mu sync.Mutex",
+		"internal/tests/tests_test.go": "package tests\nfunc f() { go f() }",
+		"internal/user/user_test.go":   "package user\n" + uses + "works\"",
+		"internal/second/second.go":    "package second\n" + uses + "user\"",
+		"internal/careful/careful.go":  "package careful\n" + uses + "guards\"",
+		"internal/reader/reader.go":    "package reader\n" + uses + "tests\"",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range all {
+		if p.concurrent {
+			got = append(got, p.dir)
+		}
+	}
+	if diff := cmp.Diff([]string{"internal/guards", "internal/tests", "internal/user", "internal/works"}, got); diff != "" {
+		t.Errorf("concurrent packages (-want +got):\n%s", diff)
+	}
+}
+
 func TestSurvey(t *testing.T) {
 	t.Parallel()
 	all, err := readSurvey(sources(map[string]string{
@@ -68,18 +95,40 @@ func TestSurvey(t *testing.T) {
 		t.Fatal(err) // what does not parse is left to the compiler
 	}
 	everything := func(goPackage) bool { return true }
-	if diff := cmp.Diff([]string{"./internal/a", "./internal/broken"}, all.where(".", everything)); diff != "" {
+	if diff := cmp.Diff(patterns{"./internal/a", "./internal/broken"}, all.where(".", everything)); diff != "" {
 		t.Errorf("root module (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{"./internal/a"}, all.where(".", usesRapid)); diff != "" {
+	if diff := cmp.Diff(patterns{"./internal/a"}, all.where(".", usesRapid)); diff != "" {
 		t.Errorf("packages with properties (-want +got):\n%s", diff)
 	}
 	linked := all.reaching(isKubernetes)
 	got := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })
-	if diff := cmp.Diff([]string{"./flow", "./plane", "./testsuse"}, got); diff != "" {
+	if diff := cmp.Diff(patterns{"./testsuse", "./flow", "./plane"}, got); diff != "" {
 		t.Errorf("packages whose tests are linked with Kubernetes (-want +got):\n%s", diff)
 	}
 	if fuzz := fuzzCommands(all, 0); len(fuzz) != 1 || fuzz[0].test.packages[0] != "./internal/a" {
 		t.Errorf("fuzz targets: %v", fuzz)
+	}
+}
+
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	all := survey{{dir: "internal/a", module: "."}, {dir: "internal/b", module: "."}, {dir: "sandbox/flow", module: "sandbox"}}
+	for name, tc := range map[string]struct {
+		files []string
+		want  patterns
+	}{
+		"the packages of the files":       {[]string{"internal/b/b_test.go", "internal/b/b.go"}, patterns{"./internal/b"}},
+		"not of data or documents":        {[]string{"internal/b/testdata/x.txt", "internal/b/x.json", "README.md"}, nil},
+		"not of other modules":            {[]string{"sandbox/flow/flow.go"}, nil},
+		"not of a package that is gone":   {[]string{"internal/gone/gone.go"}, nil},
+		"all when the linter has changed": {[]string{"internal/b/b.go", ".golangci.yml"}, patterns{"./..."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tc.want, all.changed(tc.files)); diff != "" {
+				t.Errorf("changed (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

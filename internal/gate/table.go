@@ -9,7 +9,7 @@ import (
 
 // suites are the selections of steps that a make target runs.
 var suites = map[string][]string{
-	"quick": {"format", "lint", "unit"},
+	"quick": {"format", "lint-changed", "unit"},
 	"test": {
 		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "sandbox-race", "sandbox", "sandbox-lint",
 	},
@@ -23,6 +23,7 @@ type settings struct {
 	from     uint64   // the first of them
 	checks   int      // of each property, in prop
 	fuzzTime time.Duration
+	changed  []string // files that differ from the main branch, for lint-changed
 }
 
 const (
@@ -42,10 +43,10 @@ func isKubernetes(importPath string) bool {
 // Lint runs every analyzer of go vet, over tests too, so that no step runs vet again; in the sandbox
 // that would read all of Kubernetes once more.
 func steps(all survey, o settings) catalogue {
-	return slices.Concat(checkSteps(), rootSteps(all, o), sandboxSteps(all), deepSteps(all, o))
+	return slices.Concat(checkSteps(all, o), rootSteps(all, o), sandboxSteps(all), deepSteps(all, o))
 }
 
-func checkSteps() catalogue {
+func checkSteps(all survey, o settings) catalogue {
 	return catalogue{
 		{
 			name: "sandbox-build", about: "compile Kubernetes and the tests on it", lane: laneCluster, usually: 30 * time.Second,
@@ -57,7 +58,7 @@ func checkSteps() catalogue {
 			commands: []command{{argv: []string{"make", lintTool, "bin/tools/controller-gen"}}},
 		},
 		{
-			name: "format", about: "every Go file is formatted (make fmt mends it)", lane: laneCPU, needs: []string{"tools"}, usually: 3 * time.Second,
+			name: "format", about: "every Go file is formatted", mend: "make fmt", lane: laneCPU, needs: []string{"tools"}, usually: 3 * time.Second,
 			commands: []command{{argv: []string{lintTool, "fmt", "--diff"}}},
 		},
 		{
@@ -65,7 +66,11 @@ func checkSteps() catalogue {
 			commands: []command{{argv: []string{lintTool, "run", "./..."}}},
 		},
 		{
-			name: "verify", about: "generated files and go.mod files are fresh (make generate, make tidy mend it)", lane: laneCPU, needs: []string{"tools"}, usually: 15 * time.Second,
+			name: "lint-changed", about: "golangci-lint on the packages of the root module that you changed", lane: laneCPU, needs: []string{"tools"}, usually: 10 * time.Second,
+			commands: lintChanged(all.changed(o.changed)),
+		},
+		{
+			name: "verify", about: "generated files and go.mod files are fresh", mend: "make generate tidy", lane: laneCPU, needs: []string{"tools"}, usually: 15 * time.Second,
 			commands: []command{{argv: []string{"tools/verify.sh"}}},
 		},
 	}
@@ -108,7 +113,7 @@ func rootSteps(all survey, o settings) catalogue {
 // rest runs on control planes, never from the cache: it does not see manifests outside the module.
 func sandboxSteps(all survey) catalogue {
 	linked := all.reaching(isKubernetes)
-	var raced patterns = all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] })
+	raced := all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] })
 	onPlane := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })
 	return catalogue{
 		{
@@ -131,7 +136,7 @@ func sandboxSteps(all survey) catalogue {
 
 // deepSteps look further than the gate does; each says how long it takes on two cores.
 func deepSteps(all survey, o settings) catalogue {
-	var pure patterns = all.where(".", func(p goPackage) bool { return p.pattern() != simPackage && !p.concurrent })
+	pure := all.where(".", func(p goPackage) bool { return p.pattern() != simPackage && !p.concurrent })
 	rapid := all.where(".", usesRapid)
 	return catalogue{
 		{
@@ -163,6 +168,14 @@ func deepSteps(all survey, o settings) catalogue {
 			commands: []command{{argv: []string{"make", "bench-controller"}}},
 		},
 	}
+}
+
+// lintChanged is no command where nothing changed.
+func lintChanged(packages patterns) []command {
+	if len(packages) == 0 {
+		return nil
+	}
+	return []command{{argv: slices.Concat([]string{lintTool, "run"}, packages)}}
 }
 
 // patterns are packages as the go command takes them.

@@ -23,16 +23,19 @@ func readTimes(file string) map[string]time.Duration {
 	return times
 }
 
-// writeTimes keeps the times of the steps that passed, beside those of earlier runs.
-func writeTimes(file string, b *board) error {
+// writeTimes keeps the times of the steps of the table that passed, beside those of earlier runs.
+func writeTimes(file string, b *board, table catalogue) error {
 	inSeconds := map[string]float64{}
 	for name, d := range b.usual {
 		inSeconds[name] = d.Seconds()
 	}
-	for _, s := range b.steps {
+	for _, s := range table {
 		if b.states[s.name] == passed {
 			inSeconds[s.name] = b.runs[s.name].wall.Round(time.Second / 10).Seconds()
 		}
+	}
+	if len(inSeconds) == 0 {
+		return nil
 	}
 	text, err := json.MarshalIndent(inSeconds, "", "  ")
 	if err != nil {
