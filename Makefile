@@ -8,6 +8,7 @@ SHELL := bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 GO ?= go
+export GO
 # Version control is read below, once, and only for the version. Without this flag every build would
 # read it too, and fail in a checkout that git calls dubious.
 export GOFLAGS := $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false
@@ -27,9 +28,10 @@ CHECKS   ?= 10000
 SEEDS    ?= 20000
 FROM     ?= 1
 FUZZTIME ?= 60s
+EXPLORE  ?= 10m
 BENCH    ?= .
 COUNT    ?= 1
-PKG      ?= ./...
+PKG      ?=
 
 # Scenarios are made anew for each run unless SCENARIO_DIR holds files to use. WORKERS=0 leaves each tool
 # at its default: dovetail decides with one worker per CPU, the peer with one. Any other number holds for
@@ -44,12 +46,17 @@ peer-scenarios = $(or $(SCENARIOS),s1-500 s2-500 s3-2000 s6-1000 s7-1000 c1-200)
 run-scenarios  = $(GO) run ./internal/bench -workers $(WORKERS) \
 	$(if $(SCENARIO_DIR),-existing -dir '$(SCENARIO_DIR)',-dir bin/scenarios -seed $(SEED))
 
-TOOLS     := bin/tools
-GOLANGCI  := $(TOOLS)/golangci-lint
-GOTESTSUM := $(CURDIR)/$(TOOLS)/gotestsum --format pkgname-and-test-fails --hide-summary skipped
-RESULTS   := $(CURDIR)/bin/test
-# Searches the test files of the root module.
-TESTS     := grep -r --include='*_test.go' --exclude-dir=sandbox --exclude-dir=tools --exclude-dir=bin
+TOOLS    := bin/tools
+GOLANGCI := $(TOOLS)/golangci-lint
+
+# Runs steps of the gate. STEP=lint,race runs these; V=1 prints every package; LANES=1 runs one step at a
+# time; KEEP_GOING=1 goes on after a failure.
+STEP       ?=
+V          ?=
+LANES      ?= 2
+KEEP_GOING ?=
+gate = $(GO) build -o bin/gate ./internal/gate && exec bin/gate -lanes $(LANES) $(if $(V),-v) $(if $(KEEP_GOING),-keep-going) \
+	$(if $(STEP),-step '$(STEP)')
 
 ##@ General
 
@@ -82,57 +89,57 @@ clean: ## remove what was built
 
 ##@ Test
 
+.PHONY: quick
+quick: ## while you work, under a minute: format, lint, unit tests; STEP=name[,name]
+	@$(gate) -suite quick
+
 .PHONY: test
-test: ## everything CI runs
-	@tools/test.sh
+test: ## everything CI runs; STEP=name[,name] runs a part (make steps lists them)
+	@$(gate)
+
+.PHONY: test-deep
+test-deep: ## two hours: more seeds, checks and races, fuzzing, benchmarks; SEEDS= CHECKS= FUZZTIME= STEP=
+	@$(gate) -suite deep -seeds $(SEEDS) -from $(FROM) -checks $(CHECKS) -fuzztime $(FUZZTIME)
+
+.PHONY: explore
+explore: ## random seeds for as long as you like; EXPLORE=10m
+	@$(gate) -explore $(EXPLORE)
+
+.PHONY: steps
+steps: ## the steps that STEP= takes, and how long they took
+	@$(gate) -step list
 
 .PHONY: unit
-unit: $(TOOLS)/.built ## unit and property tests of the root module; PKG=./internal/reqs
-	@mkdir -p $(RESULTS)
-	$(GOTESTSUM) --jsonfile $(RESULTS)/unit.json -- $(PKG)
+unit: ## unit and property tests of the root module; PKG=./internal/reqs
+	@$(gate) -step unit -pkg '$(PKG)'
 
 .PHONY: race
-race: $(TOOLS)/.built ## the same under the race detector
-	@mkdir -p $(RESULTS)
-	CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(RESULTS)/race.json -- -race $(PKG)
+race: ## those of packages with goroutines under the race detector; PKG=./internal/reqs for any
+	@$(gate) -step race -pkg '$(PKG)'
 
-# Not under the race detector, and with the flags of `make sandbox`: anything else would compile
-# Kubernetes a second time. For the same reason vet runs here as the part of it that go test includes.
-# Never from the cache: it does not see that a manifest outside the module changed. Two packages at a time:
-# each brings up a control plane of its own, and waits for most of the time. A flow that misses its patience
-# on a busy machine runs again alone; which did is printed, and is a defect to mend.
 .PHONY: sandbox-test
-sandbox-test: $(TOOLS)/.built ## tests against a real API server
-	@mkdir -p $(RESULTS)
-	cd sandbox && $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox.json --rerun-fails=2 --rerun-fails-max-failures=6 \
-		--rerun-fails-report $(RESULTS)/reruns.txt --packages ./... -- -count=1 -p 2 -timeout 60m
-	@if [ -s $(RESULTS)/reruns.txt ]; then echo "failed once and were run again:"; cat $(RESULTS)/reruns.txt; fi
+sandbox-test: ## tests against a real API server
+	@$(gate) -step sandbox
 
-# These parts of the sandbox do not import Kubernetes.
 .PHONY: sandbox-race
-sandbox-race: $(TOOLS)/.built ## the emulated AWS, the provider against it, the kubelets and their metrics under the race detector
-	@mkdir -p $(RESULTS)
-	cd sandbox && CGO_ENABLED=1 $(GOTESTSUM) --jsonfile $(RESULTS)/sandbox-race.json -- -race ./awsemu/... ./fakenode ./metricsapi ./provider
+sandbox-race: ## the emulated AWS, the provider against it, the kubelets and their metrics under the race detector
+	@$(gate) -step sandbox-race
 
 .PHONY: arch
 arch: ## import directions, package docs, names, go.mod budget
-	$(GO) test ./internal/arch/...
+	@$(gate) -step arch
 
 .PHONY: prop
 prop: ## property tests, deeper; CHECKS=100000
-	$(GO) test $$($(TESTS) -l '"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u) \
-		-timeout 0 -rapid.checks=$(CHECKS)
+	@$(gate) -step prop -checks $(CHECKS)
 
 .PHONY: sim
 sim: ## simulated clusters in virtual time, with faults; SEEDS=20000 FROM=1
-	$(GO) test ./internal/sim -count=1 -timeout 0 -seeds=$(SEEDS) -from=$(FROM)
+	@$(gate) -step sim-deep -seeds $(SEEDS) -from $(FROM)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target in turn; FUZZTIME=60s
-	@$(TESTS) -Eo '^func Fuzz[A-Za-z0-9_]*' . | sort | while IFS=: read -r file func; do \
-		echo "==> $$(dirname $$file) $${func#func } for $(FUZZTIME)"; \
-		$(GO) test $$(dirname $$file) -run '^$$' -fuzz "^$${func#func }\$$" -fuzztime $(FUZZTIME) </dev/null; \
-	done
+	@$(gate) -step fuzz -fuzztime $(FUZZTIME)
 
 .PHONY: bench
 bench: build ## scenarios: time, memory, cost, bound, gap; SCENARIOS='s1-500 s2-500' SCENARIO_DIR=dir
@@ -147,8 +154,8 @@ bench-peer: build peer ## the same beside Karpenter, small scenarios; large ones
 	$(run-scenarios) -peer bin/peer -peer-timeout $(PEER_TIMEOUT) $(peer-scenarios)
 
 .PHONY: bench-go
-bench-go: ## Go benchmarks with allocation counts; BENCH=Intersect COUNT=10, then bin/tools/benchstat
-	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(PKG)
+bench-go: $(TOOLS)/benchstat ## Go benchmarks with allocation counts; BENCH=Intersect COUNT=10, then bin/tools/benchstat
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) $(or $(PKG),./...)
 
 .PHONY: sandbox-bench
 sandbox-bench: sandbox ## 1,000 nodes and 10,000 pods in the sandbox: time, CPU and memory by part (3 minutes)
@@ -165,38 +172,33 @@ rules: ## which rules of the specification are cited by which tests, and which b
 ##@ Check
 
 .PHONY: lint
-lint: $(TOOLS)/.built ## golangci-lint
-	$(GOLANGCI) run ./...
+lint: ## golangci-lint, with all of go vet
+	@$(gate) -step lint
 
-# Type checking needs Kubernetes compiled, with the flags of `make sandbox`, and 4 GB of memory.
 .PHONY: sandbox-lint
-sandbox-lint: $(TOOLS)/.built ## golangci-lint on the sandbox
-	cd sandbox && $(CURDIR)/$(GOLANGCI) run ./...
-
-.PHONY: vet
-vet: ## go vet
-	$(GO) vet ./...
+sandbox-lint: ## golangci-lint on the sandbox
+	@$(gate) -step sandbox-lint
 
 .PHONY: fmt
-fmt: $(TOOLS)/.built ## format every Go file, nested modules included
+fmt: $(GOLANGCI) ## format every Go file, nested modules included
 	$(GOLANGCI) fmt
 
 .PHONY: fmt-check
-fmt-check: $(TOOLS)/.built ## fail when fmt would change a file
-	@$(GOLANGCI) fmt --diff || { echo "run make fmt" >&2; exit 1; }
+fmt-check: ## fail when fmt would change a file
+	@$(gate) -step format
 
 .PHONY: verify
-verify: $(TOOLS)/.built ## generated files and go.mod files are fresh
-	@GO="$(GO)" tools/verify.sh
+verify: ## generated files and go.mod files are fresh
+	@$(gate) -step verify
 
 .PHONY: vuln
-vuln: $(TOOLS)/.built ## known vulnerabilities (asks the Go vulnerability database)
+vuln: $(TOOLS)/govulncheck ## known vulnerabilities (asks the Go vulnerability database)
 	$(TOOLS)/govulncheck ./...
 
 ##@ Generate
 
 .PHONY: generate
-generate: $(TOOLS)/.built ## deepcopy functions, CRDs, reference documentation
+generate: $(TOOLS)/controller-gen ## deepcopy functions, CRDs, reference documentation
 	$(TOOLS)/controller-gen object paths=./api/...
 	$(GO) run ./internal/gen -controller-gen $(TOOLS)/controller-gen
 
@@ -211,11 +213,11 @@ tidy: ## go mod tidy in every module
 ##@ Set up
 
 .PHONY: tools
-tools: $(TOOLS)/.built ## build the pinned developer tools into bin/tools
+tools: $(GOLANGCI) $(TOOLS)/controller-gen ## build the pinned tools of the gate into bin/tools
 
-$(TOOLS)/.built: tools/go.mod tools/go.sum
-	@mkdir -p $(TOOLS)
-	$(GO) build -C tools -o ../$(TOOLS)/ tool
+# One at a time, when a target first needs it.
+$(TOOLS)/%: tools/go.mod tools/go.sum
+	$(GO) build -C tools -o ../$@ $$($(GO) -C tools list tool | grep '/$*$$')
 	@touch $@
 
 .PHONY: hooks

@@ -10,6 +10,14 @@ stale=()
 fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
+# Beside the rest: where the module cache is cold they wait for the network.
+modules=(. tools sandbox sandbox/clients/helm)
+tidy=()
+for dir in "${modules[@]}"; do
+	(cd "$dir" && exec "$go" mod tidy -diff) >/dev/null &
+	tidy+=($!)
+done
+
 # Deepcopy: one package at a time, since controller-gen writes all output to one directory.
 while read -r dir; do
 	rm -f "$fresh"/*
@@ -22,8 +30,8 @@ done < <(find api -name '*.go' -exec dirname {} + | sort -u)
 
 "$go" run ./internal/gen -check -controller-gen "$gen" || stale+=("the files internal/gen named above")
 
-for dir in . tools sandbox sandbox/clients/helm; do
-	(cd "$dir" && "$go" mod tidy -diff >/dev/null) || stale+=("$dir/go.mod or $dir/go.sum, by make tidy")
+for i in "${!modules[@]}"; do
+	wait "${tidy[i]}" || stale+=("${modules[i]}/go.mod or ${modules[i]}/go.sum, by make tidy")
 done
 
 if ((${#stale[@]})); then
