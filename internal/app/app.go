@@ -102,7 +102,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := addChecks(mgr, c.store, wire, c.plans, c.changes, c.ends); err != nil {
 		return err
 	}
-	return mgr.Start(ctx)
+	return endsInTime(ctx, stopLimit, mgr.Start)
 }
 
 // served checks that the cluster has our kinds, and says how to get them. Without, every watch would

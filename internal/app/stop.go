@@ -1,0 +1,31 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// stopLimit is how long a stop may take. The manager gives its loops 30 s, and so does a kubelet by default.
+const stopLimit = 35 * time.Second
+
+// endsInTime runs a manager, and returns when it ended or was told to a while ago. A manager of controller-runtime
+// that still fills its caches does not listen to its context: while the API server is away, the process would
+// stay for ever and keep a core busy.
+func endsInTime(ctx context.Context, limit time.Duration, start func(context.Context) error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- start(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case err := <-ended:
+		return err
+	case <-late.C:
+		return fmt.Errorf("the controllers did not stop within %s; the API server may be away: the process ends without waiting for them", limit)
+	}
+}
