@@ -144,7 +144,7 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 			_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is paused would never end
 			<-p.done
 		}
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // the API server may be what failed
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute) // the API server may be what failed
 		defer cancel()
 		return w.removeStandIns(limited)
 	})
