@@ -91,12 +91,13 @@ var layers = map[string]layer{
 	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
 	"gate":             {packages: []string{"internal/gate"}, may: []string{"std", "internal/columns"}},
 	"property seeds":   {packages: []string{"internal/seed"}, may: []string{"std", "pgregory.net/rapid"}},
+	"equal decisions":  {packages: []string{"internal/determinism"}, may: []string{"std"}},
 	"generators":       {packages: []string{"internal/gen"}, may: []string{"any", "api/...", "internal/...", "cmd/..."}},
 	"repository rules": {packages: []string{"internal/arch/..."}, may: []string{"std"}},
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/gate", "internal/gen", "internal/seed", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 
