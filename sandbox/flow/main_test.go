@@ -35,7 +35,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	// A quarter of the CPU time would else go into collecting garbage of the control planes.
 	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(6 << 30)
+	debug.SetMemoryLimit(6 << 30) // of five clusters
 	dir, err := os.MkdirTemp("", "dovetail-")
 	if err != nil {
 		return 1, err
