@@ -28,6 +28,7 @@ CHECKS   ?= 10000
 SEEDS    ?= 20000
 FROM     ?= 1
 FUZZTIME ?= 60s
+SOAK     ?= 20
 EXPLORE  ?= 10m
 BENCH    ?= .
 COUNT    ?= 1
@@ -98,8 +99,8 @@ test: ## everything CI runs; STEP=name[,name] runs a part (make steps lists them
 	@$(gate)
 
 .PHONY: test-deep
-test-deep: ## two hours: more seeds, checks and races, fuzzing, benchmarks; SEEDS= CHECKS= FUZZTIME= STEP=
-	@$(gate) -suite deep -seeds $(SEEDS) -from $(FROM) -checks $(CHECKS) -fuzztime $(FUZZTIME)
+test-deep: ## two to three hours: more seeds, checks and races, fuzzing, soak, benchmarks; SEEDS= CHECKS= FUZZTIME= SOAK= STEP=
+	@$(gate) -suite deep -seeds $(SEEDS) -from $(FROM) -checks $(CHECKS) -fuzztime $(FUZZTIME) -soak $(SOAK)
 
 .PHONY: explore
 explore: ## random seeds for as long as you like; EXPLORE=10m

@@ -44,6 +44,7 @@ func main() {
 	flag.Uint64Var(&o.settings.seeds, "seeds", 20000, "simulated clusters of step sim-deep")
 	flag.Uint64Var(&o.settings.from, "from", 1, "the seed of the first of them")
 	flag.IntVar(&o.settings.checks, "checks", 10000, "checks of every property in step prop")
+	flag.IntVar(&o.settings.soak, "soak", 20, "how often step soak runs every flow")
 	flag.DurationVar(&o.settings.fuzzTime, "fuzztime", time.Minute, "how long each target of step fuzz runs")
 	flag.DurationVar(&o.explore, "explore", 0, "run no steps, but properties, simulations and fuzz targets with random seeds for so long")
 	flag.Uint64Var(&o.seed, "seed", 0, "what -explore draws its seeds from; 0 takes a new one")

@@ -72,7 +72,7 @@ func (h *shell) start(ctx context.Context, s step, c *command, out io.Writer) (t
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir = filepath.Join(h.root, c.dir)
-	cmd.Env = slices.Concat(h.env, c.env)
+	cmd.Env = slices.Concat(h.env, c.tuning(), c.env)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return signalGroup(cmd.Process.Pid, syscall.SIGINT) }

@@ -13,7 +13,7 @@ var suites = map[string][]string{
 	"test": {
 		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "sandbox-race", "sandbox", "sandbox-lint",
 	},
-	"deep": {"race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
+	"deep": {"soak", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
 }
 
 // settings are what the caller may choose about steps.
@@ -22,6 +22,7 @@ type settings struct {
 	seeds    uint64   // of sim-deep
 	from     uint64   // the first of them
 	checks   int      // of each property, in prop
+	soak     int      // how often soak runs each flow
 	fuzzTime time.Duration
 	changed  []string // files that differ from the main branch, for lint-changed
 }
@@ -139,6 +140,12 @@ func deepSteps(all survey, o settings) catalogue {
 	pure := all.where(".", func(p goPackage) bool { return p.pattern() != simPackage && !p.concurrent })
 	rapid := all.where(".", usesRapid)
 	return catalogue{
+		{
+			// In the other lane: the steps beside it keep the cores busy, and no flow may mind.
+			name: "soak", about: fmt.Sprintf("every flow on real control planes %d times (SOAK), beside the other steps", o.soak), lane: laneCluster,
+			needs: []string{"sandbox-build"}, usually: time.Duration(max(1, o.soak)) * 6 * time.Minute,
+			commands: []command{goTestOf("sandbox", []string{"-vet=off", fmt.Sprintf("-count=%d", o.soak), "-timeout=0"}, []string{"./flow"}, nil)},
+		},
 		{
 			name: "race-pure", about: "the packages without goroutines under the race detector too", lane: laneCPU, usually: 10 * time.Minute,
 			commands: []command{pure.race("")},
