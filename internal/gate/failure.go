@@ -81,8 +81,8 @@ func (p *packageRun) crashed() (failure, bool) {
 		return failure{}, false
 	}
 	f := failure{pkg: p.name, tests: p.unfinished()}
-	for name, t := range p.tests {
-		if t.failed && !t.parent && slices.Contains(t.printed.lines, p.crash[0]) {
+	for _, name := range slices.Sorted(maps.Keys(p.tests)) {
+		if t := p.tests[name]; t.failed && !t.parent && slices.Contains(t.printed.lines, p.crash[0]) {
 			f.tests, f.took = []string{name}, t.took
 			break
 		}

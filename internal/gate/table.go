@@ -13,7 +13,7 @@ var suites = map[string][]string{
 	"test": {
 		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "sandbox-race", "sandbox", "sandbox-lint",
 	},
-	"deep": {"soak", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
+	"deep": {"soak", "planted", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
 }
 
 // settings are what the caller may choose about steps.
@@ -145,6 +145,10 @@ func deepSteps(all survey, o settings) catalogue {
 			name: "soak", about: fmt.Sprintf("every flow on real control planes %d times (SOAK), beside the other steps", o.soak), lane: laneCluster,
 			needs: []string{"sandbox-build"}, usually: time.Duration(max(1, o.soak)) * 6 * time.Minute,
 			commands: []command{goTestOf("sandbox", []string{"-vet=off", fmt.Sprintf("-count=%d", o.soak), "-timeout=0"}, []string{"./flow"}, nil)},
+		},
+		{
+			name: "planted", about: "the determinism test finds every bug that is planted for it", lane: laneCPU, usually: time.Minute,
+			commands: []command{{env: []string{"DOVETAIL_DEEP=1"}, test: &goTest{flags: []string{"-vet=off", "-count=1"}, packages: []string{"./internal/determinism"}}}},
 		},
 		{
 			name: "race-pure", about: "the packages without goroutines under the race detector too", lane: laneCPU, usually: 10 * time.Minute,
