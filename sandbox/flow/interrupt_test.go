@@ -39,8 +39,9 @@ func notice(instance string) string {
 func TestS_047_SpotInterruption(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	f.pool("", types("m5.xlarge", "m5a.xlarge"), spot) // either holds both pods, also when they are planned one by one
 	f.deploy("inflate", 2, stopsAfter(1))
+	f.unschedulable(2)
+	f.pool("", types("m5.xlarge", "m5a.xlarge"), spot) // either holds both pods
 	f.running("inflate", 2)
 	claim := f.ready(1)[0]
 	f.interrupt(&claim, "5m")
@@ -225,8 +226,9 @@ func TestAWS_7_1_ScheduledChange(t *testing.T) {
 func TestFM_H13_TerminationHandlerIsInstalledToo(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	f.pool("", types("m5.xlarge", "m5a.xlarge"), spot) // either holds both pods, also when they are planned one by one
 	f.deploy("inflate", 2, stopsAfter(1))
+	f.unschedulable(2)
+	f.pool("", types("m5.xlarge", "m5a.xlarge"), spot) // either holds both pods
 	pods := f.running("inflate", 2)
 	claim := f.ready(1)[0]
 	node := f.nodeOf(&claim)

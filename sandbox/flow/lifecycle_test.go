@@ -132,8 +132,9 @@ func TestLC_15_06_DeletedBeforeRegistration(t *testing.T) {
 func TestLC_15_07_DeleteNode(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
-	f.pool("", types("m5.xlarge")) // holds both pods, also when they are planned one by one
 	f.deploy("inflate", 2, stopsAfter(1))
+	f.unschedulable(2)
+	f.pool("", types("m5.xlarge")) // holds both pods
 	before := f.running("inflate", 2)
 	claim := f.ready(1)[0]
 	node := f.nodeOf(&claim)

@@ -351,12 +351,16 @@ func (f *flow) log() []string {
 	return strings.Split(string(text), "\n")
 }
 
-// logLines are the last lines of the log that name the pool of the test, or an error.
+// logLines are the last lines of the log that name the pool of the test, shortened, and all that is no line of a log,
+// such as the stack of a crash.
 func (f *flow) logLines(most int) []string {
-	lines := slices.DeleteFunc(f.log(), func(line string) bool {
-		return !strings.Contains(line, f.name) && !strings.Contains(line, `"level":"ERROR"`) && strings.HasPrefix(line, "{")
-	})
-	return lines[max(0, len(lines)-most):]
+	const longest = 500
+	lines := slices.DeleteFunc(f.log(), func(line string) bool { return line == "" || !strings.Contains(line, f.name) && strings.HasPrefix(line, "{") })
+	lines = lines[max(0, len(lines)-most):]
+	for i := range lines {
+		lines[i] = lines[i][:min(len(lines[i]), longest)]
+	}
+	return lines
 }
 
 func sayConditions(list []karpv1.NodeClaim) string {
