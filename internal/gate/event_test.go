@@ -122,3 +122,18 @@ func TestOutputIsBounded(t *testing.T) {
 		t.Errorf("last lines (-want +got):\n%s", diff)
 	}
 }
+
+func TestEndsOfALongText(t *testing.T) {
+	t.Parallel()
+	var lines []string
+	for i := range 12 {
+		lines = append(lines, fmt.Sprint(i))
+	}
+	want := []string{"0", missing(7), "8", "9", "10", "11"}
+	if diff := cmp.Diff(want, ends(lines, 5)); diff != "" {
+		t.Errorf("ends (-want +got):\n%s", diff)
+	}
+	if got := ends(lines, 12); len(got) != 12 {
+		t.Errorf("a text that is short enough has %d lines", len(got))
+	}
+}

@@ -60,7 +60,7 @@ func (p *packageRun) failures(builds map[string][]string) []failure {
 		if len(p.crash) > 0 && slices.Contains(lines, p.crash[0]) {
 			continue // what ended the process comes last
 		}
-		if lines = last(withoutRaces(lines), keptLines); racesIn(lines) {
+		if lines = ends(withoutRaces(lines), keptLines); racesIn(lines) {
 			lines = slices.Concat(first(p.races, keptLines), lines)
 		}
 		list = append(list, failure{pkg: p.name, tests: []string{name}, took: t.took, lines: lines})

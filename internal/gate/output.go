@@ -60,6 +60,16 @@ func last(lines []string, n int) []string {
 	return append([]string{missing(len(lines) - n)}, lines[len(lines)-n:]...)
 }
 
+// ends returns the beginning of a text and its end, and says how much between them is missing: a test that describes
+// at its end how things are has said at the beginning what went wrong.
+func ends(lines []string, n int) []string {
+	if len(lines) <= n {
+		return lines
+	}
+	head := n / 5
+	return slices.Concat(lines[:head], last(lines[head:], n-head))
+}
+
 // first returns the beginning of a text and says how much of it is missing.
 func first(lines []string, n int) []string {
 	if len(lines) <= n {
