@@ -21,10 +21,11 @@ import (
 func TestFM_D04_OwnClaimsAreNotSeenYet(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, weather)
-	f.pool("", types("m5.xlarge")) // holds both pods, also when they are planned one by one
-	mend := f.proxyFault(apiproxy.Fault{Verb: "watch", Resource: "nodeclaims", Latency: 10 * time.Second})
-	f.kill() // so that the watch begins anew, and late
 	f.deploy("inflate", 2)
+	f.unschedulable(2)
+	mend := f.proxyFault(apiproxy.Fault{Verb: "watch", Resource: "nodeclaims", Latency: 10 * time.Second})
+	f.kill()                       // so that the watch begins anew, and late
+	f.pool("", types("m5.xlarge")) // holds both pods
 	f.running("inflate", 2, later)
 	mend()
 	f.ready(1)
