@@ -355,7 +355,9 @@ func (f *flow) log() []string {
 // such as the stack of a crash.
 func (f *flow) logLines(most int) []string {
 	const longest = 500
-	lines := slices.DeleteFunc(f.log(), func(line string) bool { return line == "" || !strings.Contains(line, f.name) && strings.HasPrefix(line, "{") })
+	lines := slices.DeleteFunc(f.log(), func(line string) bool {
+		return line == "" || !strings.Contains(line, f.name) && strings.HasPrefix(line, "{")
+	})
 	lines = lines[max(0, len(lines)-most):]
 	for i := range lines {
 		lines[i] = lines[i][:min(len(lines[i]), longest)]
