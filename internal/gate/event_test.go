@@ -137,3 +137,13 @@ func TestEndsOfALongText(t *testing.T) {
 		t.Errorf("a text that is short enough has %d lines", len(got))
 	}
 }
+
+func TestLongLinesAreCut(t *testing.T) {
+	t.Parallel()
+	f := failure{lines: []string{strings.Repeat("ä", 5000), "short"}, repeat: "make test STEP=lint"}
+	got := f.text("lint", "", "lint.log")
+	want := []string{"", "--- FAIL: lint", "  " + strings.Repeat("ä", 400) + "…", "  short", "  log:    lint.log", "  repeat: make test STEP=lint"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}

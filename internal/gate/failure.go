@@ -160,11 +160,20 @@ func (f *failure) heading(step, pkg string) string {
 	return strings.Join(words, " ")
 }
 
+// shorten cuts a line that nobody reads to its end, such as a log entry as JSON. The log has all of it.
+func shorten(line string) string {
+	const most = 400
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return line
+}
+
 // text is a failure as it is printed.
 func (f *failure) text(step, pkg, log string) []string {
 	lines := []string{"", f.heading(step, pkg)}
 	for _, line := range f.lines {
-		lines = append(lines, strings.TrimRight("  "+line, " \t"))
+		lines = append(lines, strings.TrimRight("  "+shorten(line), " \t"))
 	}
 	if f.mend != "" {
 		lines = append(lines, "  mend:   "+f.mend)
