@@ -165,10 +165,7 @@ func (r *stepRun) doing(s step, now time.Time) string {
 	}
 	c := &s.commands[r.command]
 	if c.test == nil {
-		if len(s.commands) > 1 {
-			return c.text()
-		}
-		return ""
+		return c.what
 	}
 	var parts []string
 	if packages := r.results.runningPackages(); len(packages) > 0 {

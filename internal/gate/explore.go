@@ -36,7 +36,7 @@ func exploration(all survey, k int, chance *rand.Rand) step {
 	case 0:
 		seed, checks := chance.Uint64N(1<<62)+1, 100*times
 		s.name, s.about = fmt.Sprintf("prop-%d", turn+1), fmt.Sprintf("properties, %d checks each from seed %d on", checks, seed)
-		c := goTestOf("", []string{"-vet=off", "-timeout=0"}, all.where(".", usesRapid), []string{fmt.Sprintf("-rapid.checks=%d", checks), fmt.Sprintf("-rapid.seed=%d", seed)})
+		c := propertiesOf(all, fmt.Sprintf("-rapid.checks=%d", checks), fmt.Sprintf("-rapid.seed=%d", seed))
 		c.env = []string{"DOVETAIL_EXPLORE=1"}
 		s.commands = []command{c}
 	case 1:

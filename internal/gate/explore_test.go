@@ -10,7 +10,7 @@ import (
 func TestExploration(t *testing.T) {
 	t.Parallel()
 	all := survey{
-		{dir: "internal/reqs", module: ".", tests: true, fuzz: []string{"FuzzA", "FuzzB", "FuzzC", "FuzzD", "FuzzE"}, imports: map[string]bool{"pgregory.net/rapid": false}},
+		{dir: "internal/reqs", module: ".", tests: true, fuzz: []string{"FuzzA", "FuzzB", "FuzzC", "FuzzD", "FuzzE"}, properties: []string{"TestA"}},
 		{dir: "internal/sim", module: ".", tests: true},
 	}
 	draw := func(seed uint64) []string {

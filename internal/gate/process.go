@@ -29,9 +29,9 @@ type shell struct {
 // message is what a step that runs tells the board.
 type message struct {
 	step    step
-	command int // index; a new one has begun when it changes
-	line    string
-	ended   *ending
+	command int     // index of the command that runs
+	line    *string // that it printed; nil when it begins
+	ended   *ending // after the last command
 }
 
 // run runs the commands of a step, sends every line they print and then how the step ended.
@@ -47,9 +47,10 @@ func (h *shell) run(ctx context.Context, s step, send func(message)) {
 		}
 		c := &s.commands[i]
 		fmt.Fprintf(logs.text, "$ %s\n", c.text())
+		send(message{step: s, command: i})
 		lines := &lineWriter{line: func(line []byte) {
 			logs.write(c, line)
-			send(message{step: s, command: i, line: string(line)})
+			send(message{step: s, command: i, line: new(string(line))})
 		}}
 		cpu, err := h.start(ctx, s, c, lines)
 		lines.flush()

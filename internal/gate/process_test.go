@@ -23,9 +23,12 @@ func runStep(t *testing.T, s step, heard func(line string, h *shell, cancel func
 			end = *m.ended
 			return
 		}
-		lines = append(lines, m.line)
+		if m.line == nil {
+			return
+		}
+		lines = append(lines, *m.line)
 		if heard != nil {
-			heard(m.line, h, cancel)
+			heard(*m.line, h, cancel)
 		}
 	})
 	return lines, end, h.root

@@ -57,11 +57,11 @@ func (r *runner) take(ctx context.Context, m message) {
 		r.say(r.board.word(m.step), m.step, r.ended(m.step))
 		return
 	}
-	if ctx.Err() != nil {
+	if m.line == nil || ctx.Err() != nil {
 		return // what a process says when it is ended is no result
 	}
 	done := len(run.results.done)
-	fresh := r.board.take(m.step, m.line, r.now())
+	fresh := r.board.take(m.step, *m.line, r.now())
 	if r.verbose {
 		for _, p := range run.results.done[done:] {
 			r.say(okOrFail(p), m.step, fmt.Sprintf("%s %d tests, %s", m.step.relative(p.name), p.tests, brief(p.took)))

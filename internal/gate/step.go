@@ -31,6 +31,7 @@ type step struct {
 
 // A command is one process.
 type command struct {
+	what string // for readers, where a step has several
 	dir  string // from the root of the repository; "" is the root
 	env  []string
 	argv []string

@@ -22,6 +22,7 @@ type goPackage struct {
 	concurrent bool            // see isConcurrent; also true for packages that use one which starts goroutines
 	imports    map[string]bool // true for those of its code, false for those of its tests alone
 	fuzz       []string        // names of fuzz targets
+	properties []string        // names of the tests in files that use rapid
 	weight     int             // bytes of tests: a guess at how long they take, where nobody has measured
 }
 
@@ -104,9 +105,15 @@ func (p *goPackage) take(file *ast.File, test bool) {
 	if !test {
 		return
 	}
+	rapid := slices.ContainsFunc(file.Imports, func(spec *ast.ImportSpec) bool { return spec.Path.Value == `"pgregory.net/rapid"` })
 	for _, decl := range file.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") {
+		f, ok := decl.(*ast.FuncDecl)
+		switch {
+		case !ok || f.Recv != nil:
+		case strings.HasPrefix(f.Name.Name, "Fuzz"):
 			p.fuzz = append(p.fuzz, f.Name.Name)
+		case strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && rapid:
+			p.properties = append(p.properties, f.Name.Name)
 		}
 	}
 }

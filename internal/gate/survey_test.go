@@ -76,7 +76,8 @@ func TestSurvey(t *testing.T) {
 		"go.mod":                           "module " + module,
 		"sandbox/go.mod":                   "module " + module + "/sandbox",
 		"internal/a/a.go":                  "package a",
-		"internal/a/a_test.go":             "package a\nimport \"pgregory.net/rapid\"\nfunc FuzzA() {}\nfunc (f) FuzzNot() {}",
+		"internal/a/a_test.go":             "package a\nimport \"pgregory.net/rapid\"\nfunc FuzzA() {}\nfunc TestA() {}\nfunc TestMain() {}\nfunc (f) FuzzNot() {}",
+		"internal/a/b_test.go":             "package a\nfunc TestB() {}",
 		"internal/untested/u.go":           "package untested",
 		"internal/a/testdata/x.go":         "package x",
 		"bin/b.go":                         "package b",
@@ -98,8 +99,9 @@ func TestSurvey(t *testing.T) {
 	if diff := cmp.Diff(patterns{"./internal/a", "./internal/broken"}, all.where(".", everything)); diff != "" {
 		t.Errorf("root module (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(patterns{"./internal/a"}, all.where(".", usesRapid)); diff != "" {
-		t.Errorf("packages with properties (-want +got):\n%s", diff)
+	properties := propertiesOf(all)
+	if got, want := properties.text(), "go test -timeout=0 '-run=^(TestA)$' ./internal/a -count=1"; got != want {
+		t.Errorf("properties: %s, want %s", got, want)
 	}
 	linked := all.reaching(isKubernetes)
 	got := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })

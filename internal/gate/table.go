@@ -53,9 +53,9 @@ func checkSteps(all survey, o settings) catalogue {
 			name: "sandbox-build", about: "compile Kubernetes, its clients, the controller and the tests on them", lane: laneCluster, usually: 30 * time.Second,
 			// All that the tests of the sandbox build while they run, so that they need not wait for a compiler.
 			commands: []command{
-				compile("", "./cmd/dovetail"),
-				compile("sandbox", "-test", "./...", "k8s.io/kubernetes/cmd/kubectl"),
-				compile("sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm"),
+				compile("the controller", "", "./cmd/dovetail"),
+				compile("Kubernetes, ten minutes the first time", "sandbox", "-test", "./...", "k8s.io/kubernetes/cmd/kubectl"),
+				compile("helm", "sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm"),
 			},
 		},
 		{
@@ -143,7 +143,6 @@ func sandboxSteps(all survey) catalogue {
 // alone.
 func deepSteps(all survey, o settings) catalogue {
 	pure := all.where(".", func(p goPackage) bool { return p.pattern() != simPackage && !p.concurrent })
-	rapid := all.where(".", usesRapid)
 	return catalogue{
 		{
 			// In the other lane: the steps beside it keep the cores busy, and no flow may mind.
@@ -161,7 +160,7 @@ func deepSteps(all survey, o settings) catalogue {
 		},
 		{
 			name: "prop", about: fmt.Sprintf("property tests, %d checks each (CHECKS)", o.checks), lane: laneCPU, usually: 30 * time.Minute,
-			commands: []command{goTestOf("", []string{"-vet=off", "-timeout=0"}, rapid, []string{fmt.Sprintf("-rapid.checks=%d", o.checks)})},
+			commands: []command{propertiesOf(all, fmt.Sprintf("-rapid.checks=%d", o.checks))},
 		},
 		{
 			name: "sim-deep", about: fmt.Sprintf("%d simulated clusters (SEEDS) from seed %d on (FROM)", o.seeds, o.from), lane: laneCPU, usually: 30 * time.Minute,
@@ -212,17 +211,24 @@ func chosen(o settings, all patterns) patterns {
 }
 
 // compile compiles packages and all they import, as go build and go test do, and links nothing.
-func compile(dir string, args ...string) command {
-	return command{dir: dir, argv: append([]string{"go", "list", "-deps", "-export", "-f", "{{with .Error}}{{.}}{{end}}"}, args...)}
+func compile(what, dir string, args ...string) command {
+	return command{what: what, dir: dir, argv: append([]string{"go", "list", "-deps", "-export", "-f", "{{with .Error}}{{.}}{{end}}"}, args...)}
 }
 
 func goTestOf(dir string, flags, packages, args []string) command {
 	return command{dir: dir, test: &goTest{flags: flags, packages: packages, args: args}}
 }
 
-func usesRapid(p goPackage) bool {
-	_, found := p.imports["pgregory.net/rapid"]
-	return found
+// propertiesOf runs the property tests of the root module, and none beside them.
+func propertiesOf(all survey, args ...string) command {
+	var tests []string
+	for _, p := range all {
+		if p.module == "." {
+			tests = append(tests, p.properties...)
+		}
+	}
+	packages := all.where(".", func(p goPackage) bool { return len(p.properties) > 0 })
+	return goTestOf("", []string{"-vet=off", "-timeout=0", "-run=" + runAny(tests)}, packages, args)
 }
 
 // fuzzCommands run one fuzz target each: go test takes no more at once.
