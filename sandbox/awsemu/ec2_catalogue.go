@@ -23,6 +23,14 @@ func shippedCatalogue() *catalogue.Catalogue {
 	return c
 }
 
+// shipped is the embedded types that the fixture has.
+func (e *Emulator) shipped() *catalogue.Catalogue {
+	if len(e.fixture.Families) > 0 {
+		return shippedCatalogue().Only(e.fixture.Families...)
+	}
+	return shippedCatalogue()
+}
+
 // Catalogue is the instance types that are emulated at the moment.
 func (e *Emulator) Catalogue() *catalogue.Catalogue { return e.catalogue.Load() }
 
@@ -71,7 +79,7 @@ func (e *Emulator) typeOffer(name string) (*TypeOffer, bool) {
 func (e *Emulator) buildCatalogue() {
 	changes := e.ec2().Types
 	if len(changes) == 0 {
-		e.catalogue.Store(shippedCatalogue())
+		e.catalogue.Store(e.shipped())
 		return
 	}
 	offers := make([]catalogue.Offer, 0, len(changes))
@@ -80,7 +88,7 @@ func (e *Emulator) buildCatalogue() {
 		o.Name = name
 		offers = append(offers, o)
 	}
-	e.catalogue.Store(shippedCatalogue().With(offers...))
+	e.catalogue.Store(e.shipped().With(offers...))
 }
 
 // catalogueControl shows the instance types, or one. POST changes or adds one, PUT a list of them;

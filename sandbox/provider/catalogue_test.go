@@ -112,7 +112,7 @@ func offerings(t *catalog.InstanceType) []string {
 // Every type of the emulated account is in the catalogue, page by page.
 func TestAllTypesOfTheAccountAreListed(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newWholeLab(t)
 	m := l.open()
 	got := m.types(l, l.resolved())
 	var missing []string

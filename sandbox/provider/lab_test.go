@@ -66,14 +66,26 @@ type lab struct {
 	ids     atomic.Int64
 }
 
-// newLab starts the emulator with the permissions that the installation guides give the controller.
+// newLab starts the emulator with the permissions that the installation guides give the controller, and with the
+// families of instance types that most tests name.
 func newLab(t *testing.T) *lab {
+	t.Helper()
+	return newLabOf(t, "m5", "m5a", "m6i", "m6g", "c5", "r5", "t3", "g4dn")
+}
+
+// newWholeLab is newLab with all instance types there are.
+func newWholeLab(t *testing.T) *lab {
+	t.Helper()
+	return newLabOf(t)
+}
+
+func newLabOf(t *testing.T, families ...string) *lab {
 	t.Helper()
 	start := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	clock := awsemu.NewClock(func() time.Time { return start }, 0)
 	emu := awsemu.New(awsemu.Options{Clock: clock, Seed: 1, Fixture: awsemu.Fixture{
 		Account: "111122223333", Region: region, Cluster: cluster, ClusterEndpoint: "https://127.0.0.1:6443", ClusterCA: "Y2E=",
-		KubernetesVersion: "1.34", Queue: queue,
+		KubernetesVersion: "1.34", Queue: queue, Families: families,
 		Zones: []awsemu.Zone{{Name: zoneA, ID: "euw1-az1"}, {Name: zoneB, ID: "euw1-az2"}, {Name: zoneC, ID: "euw1-az3"}},
 	}})
 	l := &lab{T: t, emu: emu, clock: clock, server: httptest.NewServer(emu), metrics: metric.New(prometheus.NewRegistry())}

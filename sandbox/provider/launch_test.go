@@ -224,7 +224,7 @@ func TestS004_TheNextOfferingsAreAskedForAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newLab(t).shop()
+			s := newWholeLab(t).shop()
 			if tc.ice == "" {
 				s.outForTheFirst()
 			} else {

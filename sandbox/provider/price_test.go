@@ -61,7 +61,7 @@ func near(a, b float64) bool { return a-b < 1e-6 && b-a < 1e-6 }
 // The price list is read page by page, and the spot prices too.
 func TestPricesArePaged(t *testing.T) {
 	t.Parallel()
-	l := newLab(t)
+	l := newWholeLab(t)
 	l.refreshed(l.prices(false))
 	for action, calls := range map[string][]awsemu.Call{
 		"GetProducts": l.seen(wire.Pricing, "GetProducts"), "DescribeSpotPriceHistory": l.seen(wire.EC2, "DescribeSpotPriceHistory"),

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Type is what EC2 describes of an instance type. Its slices are shared: read them, do not write.
@@ -124,6 +125,18 @@ func Load() (*Catalogue, error) {
 	}
 	slices.Sort(c.names)
 	return c, nil
+}
+
+// Only returns a catalogue of some families, such as m5.
+func (c *Catalogue) Only(families ...string) *Catalogue {
+	some := &Catalogue{source: c.source, offers: map[string]Offer{}}
+	for _, name := range c.names {
+		if family, _, _ := strings.Cut(name, "."); slices.Contains(families, family) {
+			some.names = append(some.names, name)
+			some.offers[name] = c.offers[name]
+		}
+	}
+	return some
 }
 
 // With returns a catalogue in which these types are as given, whether they were there before or not.
