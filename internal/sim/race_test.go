@@ -5,5 +5,5 @@ package sim_test
 // Under the race detector everything takes ten times as long; a run has one goroutine anyway.
 const (
 	racing = true
-	few    = 20
+	seeds  = 20
 )

@@ -13,7 +13,7 @@ import (
 
 var (
 	one  = flag.Uint64("seed", 0, "run this seed only, and print all that happens")
-	many = flag.Uint64("seeds", few, "how many seeds TestSeeds runs")
+	many = flag.Uint64("seeds", seeds, "how many seeds TestSeeds runs")
 	from = flag.Uint64("from", 1, "the first of them")
 )
 
