@@ -17,9 +17,10 @@ import (
 type goPackage struct {
 	dir        string // from the root of the repository
 	module     string // the directory of its module; "." is the root
+	code       bool   // it has more than tests and a doc.go
 	tests      bool
 	starts     bool            // its code starts goroutines
-	concurrent bool            // see isConcurrent; also true for packages that use one which starts goroutines
+	concurrent bool            // see isConcurrent; also true for packages whose code or tests use one which starts goroutines
 	imports    map[string]bool // true for those of its code, false for those of its tests alone
 	fuzz       []string        // names of fuzz targets
 	properties []string        // names of the tests in files that use rapid
@@ -68,7 +69,7 @@ func readSurvey(root fs.FS) (survey, error) {
 		p := found[dir]
 		p.module = moduleOf(dir, modules)
 		for name := range p.imports {
-			if used := found[strings.TrimPrefix(name, module+"/")]; used != nil && used.starts {
+			if used := found[strings.TrimPrefix(name, module+"/")]; p.code && used != nil && used.starts {
 				p.concurrent = true
 			}
 		}
@@ -94,6 +95,7 @@ func moduleOf(dir string, modules map[string]bool) string {
 
 func (p *goPackage) take(file *ast.File, test bool) {
 	p.tests = p.tests || test
+	p.code = p.code || !test && len(file.Decls) > 0
 	for _, spec := range file.Imports {
 		if name, err := strconv.Unquote(spec.Path.Value); err == nil {
 			p.imports[name] = p.imports[name] || !test

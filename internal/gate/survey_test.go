@@ -43,7 +43,7 @@ func TestIsConcurrent(t *testing.T) {
 	}
 }
 
-// A package that calls code with goroutines shares its data with them.
+// A package that calls code with goroutines shares its data with them. One that consists of tests has no data.
 func TestUsersOfGoroutinesAreConcurrent(t *testing.T) {
 	t.Parallel()
 	uses := "import \"" + module + "/internal/"
@@ -51,7 +51,10 @@ func TestUsersOfGoroutinesAreConcurrent(t *testing.T) {
 		"internal/works/works.go":      "package works\nfunc f() { go f() }",
 		"internal/guards/guards.go":    "package guards\nimport \"sync\"\nvar mu sync.Mutex",
 		"internal/tests/tests_test.go": "package tests\nfunc f() { go f() }",
+		"internal/user/user.go":        "package user\nvar data int",
 		"internal/user/user_test.go":   "package user\n" + uses + "works\"",
+		"internal/judge/doc.go":        "// Package judge has tests alone.\npackage judge",
+		"internal/judge/judge_test.go": "package judge\n" + uses + "works\"",
 		"internal/second/second.go":    "package second\n" + uses + "user\"",
 		"internal/careful/careful.go":  "package careful\n" + uses + "guards\"",
 		"internal/reader/reader.go":    "package reader\n" + uses + "tests\"",
