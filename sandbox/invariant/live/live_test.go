@@ -152,9 +152,10 @@ func TestFM_G6_EvictionsAreSeenInTheProxy(t *testing.T) {
 	c, kube := follow(t)
 	namespace := server.Namespace(t)
 	for _, name := range []string{"careless", "protected"} {
+		// They ask for a pool of their own: otherwise they would explain the claims that G8's test makes beside this one.
 		harness.Create(t, kube, &corev1.Pod{}, `
 metadata: {name: `+name+`, namespace: `+namespace+`, annotations: {karpenter.sh/do-not-disrupt: "true"}}
-spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0, nodeSelector: {none: such}}`)
+spec: {containers: [{name: c, image: i}], terminationGracePeriodSeconds: 0, nodeSelector: {karpenter.sh/nodepool: none-such}}`)
 	}
 	var pod corev1.Pod
 	for _, name := range []string{"careless", "protected"} {
