@@ -14,9 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -96,12 +94,7 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
 // emptying is a cluster of empty nodes that may all go.
 func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*controller.Disruption, *seen, client.Client) {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scheme := newScheme(t)
 	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: disrupt.View{Now: time.Now(), Pools: map[string]disrupt.Pool{
 		"general": {Name: "general", Known: true, Budgets: []budgets.Budget{{Nodes: "100%"}}},
 	}}}
