@@ -65,7 +65,7 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		fmt.Fprintln(errs, "gate:", err)
 		return 2
 	}
-	o.settings.changed = changedFiles(ctx, root)
+	o.settings.root, o.settings.changed = root, changedFiles(ctx, root)
 	list := steps(all, o.settings)
 	times := filepath.Join(root, logDir, "times.json")
 	if o.steps == "list" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ var suites = map[string][]string{
 
 // settings are what the caller may choose about steps.
 type settings struct {
+	root     string   // of the repository, as an absolute path
 	packages []string // for unit and race; empty means all
 	seeds    uint64   // of sim-deep
 	from     uint64   // the first of them
@@ -44,7 +46,7 @@ func isKubernetes(importPath string) bool {
 // Lint runs every analyzer of go vet, over tests too, so that no step runs vet again; in the sandbox
 // that would read all of Kubernetes once more.
 func steps(all survey, o settings) catalogue {
-	return slices.Concat(checkSteps(all, o), rootSteps(all, o), sandboxSteps(all), deepSteps(all, o))
+	return slices.Concat(checkSteps(all, o), rootSteps(all, o), sandboxSteps(all, o), deepSteps(all, o))
 }
 
 func checkSteps(all survey, o settings) catalogue {
@@ -116,7 +118,7 @@ func rootSteps(all survey, o settings) catalogue {
 
 // sandboxSteps test the sandbox. What is not linked with Kubernetes runs under the race detector; the
 // rest runs on control planes, never from the cache: it does not see manifests outside the module.
-func sandboxSteps(all survey) catalogue {
+func sandboxSteps(all survey, o settings) catalogue {
 	linked := all.reaching(isKubernetes)
 	raced := all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] })
 	onPlane := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })
@@ -129,12 +131,12 @@ func sandboxSteps(all survey) catalogue {
 		{
 			name: "sandbox", about: "tests on real control planes", lane: laneCluster,
 			needs: []string{"sandbox-build"}, usually: 10 * time.Minute,
-			commands: []command{goTestOf("sandbox", []string{"-vet=off", "-count=1", "-p=2", "-timeout=30m"}, onPlane, nil)},
+			commands: []command{onPlanes([]string{"-vet=off", "-count=1", "-p=3", "-timeout=30m"}, onPlane)},
 		},
 		{
 			name: "sandbox-lint", about: "golangci-lint on the sandbox; needs 4 GB of memory", lane: laneCPU,
 			needs: []string{"tools"}, after: []string{"sandbox-build"}, usually: time.Minute,
-			commands: []command{{dir: "sandbox", argv: []string{"../" + lintTool, "run", "./..."}}},
+			commands: []command{{dir: "sandbox", env: []string{"GOWORK=" + filepath.Join(o.root, "sandbox", "lint.work")}, argv: []string{"../" + lintTool, "run", "./..."}}},
 		},
 	}
 }
@@ -148,7 +150,7 @@ func deepSteps(all survey, o settings) catalogue {
 			// In the other lane: the steps beside it keep the cores busy, and no flow may mind.
 			name: "soak", about: fmt.Sprintf("every flow on real control planes %d times (SOAK), beside the other steps", o.soak), lane: laneCluster,
 			needs: []string{"sandbox-build"}, usually: time.Duration(max(1, o.soak)) * 6 * time.Minute,
-			commands: []command{goTestOf("sandbox", []string{"-vet=off", fmt.Sprintf("-count=%d", o.soak), "-timeout=0"}, []string{"./flow"}, nil)},
+			commands: []command{onPlanes([]string{"-vet=off", fmt.Sprintf("-count=%d", o.soak), "-timeout=0"}, []string{"./flow"})},
 		},
 		{
 			name: "planted", about: "the determinism test finds every bug that is planted for it", lane: laneCPU, usually: time.Minute,
@@ -212,11 +214,15 @@ func chosen(o settings, all patterns) patterns {
 
 // compile compiles packages and all they import, as go build and go test do, and links nothing.
 func compile(what, dir string, args ...string) command {
-	return command{what: what, dir: dir, argv: append([]string{"go", "list", "-deps", "-export", "-f", "{{with .Error}}{{.}}{{end}}"}, args...)}
+	return command{what: what, dir: dir, compiles: true, argv: append([]string{"go", "list", "-deps", "-export", "-f", "{{with .Error}}{{.}}{{end}}"}, args...)}
 }
 
 func goTestOf(dir string, flags, packages, args []string) command {
 	return command{dir: dir, test: &goTest{flags: flags, packages: packages, args: args}}
+}
+
+func onPlanes(flags, packages []string) command {
+	return command{dir: "sandbox", test: &goTest{flags: flags, packages: packages, onPlane: true}}
 }
 
 // propertiesOf runs the property tests of the root module, and none beside them.

@@ -1,23 +1,19 @@
 package clients
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // The controller is found where users look for it: the pod stands for the process, and its log is that
 // of the process. Not in parallel: other tests want a cluster without a controller.
 func TestController(t *testing.T) {
-	binary := filepath.Join(t.TempDir(), "dovetail")
-	build := exec.CommandContext(t.Context(), "go", "build", "-C", "../..", "-o", binary, "./cmd/dovetail")
-	build.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", build, err, out)
+	binary, err := harness.Dovetail.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	for _, namespace := range []string{"kube-system", "karpenter"} {
 		t.Run(namespace, func(t *testing.T) {

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -34,6 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func run(m *testing.M) (code int, err error) {
+	harness.Tune(0, 0)
 	ctx := context.Background()
 	bin, err := build(ctx)
 	if err != nil {
@@ -58,33 +58,16 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// build makes bin/kubectl and bin/helm. A second time it only asks whether they are fresh.
+// build makes bin/kubectl and bin/helm, and returns their folder.
 func build(ctx context.Context) (bin string, err error) {
-	if bin, err = filepath.Abs("../../bin"); err != nil {
-		return "", err
-	}
-	for _, c := range []struct{ name, module, pkg, link string }{
-		// The flags of everything else in the sandbox, so that what is compiled is compiled once; kubectl
-		// knows its version from the linker only, and refuses to compare without.
-		{"kubectl", "..", "k8s.io/kubernetes/cmd/kubectl", kubectlVersion()},
-		{"helm", "helm", "helm.sh/helm/v3/cmd/helm", ""},
-	} {
-		cmd := exec.CommandContext(ctx, "go", "build", "-C", c.module, "-ldflags", c.link, "-o", filepath.Join(bin, c.name), c.pkg)
-		cmd.Env = append(os.Environ(), "GOWORK=off")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	for _, p := range []harness.Program{harness.Kubectl, harness.Helm} {
+		path, err := p.Build(ctx)
+		if err != nil {
+			return "", err
 		}
+		bin = filepath.Dir(path)
 	}
 	return bin, nil
-}
-
-// kubectlVersion is the flags of the linker that make clients has too.
-func kubectlVersion() string {
-	release := controlplane.Version()
-	major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	const variable = "-X k8s.io/component-base/version.git"
-	return variable + "Version=" + release + " " + variable + "Major=" + major + " " + variable + "Minor=" + minor
 }
 
 // environment is that of the caller without what could lead a client elsewhere.

@@ -6,17 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"runtime/debug"
 	"testing"
+
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 )
 
 // binary is the dovetail that the clusters run.
 var binary string
 
 // begun is how many tests may have begun: all of them. Most wait for a cluster.
-const begun = "1000"
+const begun = 1000
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -30,22 +29,14 @@ func TestMain(m *testing.M) {
 
 // run builds the controller, runs the tests, and has the clusters that they needed stopped and judged.
 func run(m *testing.M) (code int, err error) {
-	if err := flag.Set("test.parallel", begun); err != nil {
-		return 1, err
-	}
-	// A quarter of the CPU time would else go into collecting garbage of the control planes.
-	debug.SetGCPercent(400)
-	debug.SetMemoryLimit(6 << 30) // of five clusters
+	harness.Tune(begun, 6<<30) // of five clusters
 	dir, err := os.MkdirTemp("", "dovetail-")
 	if err != nil {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "dovetail")
-	build := exec.CommandContext(context.Background(), "go", "build", "-C", filepath.Join("..", ".."), "-o", binary, "./cmd/dovetail")
-	build.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := build.CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("%s: %w\n%s", build, err, out)
+	if binary, err = harness.Dovetail.Build(context.Background()); err != nil {
+		return 1, err
 	}
 	all.dir = dir
 	code = m.Run()

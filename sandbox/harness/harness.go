@@ -3,8 +3,11 @@ package harness
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +61,23 @@ type Server struct {
 	stop func() error
 }
 
+// Tune fits a test binary to control planes: a quarter of their CPU time would go into collecting garbage. The memory is
+// what the Go runtime may take then; 0 is enough for one cluster. Where tests wait for most of their time, it says how
+// many run at once, whatever the number of CPUs; 0 leaves that as it is.
+func Tune(parallel int, memory int64) {
+	debug.SetGCPercent(400)
+	if memory == 0 {
+		memory = 2 << 30
+	}
+	debug.SetMemoryLimit(memory)
+	if parallel == 0 {
+		return
+	}
+	if err := flag.Set("test.parallel", strconv.Itoa(parallel)); err != nil {
+		panic(err) // it is a test binary
+	}
+}
+
 // Main runs the tests of a binary with a control plane and ends the process. The tests find the
 // server through the pointer, which is set before they run.
 func Main(m *testing.M, o Options, server **Server) {
@@ -70,6 +90,7 @@ func Main(m *testing.M, o Options, server **Server) {
 }
 
 func run(m *testing.M, o Options, server **Server) (code int, err error) {
+	Tune(0, 0)
 	dir, err := os.MkdirTemp("", "dovetail-")
 	if err != nil {
 		return 1, err

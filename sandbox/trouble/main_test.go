@@ -3,21 +3,16 @@ package trouble_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
@@ -33,10 +28,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	// The tests wait for most of their time, whatever the number of CPUs.
-	if err := flag.Set("test.parallel", "16"); err != nil {
-		panic(err)
-	}
+	harness.Tune(16, 0)
 	harness.Main(m, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond, Prepare: prepare}, &server)
 }
 
@@ -49,20 +41,11 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	if _, err := server.Control(ctx, http.MethodPut, "timing", harness.QuickInstances); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "dovetail-binary-")
-	if err != nil {
+	if binary, err = harness.Dovetail.Build(ctx); err != nil {
 		return nil, err
 	}
-	binary = filepath.Join(dir, "dovetail")
-	if kubectl, err = filepath.Abs(filepath.Join("..", "..", "bin", "kubectl")); err != nil {
+	if kubectl, err = harness.Kubectl.Build(ctx); err != nil {
 		return nil, err
-	}
-	err = errors.Join(
-		build(ctx, "-C", filepath.Join("..", ".."), "-o", binary, "./cmd/dovetail"),
-		build(ctx, "-C", "..", "-ldflags", kubectlVersion(), "-o", kubectl, "k8s.io/kubernetes/cmd/kubectl"),
-	)
-	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	port, err := freePort(ctx)
 	if err != nil {
@@ -73,7 +56,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", fmt.Sprintf("--metrics-port=%d", port)},
 	})
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(dir))
+		return nil, err
 	}
 	return func(code int) (int, error) {
 		err := controller.Stop()
@@ -81,26 +64,8 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 			fmt.Fprintln(os.Stderr, complaint)
 			code = max(code, 1)
 		}
-		return code, errors.Join(err, os.RemoveAll(dir))
+		return code, err
 	}, nil
-}
-
-func build(ctx context.Context, args ...string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"build"}, args...)...)
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
-	}
-	return nil
-}
-
-// kubectlVersion is the flags of the linker of make clients, so that the binary is the same.
-func kubectlVersion() string {
-	release := controlplane.Version()
-	major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	const variable = "-X k8s.io/component-base/version.git"
-	return variable + "Version=" + release + " " + variable + "Major=" + major + " " + variable + "Minor=" + minor
 }
 
 func freePort(ctx context.Context) (int, error) {

@@ -35,6 +35,7 @@ func TestBenchCalls(t *testing.T) {
 // The controller is measured in small versions of the scenarios; what they say must be there, and how
 // good it is depends on the machine.
 func TestBenchController(t *testing.T) {
+	t.Parallel()
 	var out, progress bytes.Buffer
 	code := run(t.Context(), []string{
 		"bench", "controller", "reaction", "ice", "burst", "--binary", buildController(t), "--format", "json", "--samples", "1", "--scale", "0.003",

@@ -5,11 +5,12 @@ import (
 	"context"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 )
 
 func TestCalls(t *testing.T) {
@@ -51,12 +52,13 @@ func TestCalls(t *testing.T) {
 
 // The demo holds, and leaves nothing in the folder for temporary files.
 func TestDemo(t *testing.T) {
-	binary := buildController(t)
+	t.Parallel()
 	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
+	cmd := process(t, []string{"TMPDIR=" + temp}, "demo", "--controller", buildController(t))
 	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"demo", "--controller", binary}, &out, &errOut); code != exitOK {
-		t.Fatalf("exit code %d; standard output:\n%s\nstandard error:\n%s", code, &out, &errOut)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v; standard output:\n%s\nstandard error:\n%s", err, &out, &errOut)
 	}
 	for _, want := range []string{"All steps held", "No process and no file is left", "12 pods on", "above the lower bound", "reaction after", "no node, no instance"} {
 		if !strings.Contains(out.String(), want) {
@@ -71,10 +73,9 @@ func TestDemo(t *testing.T) {
 // buildController builds the binary that the demo runs.
 func buildController(t *testing.T) string {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "dovetail")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-C", filepath.Join("..", "..", ".."), "-o", binary, "./cmd/dovetail")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, text)
+	binary, err := harness.Dovetail.Build(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
 	return binary
 }
@@ -82,14 +83,16 @@ func buildController(t *testing.T) string {
 // A controller that does nothing fails the demo, and the message says which step, what was waited for, and
 // where the logs are.
 func TestDemoFails(t *testing.T) {
+	t.Parallel()
 	idle := filepath.Join(t.TempDir(), "idle")
 	if err := os.WriteFile(idle, []byte("#!/bin/sh\necho '{\"level\":\"ERROR\",\"message\":\"too tired\",\"error\":\"nothing to drink\"}'\nsleep 3\nexit 7\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("TMPDIR", t.TempDir())
+	cmd := process(t, []string{"TMPDIR=" + t.TempDir()}, "demo", "--controller", idle)
 	var out, errOut bytes.Buffer
-	if code := run(t.Context(), []string{"demo", "--controller", idle}, &out, &errOut); code != exitFailed {
-		t.Errorf("exit code %d, want %d:\n%s", code, exitFailed, &out)
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); cmd.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("%v, want exit code %d:\n%s", err, exitFailed, &out)
 	}
 	for _, want := range []string{"step 2 does not hold", "the controller ended", "exit status 7", "The logs are in"} {
 		if !strings.Contains(errOut.String(), want) {
@@ -100,6 +103,7 @@ func TestDemoFails(t *testing.T) {
 
 // Up says what to type, works until it is interrupted, and stops at once.
 func TestUp(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	dir := t.TempDir()
@@ -121,6 +125,7 @@ func TestUp(t *testing.T) {
 
 // With a controller, Ctrl-C ends that first, and at once.
 func TestUpWithController(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	dir := t.TempDir()

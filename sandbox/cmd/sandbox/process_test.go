@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 )
 
 // How a test has the command run in a process of its own, to kill it or to take something from it.
@@ -38,6 +40,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
 	}
+	harness.Tune(8, 0) // the demo waits for most of its two minutes
 	os.Exit(m.Run())
 }
 
@@ -97,6 +100,7 @@ func upAgain(t *testing.T, dir string, then func()) {
 
 // After kill -9, at whatever moment of the start, the next up on the folder goes on.
 func TestKilledUpRecovers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	for _, moment := range []string{"starting", "certificates", "etcd", "kube-apiserver", "CRDs", "nodes", isUp} {
 		kill(t, startUntil(t, moment, "up", "--dir", dir))
@@ -111,6 +115,7 @@ func TestKilledUpRecovers(t *testing.T) {
 
 // A killed sandbox takes its controller along, and what stood for it is gone after the next start.
 func TestKilledUpTakesItsController(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cmd := startUntil(t, isUp, "up", "--dir", dir, "--controller", "dovetail", "--binary", buildController(t))
 	found, err := clientOf(t, dir).AppsV1().Deployments("kube-system").Get(t.Context(), "karpenter", metav1.GetOptions{})
@@ -161,6 +166,7 @@ func clientOf(t *testing.T, dir string) kubernetes.Interface {
 
 // A folder has one sandbox at a time, and what it left behind does not answer.
 func TestFolderInUse(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	call := func(want string, args ...string) {
 		t.Helper()
@@ -178,6 +184,7 @@ func TestFolderInUse(t *testing.T) {
 // A disk without room, as a limit on the size of files makes it for anybody, is said before anything
 // starts, and leaves nothing behind that takes room.
 func TestNoRoom(t *testing.T) {
+	t.Parallel()
 	for name, dir := range map[string]string{"a folder that is given": t.TempDir(), "a temporary folder": ""} {
 		t.Run(name, func(t *testing.T) {
 			temp, args := t.TempDir(), []string{"up"}

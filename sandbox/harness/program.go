@@ -1,0 +1,90 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+)
+
+// A Program is one that tests start as users do.
+type Program string
+
+// The programs there are.
+const (
+	Dovetail Program = "dovetail" // the controller
+	Kubectl  Program = "kubectl"
+	Helm     Program = "helm"
+)
+
+// recipe is how a program is built. The flags are those of the Makefile and of everything else in the sandbox, so that
+// nothing is compiled twice.
+func (p Program) recipe() (module, pkg, output, linker string) {
+	switch p {
+	case Kubectl:
+		// It knows its version from the linker only, and refuses to compare without.
+		release := controlplane.Version()
+		major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
+		minor, _, _ := strings.Cut(rest, ".")
+		const variable = "-X k8s.io/component-base/version.git"
+		return "sandbox", "k8s.io/kubernetes/cmd/kubectl", "bin/kubectl", variable + "Version=" + release + " " + variable + "Major=" + major + " " + variable + "Minor=" + minor
+	case Helm:
+		return "sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm", "bin/helm", ""
+	case Dovetail:
+		// Not bin/dovetail, which has a version in it: each would be linked again after the other.
+		return ".", "./cmd/dovetail", "bin/programs/dovetail", ""
+	}
+	panic("no program " + string(p))
+}
+
+// Build builds a program into bin of the repository and returns its path. Test binaries that run at the same time share
+// it: the first one links it, and the others only ask whether it is fresh.
+func (p Program) Build(ctx context.Context) (path string, err error) {
+	root, err := repository()
+	if err != nil {
+		return "", err
+	}
+	module, pkg, output, linker := p.recipe()
+	path = filepath.Join(root, output)
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return "", err
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }() // which unlocks
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, module), "-ldflags", linker, "-o", path, pkg)
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
+	}
+	return path, nil
+}
+
+// repository is the folder of the root module; tests run in the folder of their package.
+func repository() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "sandbox", "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("the tests of the sandbox run in its repository")
+		}
+		dir = parent
+	}
+}
