@@ -56,26 +56,19 @@ func (c *command) arguments(tool string) []string {
 	case c.test == nil:
 		return c.argv
 	}
-	flags := c.test.flags
-	if !c.test.onPlane {
-		flags = append(slices.Clone(flags), testMemory)
-	}
-	return slices.Concat([]string{tool, "test", "-json"}, flags, c.test.packages, c.test.args)
+	return slices.Concat([]string{tool, "test", "-json"}, c.test.flags, c.test.packages, c.test.args)
 }
 
-// compilers and tests allocate much and keep little: with Go's defaults a fifth of the time of compilers and a third of
-// that of tests goes into collecting garbage. Neither setting is part of how a person repeats a command, for neither
-// changes what it prints.
-const (
-	compilerMemory = "GOGC=200"
-	testMemory     = "-exec=env GOGC=off GOMEMLIMIT=1GiB"
-)
-
-// tuning is environment that makes a command quicker. Tests on control planes start controllers, which would inherit
-// it, and users do not have it.
+// tuning is environment that makes a command quicker and changes nothing else, so that it is not part of how a person
+// repeats it. Compilers and tests allocate much and keep little: a fifth of the time of compilers and a third of that of
+// tests would go into collecting garbage. Tests on control planes start controllers, which would inherit this, and users
+// do not have it.
 func (c *command) tuning() []string {
-	if c.compiles || c.test != nil && !c.test.onPlane {
-		return []string{compilerMemory}
+	switch {
+	case c.compiles:
+		return []string{"GOGC=200"} // more would take 5 GB for some packages
+	case c.test != nil && !c.test.onPlane:
+		return []string{"GOGC=400"}
 	}
 	return nil
 }

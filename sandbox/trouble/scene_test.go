@@ -28,7 +28,7 @@ import (
 // How long a test waits, and how often it looks.
 const (
 	patience = 3 * time.Minute
-	glance   = time.Second // a look is a process of kubectl, which takes a fifth of a second of a core
+	glance   = 2 * time.Second // a look is a process of kubectl, which takes a fifth of a second of a core
 )
 
 // scene is one test: a namespace, and a class and a pool of the same name.
