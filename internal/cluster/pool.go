@@ -28,8 +28,8 @@ func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used co
 	}
 	var sound bool
 	pool.Requirements, sound = r.poolRequirements(np)
-	ready := conditionTrue(np.Status.Conditions, karpv1.ConditionReady)
-	pool.Closed = np.Spec.Replicas != nil || !ready || np.DeletionTimestamp != nil || !sound
+	pool.ClosedBy = closedBy(np, sound)
+	pool.Closed = pool.ClosedBy != ""
 
 	if limit, limited := np.Spec.Limits[karpv1.LimitNodes]; limited {
 		left := max(resources.Whole(limit), 0) - nodes
@@ -38,6 +38,24 @@ func (r *Reader) Pool(np *karpv1.NodePool, types []catalog.InstanceType, used co
 	pool.Limits = r.limits(np.Spec.Limits, used)
 	return pool
 }
+
+// closedBy says why nothing is bought from a pool, if so.
+func closedBy(np *karpv1.NodePool, sound bool) string {
+	switch {
+	case np.DeletionTimestamp != nil:
+		return "it is being deleted"
+	case np.Spec.Replicas != nil:
+		return "it is static, spec.replicas alone says how many nodes it has"
+	case !sound:
+		return "its labels and requirements contradict each other"
+	case !conditionTrue(np.Status.Conditions, karpv1.ConditionReady):
+		return NotReady
+	}
+	return ""
+}
+
+// NotReady is said of a pool that is not ready.
+const NotReady = "it is not ready, kubectl describe nodepool says why"
 
 // limits returns what remains of each limited resource. Even a limit of zero needs a lane: it forbids
 // every instance type that has some.

@@ -34,6 +34,7 @@ type Pool struct {
 	NodeLimit     *int64                 `json:"nodeLimit,omitempty"` // nodes that may still be added; may be negative
 	Types         []catalog.InstanceType `json:"types"`               // pools with the same types share the slice
 	Closed        bool                   `json:"closed,omitempty"`    // static, not ready or being deleted: nothing is bought from it (SC-06)
+	ClosedBy      string                 `json:"closedBy,omitempty"`  // which of them, in words
 }
 
 // Limit is what remains of one limited resource of a pool: the limit less the capacity of its nodes.

@@ -9,6 +9,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -190,14 +191,14 @@ func (d *Decision) exchange(v *View, p *patient, c Command) bool {
 	have := pool.Running + pending(v, pool.Name)
 	switch {
 	case !v.Methods.Static: // nobody looks after the size of the pool
-		return stays(reason.Reason{Code: reason.PoolClosed, Have: pool.Name})
+		return stays(reason.Reason{Code: reason.PoolClosed, Subject: "nodepool/" + pool.Name, Have: "it is static, and the feature gate StaticCapacity is off"})
 	case have > pool.Replicas: // an earlier exchange or a scale-down is under way
 		d.refuse(Refused{Reason: karpv1.ReasonUnhealthy, Nodes: []string{p.Name}, Why: reason.Reason{
 			Code: reason.StaticSurplus, Subject: "node/" + p.Name, Have: strconv.FormatInt(have, 10), Want: strconv.FormatInt(pool.Replicas, 10),
 		}})
 		return false
 	case !pool.Ready:
-		return stays(reason.Reason{Code: reason.PoolClosed, Have: pool.Name})
+		return stays(reason.Reason{Code: reason.PoolClosed, Subject: "nodepool/" + pool.Name, Have: cluster.NotReady})
 	case full && first && !offered[p.Reservation]:
 		return stays(reason.Reason{Code: reason.ReservationsFull, Have: pool.Name})
 	case full && first:

@@ -54,7 +54,7 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 		return
 	}
 	if !pool.Ready {
-		d.eachBlocked(nodes, reason.Reason{Code: reason.PoolClosed, Have: name})
+		d.eachBlocked(nodes, reason.Reason{Code: reason.PoolClosed, Subject: "nodepool/" + name, Have: cluster.NotReady})
 		return
 	}
 	if full {

@@ -29,7 +29,8 @@ const (
 	NodeLimitReached Code = "NodeLimitReached" // have: nodes that may be added, usually 0
 	PoolFiltered     Code = "PoolFiltered"     // want: the pool's requirements
 	PoolSoldOut      Code = "PoolSoldOut"      // want: the pool's requirements
-	PoolClosed       Code = "PoolClosed"
+	PoolClosed       Code = "PoolClosed"       // have: whether it is not ready, static or being deleted
+	MorePools        Code = "MorePools"        // have: the number of pools that the list leaves out
 	NoPool           Code = "NoPool"
 
 	ReservedDeferred Code = "ReservedDeferred" // want: ids of the reservations
@@ -71,7 +72,8 @@ func planningCodes(yield func(Doc) bool) bool {
 		yield(Doc{NodeLimitReached, "its limit of nodes is used up: {have} may be added", "The pool has, or will have after this plan, as many nodes as limits.nodes allows.", "Raise limits.nodes of the NodePool."}) &&
 		yield(Doc{PoolFiltered, "no instance type meets its own requirements: {want}", "The requirements of the pool alone rule out every instance type.", "Widen the requirements of the NodePool."}) &&
 		yield(Doc{PoolSoldOut, "what meets its requirements cannot be had at present ({want}); it is tried again in minutes, or allow more instance types, zones or capacity types", "Every instance type of the pool is out of capacity, or cannot be bought for another reason that passes.", "Wait: capacity that ran out is tried again after three minutes. Or allow more instance types, zones or capacity types."}) &&
-		yield(Doc{PoolClosed, "nothing is bought from it: it is not ready, static or being deleted; kubectl describe nodepool says which", "Nothing is bought from this pool at present.", "Look at the conditions of the NodePool."}) &&
+		yield(Doc{PoolClosed, "nothing is bought from it: {have}", "Nothing is bought from this pool at present: it is not ready, static or being deleted.", "Look at the conditions of the NodePool."}) &&
+		yield(Doc{MorePools, "… and {have} more pools", "Other pools cannot take the pod either, for reasons farther from it.", "kubectl get nodepools lists all pools."}) &&
 		yield(Doc{NoPool, "there is no NodePool to buy nodes from", "No NodePool is ready and dynamic, so only existing nodes were tried.", "Create a NodePool, or look at the conditions of those there are."}) &&
 		yield(Doc{ReservedDeferred, "reserved capacity {want} is there but taken in this round; the pod waits for the next", "Reservations suit the pod, but other planned nodes hold what is left of them.", "Nothing has to be done. If it persists, enlarge the reservation or allow other capacity types."}) &&
 		yield(Doc{ReservedLost, "with this pod the node would lose reserved capacity {have}", "The planned node could no longer use any of the reservations it holds.", "Nothing has to be done: the pod gets a node of its own, or waits for the next round."}) &&

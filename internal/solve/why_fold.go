@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -11,27 +12,39 @@ import (
 
 // finding is a reason, and for how many subjects beyond its own it holds.
 type finding struct {
-	why  reason.Reason
-	more int
+	why   reason.Reason
+	more  int
+	meant bool // the pod asks for the subject by a label
 }
 
-// fold puts findings that differ only in their subject together, most useful first. If more than
-// limit would remain, finer differences are left out too: first what was there, then what was wanted.
-// The first of those folded is the one shown.
+// fold puts findings that differ only in their subject together: first what the pod asks for, then the most useful. If
+// more than limit would remain, finer differences are left out too: first what was there, then what was wanted. The first
+// of those folded is the one shown. What is left out at the end is counted.
 func fold(list []finding, limit int) []reason.Reason {
-	slices.SortStableFunc(list, func(a, b finding) int { return far(a.why) - far(b.why) })
+	slices.SortStableFunc(list, func(a, b finding) int {
+		return cmp.Or(boolInt(b.meant)-boolInt(a.meant), cmp.Compare(far(a.why), far(b.why)))
+	})
 	for detail := 2; detail >= 0; detail-- {
 		if list = foldBy(list, detail); len(list) <= limit {
 			break
 		}
 	}
-	list = list[:min(len(list), limit)]
-	out := make([]reason.Reason, len(list))
+	cut := 0
+	if len(list) > limit {
+		for _, f := range list[limit-1:] {
+			cut += 1 + f.more
+		}
+		list = list[:limit-1]
+	}
+	out := make([]reason.Reason, len(list), len(list)+1)
 	for i, f := range list {
 		out[i] = f.why
 		if f.more > 0 {
 			out[i].Subject += " and " + number(f.more) + " more"
 		}
+	}
+	if cut > 0 {
+		out = append(out, reason.Reason{Code: reason.MorePools, Have: number(cut)})
 	}
 	return out
 }
@@ -43,6 +56,9 @@ func foldBy(list []finding, detail int) []finding {
 	out := make([]finding, 0, len(list))
 	for _, f := range list {
 		var key strings.Builder
+		if f.meant { // never hidden behind another
+			appendKey(&key, "meant")
+		}
 		appendKey(&key, string(f.why.Code))
 		for i := range f.why.Because {
 			appendKey(&key, string(f.why.Because[i].Code))
@@ -85,9 +101,8 @@ func distance(code reason.Code) int {
 		reason.HostPortConflict, reason.MatchingTypesNotOffered, reason.NoOffering, reason.PoolSoldOut,
 		reason.MatchingTypesTooSmall, reason.VolumeLimit, reason.NodeFull, reason.NoTypeFits, reason.NoTypeMeetsAll,
 		reason.FittingTypesExcluded, reason.NoTypeMeetsRequirements, reason.NoTypeSuits,
-		reason.VolumeZoneConflict, reason.NodeUnready, reason.NodeSettling,
+		reason.VolumeZoneConflict, reason.NodeUnready, reason.NodeSettling, reason.PoolFiltered, reason.PoolClosed,
 		reason.RequirementConflict, reason.LabelUnknown, reason.TaintNotTolerated,
-		reason.PoolFiltered, reason.PoolClosed,
 	}
 	if at := slices.Index(nearest, code); at >= 0 {
 		return at

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
@@ -74,14 +76,73 @@ func (e *explainer) pools(miss ask) (found []finding, free bool) {
 				continue
 			}
 			r.Subject = subject
-			found = append(found, finding{why: r})
-		case src.Closed:
-			found = append(found, finding{why: reason.Reason{Code: reason.PoolClosed, Subject: subject}})
+			found = append(found, finding{why: r, meant: e.meant(src)})
 		default:
-			found = append(found, finding{why: reason.Reason{Code: reason.PoolFiltered, Subject: subject, Want: poolText(src)}})
+			r := e.unusable(src)
+			r.Subject = subject
+			found = append(found, finding{why: r, meant: e.meant(src)})
 		}
 	}
 	return found, free
+}
+
+// unusable explains a pool that planning left out, because it is closed or has no instance types. That is the reason
+// only for pods that it would be for.
+func (e *explainer) unusable(src *cluster.Pool) reason.Reason {
+	best := reason.Reason{Code: reason.PoolFiltered, Want: poolText(src)}
+	if src.Closed {
+		best = reason.Reason{Code: reason.PoolClosed, Have: src.ClosedBy}
+	}
+	var other reason.Reason
+	for i := range e.tries {
+		r, missed := e.keptOut(src, &e.tries[i])
+		if !missed {
+			return best
+		}
+		if i == 0 || distance(r.Code) < distance(other.Code) {
+			other = r
+		}
+	}
+	return other
+}
+
+// keptOut is taints and labels of a pool that planning left out; what was planned with has rows for them.
+func (e *explainer) keptOut(src *cluster.Pool, t *try) (reason.Reason, bool) {
+	m := e.s.m
+	if text := taintText(&m.tolerations[t.tol], src.Taints); text != "" {
+		return reason.Reason{Code: reason.TaintNotTolerated, Have: text}, true
+	}
+	if t.term < 0 {
+		return reason.Reason{Code: reason.RequirementConflict, Want: "what no node has", Have: poolText(src)}, true
+	}
+	miss, fits := reqs.Compatible(m.needs[t.term].set, src.Requirements, reqs.Options{AllowUndefined: m.view.Words.WellKnownKeys})
+	switch {
+	case fits:
+		return reason.Reason{}, false
+	case miss.Undefined:
+		return reason.Reason{Code: reason.LabelUnknown, Want: miss.Key, Have: m.alike(miss.Key, src)}, true
+	}
+	return reason.Reason{Code: reason.RequirementConflict, Want: miss.Key + " " + reqText(miss.Want), Have: reqText(miss.Have)}, true
+}
+
+// meant tells whether the pod asks for this pool: by its name, or by a label that pools give their nodes.
+func (e *explainer) meant(src *cluster.Pool) bool {
+	m := e.s.m
+	for i := range e.tries {
+		if e.tries[i].term < 0 {
+			continue
+		}
+		// any order: one is enough
+		for key, want := range m.needs[e.tries[i].term].set {
+			if m.view.Words.WellKnownKeys[key] && key != karpv1.LabelNodePool || want.Negative() {
+				continue
+			}
+			if have, defined := src.Requirements[key]; defined && want.Overlaps(have) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // nearest asks about every alternative of the pod and returns the one that came closest.
@@ -182,18 +243,18 @@ func (e *explainer) mismatch(pl *pool, needID int, k reqs.KeyID) reason.Reason {
 	m := e.s.m
 	key := m.table.KeyName(k)
 	if !pl.row.Defined(k) {
-		return reason.Reason{Code: reason.LabelUnknown, Want: key, Have: m.alike(key, pl)}
+		return reason.Reason{Code: reason.LabelUnknown, Want: key, Have: m.alike(key, pl.src)}
 	}
 	return reason.Reason{Code: reason.RequirementConflict, Want: key + " " + reqText(m.needs[needID].set[key]), Have: reqText(pl.row.Req(k))}
 }
 
 // alike returns a known key that was probably meant: one with the same last part, else one that
 // contains what was written. Keys of the pool go before those of the cloud, short ones before long.
-func (m *model) alike(key string, pl *pool) string {
+func (m *model) alike(key string, src *cluster.Pool) string {
 	if key == "" {
 		return "none"
 	}
-	known := pl.src.Requirements.Keys()
+	known := src.Requirements.Keys()
 	own := len(known)
 	// any order: they are sorted below
 	for word := range m.view.Words.WellKnownKeys {

@@ -95,8 +95,8 @@ func TestReasonsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if pools != 4 || !strings.HasPrefix(first[4].Subject, "node/") {
-		t.Errorf("want four lines about pools and one about nodes, got %s", reason.Join(first, 0))
+	if pools != 3 || first[3].Code != reason.MorePools || !strings.HasPrefix(first[4].Subject, "node/") {
+		t.Errorf("want three lines about pools, one that counts the others, and one about nodes, got %s", reason.Join(first, 0))
 	}
 	if len(reason.Join(first, 0)) > 2000 {
 		t.Errorf("nobody reads %d characters", len(reason.Join(first, 0)))
