@@ -26,9 +26,22 @@ type refusal struct{ reason, message string }
 type room struct {
 	mu   sync.Mutex
 	held map[string]map[types.UID]corev1.ResourceList // by node and pod
+	told map[types.UID]bool                           // pods whose refusal was told, until they are seen to have ended
 }
 
-func newRoom() *room { return &room{held: map[string]map[types.UID]corev1.ResourceList{}} }
+func newRoom() *room {
+	return &room{held: map[string]map[types.UID]corev1.ResourceList{}, told: map[types.UID]bool{}}
+}
+
+// refuse reports whether a pod is refused for the first time. The write of that is seen later, and until then the pod
+// looks as if it were still to be judged.
+func (r *room) refuse(p *corev1.Pod) (first bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first = !r.told[p.UID]
+	r.told[p.UID] = true
+	return first
+}
 
 // podRequests counts for a container that is being resized the larger of what it asks for and has.
 func podRequests(p *corev1.Pod) corev1.ResourceList {
@@ -55,6 +68,7 @@ func (r *room) holdLocked(node string, pod types.UID, requests corev1.ResourceLi
 func (r *room) release(p *corev1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.told, p.UID)
 	delete(r.held[p.Spec.NodeName], p.UID)
 	if len(r.held[p.Spec.NodeName]) == 0 {
 		delete(r.held, p.Spec.NodeName)

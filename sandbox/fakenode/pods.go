@@ -39,7 +39,9 @@ func (s *Simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 			return 0, err
 		}
 		if refused != nil {
-			s.warn(ctx, p, refused.reason, refused.message)
+			if s.room.refuse(p) {
+				s.warn(ctx, p, refused.reason, refused.message)
+			}
 			return 0, ignoreNotFound(s.patchPod(ctx, p, refused.status()))
 		}
 	case alive && p.Status.Phase == corev1.PodRunning && wantsResize(p):
