@@ -23,7 +23,7 @@ func contested(t *testing.T) *scene {
 	s := newScene(t, interceptor.Funcs{})
 	s.limit("20")
 	s.node("a", "web", "api")
-	s.create(pendingPod("waits", "7"))
+	s.create(pendingPod("waits", "7500m")) // more than a replacement has left
 	s.decide = func(v disrupt.View) []disrupt.Command {
 		c := command(v, karpv1.ReasonDrifted, "", disrupt.Replace, "a")
 		if len(c.Remove) == 0 {

@@ -71,6 +71,19 @@ func TestFM_G8_MixedPodsFindTheirClaimsAgain(t *testing.T) {
 	}
 }
 
+// A pod that comes before the node of another is launched goes there too if whatever is launched has room for it.
+func TestRoomOfClaimsIsUsedBeforeTheyAreLaunched(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	l.add(readyPool("general"), pendingPod("first", "500m"))
+	l.Pass(t.Context())
+	l.add(pendingPod("second", "500m"))
+	l.Pass(t.Context())
+	if claims := l.claims(); len(claims) != 1 {
+		t.Errorf("%d claims for two pods of half a core that come one after the other, want one", len(claims))
+	}
+}
+
 // G8, FM D03, D04: the watch of claims stands still for minutes. Claims that the API server has count,
 // so their pods get no others; one that vanished before any watch told of it does not (FM D10).
 func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {

@@ -204,6 +204,21 @@ func MaxTo(dst, v *Vec) {
 	}
 }
 
+// MinTo lowers each lane of dst to that of v in place.
+func MinTo(dst, v *Vec) {
+	for i, n := range v.base {
+		dst.base[i] = min(dst.base[i], n)
+	}
+	dst.grow(v.rest)
+	for i := range dst.rest {
+		var n int64
+		if i < len(v.rest) {
+			n = v.rest[i]
+		}
+		dst.rest[i] = min(dst.rest[i], n)
+	}
+}
+
 // len is the number of lanes the vector has memory for.
 func (v *Vec) len() int {
 	return fixed + len(v.rest)

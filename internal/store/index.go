@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -10,10 +11,11 @@ import (
 type index struct {
 	types  map[string][]catalog.InstanceType // by pool
 	byName map[*catalog.InstanceType]map[string]*catalog.InstanceType
+	rooms  map[*catalog.InstanceType]resources.Vec // see room
 }
 
 func newIndex(types map[string][]catalog.InstanceType) index {
-	return index{types: types, byName: map[*catalog.InstanceType]map[string]*catalog.InstanceType{}}
+	return index{types: types, byName: map[*catalog.InstanceType]map[string]*catalog.InstanceType{}, rooms: map[*catalog.InstanceType]resources.Vec{}}
 }
 
 func (x index) find(pool, name string) *catalog.InstanceType {
@@ -44,6 +46,44 @@ func (x index) price(n *cluster.Node) float64 {
 		}
 	}
 	return 0
+}
+
+// least is what pods can use on every node that a claim can become, resource by resource. It is zero if the claim does
+// not list its types, or if one of them is not known.
+func (x index) least(pool string, types reqs.Req) resources.Vec {
+	if types.Not || len(types.Values) == 0 {
+		return resources.Vec{}
+	}
+	var least resources.Vec
+	for i, name := range types.Values {
+		t := x.find(pool, name)
+		if t == nil {
+			return resources.Vec{}
+		}
+		room := x.room(t)
+		if i == 0 {
+			least = room.Clone()
+		} else {
+			resources.MinTo(&least, &room)
+		}
+	}
+	return least
+}
+
+// room is what pods can use on a node of a type, however it is bought.
+func (x index) room(t *catalog.InstanceType) resources.Vec {
+	room, known := x.rooms[t]
+	if !known {
+		room = t.Allocatable()
+		for i := range t.Offerings {
+			if size := t.Offerings[i].Size; size != nil {
+				other := size.Allocatable()
+				resources.MinTo(&room, &other)
+			}
+		}
+		x.rooms[t] = room
+	}
+	return room
 }
 
 // most is the largest that some instance types of a pool are, resource by resource.

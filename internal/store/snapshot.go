@@ -12,6 +12,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // View is a snapshot with the pods that need a place.
@@ -234,6 +235,11 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	n.Deleting = n.Deleting || p.marked || s.orphaned(p)
 	n.Price = sizes.price(&n)
 	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
+	if n.Needs != nil {
+		// What was planned for the claim is less than what it will have room for: pods that come before it is launched
+		// would get another node where this one does.
+		n.Allocatable = resources.Max(n.Allocatable, sizes.least(n.Pool, n.Needs[corev1.LabelInstanceTypeStable]))
+	}
 	return n
 }
 
