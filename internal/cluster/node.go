@@ -95,8 +95,8 @@ func (s stage) deleting() bool {
 }
 
 // estimate completes what a node has not reported yet from its claim. A claim that is not launched
-// has no estimate either; it is then as large as what was planned for it, so that those pods find
-// their place again and cause no second claim.
+// has no estimate either; it is then at least as large as what was planned for it, so that those pods
+// find their place again and cause no second claim. Who knows its instance types can say more.
 func (r *Reader) estimate(n *Node, s stage) {
 	n.Capacity = resources.Fill(n.Capacity, r.capacity(s.claim.Status.Capacity))
 	n.Allocatable = resources.Fill(n.Allocatable, r.capacity(s.claim.Status.Allocatable))
