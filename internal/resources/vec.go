@@ -211,11 +211,7 @@ func MinTo(dst, v *Vec) {
 	}
 	dst.grow(v.rest)
 	for i := range dst.rest {
-		var n int64
-		if i < len(v.rest) {
-			n = v.rest[i]
-		}
-		dst.rest[i] = min(dst.rest[i], n)
+		dst.rest[i] = min(dst.rest[i], v.At(fixed+i))
 	}
 }
 

@@ -66,22 +66,20 @@ func (e *explainer) pools(miss ask) (found []finding, free bool) {
 	at := 0
 	for i := range m.view.Pools {
 		src := &m.view.Pools[i]
-		subject := "nodepool/" + src.Name
-		switch {
-		case at < len(m.pools) && m.pools[at].src == src:
-			r, missed := e.nearest(at, miss)
+		r := reason.Reason{}
+		if at < len(m.pools) && m.pools[at].src == src {
+			one, missed := e.nearest(func(t *try) (reason.Reason, bool) { return miss(at, t) })
 			at++
 			if !missed {
 				free = true
 				continue
 			}
-			r.Subject = subject
-			found = append(found, finding{why: r, meant: e.meant(src)})
-		default:
-			r := e.unusable(src)
-			r.Subject = subject
-			found = append(found, finding{why: r, meant: e.meant(src)})
+			r = one
+		} else {
+			r = e.unusable(src)
 		}
+		r.Subject = "nodepool/" + src.Name
+		found = append(found, finding{why: r, meant: e.meant(src)})
 	}
 	return found, free
 }
@@ -89,21 +87,14 @@ func (e *explainer) pools(miss ask) (found []finding, free bool) {
 // unusable explains a pool that planning left out, because it is closed or has no instance types. That is the reason
 // only for pods that it would be for.
 func (e *explainer) unusable(src *cluster.Pool) reason.Reason {
-	best := reason.Reason{Code: reason.PoolFiltered, Want: poolText(src)}
-	if src.Closed {
-		best = reason.Reason{Code: reason.PoolClosed, Have: src.ClosedBy}
+	r, missed := e.nearest(func(t *try) (reason.Reason, bool) { return e.keptOut(src, t) })
+	switch {
+	case missed:
+		return r
+	case src.Closed:
+		return reason.Reason{Code: reason.PoolClosed, Have: src.ClosedBy}
 	}
-	var other reason.Reason
-	for i := range e.tries {
-		r, missed := e.keptOut(src, &e.tries[i])
-		if !missed {
-			return best
-		}
-		if i == 0 || distance(r.Code) < distance(other.Code) {
-			other = r
-		}
-	}
-	return other
+	return reason.Reason{Code: reason.PoolFiltered, Want: poolText(src)}
 }
 
 // keptOut is taints and labels of a pool that planning left out; what was planned with has rows for them.
@@ -146,9 +137,9 @@ func (e *explainer) meant(src *cluster.Pool) bool {
 }
 
 // nearest asks about every alternative of the pod and returns the one that came closest.
-func (e *explainer) nearest(poolID int, miss ask) (best reason.Reason, missed bool) {
+func (e *explainer) nearest(miss func(*try) (reason.Reason, bool)) (best reason.Reason, missed bool) {
 	for i := range e.tries {
-		r, missed := miss(poolID, &e.tries[i])
+		r, missed := miss(&e.tries[i])
 		if !missed {
 			return reason.Reason{}, false
 		}
