@@ -72,7 +72,7 @@ func TestArithmeticSaturates(t *testing.T) {
 
 func TestInPlaceFormsNeverWriteToTheirSource(t *testing.T) {
 	t.Parallel()
-	for name, op := range map[string]func(dst, v *Vec){"AddTo": AddTo, "SubFrom": SubFrom, "MaxTo": MaxTo} {
+	for name, op := range map[string]func(dst, v *Vec){"AddTo": AddTo, "SubFrom": SubFrom, "MaxTo": MaxTo, "MinTo": MinTo} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			source := vec(1, 2, 3, 4, 0, 5, 6)
@@ -84,6 +84,22 @@ func TestInPlaceFormsNeverWriteToTheirSource(t *testing.T) {
 			}
 			if want := vec(1, 1, 1, 1, 1, 1, 1); !spare.Equal(want) {
 				t.Errorf("neighbour became %v", spare)
+			}
+		})
+	}
+}
+
+func TestMinTo(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ a, b, want Vec }{
+		"lane by lane":                   {vec(4, 8, 0, 58, 0, 2), vec(2, 9, 7, 58, 0, 1), vec(2, 8, 0, 58, 0, 1)},
+		"a lane that the other lacks":    {vec(4, 0, 0, 0, 0, 2), vec(4), vec(4)},
+		"a lane that only the other has": {vec(4), vec(4, 0, 0, 0, 0, 2), vec(4)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if MinTo(&tc.a, &tc.b); !tc.a.Equal(tc.want) {
+				t.Errorf("MinTo() = %v, want %v", tc.a, tc.want)
 			}
 		})
 	}
@@ -110,6 +126,7 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 			"AddTo":   func() { AddTo(&dst, &request) },
 			"SubFrom": func() { SubFrom(&dst, &request) },
 			"MaxTo":   func() { MaxTo(&dst, &request) },
+			"MinTo":   func() { MinTo(&dst, &request) },
 		} {
 			if n := testing.AllocsPerRun(100, run); n != 0 {
 				t.Errorf("%s, %s: %v allocations, want none", op, name, n)
