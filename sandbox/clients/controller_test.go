@@ -37,6 +37,7 @@ func TestController(t *testing.T) {
 					name: "it has begun", run: `for i in $(seq 100); do kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep -q "Starting workers" && exit; sleep 0.3; done; exit 1`,
 				},
 				{name: "S-100 logs", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1", want: []string{"Starting workers", `"controller"`}},
+				{name: "Trust B08: a fresh log begins without errors", run: `! kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep -E "ERROR|WARN"`},
 				{name: "S-100 logs of the container", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter -c controller --tail=1 | wc -l", want: []string{"1"}},
 				{name: "S-100 logs, followed", run: "timeout 3 kubectl logs -f -n NS -l app.kubernetes.io/name=karpenter --tail=-1 || test $? -eq 124", want: []string{"Starting workers"}},
 				{name: "S-101 logs, searched", run: `kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep "Starting workers"`, want: []string{"nodepool"}},

@@ -98,7 +98,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		run  func() error
 	}{
 		{"CRDs", func() error { return w.installCRDs(ctx) }},
-		{"objects", func() error { return errors.Join(w.removeStandIns(ctx), w.installStorage(ctx)) }},
+		{"objects", func() error { return errors.Join(w.removeStandIns(ctx), w.installStorage(ctx), w.installDNS(ctx)) }},
 		{"AWS", func() error { return w.startAWS(background, o) }},
 		{"nodes", func() error { return w.startNodes(background, o) }},
 		{"metrics", func() error { return w.startMetrics(background, o) }},

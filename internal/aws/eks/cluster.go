@@ -11,6 +11,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -63,7 +64,10 @@ func (c *Cluster) Start(ctx context.Context) error {
 	if err := c.resolveEndpoint(ctx); err != nil {
 		return err
 	}
-	if err := c.resolveDNS(ctx); err != nil {
+	// Clusters with a DNS of their own need not have the Service: that is news, and no failure.
+	if err := c.resolveDNS(ctx); apierrors.IsNotFound(err) {
+		log.FromContext(ctx).Info("there is no Service kube-system/kube-dns; nodes use the cluster DNS address that is the default of their image")
+	} else if err != nil {
 		log.FromContext(ctx).Error(err, "cannot find the address of the cluster DNS; nodes use the default of their image")
 	}
 	if c.CABundle() == "" {

@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
 	"github.com/go-logr/logr/funcr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -121,7 +123,7 @@ func TestStart(t *testing.T) {
 		},
 		"an old version is reported, nothing stops": {
 			change:       func(o *Options) { o.Server = &fakeServer{major: "1", minor: "25"} },
-			wantEndpoint: "https://eks.example", wantDNS: "10.100.0.10", wantCA: "cGVt", wantVersion: "1.25", wantLine: "1.26 to 1.36",
+			wantEndpoint: "https://eks.example", wantDNS: "10.100.0.10", wantCA: "cGVt", wantVersion: "1.25", wantLine: "1.26 to 1.37",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,10 +154,37 @@ func TestStart(t *testing.T) {
 	}
 }
 
+// A cluster may do without the Service kube-dns, as the sandbox did: that is news, and nothing that failed. Kubernetes
+// 1.37, which the sandbox runs, is tested.
+func TestTrust_B08_AFreshLogBeginsWithoutErrors(t *testing.T) {
+	t.Parallel()
+	for name, dns := range map[string]func(context.Context) (string, error){
+		"there is a DNS service": func(context.Context) (string, error) { return "10.100.0.10", nil },
+		"there is none": func(context.Context) (string, error) {
+			return "", apierrors.NewNotFound(schema.GroupResource{Resource: "services"}, "kube-dns")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := options()
+			o.Server, o.DNSAddress = &fakeServer{major: "1", minor: "37"}, dns
+			ctx, lines := logged(t)
+			if err := New(o).Start(ctx); err != nil {
+				t.Fatal(err)
+			}
+			for _, line := range *lines {
+				if strings.Contains(line, `"error"=`) {
+					t.Errorf("the log of a fresh start has an error: %s", line)
+				}
+			}
+		})
+	}
+}
+
 // 9: reported once per change.
 func TestUnsupportedVersionIsReportedOncePerChange(t *testing.T) {
 	t.Parallel()
-	server := &fakeServer{major: "1", minor: "36"}
+	server := &fakeServer{major: "1", minor: "37"}
 	o := options()
 	o.Server = server
 	c := New(o)
@@ -163,7 +192,7 @@ func TestUnsupportedVersionIsReportedOncePerChange(t *testing.T) {
 	for _, step := range []struct {
 		minor string
 		want  int
-	}{{"36", 0}, {"37", 1}, {"37", 1}, {"38+", 2}, {"36", 2}, {"37", 3}} {
+	}{{"37", 0}, {"38", 1}, {"38", 1}, {"39+", 2}, {"37", 2}, {"38", 3}} {
 		server.minor = step.minor
 		if err := c.RefreshVersion(ctx); err != nil {
 			t.Fatal(err)
@@ -176,7 +205,7 @@ func TestUnsupportedVersionIsReportedOncePerChange(t *testing.T) {
 	if err := c.RefreshVersion(ctx); err == nil {
 		t.Error("an API server that refuses is no error")
 	}
-	want := awsv1.Facts{ClusterName: "demo", KubernetesMinor: 37}
+	want := awsv1.Facts{ClusterName: "demo", KubernetesMinor: 38}
 	if got := c.Facts(); got != want {
 		t.Errorf("Facts() = %+v, want the last version, %+v", got, want)
 	}

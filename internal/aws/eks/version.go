@@ -13,7 +13,7 @@ import (
 // Minor versions of Kubernetes 1 that are tested.
 const (
 	oldestMinor = 26
-	newestMinor = 36
+	newestMinor = 37
 )
 
 // release is a version of Kubernetes; only the minor number tells them apart.

@@ -1,0 +1,35 @@
+package world
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes"
+)
+
+// clusterDNS is the tenth address of the Services of the control plane, as everywhere.
+const clusterDNS = "10.96.0.10"
+
+// installDNS makes the Service that every cluster of EKS is born with, and that tells a controller the address of the
+// cluster DNS. Nothing answers there. One that is there stays as it is: somebody may have changed it.
+func (w *World) installDNS(ctx context.Context) error {
+	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
+	if err != nil {
+		return err
+	}
+	port := func(name string, protocol corev1.Protocol) corev1.ServicePort {
+		return corev1.ServicePort{Name: name, Protocol: protocol, Port: 53, TargetPort: intstr.FromInt32(53)}
+	}
+	labels := map[string]string{"k8s-app": "kube-dns"}
+	_, err = client.CoreV1().Services(metav1.NamespaceSystem).Create(ctx, &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "kube-dns", Labels: labels},
+		Spec:       corev1.ServiceSpec{ClusterIP: clusterDNS, Selector: labels, Ports: []corev1.ServicePort{port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP)}},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
