@@ -88,14 +88,22 @@ func (f *flow) leave() {
 		f.describe()
 	}
 	ctx := context.WithoutCancel(f.Context())
-	for _, list := range []client.ObjectList{&appsv1.DeploymentList{}, &policyv1.PodDisruptionBudgetList{}} {
-		if err := f.kube.DeleteAllOf(ctx, itemOf(list), client.InNamespace(f.namespace)); err != nil {
+	for _, kind := range []client.Object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &policyv1.PodDisruptionBudget{}} {
+		if err := f.kube.DeleteAllOf(ctx, kind, client.InNamespace(f.namespace)); err != nil {
 			f.Error(err)
 		}
 	}
-	if err := f.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(f.namespace), client.GracePeriodSeconds(0)); err != nil {
-		f.Error(err)
-	}
+	// A ReplicaSet makes pods until its controller knows that it is deleted, and they take their time to stop.
+	f.await(soon, "no pod is left", func() (bool, string) {
+		if err := f.kube.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(f.namespace), client.GracePeriodSeconds(0)); err != nil {
+			return false, err.Error()
+		}
+		var sets appsv1.ReplicaSetList
+		f.list(&sets, client.InNamespace(f.namespace))
+		var pods corev1.PodList
+		f.list(&pods, client.InNamespace(f.namespace))
+		return len(sets.Items)+len(pods.Items) == 0, fmt.Sprintf("%d ReplicaSets, %d pods", len(sets.Items), len(pods.Items))
+	})
 	var pools karpv1.NodePoolList
 	if err := f.kube.List(ctx, &pools); err != nil {
 		f.Error(err)
@@ -107,15 +115,6 @@ func (f *flow) leave() {
 	}
 	f.nothingLeft()
 	f.remove(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}})
-}
-
-func itemOf(list client.ObjectList) client.Object {
-	switch list.(type) {
-	case *appsv1.DeploymentList:
-		return &appsv1.Deployment{}
-	default:
-		return &policyv1.PodDisruptionBudget{}
-	}
 }
 
 // create makes an object.

@@ -53,11 +53,12 @@ func TestLC_15_02_JoinsWithoutTheTaint(t *testing.T) {
 func TestLC_15_03_TwoNodesWithOneProviderID(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, crash)
-	mend := f.nodeFault(fakenode.Fault{JoinTwice: true, JoinLate: 10 * time.Second})
+	f.nodeFault(fakenode.Fault{NeverJoin: true})
 	f.pool("")
 	f.deploy("inflate", 1)
 	launched := f.claim("is launched", is(karpv1.ConditionLaunched))
 	up := f.down() // else it registers the one that comes first
+	mend := f.nodeFault(fakenode.Fault{JoinTwice: true})
 	f.await(soon, "two nodes with the provider id", func() (bool, string) {
 		var list corev1.NodeList
 		f.list(&list)
