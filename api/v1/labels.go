@@ -52,6 +52,7 @@ const (
 
 	AnnotationReplaces = OwnGroup + "/replaces" // on a replacement: the claims that go once it is up, comma separated
 	AnnotationCommand  = OwnGroup + "/command"  // on a replacement: the command that ordered it
+	AnnotationOrder    = OwnGroup + "/order"    // on a NodeClaim: a digest of the decision to buy it; names are too short to tell decisions apart
 	AnnotationPods     = OwnGroup + "/pods"     // on a NodeClaim: the pods that it was ordered for, as hashes
 	AnnotationHeldBy   = OwnGroup + "/held-by"  // on a Node: the command that holds it; on a NodeClaim: that which wrote the end of its drain
 )

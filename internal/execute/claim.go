@@ -27,6 +27,7 @@ type Order struct {
 	Lanes resources.Table // of the snapshot the node was planned on
 	Words reqs.Vocabulary
 	Seed  string            // what tells this decision from others; the name of the claim follows from it
+	Try   int               // how many names were found to be those of other decisions
 	Marks map[string]string // annotations of our own
 }
 
@@ -69,6 +70,7 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 		}
 	}
 	maps.Copy(claim.Annotations, o.Marks)
+	claim.Annotations[karpv1.AnnotationOrder] = strconv.FormatUint(o.digest(), 36)
 	if len(o.Node.Pods) > 0 {
 		claim.Annotations[karpv1.AnnotationPods] = cluster.HashPods(o.Node.Pods)
 	}
@@ -78,12 +80,12 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 	return claim, nil
 }
 
-// claimName is the name of the pool and five characters. The same decision gives the same name: a
-// write that is repeated because its answer was lost makes no second claim.
-func claimName(o Order) string {
-	const alphabet, length = "bcdfghjklmnpqrstvwxz2456789", 5
+// digest tells the decision to buy a node from others: the same one has the same digest, whatever its name.
+func (o Order) digest() uint64 { return o.hash("") }
+
+func (o Order) hash(more string) uint64 {
 	h := fnv.New64a()
-	for _, text := range []string{string(o.Pool.UID), o.Seed} {
+	for _, text := range []string{string(o.Pool.UID), o.Seed + more} {
 		h.Write([]byte(text))
 		h.Write([]byte{0})
 	}
@@ -91,7 +93,14 @@ func claimName(o Order) string {
 		h.Write([]byte(pod.String()))
 		h.Write([]byte{0})
 	}
-	sum := h.Sum64()
+	return h.Sum64()
+}
+
+// claimName is the name of the pool and five characters. The same decision gives the same name: a
+// write that is repeated because its answer was lost makes no second claim.
+func claimName(o Order) string {
+	const alphabet, length = "bcdfghjklmnpqrstvwxz2456789", 5
+	sum := o.hash(strings.Repeat("+", o.Try))
 	var suffix strings.Builder
 	for range length {
 		suffix.WriteByte(alphabet[sum%uint64(len(alphabet))])

@@ -196,15 +196,16 @@ func (c *Claims) write(ctx context.Context, o Order) (asked, claim *karpv1.NodeC
 		if there.DeletionTimestamp == nil && asksFor(asked, there) {
 			return asked, there, nil
 		}
-		o.Seed += "+"
+		o.Try++
 	}
 	return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
 }
 
-// asksFor reports whether a stored claim is the one that was asked for: of the same pool, for the same
-// command, and with the same requests.
+// asksFor reports whether a stored claim is the one that was asked for: written by the same decision, of the
+// same pool, for the same command, and with the same requests. Its name says nothing: names are short.
 func asksFor(asked, stored *karpv1.NodeClaim) bool {
-	return asked.Labels[karpv1.LabelNodePool] == stored.Labels[karpv1.LabelNodePool] &&
+	return asked.Annotations[karpv1.AnnotationOrder] == stored.Annotations[karpv1.AnnotationOrder] &&
+		asked.Labels[karpv1.LabelNodePool] == stored.Labels[karpv1.LabelNodePool] &&
 		asked.Annotations[karpv1.AnnotationCommand] == stored.Annotations[karpv1.AnnotationCommand] &&
 		asked.Annotations[karpv1.AnnotationReplaces] == stored.Annotations[karpv1.AnnotationReplaces] &&
 		equality.Semantic.DeepEqual(asked.Spec.Resources.Requests, stored.Spec.Resources.Requests) &&
