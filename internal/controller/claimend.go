@@ -83,6 +83,8 @@ func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Durat
 			return 0, err
 		}
 		switch {
+		case step.Ask:
+			facts.Instance = ask(ctx, r.Provider, id)
 		case step.Terminate:
 			facts.Instance, facts.Refusal, refusal = terminate(ctx, r.Provider, id)
 			if refusal == nil {
@@ -172,6 +174,23 @@ func (r *ClaimEnd) release(ctx context.Context, claim *karpv1.NodeClaim, id clou
 		r.Metrics.NodeClaimsInstanceTerminationDuration.WithLabelValues(pool).Observe(seconds(now.Sub(c.LastTransitionTime.Time)))
 	}
 	return nil
+}
+
+// ask finds out whether an instance exists. An outage of the cloud stops nothing.
+func ask(ctx context.Context, provider ender, id cloud.ID) drain.State {
+	if id == "" {
+		return drain.Unsure
+	}
+	_, err := provider.Find(ctx, id)
+	switch {
+	case err == nil:
+		return drain.Present
+	case cloud.Is(err, cloud.NotFound):
+		return drain.Gone
+	default:
+		log.FromContext(ctx).Error(err, "cannot find out whether the instance of a node exists", "provider-id", id)
+		return drain.Unsure
+	}
 }
 
 // terminate asks for the end of an instance. Only a clear "not found" is read as gone (G3).

@@ -116,7 +116,7 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 		}
 		switch {
 		case step.Ask:
-			facts.Instance = r.ask(ctx, id)
+			facts.Instance = ask(ctx, r.Provider, id)
 			facts.Asked = facts.Now
 			r.asked.note(n.UID, facts.Now)
 		case step.Terminate:
@@ -132,23 +132,6 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 		}
 	}
 	return soon, nil
-}
-
-// ask finds out whether the instance exists. An outage of the cloud does not stop the drain.
-func (r *NodeTermination) ask(ctx context.Context, id cloud.ID) drain.State {
-	if id == "" {
-		return drain.Unsure
-	}
-	_, err := r.Provider.Find(ctx, id)
-	switch {
-	case err == nil:
-		return drain.Present
-	case cloud.Is(err, cloud.NotFound):
-		return drain.Gone
-	default:
-		log.FromContext(ctx).Error(err, "cannot find out whether the instance of a node exists", "provider-id", id)
-		return drain.Unsure
-	}
 }
 
 // observe reads what the decision needs. The node of a claim with a node class of others is not ours.

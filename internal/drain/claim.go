@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,7 +18,7 @@ type ClaimFacts struct {
 	Instance State
 	Refusal  Refusal   // of the cloud; only if the instance stays
 	Said     time.Time // when a condition was last written; zero: not that we know
-	Told     time.Time // when the cloud was last told to end the instance; zero: not that we know
+	Told     time.Time // when the cloud last accepted to end the instance, or said that it is gone; zero: not that we know
 	Now      time.Time
 }
 
@@ -28,6 +29,7 @@ type ClaimStep struct {
 	Unreadable  string // what was found instead of a deadline, for the log
 	Events      []event.Event
 	DeleteNodes []*corev1.Node
+	Ask         bool // ask the cloud about the instance, then decide again
 	Marks       []Mark
 	Waits       []Wait // what holds the claim once its Node is gone, or if it has none
 	Terminate   bool   // end the instance, then decide again
@@ -46,26 +48,39 @@ func NextClaim(f ClaimFacts) ClaimStep {
 			}
 		}
 		step.After = recheckCloud // the end of a Node wakes us earlier
+		if marks := agreed(f.Claim); len(marks) > 0 && released(f.Nodes) {
+			step.Ask = f.Instance == Unasked
+			if f.Instance == Gone {
+				step.Marks = marks
+			}
+		}
 		return step
 	}
-	told := f.Now.Sub(f.Told)
 	switch {
 	case !f.Launched, f.Instance == Gone:
 		step.Release = true
-	case f.Instance == Ending:
-		step.Marks = []Mark{terminating()}
-		step.After = recheckCloud
-		step.stay(f)
 	case f.Instance == Staying:
 		step.After = recheckCloud
 		step.stay(f)
-	case told < recheckCloud:
-		step.After = recheckCloud - told
+	case f.Instance == Ending:
+		step.Marks = agreed(f.Claim)
+		step.After = pause(f.Claim, f.Now)
+		step.stay(f)
+	case f.Now.Sub(f.Told) < pause(f.Claim, f.Told):
+		step.Marks = agreed(f.Claim)
+		step.After = pause(f.Claim, f.Told) - f.Now.Sub(f.Told)
 		step.stay(f)
 	default:
 		step.Terminate = true
 	}
 	return step
+}
+
+// released reports whether nothing of ours holds Nodes that are being deleted; others still do.
+func released(nodes []*corev1.Node) bool {
+	return !slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
+		return n.DeletionTimestamp == nil || slices.Contains(n.Finalizers, karpv1.FinalizerTermination)
+	})
 }
 
 // stay tells of an instance that should be gone.

@@ -22,8 +22,23 @@ type Refusal struct {
 	Text   string
 }
 
-func terminating() Mark {
-	return Mark{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}
+// agreed is the condition of a claim whose instance ends or has ended, unless it is there. Until then the
+// claim counts as disrupting, and others may hold its Node for long.
+func agreed(claim *karpv1.NodeClaim) []Mark {
+	if isTrue(claim, karpv1.ConditionInstanceTerminating) {
+		return nil
+	}
+	return []Mark{{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}}
+}
+
+// pause is how long an instance is left alone after it was told to end: as long as that has taken so far. Many
+// are gone at once, and one that takes its time is not asked for all the time.
+func pause(claim *karpv1.NodeClaim, told time.Time) time.Duration {
+	c := find(claim, karpv1.ConditionInstanceTerminating)
+	if c == nil || c.Status != metav1.ConditionTrue {
+		return recheckFirst
+	}
+	return min(max(told.Sub(c.LastTransitionTime.Time), recheckFirst), recheckCloud)
 }
 
 // still tells why an instance is there that should not be: the cloud does not agree to end it, or agreed

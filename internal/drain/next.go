@@ -37,6 +37,7 @@ const (
 	recheckPods   = time.Second
 	recheckVolume = time.Second
 	recheckCloud  = 5 * time.Second
+	recheckFirst  = time.Second // of an instance that was just told to end: many are gone at once
 )
 
 // State is what the cloud said about the instance in this pass.
@@ -64,7 +65,7 @@ type Facts struct {
 	Instance    State
 	Refusal     Refusal   // of the cloud; only if the instance stays
 	Asked       time.Time // when the cloud was last asked about the instance; zero: not that we know
-	Told        time.Time // when it was last told to end it; zero: not that we know
+	Told        time.Time // when it last accepted to end it, or said that it is gone; zero: not that we know
 	Said        time.Time // when the message of the condition was last written; zero: not that we know
 	Now         time.Time
 }
@@ -98,7 +99,7 @@ type Mark struct {
 // Next decides about a node that is being deleted (LC-24 to LC-37).
 func Next(f Facts) Step {
 	step := Step{DeleteClaim: f.Claim != nil && f.Claim.DeletionTimestamp == nil}
-	ending := f.Claim != nil && isTrue(f.Claim, karpv1.ConditionInstanceTerminating) || f.Instance == Ending
+	ending := f.Instance == Ending || !f.Told.IsZero() || f.Claim != nil && isTrue(f.Claim, karpv1.ConditionInstanceTerminating)
 	if !ready(f.Node) && !ending { // LC-25; a Ready node is trusted to be alive
 		switch {
 		case f.Instance == Gone:
@@ -255,16 +256,19 @@ func (s *Step) end(f Facts) {
 	case f.Claim == nil:
 		s.Drained, s.Release = true, true
 	case f.Instance == Gone:
+		s.Marks = append(s.Marks, agreed(f.Claim)...)
 		s.Release = true
-	case f.Instance == Ending:
-		s.Marks = append(s.Marks, terminating())
-		s.After = recheckCloud
-		s.stay(f)
 	case f.Instance == Staying:
 		s.After = recheckCloud
 		s.stay(f)
-	case f.Now.Sub(f.Told) < recheckCloud:
-		s.After = recheckCloud - f.Now.Sub(f.Told)
+	case f.Instance == Ending:
+		s.Marks = append(s.Marks, agreed(f.Claim)...)
+		s.After = pause(f.Claim, f.Now)
+		s.stay(f)
+	case f.Now.Sub(f.Told) < pause(f.Claim, f.Told):
+		// The write after the call may have failed, and nothing else would write it again.
+		s.Marks = append(s.Marks, agreed(f.Claim)...)
+		s.After = pause(f.Claim, f.Told) - f.Now.Sub(f.Told)
 		s.stay(f)
 	default:
 		s.Terminate = true
