@@ -64,7 +64,7 @@ type NodeClaimSpec struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]+(s|m|h))+$`
 	// +optional
 	TerminationGracePeriod Duration `json:"terminationGracePeriod,omitempty"`
-	// Kubelet is the v1beta1 place of the kubelet settings.
+	// Kubelet is the v1beta1 place of the kubelet settings; only the fields that v1beta1 had are allowed.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless

@@ -116,7 +116,7 @@ type NodeClaimTemplateSpec struct {
 	// +optional
 	TerminationGracePeriod Duration `json:"terminationGracePeriod,omitempty"`
 	// Kubelet is the v1beta1 place of the kubelet settings; while present they override those of
-	// the node class for this pool.
+	// the node class for this pool. Only the fields that v1beta1 had are allowed.
 	// +kubebuilder:pruning:PreserveUnknownFields
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:Schemaless

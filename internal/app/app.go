@@ -28,6 +28,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/store"
 	"github.com/dovetail-sh/dovetail/internal/version"
@@ -140,11 +141,14 @@ func limitMemory(bytes int64) {
 }
 
 // classKinds are the node classes of AWS, as the core sees them.
-func classKinds() []controller.ClassKind {
+func classKinds(gates config.AWSGates) []controller.ClassKind {
 	return []controller.ClassKind{{
 		GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
 		New:        func() client.Object { return &awsv1.EC2NodeClass{} },
 		Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },
+		Refusals: func(class client.Object, pool *karpv1.NodePool) []reason.Reason {
+			return aws.Refusals(class.(*awsv1.EC2NodeClass), pool, gates.NodeClassCEL)
+		},
 	}}
 }
 

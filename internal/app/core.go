@@ -151,7 +151,7 @@ func (c *core) lifeCycle() []registrant {
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
-		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: strict, Workers: some, Now: time.Now},
+		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: time.Now},
 		reboots, c.disruption(reboots.Commit),
 	}
 }
@@ -175,15 +175,15 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 func (c *core) pools() []registrant {
 	list := []registrant{
 		&controller.Pools{
-			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(), Strict: c.cfg.Compat.Strict,
+			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict,
 			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
 		},
-		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: classKinds()},
+		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: classKinds(c.cfg.AWS.Gates)},
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
 			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
-			Classes: classKinds(), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
+			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
 		})
 	}
 	return list

@@ -182,7 +182,7 @@ func (c *Cloud) compose() {
 	c.provider = &provider{
 		reader: o.Client, shop: c.catalog, buyer: c.launcher, stock: c.inventory, place: c.cluster, events: o.Events, ledger: book,
 		adopter: &adopter{instances: c.inventory, claims: o.Client, ledger: book, words: awsv1.Vocabulary(), now: now},
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, now: now, started: started,
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, now: now, started: started, expressions: settings.Gates.NodeClassCEL,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return launch.Tags(settings.ClusterName, class, pool)
 		},

@@ -18,6 +18,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
@@ -26,6 +27,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -69,6 +71,9 @@ type provider struct {
 	ledger  *ledger
 	lanes   resources.Table
 	cluster string
+
+	expressions bool // gate NodeClassCEL
+
 	tags    func(class *awsv1.EC2NodeClass, pool string) map[string]string
 	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (string, error)
 	holds   func(reservation, claim string) // the claim, by UID, was found to have an instance of the reservation
@@ -85,6 +90,16 @@ func (p *provider) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.
 	return p.shop.Types(class, pool.Spec.Template.Spec.Kubelet)
 }
 
+// Refusals are what a pool, in its effective form, asks for that nodes of the class cannot be given. Without
+// them its claims would be ordered and refused one after the other.
+func Refusals(class *awsv1.EC2NodeClass, pool *karpv1.NodePool, expressions bool) []reason.Reason {
+	_, message := kubelet.CheckOverride(pool.Spec.Template.Spec.Kubelet, class.Family(), expressions)
+	if message == "" {
+		return nil
+	}
+	return []reason.Reason{{Code: reason.KubeletRefused, Subject: "spec.template.spec.kubelet", Have: message}}
+}
+
 // Launch buys the instance of a claim, or answers with the one that was bought for it before.
 func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	class, stored, err := p.class(ctx, claim.Spec.NodeClassRef, claim)
@@ -93,6 +108,9 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	}
 	if err := ready(class); err != nil {
 		return cloud.Instance{}, err
+	}
+	if why, message := kubelet.CheckOverride(claim.Spec.Kubelet, class.Family(), p.expressions); why != "" {
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.Invalid, Op: "read spec.kubelet of the NodeClaim", Reason: why, Message: "spec.kubelet of the NodeClaim: " + message}
 	}
 	all, err := p.shop.Types(class, claim.Spec.Kubelet)
 	if err != nil {

@@ -3,6 +3,7 @@ package aws
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -367,5 +369,59 @@ func TestV15_70_CallsAreMeasured(t *testing.T) {
 	want = map[string]float64{"nodeclaim.lifecycle Create aws": 1, "nodeclaim.lifecycle Get aws": 1, "nodeclaim.lifecycle List aws": 2}
 	if diff := cmp.Diff(want, w.series(t, "karpenter_cloudprovider_duration_seconds")); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A kubelet block on a claim, which it has from a v1beta1 pool, must not reach a node as it is: whoever may
+// edit a pool could have the node run what they like.
+func TestTrust_C01_KubeletBlocksOfClaimsAreCheckedBeforeTheLaunch(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ block, reason, text string }{
+		"a documented block":              {block: `{"maxPods": 20, "evictionHard": {"memory.available": "5%"}}`},
+		"a field that runs pods":          {`{"staticPodURL": "http://example.com/pod"}`, "InvalidKubeletConfiguration", "staticPodURL"},
+		"access without a name":           {`{"authentication": {"anonymous": {"enabled": true}}}`, "InvalidKubeletConfiguration", "authentication"},
+		"a field that there is not":       {`{"maxPod": 20}`, "InvalidKubeletConfiguration", "maxPod"},
+		"a threshold that is none":        {`{"evictionHard": {"memory.available": "5%\"\nExecStartPre=/bin/x"}}`, "InvalidKubeletConfiguration", "evictionHard"},
+		"an address that is none":         {`{"clusterDNS": ["10.0.0.10\"] | .staticPodURL=\"x\" | .y=[\""]}`, "InvalidKubeletConfiguration", "clusterDNS"},
+		"what the family cannot apply":    {`{"clusterDNS": ["10.0.0.10", "10.0.0.11"]}`, "UnsupportedKubeletConfiguration", "clusterDNS"},
+		"an expression without its gate":  {`{"maxPods": "vcpus * 10"}`, "KubeletExpressionsDisabled", "maxPods"},
+		"something that is not an object": {`[1]`, "InvalidKubeletConfiguration", "object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, newClass(func(c *awsv1.EC2NodeClass) { c.Spec.AMIFamily = awsv1.FamilyAL2 }))
+			claim := newClaim("a", start)
+			claim.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(tc.block)}
+			_, err := w.provider.Launch(t.Context(), claim)
+			if tc.reason == "" {
+				if err != nil || w.launches != 1 {
+					t.Errorf("error %v, %d launches, want one", err, w.launches)
+				}
+				return
+			}
+			failure, ok := errors.AsType[*cloud.Error](err)
+			if !ok || failure.Kind != cloud.Invalid || failure.Reason != tc.reason || !strings.Contains(failure.Message, tc.text) {
+				t.Errorf("got %#v, want %s about %s", err, tc.reason, tc.text)
+			}
+			if w.launches != 0 {
+				t.Error("an instance was launched")
+			}
+		})
+	}
+}
+
+func TestTrust_C01_PoolsWithSuchABlockAreRefusedBeforeTheyOrder(t *testing.T) {
+	t.Parallel()
+	pool := &karpv1.NodePool{}
+	if got := Refusals(newClass(), pool, false); got != nil {
+		t.Errorf("a pool without a block is refused: %v", got)
+	}
+	pool.Spec.Template.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(`{"maxPods": 20}`)}
+	if got := Refusals(newClass(), pool, false); got != nil {
+		t.Errorf("a documented block is refused: %v", got)
+	}
+	pool.Spec.Template.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(`{"maxPods": 20, "staticPodPath": "/tmp"}`)}
+	if got := Refusals(newClass(), pool, false); len(got) != 1 || !strings.HasPrefix(got[0].Text(), "spec.template.spec.kubelet: staticPodPath may not be set here, only clusterDNS, maxPods") {
+		t.Errorf("got %v", got)
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/pool"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -32,6 +33,7 @@ type ClassKind struct {
 
 	New        func() client.Object
 	Conditions func(client.Object) []metav1.Condition
+	Refusals   func(class client.Object, pool *karpv1.NodePool) []reason.Reason // of a pool in its effective form; nil: there are none
 }
 
 // Pools keeps the conditions and the hashes of NodePools: validation, readiness of the node class and
@@ -117,6 +119,10 @@ func (r *Pools) observe(ctx context.Context, name string) (*pool.Facts, error) {
 	switch err := r.Client.Get(ctx, client.ObjectKey{Name: ref.Name}, class); {
 	case err == nil:
 		facts.Class = &pool.Class{Generation: class.GetGeneration(), Deleting: !class.GetDeletionTimestamp().IsZero(), Conditions: kind.Conditions(class)}
+		if kind.Refusals != nil {
+			effective, _ := p.Effective(r.Strict)
+			facts.Class.Refusals = kind.Refusals(class, effective)
+		}
 	case !apierrors.IsNotFound(err):
 		return nil, fmt.Errorf("nodepool %s: node class %s: %w", name, ref.Name, err)
 	}

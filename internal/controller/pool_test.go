@@ -21,6 +21,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/report"
 )
 
@@ -242,5 +243,21 @@ func TestCounter(t *testing.T) {
 	}
 	if p := pass("foreign"); p.Status.Nodes != nil {
 		t.Error("a pool of another provider was counted")
+	}
+}
+
+func TestTrust_C01_APoolShowsWhatItsClassRefuses(t *testing.T) {
+	t.Parallel()
+	pool := aPool("p")
+	w := newPoolWorld(t, pool, readyClass())
+	w.pools.Classes[0].Refusals = func(class client.Object, p *karpv1.NodePool) []reason.Reason {
+		return []reason.Reason{{Code: reason.KubeletRefused, Subject: class.GetName() + "/" + p.Name, Have: "no"}}
+	}
+	p := w.reconcile("p")
+	if got := condition.Find(p.Status.Conditions, "ValidationSucceeded"); got.Status != metav1.ConditionFalse || got.Message != "c/p: no" {
+		t.Errorf("%s %s", got.Status, got.Message)
+	}
+	if got := status(p, "Ready"); got != "False UnhealthyDependents" {
+		t.Errorf("Ready: %s", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // Reasons of NodeClassReady=False that are not those of the class itself.
@@ -22,6 +23,7 @@ type Class struct {
 	Generation int64
 	Deleting   bool
 	Conditions []metav1.Condition
+	Refusals   []reason.Reason // what the pool asks for that nodes of this class cannot be given
 }
 
 // classReady decides whether the node class can be used (LC-52), and what to tell when it cannot be

@@ -58,6 +58,9 @@ func Next(f Facts) (Step, error) {
 	problems, ignored := effective.Validate(f.Words)
 	ignored = append(ignored, unreadableBudgets(effective, f.Now.Time)...)
 	problems = append(reason.Refusals(notes), problems...)
+	if f.Class != nil {
+		problems = append(problems, f.Class.Refusals...)
+	}
 	change := condition.Change{Type: karpv1.ConditionValidationSucceeded, Status: metav1.ConditionTrue}
 	if len(problems) > 0 {
 		change.Status, change.Reason, change.Message = metav1.ConditionFalse, ValidationFailed, reason.Join(problems, 0)

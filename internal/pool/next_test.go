@@ -162,3 +162,13 @@ func TestHashBookkeeping(t *testing.T) {
 		})
 	}
 }
+
+func TestTrust_C01_APoolThatItsClassRefusesIsNotValid(t *testing.T) {
+	t.Parallel()
+	f := facts(func(*karpv1.NodePool) {})
+	f.Class = &pool.Class{Refusals: []reason.Reason{{Code: reason.KubeletRefused, Subject: "spec.template.spec.kubelet", Have: "staticPodURL may not be set here"}}}
+	got := condition.Find(next(t, f).Conditions, karpv1.ConditionValidationSucceeded)
+	if got.Status != metav1.ConditionFalse || got.Message != "spec.template.spec.kubelet: staticPodURL may not be set here" {
+		t.Errorf("condition %s %q", got.Status, got.Message)
+	}
+}

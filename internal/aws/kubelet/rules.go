@@ -3,12 +3,14 @@ package kubelet
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/runtime"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
@@ -31,7 +33,8 @@ func signals() []string {
 // reservable is what can be set aside for the system and the kubelet.
 func reservable() []string { return []string{"cpu", "memory", "ephemeral-storage", "pid"} }
 
-// managed are the fields that families other than AL2023 and Custom can apply.
+// managed are the fields that families other than AL2023 and Custom can apply, and those of v1beta1's kubelet
+// block on pools and claims.
 func managed() []string {
 	return []string{
 		"clusterDNS", fieldMaxPods, "podsPerCore", fieldSystemReserved, fieldKubeReserved, "evictionHard", "evictionSoft", "evictionSoftGracePeriod",
@@ -57,6 +60,25 @@ func Check(c Config, family awsv1.AMIFamily, gate bool) (reason, message string)
 		return UnsupportedKubeletConfiguration, fmt.Sprintf("the AMI family %s cannot apply spec.kubelet %s; remove that, or use AL2023", family, strings.Join(fields, ", "))
 	}
 	return "", ""
+}
+
+// CheckOverride says why the kubelet block of a pool or claim is refused, in the words of Check. It is checked
+// like that of a class, and it may set only what v1beta1 documents: whoever edits a pool must not become able to
+// run anything on its nodes, which the rest of the kubelet's configuration amounts to. No block is fine.
+func CheckOverride(override *runtime.RawExtension, family awsv1.AMIFamily, gate bool) (reason, message string) {
+	c, problems := Parse(override)
+	for _, name := range slices.Sorted(maps.Keys(c.Raw)) {
+		if !slices.Contains(managed(), name) {
+			problems = append(problems, name+" may not be set here, only "+strings.Join(managed(), ", ")+"; set it in spec.kubelet of the EC2NodeClass")
+		}
+	}
+	for _, text := range c.ClusterDNS {
+		if _, err := netip.ParseAddr(text); err != nil {
+			problems = append(problems, fmt.Sprintf("clusterDNS: %q is not an IP address", text))
+		}
+	}
+	c.problems = problems
+	return Check(c, family, gate)
 }
 
 // unsupported lists the fields that a family cannot apply (EC2NodeClass 9).

@@ -1,6 +1,9 @@
 package userdata
 
-import "strings"
+import (
+	"errors"
+	"strings"
+)
 
 // al2 is a script that calls the bootstrap script of the EKS image, after the user's own scripts.
 func (in Input) al2() (string, error) {
@@ -14,12 +17,20 @@ func (in Input) al2() (string, error) {
 	case strings.TrimSpace(in.User) != "":
 		parts = []part{newPart(typeShell, in.User)}
 	}
-	return writeArchive(append(parts, newPart(typeShell, in.bootstrap()))), nil
+	script, err := in.bootstrap()
+	if err != nil {
+		return "", err
+	}
+	return writeArchive(append(parts, newPart(typeShell, script))), nil
 }
 
 // bootstrap is the generated script. Arguments are separated from their values by a space: the script
 // does not know "=".
-func (in Input) bootstrap() string {
+func (in Input) bootstrap() (string, error) {
+	flags, err := in.flags()
+	if err := errors.Join(err, plainText("cluster-dns", in.dns())); err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	b.WriteString("#!/bin/bash -xe\n")
 	b.WriteString("exec > >(tee /var/log/user-data.log | logger -t user-data -s 2>/dev/console) 2>&1\n")
@@ -33,11 +44,11 @@ func (in Input) bootstrap() string {
 		b.WriteString(" --dns-cluster-ip " + shellQuote(in.dns()))
 	}
 	b.WriteString(" --use-max-pods false")
-	b.WriteString(" \\\n  --kubelet-extra-args " + shellQuote(in.flags()))
+	b.WriteString(" \\\n  --kubelet-extra-args " + shellQuote(flags))
 	if in.RAID0 {
 		b.WriteString(" \\\n  --local-disks raid0")
 	}
-	return b.String()
+	return b.String(), nil
 }
 
 // shellQuote makes one word of a text, whatever is in it.

@@ -45,7 +45,11 @@ func isMapping(text string) bool {
 func (in Input) nodeConfig() (string, error) {
 	kubelet := map[string]any{"config": in.kubeletFile()}
 	if labels := pairs(in.Labels, "="); labels != "" {
-		kubelet["flags"] = []string{`--node-labels="` + labels + `"`}
+		flag, err := quotedFlag("node-labels", labels)
+		if err != nil {
+			return "", err
+		}
+		kubelet["flags"] = []string{flag}
 	}
 	spec := map[string]any{
 		"cluster": map[string]any{

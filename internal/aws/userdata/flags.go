@@ -1,22 +1,28 @@
 package userdata
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	corev1 "k8s.io/api/core/v1"
 )
 
 // flags is the command line of the kubelet for families that take no file: AL2 and Windows.
-func (in Input) flags() string {
+func (in Input) flags() (string, error) {
 	k := in.Kubelet
 	var list []string
+	var wrong error
 	quoted := func(name, value string) {
-		if value != "" {
-			list = append(list, "--"+name+`="`+value+`"`)
+		if value == "" {
+			return
 		}
+		flag, err := quotedFlag(name, value)
+		list, wrong = append(list, flag), errors.Join(wrong, err)
 	}
 	number := func(name string, value *int32) {
 		if value != nil {
@@ -38,7 +44,23 @@ func (in Input) flags() string {
 	if k.CPUCFSQuota != nil {
 		list = append(list, "--cpu-cfs-quota="+strconv.FormatBool(*k.CPUCFSQuota))
 	}
-	return strings.Join(list, " ")
+	return strings.Join(list, " "), wrong
+}
+
+// quotedFlag is a flag of the kubelet. On its way it is read by a shell, the bootstrap script of the image and
+// systemd, whose ways to quote differ, so what any of them could take for more than a part of the value is refused.
+func quotedFlag(name, value string) (string, error) {
+	if err := plainText(name, value); err != nil {
+		return "", err
+	}
+	return "--" + name + `="` + value + `"`, nil
+}
+
+func plainText(name, value string) error {
+	if strings.ContainsFunc(value, func(r rune) bool { return unicode.IsControl(r) || strings.ContainsRune("\"'`$\\", r) }) {
+		return fmt.Errorf("user data: the kubelet flag --%s would be %q: control characters, quotation marks, $ and \\ are not allowed", name, value)
+	}
+	return nil
 }
 
 // pairs joins a map in the order of its keys.

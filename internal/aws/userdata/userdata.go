@@ -51,7 +51,7 @@ func Render(in Input) (string, error) {
 	case Bottlerocket:
 		return in.bottlerocket()
 	case Windows2019, Windows2022, Windows2025:
-		return in.windows(), nil
+		return in.windows()
 	case Custom:
 		return in.User, nil
 	default:

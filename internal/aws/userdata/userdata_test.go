@@ -255,3 +255,28 @@ func TestQuotesCannotLeaveTheirWord(t *testing.T) {
 		}
 	}
 }
+
+// Flags go through a shell, the bootstrap script of the image and a unit file of systemd: a line break or a
+// quotation mark would be read as something else by one of them.
+func TestTrust_C01_FlagsCannotCarryASecondLine(t *testing.T) {
+	t.Parallel()
+	for _, family := range []string{userdata.AL2, userdata.Windows2022, userdata.AL2023} {
+		for name, change := range map[string]func(*userdata.Input){
+			"label":    func(in *userdata.Input) { in.Labels = map[string]string{"team": "a\nExecStartPre=/bin/x"} },
+			"quote":    func(in *userdata.Input) { in.Labels = map[string]string{"team": `a" --anonymous-auth=true "`} },
+			"taint":    func(in *userdata.Input) { in.Taints[0].Value = "a'\nb" },
+			"reserved": func(in *userdata.Input) { in.Kubelet.KubeReserved = map[string]string{"cpu": "1\r\n2"} },
+			"eviction": func(in *userdata.Input) { in.Kubelet.EvictionHard = map[string]string{"memory.available": "5%`x`"} },
+			"dns":      func(in *userdata.Input) { in.Kubelet.ClusterDNS = []string{"10.0.0.10\n--x"} },
+		} {
+			if family == userdata.AL2023 && name != "label" && name != "quote" {
+				continue // the rest is a file of its own form there
+			}
+			in := plain(family)
+			change(&in)
+			if text, err := userdata.Render(in); err == nil {
+				t.Errorf("%s, %s: written as\n%s", family, name, text)
+			}
+		}
+	}
+}

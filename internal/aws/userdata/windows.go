@@ -1,12 +1,17 @@
 package userdata
 
 import (
+	"errors"
 	"regexp"
 	"strings"
 )
 
 // windows is one PowerShell block: the user's text, then the call of the bootstrap script of the image.
-func (in Input) windows() string {
+func (in Input) windows() (string, error) {
+	flags, err := in.flags()
+	if err := errors.Join(err, plainText("cluster-dns", in.dns())); err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	b.WriteString("<powershell>\n")
 	if user := strings.TrimSpace(withoutTags(in.User)); user != "" {
@@ -14,12 +19,12 @@ func (in Input) windows() string {
 	}
 	b.WriteString("[string]$EKSBootstrapScriptFile = \"$env:ProgramFiles\\Amazon\\EKS\\Start-EKSBootstrap.ps1\"\n")
 	b.WriteString("& $EKSBootstrapScriptFile -EKSClusterName " + powershellQuote(in.Cluster) + " -APIServerEndpoint " + powershellQuote(in.Endpoint) +
-		" -Base64ClusterCA " + powershellQuote(in.CABundle) + " -KubeletExtraArgs " + powershellQuote(in.flags()))
+		" -Base64ClusterCA " + powershellQuote(in.CABundle) + " -KubeletExtraArgs " + powershellQuote(flags))
 	if dns := in.dns(); dns != "" {
 		b.WriteString(" -DNSClusterIP " + powershellQuote(dns))
 	}
 	b.WriteString("\n</powershell>\n")
-	return b.String()
+	return b.String(), nil
 }
 
 // withoutTags takes the tags of blocks out of a user's text: it becomes part of our block, and an end
