@@ -46,7 +46,7 @@ const (
 )
 
 // Annotations of our own, which no user reads or sets: they let a process take over the commands of the
-// one before it.
+// one before it, and tell which field made a node drift.
 const (
 	OwnGroup = "dovetail.sh"
 
@@ -55,6 +55,8 @@ const (
 	AnnotationOrder    = OwnGroup + "/order"    // on a NodeClaim: a digest of the decision to buy it; names are too short to tell decisions apart
 	AnnotationPods     = OwnGroup + "/pods"     // on a NodeClaim: the pods that it was ordered for, as hashes
 	AnnotationHeldBy   = OwnGroup + "/held-by"  // on a Node: the command that holds it; on a NodeClaim: that which wrote the end of its drain
+
+	AnnotationNodePoolFields = OwnGroup + "/nodepool-fields" // beside the hash: digests of the single fields
 )
 
 // FinalizerTermination holds NodeClaims and Nodes until the instance is gone.

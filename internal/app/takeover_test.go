@@ -98,7 +98,7 @@ func (f *fleet) drifted() int {
 	for i := range f.claims {
 		c := &f.claims[i]
 		why := drift.Pool(f.pool, c, awsv1.Vocabulary())
-		if why == "" {
+		if why.Code == "" {
 			why = nodeclass.Drift(f.class, c, nodeclass.Instance{}, nodeclass.Wanted{})
 		}
 		c.Status.Conditions, _ = disrupt.Marks(disrupt.MarkFacts{Claim: c, Pool: f.pool, Drift: why, Now: f.now})

@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // lookup is what drift has to know beyond the status of a class.
@@ -28,15 +29,15 @@ type drifter struct {
 	lookup lookup
 }
 
-func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (string, error) {
+func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (reason.Reason, error) {
 	id := inventory.InstanceID(claim.Status.ProviderID)
 	instance, err := d.stock.Find(ctx, id)
 	if err != nil {
-		return "", gone(err)
+		return reason.Reason{}, gone(err)
 	}
 	all, err := d.shop.Types(class, claim.Spec.Kubelet)
 	if err != nil {
-		return "", err
+		return reason.Reason{}, err
 	}
 	want := nodeclass.Wanted{PlacementGroupKnown: class.Spec.PlacementGroupSelector == nil}
 	if group, known := d.lookup.KnownPlacementGroup(class); known {
@@ -49,16 +50,16 @@ func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim 
 		}
 	}
 	why := nodeclass.Drift(class, claim, have(instance), want)
-	if why != nodeclass.CapacityReservationDrift {
+	if why.Code != reason.CapacityReservationDrift {
 		return why, nil
 	}
 	// The reservation, or the instance's place in it, may have changed a moment ago: look at both anew.
 	if instance, err = d.stock.Fresh(ctx, id); err != nil {
-		return "", gone(err)
+		return reason.Reason{}, gone(err)
 	}
 	fresh, err := d.lookup.FreshReservations(ctx, class)
 	if err != nil {
-		return "", &cloud.Error{Op: "describe capacity reservations", Err: err}
+		return reason.Reason{}, &cloud.Error{Op: "describe capacity reservations", Err: err}
 	}
 	class = class.DeepCopy()
 	class.Status.CapacityReservations = nil

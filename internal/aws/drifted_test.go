@@ -82,7 +82,7 @@ func TestDrifted(t *testing.T) {
 				c.Status.ImageID, c.Labels[corev1.LabelInstanceTypeStable] = tc.image, "m5.large"
 			}}, tc.claim...)...)
 			got, err := (&drifter{stock: w, shop: w, lookup: l}).drifted(t.Context(), tc.class, claim)
-			if got != tc.want || (err != nil) != tc.wantErr || l.asked != tc.asked {
+			if string(got.Code) != tc.want || (err != nil) != tc.wantErr || l.asked != tc.asked {
 				t.Errorf("%q, %v, asked %d times", got, err, l.asked)
 			}
 		})

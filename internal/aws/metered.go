@@ -8,6 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // Methods as the metrics name them.
@@ -81,7 +82,7 @@ func (m *metered) Terminate(ctx context.Context, id cloud.ID) (err error) {
 	return m.inner.Terminate(ctx, id)
 }
 
-func (m *metered) Drift(ctx context.Context, claim *karpv1.NodeClaim) (why string, err error) {
+func (m *metered) Drift(ctx context.Context, claim *karpv1.NodeClaim) (why reason.Reason, err error) {
 	defer m.measure(methodDrift, claim.Labels[karpv1.LabelNodePool], m.now(), &err)
 	return m.inner.Drift(ctx, claim)
 }

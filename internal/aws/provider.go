@@ -75,7 +75,7 @@ type provider struct {
 	expressions bool // gate NodeClassCEL
 
 	tags    func(class *awsv1.EC2NodeClass, pool string) map[string]string
-	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (string, error)
+	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (reason.Reason, error)
 	holds   func(reservation, claim string) // the claim, by UID, was found to have an instance of the reservation
 	now     func() time.Time
 	started *since // claims that are older may have an instance that nobody wrote down
@@ -242,7 +242,7 @@ func (p *provider) sold(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all 
 func (p *provider) stamps(class *awsv1.EC2NodeClass) map[string]string {
 	stamps := map[string]string{}
 	if hash, err := drift.ClassHash(class, p.place.Facts(), p.place.CABundle()); err == nil {
-		stamps[awsv1.AnnotationNodeClassHash], stamps[awsv1.AnnotationNodeClassHashVersion] = hash, drift.ClassHashVersion
+		stamps = hash.OnClass()
 	}
 	if class.Status.InstanceProfile != "" {
 		stamps[awsv1.AnnotationInstanceProfileName] = class.Status.InstanceProfile
@@ -293,16 +293,16 @@ func (p *provider) Terminate(ctx context.Context, id cloud.ID) error {
 
 // Drift says why an instance is not what its class asks for now. A class that is not there, or not
 // ready, says nothing: its nodes are left alone.
-func (p *provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
+func (p *provider) Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error) {
 	class, _, err := p.class(ctx, claim.Spec.NodeClassRef, nil)
 	if err != nil {
 		if cloud.Is(err, cloud.NoCapacity) {
-			return "", nil
+			return reason.Reason{}, nil
 		}
-		return "", err
+		return reason.Reason{}, err
 	}
 	if claim.Status.ProviderID == "" || !condition.True(class.Status.Conditions, karpv1.ConditionReady) {
-		return "", nil
+		return reason.Reason{}, nil
 	}
 	return p.drifted(ctx, class, claim)
 }

@@ -43,7 +43,7 @@ func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
 			awsv1.LabelInstanceTenancy: "default", karpv1.LabelNodePool: "default", awsv1.LabelNodeClass: "default",
 		},
 		Annotations: map[string]string{
-			awsv1.AnnotationNodeClassHash: hash, awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion, awsv1.AnnotationInstanceProfileName: "nodes-profile",
+			awsv1.AnnotationNodeClassHash: hash.Sum, awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion, awsv1.AnnotationNodeClassFields: hash.Fields, awsv1.AnnotationInstanceProfileName: "nodes-profile",
 		},
 		Capacity:    corev1.ResourceList{corev1.ResourceCPU: quantity("2"), corev1.ResourceMemory: quantity("8Gi")},
 		Allocatable: corev1.ResourceList{corev1.ResourceCPU: quantity("1900m"), corev1.ResourceMemory: quantity("7Gi")},
@@ -325,7 +325,7 @@ func TestDriftNeedsAReadyClass(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, tc.class)
-			if got, err := w.provider.Drift(t.Context(), tc.claim); got != tc.want || err != nil {
+			if got, err := w.provider.Drift(t.Context(), tc.claim); string(got.Code) != tc.want || err != nil {
 				t.Errorf("%q, %v", got, err)
 			}
 			if len(w.told) != 0 {

@@ -24,6 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -79,9 +80,11 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return map[string]string{inventory.TagNodePool: pool, inventory.TagNodeClass: class.Name, inventory.TagCluster: "sandbox"}
 		},
-		drifted: func(context.Context, *awsv1.EC2NodeClass, *karpv1.NodeClaim) (string, error) { return "AMIDrift", nil },
-		holds:   func(reservation, claim string) { w.held = append(w.held, reservation+" "+claim) },
-		now:     w.clock, started: &since{},
+		drifted: func(context.Context, *awsv1.EC2NodeClass, *karpv1.NodeClaim) (reason.Reason, error) {
+			return reason.Reason{Code: reason.AMIDrift}, nil
+		},
+		holds: func(reservation, claim string) { w.held = append(w.held, reservation+" "+claim) },
+		now:   w.clock, started: &since{},
 	}
 	return w
 }

@@ -8,6 +8,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // ID is a provider id as Nodes carry it, such as aws:///us-east-1a/i-0abc.
@@ -33,9 +34,9 @@ type Provider interface {
 	// Terminate asks for the end of an instance; NotFound once it is gone. It may be repeated.
 	Terminate(ctx context.Context, id ID) error
 
-	// Drift says in one word why an instance is not what its node class asks for now, such as
-	// AMIDrift; empty if it is, or if that cannot be known.
-	Drift(ctx context.Context, claim *karpv1.NodeClaim) (string, error)
+	// Drift says why an instance is not what its node class asks for now, such as AMIDrift; no code if
+	// it is, or if that cannot be known.
+	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)
 
 	// Repairs says what helps a sick node. It never changes.
 	Repairs() []Repair

@@ -23,6 +23,7 @@ import (
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -35,7 +36,7 @@ const (
 // driftSource says whether an instance is what its node class asks for.
 type driftSource interface {
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
-	Drift(ctx context.Context, claim *karpv1.NodeClaim) (string, error)
+	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)
 }
 
 // Marks keeps the conditions that say whether a claim may be disrupted: Consolidatable and Drifted.
@@ -57,7 +58,7 @@ type Marks struct {
 // catalogueLook is when a claim's type was looked up last, and what came of it.
 type catalogueLook struct {
 	at    time.Time
-	found string
+	found reason.Reason
 }
 
 // Register adds the reconciler to a manager.
@@ -115,7 +116,10 @@ func (r *Marks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if !managed(r.kinds(), read.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
-	facts := disruption.MarkFacts{Claim: read, Pool: effective, Drift: r.drift(ctx, effective, read), Now: r.Now()}
+	facts := disruption.MarkFacts{Claim: read, Pool: effective, Now: r.Now()}
+	if condition.True(read.Status.Conditions, karpv1.ConditionLaunched) {
+		facts.Drift, facts.DriftUnknown = r.drift(ctx, effective, read)
+	}
 	conditions, after := disruption.Marks(facts)
 	if err := r.write(ctx, claim, conditions); err != nil {
 		if apierrors.IsConflict(err) {
@@ -139,32 +143,25 @@ func (r *Marks) kinds() []schema.GroupKind {
 
 // drift evaluates in the order of LC-57. What cannot be found out is no drift: an error must not
 // replace a fleet.
-func (r *Marks) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) string {
-	if !condition.True(claim.Status.Conditions, karpv1.ConditionLaunched) {
-		return ""
+func (r *Marks) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) (why reason.Reason, unknown bool) {
+	if why = drift.Pool(pool, claim, r.Words); why.Code != "" {
+		return why, false
 	}
-	if why := drift.Pool(pool, claim, r.Words); why != "" {
-		return why
-	}
-	if why := r.catalogue(ctx, pool, claim); why != "" {
-		return why
+	if why = r.catalogue(ctx, pool, claim); why.Code != "" {
+		return why, false
 	}
 	why, err := r.Cloud.Drift(ctx, claim)
 	if err != nil {
 		log.FromContext(ctx).V(1).Info("drift of the node class is not known", "error", err.Error())
-		if c := condition.Find(claim.Status.Conditions, karpv1.ConditionDrifted); c != nil {
-			return c.Reason // as before
-		}
-		return ""
 	}
-	return why
+	return why, err != nil
 }
 
 // catalogue looks up at most twice an hour whether a claim's instance type is still for sale.
-func (r *Marks) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) string {
+func (r *Marks) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) reason.Reason {
 	now := r.Now()
 	if now.Sub(claim.CreationTimestamp.Time) < catalogueFrom {
-		return ""
+		return reason.Reason{}
 	}
 	r.mu.Lock()
 	look, known := r.looked[claim.UID]
@@ -218,7 +215,12 @@ func sayMarks(ctx context.Context, before, after []metav1.Condition) {
 		what := strings.ToLower(kind)
 		switch had, has := condition.True(before, kind), condition.True(after, kind); {
 		case has && !had:
-			logger.Info("marking "+what, "reason", condition.Find(after, kind).Reason)
+			mark := condition.Find(after, kind)
+			said := []any{"reason", mark.Reason}
+			if mark.Message != "" {
+				said = append(said, "message", mark.Message)
+			}
+			logger.Info("marking "+what, said...)
 		case had && !has:
 			logger.Info("removing mark "+what, "reason", condition.Find(before, kind).Reason)
 		}

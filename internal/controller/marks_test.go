@@ -18,16 +18,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // driftless is a cloud that says what it is told about drift, and counts who asks what is for sale.
 type driftless struct {
-	says  string
+	says  reason.Code
 	fails error
 	lists int
 }
 
-func (d *driftless) Drift(context.Context, *karpv1.NodeClaim) (string, error) { return d.says, d.fails }
+func (d *driftless) Drift(context.Context, *karpv1.NodeClaim) (reason.Reason, error) {
+	return reason.Reason{Code: d.says}, d.fails
+}
 
 func (d *driftless) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
 	d.lists++

@@ -337,7 +337,7 @@ func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 	if !l.told.saw("b Nominated") {
 		t.Errorf("the pod has no node although the taint is gone: %q", l.told.said)
 	}
-	if hash, err := drift.PoolHash(tainted); err != nil || hash == first[0].Annotations[karpv1.AnnotationNodePoolHash] {
+	if hash, err := drift.PoolHash(tainted); err != nil || hash.Sum == first[0].Annotations[karpv1.AnnotationNodePoolHash] {
 		t.Errorf("hash %s, %v: with the taint it is that of the claim, which would stay", hash, err)
 	}
 }

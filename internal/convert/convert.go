@@ -262,9 +262,9 @@ func keptMeta(meta metav1.ObjectMeta) metav1.ObjectMeta {
 	for key, value := range meta.Annotations {
 		switch key {
 		case "kubectl.kubernetes.io/last-applied-configuration",
-			karpv1.AnnotationNodePoolHash, karpv1.AnnotationNodePoolHashVersion,
+			karpv1.AnnotationNodePoolHash, karpv1.AnnotationNodePoolHashVersion, karpv1.AnnotationNodePoolFields,
 			karpv1.Group + "/provisioner-hash", awsv1.Group + "/nodetemplate-hash",
-			awsv1.AnnotationNodeClassHash, awsv1.AnnotationNodeClassHashVersion:
+			awsv1.AnnotationNodeClassHash, awsv1.AnnotationNodeClassHashVersion, awsv1.AnnotationNodeClassFields:
 		default:
 			if kept.Annotations == nil {
 				kept.Annotations = map[string]string{}

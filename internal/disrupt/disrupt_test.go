@@ -13,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 var noon = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -44,7 +45,8 @@ func TestMarks(t *testing.T) {
 		claim              *karpv1.NodeClaim
 		quiet              karpv1.Duration
 		static             bool
-		drift              string
+		drift              reason.Code
+		unknown            bool
 		wantConsolidatable bool
 		wantDrift          string
 		wantAfter          time.Duration
@@ -59,6 +61,8 @@ func TestMarks(t *testing.T) {
 		"static pools are not consolidated, LC-49": {claim: claim(time.Hour, consolidatable), quiet: "0s", static: true},
 		"drift is marked with its reason":          {claim: claim(0), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
 		"another reason replaces it":               {claim: claim(0, drifted), quiet: "Never", drift: "NodePoolDrifted", wantDrift: "NodePoolDrifted"},
+		"drift that is not known stays":            {claim: claim(0, drifted), quiet: "Never", unknown: true, wantDrift: "AMIDrift"},
+		"drift that is not known is none":          {claim: claim(0), quiet: "Never", unknown: true},
 		"drift that is over is cleared":            {claim: claim(0, drifted), quiet: "Never"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +72,7 @@ func TestMarks(t *testing.T) {
 			if tc.static {
 				pool.Spec.Replicas = new(int64(1))
 			}
-			list, after := disrupt.Marks(disrupt.MarkFacts{Claim: tc.claim, Pool: pool, Drift: tc.drift, Now: noon})
+			list, after := disrupt.Marks(disrupt.MarkFacts{Claim: tc.claim, Pool: pool, Drift: reason.Reason{Code: tc.drift}, DriftUnknown: tc.unknown, Now: noon})
 			if got := condition.True(list, karpv1.ConditionConsolidatable); got != tc.wantConsolidatable {
 				t.Errorf("Consolidatable = %v, want %v", got, tc.wantConsolidatable)
 			}

@@ -8,14 +8,17 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // MarkFacts are what the marks of one claim rest on.
 type MarkFacts struct {
 	Claim *karpv1.NodeClaim // effective
 	Pool  *karpv1.NodePool  // effective
-	Drift string            // why the claim is not what is wanted now; empty if it is, or if that is not known
-	Now   time.Time
+	Drift reason.Reason     // why the claim is not what is wanted now; no code if it is
+	// DriftUnknown: it could not be found out, and the condition stays as it is.
+	DriftUnknown bool
+	Now          time.Time
 }
 
 // Marks returns the conditions of a claim with Consolidatable and Drifted as they should be (LC-55,
@@ -23,14 +26,14 @@ type MarkFacts struct {
 func Marks(f MarkFacts) (list []metav1.Condition, after time.Duration) {
 	object := condition.Object{Generation: f.Claim.Generation, Created: f.Claim.CreationTimestamp, Deleting: f.Claim.DeletionTimestamp != nil}
 	list = f.Claim.Status.Conditions
-	mark := func(name, why string) {
-		list = lifecycle.Conditions().Apply(list, object, metav1.NewTime(f.Now), condition.Change{Type: name, Status: metav1.ConditionTrue, Reason: why})
+	mark := func(name, why, message string) {
+		list = lifecycle.Conditions().Apply(list, object, metav1.NewTime(f.Now), condition.Change{Type: name, Status: metav1.ConditionTrue, Reason: why, Message: message})
 	}
 	due, ever := consolidatableAt(f)
 	switch {
 	case ever && !due.After(f.Now):
 		if !condition.True(list, karpv1.ConditionConsolidatable) {
-			mark(karpv1.ConditionConsolidatable, karpv1.ConditionConsolidatable)
+			mark(karpv1.ConditionConsolidatable, karpv1.ConditionConsolidatable, "")
 		}
 	default:
 		list = condition.Remove(list, karpv1.ConditionConsolidatable)
@@ -38,11 +41,13 @@ func Marks(f MarkFacts) (list []metav1.Condition, after time.Duration) {
 			after = due.Sub(f.Now)
 		}
 	}
+	why, text := string(f.Drift.Code), f.Drift.Text()
 	switch have := condition.Find(list, karpv1.ConditionDrifted); {
-	case !condition.True(list, karpv1.ConditionLaunched) || f.Drift == "":
+	case !condition.True(list, karpv1.ConditionLaunched) || why == "" && !f.DriftUnknown:
 		list = condition.Remove(list, karpv1.ConditionDrifted)
-	case have == nil || have.Status != metav1.ConditionTrue || have.Reason != f.Drift:
-		mark(karpv1.ConditionDrifted, f.Drift)
+	case f.DriftUnknown:
+	case have == nil || have.Status != metav1.ConditionTrue || have.Reason != why || have.Message != text:
+		mark(karpv1.ConditionDrifted, why, text)
 	}
 	return list, after
 }

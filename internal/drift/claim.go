@@ -1,58 +1,104 @@
 package drift
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// Reasons of drift that do not come from a node class (API 8).
-const (
-	NodePoolDrifted      = "NodePoolDrifted"
-	RequirementsDrifted  = "RequirementsDrifted"
-	InstanceTypeNotFound = "InstanceTypeNotFound"
-)
-
-// Pool says why a claim is not what its pool, in its effective form, asks for now; empty if it is.
+// Pool says why a claim is not what its pool, in its effective form, asks for now; no code if it is.
 // Hashes are only compared if both sides have one of the same version.
-func Pool(pool *karpv1.NodePool, claim *karpv1.NodeClaim, words reqs.Vocabulary) string {
+func Pool(pool *karpv1.NodePool, claim *karpv1.NodeClaim, words reqs.Vocabulary) reason.Reason {
+	subject := "NodePool " + pool.Name
 	have, want := claim.Annotations, pool.Annotations
 	hash, hashed := have[karpv1.AnnotationNodePoolHash]
 	version, versioned := have[karpv1.AnnotationNodePoolHashVersion]
 	poolHash, poolHashed := want[karpv1.AnnotationNodePoolHash]
 	if hashed && versioned && poolHashed && version == want[karpv1.AnnotationNodePoolHashVersion] && hash != poolHash {
-		return NodePoolDrifted
+		return reason.Reason{Code: reason.NodePoolDrifted, Subject: subject, Have: poolFields(changed(have[karpv1.AnnotationNodePoolFields], want[karpv1.AnnotationNodePoolFields]))}
 	}
-	if !satisfies(claim.Labels, pool.Spec.Template.Spec.Requirements, words) {
-		return RequirementsDrifted
+	if why, violated := violation(claim.Labels, pool.Spec.Template.Spec.Requirements, words); violated {
+		why.Subject = subject
+		return why
 	}
-	return ""
+	return reason.Reason{}
 }
 
-// satisfies reports whether labels meet requirements. A label that is not there meets only one that
-// can do without it. Requirements that cannot be read are no reason to replace a node.
-func satisfies(labels map[string]string, list []karpv1.Requirement, words reqs.Vocabulary) bool {
-	set, faults := reqs.FromEntries(karpv1.Entries(list), words)
-	if len(faults) > 0 {
-		return true
-	}
-	have := reqs.FromLabels(labels, words)
-	for key, want := range set {
-		value, there := have[key]
-		if there && (len(value.Values) != 1 || !want.Has(value.Values[0])) || !there && !want.Negative() {
-			return false
+// poolFields are fields of a pool as a user finds them in a manifest.
+func poolFields(names []string) string {
+	return paths(names, "a field of spec.template", func(name string) string {
+		if name == "labels" || name == "annotations" {
+			return "spec.template.metadata." + name
+		}
+		return "spec.template.spec." + name
+	})
+}
+
+// Class says whether a claim was made from a class that looked otherwise, by the annotations of both.
+// Hashes are only compared if both sides have one of the same version.
+func Class(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (why reason.Reason, drifted bool) {
+	have, want := claim.Annotations, class.Annotations
+	for _, key := range []string{awsv1.AnnotationNodeClassHash, awsv1.AnnotationNodeClassHashVersion} {
+		if have[key] == "" || want[key] == "" {
+			return reason.Reason{}, false
 		}
 	}
-	return true
+	if have[awsv1.AnnotationNodeClassHashVersion] != want[awsv1.AnnotationNodeClassHashVersion] || have[awsv1.AnnotationNodeClassHash] == want[awsv1.AnnotationNodeClassHash] {
+		return reason.Reason{}, false
+	}
+	fields := paths(changed(have[awsv1.AnnotationNodeClassFields], want[awsv1.AnnotationNodeClassFields]), "a field of spec, or the CA of the cluster,", func(name string) string {
+		if name == "caBundle" {
+			return "the CA of the cluster"
+		}
+		return "spec." + name
+	})
+	return reason.Reason{Code: reason.NodeClassDrift, Subject: awsv1.Kind + " " + class.Name, Have: fields}, true
+}
+
+// paths lists fields, or says what is known of them if they are not.
+func paths(names []string, unknown string, path func(string) string) string {
+	if len(names) == 0 {
+		return unknown
+	}
+	list := make([]string, 0, len(names))
+	for _, name := range names {
+		list = append(list, path(name))
+	}
+	return strings.Join(list, ", ")
+}
+
+// violation names the first requirement, by key, that labels do not meet. A label that is not there
+// meets only one that can do without it. Requirements that cannot be read are no reason to replace a node.
+func violation(labels map[string]string, list []karpv1.Requirement, words reqs.Vocabulary) (why reason.Reason, violated bool) {
+	set, faults := reqs.FromEntries(karpv1.Entries(list), words)
+	if len(faults) > 0 {
+		return reason.Reason{}, false
+	}
+	have := reqs.FromLabels(labels, words)
+	for _, key := range set.Keys() {
+		want := set[key]
+		value, there := have[key]
+		switch {
+		case there && (len(value.Values) != 1 || !want.Has(value.Values[0])):
+			return reason.Reason{Code: reason.RequirementsDrifted, Want: key + " " + want.String(), Have: strings.Join(value.Values, ",")}, true
+		case !there && !want.Negative():
+			return reason.Reason{Code: reason.RequirementsDrifted, Want: key + " " + want.String(), Have: "no such label"}, true
+		}
+	}
+	return reason.Reason{}, false
 }
 
 // Catalogue says whether what a claim was bought as has vanished from what is for sale. An empty list
 // is a fault of whoever asked, not news about the type (FM E11).
-func Catalogue(types []catalog.InstanceType, claim *karpv1.NodeClaim) string {
+func Catalogue(types []catalog.InstanceType, claim *karpv1.NodeClaim) reason.Reason {
 	if len(types) == 0 {
-		return ""
+		return reason.Reason{}
 	}
 	name, zone, capacity := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.LabelCapacityType]
 	for i := range types {
@@ -62,9 +108,9 @@ func Catalogue(types []catalog.InstanceType, claim *karpv1.NodeClaim) string {
 		for j := range types[i].Offerings {
 			o := &types[i].Offerings[j]
 			if o.Zone == zone && (o.CapacityType == capacity || capacity == karpv1.CapacityTypeReserved && o.CapacityType == karpv1.CapacityTypeOnDemand) {
-				return ""
+				return reason.Reason{}
 			}
 		}
 	}
-	return InstanceTypeNotFound
+	return reason.Reason{Code: reason.InstanceTypeNotFound, Subject: "instance type " + name, Have: capacity + " in " + zone}
 }

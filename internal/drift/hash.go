@@ -3,9 +3,13 @@ package drift
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,18 +26,52 @@ import (
 // replaced.
 const (
 	PoolHashVersion  = "dovetail-1"
-	ClassHashVersion = "dovetail-1"
+	ClassHashVersion = "dovetail-2" // since 2: the CA bundle as certificates, not as text
 )
+
+// Hash is a digest of the static fields of an object: as a whole, which decides whether a node has
+// drifted, and field by field, which only tells what changed.
+type Hash struct {
+	Sum    string
+	Fields string // "role:1f2e3d4c,tags:0a1b2c3d", by name, without those that are not set
+}
+
+// OnPool is the hash of a pool as annotations of the pool and of its claims.
+func (h Hash) OnPool() map[string]string {
+	return map[string]string{
+		karpv1.AnnotationNodePoolHash: h.Sum, karpv1.AnnotationNodePoolHashVersion: PoolHashVersion,
+		karpv1.AnnotationNodePoolFields: h.Fields,
+	}
+}
+
+// OnClass is the hash of a class as annotations of the class and of its claims.
+func (h Hash) OnClass() map[string]string {
+	return map[string]string{
+		awsv1.AnnotationNodeClassHash: h.Sum, awsv1.AnnotationNodeClassHashVersion: ClassHashVersion,
+		awsv1.AnnotationNodeClassFields: h.Fields,
+	}
+}
+
+// Stamped reports whether annotations have all of the stamps already.
+func Stamped(annotations, stamps map[string]string) bool {
+	// any order: all have to be there
+	for key, value := range stamps {
+		if annotations[key] != value {
+			return false
+		}
+	}
+	return true
+}
 
 // PoolHash covers the fields of a pool that a running node cannot take over: its template without
 // requirements, which are compared with the node's labels instead (API 8). It reads the pool in its
 // effective form, so that an old spelling and its strict v1 equivalent hash alike.
-func PoolHash(pool *karpv1.NodePool) (string, error) {
+func PoolHash(pool *karpv1.NodePool) (Hash, error) {
 	effective, _ := pool.Effective(false)
 	template := effective.Spec.Template
 	kubelet, err := openObject(template.Spec.Kubelet)
 	if err != nil {
-		return "", err
+		return Hash{}, err
 	}
 	return hash(map[string]any{
 		"labels":                 template.ObjectMeta.Labels,
@@ -52,22 +90,22 @@ func PoolHash(pool *karpv1.NodePool) (string, error) {
 var ErrVersionUnknown = errors.New("the Kubernetes version is not known yet")
 
 // ClassHash covers the static fields of a class, the family in force and the CA bundle the nodes
-// trust (EC2NodeClass 16). Selectors are compared with what they resolve to instead; ipPrefixCount
+// trust, as certificates (EC2NodeClass 16). Selectors are compared with what they resolve to instead; ipPrefixCount
 // never drifts. Whether a role is a profile, and whether leniencies are allowed, does not enter: a
 // lookup that fails once, or a setting, must not replace a fleet.
-func ClassHash(class *awsv1.EC2NodeClass, facts awsv1.Facts, caBundle string) (string, error) {
+func ClassHash(class *awsv1.EC2NodeClass, facts awsv1.Facts, caBundle string) (Hash, error) {
 	if facts.KubernetesMinor == 0 {
-		return "", ErrVersionUnknown
+		return Hash{}, ErrVersionUnknown
 	}
 	effective, _ := class.Effective(awsv1.Facts{ClusterName: facts.ClusterName, KubernetesMinor: facts.KubernetesMinor})
 	s := effective.Spec
 	kubelet, err := openObject(s.Kubelet)
 	if err != nil {
-		return "", err
+		return Hash{}, err
 	}
 	return hash(map[string]any{
 		"amiFamily":                effective.Family(),
-		"caBundle":                 caBundle,
+		"caBundle":                 certificates(caBundle),
 		"placementGroupSelector":   s.PlacementGroupSelector,
 		"userData":                 s.UserData,
 		"role":                     s.Role,
@@ -84,6 +122,27 @@ func ClassHash(class *awsv1.EC2NodeClass, facts awsv1.Facts, caBundle string) (s
 		"context":                  s.Context,
 		"cpuOptions":               s.CPUOptions,
 	})
+}
+
+// certificates are the digests of the certificates in a CA bundle, base64 of PEM. The same ones in
+// another order, or with other line endings around them, are the same bundle: nodes trust the same. What
+// cannot be parsed stands for itself.
+func certificates(bundle string) []string {
+	text, err := base64.StdEncoding.DecodeString(bundle)
+	if err != nil {
+		return []string{bundle}
+	}
+	var list []string
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			sum := sha256.Sum256(block.Bytes)
+			list = append(list, hex.EncodeToString(sum[:]))
+		}
+	}
+	if len(list) == 0 {
+		return []string{bundle}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(list)))
 }
 
 func devices(mappings []awsv1.BlockDeviceMapping) []any {
@@ -133,18 +192,53 @@ func canonicalDuration(d karpv1.Duration) string {
 	return string(d)
 }
 
-// hash is 64 bits of SHA-256 over the canonical encoding, as decimal text.
-func hash(input map[string]any) (string, error) {
+// hash is 64 bits of SHA-256 over the canonical encoding, as decimal text, and 32 bits of each field.
+func hash(input map[string]any) (Hash, error) {
 	text, err := json.Marshal(input)
 	if err != nil {
-		return "", err
+		return Hash{}, err
 	}
 	tree, err := decode(text)
 	if err != nil {
-		return "", err
+		return Hash{}, err
 	}
 	sum := sha256.Sum256([]byte(encode(tree)))
-	return strconv.FormatUint(binary.BigEndian.Uint64(sum[:]), 10), nil
+	out := Hash{Sum: strconv.FormatUint(binary.BigEndian.Uint64(sum[:]), 10)}
+	members, _ := tree.(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		if field := encode(members[name]); field != "" {
+			sum := sha256.Sum256([]byte(field))
+			out.Fields += "," + name + ":" + hex.EncodeToString(sum[:4])
+		}
+	}
+	out.Fields = strings.TrimPrefix(out.Fields, ",")
+	return out, nil
+}
+
+// changed names the fields whose digests differ, by name; nothing if one side has none to compare.
+func changed(have, want string) []string {
+	if have == "" || want == "" {
+		return nil
+	}
+	digests := func(text string) map[string]string {
+		out := map[string]string{}
+		for part := range strings.SplitSeq(text, ",") {
+			name, digest, _ := strings.Cut(part, ":")
+			out[name] = digest
+		}
+		return out
+	}
+	before, after := digests(have), digests(want)
+	var names []string
+	for _, list := range []map[string]string{before, after} {
+		// any order: the names are sorted
+		for name := range list {
+			if before[name] != after[name] {
+				names = append(names, name)
+			}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(names)))
 }
 
 // decode reads JSON with numbers as written: through float64, large ones would lose digits.

@@ -71,7 +71,7 @@ func poolHash(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return h.Sum
 }
 
 func classHash(t *testing.T, text string) string {
@@ -84,23 +84,23 @@ func classHash(t *testing.T, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return h.Sum
 }
 
 // The values below are frozen. A different value under the same version string replaces every node
 // of every cluster at the next upgrade: change the version, not the table.
 func TestHashesAreFrozen(t *testing.T) {
 	t.Parallel()
-	if drift.PoolHashVersion != "dovetail-1" || drift.ClassHashVersion != "dovetail-1" {
+	if drift.PoolHashVersion != "dovetail-1" || drift.ClassHashVersion != "dovetail-2" {
 		t.Fatal("a new hash version needs a table of its own")
 	}
 	for name, tc := range map[string]struct{ got, want string }{
 		"API-8 full pool":                      {poolHash(t, fullPool), "16476003225045367696"},
 		"API-8 smallest pool":                  {poolHash(t, "spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}}}}"), "4910321577903426045"},
 		"API-8 pool with a kubelet":            {poolHash(t, "spec: {template: {spec: {requirements: [], nodeClassRef: {name: c}, kubelet: {cpuCFSQuota: false}}}}"), "111013461744681060"},
-		"EC2NodeClass 16 full class":           {classHash(t, fullClass), "13766738937469246357"},
-		"EC2NodeClass 16 smallest class":       {classHash(t, "spec: {subnetSelectorTerms: [{id: subnet-1}], role: r, amiSelectorTerms: [{alias: al2023}]}"), "11531584572858057850"},
-		"EC2NodeClass 16 bottlerocket by name": {classHash(t, "spec: {subnetSelectorTerms: [{id: subnet-1}], instanceProfile: p, amiFamily: Bottlerocket, amiSelectorTerms: [{id: ami-1}]}"), "18232848384531350362"},
+		"EC2NodeClass 16 full class":           {classHash(t, fullClass), "2058571857673695178"},
+		"EC2NodeClass 16 smallest class":       {classHash(t, "spec: {subnetSelectorTerms: [{id: subnet-1}], role: r, amiSelectorTerms: [{alias: al2023}]}"), "12227200385208701671"},
+		"EC2NodeClass 16 bottlerocket by name": {classHash(t, "spec: {subnetSelectorTerms: [{id: subnet-1}], instanceProfile: p, amiFamily: Bottlerocket, amiSelectorTerms: [{id: ami-1}]}"), "9707958636599215274"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("%s: hash %s, frozen as %s", name, tc.got, tc.want)
@@ -202,7 +202,7 @@ func TestClassHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(fullClass), c); err != nil {
 		t.Fatal(err)
 	}
-	if rotated, err := drift.ClassHash(c, facts, "new ca"); err != nil || rotated == base {
+	if rotated, err := drift.ClassHash(c, facts, "new ca"); err != nil || rotated.Sum == base {
 		t.Errorf("EC2NodeClass 16: a new CA bundle must drift the nodes (%v)", err)
 	}
 }
@@ -220,7 +220,7 @@ func TestClassHashDependsOnConstantsAlone(t *testing.T) {
 		"strict compatibility":          {ClusterName: "demo", KubernetesMinor: 34, Strict: true},
 		"a newer Kubernetes":            {ClusterName: "demo", KubernetesMinor: 35},
 	} {
-		if got, err := drift.ClassHash(c, f, "ca"); err != nil || got != base {
+		if got, err := drift.ClassHash(c, f, "ca"); err != nil || got.Sum != base {
 			t.Errorf("%s changes the hash (%v)", name, err)
 		}
 	}
@@ -247,7 +247,7 @@ func TestHashIgnoresOrderAndZeroValues(t *testing.T) {
 		if err := json.Unmarshal(text, c); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := drift.ClassHash(c, facts, "ca"); err != nil || got != base {
+		if got, err := drift.ClassHash(c, facts, "ca"); err != nil || got.Sum != base {
 			t.Fatalf("hash %s (%v), want %s, for %s", got, err, base, text)
 		}
 	})

@@ -41,14 +41,10 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 	template := &o.Pool.Spec.Template
 	claim := &karpv1.NodeClaim{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:       claimName(o),
-			Labels:     o.labels(),
-			Finalizers: []string{karpv1.FinalizerTermination},
-			Annotations: map[string]string{
-				karpv1.AnnotationNodePoolHash:        hash,
-				karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion,
-				karpv1.AnnotationMinValuesRelaxed:    strconv.FormatBool(o.Node.Relaxed),
-			},
+			Name:        claimName(o),
+			Labels:      o.labels(),
+			Finalizers:  []string{karpv1.FinalizerTermination},
+			Annotations: hash.OnPool(),
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: karpv1.GroupVersion().String(), Kind: "NodePool", Name: o.Pool.Name, UID: o.Pool.UID, BlockOwnerDeletion: new(true),
 			}},
@@ -64,6 +60,7 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 			Kubelet:                template.Spec.Kubelet,
 		},
 	}
+	claim.Annotations[karpv1.AnnotationMinValuesRelaxed] = strconv.FormatBool(o.Node.Relaxed)
 	for key, value := range template.ObjectMeta.Annotations {
 		if _, ours := claim.Annotations[key]; !ours {
 			claim.Annotations[key] = value

@@ -101,15 +101,12 @@ func unreadableBudgets(p *karpv1.NodePool, now time.Time) []reason.Reason {
 
 // stamp keeps the hashes (API 8). Claims of another version are restamped before the pool, so that a
 // crash in between repeats the work instead of leaving claims that look drifted.
-func (s *Step) stamp(f Facts, hash string) {
-	have := f.Pool.Annotations
-	if have[karpv1.AnnotationNodePoolHash] == hash && have[karpv1.AnnotationNodePoolHashVersion] == drift.PoolHashVersion {
+func (s *Step) stamp(f Facts, hash drift.Hash) {
+	have, stamps := f.Pool.Annotations, hash.OnPool()
+	if drift.Stamped(have, stamps) {
 		return
 	}
-	s.Annotations = map[string]string{
-		karpv1.AnnotationNodePoolHash:        hash,
-		karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion,
-	}
+	s.Annotations = stamps
 	if have[karpv1.AnnotationNodePoolHashVersion] == drift.PoolHashVersion {
 		return // the pool changed: claims keep the hash they were made with, and drift
 	}
@@ -120,7 +117,7 @@ func (s *Step) stamp(f Facts, hash string) {
 		}
 		stamp := Stamp{Claim: claim.Name, Annotations: map[string]string{karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion}}
 		if !condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) {
-			stamp.Annotations[karpv1.AnnotationNodePoolHash] = hash
+			stamp.Annotations = stamps
 		}
 		s.Restamp = append(s.Restamp, stamp)
 	}

@@ -127,7 +127,7 @@ func TestHashBookkeeping(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stamped := map[string]string{karpv1.AnnotationNodePoolHash: hash, karpv1.AnnotationNodePoolHashVersion: "dovetail-1"}
+	stamped := map[string]string{karpv1.AnnotationNodePoolHash: hash.Sum, karpv1.AnnotationNodePoolHashVersion: "dovetail-1", karpv1.AnnotationNodePoolFields: hash.Fields}
 	claims := []karpv1.NodeClaim{claim("theirs", "v3", false), claim("drifted", "v3", true), claim("ours", "dovetail-1", false)}
 	for name, tc := range map[string]struct {
 		have        map[string]string
@@ -144,6 +144,10 @@ func TestHashBookkeeping(t *testing.T) {
 		},
 		"API-8 a changed pool lets its claims drift": {
 			have:     map[string]string{karpv1.AnnotationNodePoolHash: "77", karpv1.AnnotationNodePoolHashVersion: "dovetail-1"},
+			wantPool: stamped,
+		},
+		"Trust A04: digests of the fields are added to a pool, and drift nothing": {
+			have:     map[string]string{karpv1.AnnotationNodePoolHash: hash.Sum, karpv1.AnnotationNodePoolHashVersion: "dovetail-1"},
 			wantPool: stamped,
 		},
 		"API-8 nothing to do": {have: stamped},

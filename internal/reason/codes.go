@@ -52,7 +52,7 @@ func Codes() []Doc {
 // each yields the documentation of every code until that is enough. It is code rather than a list so that
 // looking one up makes no list of all.
 func each(yield func(Doc) bool) {
-	_ = apiCodes(yield) && planningCodes(yield) && podCodes(yield) && disruptionCodes(yield) && repairCodes(yield)
+	_ = apiCodes(yield) && planningCodes(yield) && podCodes(yield) && disruptionCodes(yield) && driftCodes(yield) && repairCodes(yield)
 }
 
 // apiCodes documents the codes above.

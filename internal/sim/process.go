@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -308,7 +309,7 @@ func (w *World) putPool(p *karpv1.NodePool) {
 		if p.Annotations == nil {
 			p.Annotations = map[string]string{}
 		}
-		p.Annotations[karpv1.AnnotationNodePoolHash], p.Annotations[karpv1.AnnotationNodePoolHashVersion] = hash, drift.PoolHashVersion
+		maps.Copy(p.Annotations, hash.OnPool())
 	}
 	p.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready"}}
 	w.api.put(p)

@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
@@ -235,23 +236,23 @@ func TestCloudFromClassToInstance(t *testing.T) {
 func TestCloudDrift(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*estate)
-		want   string
+		want   reason.Code
 	}{
 		"nothing changed": {func(*estate) {}, ""},
 		"a new image is recommended": {func(e *estate) {
 			e.put("images", `[{"id":"ami-next","created":"2029-12-31T00:00:00Z"}]`)
 			e.put("parameters", `{"`+al2023+`":"ami-next"}`)
 			e.advance(25 * time.Hour)
-		}, nodeclass.AMIDrift},
+		}, reason.AMIDrift},
 		"another security group is selected": {func(e *estate) {
 			e.put("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
-		}, nodeclass.SecurityGroupDrift},
+		}, reason.SecurityGroupDrift},
 		"the subnet is not selected any more": {func(e *estate) {
 			e.put("subnets", `[{"id":"`+e.subnet(zoneA)+`","tags":{"Name":"`+cluster+`-private-`+zoneA+`","karpenter.sh/discovery":"no"}}]`)
-		}, nodeclass.SubnetDrift},
+		}, reason.SubnetDrift},
 		"the user data changed": {func(e *estate) {
 			e.edit(func(c *awsv1.EC2NodeClass) { c.Spec.UserData = new("#!/bin/bash\necho hello") })
-		}, nodeclass.NodeClassDrift},
+		}, reason.NodeClassDrift},
 		"E15: no subnet is selected any more": {func(e *estate) {
 			for _, zone := range []string{zoneA, zoneB, zoneC} {
 				e.put("subnets", `[{"id":"`+e.subnet(zone)+`","tags":{"Name":"`+cluster+`-private-`+zone+`","karpenter.sh/discovery":"no"}}]`)
@@ -276,8 +277,8 @@ func TestCloudDrift(t *testing.T) {
 			tc.change(e)
 			e.reconcileAnyhow()
 			got, err := c.Drift(t.Context(), one)
-			if err != nil || got != tc.want {
-				t.Errorf("drift: %q %v, want %q", got, err, tc.want)
+			if err != nil || got.Code != tc.want {
+				t.Errorf("drift: %q %v, want %q", got.Code, err, tc.want)
 			}
 		})
 	}

@@ -1,5 +1,7 @@
 package v1
 
+import karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+
 // Labels of instance types and of the resources an instance was launched into.
 const (
 	LabelNodeClass = Group + "/ec2nodeclass"
@@ -43,6 +45,7 @@ const (
 const (
 	AnnotationNodeClassHash        = Group + "/ec2nodeclass-hash"
 	AnnotationNodeClassHashVersion = Group + "/ec2nodeclass-hash-version"
+	AnnotationNodeClassFields      = karpv1.OwnGroup + "/ec2nodeclass-fields" // beside the hash: digests of the single fields
 	AnnotationInstanceProfileName  = Group + "/instance-profile-name"
 	AnnotationTagged               = Group + "/tagged"
 	AnnotationClusterNameTagged    = "compatibility." + Group + "/cluster-name-tagged"

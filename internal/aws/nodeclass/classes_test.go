@@ -294,11 +294,11 @@ func TestFM_K22_ReconcileHash(t *testing.T) {
 	}
 	after := read(t, kube)
 	hash := after.Annotations[awsv1.AnnotationNodeClassHash]
-	want := map[string]string{awsv1.AnnotationNodeClassHash: hash, awsv1.AnnotationNodeClassHashVersion: "dovetail-1"}
+	want := map[string]string{awsv1.AnnotationNodeClassHash: hash, awsv1.AnnotationNodeClassHashVersion: "dovetail-2", awsv1.AnnotationNodeClassFields: after.Annotations[awsv1.AnnotationNodeClassFields]}
 	if diff := cmp.Diff(want, got.Annotations); diff != "" || hash == "9" {
 		t.Errorf("hash %s, claim (-want +got):\n%s", hash, diff)
 	}
-	if after.Annotations["mine"] != "1" || nodeclass.Drift(after, got, nodeclass.Instance{}, nodeclass.Wanted{}) != "" {
+	if after.Annotations["mine"] != "1" || nodeclass.Drift(after, got, nodeclass.Instance{}, nodeclass.Wanted{}).Code != "" {
 		t.Errorf("class %v", after.Annotations)
 	}
 }

@@ -1,20 +1,14 @@
 package nodeclass
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-)
-
-// Reasons of drift from a class, in the order in which they are looked for.
-const (
-	NodeClassDrift           = "NodeClassDrift"
-	AMIDrift                 = "AMIDrift"
-	SecurityGroupDrift       = "SecurityGroupDrift"
-	SubnetDrift              = "SubnetDrift"
-	CapacityReservationDrift = "CapacityReservationDrift"
-	PlacementGroupDrift      = "PlacementGroupDrift"
+	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 // Instance is what an instance was launched into.
@@ -31,50 +25,45 @@ type Wanted struct {
 	PlacementGroupKnown bool   // false where the class selects a group that could not be looked up
 }
 
-// Drift says in one word why an instance is not what its class asks for now; empty if it is. What is not
-// known is not compared: a selector that suddenly matches nothing must not replace a fleet (E15). Before
-// CapacityReservationDrift is acted upon, the caller looks the reservations up once more.
-func Drift(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, have Instance, want Wanted) string {
-	status := class.Status
-	if hashDrift(class.Annotations, claim.Annotations) {
-		return NodeClassDrift
+// Drift says why an instance is not what its class asks for now; no code if it is. What is not known is
+// not compared: a selector that suddenly matches nothing must not replace a fleet (E15). Before CapacityReservationDrift is acted upon, the caller looks the reservations up once more.
+func Drift(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, have Instance, want Wanted) reason.Reason {
+	if why, drifted := drift.Class(class, claim); drifted {
+		return why
 	}
-	if len(status.AMIs) > 0 && want.Image != "" && claim.Status.ImageID != "" && claim.Status.ImageID != want.Image {
-		return AMIDrift
+	status := class.Status
+	found := func(code reason.Code, field, have, want string) reason.Reason {
+		return reason.Reason{Code: code, Subject: awsv1.Kind + " " + class.Name + ": " + field, Have: have, Want: cmp.Or(want, "none")}
+	}
+	if image := claim.Status.ImageID; len(status.AMIs) > 0 && want.Image != "" && image != "" && image != want.Image {
+		return found(reason.AMIDrift, "spec.amiSelectorTerms", image, want.Image)
 	}
 	if len(status.SecurityGroups) > 0 && len(have.Groups) > 0 {
 		groups := make([]string, 0, len(status.SecurityGroups))
 		for _, g := range status.SecurityGroups {
 			groups = append(groups, g.ID)
 		}
-		if !slices.Equal(distinct(groups), distinct(have.Groups)) {
-			return SecurityGroupDrift
+		if is, should := distinct(have.Groups), distinct(groups); !slices.Equal(is, should) {
+			return found(reason.SecurityGroupDrift, "spec.securityGroupSelectorTerms", strings.Join(is, ", "), strings.Join(should, ", "))
 		}
 	}
 	if len(status.Subnets) > 0 && have.Subnet != "" && !slices.ContainsFunc(status.Subnets, func(s awsv1.Subnet) bool { return s.ID == have.Subnet }) {
-		return SubnetDrift
+		subnets := make([]string, 0, len(status.Subnets))
+		for _, s := range status.Subnets {
+			subnets = append(subnets, s.ID)
+		}
+		return found(reason.SubnetDrift, "spec.subnetSelectorTerms", have.Subnet, strings.Join(distinct(subnets), ", "))
 	}
 	if claim.Labels[karpv1.LabelCapacityType] == karpv1.CapacityTypeReserved && have.Reservation != "" &&
 		!slices.ContainsFunc(status.CapacityReservations, func(r awsv1.CapacityReservation) bool { return r.ID == have.Reservation }) {
-		return CapacityReservationDrift
+		return found(reason.CapacityReservationDrift, "spec.capacityReservationSelectorTerms", have.Reservation, "")
 	}
-	if want.PlacementGroupKnown && claim.Labels[awsv1.LabelPlacementGroupID] != want.PlacementGroup {
-		return PlacementGroupDrift
+	if group := claim.Labels[awsv1.LabelPlacementGroupID]; want.PlacementGroupKnown && group != want.PlacementGroup {
+		return found(reason.PlacementGroupDrift, "spec.placementGroupSelector", cmp.Or(group, "none"), want.PlacementGroup)
 	}
-	return ""
+	return reason.Reason{}
 }
 
 func distinct(list []string) []string {
 	return slices.Compact(slices.Sorted(slices.Values(list)))
-}
-
-// hashDrift compares the hashes, if both objects have one of the same version.
-func hashDrift(class, claim map[string]string) bool {
-	for _, key := range []string{awsv1.AnnotationNodeClassHash, awsv1.AnnotationNodeClassHashVersion} {
-		if class[key] == "" || claim[key] == "" {
-			return false
-		}
-	}
-	return class[awsv1.AnnotationNodeClassHashVersion] == claim[awsv1.AnnotationNodeClassHashVersion] &&
-		class[awsv1.AnnotationNodeClassHash] != claim[awsv1.AnnotationNodeClassHash]
 }

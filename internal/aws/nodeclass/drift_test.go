@@ -9,6 +9,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
+	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
 // case of drift: a class, a claim, its instance, and what it would get now.
@@ -82,7 +83,7 @@ func TestDrift(t *testing.T) {
 			t.Parallel()
 			d := settled()
 			tc.change(&d)
-			if got := nodeclass.Drift(d.class, d.claim, d.have, d.want); got != tc.want {
+			if got := nodeclass.Drift(d.class, d.claim, d.have, d.want).Code; string(got) != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -99,11 +100,12 @@ func TestFM_K22_Stamps(t *testing.T) {
 		}
 		return c
 	}
-	claims := []karpv1.NodeClaim{claim("theirs", "v6", false), claim("drifted", "v6", true), claim("ours", "dovetail-1", false)}
-	stamped := map[string]string{awsv1.AnnotationNodeClassHash: "7", awsv1.AnnotationNodeClassHashVersion: "dovetail-1"}
+	claims := []karpv1.NodeClaim{claim("theirs", "v6", false), claim("drifted", "v6", true), claim("first", "dovetail-1", false), claim("ours", "dovetail-2", false)}
+	stamped := map[string]string{awsv1.AnnotationNodeClassHash: "7", awsv1.AnnotationNodeClassHashVersion: "dovetail-2", awsv1.AnnotationNodeClassFields: "role:1"}
 	restamped := []nodeclass.Stamp{
 		{Claim: "theirs", Annotations: stamped},
-		{Claim: "drifted", Annotations: map[string]string{awsv1.AnnotationNodeClassHashVersion: "dovetail-1"}},
+		{Claim: "drifted", Annotations: map[string]string{awsv1.AnnotationNodeClassHashVersion: "dovetail-2"}},
+		{Claim: "first", Annotations: stamped},
 	}
 	for name, tc := range map[string]struct {
 		have       map[string]string
@@ -112,12 +114,13 @@ func TestFM_K22_Stamps(t *testing.T) {
 	}{
 		"taken over from another version": {have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "v6"}, wantClass: stamped, wantClaims: restamped},
 		"never stamped":                   {wantClass: stamped, wantClaims: restamped},
-		"the class changed":               {have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "dovetail-1"}, wantClass: stamped},
-		"nothing to do":                   {have: stamped},
+		"Trust A04: a version of ours that hashed the CA as text": {have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "dovetail-1"}, wantClass: stamped, wantClaims: restamped},
+		"the class changed": {have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "dovetail-2"}, wantClass: stamped},
+		"nothing to do":     {have: stamped},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			onClass, onClaims := nodeclass.Stamps(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Annotations: tc.have}}, claims, "7")
+			onClass, onClaims := nodeclass.Stamps(&awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Annotations: tc.have}}, claims, drift.Hash{Sum: "7", Fields: "role:1"})
 			if diff := cmp.Diff(tc.wantClass, onClass); diff != "" {
 				t.Errorf("on the class (-want +got):\n%s", diff)
 			}

@@ -58,7 +58,7 @@ func (r *Hashes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{RequeueAfter: hashAgain}, client.IgnoreNotFound(err)
 }
 
-func (r *Hashes) stamp(ctx context.Context, class *awsv1.EC2NodeClass, hash string) error {
+func (r *Hashes) stamp(ctx context.Context, class *awsv1.EC2NodeClass, hash drift.Hash) error {
 	var claims []karpv1.NodeClaim
 	if class.Annotations[awsv1.AnnotationNodeClassHashVersion] != drift.ClassHashVersion {
 		var err error

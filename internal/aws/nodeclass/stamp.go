@@ -16,14 +16,10 @@ type Stamp struct {
 // Stamps says which hash annotations to write: on claims first, then on the class, so that a crash in
 // between repeats the work (EC2NodeClass 16). Claims that another version stamped get the new hash,
 // unless they are drifted already: a change of version is no drift (K22).
-func Stamps(class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim, hash string) (onClass map[string]string, onClaims []Stamp) {
+func Stamps(class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim, hash drift.Hash) (onClass map[string]string, onClaims []Stamp) {
 	have := class.Annotations
-	if have[awsv1.AnnotationNodeClassHash] == hash && have[awsv1.AnnotationNodeClassHashVersion] == drift.ClassHashVersion {
+	if onClass = hash.OnClass(); drift.Stamped(have, onClass) {
 		return nil, nil
-	}
-	onClass = map[string]string{
-		awsv1.AnnotationNodeClassHash:        hash,
-		awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion,
 	}
 	if have[awsv1.AnnotationNodeClassHashVersion] == drift.ClassHashVersion {
 		return onClass, nil // the class changed: claims keep the hash they were made with, and drift
@@ -35,7 +31,7 @@ func Stamps(class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim, hash string) (
 		}
 		stamp := Stamp{Claim: claim.Name, Annotations: map[string]string{awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion}}
 		if !condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) {
-			stamp.Annotations[awsv1.AnnotationNodeClassHash] = hash
+			stamp.Annotations = onClass
 		}
 		onClaims = append(onClaims, stamp)
 	}
