@@ -147,6 +147,8 @@ func resourceKind(prefix string) string {
 		return "capacity-reservation"
 	case "pg":
 		return "placement-group"
+	case "vol":
+		return "volume"
 	default:
 		return prefix
 	}

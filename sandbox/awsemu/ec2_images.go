@@ -28,6 +28,7 @@ type aliasImage struct {
 	Windows      bool
 	Pinned       bool // older than the recommended one
 	RootDevice   string
+	Devices      []ImageDevice // none: a root volume of the usual size
 }
 
 // imageIDFor derives the id of an image from a name, such as the path of its SSM parameter.
@@ -63,6 +64,7 @@ func aliasPaths(k8sVersion string) []aliasImage {
 					Name: "bottlerocket-aws-k8s-" + k8sVersion + flavour + "-" + arch + "-v" + strings.Replace(version, "latest", "1.54.0", 1),
 
 					Architecture: arch, Pinned: version != "latest", RootDevice: "/dev/xvda",
+					Devices: []ImageDevice{{Name: "/dev/xvda", SizeGiB: 2, Type: "gp2"}, {Name: "/dev/xvdb", SizeGiB: usualRootGiB, Type: "gp2"}},
 				})
 			}
 		}
@@ -76,6 +78,7 @@ func aliasPaths(k8sVersion string) []aliasImage {
 		list = append(list, aliasImage{
 			Path: "/aws/service/ami-windows-latest/" + name + "/image_id", Name: name + "-2026.02.11",
 			Architecture: "x86_64", Windows: true, RootDevice: "/dev/sda1",
+			Devices: []ImageDevice{{Name: "/dev/sda1", SizeGiB: 50, Type: "gp2"}},
 		})
 	}
 	return list
@@ -138,7 +141,7 @@ func (e *Emulator) fixtureImages(now time.Time) map[string]*Image {
 			}
 			image := &Image{
 				ID: imageIDFor(a.Path), Name: a.Name, Architecture: a.Architecture, Owner: amazonOwner, OwnerAlias: "amazon",
-				State: "available", RootDevice: a.RootDevice, Created: created, Deprecated: created.AddDate(2, 0, 0),
+				State: "available", RootDevice: a.RootDevice, Devices: a.Devices, Created: created, Deprecated: created.AddDate(2, 0, 0),
 			}
 			if a.Windows {
 				image.Platform = "windows"
@@ -150,18 +153,31 @@ func (e *Emulator) fixtureImages(now time.Time) map[string]*Image {
 }
 
 type imageItem struct {
-	ID           string    `xml:"imageId"`
-	Name         string    `xml:"name"`
-	Architecture string    `xml:"architecture"`
-	Platform     string    `xml:"platform,omitempty"`
-	State        string    `xml:"imageState"`
-	Owner        string    `xml:"imageOwnerId"`
-	OwnerAlias   string    `xml:"imageOwnerAlias,omitempty"`
-	Created      string    `xml:"creationDate"`
-	Deprecated   string    `xml:"deprecationTime,omitempty"`
-	RootDevice   string    `xml:"rootDeviceName"`
-	RootType     string    `xml:"rootDeviceType"`
-	Tags         []tagItem `xml:"tagSet>item"`
+	ID           string            `xml:"imageId"`
+	Name         string            `xml:"name"`
+	Architecture string            `xml:"architecture"`
+	Platform     string            `xml:"platform,omitempty"`
+	State        string            `xml:"imageState"`
+	Owner        string            `xml:"imageOwnerId"`
+	OwnerAlias   string            `xml:"imageOwnerAlias,omitempty"`
+	Created      string            `xml:"creationDate"`
+	Deprecated   string            `xml:"deprecationTime,omitempty"`
+	RootDevice   string            `xml:"rootDeviceName"`
+	RootType     string            `xml:"rootDeviceType"`
+	Devices      []imageDeviceItem `xml:"blockDeviceMapping>item"`
+	Tags         []tagItem         `xml:"tagSet>item"`
+}
+
+type imageDeviceItem struct {
+	Name string        `xml:"deviceName"`
+	EBS  imageDiskItem `xml:"ebs"`
+}
+
+type imageDiskItem struct {
+	Size     int    `xml:"volumeSize"`
+	Type     string `xml:"volumeType"`
+	Snapshot string `xml:"snapshotId"`
+	Delete   bool   `xml:"deleteOnTermination"`
 }
 
 type imagesAnswer struct {
@@ -204,6 +220,11 @@ func (e *Emulator) describeImages(c *call) (any, error) {
 		}
 		if !i.Deprecated.IsZero() {
 			item.Deprecated = wire.Time(i.Deprecated)
+		}
+		for _, d := range i.devices() {
+			item.Devices = append(item.Devices, imageDeviceItem{
+				Name: d.Name, EBS: imageDiskItem{Size: d.SizeGiB, Type: d.Type, Snapshot: stableID("snap-", i.ID+d.Name), Delete: true},
+			})
 		}
 		answer.Items = append(answer.Items, item)
 	}

@@ -63,6 +63,8 @@ type Instance struct {
 	Preference    string             `json:"reservationPreference,omitempty"`
 	Groups        []string           `json:"groups,omitempty"`
 	Interfaces    []NetworkInterface `json:"interfaces,omitempty"`
+	RootDevice    string             `json:"rootDevice,omitempty"`
+	Volumes       []string           `json:"volumes,omitempty"`  // ids
 	Template      string             `json:"template,omitempty"` // name
 	Fleet         string             `json:"fleet,omitempty"`
 	ReservationID string             `json:"reservationID"` // of the launch, not of capacity
@@ -131,6 +133,9 @@ type instanceItem struct {
 	Platform     string          `xml:"platform,omitempty"`
 	Groups       []groupRef      `xml:"groupSet>item"`
 	Interfaces   []interfaceItem `xml:"networkInterfaceSet>item"`
+	RootDevice   string          `xml:"rootDeviceName,omitempty"`
+	RootType     string          `xml:"rootDeviceType"`
+	Devices      []deviceItem    `xml:"blockDeviceMapping>item"`
 	Profile      *profileRef     `xml:"iamInstanceProfile"`
 	SpotRequest  string          `xml:"spotInstanceRequestId,omitempty"`
 	Lifecycle    string          `xml:"instanceLifecycle,omitempty"`
@@ -161,6 +166,18 @@ type interfaceItem struct {
 	Status string `xml:"status"`
 }
 
+type deviceItem struct {
+	Name string     `xml:"deviceName"`
+	EBS  deviceDisk `xml:"ebs"`
+}
+
+type deviceDisk struct {
+	Volume string `xml:"volumeId"`
+	Status string `xml:"status"`
+	Time   string `xml:"attachTime"`
+	Delete bool   `xml:"deleteOnTermination"`
+}
+
 type profileRef struct {
 	ARN string `xml:"arn"`
 	ID  string `xml:"id"`
@@ -185,7 +202,7 @@ func (e *Emulator) instanceItem(i *Instance) instanceItem {
 	item := instanceItem{
 		ID: i.ID, ImageID: i.ImageID, State: stateItemOf(i.State), Type: i.Type, Launched: wire.Time(i.Launched),
 		Placement: placementOf{Zone: i.Zone, ZoneID: i.ZoneID, Tenancy: i.Tenancy, Group: i.Placement}, Architecture: i.Architecture,
-		Platform: i.Platform, SpotRequest: i.SpotRequest, Lifecycle: i.Lifecycle, Tags: tagItems(i.Tags),
+		Platform: i.Platform, SpotRequest: i.SpotRequest, Lifecycle: i.Lifecycle, Tags: tagItems(i.Tags), RootDevice: i.RootDevice, RootType: "ebs",
 	}
 	if g := e.ec2().Placements[i.Placement]; g != nil {
 		item.Placement.GroupName = g.Name
@@ -225,6 +242,11 @@ func (e *Emulator) instanceItem(i *Instance) instanceItem {
 	}
 	for _, n := range i.Interfaces {
 		item.Interfaces = append(item.Interfaces, interfaceItem{ID: n.ID, Type: n.Type, Subnet: n.Subnet, Status: "in-use"})
+	}
+	for _, v := range e.attachedTo(i) {
+		item.Devices = append(item.Devices, deviceItem{
+			Name: v.Device, EBS: deviceDisk{Volume: v.ID, Status: "attached", Time: wire.Time(v.Attached), Delete: v.Delete},
+		})
 	}
 	return item
 }

@@ -56,6 +56,8 @@ func (e *Emulator) launchOne(c *call, p *launchPool, tags map[string]string, fle
 		}
 	}
 	s.Instances[i.ID] = i
+	i.RootDevice = p.image.RootDevice
+	e.volumesOf(c, p, i)
 	e.enter(c.now, i, statePending, max(1, s.Timing.Pending))
 	return i
 }
@@ -175,6 +177,9 @@ func (e *Emulator) runInstances(c *call) (any, error) {
 	}
 	if len(made) < least {
 		for _, i := range made { // all or nothing
+			for _, id := range i.Volumes {
+				delete(e.ec2().Volumes, id)
+			}
 			e.end(c.now, i)
 			delete(e.ec2().Instances, i.ID)
 			for _, ice := range e.ec2().ICE {

@@ -160,6 +160,7 @@ func (e *Emulator) end(at time.Time, i *Instance) {
 	if r := s.Reservations[i.Reservation]; r != nil {
 		r.Available = min(r.Total, r.Available+1)
 	}
+	e.releaseVolumes(i)
 	i.Terminated = at
 	e.enter(at, i, stateTerminated, max(1, s.Timing.Terminated))
 }

@@ -198,7 +198,7 @@ func checkBlockDevices(p *launchPool) error {
 			return invalid("Volume of %sGiB is not possible for device %s", ebs.String("VolumeSize"), name)
 		case device.Has("Ebs") && !ebs.Has("VolumeSize") && ebs.String("SnapshotId") == "" && name != p.image.RootDevice:
 			return invalid("The device %s needs a volume size or a snapshot", name)
-		case kind != "" && !slices.Contains([]string{"standard", "io1", "io2", "gp2", "gp3", "sc1", "st1"}, kind):
+		case kind != "" && !slices.Contains(volumeTypes(), kind):
 			return invalid("The volume type %s of device %s is not known", kind, name)
 		}
 	}

@@ -28,6 +28,7 @@ func (e *Emulator) registerEC2() {
 		"DescribeSpotPriceHistory":       e.describeSpotPrices,
 		"DescribeSubnets":                e.describeSubnets,
 		"DescribeTags":                   e.describeTags,
+		"DescribeVolumes":                e.describeVolumes,
 		"DescribeVpcs":                   e.describeVPCs,
 	} {
 		e.register(wire.EC2, action, dryRunnable(run))
@@ -35,9 +36,13 @@ func (e *Emulator) registerEC2() {
 	for action, run := range map[string]func(*call) (any, error){
 		"CreateLaunchTemplate": e.createTemplate, // dry runs look at the content first
 		"RunInstances":         e.runInstances,   // so do these
+		"AttachVolume":         dryRunnable(e.attachVolume),
 		"CreateTags":           dryRunnable(e.createTags),
+		"CreateVolume":         dryRunnable(e.createVolume),
 		"DeleteLaunchTemplate": dryRunnable(e.deleteTemplate),
 		"DeleteTags":           dryRunnable(e.deleteTags),
+		"DeleteVolume":         dryRunnable(e.deleteVolume),
+		"DetachVolume":         dryRunnable(e.detachVolume),
 		"RebootInstances":      dryRunnable(e.rebootInstances),
 		"TerminateInstances":   dryRunnable(e.terminateInstances),
 	} {

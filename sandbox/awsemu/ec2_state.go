@@ -14,6 +14,7 @@ type EC2State struct {
 	Images         map[string]*Image               `json:"images"`
 	Templates      map[string]*LaunchTemplate      `json:"templates"`
 	Instances      map[string]*Instance            `json:"instances"`
+	Volumes        map[string]*Volume              `json:"volumes"`
 	Reservations   map[string]*CapacityReservation `json:"reservations"`
 	Placements     map[string]*PlacementGroup      `json:"placementGroups"`
 	Tokens         map[string]*clientToken         `json:"tokens"` // by action and token
@@ -57,6 +58,7 @@ type Image struct {
 	OwnerAlias   string            `json:"ownerAlias,omitempty"`
 	State        string            `json:"state"`
 	RootDevice   string            `json:"rootDevice"`
+	Devices      []ImageDevice     `json:"devices,omitempty"` // none: a root volume of the usual size
 	Created      time.Time         `json:"created"`
 	Deprecated   time.Time         `json:"deprecated,omitzero"` // from then on; zero means never
 	Tags         map[string]string `json:"tags,omitempty"`
@@ -193,6 +195,7 @@ func (s *EC2State) fill() {
 	fillMap(&s.Images)
 	fillMap(&s.Templates)
 	fillMap(&s.Instances)
+	fillMap(&s.Volumes)
 	fillMap(&s.Reservations)
 	fillMap(&s.Placements)
 	fillMap(&s.Tokens)

@@ -152,6 +152,12 @@ func (e *Emulator) tagsOf(c *call, id string) (*map[string]string, error) {
 			return &r.Tags, nil
 		}
 		return nil, reservationNotFound(id)
+	case "vol":
+		v, err := e.volumeNamed(id)
+		if err != nil {
+			return nil, err
+		}
+		return &v.Tags, nil
 	case "pg":
 		if r := s.Placements[id]; r != nil {
 			return &r.Tags, nil
@@ -216,6 +222,9 @@ func (e *Emulator) allTags(now time.Time) map[string]map[string]string {
 	}
 	for id, r := range s.Reservations {
 		all[id] = r.Tags
+	}
+	for id, v := range s.Volumes {
+		all[id] = v.Tags
 	}
 	for id, r := range s.Placements {
 		all[id] = r.Tags

@@ -29,6 +29,14 @@ type InstanceView struct {
 	UserData     []byte            `json:"userData,omitempty"` // decoded
 	Tags         map[string]string `json:"tags,omitempty"`
 	Tenancy      string            `json:"tenancy"`
+	RootDevice   string            `json:"rootDevice,omitempty"`
+	Disks        []DiskView        `json:"disks,omitempty"`
+}
+
+// DiskView is a volume of an instance.
+type DiskView struct {
+	Device  string `json:"device"`
+	SizeGiB int    `json:"sizeGiB"`
 }
 
 // Instances returns a copy of all instances by id, also those that were terminated a while ago.
@@ -40,12 +48,16 @@ func (e *Emulator) Instances() []InstanceView {
 	sortInstances(list)
 	views := make([]InstanceView, 0, len(list))
 	for _, i := range list {
-		views = append(views, InstanceView{
+		view := InstanceView{
 			ID: i.ID, Type: i.Type, Zone: i.Zone, ZoneID: i.ZoneID, Region: e.fixture.Region, SubnetID: i.Subnet,
 			PrivateDNS: i.PrivateDNS, PrivateIP: i.PrivateIP, ImageID: i.ImageID, Architecture: i.Architecture,
 			CapacityType: i.CapacityType, Profile: i.Profile, State: i.State, Launched: i.Launched, Running: i.Running, Rebooted: i.Rebooted,
-			Terminated: i.Terminated, UserData: i.decodedUserData(), Tags: maps.Clone(i.Tags), Tenancy: i.Tenancy,
-		})
+			Terminated: i.Terminated, UserData: i.decodedUserData(), Tags: maps.Clone(i.Tags), Tenancy: i.Tenancy, RootDevice: i.RootDevice,
+		}
+		for _, v := range e.attachedTo(i) {
+			view.Disks = append(view.Disks, DiskView{Device: v.Device, SizeGiB: v.SizeGiB})
+		}
+		views = append(views, view)
 	}
 	return views
 }

@@ -22,7 +22,7 @@ func parseBottlerocket(text string) (Config, error) {
 	if !ok {
 		return Config{}, errors.New("the user data has no settings.kubernetes")
 	}
-	c := Config{Family: Bottlerocket}
+	c := Config{Family: Bottlerocket, RAID0: bindsLocalDisks(settings["bootstrap-commands"])}
 	c.Cluster, _ = kubernetes["cluster-name"].(string)
 	for key, into := range map[string]*map[string]string{
 		"node-labels": &c.Labels, "kube-reserved": &c.KubeReserved,
@@ -45,6 +45,22 @@ func parseBottlerocket(text string) (Config, error) {
 	}
 	c.Taints, err = bottlerocketTaints(kubernetes["node-taints"])
 	return c, err
+}
+
+// bindsLocalDisks says whether a bootstrap command puts the folders of pods on the local disks.
+func bindsLocalDisks(commands any) bool {
+	table, _ := commands.(map[string]any)
+	for _, entry := range table {
+		one, _ := entry.(map[string]any)
+		list, _ := one["commands"].([]any)
+		for _, command := range list {
+			words, _ := command.([]any)
+			if len(words) >= 3 && words[0] == "apiclient" && words[1] == "ephemeral-storage" && words[2] == "bind" {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func stringTable(parent map[string]any, key string) (map[string]string, error) {

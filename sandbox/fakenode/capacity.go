@@ -15,6 +15,29 @@ const (
 	most = 1 << 60 // of anything, so that three of them can be added
 )
 
+// dataDevice is where Bottlerocket keeps what is not the image.
+const dataDevice = "/dev/xvdb"
+
+// withStorage is what a machine has, with the disk that pods write to: the local disks if user data joins
+// them, else the volume that the family of the image uses.
+func (i Instance) withStorage(c Config) corev1.ResourceList {
+	bytes := int64(0)
+	for _, d := range i.Disks {
+		if d.Root && bytes == 0 || c.Family == Bottlerocket && d.Device == dataDevice {
+			bytes = d.Bytes
+		}
+	}
+	if c.RAID0 && i.LocalBytes > 0 {
+		bytes = i.LocalBytes
+	}
+	if bytes == 0 {
+		return i.Capacity
+	}
+	machine := i.Capacity.DeepCopy()
+	machine[corev1.ResourceEphemeralStorage] = *resource.NewQuantity(bytes, resource.BinarySI)
+	return machine
+}
+
 // Capacity is what a node reports that was configured by c: what the machine has, less a share of its
 // memory, and with its own number of pods.
 func Capacity(machine corev1.ResourceList, c Config, memoryLoss float64) corev1.ResourceList {

@@ -89,8 +89,9 @@ func (o Options) resources(f facts) (capacity, allocatable corev1.ResourceList) 
 	if f.static {
 		loss = f.fault.MemoryLoss
 	}
-	capacity = Capacity(f.instance.Capacity, f.config, loss)
-	allocatable = Allocatable(f.instance.Capacity, capacity, f.config)
+	machine := f.instance.withStorage(f.config)
+	capacity = Capacity(machine, f.config, loss)
+	allocatable = Allocatable(machine, capacity, f.config)
 	for _, name := range f.fault.Without {
 		delete(capacity, name)
 		delete(allocatable, name)

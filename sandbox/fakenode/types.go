@@ -47,9 +47,19 @@ type Instance struct {
 	Rebooted time.Time
 	// UserData is decoded, as the instance reads it.
 	UserData []byte
-	// Capacity is what the type has: cpu, memory, pods by network interfaces, ephemeral-storage and
-	// extended resources.
+	// Capacity is what the type has: cpu, memory, pods by network interfaces and extended resources, and
+	// ephemeral-storage where there are no Disks.
 	Capacity corev1.ResourceList
+	// Disks are the volumes it was launched with; LocalBytes is what the disks of the machine itself hold.
+	Disks      []Disk
+	LocalBytes int64
+}
+
+// Disk is a volume of an instance.
+type Disk struct {
+	Device string // such as /dev/xvda
+	Bytes  int64
+	Root   bool // the image boots from it
 }
 
 // Cloud is where instances come from.

@@ -33,7 +33,9 @@ type Config struct {
 	// MaxPods is 0 where nothing was said.
 	MaxPods int
 	// PodsPerCore is 0 where nothing was said.
-	PodsPerCore                                int
+	PodsPerCore int
+	// RAID0 joins the disks of the machine, and pods write to these.
+	RAID0                                      bool
 	KubeReserved, SystemReserved, EvictionHard map[string]string
 }
 
@@ -153,6 +155,8 @@ func parseScripts(scripts []string) (Config, error) {
 			continue // not understood, and the script goes on
 		case args[0] == "--kubelet-extra-args":
 			flags = args[1]
+		case args[0] == "--local-disks":
+			c.RAID0 = args[1] == "raid0"
 		}
 		args = args[1:]
 	}
@@ -177,6 +181,11 @@ type nodeConfig struct {
 			} `json:"config"`
 			Flags []string `json:"flags"`
 		} `json:"kubelet"`
+		Instance struct {
+			LocalStorage struct {
+				Strategy string `json:"strategy"`
+			} `json:"localStorage"`
+		} `json:"instance"`
 	} `json:"spec"`
 }
 
@@ -199,6 +208,9 @@ func parseNodeConfigs(documents []string) (Config, error) {
 		}
 		if n.Spec.Cluster.Name != "" {
 			c.Cluster = n.Spec.Cluster.Name
+		}
+		if strategy := n.Spec.Instance.LocalStorage.Strategy; strategy != "" {
+			c.RAID0 = strategy == "RAID0"
 		}
 		k := n.Spec.Kubelet.Config
 		if k.MaxPods != nil {

@@ -41,7 +41,7 @@ func TestParseUserData(t *testing.T) {
 			KubeReserved: map[string]string{"cpu": "100m", "memory": "1Gi"},
 		},
 		"bottlerocket": {
-			Family: Bottlerocket, Cluster: "demo", Labels: labels, Taints: taints, MaxPods: 29,
+			Family: Bottlerocket, Cluster: "demo", Labels: labels, Taints: taints, MaxPods: 29, RAID0: true,
 			KubeReserved: map[string]string{"cpu": "100m"}, EvictionHard: map[string]string{"memory.available": "5%"},
 		},
 		"windows": {Family: Windows, Cluster: "demo", Labels: labels, Taints: taints, MaxPods: 110},

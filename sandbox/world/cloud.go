@@ -9,8 +9,11 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 )
 
-// rootVolume is the disk of every emulated machine.
+// rootVolume is the disk of a machine of which no volumes are known: one launched by an older version.
 const rootVolume = "20Gi"
+
+// gigabyte is how EC2 counts the disks of a machine; volumes have binary ones.
+const gigabyte = 1e9
 
 // cloud shows the emulated account to the simulated kubelets.
 type cloud struct{ emulator *awsemu.Emulator }
@@ -26,7 +29,10 @@ func (c *cloud) Instances() []fakenode.Instance {
 			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: v.Running, Rebooted: v.Rebooted, UserData: v.UserData,
 		}
 		if t, known := c.emulator.Catalogue().Machine(v.Type); known {
-			instance.Capacity = capacity(t)
+			instance.Capacity, instance.LocalBytes = capacity(t), int64(t.NVMeGB)*gigabyte
+		}
+		for _, d := range v.Disks {
+			instance.Disks = append(instance.Disks, fakenode.Disk{Device: d.Device, Bytes: int64(d.SizeGiB) << 30, Root: d.Device == v.RootDevice})
 		}
 		out = append(out, instance)
 	}
