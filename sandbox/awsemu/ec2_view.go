@@ -85,3 +85,63 @@ func (e *Emulator) Changed() <-chan struct{} {
 	defer e.mu.Unlock()
 	return e.changed
 }
+
+// MakeVolume adds a volume for somebody who provisions volumes from outside, such as a CSI driver. One
+// that is there stays as it is.
+func (e *Emulator) MakeVolume(v Volume) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.ec2().Volumes[v.ID] != nil {
+		return
+	}
+	v.Created = e.clock.Now()
+	v.complete()
+	e.ec2().Volumes[v.ID] = &v
+	e.touch()
+}
+
+// RemoveVolume deletes a volume that nobody uses; one that is gone is no error.
+func (e *Emulator) RemoveVolume(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if v := e.ec2().Volumes[id]; v != nil && v.Instance == "" {
+		delete(e.ec2().Volumes, id)
+		e.touch()
+	}
+}
+
+// AttachVolume attaches a volume to an instance that is alive, at the next free device.
+func (e *Emulator) AttachVolume(id, instance string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	v, i := e.ec2().Volumes[id], e.ec2().Instances[instance]
+	if v == nil || i == nil || !i.alive() || v.Instance == instance {
+		return
+	}
+	e.detach(v)
+	v.attach(i, e.freeDevice(i), e.clock.Now())
+	e.touch()
+}
+
+// freeDevice is the next of the names that the CSI driver gives to volumes.
+func (e *Emulator) freeDevice(i *Instance) string {
+	taken := map[string]bool{}
+	for _, v := range e.attachedTo(i) {
+		taken[v.Device] = true
+	}
+	for n := 0; ; n++ {
+		if name := "/dev/xvd" + string(rune('a'+n/26%26)) + string(rune('a'+n%26)); !taken[name] || n >= 26*26 {
+			return name
+		}
+	}
+}
+
+// DetachVolume takes a volume from the instance it is attached to.
+func (e *Emulator) DetachVolume(id string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if v := e.ec2().Volumes[id]; v != nil && v.Instance != "" {
+		e.detach(v)
+		e.touch()
+	}
+}

@@ -145,3 +145,29 @@ func TestTrust_D03_VolumesCanBeMadeAttachedAndRemoved(t *testing.T) {
 		t.Errorf("attach across zones: %s", code)
 	}
 }
+
+// A volume driver outside, such as that of the simulated nodes, makes volumes that everybody sees.
+func TestTrust_D03_VolumesOfADriver(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	lab.template("t", nil)
+	instance := lab.launch(spot, "m5.large/a")
+	v := Volume{ID: "vol-00000000000000001", Zone: "eu-west-1a", SizeGiB: 7, Type: "gp3", Tags: map[string]string{"CSIVolumeName": "pvc-1"}}
+	lab.emu.MakeVolume(v)
+	lab.emu.MakeVolume(v)
+	lab.emu.AttachVolume(v.ID, instance)
+	lab.emu.AttachVolume(v.ID, instance)
+	lab.emu.AttachVolume(v.ID, "i-0b007572490000001") // no instance of the account
+	if got := lab.volumes(instance)["/dev/xvdaa"]; aws.ToString(got.VolumeId) != v.ID || *got.Size != 7 || *got.Tags[0].Value != "pvc-1" {
+		t.Errorf("volumes %+v", lab.volumes(instance))
+	}
+	lab.emu.RemoveVolume(v.ID) // still attached
+	lab.emu.DetachVolume(v.ID)
+	if n := len(lab.describe(instance).BlockDeviceMappings); n != 1 {
+		t.Errorf("the instance has %d devices, want its root", n)
+	}
+	lab.emu.RemoveVolume(v.ID)
+	if _, err := lab.ec2.DescribeVolumes(t.Context(), &ec2.DescribeVolumesInput{VolumeIds: []string{v.ID}}); apiCode(err) != "InvalidVolume.NotFound" {
+		t.Errorf("removed: %v", err)
+	}
+}

@@ -46,7 +46,9 @@ func (s *Simulator) syncClaim(ctx context.Context, key string) (time.Duration, e
 	if err != nil || zone == "" {
 		return wait, err
 	}
-	_, err = s.Client.CoreV1().PersistentVolumes().Create(ctx, newVolume(claim, class, zone), metav1.CreateOptions{})
+	volume := newVolume(claim, class, zone)
+	s.Volumes.Create(s.ebsVolume(volume, class, zone))
+	_, err = s.Client.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return 0, nil
 	}
@@ -134,6 +136,23 @@ func newVolume(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClas
 	}
 }
 
+// ebsVolume is the volume behind one of Kubernetes, with the tags of the driver.
+func (s *Simulator) ebsVolume(v *corev1.PersistentVolume, class *storagev1.StorageClass, zone string) Volume {
+	kind := class.Parameters["type"]
+	if kind == "" {
+		kind = "gp3"
+	}
+	return Volume{
+		ID: v.Spec.CSI.VolumeHandle, Zone: zone, Type: kind, Bytes: v.Spec.Capacity.Storage().Value(), Encrypted: class.Parameters["encrypted"] == "true",
+		Tags: map[string]string{
+			"Name": s.Cluster + "-dynamic-" + v.Name, "CSIVolumeName": v.Name, "ebs.csi.aws.com/cluster": "true",
+			"KubernetesCluster": s.Cluster, "kubernetes.io/cluster/" + s.Cluster: "owned",
+			"kubernetes.io/created-for/pv/name": v.Name, "kubernetes.io/created-for/pvc/name": v.Spec.ClaimRef.Name,
+			"kubernetes.io/created-for/pvc/namespace": v.Spec.ClaimRef.Namespace,
+		},
+	}
+}
+
 // syncVolume deletes a volume made here once its claim is gone and nothing is attached to it any more.
 func (s *Simulator) syncVolume(ctx context.Context, name string) (time.Duration, error) {
 	v, err := s.volumes.Get(name)
@@ -152,6 +171,9 @@ func (s *Simulator) syncVolume(ctx context.Context, name string) (time.Duration,
 		if a.Spec.Source.PersistentVolumeName != nil && *a.Spec.Source.PersistentVolumeName == name {
 			return time.Second, nil
 		}
+	}
+	if v.Spec.CSI != nil {
+		s.Volumes.Delete(v.Spec.CSI.VolumeHandle)
 	}
 	return 0, ignoreNotFound(s.Client.CoreV1().PersistentVolumes().Delete(ctx, name, metav1.DeleteOptions{
 		Preconditions: metav1.NewUIDPreconditions(string(v.UID)),

@@ -74,6 +74,22 @@ type Cloud interface {
 	MayJoin(profile string) bool
 }
 
+// Volumes is where the CSI driver makes its volumes. All may be called again with the same arguments.
+type Volumes interface {
+	Create(v Volume)
+	Delete(id string)
+	Attach(id, instance string)
+	Detach(id string)
+}
+
+// Volume is what the CSI driver asks the cloud for.
+type Volume struct {
+	ID, Zone, Type string
+	Bytes          int64
+	Encrypted      bool
+	Tags           map[string]string
+}
+
 // Clock is the time of the emulated cloud.
 type Clock interface {
 	Now() time.Time
@@ -86,6 +102,8 @@ type Clock interface {
 type Options struct {
 	Client kubernetes.Interface
 	Cloud  Cloud
+	// Volumes hears of what the CSI driver does; nil if volumes are objects of Kubernetes only.
+	Volumes Volumes
 	// Clock times everything until a node is Ready; nil is the wall clock.
 	Clock Clock
 	// Cluster is the name that user data has to give; empty accepts any.
@@ -139,6 +157,9 @@ func (o Options) complete() (Options, error) {
 	if o.MemoryLoss < 0 || o.MemoryLoss >= 1 {
 		return o, errors.New("fakenode: MemoryLoss is a share, from 0 to less than 1")
 	}
+	if o.Volumes == nil {
+		o.Volumes = noVolumes{}
+	}
 	if o.Clock == nil {
 		o.Clock = wallClock{}
 	}
@@ -190,6 +211,13 @@ func NewClient(config *rest.Config) (kubernetes.Interface, error) {
 	own.UserAgent = "dovetail-sandbox-fakenode"
 	return kubernetes.NewForConfig(own)
 }
+
+type noVolumes struct{}
+
+func (noVolumes) Create(Volume)         {}
+func (noVolumes) Delete(string)         {}
+func (noVolumes) Attach(string, string) {}
+func (noVolumes) Detach(string)         {}
 
 type wallClock struct{}
 

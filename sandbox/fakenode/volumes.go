@@ -57,12 +57,29 @@ func (s *Simulator) syncAttachment(ctx context.Context, name string) (time.Durat
 	if finalizer := attacherFinalizer(a); !slices.Contains(a.Finalizers, finalizer) {
 		return 0, s.setFinalizers(ctx, a, append(slices.Clip(a.Finalizers), finalizer)) // the change comes back
 	}
+	if handle, err := s.handleOf(a); err != nil {
+		return 0, err
+	} else if handle != "" {
+		s.Volumes.Attach(handle, m.instance.ID)
+	}
 	body := patch(map[string]any{
 		"metadata": map[string]any{"uid": a.UID},
 		"status":   map[string]any{"attached": true, "attachError": nil},
 	})
 	_, err = s.Client.StorageV1().VolumeAttachments().Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	return 0, ignoreNotFound(err)
+}
+
+// handleOf is the id of the EBS volume of an attachment, or empty for that of another driver.
+func (s *Simulator) handleOf(a *storagev1.VolumeAttachment) (string, error) {
+	if a.Spec.Attacher != ebsDriver || a.Spec.Source.PersistentVolumeName == nil {
+		return "", nil
+	}
+	v, err := s.volumes.Get(*a.Spec.Source.PersistentVolumeName)
+	if err != nil || v.Spec.CSI == nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return v.Spec.CSI.VolumeHandle, nil
 }
 
 // attacherFinalizer is what an attacher holds an attachment with until the volume is detached.
@@ -82,6 +99,11 @@ func (s *Simulator) detach(ctx context.Context, a *storagev1.VolumeAttachment, m
 	finalizer := attacherFinalizer(a)
 	if !slices.Contains(a.Finalizers, finalizer) {
 		return 0, nil
+	}
+	if handle, err := s.handleOf(a); err != nil {
+		return 0, err
+	} else if handle != "" {
+		s.Volumes.Detach(handle)
 	}
 	left := slices.DeleteFunc(slices.Clone(a.Finalizers), func(f string) bool { return f == finalizer })
 	return 0, s.setFinalizers(ctx, a, left)

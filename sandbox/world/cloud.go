@@ -45,6 +45,19 @@ func (c *cloud) Changed() <-chan struct{} { return c.emulator.Changed() }
 // MayJoin says whether the cluster has an access entry for the role of a profile.
 func (c *cloud) MayJoin(profile string) bool { return c.emulator.MayJoin(profile) }
 
+// volumes shows the emulated account to the volume driver.
+type volumes struct{ *awsemu.Emulator }
+
+func (v volumes) Create(d fakenode.Volume) {
+	v.MakeVolume(awsemu.Volume{
+		ID: d.ID, Zone: d.Zone, Type: d.Type, SizeGiB: int((d.Bytes + 1<<30 - 1) >> 30), Encrypted: d.Encrypted, Tags: d.Tags,
+	})
+}
+
+func (v volumes) Delete(id string)           { v.RemoveVolume(id) }
+func (v volumes) Attach(id, instance string) { v.AttachVolume(id, instance) }
+func (v volumes) Detach(id string)           { v.DetachVolume(id) }
+
 // capacity is what a machine of a type has, and its network interfaces allow.
 func capacity(t catalogue.Type) corev1.ResourceList {
 	list := corev1.ResourceList{

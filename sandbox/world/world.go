@@ -155,7 +155,7 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	}
 	options := fakenode.Options{
 		KubeletPort: port, LogFile: w.logFile,
-		Client: client, Cloud: &cloud{emulator: w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
+		Client: client, Cloud: &cloud{emulator: w.AWS}, Volumes: volumes{w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
 	}
 	if o.Scale {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func withSimulator(run func() int) (code int, err error) {
 		return 1, err
 	}
 	simulator, err = fakenode.New(fakenode.Options{
-		Client: client, Cloud: aws, Cluster: "demo",
+		Client: client, Cloud: aws, Volumes: disks, Cluster: "demo",
 		BootTime: bootTime, ReadyTime: 200 * time.Millisecond, StartupTime: -1, DeleteAfter: time.Second,
 		MemoryLoss: 0.02, LeaseDuration: 40 * time.Second, RestartBackoff: time.Second,
 		Static: fakenode.Bootstrap(2, "us-east-1"),
@@ -77,6 +78,35 @@ func withSimulator(run func() int) (code int, err error) {
 	cancel()
 	return code, <-ended
 }
+
+// driverCalls is what the volume driver asked the cloud for, by volume; the same again counts once.
+type driverCalls struct {
+	mu   sync.Mutex
+	list map[string][]string
+}
+
+var disks = &driverCalls{list: map[string][]string{}}
+
+func (d *driverCalls) add(id, call string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !slices.Contains(d.list[id], call) {
+		d.list[id] = append(d.list[id], call)
+	}
+}
+
+func (d *driverCalls) of(id string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.list[id])
+}
+
+func (d *driverCalls) Create(v fakenode.Volume) {
+	d.add(v.ID, fmt.Sprintf("create %s %d for %s", v.Zone, v.Bytes>>30, v.Tags["kubernetes.io/created-for/pvc/name"]))
+}
+func (d *driverCalls) Delete(id string)           { d.add(id, "delete") }
+func (d *driverCalls) Attach(id, instance string) { d.add(id, "attach "+instance) }
+func (d *driverCalls) Detach(id string)           { d.add(id, "detach") }
 
 // cloud is a list of instances.
 type cloud struct {

@@ -2,6 +2,7 @@ package flow_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,7 +56,7 @@ func attachmentTo(t *testing.T, node, volume string) string {
 
 // A StatefulSet gets a volume in the zone of its node, keeps it when the pod moves, and leaves none
 // behind. Detaching takes as long as the fault says.
-func TestDynamicVolume(t *testing.T) {
+func TestTrust_D03_DynamicVolume(t *testing.T) {
 	t.Parallel()
 	ns := namespace(t, "dynamic")
 	storageClass(t, ns, storagev1.VolumeBindingWaitForFirstConsumer)
@@ -116,6 +117,10 @@ func TestDynamicVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone(t, client.CoreV1().RESTClient(), &corev1.PersistentVolume{}, "persistentvolumes", "", volume.Name)
+	want := []string{"create us-east-1b 1 for data-db-0", "attach " + i.ID, "detach", "attach " + other.ID, "delete"}
+	if got := disks.of(volume.Spec.CSI.VolumeHandle); !slices.Equal(got, want) {
+		t.Errorf("the driver asked the cloud for %q, want %q", got, want)
+	}
 }
 
 func cordon(t *testing.T, i fakenode.Instance) {
