@@ -35,8 +35,14 @@ func (e *Emulator) wanted(c *call) []access {
 
 func (e *Emulator) ec2Access(c *call, plain access) []access {
 	switch c.Action {
-	case "TerminateInstances", "RebootInstances":
+	case "TerminateInstances", "RebootInstances", "StopInstances", "StartInstances":
 		return e.onResources(c, plain, c.Form.Strings("InstanceId"), nil)
+	case "AttachVolume", "DetachVolume":
+		return e.onResources(c, plain, []string{c.Form.String("InstanceId"), c.Form.String("VolumeId")}, nil)
+	case "DeleteVolume":
+		return e.onResources(c, plain, []string{c.Form.String("VolumeId")}, nil)
+	case "CreateVolume":
+		return e.creating(c, plain, "volume", tagsAsked("volume", c.Form))
 	case "CreateTags", "DeleteTags":
 		tags := map[string]string{}
 		for _, tag := range c.Form.List("Tag") {
@@ -149,6 +155,10 @@ func resourceKind(prefix string) string {
 		return "placement-group"
 	case "vol":
 		return "volume"
+	case "eni":
+		return "network-interface"
+	case "sir":
+		return "spot-instances-request"
 	default:
 		return prefix
 	}

@@ -45,7 +45,7 @@ func (e *Emulator) registerEC2Injections() {
 		"stop":                  func(r *controlRequest, _ injection, i *Instance) error { e.stop(r.now, i); return nil },
 		"kill": func(r *controlRequest, _ injection, i *Instance) error {
 			if i.State != stateShuttingDown {
-				i.ReasonCode, i.ReasonMessage = "Server.InternalError", "Server.InternalError: the host failed"
+				i.because(r.now, "Server.InternalError", "Server.InternalError: the host failed")
 			}
 			e.end(r.now, i)
 			return nil

@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,8 @@ type Instance struct {
 	Lifecycle     string             `json:"lifecycle,omitempty"`
 	SpotRequest   string             `json:"spotRequest,omitempty"`
 	SpotMarked    bool               `json:"spotMarked,omitempty"` // for interruption
+	SpotTags      map[string]string  `json:"spotTags,omitempty"`   // of the request
+	Metadata      map[string]string  `json:"metadata,omitempty"`   // options of the launch, as they were sent
 	Tenancy       string             `json:"tenancy"`
 	Placement     string             `json:"placementGroup,omitempty"`
 	Partition     int                `json:"partition,omitempty"`
@@ -76,6 +79,7 @@ type Instance struct {
 	State         string    `json:"state"`
 	ReasonCode    string    `json:"reasonCode,omitempty"`
 	ReasonMessage string    `json:"reasonMessage,omitempty"`
+	Transition    string    `json:"transition,omitempty"` // why it came to this state
 	Launched      time.Time `json:"launched"`
 	Visible       time.Time `json:"visible"` // in describes
 	Running       time.Time `json:"running,omitzero"`
@@ -83,15 +87,6 @@ type Instance struct {
 	Terminated    time.Time `json:"terminated,omitzero"`
 	Due           time.Time `json:"due,omitzero"`       // of the next state
 	Interrupt     time.Time `json:"interrupt,omitzero"` // when a notice ends
-}
-
-// NetworkInterface is an interface of an instance.
-type NetworkInterface struct {
-	ID     string `json:"id"`
-	Type   string `json:"type"` // interface, efa or efa-only
-	Subnet string `json:"subnet"`
-	Card   int    `json:"card,omitempty"`
-	Device int    `json:"device,omitempty"`
 }
 
 // TagChange is a tag that will be seen later.
@@ -142,6 +137,8 @@ type instanceItem struct {
 	Reservation  string          `xml:"capacityReservationId,omitempty"`
 	Preference   *preferenceItem `xml:"capacityReservationSpecification"`
 	Reason       *reasonItem     `xml:"stateReason"`
+	Transition   string          `xml:"reason"`
+	Metadata     dataMetadata    `xml:"metadataOptions"`
 	Tags         []tagItem       `xml:"tagSet>item"`
 }
 
@@ -157,13 +154,6 @@ type placementOf struct {
 type groupRef struct {
 	ID   string `xml:"groupId"`
 	Name string `xml:"groupName"`
-}
-
-type interfaceItem struct {
-	ID     string `xml:"networkInterfaceId"`
-	Type   string `xml:"interfaceType"`
-	Subnet string `xml:"subnetId"`
-	Status string `xml:"status"`
 }
 
 type deviceItem struct {
@@ -197,12 +187,22 @@ type reasonItem struct {
 	Message string `xml:"message"`
 }
 
+// metadataItem is the options of the metadata service: what the launch said, else what images of AWS ask for.
+func (i *Instance) metadataItem() dataMetadata {
+	option := func(name, otherwise string) string { return cmp.Or(i.Metadata[name], otherwise) }
+	return dataMetadata{
+		Endpoint: option("HttpEndpoint", "enabled"), IPv6: option("HttpProtocolIpv6", "disabled"), Hops: option("HttpPutResponseHopLimit", "2"),
+		Tokens: option("HttpTokens", "required"), Tags: option("InstanceMetadataTags", "disabled"), State: "applied",
+	}
+}
+
 // instanceItem renders an instance.
 func (e *Emulator) instanceItem(i *Instance) instanceItem {
 	item := instanceItem{
 		ID: i.ID, ImageID: i.ImageID, State: stateItemOf(i.State), Type: i.Type, Launched: wire.Time(i.Launched),
 		Placement: placementOf{Zone: i.Zone, ZoneID: i.ZoneID, Tenancy: i.Tenancy, Group: i.Placement}, Architecture: i.Architecture,
 		Platform: i.Platform, SpotRequest: i.SpotRequest, Lifecycle: i.Lifecycle, Tags: tagItems(i.Tags), RootDevice: i.RootDevice, RootType: "ebs",
+		Transition: i.Transition, Metadata: i.metadataItem(),
 	}
 	if g := e.ec2().Placements[i.Placement]; g != nil {
 		item.Placement.GroupName = g.Name
@@ -233,15 +233,9 @@ func (e *Emulator) instanceItem(i *Instance) instanceItem {
 		return item
 	}
 	item.PrivateDNS, item.PrivateIP, item.Subnet, item.VPC = i.PrivateDNS, i.PrivateIP, i.Subnet, i.VPC
-	for _, id := range i.Groups {
-		ref := groupRef{ID: id}
-		if g := e.ec2().Groups[id]; g != nil {
-			ref.Name = g.Name
-		}
-		item.Groups = append(item.Groups, ref)
-	}
+	item.Groups = e.groupRefs(i.Groups)
 	for _, n := range i.Interfaces {
-		item.Interfaces = append(item.Interfaces, interfaceItem{ID: n.ID, Type: n.Type, Subnet: n.Subnet, Status: "in-use"})
+		item.Interfaces = append(item.Interfaces, e.interfaceItem(i, n))
 	}
 	for _, v := range e.attachedTo(i) {
 		item.Devices = append(item.Devices, deviceItem{

@@ -95,7 +95,7 @@ type stateChangeItem struct {
 	Previous stateItem `xml:"previousState"`
 }
 
-type terminateAnswer struct {
+type stateChanges struct {
 	Items []stateChangeItem `xml:"instancesSet>item"`
 }
 
@@ -113,13 +113,55 @@ func (e *Emulator) terminateInstances(c *call) (any, error) {
 			return nil, wire.Errorf("OperationNotPermitted", "The instance '%s' may not be terminated. Modify its 'disableApiTermination' instance attribute and try again.", i.ID)
 		}
 	}
-	var answer terminateAnswer
+	return changeStates(list, func(i *Instance) { e.terminate(c.now, i, userShutdown, userShutdown+": User initiated shutdown") }), nil
+}
+
+// changeStates does something to instances and answers with how their states changed.
+func changeStates(list []*Instance, change func(*Instance)) stateChanges {
+	var answer stateChanges
 	for _, i := range list {
 		before := i.State
-		e.terminate(c.now, i, "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown")
+		change(i)
 		answer.Items = append(answer.Items, stateChangeItem{ID: i.ID, Previous: stateItemOf(before), Current: stateItemOf(i.State)})
 	}
-	return answer, nil
+	return answer
+}
+
+func (e *Emulator) stopInstances(c *call) (any, error) {
+	list, err := e.instancesWithIDs(c, c.Form.Strings("InstanceId"))
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		if i.Lifecycle != "" {
+			return nil, wire.Errorf("UnsupportedOperation", "You can't stop the instance '%s' because it was bought as %s for one time.", i.ID, i.Lifecycle)
+		}
+		if i.State == stateShuttingDown || !i.alive() {
+			return nil, wrongState(i, "stopped")
+		}
+	}
+	return changeStates(list, func(i *Instance) { e.stop(c.now, i) }), nil
+}
+
+func (e *Emulator) startInstances(c *call) (any, error) {
+	list, err := e.instancesWithIDs(c, c.Form.Strings("InstanceId"))
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		if i.State != stateStopped && i.State != stateRunning && i.State != statePending {
+			return nil, wrongState(i, "started")
+		}
+	}
+	return changeStates(list, func(i *Instance) {
+		if i.State == stateStopped {
+			e.start(c.now, i)
+		}
+	}), nil
+}
+
+func wrongState(i *Instance, done string) error {
+	return wire.Errorf("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be %s: it is %s.", i.ID, done, i.State)
 }
 
 type returnAnswer struct {

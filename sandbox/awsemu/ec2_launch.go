@@ -35,12 +35,13 @@ func (e *Emulator) launchOne(c *call, p *launchPool, tags map[string]string, fle
 		i.Tags["aws:ec2:fleet-id"] = fleet
 	}
 	if p.market == capacitySpot {
-		i.SpotRequest = e.nextID("sir-")
+		i.SpotRequest, i.SpotTags = e.nextID("sir-"), tagsAsked("spot-instances-request", p.data, c.Form)
 	}
 	if p.placement != nil {
 		i.Placement, i.Partition = p.placement.ID, e.partitionFor(p)
 	}
-	i.Interfaces = e.interfacesOf(p)
+	i.Metadata = p.data.Sub("MetadataOptions").Map()
+	i.Interfaces = e.interfacesOf(c, p)
 	p.subnet.Free -= i.Addresses
 	p.subnet.Cursor++
 	if p.reservation != nil {
@@ -93,11 +94,12 @@ func (e *Emulator) partitionFor(p *launchPool) int {
 	return best
 }
 
-func (e *Emulator) interfacesOf(p *launchPool) []NetworkInterface {
+func (e *Emulator) interfacesOf(c *call, p *launchPool) []NetworkInterface {
 	var list []NetworkInterface
+	tags := tagsAsked("network-interface", p.data, c.Form)
 	for _, n := range p.data.List("NetworkInterface") {
 		one := NetworkInterface{
-			ID: e.nextID("eni-"), Type: n.String("InterfaceType"), Subnet: p.subnetID, Card: n.Int("NetworkCardIndex", 0), Device: n.Int("DeviceIndex", 0),
+			ID: e.nextID("eni-"), Type: n.String("InterfaceType"), Subnet: p.subnetID, Card: n.Int("NetworkCardIndex", 0), Device: n.Int("DeviceIndex", 0), Tags: tags,
 		}
 		if one.Type == "" {
 			one.Type = "interface"
@@ -105,7 +107,7 @@ func (e *Emulator) interfacesOf(p *launchPool) []NetworkInterface {
 		list = append(list, one)
 	}
 	if len(list) == 0 {
-		list = []NetworkInterface{{ID: e.nextID("eni-"), Type: "interface", Subnet: p.subnetID}}
+		list = []NetworkInterface{{ID: e.nextID("eni-"), Type: "interface", Subnet: p.subnetID, Tags: tags}}
 	}
 	return list
 }

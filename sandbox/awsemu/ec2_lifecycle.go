@@ -53,6 +53,20 @@ func (h *dueHeap) Pop() any {
 	return last
 }
 
+// Why instances end.
+const (
+	spotTermination = "Server.SpotInstanceTermination"
+	userShutdown    = "Client.UserInitiatedShutdown"
+)
+
+// because notes why an instance goes down.
+func (i *Instance) because(at time.Time, code, message string) {
+	i.ReasonCode, i.ReasonMessage, i.Transition = code, message, code
+	if code == userShutdown {
+		i.Transition = "User initiated (" + at.UTC().Format("2006-01-02 15:04:05") + " GMT)"
+	}
+}
+
 // advanceEC2 lets everything happen that is due, in the order of time, and reports whether there was
 // anything. The emulator must be locked.
 func (e *Emulator) advanceEC2(now time.Time) bool {
@@ -110,7 +124,7 @@ func (e *Emulator) happen(at time.Time, i *Instance) {
 		i.TagChanges[0].apply(tags)
 		i.Tags, i.TagChanges = tags, i.TagChanges[1:]
 	case !i.Interrupt.IsZero() && !i.Interrupt.After(at) && i.alive() && i.State != stateShuttingDown:
-		code := "Server.SpotInstanceTermination"
+		code := spotTermination
 		if i.CapacityType != capacitySpot {
 			code = "Server.CapacityReservationTermination"
 		}
@@ -144,7 +158,7 @@ func (e *Emulator) terminate(at time.Time, i *Instance, code, message string) {
 	if i.State == stateShuttingDown || !i.alive() {
 		return
 	}
-	i.ReasonCode, i.ReasonMessage = code, message
+	i.because(at, code, message)
 	e.enter(at, i, stateShuttingDown, max(1, e.ec2().Timing.ShuttingDown))
 }
 
@@ -168,7 +182,14 @@ func (e *Emulator) end(at time.Time, i *Instance) {
 // stop begins to stop an instance.
 func (e *Emulator) stop(at time.Time, i *Instance) {
 	if i.State == statePending || i.State == stateRunning {
-		i.ReasonCode, i.ReasonMessage = "Client.UserInitiatedShutdown", "Client.UserInitiatedShutdown: User initiated shutdown"
+		i.because(at, userShutdown, userShutdown+": User initiated shutdown")
 		e.enter(at, i, stateStopping, max(1, e.ec2().Timing.ShuttingDown))
 	}
+}
+
+// start brings a stopped instance back.
+func (e *Emulator) start(at time.Time, i *Instance) {
+	i.ReasonCode, i.ReasonMessage, i.Transition = "", "", ""
+	i.Launched, i.Running = at, time.Time{}
+	e.enter(at, i, statePending, max(1, e.ec2().Timing.Pending))
 }

@@ -23,8 +23,10 @@ func (e *Emulator) registerEC2() {
 		"DescribeInstanceTypes":          e.describeInstanceTypes,
 		"DescribeLaunchTemplates":        e.describeTemplates,
 		"DescribeLaunchTemplateVersions": e.describeTemplateVersions,
+		"DescribeNetworkInterfaces":      e.describeInterfaces,
 		"DescribePlacementGroups":        e.describePlacementGroups,
 		"DescribeSecurityGroups":         e.describeSecurityGroups,
+		"DescribeSpotInstanceRequests":   e.describeSpotRequests,
 		"DescribeSpotPriceHistory":       e.describeSpotPrices,
 		"DescribeSubnets":                e.describeSubnets,
 		"DescribeTags":                   e.describeTags,
@@ -44,6 +46,8 @@ func (e *Emulator) registerEC2() {
 		"DeleteVolume":         dryRunnable(e.deleteVolume),
 		"DetachVolume":         dryRunnable(e.detachVolume),
 		"RebootInstances":      dryRunnable(e.rebootInstances),
+		"StartInstances":       dryRunnable(e.startInstances),
+		"StopInstances":        dryRunnable(e.stopInstances),
 		"TerminateInstances":   dryRunnable(e.terminateInstances),
 	} {
 		e.registerMutating(wire.EC2, action, run)

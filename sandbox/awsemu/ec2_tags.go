@@ -152,6 +152,18 @@ func (e *Emulator) tagsOf(c *call, id string) (*map[string]string, error) {
 			return &r.Tags, nil
 		}
 		return nil, reservationNotFound(id)
+	case "eni":
+		n, err := e.interfaceNamed(c, id)
+		if err != nil {
+			return nil, err
+		}
+		return &n.Tags, nil
+	case "sir":
+		i, err := e.spotRequestOf(c, id)
+		if err != nil {
+			return nil, err
+		}
+		return &i.SpotTags, nil
 	case "vol":
 		v, err := e.volumeNamed(id)
 		if err != nil {
@@ -204,6 +216,9 @@ func (e *Emulator) allTags(now time.Time) map[string]map[string]string {
 	for id, i := range s.Instances {
 		if !now.Before(i.Visible) {
 			all[id] = i.Tags
+			if i.SpotRequest != "" {
+				all[i.SpotRequest] = i.SpotTags
+			}
 		}
 	}
 	for id, t := range s.Templates {
@@ -222,6 +237,9 @@ func (e *Emulator) allTags(now time.Time) map[string]map[string]string {
 	}
 	for id, r := range s.Reservations {
 		all[id] = r.Tags
+	}
+	for _, n := range e.interfaces(now) {
+		all[n.NetworkInterface.ID] = n.NetworkInterface.Tags
 	}
 	for id, v := range s.Volumes {
 		all[id] = v.Tags
