@@ -20,16 +20,18 @@ func (w *World) installDNS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	services := client.CoreV1().Services(metav1.NamespaceSystem)
+	// Asked first: an address that is taken, if only by the Service itself, is refused before the name is looked at.
+	if _, err := services.Get(ctx, "kube-dns", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		return err
+	}
 	port := func(name string, protocol corev1.Protocol) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Protocol: protocol, Port: 53, TargetPort: intstr.FromInt32(53)}
 	}
 	labels := map[string]string{"k8s-app": "kube-dns"}
-	_, err = client.CoreV1().Services(metav1.NamespaceSystem).Create(ctx, &corev1.Service{
+	_, err = services.Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "kube-dns", Labels: labels},
 		Spec:       corev1.ServiceSpec{ClusterIP: clusterDNS, Selector: labels, Ports: []corev1.ServicePort{port("dns", corev1.ProtocolUDP), port("dns-tcp", corev1.ProtocolTCP)}},
 	}, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
 	return err
 }
