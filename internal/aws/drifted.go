@@ -45,9 +45,8 @@ func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim 
 	}
 	name := claim.Labels[corev1.LabelInstanceTypeStable]
 	if n := slices.IndexFunc(all, func(t catalog.InstanceType) bool { return t.Name == name }); n >= 0 {
-		if image, found := discover.Image(class, &all[n]); found {
-			want.Image = image.ID
-		}
+		image, _ := discover.Image(class, &all[n])
+		want.Image, want.ImageKnown = image.ID, true
 	}
 	why := nodeclass.Drift(class, claim, have(instance), want)
 	if why.Code != reason.CapacityReservationDrift {

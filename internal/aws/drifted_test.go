@@ -88,3 +88,40 @@ func TestDrifted(t *testing.T) {
 		})
 	}
 }
+
+// E13 is about lookups that fail. Images that were found without an error, and of which none suits the
+// architecture of a node, are what its class asks for now.
+func TestTrust_A14_NoImageOfTheClassSuitsTheArchitecture(t *testing.T) {
+	t.Parallel()
+	of := func(architecture string) []corev1.NodeSelectorRequirement {
+		return []corev1.NodeSelectorRequirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{architecture}}}
+	}
+	for name, tc := range map[string]struct {
+		images []awsv1.AMI
+		kind   string
+		want   string
+	}{
+		"an image of its architecture":  {images: []awsv1.AMI{{ID: "ami-1", Requirements: of("amd64")}}, kind: "m5.large"},
+		"images of another alone":       {images: []awsv1.AMI{{ID: "ami-1", Requirements: of("arm64")}}, kind: "m5.large", want: "EC2NodeClass default: spec.amiSelectorTerms: the node runs image ami-1; a new one gets none, since none suits its instance type"},
+		"no image was ever found":       {kind: "m5.large"},
+		"a type that is not known here": {images: []awsv1.AMI{{ID: "ami-2", Requirements: of("amd64")}}, kind: "m1.gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.instances["i-1"] = newInstance("i-1", start)
+			class := newClass(func(c *awsv1.EC2NodeClass) { c.Status.AMIs = tc.images })
+			claim := newClaim("a", start, withInstance("i-1"), func(c *karpv1.NodeClaim) {
+				c.Status.ImageID, c.Labels[corev1.LabelInstanceTypeStable] = "ami-1", tc.kind
+			})
+			why, err := (&drifter{stock: w, shop: w, lookup: &lookups{}}).drifted(t.Context(), class, claim)
+			got := ""
+			if why.Code != "" {
+				got = why.Text()
+			}
+			if err != nil || got != tc.want {
+				t.Errorf("got %q, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}

@@ -20,13 +20,16 @@ type Instance struct {
 
 // Wanted is what an instance of the class would get now, beside what the status of the class says.
 type Wanted struct {
-	Image               string // for the instance type of the claim; empty: none fits
+	Image               string // for the instance type of the claim; empty: none suits it
+	ImageKnown          bool   // false where the instance type is not known
 	PlacementGroup      string // id; empty: none
 	PlacementGroupKnown bool   // false where the class selects a group that could not be looked up
 }
 
 // Drift says why an instance is not what its class asks for now; no code if it is. What is not known is
-// not compared: a selector that suddenly matches nothing must not replace a fleet (E15). Before CapacityReservationDrift is acted upon, the caller looks the reservations up once more.
+// not compared: a selector that suddenly matches nothing must not replace a fleet (E15). The images in
+// the status of a class were looked up without an error: if none suits the claim, its own is not wanted
+// (E13). Before CapacityReservationDrift is acted upon, the caller looks the reservations up once more.
 func Drift(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, have Instance, want Wanted) reason.Reason {
 	if why, drifted := drift.Class(class, claim); drifted {
 		return why
@@ -35,7 +38,10 @@ func Drift(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, have Instance, wa
 	found := func(code reason.Code, field, have, want string) reason.Reason {
 		return reason.Reason{Code: code, Subject: awsv1.Kind + " " + class.Name + ": " + field, Have: have, Want: cmp.Or(want, "none")}
 	}
-	if image := claim.Status.ImageID; len(status.AMIs) > 0 && want.Image != "" && image != "" && image != want.Image {
+	if image := claim.Status.ImageID; len(status.AMIs) > 0 && want.ImageKnown && image != "" && image != want.Image {
+		if want.Image == "" {
+			return found(reason.AMIDrift, "spec.amiSelectorTerms", image, "none, since none suits its instance type")
+		}
 		return found(reason.AMIDrift, "spec.amiSelectorTerms", image, want.Image)
 	}
 	if len(status.SecurityGroups) > 0 && len(have.Groups) > 0 {

@@ -34,7 +34,7 @@ func settled() drifting {
 			Status: karpv1.NodeClaimStatus{ImageID: "ami-1"},
 		},
 		have: nodeclass.Instance{Subnet: "subnet-2", Groups: []string{"sg-2", "sg-1", "sg-1"}, Reservation: "cr-1"},
-		want: nodeclass.Wanted{Image: "ami-1", PlacementGroup: "pg-1", PlacementGroupKnown: true},
+		want: nodeclass.Wanted{Image: "ami-1", ImageKnown: true, PlacementGroup: "pg-1", PlacementGroupKnown: true},
 	}
 }
 
@@ -50,12 +50,13 @@ func TestDrift(t *testing.T) {
 		"K22 another hash of another version": {func(d *drifting) {
 			d.claim.Annotations = map[string]string{awsv1.AnnotationNodeClassHash: "2", awsv1.AnnotationNodeClassHashVersion: "v6"}
 		}, ""},
-		"K22 a claim without a version":       {func(d *drifting) { d.claim.Annotations = map[string]string{awsv1.AnnotationNodeClassHash: "2"} }, ""},
-		"a class that is not stamped":         {func(d *drifting) { d.class.Annotations = nil }, ""},
-		"another image":                       {func(d *drifting) { d.want.Image = "ami-2" }, "AMIDrift"},
-		"E13 no image fits any more":          {func(d *drifting) { d.want.Image = "" }, ""},
-		"E14 the class has no images":         {func(d *drifting) { d.class.Status.AMIs, d.want.Image = nil, "ami-2" }, ""},
-		"the image of the claim is not known": {func(d *drifting) { d.claim.Status.ImageID = "" }, ""},
+		"K22 a claim without a version":                   {func(d *drifting) { d.claim.Annotations = map[string]string{awsv1.AnnotationNodeClassHash: "2"} }, ""},
+		"a class that is not stamped":                     {func(d *drifting) { d.class.Annotations = nil }, ""},
+		"another image":                                   {func(d *drifting) { d.want.Image = "ami-2" }, "AMIDrift"},
+		"E13 Trust A14: no image suits the type any more": {func(d *drifting) { d.want.Image = "" }, "AMIDrift"},
+		"the instance type is not known":                  {func(d *drifting) { d.want.Image, d.want.ImageKnown = "", false }, ""},
+		"E14 the class has no images":                     {func(d *drifting) { d.class.Status.AMIs, d.want.Image = nil, "ami-2" }, ""},
+		"the image of the claim is not known":             {func(d *drifting) { d.claim.Status.ImageID = "" }, ""},
 		"one more security group": {func(d *drifting) {
 			d.class.Status.SecurityGroups = append(d.class.Status.SecurityGroups, awsv1.SecurityGroup{ID: "sg-3"})
 		}, "SecurityGroupDrift"},
