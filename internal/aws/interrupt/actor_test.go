@@ -30,7 +30,9 @@ type cluster struct {
 	mu     sync.Mutex
 	claims map[string]karpv1.NodeClaim
 	nodes  map[string]corev1.Node
-	fail   error // of Delete
+	fail   error         // of Delete
+	slow   time.Duration // Delete
+	last   time.Time     // Delete
 	did    []string
 	reg    *prometheus.Registry
 }
@@ -102,6 +104,10 @@ func (c *cluster) Delete(_ context.Context, obj client.Object, opts ...client.De
 	if c.fail != nil {
 		return c.fail
 	}
+	time.Sleep(c.slow)
+	c.mu.Lock()
+	c.last = time.Now()
+	c.mu.Unlock()
 	c.note(fmt.Sprintf("delete %s uid=%s", obj.GetName(), *o.Preconditions.UID))
 	return nil
 }

@@ -5,5 +5,9 @@
 // (Statuses). Parse and Judge read them, as pure functions; the Actor acts, the same way for both. To
 // delete the NodeClaim is enough: pods of claims that are being deleted are planned for at once.
 //
+// The queue of a busy account is full of messages about instances of others. So several receivers read a full queue, and a
+// message waits for EC2 (whose instance is it?) and for its deletion beside them: only the search for its NodeClaim, in
+// the cache, and the deletion of that come before the next message.
+//
 // Not here: the drain, the replacement, the end of the instance. Enter at Queue, Statuses and Parse.
 package interrupt

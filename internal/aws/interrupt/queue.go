@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -16,19 +13,26 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 const (
 	visibility = 20 * time.Second // for which a message is ours
 	longPoll   = 20 * time.Second
+	shortPoll  = time.Second // of the receivers that help with a full queue
 	perReceive = 10
 
-	lookAgain = time.Second              // for the claim of a message that came early
-	lookFor   = visibility - 2*lookAgain // as long as the message is surely ours
-	recent    = time.Minute              // a warning this young may be about an instance that EC2 does not show yet
-	mostEarly = 100                      // messages that wait so at a time; the others just come again
+	// A busy account fills the queue with messages about instances of others. Several receivers get through them, and
+	// what they find out about foreign instances holds up neither them nor the actions on ours.
+	mostReceivers = 8
+	mostActions   = 100  // messages whose NodeClaims are looked for and deleted at a time
+	mostSettling  = 2000 // messages that wait for EC2 or for their deletion; the others just come again
+	mostRemovals  = 20   // calls of DeleteMessage at a time
+
+	lookAgain      = time.Second   // for the claim of a message that came early
+	leftForRemoval = 2 * lookAgain // before the message is not ours any more
+	recent         = time.Minute   // a warning this young may be about an instance that EC2 does not show yet
+	mostEarly      = 100           // messages that wait so at a time; the others just come again
 
 	firstPause = 5 * time.Second // after an error; doubles
 	lastPause  = time.Minute
@@ -55,17 +59,23 @@ type Queue struct {
 	Metrics   *metric.Set
 	Now       func() time.Time
 
-	mu      sync.Mutex
-	held    map[string]time.Time // messages that came before their claim, by id (H03)
-	early   int                  // how many of them wait for it now
-	waiting sync.WaitGroup       // for those
-	shared  sync.Once            // the warning about a queue that others should read (H05)
+	running  sync.WaitGroup // everything beside the loop of Start
+	acting   chan struct{}  // a slot per action
+	removing chan struct{}  // a slot per call of DeleteMessage
+	shared   sync.Once      // the warning about a queue that others should read (H05)
+
+	mu        sync.Mutex
+	held      map[string]time.Time // messages that came before their claim, by id (H03)
+	early     int                  // how many of them wait for it now
+	receivers int                  // beside the loop of Start
+	settling  int                  // messages that wait for EC2 or for their deletion
 }
 
 // Start reads the queue until the context ends. Nothing that goes wrong ends it.
 func (q *Queue) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", "interruption", "queue", q.Name))
-	defer q.waiting.Wait()
+	q.acting, q.removing = make(chan struct{}, mostActions), make(chan struct{}, mostRemovals)
+	defer q.running.Wait()
 	url, pause := "", firstPause
 	for ctx.Err() == nil {
 		next, err := q.step(ctx, url)
@@ -96,26 +106,56 @@ func (q *Queue) step(ctx context.Context, url string) (string, error) {
 		}
 		return *out.QueueUrl, nil
 	}
-	out, err := q.SQS.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-		QueueUrl:                    &url,
-		MaxNumberOfMessages:         perReceive,
-		WaitTimeSeconds:             int32(longPoll / time.Second),
-		VisibilityTimeout:           int32(visibility / time.Second),
-		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp},
-		MessageAttributeNames:       []string{"All"},
-	})
+	received, err := q.receive(ctx, url, longPoll)
 	if err != nil {
 		if awserr.NotFound(err) {
 			url = "" // it may come back under another URL
 		}
 		return url, q.explain("ReceiveMessage", err)
 	}
-	var wait sync.WaitGroup
-	for _, m := range out.Messages { // at most ten, each with a handler of its own
-		wait.Go(func() { q.take(ctx, url, m) })
+	if received == perReceive {
+		q.addReceivers(ctx, url)
 	}
-	wait.Wait()
 	return url, nil
+}
+
+// receive asks for messages once, hands each to a handler of its own, and returns how many there were. It waits for a
+// free handler, and for nothing that a handler does.
+func (q *Queue) receive(ctx context.Context, url string, wait time.Duration) (int, error) {
+	out, err := q.SQS.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+		QueueUrl:                    &url,
+		MaxNumberOfMessages:         perReceive,
+		WaitTimeSeconds:             int32(wait / time.Second),
+		VisibilityTimeout:           int32(visibility / time.Second),
+		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp},
+		MessageAttributeNames:       []string{"All"},
+	})
+	if err != nil {
+		return 0, err
+	}
+	deadline := q.Now().Add(visibility)
+	for _, m := range out.Messages {
+		if !acquire(ctx, q.acting) {
+			break
+		}
+		q.running.Go(func() { q.take(ctx, url, m, deadline) })
+	}
+	return len(out.Messages), nil
+}
+
+// addReceivers has a full queue read by several at a time. Those end when they find nothing, or fail: the loop of Start,
+// which goes on, is the one that tells of errors.
+func (q *Queue) addReceivers(ctx context.Context, url string) {
+	for q.begin(&q.receivers, mostReceivers-1) {
+		q.running.Go(func() {
+			defer q.end(&q.receivers)
+			for ctx.Err() == nil {
+				if n, err := q.receive(ctx, url, shortPoll); n == 0 || err != nil {
+					return
+				}
+			}
+		})
+	}
 }
 
 // explain says what a person has to do about an error.
@@ -130,147 +170,31 @@ func (q *Queue) explain(op string, err error) error {
 	}
 }
 
-// take handles one message and deletes it, unless it has to come again.
-func (q *Queue) take(ctx context.Context, url string, m sqstypes.Message) {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("message-id", text(m.MessageId)))
-	bounded, cancel := context.WithTimeout(ctx, visibility)
-	defer cancel()
-	parsed, err := Parse(text(m.Body))
-	if err != nil {
-		log.FromContext(ctx).Error(err, "ignoring an interruption message that cannot be read")
-		q.Metrics.InterruptionReceived.WithLabelValues(malformed).Inc()
-		q.remove(bounded, url, m)
-		return
-	}
-	q.Metrics.InterruptionReceived.WithLabelValues(string(parsed.Kind)).Inc()
-	if at := eventTime(parsed, m); !at.IsZero() {
-		q.Metrics.InterruptionQueueDuration.WithLabelValues().Observe(max(0, q.Now().Sub(at).Seconds()))
-	}
-	unknown, err := q.act(bounded, parsed.Kind, parsed.Instances)
-	if err != nil {
-		log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
-		return
-	}
-	unknown = slices.DeleteFunc(unknown, func(id string) bool { return !q.expected(bounded, parsed, id) })
-	if len(unknown) > 0 && q.hold(text(m.MessageId)) {
-		q.wait(ctx, url, m, parsed.Kind, unknown)
-		return
-	}
-	q.remove(bounded, url, m)
-}
-
-// act does what a kind asks for, and returns the instances that have no claim.
-func (q *Queue) act(ctx context.Context, kind Kind, instances []string) (unknown []string, err error) {
-	var failures []error
-	for _, id := range instances {
-		known, err := q.Actor.Act(ctx, kind, id)
-		switch {
-		case err != nil:
-			failures = append(failures, err)
-		case !known:
-			unknown = append(unknown, id)
-		}
-	}
-	return unknown, errors.Join(failures...)
-}
-
-func (q *Queue) remove(ctx context.Context, url string, m sqstypes.Message) {
-	if _, err := q.SQS.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &url, ReceiptHandle: m.ReceiptHandle}); err != nil {
-		log.FromContext(ctx).Error(err, "deleting an interruption message; it comes again")
-		return
-	}
-	q.Metrics.InterruptionDeleted.WithLabelValues().Inc()
-}
-
-// wait looks for the claims of a message that came before them, beside the loop, while the message is
-// ours. Two minutes are short: its next delivery would lose too many seconds (H03). If the claims do not
-// come, the message does, once more.
-func (q *Queue) wait(ctx context.Context, url string, m sqstypes.Message, kind Kind, instances []string) {
-	if !q.enter() {
-		return
-	}
-	q.waiting.Go(func() {
-		defer q.leave()
-		ctx, cancel := context.WithTimeout(ctx, lookFor)
-		defer cancel()
-		for len(instances) > 0 {
-			sleep(ctx, lookAgain)
-			if ctx.Err() != nil {
-				return
-			}
-			var err error
-			if instances, err = q.act(ctx, kind, instances); err != nil {
-				log.FromContext(ctx).Error(err, "handling an interruption message; it comes again")
-				return
-			}
-		}
-		q.remove(ctx, url, m)
-	})
-}
-
-func (q *Queue) enter() bool {
+// begin counts something that runs, unless as many as may already do.
+func (q *Queue) begin(running *int, most int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.early >= mostEarly {
+	if *running >= most {
 		return false
 	}
-	q.early++
+	*running++
 	return true
 }
 
-func (q *Queue) leave() {
+func (q *Queue) end(running *int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.early--
+	*running--
 }
 
-// expected reports whether an instance without NodeClaim may still get one: it is ours and lives, or we
-// could not find that out. Instances of others are no business of ours: the rules of EventBridge match
-// the whole account. EC2 may warn of an instance before it shows it.
-func (q *Queue) expected(ctx context.Context, m Message, id string) bool {
-	instance, err := q.Instances.Find(ctx, id)
-	if cloud.Is(err, cloud.NotFound) {
-		warning := m.Kind == SpotInterrupted || m.Kind == ReservationInterrupted
-		return warning && !m.Time.IsZero() && q.Now().Sub(m.Time).Abs() < recent
-	}
-	if err != nil {
+// acquire takes a slot, unless the context ends before there is one.
+func acquire(ctx context.Context, slots chan<- struct{}) bool {
+	select {
+	case slots <- struct{}{}:
 		return true
-	}
-	if owner := instance.Tags[inventory.TagCluster]; owner != "" && owner != q.Cluster && instance.Owned(owner) {
-		q.shared.Do(func() {
-			log.FromContext(ctx).Error(nil, "the interruption queue brings messages about instances of another cluster: if that cluster reads the same queue, give each its own, since a message that one reads the other never sees",
-				"instance-id", id, "other-cluster", owner)
-		})
+	case <-ctx.Done():
 		return false
 	}
-	return instance.Owned(q.Cluster) && !instance.Terminating()
-}
-
-// hold reports whether a message is to come once more: the claim may be written in the meantime (H03).
-func (q *Queue) hold(message string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.held == nil {
-		q.held = map[string]time.Time{}
-	}
-	now := q.Now()
-	maps.DeleteFunc(q.held, func(_ string, at time.Time) bool { return now.Sub(at) > time.Hour })
-	if _, before := q.held[message]; before {
-		return false
-	}
-	q.held[message] = now
-	return true
-}
-
-// eventTime is when AWS saw the event, or else when the message was sent.
-func eventTime(parsed Message, m sqstypes.Message) time.Time {
-	if !parsed.Time.IsZero() {
-		return parsed.Time
-	}
-	if ms, err := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64); err == nil {
-		return time.UnixMilli(ms)
-	}
-	return time.Time{}
 }
 
 // sleep waits, but not longer than the context.

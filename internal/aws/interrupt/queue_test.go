@@ -31,6 +31,7 @@ type sqsFake struct {
 	urls     int
 	receives int
 	removes  int
+	latency  time.Duration // of a receive or a delete
 }
 
 type fakeMessage struct {
@@ -61,6 +62,7 @@ func (f *sqsFake) GetQueueUrl(_ context.Context, in *sqs.GetQueueUrlInput, _ ...
 }
 
 func (f *sqsFake) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error) {
+	time.Sleep(f.latency)
 	f.mu.Lock()
 	f.receives++
 	try := f.receives
@@ -99,6 +101,7 @@ func (f *sqsFake) visible(in *sqs.ReceiveMessageInput) *sqs.ReceiveMessageOutput
 }
 
 func (f *sqsFake) DeleteMessage(_ context.Context, in *sqs.DeleteMessageInput, _ ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error) {
+	time.Sleep(f.latency)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.removes++
