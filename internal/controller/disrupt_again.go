@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -20,16 +21,26 @@ import (
 
 // look reads the pods of all nodes from the API server, once the taints are known. A node that is
 // missing in the answer could not be read.
+//
+// The answers come from the watch cache of the API server, as long as that is not older than the taints: a read that asks
+// for the newest state is a scan of all pods in etcd, for each node, on servers before 1.31.
 func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[string][]disruption.Live, []error) {
 	var nodes []disruption.Candidate
 	for _, c := range list {
 		nodes = append(nodes, c.Remove...)
 	}
 	d.awaitTaints(ctx, nodes)
+	if len(nodes) == 0 {
+		return nil, nil
+	}
+	newest, err := d.podsVersion(ctx)
+	if err != nil {
+		return nil, []error{err}
+	}
 	found := make([][]disruption.Live, len(nodes))
 	failed := d.each(len(nodes), func(i int) error {
 		pods := &corev1.PodList{}
-		if err := d.Reader.List(ctx, pods, client.MatchingFields{PodNodeName: nodes[i].Node}); err != nil {
+		if err := d.Reader.List(ctx, pods, client.MatchingFields{PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
 			return fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
 		}
 		found[i] = make([]disruption.Live, 0, len(pods.Items))
@@ -50,6 +61,24 @@ func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[s
 		}
 	}
 	return live, slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+}
+
+// podsVersion is the resource version of the pods now, for the price of reading one of them. That of a Node would not do:
+// versions of two resources compare only where one etcd holds both.
+func (d *Disruption) podsVersion(ctx context.Context) (string, error) {
+	one := &corev1.PodList{}
+	if err := d.Reader.List(ctx, one, client.Limit(1)); err != nil {
+		return "", fmt.Errorf("read the resource version of pods: %w", err)
+	}
+	return one.ResourceVersion, nil
+}
+
+// notOlderThan has a list served from the watch cache, once that has reached a version.
+func notOlderThan(version string) client.ListOption {
+	if version == "" {
+		return &client.ListOptions{} // the newest state, then
+	}
+	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}}
 }
 
 // settle releases the nodes that stay after all, be it because something objects or because it could
