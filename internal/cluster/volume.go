@@ -59,14 +59,8 @@ func (r *Reader) resolve(in input) []claimFacts {
 		return nil
 	}
 	for i := range in.pod.Spec.Volumes {
-		v := &in.pod.Spec.Volumes[i]
-		var c claimFacts
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			c.name = v.PersistentVolumeClaim.ClaimName
-		case v.Ephemeral != nil:
-			c.name = in.pod.Name + "-" + v.Name
-		default:
+		c := claimFacts{name: ClaimOf(in.pod, &in.pod.Spec.Volumes[i])}
+		if c.name == "" {
 			continue
 		}
 		if c.claim = in.vols.Claim(in.pod.Namespace, c.name); c.claim != nil {
@@ -79,6 +73,18 @@ func (r *Reader) resolve(in input) []claimFacts {
 		r.claims = append(r.claims, c)
 	}
 	return r.claims
+}
+
+// ClaimOf is the name of the claim that a volume of a pod is; empty if it is something else.
+func ClaimOf(p *corev1.Pod, v *corev1.Volume) string {
+	switch {
+	case v.PersistentVolumeClaim != nil:
+		return v.PersistentVolumeClaim.ClaimName
+	case v.Ephemeral != nil:
+		return p.Name + "-" + v.Name
+	default:
+		return ""
+	}
 }
 
 func className(claim *corev1.PersistentVolumeClaim) string {

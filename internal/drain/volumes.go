@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -16,12 +17,8 @@ import (
 func PodClaims(p *corev1.Pod) []types.NamespacedName {
 	var out []types.NamespacedName
 	for i := range p.Spec.Volumes {
-		v := &p.Spec.Volumes[i]
-		switch {
-		case v.PersistentVolumeClaim != nil:
-			out = append(out, types.NamespacedName{Namespace: p.Namespace, Name: v.PersistentVolumeClaim.ClaimName})
-		case v.Ephemeral != nil:
-			out = append(out, types.NamespacedName{Namespace: p.Namespace, Name: p.Name + "-" + v.Name})
+		if name := cluster.ClaimOf(p, &p.Spec.Volumes[i]); name != "" {
+			out = append(out, types.NamespacedName{Namespace: p.Namespace, Name: name})
 		}
 	}
 	return out

@@ -132,7 +132,7 @@ func podMoved(before, after *corev1.Pod) bool {
 	if before == nil || after == nil {
 		return before != after
 	}
-	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+	return before.UID != after.UID || before.Spec.NodeName != after.Spec.NodeName || before.Status.NominatedNodeName != after.Status.NominatedNodeName || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
 		before.Annotations[karpv1.AnnotationDoNotDisrupt] != after.Annotations[karpv1.AnnotationDoNotDisrupt] ||
 		cluster.ForbiddenBy(before.Annotations) != cluster.ForbiddenBy(after.Annotations)
 }

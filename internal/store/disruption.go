@@ -43,7 +43,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 		s.countStatic(v.Pools, p)
 		if p.claim != nil && p.node != nil {
 			n := s.disruptNode(p, sizes, guards, now)
-			n.Nominated, n.Refuge = s.spokenFor(p, now) || waiting[n.Claim], now.Before(p.refuge) || leaving[n.Claim]
+			n.Nominated, n.Refuge = s.spokenFor(p, now) || waiting[n.Claim], n.Refuge || now.Before(p.refuge) || leaving[n.Claim]
 			v.Nodes = append(v.Nodes, n)
 		}
 	}
@@ -109,7 +109,14 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 	}
 	n.Price = sizes.price(&cluster.Node{Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType})
 	for _, slot := range s.onNode[n.Name] {
-		n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
+		if slot.pod.Spec.NodeName != "" {
+			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
+			continue
+		}
+		n.Refuge = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
+		n.Pods = append(n.Pods, disrupt.Pod{
+			Name: slot.pod.Namespace + "/" + slot.pod.Name, Moves: cluster.Reschedulable(slot.pod), EvictCost: cluster.EvictCost(slot.pod, s.opts.CostManaged),
+		})
 	}
 	slices.SortFunc(n.Pods, func(a, b disrupt.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return n
@@ -120,7 +127,7 @@ func (s *Store) awaited() (waiting, leaving map[string]bool) {
 	waiting, leaving = map[string]bool{}, map[string]bool{}
 	for key, claim := range s.promised {
 		switch {
-		case s.waiting[key] != nil:
+		case s.unbound(key):
 			waiting[claim] = true
 		case s.leaving(key):
 			leaving[claim] = true

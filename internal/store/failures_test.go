@@ -93,6 +93,7 @@ func TestFM_I23_PodsThatAreNotOurs(t *testing.T) {
 		}, false},
 		"another scheduler in the same words": {func(p *corev1.Pod) { p.Spec.SchedulerName = "batch" }, true}, // scheduling 3.1: the name is not looked at
 		"others are preempted for it":         {func(p *corev1.Pod) { p.Status.NominatedNodeName = "ip-1" }, false},
+		"others were, on a node that is gone": {func(p *corev1.Pod) { p.Status.NominatedNodeName = "ip-0" }, true},
 		"it goes":                             {func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(now())) }, false},
 		"it runs":                             {func(p *corev1.Pod) { p.Spec.NodeName = "ip-1" }, false},
 	} {
@@ -102,6 +103,7 @@ func TestFM_I23_PodsThatAreNotOurs(t *testing.T) {
 			pod := podObject("w1", "")
 			tc.change(pod)
 			s.feedObject(poolObject("general"), false)
+			joined(s, "general-x")
 			s.feedObject(pod, false)
 			view := s.Snapshot(testTypes())
 			if planned := len(view.Pods) == 1; planned != tc.want {

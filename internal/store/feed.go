@@ -178,9 +178,13 @@ func (s *Store) onVolumeObject(obj client.Object, gone bool) {
 	s.volumes.revision++
 	switch o := obj.(type) {
 	case *corev1.PersistentVolumeClaim:
+		before, after := s.volumes.Claims[keyOf(o)], o
 		if delete(s.volumes.Claims, keyOf(o)); !gone {
 			s.volumes.Claims[keyOf(o)] = o
+		} else {
+			after = nil
 		}
+		s.chosenFor(before, after)
 	case *corev1.PersistentVolume:
 		if delete(s.volumes.Volumes, o.Name); !gone {
 			s.volumes.Volumes[o.Name] = o

@@ -212,6 +212,7 @@ func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 func (s *Store) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.lapse(s.opts.Now())
 	n := len(s.waiting)
 	for _, p := range s.places {
 		if p.node != nil && goes(p.node) && len(s.onNode[p.node.Name]) > 0 || p.claim != nil && p.claim.DeletionTimestamp != nil {

@@ -127,6 +127,9 @@ func (s *Store) setNode(name string, node *corev1.Node) {
 		s.relink(before)
 		s.relink(after)
 	}
+	if (old == nil) != (node == nil) {
+		s.seatAll(name)
+	}
 	if node != nil && goes(node) && (old == nil || !goes(old)) {
 		s.opts.Wake(node.UID)
 	}

@@ -23,7 +23,7 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 		s.changes++
 	}
 	if old != nil {
-		s.leave(key, old.pod)
+		s.leave(key, old)
 		if pod == nil || pod.UID != old.pod.UID {
 			delete(s.promised, key)
 		}
@@ -34,56 +34,44 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 		}
 		delete(s.pods, key)
 		delete(s.waiting, key)
+		delete(s.seated, key)
 		return
 	}
 	slot := &podSlot{pod: pod, volumes: mounts(pod)}
 	if old != nil && old.pod.UID == pod.UID {
-		slot.seen, slot.decided = old.seen, old.decided
+		slot.seen, slot.decided, slot.aim, slot.aimed = old.seen, old.decided, old.aim, old.aimed
 	}
 	s.selects.Note(pod)
 	s.pods[key] = slot
-	s.enter(key, slot)
 	s.noteDaemonPod(pod)
-	if !Provisionable(pod) {
-		delete(s.waiting, key)
-		return
-	}
-	if slot.seen.IsZero() {
-		slot.seen = s.opts.Now()
-	}
-	first := s.waiting[key] == nil
-	s.waiting[key] = slot
-	if first {
-		s.opts.Wake(pod.UID)
-	}
+	s.sit(key, slot)
 }
 
 // leave takes a pod off its node.
-func (s *Store) leave(key podKey, pod *corev1.Pod) {
-	on := s.onNode[pod.Spec.NodeName]
+func (s *Store) leave(key podKey, slot *podSlot) {
+	on := s.onNode[slot.seat]
 	if on == nil {
 		return
 	}
 	delete(on, key)
 	if len(on) == 0 {
-		delete(s.onNode, pod.Spec.NodeName)
+		delete(s.onNode, slot.seat)
 	}
-	s.stale(pod.Spec.NodeName)
+	s.stale(slot.seat)
 }
 
 // enter puts a pod on its node.
 func (s *Store) enter(key podKey, slot *podSlot) {
-	name := slot.pod.Spec.NodeName
-	if name == "" {
+	if slot.seat == "" {
 		return
 	}
-	on := s.onNode[name]
+	on := s.onNode[slot.seat]
 	if on == nil {
 		on = map[podKey]*podSlot{}
-		s.onNode[name] = on
+		s.onNode[slot.seat] = on
 	}
 	on[key] = slot
-	s.stale(name)
+	s.stale(slot.seat)
 }
 
 // stale says that something about a Node changed.
@@ -94,8 +82,11 @@ func (s *Store) stale(node string) {
 }
 
 // Provisionable reports whether a pod waits for a node that we could order (scheduling 3.1).
-func Provisionable(p *corev1.Pod) bool {
-	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || p.Status.NominatedNodeName != "" {
+func Provisionable(p *corev1.Pod) bool { return waits(p) && p.Status.NominatedNodeName == "" }
+
+// waits reports whether the scheduler has found no node for a pod, be it that it makes room for it on one.
+func waits(p *corev1.Pod) bool {
+	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 		return false
 	}
 	gaveUp := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {

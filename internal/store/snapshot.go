@@ -120,6 +120,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 func (s *Store) prepare(now time.Time) {
 	s.renew()
 	s.expire(now)
+	s.lapse(now)
 	s.guards = cluster.NewGuards(now, s.budgetList())
 	s.reader.SetNamespaces(s.namespaces)
 	s.readChanged()
@@ -190,7 +191,8 @@ func (s *Store) keepPromises(pods []cluster.Pod, names map[string]string) map[po
 		}
 	}
 	for key, claim := range s.promised {
-		if s.waiting[key] != nil && s.bound(key) {
+		_, there := names[claim]
+		if s.waiting[key] != nil && s.bound(key) || s.seated[key] != nil && there {
 			kept[key] = claim
 		}
 	}

@@ -52,12 +52,13 @@ type Store struct {
 	pools      map[string]*pool
 	claims     map[string]*karpv1.NodeClaim // as stored, by name
 	nodes      map[string]*corev1.Node
-	byProvider map[string]*twins   // by provider id
-	places     map[string]*place   // by placeKey
-	home       map[string]string   // name of a Node to the key of its place
-	pods       map[podKey]*podSlot // all that have not ended
-	onNode     map[string]map[podKey]*podSlot
-	waiting    map[podKey]*podSlot // those that may need a node
+	byProvider map[string]*twins              // by provider id
+	places     map[string]*place              // by placeKey
+	home       map[string]string              // name of a Node to the key of its place
+	pods       map[podKey]*podSlot            // all that have not ended
+	onNode     map[string]map[podKey]*podSlot // by seat
+	waiting    map[podKey]*podSlot            // those that may need a node
+	seated     map[podKey]*podSlot            // those that are about to be bound to a node, and count there
 	daemons    map[types.UID]*daemon
 	csi        map[string]*storagev1.CSINode
 	volumes    volumes
@@ -123,6 +124,9 @@ type podSlot struct {
 	read    cluster.Pod // of a waiting pod
 	seen    time.Time   // first seen waiting
 	decided time.Time   // first decision about it
+	seat    string      // node that it counts on: it is bound, or about to be; empty: none
+	aim     string      // node that it is about to be bound to; empty: none
+	aimed   time.Time   // since when
 }
 
 type daemon struct {
@@ -137,7 +141,7 @@ func New(o Options) *Store {
 		opts: o, selects: cluster.LabelUse{}, guards: cluster.NewGuards(time.Time{}, nil),
 		pools: map[string]*pool{}, claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{},
 		byProvider: map[string]*twins{}, places: map[string]*place{}, home: map[string]string{},
-		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{},
+		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{}, seated: map[podKey]*podSlot{},
 		daemons: map[types.UID]*daemon{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
 		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
 		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, ordered: map[string]uint64{}, promised: map[podKey]string{}, recalled: map[string][]uint32{}, altered: map[string]bool{},

@@ -107,7 +107,7 @@ func testTypes() map[string][]catalog.InstanceType {
 func (s *Store) feedObject(obj client.Object, gone bool) {
 	take := map[string]func(client.Object, bool){
 		"*v1.NodePool": s.onPool, "*v1.NodeClaim": s.onClaim, "*v1.Node": s.onNodeObject, "*v1.Pod": s.onPod,
-		"*v1.PodDisruptionBudget": s.onBudget, "*v1.DaemonSet": s.onDaemonSet,
+		"*v1.PodDisruptionBudget": s.onBudget, "*v1.DaemonSet": s.onDaemonSet, "*v1.PersistentVolumeClaim": s.onVolumeObject,
 	}[fmt.Sprintf("%T", obj)]
 	h := s.handler(take)
 	if gone {
@@ -188,6 +188,9 @@ func drawEvent(t *rapid.T) (client.Object, bool) {
 			node = fmt.Sprintf("ip-%d", rapid.IntRange(0, 3).Draw(t, "node"))
 		}
 		p := podObject(fmt.Sprintf("w%d", rapid.IntRange(0, 5).Draw(t, "pod")), node)
+		if node == "" && rapid.IntRange(0, 2).Draw(t, "nominated") == 0 {
+			p.Status.NominatedNodeName = fmt.Sprintf("ip-%d", rapid.IntRange(0, 3).Draw(t, "nominated on"))
+		}
 		switch rapid.IntRange(0, 5).Draw(t, "form") {
 		case 0:
 			p.Annotations = map[string]string{karpv1.AnnotationDoNotDisrupt: "10m"}
