@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,12 +26,14 @@ import (
 
 const (
 	collectEvery   = 2 * time.Minute
+	confirmAgain   = 10 * time.Second // after the cloud could not say whether an instance exists
 	collectAtATime = 20
 )
 
 // lister is the part of the cloud that knows what there is.
 type lister interface {
 	List(ctx context.Context) ([]cloud.Instance, error)
+	Find(ctx context.Context, id cloud.ID) (cloud.Instance, error)
 }
 
 // Collector deletes claims whose instance is gone (LC-38).
@@ -73,7 +76,7 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, fmt.Errorf("list instances: %w", err)
 	}
 	var unknown error
-	gone, later := lifecycle.Collectable(claims, instances, func(id string) []*corev1.Node {
+	missing, later := lifecycle.Missing(claims, instances, func(id string) []*corev1.Node {
 		nodes, err := nodesOf(ctx, r.Client, id)
 		unknown = errors.Join(unknown, err)
 		return nodes
@@ -85,7 +88,11 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if later > 0 {
 		next = min(next, later)
 	}
-	return again(next), r.collect(ctx, gone)
+	unsure, err := r.collect(ctx, missing)
+	if unsure {
+		next = min(next, confirmAgain)
+	}
+	return again(next), err
 }
 
 func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
@@ -103,15 +110,20 @@ func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
 	return ours, nil
 }
 
-// collect deletes claims, some at a time. One that changed meanwhile waits for the next round.
-func (r *Collector) collect(ctx context.Context, claims []*karpv1.NodeClaim) error {
-	failures := make([]error, len(claims))
+// collect deletes claims whose instance is confirmed to be gone, some at a time. One that changed meanwhile
+// waits for the next round. unsure says that the cloud could not tell for all of them.
+func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (unsure bool, err error) {
+	failures, unknown := make([]error, len(missing)), make([]bool, len(missing))
 	slots := make(chan struct{}, collectAtATime)
 	var wait sync.WaitGroup
-	for i, claim := range claims {
+	for i, claim := range missing {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
+			var gone bool
+			if gone, unknown[i] = r.gone(ctx, claim); !gone {
+				return
+			}
 			err := disrupt(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
 			switch {
 			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
@@ -124,5 +136,23 @@ func (r *Collector) collect(ctx context.Context, claims []*karpv1.NodeClaim) err
 		})
 	}
 	wait.Wait()
-	return errors.Join(failures...)
+	return slices.Contains(unknown, true), errors.Join(failures...)
+}
+
+// gone asks for the instance of a claim by its id: the list has those with our tags, and whoever removes a tag
+// does not end an instance. If the cloud cannot say, the claim stays (G3).
+func (r *Collector) gone(ctx context.Context, claim *karpv1.NodeClaim) (gone, unsure bool) {
+	logger := log.FromContext(ctx).WithValues("NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
+	found, err := r.Provider.Find(ctx, cloud.ID(claim.Status.ProviderID))
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return true, false
+	case err != nil:
+		logger.Error(err, "cannot find out whether an instance that is not listed exists; its nodeclaim stays")
+		return false, true
+	case found.Terminating:
+		return true, false
+	}
+	logger.Info("instance exists and is not listed; its nodeclaim stays. Were its tags removed?")
+	return false, false
 }

@@ -19,10 +19,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// listing is a cloud that only lists.
-type listing func() ([]cloud.Instance, error)
+// listing is a cloud that lists some instances and knows others.
+type listing struct {
+	list func() ([]cloud.Instance, error)
+	find func() (cloud.Instance, error) // nil: nothing
+}
 
-func (l listing) List(context.Context) ([]cloud.Instance, error) { return l() }
+func (l listing) List(context.Context) ([]cloud.Instance, error) { return l.list() }
+
+func (l listing) Find(_ context.Context, id cloud.ID) (cloud.Instance, error) {
+	if l.find == nil {
+		return cloud.Instance{}, &cloud.Error{Kind: cloud.NotFound, Op: "find instance " + string(id)}
+	}
+	return l.find()
+}
 
 func TestCollector(t *testing.T) {
 	t.Parallel()
@@ -32,6 +42,7 @@ func TestCollector(t *testing.T) {
 		node        *corev1.Node
 		instances   []cloud.Instance
 		err         error
+		find        func() (cloud.Instance, error)
 		age         time.Duration // since the launch; 0: an hour
 		wantDeleted bool
 		wantAfter   time.Duration // 0: the usual
@@ -42,6 +53,9 @@ func TestCollector(t *testing.T) {
 		"FM E01 the instance is not shown yet": {node: sick, age: 15 * time.Second, wantAfter: time.Minute},
 		"FM E01 it ought to be shown by now":   {node: sick, age: 75 * time.Second, wantDeleted: true},
 		"G3 a list that fails":                 {node: sick, err: errors.New("throttled")},
+		"Trust A09 its tag was removed":        {node: sick, find: func() (cloud.Instance, error) { return cloud.Instance{ID: claimInstance}, nil }},
+		"Trust A09 it is on its way out":       {node: sick, find: func() (cloud.Instance, error) { return cloud.Instance{ID: claimInstance, Terminating: true}, nil }, wantDeleted: true},
+		"Trust A09 G3 nobody knows":            {node: sick, find: func() (cloud.Instance, error) { return cloud.Instance{}, &cloud.Error{Kind: cloud.Throttled} }, wantAfter: 10 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,7 +64,7 @@ func TestCollector(t *testing.T) {
 			said := &told{}
 			r := &controller.Collector{
 				Client: w.api, Events: said, Metrics: w.metrics, Classes: claimKinds(),
-				Provider: listing(func() ([]cloud.Instance, error) { return tc.instances, tc.err }),
+				Provider: listing{list: func() ([]cloud.Instance, error) { return tc.instances, tc.err }, find: tc.find},
 				Now:      func() time.Time { return launched.Add(cmp.Or(tc.age, time.Hour)) },
 			}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{})
@@ -71,13 +85,44 @@ func TestCollector(t *testing.T) {
 	}
 }
 
+// Whoever strips the tags of an instance takes it out of the list, not out of the world: its node may be out of
+// touch for a moment and is not to be removed for that. Once EC2 does not know the id any more, it is.
+func TestTrust_A09_AStrippedTagDoesNotCostANode(t *testing.T) {
+	t.Parallel()
+	sick := joinedNode()
+	sick.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	w := newClaimWorld(t, readyClaim(), sick)
+	alive := true
+	r := &controller.Collector{
+		Client: w.api, Events: &told{}, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return time.Now().Add(time.Hour) },
+		Provider: listing{
+			list: func() ([]cloud.Instance, error) { return nil, nil },
+			find: func() (cloud.Instance, error) {
+				if alive {
+					return cloud.Instance{ID: claimInstance}, nil
+				}
+				return cloud.Instance{}, &cloud.Error{Kind: cloud.NotFound}
+			},
+		},
+	}
+	for _, want := range []bool{false, true} {
+		if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		if deleted := w.claim(t).DeletionTimestamp != nil; deleted != want {
+			t.Fatalf("instance alive: %t, claim deleted: %t", alive, deleted)
+		}
+		alive = false
+	}
+}
+
 // A claim that is written while the instances are listed is none that could be missing from the list.
 func TestCollectorListsClaimsFirst(t *testing.T) {
 	t.Parallel()
 	w := newClaimWorld(t)
 	r := &controller.Collector{
 		Client: w.api, Events: &told{}, Metrics: w.metrics, Classes: claimKinds(),
-		Provider: listing(func() ([]cloud.Instance, error) { return nil, w.api.Create(t.Context(), readyClaim()) }), Now: time.Now,
+		Provider: listing{list: func() ([]cloud.Instance, error) { return nil, w.api.Create(t.Context(), readyClaim()) }}, Now: time.Now,
 	}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 		t.Fatal(err)

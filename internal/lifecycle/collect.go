@@ -15,11 +15,12 @@ import (
 // The claim says when that was, so that a process which did not launch it knows as well (FM E01, G3).
 const unlisted = 75 * time.Second
 
-// Collectable returns the claims whose instance is gone (LC-38). The claims must have been listed
+// Missing returns the claims whose instance is not in the list of the cloud, and which have no node that says
+// that it runs (LC-38); the cloud has to confirm by id that it is gone. The claims must have been listed
 // before the instances. A node that is ready is believed more than the cloud; a claim that is not
 // registered is left to its timeout. later is when the first claim that is too young to be judged is old
 // enough, counted from now; 0 if there is none.
-func Collectable(claims []*karpv1.NodeClaim, instances []cloud.Instance, nodes func(id string) []*corev1.Node, now time.Time) (gone []*karpv1.NodeClaim, later time.Duration) {
+func Missing(claims []*karpv1.NodeClaim, instances []cloud.Instance, nodes func(id string) []*corev1.Node, now time.Time) (missing []*karpv1.NodeClaim, later time.Duration) {
 	alive := make(map[string]bool, len(instances))
 	for _, i := range instances {
 		alive[string(i.ID)] = alive[string(i.ID)] || !i.Terminating
@@ -36,9 +37,9 @@ func Collectable(claims []*karpv1.NodeClaim, instances []cloud.Instance, nodes f
 			}
 			continue
 		}
-		gone = append(gone, c)
+		missing = append(missing, c)
 	}
-	return gone, later
+	return missing, later
 }
 
 // launchAge is for how long a claim has been launched; a clock that is behind makes it nothing.

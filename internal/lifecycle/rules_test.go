@@ -74,7 +74,7 @@ func TestCollectable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, _ := lifecycle.Collectable([]*karpv1.NodeClaim{tc.claim}, tc.instances, func(string) []*corev1.Node { return tc.nodes }, created.Add(time.Hour))
+			got, _ := lifecycle.Missing([]*karpv1.NodeClaim{tc.claim}, tc.instances, func(string) []*corev1.Node { return tc.nodes }, created.Add(time.Hour))
 			if (len(got) == 1) != tc.want {
 				t.Errorf("collected %d, want %t", len(got), tc.want)
 			}
