@@ -25,6 +25,11 @@ type Options[Req, Res any] struct {
 	// caller waits any more; one caller that gives up does not disturb the others.
 	Run func(ctx context.Context, requests []Req) []Result[Res]
 
+	// RunEach is for batches whose requests are not all done at the same time, instead of Run: each answer goes to
+	// its caller at once. answer takes the number of a request and counts once for each; it may be called by
+	// several goroutines.
+	RunEach func(ctx context.Context, requests []Req, answer func(n int, got Result[Res]))
+
 	Metrics *metric.Set
 }
 
@@ -55,7 +60,7 @@ type bucket[Req, Res any] struct {
 type item[Req, Res any] struct {
 	request Req
 	answer  chan Result[Res]
-	gone    bool // its caller gave up
+	gone    bool // its caller gave up, or has its answer
 }
 
 // New returns a Batcher.
@@ -65,6 +70,13 @@ func New[Req, Res any](o Options[Req, Res]) *Batcher[Req, Res] {
 	}
 	if o.Bucket == nil {
 		o.Bucket = func(Req) string { return "" }
+	}
+	if o.RunEach == nil {
+		o.RunEach = func(ctx context.Context, requests []Req, answer func(int, Result[Res])) {
+			for n, got := range o.Run(ctx, requests) {
+				answer(n, got)
+			}
+		}
 	}
 	return &Batcher[Req, Res]{options: o, slots: make(chan struct{}, o.Concurrency), pending: map[string]*bucket[Req, Res]{}}
 }
@@ -116,6 +128,11 @@ func (b *Batcher[Req, Res]) add(ctx context.Context, request Req) (*bucket[Req, 
 func (b *Batcher[Req, Res]) leave(in *bucket[Req, Res], own *item[Req, Res]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.drop(in, own)
+}
+
+// drop notes that nobody waits for a request any more. Without any the batch ends.
+func (b *Batcher[Req, Res]) drop(in *bucket[Req, Res], own *item[Req, Res]) {
 	own.gone = true
 	if in.end != nil && !slices.ContainsFunc(in.items, func(i *item[Req, Res]) bool { return !i.gone }) {
 		in.end()
@@ -152,7 +169,7 @@ func (b *Batcher[Req, Res]) collect(ctx context.Context, in *bucket[Req, Res]) {
 	}
 	b.options.Metrics.BatchTime.WithLabelValues(b.options.Name).Observe(collected.Seconds())
 	b.options.Metrics.BatchSize.WithLabelValues(b.options.Name).Observe(float64(len(items)))
-	b.run(ctx, items)
+	b.run(ctx, in, items)
 }
 
 // close stops a bucket from taking requests; the next one opens another.
@@ -173,27 +190,37 @@ func (b *Batcher[Req, Res]) start(in *bucket[Req, Res], end context.CancelFunc) 
 	return slices.Clone(in.items)
 }
 
-// run sends a batch and gives every caller its answer, also when Run forgets some or panics: that one
-// batch must neither leave callers waiting nor end the process.
-func (b *Batcher[Req, Res]) run(ctx context.Context, items []*item[Req, Res]) {
-	var results []Result[Res]
+// run sends a batch and gives every caller its answer, also when some are forgotten or the batch panics: that
+// one batch must neither leave callers waiting nor end the process.
+func (b *Batcher[Req, Res]) run(ctx context.Context, in *bucket[Req, Res], items []*item[Req, Res]) {
 	missing := fmt.Errorf("%s: the batch has no answer for this request", b.options.Name)
 	defer func() {
 		if cause := recover(); cause != nil {
 			missing = fmt.Errorf("%s: panic in a batch: %v", b.options.Name, cause)
 			b.options.Metrics.Panics.WithLabelValues(b.options.Name).Inc()
 		}
-		for n, i := range items {
-			got := Result[Res]{Err: missing}
-			if n < len(results) {
-				got = results[n]
-			}
-			i.answer <- got
+		for _, i := range items {
+			b.answer(in, i, Result[Res]{Err: missing})
 		}
 	}()
 	requests := make([]Req, len(items))
 	for n, i := range items {
 		requests[n] = i.request
 	}
-	results = b.options.Run(ctx, requests)
+	b.options.RunEach(ctx, requests, func(n int, got Result[Res]) {
+		if n < len(items) {
+			b.answer(in, items[n], got)
+		}
+	})
+}
+
+// answer gives a caller its answer; only the first counts.
+func (b *Batcher[Req, Res]) answer(in *bucket[Req, Res], own *item[Req, Res], got Result[Res]) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case own.answer <- got:
+		b.drop(in, own)
+	default: // it has one
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -247,6 +248,43 @@ func TestBatchEndsWhenNobodyWaits(t *testing.T) {
 		pass(2 * time.Second)
 		if l.seen().running != 0 || len(l.seen().batches) != 1 {
 			t.Errorf("%d of %d batches still run", l.seen().running, len(l.seen().batches))
+		}
+	})
+}
+
+// A batch may answer one after the other: who has its answer does not wait for the rest, and does not keep the
+// batch going once the rest has given up. A second answer does not count.
+func TestTrust_A07_AnswersAreGivenAsTheyCome(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := options(&lab{}, 0)
+		var ended atomic.Bool
+		o.RunEach = func(ctx context.Context, requests []string, answer func(int, batch.Result[string])) {
+			for n, r := range requests {
+				if r == "quick" {
+					answer(n, batch.Result[string]{Value: "re quick"})
+					answer(n, batch.Result[string]{Value: "another"})
+				}
+			}
+			<-ctx.Done()
+			ended.Store(true)
+		}
+		b := batch.New(o)
+		started := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		go func() { _, _ = b.Do(ctx, "slow") }()
+		ask(t, b, "quick")
+		if _, err := b.Do(ctx, "quick"); err != nil || time.Since(started) > time.Second {
+			t.Errorf("%v after %s", err, time.Since(started))
+		}
+		pass(30 * time.Second)
+		if ended.Load() {
+			t.Error("the batch ended although somebody waits")
+		}
+		pass(time.Minute)
+		if !ended.Load() {
+			t.Error("the batch goes on although nobody waits")
 		}
 	})
 }

@@ -105,44 +105,49 @@ type verdict struct {
 }
 
 // run sends a batch. Claims that get nothing for want of capacity ask at once for what is left of what
-// they allow: there is no wait between an answer and the next request (S-004).
-func (l *Launcher) run(ctx context.Context, tickets []*ticket) []batch.Result[Result] {
-	done := make([]batch.Result[Result], len(tickets))
+// they allow: there is no wait between an answer and the next request (S-004). Those that are done are told at
+// once: what was bought has no owner before (G1).
+func (l *Launcher) run(ctx context.Context, tickets []*ticket, answer func(int, batch.Result[Result])) {
 	waiting := map[int]*ticket{}
 	for n, t := range tickets {
 		waiting[n] = t
 	}
 	for round := 1; len(waiting) > 0; round++ {
-		verdicts := l.round(ctx, waiting)
-		for _, n := range slices.Sorted(maps.Keys(verdicts)) { // who asks again first has the pick of the subnets
-			t, v := waiting[n], verdicts[n]
-			delete(waiting, n)
-			l.settle(t, v.result.Subnet)
-			done[n] = batch.Result[Result]{Value: v.result, Err: v.err}
-			if !v.again || round == maxRounds || ctx.Err() != nil {
+		losers := l.round(ctx, waiting, func(n int, v verdict) (done bool) {
+			l.settle(waiting[n], v.result.Subnet)
+			if v.again && round < maxRounds && ctx.Err() == nil {
+				return false
+			}
+			answer(n, batch.Result[Result]{Value: v.result, Err: v.err})
+			return true
+		})
+		next := map[int]*ticket{}
+		for _, n := range slices.Sorted(maps.Keys(losers)) { // who asks again first has the pick of the subnets
+			t, failure := waiting[n], losers[n]
+			again, err := l.prepare(ctx, t.order.request, t.order.want)
+			if err == nil {
+				again.noRole = t.noRole
+				next[n] = again
 				continue
 			}
-			next, err := l.prepare(ctx, t.order.request, t.order.want)
-			switch {
-			case err == nil:
-				next.noRole = t.noRole
-				waiting[n] = next
-			case !cloud.Is(err, cloud.NoCapacity): // that nothing is left is said better by what EC2 said
-				done[n].Err = err
+			if !cloud.Is(err, cloud.NoCapacity) { // that nothing is left is said better by what EC2 said
+				failure = err
 			}
+			answer(n, batch.Result[Result]{Err: failure})
 		}
+		waiting = next
 	}
-	return done
 }
 
-// round sends one fleet for each set of equal tickets, all at the same time.
-func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket) map[int]verdict {
+// round sends one fleet for each set of equal tickets, all at the same time, and judges each as soon as it is
+// answered. It returns why those that are not done got nothing.
+func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket, judge func(n int, v verdict) (done bool)) map[int]error {
 	groups := map[string][]int{}
 	// any order: each group is sorted below
 	for n, t := range waiting {
 		groups[t.key] = append(groups[t.key], n)
 	}
-	verdicts := map[int]verdict{}
+	losers := map[int]error{}
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	// any order: they are sent at the same time
@@ -153,16 +158,17 @@ func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket) map[int]v
 			tickets = append(tickets, waiting[n])
 		}
 		all.Go(func() {
-			got := l.send(ctx, tickets)
-			mu.Lock()
-			defer mu.Unlock()
-			for i, n := range group {
-				verdicts[n] = got[i]
+			for i, v := range l.send(ctx, tickets) {
+				if !judge(group[i], v) {
+					mu.Lock()
+					losers[group[i]] = v.err
+					mu.Unlock()
+				}
 			}
 		})
 	}
 	all.Wait()
-	return verdicts
+	return losers
 }
 
 // send sends one fleet for equal tickets and deals out what it brings: each id once (A05).

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/batch"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
@@ -191,12 +192,55 @@ func TestClaimsAskAgainInOrder(t *testing.T) {
 			}
 			tickets = append(tickets, ticket)
 		}
-		var got []string
-		for _, done := range l.run(t.Context(), tickets) {
-			got = append(got, done.Value.Subnet)
-		}
+		got := make([]string, len(tickets))
+		var mu sync.Mutex
+		l.run(t.Context(), tickets, func(n int, done batch.Result[Result]) {
+			mu.Lock()
+			defer mu.Unlock()
+			got[n] = done.Value.Subnet
+		})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("subnets of the claims (-want +got):\n%s", diff)
 		}
 	}
+}
+
+// An instance that is bought has an owner as soon as EC2 says so, however long the rest of its batch looks for
+// others: the collector ends instances without one after thirty seconds.
+func TestTrust_A07_WinnersDoNotWaitForLosers(t *testing.T) {
+	t.Parallel()
+	types := []catalog.InstanceType{kind("m5.large", spot("a", 1), onDemand("a", 2))}
+	inBubble(t, types, func(l *lab) {
+		t := l.t
+		l.free["subnet-a"] = 1_000_000
+		l.answer = func(n int, in *ec2.CreateFleetInput) (*ec2.CreateFleetOutput, error) {
+			out := l.serve(in, nil)
+			if n > 1 {
+				time.Sleep(40 * time.Second)
+				return out, nil
+			}
+			out.Instances[0].InstanceIds = out.Instances[0].InstanceIds[:3]
+			out.Errors = []ec2types.CreateFleetError{{ErrorCode: new("InsufficientInstanceCapacity"), LaunchTemplateAndOverrides: out.Instances[0].LaunchTemplateAndOverrides}}
+			return out, nil
+		}
+		took := make([]time.Duration, 5) // by claim
+		started := time.Now()
+		var all sync.WaitGroup
+		for i := range took {
+			all.Go(func() {
+				l.must(l.request(nodeClaim(fmt.Sprint(i))))
+				took[i] = time.Since(started)
+			})
+		}
+		all.Wait()
+		quick := 0
+		for _, d := range took {
+			if d < 2*time.Second {
+				quick++
+			}
+		}
+		if quick != 3 || len(l.fleets) != 2 {
+			t.Errorf("%d of 3 winners were told at once, in %d requests: %v", quick, len(l.fleets), took)
+		}
+	})
 }

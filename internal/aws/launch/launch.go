@@ -124,7 +124,7 @@ func New(o Options) *Launcher {
 	l := &Launcher{o: o, templates: newTemplates(o), addresses: newAddresses(o.Now), attempts: newAttempts(o.Now)}
 	l.fleets = batch.New(batch.Options[*ticket, Result]{
 		Name: "create_fleet", Idle: 35 * time.Millisecond, Max: time.Second, MaxItems: 1000,
-		Bucket: func(t *ticket) string { return t.key }, Run: l.run, Metrics: o.Metrics,
+		Bucket: func(t *ticket) string { return t.key }, RunEach: l.run, Metrics: o.Metrics,
 	})
 	return l
 }
