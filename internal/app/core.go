@@ -220,11 +220,11 @@ type watched struct {
 func (w *watched) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	w.orders.Written(ctx)
 	instance, err := w.Provider.Launch(ctx, claim)
-	switch pool := claim.Labels[karpv1.LabelNodePool]; {
+	switch {
 	case err == nil:
-		w.rest.Worked(pool)
+		w.rest.Worked(claim.Labels[karpv1.LabelNodePool], instance)
 	case cloud.Is(err, cloud.NoCapacity):
-		w.rest.Failed(pool, time.Now())
+		w.rest.Failed(claim, time.Now())
 	}
 	return instance, err
 }

@@ -258,15 +258,15 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 		if err != nil {
 			continue
 		}
-		if d.rests(pool.Name) {
-			list = closed(list)
+		if d.Rest != nil {
+			list = d.Rest.Open(pool.Name, list, d.Now())
 		}
 		offers[pool.Name] = list
 	}
 	return offers
 }
 
-// rests reports whether nothing is bought from a pool for a while.
+// rests reports whether nothing is bought from a static pool for a while.
 func (d *Disruption) rests(pool string) bool { return d.Rest != nil && d.Rest.Resting(pool, d.Now()) }
 
 // each calls do for the numbers below n, several at a time, and returns what failed, by number, when all

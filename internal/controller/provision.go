@@ -199,10 +199,7 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 			}
 			continue
 		}
-		if p.Rest.Resting(pool.Name, p.Now()) {
-			list = closed(list)
-		}
-		offers[pool.Name] = list
+		offers[pool.Name] = p.Rest.Open(pool.Name, list, p.Now())
 	}
 	return pools, offers
 }

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -224,18 +223,6 @@ func podsOf(nodes []solve.NewNode) int {
 		n += len(nodes[i].Pods)
 	}
 	return n
-}
-
-// closed returns types of which none can be had.
-func closed(list []catalog.InstanceType) []catalog.InstanceType {
-	out := slices.Clone(list)
-	for i := range out {
-		out[i].Offerings = slices.Clone(out[i].Offerings)
-		for j := range out[i].Offerings {
-			out[i].Offerings[j].Available = false
-		}
-	}
-	return out
 }
 
 func panicked(cause any) error { return fmt.Errorf("panic: %v", cause) }

@@ -24,6 +24,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -293,13 +294,13 @@ func TestLoop(t *testing.T) {
 	})
 }
 
-// FM F02: launches that fail for lack of capacity close the pool for growing times.
+// FM F02: launches that fail for lack of capacity close what they asked for, for growing times.
 func TestFM_F02_Rest(t *testing.T) {
 	t.Parallel()
 	r, at := controller.NewRest(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	fail := func(n int) {
 		for range n {
-			r.Failed("p", at)
+			r.Failed(failedClaim("p"), at)
 		}
 	}
 	if fail(9); r.Resting("p", at) {
@@ -312,17 +313,21 @@ func TestFM_F02_Rest(t *testing.T) {
 	if fail(10); !r.Resting("p", at.Add(119*time.Second)) || r.Resting("p", at.Add(2*time.Minute)) {
 		t.Error("the second rest should be twice as long")
 	}
-	for range 10 {
-		fail(10)
+	if fail(10); r.Resting("p", at.Add(2*time.Minute)) {
+		t.Error("failures of launches that were under way make a rest longer")
 	}
-	if r.Resting("p", at.Add(8*time.Minute)) {
-		t.Error("a rest longer than eight minutes")
+	for _, rest := range []time.Duration{4 * time.Minute, 8 * time.Minute, 8 * time.Minute} {
+		at = at.Add(rest / 2) // the one before is over, at last
+		if fail(10); !r.Resting("p", at.Add(rest-time.Second)) || r.Resting("p", at.Add(rest)) {
+			t.Errorf("want a rest of %s", rest)
+		}
+		at = at.Add(rest / 2)
 	}
-	if r.Worked("p"); r.Resting("p", at) {
+	if r.Worked("p", cloud.Instance{Type: "large", Zone: "a", CapacityType: "on-demand"}); r.Resting("p", at) {
 		t.Error("resting although a launch worked")
 	}
 	for i := range 30 {
-		r.Failed("q", at.Add(time.Duration(i)*10*time.Second))
+		r.Failed(failedClaim("q"), at.Add(time.Duration(i)*10*time.Second))
 	}
 	if r.Resting("q", at.Add(5*time.Minute)) {
 		t.Error("six failures a minute are no reason to rest")

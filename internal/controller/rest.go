@@ -4,48 +4,103 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
 const (
 	restAfter   = 10              // claims of a pool that failed for lack of capacity
 	restWindow  = time.Minute     // within this time
-	longestRest = 8 * time.Minute // a pool is left alone
+	longestRest = 8 * time.Minute // their offerings are left alone
 )
 
-// Rest keeps a pool whose launches all fail from being bought from again and again (FM F02): ten
-// failures within a minute close it for a minute, and each time that happens again for twice as long. So
-// does one claim that the API server denies (FM A14).
+// Rest backs off from offerings whose launches fail, so that they are not bought again and again (FM
+// F02): ten failures of a pool within a minute close the offerings that the failed claims asked for, and
+// no others, for a minute, and each time that happens again for twice as long. One claim that the API
+// server denies closes the whole pool (FM A14).
 type Rest struct {
 	mu    sync.Mutex
 	pools map[string]*resting
 }
 
 type resting struct {
-	failed []time.Time
+	denied pause
+	failed []failure // of the last minute
+	closed []closure
+}
+
+// pause is a time in which nothing is bought.
+type pause struct {
 	until  time.Time
 	length time.Duration
+}
+
+// after is the pause that follows another one.
+func (p pause) after(now time.Time) pause {
+	length := min(max(2*p.length, restWindow), longestRest)
+	return pause{until: now.Add(length), length: length}
+}
+
+type failure struct {
+	at   time.Time
+	what offeringSet
+}
+
+type closure struct {
+	pause
+	what offeringSet
 }
 
 // NewRest returns a Rest that closes nothing.
 func NewRest() *Rest { return &Rest{pools: map[string]*resting{}} }
 
-// Failed notes that a claim of a pool could not be launched for lack of capacity.
-func (r *Rest) Failed(pool string, now time.Time) {
+// Failed notes that a claim could not be launched for lack of capacity. One that was launched before its
+// offerings were closed says nothing new.
+func (r *Rest) Failed(claim *karpv1.NodeClaim, now time.Time) {
+	what := offeringsOf(claim)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.pool(pool)
-	p.failed = append(slices.DeleteFunc(p.failed, func(at time.Time) bool { return now.Sub(at) >= restWindow }), now)
-	if len(p.failed) >= restAfter {
-		p.close(now)
+	p := r.pool(claim.Labels[karpv1.LabelNodePool])
+	p.closed = slices.DeleteFunc(p.closed, func(c closure) bool { return now.Sub(c.until) >= longestRest })
+	if slices.ContainsFunc(p.closed, func(c closure) bool { return now.Before(c.until) && what.within(c.what) }) {
+		return
 	}
+	p.failed = append(slices.DeleteFunc(p.failed, func(f failure) bool { return now.Sub(f.at) >= restWindow }), failure{now, what})
+	if len(p.failed) >= restAfter {
+		p.closeFailed(now)
+	}
+}
+
+// closeFailed closes what failed lately.
+func (p *resting) closeFailed(now time.Time) {
+	before, failed := p.closed, p.failed
+	p.closed, p.failed = nil, nil
+	for _, f := range failed {
+		if slices.ContainsFunc(p.closed, func(c closure) bool { return f.what.within(c.what) }) {
+			continue
+		}
+		var last pause
+		for _, c := range before {
+			if c.what.overlaps(f.what) && c.length > last.length {
+				last = c.pause
+			}
+		}
+		p.closed = append(p.closed, closure{last.after(now), f.what})
+	}
+	p.closed = append(p.closed, before...)
 }
 
 // Denied notes that the API server refuses claims of a pool.
 func (r *Rest) Denied(pool string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.pool(pool); !now.Before(p.until) { // a plan brings many claims of one pool
-		p.close(now)
+	if p := r.pool(pool); !now.Before(p.denied.until) { // a plan brings many claims of one pool
+		p.denied = p.denied.after(now)
 	}
 }
 
@@ -56,22 +111,131 @@ func (r *Rest) pool(name string) *resting {
 	return r.pools[name]
 }
 
-func (p *resting) close(now time.Time) {
-	p.length = min(max(2*p.length, restWindow), longestRest)
-	p.until, p.failed = now.Add(p.length), nil
-}
-
-// Worked notes that a claim of a pool was launched.
-func (r *Rest) Worked(pool string) {
+// Worked notes that a claim of a pool was launched: claims are not denied, and what could have become
+// this instance can be had.
+func (r *Rest) Worked(pool string, bought cloud.Instance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.pools, pool)
+	p := r.pools[pool]
+	if p == nil {
+		return
+	}
+	offer := catalog.Offering{Zone: bought.Zone, CapacityType: bought.CapacityType, Reservation: bought.Labels[awsv1.LabelCapacityReservationID]}
+	p.denied = pause{}
+	p.failed = slices.DeleteFunc(p.failed, func(f failure) bool { return f.what.has(bought.Type, &offer) })
+	p.closed = slices.DeleteFunc(p.closed, func(c closure) bool { return c.what.has(bought.Type, &offer) })
+	if len(p.failed)+len(p.closed) == 0 {
+		delete(r.pools, pool)
+	}
 }
 
-// Resting reports whether a pool is to be left alone.
+// Resting reports whether a pool is to be left alone whose claims all ask for the same offerings, as
+// those of a static one do.
 func (r *Rest) Resting(pool string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.pools[pool]
-	return p != nil && now.Before(p.until)
+	return p != nil && (now.Before(p.denied.until) || len(p.active(now)) > 0)
+}
+
+// Open returns what a pool can buy, with the offerings that are left alone at present as not available.
+func (r *Rest) Open(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.pools[pool]
+	if p == nil {
+		return list
+	}
+	sets := p.active(now)
+	if now.Before(p.denied.until) {
+		sets = []offeringSet{{}}
+	}
+	if len(sets) == 0 {
+		return list
+	}
+	out := slices.Clone(list)
+	for i := range out {
+		t := &out[i]
+		shared := true
+		for j := range t.Offerings {
+			if !slices.ContainsFunc(sets, func(s offeringSet) bool { return s.has(t.Name, &t.Offerings[j]) }) {
+				continue
+			}
+			if shared {
+				t.Offerings, shared = slices.Clone(t.Offerings), false
+			}
+			t.Offerings[j].Available = false
+		}
+	}
+	return out
+}
+
+func (p *resting) active(now time.Time) []offeringSet {
+	var sets []offeringSet
+	for _, c := range p.closed {
+		if now.Before(c.until) {
+			sets = append(sets, c.what)
+		}
+	}
+	return sets
+}
+
+// offeringSet is what a claim may become: the values that it allows of each property of an offering. A
+// property that is not there may be anything.
+type offeringSet struct{ types, zones, capacityTypes, reservations []string }
+
+func offeringsOf(claim *karpv1.NodeClaim) offeringSet {
+	var set offeringSet
+	for _, r := range claim.Spec.Requirements {
+		if r.Operator != corev1.NodeSelectorOpIn {
+			continue
+		}
+		switch r.Key {
+		case corev1.LabelInstanceTypeStable:
+			set.types = r.Values
+		case corev1.LabelTopologyZone:
+			set.zones = r.Values
+		case karpv1.LabelCapacityType:
+			set.capacityTypes = r.Values
+		case awsv1.LabelCapacityReservationID:
+			set.reservations = r.Values
+		}
+	}
+	return set
+}
+
+func (s offeringSet) properties() [4][]string {
+	return [4][]string{s.types, s.zones, s.capacityTypes, s.reservations}
+}
+
+func (s offeringSet) has(instanceType string, o *catalog.Offering) bool {
+	values := [4]string{instanceType, o.Zone, o.CapacityType, o.Reservation}
+	for i, allowed := range s.properties() {
+		if len(allowed) > 0 && !slices.Contains(allowed, values[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// within reports whether everything in the set is in the other one, too.
+func (s offeringSet) within(other offeringSet) bool {
+	mine := s.properties()
+	for i, allowed := range other.properties() {
+		if len(allowed) > 0 && (len(mine[i]) == 0 || slices.ContainsFunc(mine[i], func(v string) bool { return !slices.Contains(allowed, v) })) {
+			return false
+		}
+	}
+	return true
+}
+
+// overlaps reports whether an offering can be in both sets.
+func (s offeringSet) overlaps(other offeringSet) bool {
+	mine := s.properties()
+	for i, allowed := range other.properties() {
+		if len(allowed) > 0 && len(mine[i]) > 0 && !slices.ContainsFunc(mine[i], func(v string) bool { return slices.Contains(allowed, v) }) {
+			return false
+		}
+	}
+	return true
 }

@@ -410,7 +410,7 @@ func TestStaticPoolRests(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, "")
 	for range 20 {
-		f.static.Rest.Failed("fixed", time.Now())
+		f.static.Rest.Failed(failedClaim("fixed"), time.Now())
 	}
 	if err := f.grow(); err != nil {
 		t.Fatal(err)
