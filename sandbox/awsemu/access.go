@@ -37,12 +37,17 @@ func (e *Emulator) ec2Access(c *call, plain access) []access {
 	switch c.Action {
 	case "TerminateInstances", "RebootInstances", "StopInstances", "StartInstances":
 		return e.onResources(c, plain, c.Form.Strings("InstanceId"), nil)
-	case "AttachVolume", "DetachVolume":
-		return e.onResources(c, plain, []string{c.Form.String("InstanceId"), c.Form.String("VolumeId")}, nil)
-	case "DeleteVolume":
-		return e.onResources(c, plain, []string{c.Form.String("VolumeId")}, nil)
-	case "CreateVolume":
-		return e.creating(c, plain, "volume", tagsAsked("volume", c.Form))
+	case "CreateCapacityReservation", "CreatePlacementGroup", "CreateSecurityGroup", "CreateVolume", "CopyImage":
+		kind := map[string]string{
+			"CreateCapacityReservation": "capacity-reservation", "CreatePlacementGroup": "placement-group", "CreateSecurityGroup": "security-group",
+			"CreateVolume": "volume", "CopyImage": "image",
+		}[c.Action]
+		return e.creating(c, plain, kind, tagsAsked(kind, c.Form))
+	case "AttachVolume", "AuthorizeSecurityGroupEgress", "AuthorizeSecurityGroupIngress", "CancelCapacityReservation",
+		"CreateInterruptibleCapacityReservationAllocation", "DeleteSecurityGroup", "DeleteVolume", "DeregisterImage", "DetachVolume",
+		"DisableImageDeprecation", "EnableImageDeprecation", "ModifyCapacityReservation", "ModifySubnetAttribute", "RevokeSecurityGroupEgress",
+		"RevokeSecurityGroupIngress", "UpdateInterruptibleCapacityReservationAllocation":
+		return e.onResources(c, plain, namedResources(c.Form), nil)
 	case "CreateTags", "DeleteTags":
 		tags := map[string]string{}
 		for _, tag := range c.Form.List("Tag") {
@@ -63,6 +68,17 @@ func (e *Emulator) ec2Access(c *call, plain access) []access {
 		plain.resource, plain.unsure = "", []string{""}
 	}
 	return []access{plain}
+}
+
+// namedResources are the ids that a call names one by one.
+func namedResources(f wire.Form) []string {
+	var ids []string
+	for _, name := range []string{"InstanceId", "VolumeId", "GroupId", "CapacityReservationId", "ImageId", "SubnetId"} {
+		if id := f.String(name); id != "" {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // onResources is an action on resources of EC2 that exist, or should.
@@ -114,7 +130,7 @@ func (e *Emulator) creating(c *call, plain access, kind string, tags map[string]
 func tagsAsked(kind string, forms ...wire.Form) map[string]string {
 	tags := map[string]string{}
 	for _, f := range forms {
-		for _, spec := range f.List("TagSpecification") {
+		for _, spec := range slices.Concat(f.List("TagSpecification"), f.List("TagSpecifications")) {
 			if spec.String("ResourceType") != kind {
 				continue
 			}

@@ -122,10 +122,15 @@ func (e *Emulator) injectReservationInterruption(r *controlRequest, body injecti
 	if i.Reservation == "" {
 		return fmt.Errorf("instance: %s is in no capacity reservation", i.ID)
 	}
-	e.publish(r.now, EventReservationInterruption, []string{e.arn("ec2", "instance/"+i.ID)},
-		map[string]string{"instance-id": i.ID, "instance-action": "terminate", "capacity-reservation-id": i.Reservation})
-	i.Interrupt = e.noticeEnd(r.now, body)
+	e.interruptReserved(r.now, i, e.noticeEnd(r.now, body))
 	return nil
+}
+
+// interruptReserved announces the end of an instance whose capacity is reclaimed.
+func (e *Emulator) interruptReserved(now time.Time, i *Instance, end time.Time) {
+	e.publish(now, EventReservationInterruption, []string{e.arn("ec2", "instance/"+i.ID)},
+		map[string]string{"instance-id": i.ID, "instance-action": "terminate", "capacity-reservation-id": i.Reservation})
+	i.Interrupt = end
 }
 
 func (e *Emulator) injectHealth(r *controlRequest, body injection, i *Instance) error {

@@ -64,6 +64,7 @@ type Instance struct {
 	Partition     int                `json:"partition,omitempty"`
 	Reservation   string             `json:"capacityReservation,omitempty"`
 	Preference    string             `json:"reservationPreference,omitempty"`
+	Target        string             `json:"reservationTarget,omitempty"` // that the launch asked for
 	Groups        []string           `json:"groups,omitempty"`
 	Interfaces    []NetworkInterface `json:"interfaces,omitempty"`
 	RootDevice    string             `json:"rootDevice,omitempty"`
@@ -213,14 +214,12 @@ func (e *Emulator) instanceItem(i *Instance) instanceItem {
 	if i.ReasonCode != "" {
 		item.Reason = &reasonItem{Code: i.ReasonCode, Message: i.ReasonMessage}
 	}
-	if i.Preference != "" {
-		item.Preference = &preferenceItem{Preference: i.Preference}
-	}
-	if i.Reservation != "" {
-		if item.Preference == nil {
-			item.Preference = &preferenceItem{Preference: "open"}
-		}
-		item.Reservation, item.Preference.Target = i.Reservation, &reservationID{ID: i.Reservation}
+	item.Reservation = i.Reservation
+	switch {
+	case i.Target != "":
+		item.Preference = &preferenceItem{Preference: i.Preference, Target: &reservationID{ID: i.Target}}
+	case i.Preference != "" || i.Reservation != "":
+		item.Preference = &preferenceItem{Preference: cmp.Or(i.Preference, "open")}
 	}
 	if i.Profile != "" {
 		profile, found := e.iam().Profiles[i.Profile]

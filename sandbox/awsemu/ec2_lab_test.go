@@ -38,7 +38,12 @@ type ec2Lab struct {
 
 func newEC2Lab(t *testing.T) *ec2Lab {
 	t.Helper()
-	clock := NewClock(func() time.Time { return ec2Start }, 0)
+	return newEC2LabWith(t, NewClock(func() time.Time { return ec2Start }, 0))
+}
+
+// newEC2LabWith is a lab with a clock that the test moves.
+func newEC2LabWith(t *testing.T, clock *Clock) *ec2Lab {
+	t.Helper()
 	emu := New(Options{Clock: clock, Seed: 1, Fixture: Fixture{
 		Account: "111122223333", Region: "eu-west-1", Cluster: "sandbox", KubernetesVersion: "1.34", Queue: "Karpenter-sandbox",
 		Zones: []Zone{{Name: "eu-west-1a", ID: "euw1-az1"}, {Name: "eu-west-1b", ID: "euw1-az2"}, {Name: "eu-west-1c", ID: "euw1-az3"}},

@@ -18,6 +18,7 @@ func (e *Emulator) launchOne(c *call, p *launchPool, tags map[string]string, fle
 		Subnet: p.subnetID, VPC: p.subnet.VPC, Zone: p.zone, ZoneID: p.subnet.ZoneID, PrivateIP: p.address, PrivateDNS: e.privateDNS(p.address),
 		Addresses: e.addressesPerInstance(), Profile: p.profile(), CapacityType: p.capacityType(), Lifecycle: p.lifecycle(),
 		Tenancy: p.data.String("Placement.Tenancy"), Preference: p.data.String("CapacityReservationSpecification.CapacityReservationPreference"),
+		Target: p.data.String("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"),
 		Groups: p.groups, Fleet: fleet, ReservationID: launch, UserData: p.data.String("UserData"), Protected: p.data.Bool("DisableApiTermination"),
 		Tags: maps.Clone(tags), Launched: c.now, Visible: c.now.Add(e.lag("instances")),
 	}

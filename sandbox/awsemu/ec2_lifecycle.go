@@ -94,7 +94,7 @@ func (e *Emulator) advanceEC2(now time.Time) bool {
 	}
 	before := len(s.ICE)
 	s.ICE = slices.DeleteFunc(s.ICE, func(p *ICEPool) bool { return !p.Expires.IsZero() && !p.Expires.After(now) })
-	return changed || len(s.ICE) != before
+	return e.loseReservations(now) || changed || len(s.ICE) != before
 }
 
 // nextEC2 is when the next thing happens by itself, at most a day ahead.
@@ -103,6 +103,11 @@ func (e *Emulator) nextEC2(now time.Time) time.Time {
 	for _, i := range e.ec2().Instances {
 		if at := i.nextDue(); !at.IsZero() && at.Before(next) {
 			next = at
+		}
+	}
+	for _, r := range e.ec2().Reservations {
+		if r.End.After(now) && r.End.Before(next) {
+			next = r.End
 		}
 	}
 	for _, p := range e.ec2().ICE {
@@ -172,7 +177,7 @@ func (e *Emulator) end(at time.Time, i *Instance) {
 		subnet.Free += i.Addresses
 	}
 	if r := s.Reservations[i.Reservation]; r != nil {
-		r.Available = min(r.Total, r.Available+1)
+		e.giveBack(r)
 	}
 	e.releaseVolumes(i)
 	i.Terminated = at

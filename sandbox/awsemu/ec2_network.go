@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,7 +43,7 @@ func (e *Emulator) describeSubnets(c *call) (any, error) {
 	ids := c.Form.Strings("SubnetId")
 	for _, id := range ids {
 		if e.ec2().Subnets[id] == nil {
-			return nil, wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+			return nil, subnetNotFound(id)
 		}
 	}
 	var list []*Subnet
@@ -62,6 +63,10 @@ func (e *Emulator) describeSubnets(c *call) (any, error) {
 		})
 	}
 	return answer, err
+}
+
+func subnetNotFound(id string) error {
+	return wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
 }
 
 type groupItem struct {
@@ -98,7 +103,7 @@ func (e *Emulator) describeSecurityGroups(c *call) (any, error) {
 	page, next, err := ec2Page(c, list, func(g *SecurityGroup) string { return g.ID }, 1000, 0)
 	answer := groupsAnswer{Next: next}
 	for _, g := range page {
-		answer.Items = append(answer.Items, groupItem{ID: g.ID, Name: g.Name, Description: g.Name, VPC: g.VPC, Owner: e.fixture.Account, Tags: tagItems(g.Tags)})
+		answer.Items = append(answer.Items, groupItem{ID: g.ID, Name: g.Name, Description: cmp.Or(g.Description, g.Name), VPC: g.VPC, Owner: e.fixture.Account, Tags: tagItems(g.Tags)})
 	}
 	return answer, err
 }
@@ -132,72 +137,6 @@ func (e *Emulator) describeVPCs(c *call) (any, error) {
 		return vpcsAnswer{}, nil
 	}
 	return vpcsAnswer{Items: []vpcItem{vpc}}, nil
-}
-
-type reservationItem struct {
-	ID            string    `xml:"capacityReservationId"`
-	ARN           string    `xml:"capacityReservationArn"`
-	Owner         string    `xml:"ownerId"`
-	InstanceType  string    `xml:"instanceType"`
-	Platform      string    `xml:"instancePlatform"`
-	Zone          string    `xml:"availabilityZone"`
-	Tenancy       string    `xml:"tenancy"`
-	Total         int       `xml:"totalInstanceCount"`
-	Available     int       `xml:"availableInstanceCount"`
-	State         string    `xml:"state"`
-	End           string    `xml:"endDate,omitempty"`
-	EndType       string    `xml:"endDateType"`
-	Match         string    `xml:"instanceMatchCriteria"`
-	Type          string    `xml:"reservationType"`
-	Interruptible bool      `xml:"interruptible"`
-	Tags          []tagItem `xml:"tagSet>item"`
-}
-
-type reservationsAnswer struct {
-	Items []reservationItem `xml:"capacityReservationSet>item"`
-	Next  string            `xml:"nextToken,omitempty"`
-}
-
-func (e *Emulator) describeReservations(c *call) (any, error) {
-	filters, err := ec2Filters(c, "state", "owner-id", "instance-match-criteria", "instance-type", "availability-zone")
-	if err != nil {
-		return nil, err
-	}
-	ids := c.Form.Strings("CapacityReservationId")
-	if len(ids) > 0 && c.Form.Has("MaxResults") {
-		return nil, maxResultsWithIDs("capacityReservationIds")
-	}
-	for _, id := range ids {
-		if e.ec2().Reservations[id] == nil {
-			return nil, reservationNotFound(id)
-		}
-	}
-	var list []*CapacityReservation
-	for _, r := range e.ec2().Reservations {
-		if selected(ids, r.ID) && filters.match(r.Tags, map[string]string{
-			"state": r.stateAt(c.now), "owner-id": r.Owner, "instance-match-criteria": r.Match, "instance-type": r.InstanceType, "availability-zone": r.Zone,
-		}) {
-			list = append(list, r)
-		}
-	}
-	page, next, err := ec2Page(c, list, func(r *CapacityReservation) string { return r.ID }, 1000, 0)
-	answer := reservationsAnswer{Next: next}
-	for _, r := range page {
-		item := reservationItem{
-			ID: r.ID, ARN: e.arn("ec2", "capacity-reservation/"+r.ID), Owner: r.Owner, InstanceType: r.InstanceType, Platform: "Linux/UNIX",
-			Zone: r.Zone, Tenancy: "default", Total: r.Total, Available: r.Available, State: r.stateAt(c.now), EndType: "unlimited",
-			Match: r.Match, Type: r.Type, Interruptible: r.Interruptible, Tags: tagItems(r.Tags),
-		}
-		if !r.End.IsZero() {
-			item.End, item.EndType = wire.Time(r.End), "limited"
-		}
-		answer.Items = append(answer.Items, item)
-	}
-	return answer, err
-}
-
-func reservationNotFound(id string) error {
-	return wire.Errorf("InvalidCapacityReservationId.NotFound", "The capacity reservation '%s' does not exist", id)
 }
 
 type placementItem struct {
@@ -240,11 +179,15 @@ func (e *Emulator) describePlacementGroups(c *call) (any, error) {
 	slices.SortFunc(list, func(a, b *PlacementGroup) int { return strings.Compare(a.ID, b.ID) })
 	var answer placementsAnswer
 	for _, g := range list {
-		item := placementItem{ID: g.ID, Name: g.Name, ARN: e.arn("ec2", "placement-group/"+g.Name), Strategy: g.Strategy, Spread: g.Spread, State: g.State, Tags: tagItems(g.Tags)}
-		if g.Partitions > 0 {
-			item.Partitions = strconv.Itoa(g.Partitions)
-		}
-		answer.Items = append(answer.Items, item)
+		answer.Items = append(answer.Items, e.placementItem(g))
 	}
 	return answer, nil
+}
+
+func (e *Emulator) placementItem(g *PlacementGroup) placementItem {
+	item := placementItem{ID: g.ID, Name: g.Name, ARN: e.arn("ec2", "placement-group/"+g.Name), Strategy: g.Strategy, Spread: g.Spread, State: g.State, Tags: tagItems(g.Tags)}
+	if g.Partitions > 0 {
+		item.Partitions = strconv.Itoa(g.Partitions)
+	}
+	return item
 }

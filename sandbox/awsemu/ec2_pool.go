@@ -135,7 +135,7 @@ func (e *Emulator) resolveSubnet(p *launchPool) error {
 	}
 	p.subnet = e.ec2().Subnets[p.subnetID]
 	if p.subnet == nil {
-		return wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", p.subnetID)
+		return subnetNotFound(p.subnetID)
 	}
 	if p.zone != "" && p.zone != p.subnet.Zone {
 		return invalidValue("The subnet '%s' is in Availability Zone %s, not in %s", p.subnetID, p.subnet.Zone, p.zone)

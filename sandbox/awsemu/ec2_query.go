@@ -27,8 +27,13 @@ func tagItems(tags map[string]string) []tagItem {
 
 // tagsFor reads the TagSpecification of a resource type; nil when there is none.
 func tagsFor(f wire.Form, resource string) (map[string]string, error) {
+	return tagsListed(f, "TagSpecification", resource)
+}
+
+// tagsListed is tagsFor for calls that spell the list in another way.
+func tagsListed(f wire.Form, list, resource string) (map[string]string, error) {
 	var tags map[string]string
-	for _, spec := range f.List("TagSpecification") {
+	for _, spec := range f.List(list) {
 		if spec.String("ResourceType") != resource {
 			continue
 		}

@@ -36,19 +36,37 @@ func (e *Emulator) registerEC2() {
 		e.register(wire.EC2, action, dryRunnable(run))
 	}
 	for action, run := range map[string]func(*call) (any, error){
-		"CreateLaunchTemplate": e.createTemplate, // dry runs look at the content first
-		"RunInstances":         e.runInstances,   // so do these
-		"AttachVolume":         dryRunnable(e.attachVolume),
-		"CreateTags":           dryRunnable(e.createTags),
-		"CreateVolume":         dryRunnable(e.createVolume),
-		"DeleteLaunchTemplate": dryRunnable(e.deleteTemplate),
-		"DeleteTags":           dryRunnable(e.deleteTags),
-		"DeleteVolume":         dryRunnable(e.deleteVolume),
-		"DetachVolume":         dryRunnable(e.detachVolume),
-		"RebootInstances":      dryRunnable(e.rebootInstances),
-		"StartInstances":       dryRunnable(e.startInstances),
-		"StopInstances":        dryRunnable(e.stopInstances),
-		"TerminateInstances":   dryRunnable(e.terminateInstances),
+		"CreateLaunchTemplate":                             e.createTemplate, // dry runs look at the content first
+		"RunInstances":                                     e.runInstances,   // so do these
+		"AttachVolume":                                     dryRunnable(e.attachVolume),
+		"AuthorizeSecurityGroupEgress":                     dryRunnable(e.changeRules),
+		"AuthorizeSecurityGroupIngress":                    dryRunnable(e.changeRules),
+		"CancelCapacityReservation":                        dryRunnable(e.cancelReservation),
+		"CopyImage":                                        dryRunnable(e.copyImage),
+		"CreateCapacityReservation":                        dryRunnable(e.createReservation),
+		"CreateInterruptibleCapacityReservationAllocation": dryRunnable(e.lendCapacity),
+		"CreatePlacementGroup":                             dryRunnable(e.createPlacement),
+		"CreateSecurityGroup":                              dryRunnable(e.createGroup),
+		"CreateTags":                                       dryRunnable(e.createTags),
+		"CreateVolume":                                     dryRunnable(e.createVolume),
+		"DeleteLaunchTemplate":                             dryRunnable(e.deleteTemplate),
+		"DeletePlacementGroup":                             dryRunnable(e.deletePlacement),
+		"DeleteSecurityGroup":                              dryRunnable(e.deleteGroup),
+		"DeleteTags":                                       dryRunnable(e.deleteTags),
+		"DeleteVolume":                                     dryRunnable(e.deleteVolume),
+		"DeregisterImage":                                  dryRunnable(e.deregisterImage),
+		"DetachVolume":                                     dryRunnable(e.detachVolume),
+		"DisableImageDeprecation":                          dryRunnable(e.disableDeprecation),
+		"EnableImageDeprecation":                           dryRunnable(e.enableDeprecation),
+		"ModifyCapacityReservation":                        dryRunnable(e.modifyReservation),
+		"ModifySubnetAttribute":                            dryRunnable(e.modifySubnet),
+		"RebootInstances":                                  dryRunnable(e.rebootInstances),
+		"StartInstances":                                   dryRunnable(e.startInstances),
+		"StopInstances":                                    dryRunnable(e.stopInstances),
+		"RevokeSecurityGroupEgress":                        dryRunnable(e.changeRules),
+		"RevokeSecurityGroupIngress":                       dryRunnable(e.changeRules),
+		"TerminateInstances":                               dryRunnable(e.terminateInstances),
+		"UpdateInterruptibleCapacityReservationAllocation": dryRunnable(e.updateLent),
 	} {
 		e.registerMutating(wire.EC2, action, run)
 	}

@@ -42,10 +42,11 @@ type Subnet struct {
 
 // SecurityGroup is a security group; its rules matter to nobody here.
 type SecurityGroup struct {
-	ID   string            `json:"id"`
-	Name string            `json:"name"`
-	VPC  string            `json:"vpc"`
-	Tags map[string]string `json:"tags,omitempty"`
+	ID          string            `json:"id"`
+	Name        string            `json:"name"`
+	Description string            `json:"description,omitempty"`
+	VPC         string            `json:"vpc"`
+	Tags        map[string]string `json:"tags,omitempty"`
 }
 
 // Image is a machine image.
@@ -72,22 +73,6 @@ type LaunchTemplate struct {
 	Visible time.Time         `json:"visible"` // describes and launches lag behind
 	Data    map[string]string `json:"data"`    // every key below LaunchTemplateData, as it was sent
 	Tags    map[string]string `json:"tags,omitempty"`
-}
-
-// CapacityReservation is an on-demand capacity reservation or a capacity block.
-type CapacityReservation struct {
-	ID            string            `json:"id"`
-	InstanceType  string            `json:"instanceType"`
-	Zone          string            `json:"zone"`
-	Owner         string            `json:"owner"`
-	Total         int               `json:"total"`
-	Available     int               `json:"available"`
-	Match         string            `json:"match"` // targeted or open
-	Type          string            `json:"type"`  // default or capacity-block
-	Interruptible bool              `json:"interruptible,omitempty"`
-	End           time.Time         `json:"end,omitzero"`
-	State         string            `json:"state"` // active until the end, then expired
-	Tags          map[string]string `json:"tags,omitempty"`
 }
 
 // PlacementGroup is a placement group.
@@ -223,12 +208,4 @@ func (e *Emulator) ec2() *EC2State {
 		e.model.EC2 = newEC2State()
 	}
 	return e.model.EC2
-}
-
-// stateAt is active, or expired after the end.
-func (r *CapacityReservation) stateAt(now time.Time) string {
-	if r.State == "active" && !r.End.IsZero() && !now.Before(r.End) {
-		return "expired"
-	}
-	return r.State
 }

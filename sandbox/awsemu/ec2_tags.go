@@ -130,7 +130,7 @@ func (e *Emulator) tagsOf(c *call, id string) (*map[string]string, error) {
 		if r := s.Subnets[id]; r != nil {
 			return &r.Tags, nil
 		}
-		return nil, wire.Errorf("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", id)
+		return nil, subnetNotFound(id)
 	case "sg":
 		if r := s.Groups[id]; r != nil {
 			return &r.Tags, nil
