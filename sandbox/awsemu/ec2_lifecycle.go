@@ -181,7 +181,9 @@ func (e *Emulator) end(at time.Time, i *Instance) {
 	}
 	e.releaseVolumes(i)
 	i.Terminated = at
-	e.enter(at, i, stateTerminated, max(1, s.Timing.Terminated))
+	// An emulated hour may be over in a minute; who looks for what became of an instance has no less time for that.
+	seen := Duration(float64(s.Timing.Terminated) * max(1, e.clock.Speed()))
+	e.enter(at, i, stateTerminated, max(1, seen))
 }
 
 // stop begins to stop an instance.

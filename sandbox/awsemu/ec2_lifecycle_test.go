@@ -76,7 +76,7 @@ func TestLifeOfAnInstance(t *testing.T) {
 	if diff := cmp.Diff([]string{"0s " + kind + "pending", "15s " + kind + "terminated", "5s " + kind + "running", "5s " + kind + "shutting-down"}, eventLines(lab.events())); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
-	lab.advance(5 * time.Minute)
+	lab.advance(time.Hour)
 	if _, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); apiCode(err) != "InvalidInstanceID.NotFound" {
 		t.Errorf("gone: %v", err)
 	}
@@ -443,4 +443,32 @@ func TestSpotNeedsItsRole(t *testing.T) {
 		t.Errorf("without the role: %v", got)
 	}
 	lab.launch(onDemand, "m5.large/a")
+}
+
+// Terminated instances stay for about an hour of the user's time, at any speed of the clock.
+func TestTrust_D03_TerminatedInstancesStayForAnHourAtAnySpeed(t *testing.T) {
+	t.Parallel()
+	for _, speed := range []float64{0, 1, 60} {
+		wall := ec2Start
+		lab := newEC2LabWith(t, NewClock(func() time.Time { return wall }, 0))
+		lab.template("t", nil)
+		id := lab.launch(spot, "m5.large/a")
+		lab.clock.Set(lab.clock.Now(), speed)
+		if _, err := lab.ec2.TerminateInstances(t.Context(), &ec2.TerminateInstancesInput{InstanceIds: []string{id}}); err != nil {
+			t.Fatal(err)
+		}
+		pass := func(d time.Duration) {
+			if speed == 0 {
+				lab.advance(d)
+			} else {
+				wall = wall.Add(d)
+			}
+		}
+		pass(59 * time.Minute)
+		lab.wantState(id, types.InstanceStateNameTerminated)
+		pass(2 * time.Minute)
+		if _, err := lab.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{id}}); apiCode(err) != "InvalidInstanceID.NotFound" {
+			t.Errorf("speed %v, after an hour: %v", speed, err)
+		}
+	}
 }

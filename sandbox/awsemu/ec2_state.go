@@ -143,7 +143,7 @@ type EC2Timing struct {
 	FleetAnswer   Duration `json:"fleetAnswer"`   // of CreateFleet; not waited for while the clock stands still
 	Pending       Duration `json:"pending"`       // until running
 	ShuttingDown  Duration `json:"shuttingDown"`  // until terminated, and stopping until stopped
-	Terminated    Duration `json:"terminated"`    // until gone
+	Terminated    Duration `json:"terminated"`    // until gone, in real time at any speed: for who looks, not for what happens
 	Notice        Duration `json:"notice"`        // between an interruption warning and its end
 	WarmAddresses int      `json:"warmAddresses"` // that an instance takes from its subnet besides its own
 }
@@ -151,7 +151,7 @@ type EC2Timing struct {
 func newEC2Timing() EC2Timing {
 	return EC2Timing{
 		FleetAnswer: Duration(200 * time.Millisecond), Pending: Duration(5 * time.Second), ShuttingDown: Duration(10 * time.Second),
-		Terminated: Duration(5 * time.Minute), Notice: Duration(2 * time.Minute),
+		Terminated: Duration(time.Hour), Notice: Duration(2 * time.Minute),
 	}
 }
 
