@@ -188,7 +188,7 @@ func TestDescribeImages(t *testing.T) {
 	lab := newEC2Lab(t)
 	for _, version := range []string{"1.32", "1.33", "1.34", "1.35"} {
 		for _, a := range aliasPaths(version) {
-			out, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: ec2FilterOf("image-id", imageIDFor(a.Path)), IncludeDeprecated: aws.Bool(true), MaxResults: aws.Int32(1000)})
+			out, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{Filters: ec2FilterOf("image-id", a.imageID()), IncludeDeprecated: aws.Bool(true), MaxResults: aws.Int32(1000)})
 			if err != nil || len(out.Images) != 1 || string(out.Images[0].Architecture) != a.Architecture || *out.Images[0].Name != a.Name || out.Images[0].CreationDate == nil {
 				t.Errorf("%s: %+v, %v", a.Path, out, err)
 			}
@@ -211,9 +211,9 @@ func TestDescribeImages(t *testing.T) {
 		"owner id":                          {in: &ec2.DescribeImagesInput{Owners: []string{"999"}, IncludeDeprecated: aws.Bool(true)}, want: 1},
 		"deprecated hidden":                 {in: &ec2.DescribeImagesInput{Owners: []string{"999"}}, want: 0},
 		"by tag":                            {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("tag:team", "*")}, want: 1},
-		"amazon, wild":                      {in: &ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: ec2FilterOf("name", "amazon-eks-node-al2023-*-standard-1.34-v????????")}, want: 4},
+		"amazon, wild":                      {in: &ec2.DescribeImagesInput{Owners: []string{"amazon"}, Filters: ec2FilterOf("name", "amazon-eks-node-al2023-*-standard-1.34-v????????")}, want: 8},
 		"ids of two images":                 {in: &ec2.DescribeImagesInput{ImageIds: []string{"ami-0a", image("arm64")}}, want: 2},
-		"bottlerocket, 1.35":                {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("name", "bottlerocket-aws-k8s-1.35-*")}, want: 8},
+		"bottlerocket, 1.35":                {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("name", "bottlerocket-aws-k8s-1.35-*")}, want: 12},
 		"windows 2025 on 1.34 is not there": {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("name", "Windows_Server-2025-*-1.34-*")}, want: 0},
 		"al2 on 1.33 is not there":          {in: &ec2.DescribeImagesInput{Filters: ec2FilterOf("name", "amazon-eks-gpu-node-1.33-*")}, want: 0},
 	} {
@@ -377,5 +377,14 @@ func runInput(dryRun bool) *ec2.RunInstancesInput {
 		DryRun: &dryRun, LaunchTemplate: &types.LaunchTemplateSpecification{LaunchTemplateName: aws.String("t"), Version: aws.String("$Latest")},
 		InstanceType: "m5.large", MinCount: aws.Int32(1), MaxCount: aws.Int32(1),
 		NetworkInterfaces: []types.InstanceNetworkInterfaceSpecification{{DeviceIndex: aws.Int32(0), SubnetId: aws.String(subnet("b"))}},
+	}
+}
+
+func TestTrust_D03_TwoSecurityGroupsAreFoundByTheirTag(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	out, err := lab.ec2.DescribeSecurityGroups(t.Context(), &ec2.DescribeSecurityGroupsInput{Filters: ec2FilterOf("tag:karpenter.sh/discovery", "sandbox")})
+	if err != nil || len(out.SecurityGroups) != 2 {
+		t.Errorf("groups %+v, %v", out, err)
 	}
 }

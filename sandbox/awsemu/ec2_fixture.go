@@ -22,8 +22,9 @@ func (e *Emulator) resetEC2(now time.Time) {
 		maps.Copy(subnet.Tags, discovery)
 		s.Subnets[subnet.ID] = subnet
 	}
-	group := &SecurityGroup{ID: stableID("sg-", "nodes"), Name: e.fixture.Cluster + "-nodes", VPC: s.VPC, Tags: discovery}
-	s.Groups[group.ID] = group
+	for _, group := range e.fixtureGroups() {
+		s.Groups[group.ID] = group
+	}
 	s.Images = e.fixtureImages(now)
 	for _, r := range e.fixtureReservations(now) {
 		s.Reservations[r.ID] = r
@@ -33,6 +34,18 @@ func (e *Emulator) resetEC2(now time.Time) {
 		Tags: map[string]string{"Name": e.fixture.Cluster + "-partitions"},
 	}
 	s.Placements[placement.ID] = placement
+}
+
+// fixtureGroups is the group that EKS makes for a cluster, and that of its nodes. Both carry the tag that a
+// node class selects by, as after the installation guides.
+func (e *Emulator) fixtureGroups() []*SecurityGroup {
+	discovery, vpc := map[string]string{"karpenter.sh/discovery": e.fixture.Cluster}, e.ec2().VPC
+	ofCluster := maps.Clone(discovery)
+	ofCluster["aws:eks:cluster-name"], ofCluster["kubernetes.io/cluster/"+e.fixture.Cluster] = e.fixture.Cluster, "owned"
+	return []*SecurityGroup{
+		{ID: stableID("sg-", "nodes"), Name: e.fixture.Cluster + "-nodes", Description: "Nodes of the cluster", VPC: vpc, Tags: discovery},
+		{ID: stableID("sg-", "cluster"), Name: "eks-cluster-sg-" + e.fixture.Cluster, Description: "EKS created security group", VPC: vpc, Tags: ofCluster},
+	}
 }
 
 // fixtureReservations is one reservation that must be named to be used, and one that is over.

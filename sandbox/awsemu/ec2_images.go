@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -11,25 +12,29 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// Versions that a pinned alias of the fixture can name.
-const (
-	pinnedEKSVersion          = "v20260101"
-	pinnedBottlerocketVersion = "1.52.0"
+// Releases that a pinned alias of the fixture can name, the recommended one last.
+var (
+	eksReleases          = []string{"v20260101", "v20260115", "v20260128", "v20260211"}
+	bottlerocketReleases = []string{"1.52.0", "1.53.0", "1.54.0"}
 )
 
 // amazonOwner owns the images of the fixture.
 const amazonOwner = "602401143452"
 
-// aliasImage is an image and the public SSM parameter that points at it. Its id is imageIDFor(Path).
+// aliasImage is an image and the public SSM parameter that points at it.
 type aliasImage struct {
 	Path         string
+	Latest       string // the path whose image this is; empty: it has one of its own
 	Name         string
 	Architecture string // x86_64 or arm64
 	Windows      bool
-	Pinned       bool // older than the recommended one
+	Older        int // releases since
 	RootDevice   string
 	Devices      []ImageDevice // none: a root volume of the usual size
 }
+
+// imageID is the image that the parameter names.
+func (a aliasImage) imageID() string { return imageIDFor(cmp.Or(a.Latest, a.Path)) }
 
 // imageIDFor derives the id of an image from a name, such as the path of its SSM parameter.
 func imageIDFor(name string) string { return stableID("ami-", name) }
@@ -58,12 +63,18 @@ func aliasPaths(k8sVersion string) []aliasImage {
 	}
 	for _, flavour := range []string{"", "-nvidia"} {
 		for _, arch := range []string{"x86_64", "arm64"} {
-			for _, version := range []string{"latest", pinnedBottlerocketVersion} {
+			folder := "/aws/service/bottlerocket/aws-k8s-" + k8sVersion + flavour + "/" + arch + "/"
+			for n, version := range append([]string{"latest"}, bottlerocketReleases...) {
+				newest := bottlerocketReleases[len(bottlerocketReleases)-1]
+				latest := ""
+				if version == newest {
+					latest = folder + "latest/image_id"
+				}
 				list = append(list, aliasImage{
-					Path: "/aws/service/bottlerocket/aws-k8s-" + k8sVersion + flavour + "/" + arch + "/" + version + "/image_id",
-					Name: "bottlerocket-aws-k8s-" + k8sVersion + flavour + "-" + arch + "-v" + strings.Replace(version, "latest", "1.54.0", 1),
+					Path: folder + version + "/image_id", Latest: latest,
+					Name: "bottlerocket-aws-k8s-" + k8sVersion + flavour + "-" + arch + "-v" + strings.Replace(version, "latest", newest, 1),
 
-					Architecture: arch, Pinned: version != "latest", RootDevice: "/dev/xvda",
+					Architecture: arch, Older: (len(bottlerocketReleases) - n) % len(bottlerocketReleases), RootDevice: "/dev/xvda",
 					Devices: []ImageDevice{{Name: "/dev/xvda", SizeGiB: 2, Type: "gp2"}, {Name: "/dev/xvdb", SizeGiB: usualRootGiB, Type: "gp2"}},
 				})
 			}
@@ -108,13 +119,21 @@ func al2Paths(k8sVersion string) []aliasImage {
 	return list
 }
 
-// eksPaths is the recommended image of a folder and a pinned one.
+// eksPaths is the recommended image of a folder and every release by its name: also the recommended one,
+// which is what one pins after looking it up.
 func eksPaths(folder, name, arch string) []aliasImage {
-	pinned := name + "-" + pinnedEKSVersion
-	return []aliasImage{
-		{Path: folder + "recommended/image_id", Name: name + "-v20260211", Architecture: arch, RootDevice: "/dev/xvda"},
-		{Path: folder + pinned + "/image_id", Name: pinned, Architecture: arch, Pinned: true, RootDevice: "/dev/xvda"},
+	recommended, newest := folder+"recommended/image_id", eksReleases[len(eksReleases)-1]
+	list := []aliasImage{{Path: recommended, Name: name + "-" + newest, Architecture: arch, RootDevice: "/dev/xvda"}}
+	for n, release := range eksReleases {
+		latest := ""
+		if release == newest {
+			latest = recommended
+		}
+		list = append(list, aliasImage{
+			Path: folder + name + "-" + release + "/image_id", Latest: latest, Name: name + "-" + release, Architecture: arch, Older: len(eksReleases) - 1 - n, RootDevice: "/dev/xvda",
+		})
 	}
+	return list
 }
 
 // emulatedVersions are the Kubernetes versions that have images.
@@ -135,12 +154,12 @@ func (e *Emulator) fixtureImages(now time.Time) map[string]*Image {
 	day := now.UTC().Truncate(24 * time.Hour)
 	for _, version := range e.emulatedVersions() {
 		for _, a := range aliasPaths(version) {
-			created := day.AddDate(0, 0, -30)
-			if a.Pinned {
-				created = day.AddDate(0, 0, -70)
+			if a.Latest != "" {
+				continue
 			}
+			created := day.AddDate(0, 0, -30-14*a.Older)
 			image := &Image{
-				ID: imageIDFor(a.Path), Name: a.Name, Architecture: a.Architecture, Owner: amazonOwner, OwnerAlias: "amazon",
+				ID: a.imageID(), Name: a.Name, Architecture: a.Architecture, Owner: amazonOwner, OwnerAlias: "amazon",
 				State: "available", RootDevice: a.RootDevice, Devices: a.Devices, Created: created, Deprecated: created.AddDate(2, 0, 0),
 			}
 			if a.Windows {

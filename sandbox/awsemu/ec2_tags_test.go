@@ -39,7 +39,7 @@ func TestDescribeTags(t *testing.T) {
 	if got := ask(filter("resource-type", "launch-template"), filter("value", "sandbox")); len(got) != 1 {
 		t.Errorf("of templates: %v", got)
 	}
-	if got := ask(filter("resource-type", "subnet", "security-group", "capacity-reservation", "placement-group"), filter("key", "Name", "karpenter.sh/discovery")); len(got) != 3*2+1+2*2+1 {
+	if got := ask(filter("resource-type", "subnet", "security-group", "capacity-reservation", "placement-group"), filter("key", "Name", "karpenter.sh/discovery")); len(got) != 3*2+2+2*2+1 {
 		t.Errorf("of the rest: %v", got)
 	}
 	_, err := lab.ec2.DescribeTags(t.Context(), &ec2.DescribeTagsInput{Filters: ec2FilterOf("colour", "x")})

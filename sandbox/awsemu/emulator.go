@@ -139,7 +139,7 @@ func (e *Emulator) linkCluster() {
 	cluster.Endpoint, cluster.CA = e.fixture.ClusterEndpoint, e.fixture.ClusterCA
 	cluster.VPC = e.model.EC2.VPC
 	cluster.Subnets = slices.Sorted(maps.Keys(e.model.EC2.Subnets))
-	cluster.SecurityGroup = stableID("sg-", "nodes")
+	cluster.SecurityGroup = stableID("sg-", "cluster")
 }
 
 // register adds an operation that only reads.

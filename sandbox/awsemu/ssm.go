@@ -44,7 +44,12 @@ func (e *Emulator) resetSSM(now time.Time) {
 	e.model.SSM = nil
 	for _, version := range e.emulatedVersions() {
 		for _, image := range aliasPaths(version) {
-			e.ssm().Parameters[image.Path] = Parameter{Value: imageIDFor(image.Path), Version: 1, Modified: now}
+			e.ssm().Parameters[image.Path] = Parameter{Value: image.imageID(), Version: 1, Modified: now}
+			if folder, recommended := strings.CutSuffix(image.Path, "/recommended/image_id"); recommended {
+				release := image.Name[strings.LastIndex(image.Name, "-v")+len("-v"):]
+				e.ssm().Parameters[folder+"/recommended/image_name"] = Parameter{Value: image.Name, Version: 1, Modified: now}
+				e.ssm().Parameters[folder+"/recommended/release_version"] = Parameter{Value: version + ".0-" + release, Version: 1, Modified: now}
+			}
 		}
 	}
 }

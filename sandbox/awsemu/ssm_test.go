@@ -2,9 +2,11 @@ package awsemu
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 )
 
@@ -17,7 +19,7 @@ func TestAliasParametersAreSeeded(t *testing.T) {
 			out, err := client.GetParameter(t.Context(), &ssm.GetParameterInput{Name: aws.String(image.Path), WithDecryption: aws.Bool(true)})
 			check(t, err)
 			p := out.Parameter
-			if *p.Name != image.Path || *p.Value != imageIDFor(image.Path) || p.Version != 1 || p.Type != "String" || p.LastModifiedDate.IsZero() || *p.DataType != "text" || *p.ARN != "arn:aws:ssm:eu-west-1::parameter"+image.Path {
+			if *p.Name != image.Path || *p.Value != image.imageID() || p.Version != 1 || p.Type != "String" || p.LastModifiedDate.IsZero() || *p.DataType != "text" || *p.ARN != "arn:aws:ssm:eu-west-1::parameter"+image.Path {
 				t.Errorf("parameter %+v", *p)
 			}
 		}
@@ -103,5 +105,42 @@ func TestManyParameters(t *testing.T) {
 	c.control(t, http.MethodGet, "parameters", "", &all)
 	if all["/my/b"].Value != "2" {
 		t.Errorf("parameters %v", all)
+	}
+}
+
+// What the installation guides do: look the recommended release up by its image, and pin that.
+func TestTrust_D03_ReleasesCanBePinned(t *testing.T) {
+	t.Parallel()
+	lab := newEC2Lab(t)
+	client := ssm.NewFromConfig(lab.sdk)
+	get := func(name string) string {
+		t.Helper()
+		out, err := client.GetParameter(t.Context(), &ssm.GetParameterInput{Name: &name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return *out.Parameter.Value
+	}
+	for folder, older := range map[string]string{
+		"/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard": "v20260128",
+		"/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/arm64/nvidia":    "v20260101",
+		"/aws/service/eks/optimized-ami/1.32/amazon-linux-2":                    "v20260115",
+	} {
+		recommended := get(folder + "/recommended/image_id")
+		out, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{recommended}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := *out.Images[0].Name
+		if pinned := get(folder + "/" + name + "/image_id"); pinned != recommended || get(folder+"/recommended/image_name") != name {
+			t.Errorf("%s is %s, recommended is %s", name, pinned, recommended)
+		}
+		previous := name[:strings.LastIndex(name, "-v")+1] + older
+		if _, err := lab.ec2.DescribeImages(t.Context(), &ec2.DescribeImagesInput{ImageIds: []string{get(folder + "/" + previous + "/image_id")}}); err != nil {
+			t.Errorf("%s: %v", previous, err)
+		}
+	}
+	if version := get("/aws/service/eks/optimized-ami/1.34/amazon-linux-2023/x86_64/standard/recommended/release_version"); version != "1.34.0-20260211" {
+		t.Errorf("release %s", version)
 	}
 }

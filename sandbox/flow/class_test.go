@@ -96,7 +96,7 @@ func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	class := &awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: f.name}}
 	f.condition(class, awsv1.ConditionSubnetsReady, metav1.ConditionTrue, "")
 	f.condition(class, karpv1.ConditionReady, metav1.ConditionTrue, "")
-	if len(class.Status.Subnets) != 3 || len(class.Status.SecurityGroups) != 1 || len(class.Status.AMIs) == 0 || class.Status.InstanceProfile == "" {
+	if len(class.Status.Subnets) != 3 || len(class.Status.SecurityGroups) != 2 || len(class.Status.AMIs) == 0 || class.Status.InstanceProfile == "" {
 		t.Errorf("status %+v", class.Status)
 	}
 	client, tag := ec2.NewFromConfig(f.account()), []ec2types.Filter{{Name: new("tag:karpenter.sh/discovery"), Values: []string{world.Cluster}}}
@@ -113,7 +113,12 @@ func TestS_092_AClassShowsWhatItFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(subnets.Subnets) != 3 || len(groups.SecurityGroups) != 1 || *groups.SecurityGroups[0].GroupId != class.Status.SecurityGroups[0].ID {
+	for _, g := range groups.SecurityGroups {
+		if !slices.ContainsFunc(class.Status.SecurityGroups, func(found awsv1.SecurityGroup) bool { return found.ID == *g.GroupId }) {
+			t.Errorf("%s is tagged, the class has %v", *g.GroupId, class.Status.SecurityGroups)
+		}
+	}
+	if len(subnets.Subnets) != 3 || len(groups.SecurityGroups) != 2 {
 		t.Errorf("%d subnets and %d groups are tagged, the class has %v", len(subnets.Subnets), len(groups.SecurityGroups), class.Status.SecurityGroups)
 	}
 }

@@ -143,7 +143,7 @@ func TestFM_E13_E17_AClassOutlivesTrouble(t *testing.T) {
 			e.remove("faults")
 			e.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`)
 			e.put("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
-			if groups := e.reconcile().Status.SecurityGroups; len(groups) != 2 {
+			if groups := e.reconcile().Status.SecurityGroups; len(groups) != 3 {
 				t.Errorf("afterwards: %v, want the new group too", groups)
 			}
 		})

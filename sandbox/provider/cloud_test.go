@@ -259,7 +259,9 @@ func TestCloudDrift(t *testing.T) {
 			}
 		}, ""},
 		"E15: no security group is selected any more": {func(e *estate) {
-			e.put("groups", `[{"id":"`+e.group()+`","tags":{"karpenter.sh/discovery":"no"}}]`)
+			for _, id := range e.groups() {
+				e.put("groups", `[{"id":"`+id+`","tags":{"karpenter.sh/discovery":"no"}}]`)
+			}
 		}, ""},
 		"E13: parameters cannot be read": {func(e *estate) {
 			e.put("parameters", `{"`+al2023+`":"ami-next"}`)

@@ -81,7 +81,7 @@ func TestInstancesAsTheyWereLaunched(t *testing.T) {
 	} {
 		want := tc.want
 		want.ID, want.Type, want.Zone, want.ZoneID, want.State, want.Tags, want.Tenancy = tc.id, "m5.large", zoneA, "euw1-az1", inventory.StatePending, owned(), "default"
-		want.Subnet, want.Image, want.Groups, want.Profile, want.Launched = l.subnet(zoneA), l.image(al2023), []string{l.group()}, "person", l.now()
+		want.Subnet, want.Image, want.Groups, want.Profile, want.Launched = l.subnet(zoneA), l.image(al2023), l.groups(), "person", l.now()
 		got, err := l.inventory().Find(t.Context(), tc.id)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -242,14 +242,10 @@ func (l *lab) subnet(zone string) string {
 	return ""
 }
 
-// group is the security group of the fixture.
-func (l *lab) group() string {
+// groups are the security groups of the fixture.
+func (l *lab) groups() []string {
 	l.Helper()
-	for id := range show[map[string]awsemu.SecurityGroup](l, "groups") {
-		return id
-	}
-	l.Fatal("no security group")
-	return ""
+	return slices.Sorted(maps.Keys(show[map[string]awsemu.SecurityGroup](l, "groups")))
 }
 
 // image is the image that a public parameter names.
@@ -297,7 +293,7 @@ func (l *lab) bought(count int32, market ec2types.DefaultTargetCapacityType, tag
 	l.ensureProfile("person")
 	data := &ec2types.RequestLaunchTemplateData{
 		ImageId: new(l.image(al2023)), IamInstanceProfile: &ec2types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: new("person")},
-		SecurityGroupIds: []string{l.group()},
+		SecurityGroupIds: l.groups(),
 	}
 	for _, change := range changes {
 		change(data)

@@ -182,7 +182,7 @@ func TestLaunch(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}
-			if i.CapacityType != capacityType || i.Profile != s.class.Status.InstanceProfile || !slices.Equal(i.Groups, []string{s.group()}) {
+			if i.CapacityType != capacityType || i.Profile != s.class.Status.InstanceProfile || !slices.Equal(i.Groups, s.groups()) {
 				t.Errorf("instance %+v", i)
 			}
 			tags := maps.Clone(i.Tags)
