@@ -9,6 +9,7 @@ require (
 	github.com/aws/aws-sdk-go-v2/service/arczonalshift v1.25.6
 	github.com/aws/aws-sdk-go-v2/service/ec2 v1.321.2
 	github.com/aws/aws-sdk-go-v2/service/eks v1.91.1
+	github.com/aws/aws-sdk-go-v2/service/fis v1.38.2
 	github.com/aws/aws-sdk-go-v2/service/iam v1.59.1
 	github.com/aws/aws-sdk-go-v2/service/pricing v1.44.6
 	github.com/aws/aws-sdk-go-v2/service/sqs v1.46.6

@@ -112,9 +112,7 @@ func (e *Emulator) injectInterruption(r *controlRequest, body injection, i *Inst
 	if i.CapacityType != capacitySpot {
 		return fmt.Errorf("instance: %s is no spot instance", i.ID)
 	}
-	e.publish(r.now, EventSpotInterruption, []string{"arn:aws:ec2:" + i.Zone + ":instance/" + i.ID},
-		map[string]string{"instance-id": i.ID, "instance-action": "terminate"})
-	i.SpotMarked, i.Interrupt = true, e.noticeEnd(r.now, body)
+	e.warn(r.now, i, e.noticeEnd(r.now, body))
 	return nil
 }
 

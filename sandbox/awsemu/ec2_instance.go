@@ -88,6 +88,7 @@ type Instance struct {
 	Terminated    time.Time `json:"terminated,omitzero"`
 	Due           time.Time `json:"due,omitzero"`       // of the next state
 	Interrupt     time.Time `json:"interrupt,omitzero"` // when a notice ends
+	Warning       time.Time `json:"warning,omitzero"`   // when a notice comes
 }
 
 // TagChange is a tag that will be seen later.

@@ -20,6 +20,7 @@ func (i *Instance) nextDue() time.Time {
 	sooner(i.Due)
 	if i.State != stateShuttingDown && i.alive() {
 		sooner(i.Interrupt)
+		sooner(i.Warning)
 	}
 	if len(i.TagChanges) > 0 {
 		sooner(i.TagChanges[0].At)
@@ -134,6 +135,8 @@ func (e *Emulator) happen(at time.Time, i *Instance) {
 			code = "Server.CapacityReservationTermination"
 		}
 		e.terminate(at, i, code, code+": the notice ended")
+	case !i.Warning.IsZero() && !i.Warning.After(at) && i.alive() && i.State != stateShuttingDown:
+		e.warn(at, i, at.Add(max(1, time.Duration(e.ec2().Timing.Notice))))
 	case i.State == statePending:
 		i.Running = at
 		e.enter(at, i, stateRunning, 0)

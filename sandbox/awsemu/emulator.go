@@ -69,6 +69,7 @@ type Model struct {
 	SQS *SQSState `json:"sqs"`
 	SSM *SSMState `json:"ssm"`
 	EKS *EKSState `json:"eks"`
+	FIS *FISState `json:"fis,omitempty"`
 }
 
 // operation is one call of a service. It runs with the emulator locked, unless it is long; then it
@@ -112,6 +113,7 @@ func New(o Options) *Emulator {
 	e.registerEKS()
 	e.registerEvents()
 	e.registerZonalShift()
+	e.registerFIS()
 	e.registerRules()
 	e.registerState()
 	e.reset()

@@ -23,6 +23,7 @@ const (
 	EKS        Service = "eks"
 	ZonalShift Service = "arc-zonal-shift"
 	Events     Service = "events"
+	FIS        Service = "fis"
 )
 
 // Request is one call, decoded as far as its protocol goes.
@@ -155,9 +156,33 @@ func restAction(signed Service, method, path string) (Service, string) {
 		return EKS, clusterAction(method, rest)
 	case (signed == "" || signed == ZonalShift) && first == "managedresources" && method == http.MethodGet:
 		return ZonalShift, "GetManagedResource"
+	case (signed == "" || signed == FIS) && (first == "experiments" || first == "experimentTemplates"):
+		return FIS, experimentAction(method, first, rest)
 	default:
 		return signed, ""
 	}
+}
+
+// experimentAction names the operation of the fault injection service.
+func experimentAction(method, kind, id string) string {
+	one := map[string]string{"experiments": "Experiment", "experimentTemplates": "ExperimentTemplate"}[kind]
+	switch {
+	case strings.Contains(id, "/"):
+		return ""
+	case method == http.MethodGet && id == "":
+		return "List" + one + "s"
+	case method == http.MethodGet:
+		return "Get" + one
+	case method == http.MethodPost && id == "" && kind == "experiments":
+		return "StartExperiment"
+	case method == http.MethodPost && id == "":
+		return "CreateExperimentTemplate"
+	case method == http.MethodDelete && id != "" && kind == "experiments":
+		return "StopExperiment"
+	case method == http.MethodDelete && id != "":
+		return "DeleteExperimentTemplate"
+	}
+	return ""
 }
 
 // clusterAction names the operation of EKS by what follows /clusters/. The principal of an access entry
