@@ -25,7 +25,7 @@ func (w *World) Environment() []string {
 		"CLUSTER_ENDPOINT=" + w.ControlPlane.Config.Host,
 		"INTERRUPTION_QUEUE=" + Queue,
 	}
-	for _, service := range []string{"EC2", "IAM", "SQS", "SSM", "PRICING", "EKS", "STS", "ARC_ZONAL_SHIFT", "EVENTBRIDGE"} {
+	for _, service := range []string{"EC2", "IAM", "SQS", "SSM", "PRICING", "EKS", "STS", "ARC_ZONAL_SHIFT", "EVENTBRIDGE", "FIS"} {
 		env = append(env, "AWS_ENDPOINT_URL_"+service+"="+w.AWSEndpoint)
 	}
 	slices.Sort(env)
