@@ -26,8 +26,6 @@ func TestController(t *testing.T) {
 					t.Error(err)
 				}
 			})
-			// S-101 wants lines with "instance type"; the controller writes none yet, so that the search is
-			// shown with a line that it does write.
 			steps := []step{
 				{name: "it runs", run: "kubectl wait deployment karpenter -n NS --for=condition=Available --timeout=60s"},
 				{name: "S-098 pods", run: "kubectl get pods -n NS", want: []string{"karpenter-", "1/1", "Running"}},
@@ -40,7 +38,7 @@ func TestController(t *testing.T) {
 				{name: "Trust B08: a fresh log begins without errors", run: `! kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep -E "ERROR|WARN"`},
 				{name: "S-100 logs of the container", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter -c controller --tail=1 | wc -l", want: []string{"1"}},
 				{name: "S-100 logs, followed", run: "timeout 3 kubectl logs -f -n NS -l app.kubernetes.io/name=karpenter --tail=-1 || test $? -eq 124", want: []string{"Starting workers"}},
-				{name: "S-101 logs, searched", run: `kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep "Starting workers"`, want: []string{"nodepool"}},
+				{name: "S-101 logs, searched", run: `kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep "instance type"`, want: []string{"discovered instance types"}},
 				{name: "no log before this one", run: "kubectl logs -p -n NS -l app.kubernetes.io/name=karpenter", want: []string{"previous terminated container"}, fails: true},
 				{name: "S-102 events", run: "kubectl get events -n NS --sort-by=.lastTimestamp", want: []string{"pod/karpenter-", "deployment/karpenter"}},
 				{name: "S-102 events, searched", run: "kubectl get events -A | grep -i karpenter", want: []string{"ScalingReplicaSet"}},

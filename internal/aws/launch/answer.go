@@ -9,6 +9,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+	"github.com/go-logr/logr"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
@@ -95,6 +96,8 @@ func (t *ticket) imageOf(instanceType string) string {
 type lesson struct {
 	again           bool // something was marked, and all errors were about capacity
 	spotRoleMissing bool
+	news            []string // what cannot be had, in words, as far as that was not known before
+	codes           []string // of the errors that say so
 }
 
 // learn marks what cannot be had and counts it (AWS provider 5.6). It is done once for an answer,
@@ -116,38 +119,55 @@ func (l *Launcher) learn(t *ticket, list []ec2types.CreateFleetError) lesson {
 		if !awserr.Unfulfillable(code) && code != awserr.CodeSpotRoleMissing || code == awserr.CodeFleetQuota {
 			out.again = false // nothing else would do either
 		}
-		marked = l.mark(t, code, text, string(at.InstanceType), p, cmp.Or(subnet, p.subnet)) || marked
+		found, news := l.mark(t, code, text, string(at.InstanceType), p, cmp.Or(subnet, p.subnet))
+		marked = found || marked
+		if news != "" {
+			out.news, out.codes = append(out.news, news), append(out.codes, code)
+		}
 	}
 	out.again = out.again && marked
 	return out
 }
 
-// mark remembers one failure and reports whether there was anything to remember.
-func (l *Launcher) mark(t *ticket, code, text, instanceType string, p pick, subnet string) bool {
+// report writes one line about what an answer taught, at the default level and with the words that operators search for
+// (S-101).
+func (s lesson) report(logger logr.Logger) {
+	if len(s.news) == 0 {
+		return
+	}
+	const most = 10 // a fleet is refused for hundreds of offerings at once
+	detail := slices.Compact(slices.Sorted(slices.Values(s.news)))
+	shown := detail[:min(most, len(detail))]
+	logger.Error(nil, "EC2 cannot deliver some of the instance types asked for; they are not asked for again for a while",
+		"reasons", slices.Compact(slices.Sorted(slices.Values(s.codes))), "detail", shown, "more", len(detail)-len(shown))
+}
+
+// mark remembers one failure. It reports whether there was anything to remember, and what of it is news.
+func (l *Launcher) mark(t *ticket, code, text, instanceType string, p pick, subnet string) (marked bool, news string) {
 	out, capacityType, group := l.o.Unavailable, t.order.choice.capacityType, offering.Group{}
 	if t.order.group != nil {
 		group = offering.Group{ID: t.order.group.ID, Partition: t.order.choice.partition}
 	}
 	switch {
 	case code == awserr.CodeSpotRoleMissing || code == awserr.CodeSpotQuota: // F03, F05
-		out.MarkCapacityType(karpv1.CapacityTypeSpot, code)
+		return true, out.MarkCapacityType(karpv1.CapacityTypeSpot, code)
 	case !awserr.Unfulfillable(code):
-		return false
+		return false, ""
 	case code == awserr.CodeSubnetFull: // F06
 		if subnet == "" {
-			return false
+			return false, ""
 		}
-		out.MarkSubnet(subnet, code)
+		return true, out.MarkSubnet(subnet, code)
 	case p.reservation != "": // F08
 		l.o.Reservations.Exhausted(p.reservation)
+		return true, "instance type " + p.it.Name + " has no free instance in capacity reservation " + p.reservation
 	case group.ID != "" && spreadLimit(text) && p.zone != "": // F14
-		out.MarkZone(p.zone, offering.Group{ID: group.ID}, code)
+		return true, out.MarkZone(p.zone, offering.Group{ID: group.ID}, code)
 	case instanceType == "" || p.zone == "":
-		return false
+		return false, ""
 	default: // F01
-		out.Mark(capacityType, instanceType, p.zone, group, code)
+		return true, out.Mark(capacityType, instanceType, p.zone, group, code)
 	}
-	return true
 }
 
 // spreadLimit reports whether a spread placement group has as many instances in a zone as it may.

@@ -203,6 +203,7 @@ func (l *Launcher) send(ctx context.Context, tickets []*ticket) []verdict {
 		return verdicts
 	}
 	learned := l.learn(first, answer.Errors)
+	learned.report(log.FromContext(ctx))
 	bought := first.results(answer, l.o.Now())
 	if len(bought) > len(tickets) {
 		log.FromContext(ctx).Info("fleet delivered more instances than asked for, the surplus will be collected", "asked", len(tickets), "delivered", len(bought))

@@ -25,7 +25,7 @@ type mark struct {
 // Unavailable remembers for three minutes what EC2 could not deliver. It is safe for concurrent use.
 // Entries are forgotten when someone looks, so nothing runs in the background.
 type Unavailable struct {
-	Log logr.Logger // told about every mark, at debug level
+	Log logr.Logger // told about every mark, at debug level; who marks says it at the default level
 
 	now     func() time.Time
 	mu      sync.RWMutex
@@ -39,29 +39,34 @@ func NewUnavailable(now func() time.Time) *Unavailable {
 	return &Unavailable{now: now, until: map[mark]time.Time{}, version: 1}
 }
 
-// Mark says that an instance type could not be had in a zone: anywhere, or in a placement group alone.
-func (u *Unavailable) Mark(capacityType, instanceType, zone string, group Group, why string) {
-	u.mark(mark{capacityType: capacityType, instanceType: instanceType, zone: zone, group: group}, why)
+// Mark says that an instance type could not be had in a zone: anywhere, or in a placement group alone. Like the others, it
+// returns what cannot be had in words, if that was not known before.
+func (u *Unavailable) Mark(capacityType, instanceType, zone string, group Group, why string) string {
+	return u.mark(mark{capacityType: capacityType, instanceType: instanceType, zone: zone, group: group}, why)
 }
 
 // MarkZone says that a placement group takes no more instances in a zone, whatever their type.
-func (u *Unavailable) MarkZone(zone string, group Group, why string) {
-	u.mark(mark{zone: zone, group: group}, why)
+func (u *Unavailable) MarkZone(zone string, group Group, why string) string {
+	return u.mark(mark{zone: zone, group: group}, why)
 }
 
 // MarkCapacityType says that nothing of a capacity type can be had, as when a quota is used up (F03).
-func (u *Unavailable) MarkCapacityType(capacityType, why string) {
-	u.mark(mark{capacityType: capacityType}, why)
+func (u *Unavailable) MarkCapacityType(capacityType, why string) string {
+	return u.mark(mark{capacityType: capacityType}, why)
 }
 
 // MarkSubnet says that a subnet has no free addresses (F06).
-func (u *Unavailable) MarkSubnet(subnet, why string) {
-	u.mark(mark{subnet: subnet}, why)
+func (u *Unavailable) MarkSubnet(subnet, why string) string {
+	return u.mark(mark{subnet: subnet}, why)
 }
 
-func (u *Unavailable) mark(m mark, why string) {
+func (u *Unavailable) mark(m mark, why string) (news string) {
 	u.mu.Lock()
-	end := u.now().Add(unavailableFor)
+	now := u.now()
+	if before, marked := u.until[m]; !marked || !now.Before(before) {
+		news = m.String()
+	}
+	end := now.Add(unavailableFor)
 	u.until[m] = end
 	if u.next.IsZero() || end.Before(u.next) {
 		u.next = end
@@ -71,6 +76,7 @@ func (u *Unavailable) mark(m mark, why string) {
 	// The detail holds the words that operators search the log for (S-101).
 	u.Log.V(1).Info("removing offering from offerings", "reason", why, "detail", m.String(), "instance-type", m.instanceType, "zone", m.zone,
 		"capacity-type", m.capacityType, "subnet", m.subnet, "placement-group", m.group.ID, "partition", m.group.Partition, "ttl", unavailableFor.String())
+	return news
 }
 
 // String says for people what cannot be had.
