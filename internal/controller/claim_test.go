@@ -270,6 +270,26 @@ func TestNoCapacityDeletesTheClaimAndTellsItsPods(t *testing.T) {
 	}
 }
 
+// Who waits for a pod looks at the pod: a launch that is denied is told there and on the claim, once an answer.
+func TestTrust_B05_ADeniedLaunchIsToldOnClaimAndPods(t *testing.T) {
+	t.Parallel()
+	waits := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "ns"}}
+	w := newClaimWorld(t, newClaim(), waits)
+	w.answer = &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
+	w.reconciler.PlannedPods = func(string) []types.NamespacedName { return []types.NamespacedName{{Namespace: "ns", Name: "waits"}} }
+	w.pass(t)
+	want := []string{"c LaunchFailed", "waits LaunchFailed"}
+	if !slices.Equal(w.events, want) {
+		t.Errorf("events %v, want %v", w.events, want)
+	}
+	if w.pass(t); !slices.Equal(w.events, want) || w.launches != 1 {
+		t.Errorf("events %v after %d launches", w.events, w.launches)
+	}
+	if have := w.state(t, karpv1.ConditionLaunched); have != "Unknown/Unauthorized" || w.claim(t).DeletionTimestamp != nil {
+		t.Errorf("Launched is %s", have)
+	}
+}
+
 // Launches that fail are spaced, however often something else calls for a pass (G12, FM A09).
 func TestFM_A09_LaunchesAreSpaced(t *testing.T) {
 	t.Parallel()

@@ -34,6 +34,7 @@ func (r *Claims) perform(ctx context.Context, stored *karpv1.NodeClaim, facts li
 		return stored, err
 	}
 	r.publish(ctx, after, step)
+	r.tellPods(ctx, after.Name, step.PodEvents)
 	if step.Registered {
 		r.Metrics.NodesCreated.WithLabelValues(after.Labels[karpv1.LabelNodePool], after.Labels[corev1.LabelTopologyZone]).Inc()
 		if r.Health != nil {

@@ -27,6 +27,7 @@ func Docs() []Doc {
 		{Reason: FailedScheduling, Warning: true, On: []string{pod}, When: "no node, existing or new, can take the pod; the text says why, pool by pool", Every: 5 * time.Minute, PerSecond: 50, Burst: 500},
 		{Reason: NoCompatibleInstanceTypes, Warning: true, On: []string{pool}, When: "the requirements of the pool, or their minValues, leave no instance type", Every: time.Minute},
 		{Reason: InsufficientCapacityError, Warning: true, On: []string{claim, pod}, When: "the cloud has nothing of what the claim allows; the claim is deleted and its pods are planned anew", PerSecond: 5, Burst: 10},
+		{Reason: LaunchFailed, Warning: true, On: []string{claim, pod}, When: "the cloud denies the launch of a claim for a reason that a person has to change; the text says what it answered", Every: 5 * time.Minute, PerSecond: 5, Burst: 10},
 		{Reason: NodeClassNotReady, Warning: true, On: []string{claim}, When: "the node class is not ready; the claim is deleted"},
 		{Reason: NodeClassNotFound, Warning: true, On: []string{pool, claim}, When: "the node class does not exist or is being deleted"},
 		{Reason: UnregisteredTaintMissing, Warning: true, On: []string{claim}, When: "a node joined without the taint karpenter.sh/unregistered"},

@@ -16,6 +16,7 @@ const (
 	FailedScheduling                       Reason = "FailedScheduling"
 	NoCompatibleInstanceTypes              Reason = "NoCompatibleInstanceTypes"
 	InsufficientCapacityError              Reason = "InsufficientCapacityError"
+	LaunchFailed                           Reason = "LaunchFailed"
 	NodeClassNotReady                      Reason = "NodeClassNotReady"
 	NodeClassNotFound                      Reason = "NodeClassNotFound"
 	UnregisteredTaintMissing               Reason = "UnregisteredTaintMissing"

@@ -90,11 +90,23 @@ func (m *move) failed(o Outcome) {
 	case cloud.NotReady:
 		m.tell(event.NodeClassNotReady, "Claim "+m.claim.Name+" is deleted because its node class "+m.claim.Spec.NodeClassRef.Name+" is not ready: "+o.Err.Error())
 		m.step.Remove = &Removal{Reason: RemovedNodeClassNotReady}
-	default:
-		reason, message := launchError(o.Err)
-		m.unknown(karpv1.ConditionLaunched, reason, message)
-		m.again(o.Wait)
+	case cloud.Denied, cloud.Invalid, cloud.Unsupported: // only a person can help
+		if !o.Told {
+			text := "Claim " + m.claim.Name + " cannot be launched and is tried again: " + o.Err.Error()
+			m.tell(event.LaunchFailed, text)
+			m.step.PodEvents = []event.Event{{Reason: event.LaunchFailed, Text: Cut(text)}}
+		}
+		m.refused(o)
+	case cloud.Unknown, cloud.Throttled, cloud.NotFound:
+		m.refused(o)
 	}
+}
+
+// refused writes down why there is no instance yet, and has it tried again.
+func (m *move) refused(o Outcome) {
+	reason, message := launchError(o.Err)
+	m.unknown(karpv1.ConditionLaunched, reason, message)
+	m.again(o.Wait)
 }
 
 // launchError is an error in the words of a condition. The cloud's own reason counts only with its

@@ -183,7 +183,15 @@ func TestLaunchFails(t *testing.T) {
 		},
 		"LC-04 the cloud gives a reason": {
 			err:       &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"},
-			wantState: "Unknown/Unauthorized", wantMessage: "allow ec2:CreateFleet",
+			wantState: "Unknown/Unauthorized", wantMessage: "allow ec2:CreateFleet", wantEvent: event.LaunchFailed, wantPods: true,
+		},
+		"Trust B05 a request that can never succeed": {
+			err:       &cloud.Error{Kind: cloud.Invalid, Op: "create fleet", Message: "user data is too long"},
+			wantState: "Unknown/LaunchFailed", wantMessage: "create fleet: user data is too long", wantEvent: event.LaunchFailed, wantPods: true,
+		},
+		"Trust B05 a throttle is no news for users": {
+			err:       &cloud.Error{Kind: cloud.Throttled, Op: "create fleet", Reason: "RequestLimitExceeded", Message: "slow down"},
+			wantState: "Unknown/RequestLimitExceeded", wantMessage: "slow down",
 		},
 		"LC-04 anything else": {
 			err:       errors.New("boom"),
@@ -200,12 +208,12 @@ func TestLaunchFails(t *testing.T) {
 			if !slices.Equal(messages(step), []string{"failed launching nodeclaim"}) {
 				t.Errorf("log %v", messages(step))
 			}
+			if told := len(step.Events) == 1 && step.Events[0].Reason == tc.wantEvent; told != (tc.wantEvent != "") || (len(step.PodEvents) > 0) != tc.wantPods {
+				t.Errorf("events %v, on pods %v (V15-61)", step.Events, step.PodEvents)
+			}
 			if tc.wantRemoved != "" {
 				if step.Remove == nil || step.Remove.Reason != tc.wantRemoved || step.Remove.Failure != nil {
 					t.Fatalf("removal %+v, want %s, which is no failure to register", step.Remove, tc.wantRemoved)
-				}
-				if len(step.Events) != 1 || step.Events[0].Reason != tc.wantEvent || (len(step.PodEvents) > 0) != tc.wantPods {
-					t.Errorf("events %v, on pods %v (V15-61)", step.Events, step.PodEvents)
 				}
 				return
 			}
