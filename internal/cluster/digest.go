@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"encoding/binary"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,17 +51,20 @@ func (d *digest) labels(m map[string]string, keep func(string) bool) {
 		d.number(0)
 		return
 	}
-	// any order: each is put in its place
+	few := len(m) <= 32 // nothing sorts those faster than putting each in its place
+	// any order: they are sorted here or below
 	for key, value := range m {
 		if keep != nil && !keep(key) {
 			continue
 		}
 		at := len(list)
-		list = append(list, label{})
-		for ; at > 0 && list[at-1].key > key; at-- { // a handful: nothing sorts those faster
-			list[at] = list[at-1]
+		list = append(list, label{key, value})
+		for ; at > 0 && few && list[at-1].key > key; at-- {
+			list[at], list[at-1] = list[at-1], list[at]
 		}
-		list[at] = label{key, value}
+	}
+	if !few {
+		slices.SortFunc(list, func(a, b label) int { return strings.Compare(a.key, b.key) })
 	}
 	d.sorted = list
 	d.number(int64(len(list)))

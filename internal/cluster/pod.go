@@ -59,6 +59,7 @@ type Shape struct {
 	Volumes      []Volume            `json:"volumes,omitempty"`
 	Zones        []reqs.Set          `json:"zones,omitempty"`   // alternatives of where all volumes can be, in order; none: anywhere (SC-38)
 	Invalid      []reason.Reason     `json:"invalid,omitempty"` // why it is not planned for at all (scheduling 3.4)
+	Ignored      []reason.Reason     `json:"ignored,omitempty"` // what of its preferences does not count
 	Refuses      bool                `json:"refuses,omitempty"` // wants no managed node: left alone silently (3.4 a)
 }
 

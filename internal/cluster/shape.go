@@ -46,7 +46,7 @@ func (s *Shape) clip() {
 	s.Tolerations, s.Spread = slices.Clip(s.Tolerations), slices.Clip(s.Spread)
 	s.Affinity, s.AntiAffinity = slices.Clip(s.Affinity), slices.Clip(s.AntiAffinity)
 	s.HostPorts, s.Volumes = slices.Clip(s.HostPorts), slices.Clip(s.Volumes)
-	s.Zones, s.Invalid = slices.Clip(s.Zones), slices.Clip(s.Invalid)
+	s.Zones, s.Invalid, s.Ignored = slices.Clip(s.Zones), slices.Clip(s.Invalid), slices.Clip(s.Ignored)
 }
 
 func (b *builder) refuse(code reason.Code, subject, have, want string) {
@@ -58,6 +58,10 @@ func (b *builder) refuse(code reason.Code, subject, have, want string) {
 func (b *builder) needs(spec *corev1.PodSpec) {
 	const at = "spec.nodeSelector"
 	if len(spec.NodeSelector) == 0 && (spec.Affinity == nil || spec.Affinity.NodeAffinity == nil) {
+		b.shape.Required = b.anywhere
+		return
+	}
+	if b.tooMany(at, len(spec.NodeSelector), mostAlternatives) {
 		b.shape.Required = b.anywhere
 		return
 	}
@@ -75,6 +79,8 @@ func (b *builder) needs(spec *corev1.PodSpec) {
 	case len(faults) > 0:
 	case required == nil:
 		b.shape.Required = []reqs.Set{selector}
+	case b.tooMany("spec.affinity.nodeAffinity.required", len(required.NodeSelectorTerms), mostAlternatives) ||
+		b.tooMany("spec.affinity.nodeAffinity.required: values", valuesIn(required.NodeSelectorTerms), mostValues):
 	case len(required.NodeSelectorTerms) == 0:
 		impossible = append(impossible, emptyTerm("spec.affinity.nodeAffinity.required"))
 	default:
@@ -146,12 +152,20 @@ func emptyTerm(at string) reason.Reason {
 // out: a preference never holds a pod up.
 func (b *builder) preferences(terms []corev1.PreferredSchedulingTerm) {
 	for i := range terms {
+		if values := valuesIn([]corev1.NodeSelectorTerm{terms[i].Preference}); values > mostValues {
+			b.ignore(index("spec.affinity.nodeAffinity.preferred", i), values, mostValues)
+			continue
+		}
 		set, faults := reqs.FromNodeSelectorTerm(terms[i].Preference, b.words)
 		if len(faults) == 0 && len(set) > 0 && terms[i].Weight > 0 {
 			b.shape.Preferred = append(b.shape.Preferred, Preference{Weight: terms[i].Weight, Needs: set})
 		}
 	}
 	slices.SortStableFunc(b.shape.Preferred, func(a, b Preference) int { return cmp.Compare(b.Weight, a.Weight) })
+	if n := len(b.shape.Preferred); n > mostPreferences {
+		b.ignore("spec.affinity.nodeAffinity.preferred", n, mostPreferences)
+		b.shape.Preferred = b.shape.Preferred[:mostPreferences]
+	}
 }
 
 // tolerations returns what counts for scheduling, in one order: for how long a taint is tolerated
@@ -218,6 +232,7 @@ func (b *builder) spread(own []corev1.TopologySpreadConstraint) {
 		}
 		b.constraint(&own[i], selector)
 	}
+	b.limitSpread(at)
 	if s := b.in.spread; len(own) == 0 && s.Text != everything {
 		for i := range b.opts.DefaultSpread {
 			b.constraint(&b.opts.DefaultSpread[i], s)
@@ -300,6 +315,11 @@ func (b *builder) podTerms(at string, required []corev1.PodAffinityTerm, preferr
 		}
 	}
 	slices.SortStableFunc(terms[len(required):], func(a, b PodTerm) int { return cmp.Compare(b.Weight, a.Weight) })
+	b.tooMany(at+".required", len(required), mostPodTerms) // all stay: others keep away from it where it runs
+	if n := len(terms) - len(required); n > mostPreferences {
+		b.ignore(at+".preferred", n, mostPreferences)
+		terms = terms[:len(required)+mostPreferences]
+	}
 	return terms
 }
 

@@ -80,6 +80,10 @@ func (r *Reader) wishesKey(s *Shape) string {
 		k.pair(string(r.Code), r.Subject)
 		k.pair(r.Have, r.Want)
 	}
+	for _, r := range s.Ignored {
+		k.section("ignored")
+		k.pair(r.Subject, r.Have)
+	}
 	k.section("refuses")
 	k.flags(s.Refuses)
 	return r.keep(k)

@@ -83,6 +83,7 @@ type Provisioner struct {
 	found    map[cluster.PodKey]bool // by the last pass
 
 	wishes   wishes
+	cut      wishes // with more preferences than are looked at
 	portions portions
 	expected expectations // of the last plan
 }
@@ -162,6 +163,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	}
 	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 	p.warnOfWishes(ctx, view.Snapshot.Pending)
+	p.tellIgnored(view.Snapshot.Pending)
 	plan := p.plan(ctx, view)
 	p.count(view, plan)
 	if p.Journal != nil {

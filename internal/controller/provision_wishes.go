@@ -8,6 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
 const (
@@ -15,21 +17,20 @@ const (
 	maxWishes   = 50_000 // pods remembered; past that all may be named again
 )
 
-// wishes remembers which pods were named in the warning about preferences.
+// wishes remembers which pods were named in a warning about preferences.
 type wishes struct {
 	mu    sync.Mutex
 	named map[string]time.Time // by UID
 }
 
-// unnamed returns the pods with preferences that can keep nodes from being consolidated and that were
-// not named for a day (scheduling 3.4).
-func (w *wishes) unnamed(pods []cluster.Pod, now time.Time) []cluster.Pod {
+// unnamed returns the pods with certain preferences that were not named for a day (scheduling 3.4).
+func (w *wishes) unnamed(pods []cluster.Pod, now time.Time, certain func(*cluster.Shape) bool) []cluster.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []cluster.Pod
 	for i := range pods {
 		p := &pods[i]
-		if !wishful(p.Shape) || now.Sub(w.named[p.UID]) < wishesEvery {
+		if !certain(p.Shape) || now.Sub(w.named[p.UID]) < wishesEvery {
 			continue
 		}
 		if w.named == nil || len(w.named) >= maxWishes {
@@ -61,8 +62,15 @@ func (p *Provisioner) warnOfWishes(ctx context.Context, pods []cluster.Pod) {
 	if p.Policy.IgnorePreferences {
 		return
 	}
-	if named := p.wishes.unnamed(pods, p.Now()); len(named) > 0 {
+	if named := p.wishes.unnamed(pods, p.Now(), wishful); len(named) > 0 {
 		log.FromContext(ctx).Error(nil, "pod(s) have preferred anti-affinity or ScheduleAnyway spreads, which can keep nodes from being consolidated; "+
 			"set --preference-policy=Ignore, or make them required or drop them", "Pods", fewPods(named))
+	}
+}
+
+// tellIgnored tells pods with more preferences than are looked at, once a day.
+func (p *Provisioner) tellIgnored(pods []cluster.Pod) {
+	for _, pod := range p.cut.unnamed(pods, p.Now(), func(s *cluster.Shape) bool { return len(s.Ignored) > 0 }) {
+		p.tell(pod.Key, event.Event{Reason: event.DefaultAssumed, Text: reason.Join(pod.Shape.Ignored, 0)})
 	}
 }

@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,5 +48,32 @@ func TestPreferencesAreNamedOnce(t *testing.T) {
 				t.Errorf("named %d times, want %d", named, tc.want)
 			}
 		})
+	}
+}
+
+// A pod with thousands of preferences is planned for by the heaviest, and told once.
+func TestTrust_C02_PreferencesThatDoNotCountAreTold(t *testing.T) {
+	t.Parallel()
+	l := newLab(t)
+	pod := pendingPod("villain", "1")
+	prefers := &corev1.NodeAffinity{}
+	for i := range 300 {
+		prefers.PreferredDuringSchedulingIgnoredDuringExecution = append(prefers.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
+			Weight: 1, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "team-" + strconv.Itoa(i), Operator: corev1.NodeSelectorOpDoesNotExist}}},
+		})
+	}
+	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: prefers}
+	l.add(readyPool("general"), pod)
+	for range 3 {
+		l.Pass(t.Context())
+	}
+	told := 0
+	for _, line := range l.told.said {
+		if strings.Contains(line, "DefaultAssumed: spec.affinity.nodeAffinity.preferred: has 300 entries; planning looks at 100") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times, want once: %q", told, l.told.said)
 	}
 }

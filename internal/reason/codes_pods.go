@@ -11,6 +11,7 @@ const (
 	VolumeUnsupported      Code = "VolumeUnsupported"
 	VolumesApart           Code = "VolumesApart"
 	DevicesUnsupported     Code = "DevicesUnsupported"
+	PreferencesIgnored     Code = "PreferencesIgnored" // have: how many there are; want: how many count
 )
 
 func podCodes(yield func(Doc) bool) bool {
@@ -22,5 +23,6 @@ func podCodes(yield func(Doc) bool) bool {
 		yield(Doc{StorageClassMissing, "claim {have} has no volume and {want}", "An unbound claim names no storage class, or one that does not exist.", "Set storageClassName to a class that exists."}) &&
 		yield(Doc{VolumeUnsupported, "claim {have} cannot be provisioned on nodes of this cloud: {want}", "The storage class uses a driver or a topology key that no node of this cloud supports.", "Use another storage class."}) &&
 		yield(Doc{VolumesApart, "the volumes are in different places: {have}", "No node can reach all volumes of the pod at once.", "Move the volumes to one zone, or split the pod."}) &&
-		yield(Doc{DevicesUnsupported, "{have} asks for devices by ResourceClaim; {want}", "Pods with dynamic resource allocation are not planned for.", "Ask for devices as extended resources, such as nvidia.com/gpu."})
+		yield(Doc{DevicesUnsupported, "{have} asks for devices by ResourceClaim; {want}", "Pods with dynamic resource allocation are not planned for.", "Ask for devices as extended resources, such as nvidia.com/gpu."}) &&
+		yield(Doc{PreferencesIgnored, "has {have} entries; planning looks at {want} of them, the heaviest", "A pod has more preferences than are looked at when nodes are planned; kube-scheduler still scores by all of them.", "Nothing has to be done. Remove preferences that do not matter."})
 }

@@ -66,7 +66,8 @@ type ground struct {
 	most  map[string]int    // of each pool that may go
 }
 
-func survey(q Question) *ground {
+// survey reads the cluster; nil if stop said that time is up.
+func survey(q Question, stop func() bool) *ground {
 	view := q.View
 	if view == nil {
 		view = &cluster.Snapshot{}
@@ -94,7 +95,9 @@ func survey(q Question) *ground {
 	}
 	policy := q.Policy
 	policy.ReservedFallback = true
-	g.m = compile(Problem{View: view, Moved: moved, Policy: policy})
+	if g.m = compile(Problem{View: view, Moved: moved, Policy: policy}, stop); g.m == nil {
+		return nil
+	}
 	g.class = slices.Repeat([]int32{-1}, len(g.m.pods))
 	for k := range g.m.classes {
 		for _, p := range g.m.classes[k].pods {

@@ -69,7 +69,8 @@ type domains struct {
 	byPool []set // that a pool can offer
 }
 
-func (m *model) readGroups() {
+// readGroups reads what the rules over topologies count. It is false if it was late.
+func (m *model) readGroups(late func() bool) bool {
 	ignore := m.problem.Policy.IgnorePreferences
 	seen := make(map[*cluster.Shape]bool, len(m.classes))
 	for k := range m.classes {
@@ -77,6 +78,9 @@ func (m *model) readGroups() {
 		m.classes[k].wearer = m.wear(s)
 		if seen[s] || len(s.Spread)+len(s.Affinity)+len(s.AntiAffinity) == 0 || s.Refuses || len(s.Invalid) > 0 {
 			continue
+		}
+		if late() {
+			return false
 		}
 		seen[s] = true
 		for i := range s.Spread {
@@ -111,6 +115,7 @@ func (m *model) readGroups() {
 	}
 	m.indexGroups()
 	m.readDomains()
+	return true
 }
 
 func (m *model) spreadGroup(s *cluster.Shape, t *cluster.Spread) int {
@@ -307,12 +312,15 @@ func (m *model) offered(poolID int, k reqs.KeyID) set {
 }
 
 // countBound counts the pods that run already (SC-27). Those of nodes that are going away count only
-// if they are not among the pods to be placed.
-func (m *model) countBound() {
+// if they are not among the pods to be placed. It is false if it was late.
+func (m *model) countBound(late func() bool) bool {
 	if len(m.groups) == 0 {
-		return
+		return true
 	}
 	for i := range m.nodes {
+		if late() {
+			return false
+		}
 		for j := range m.nodes[i].src.Pods {
 			m.countPod(&m.nodes[i].src.Pods[j], &m.nodes[i], int32(i))
 		}
@@ -336,6 +344,7 @@ func (m *model) countBound() {
 			}
 		}
 	}
+	return true
 }
 
 // countPod counts a pod on a node; place is -1 if the node is going away and offers no room.

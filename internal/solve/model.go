@@ -79,8 +79,12 @@ type variant struct {
 	step    int // of relaxation: those of one step are alternatives where volumes can be (SC-38)
 }
 
-// compile reads a problem. stop is not asked: compiling is linear and short.
-func compile(p Problem) *model {
+// stepsPerLook is after how many steps of reading the clock is looked at.
+const stepsPerLook = 512
+
+// compile reads a problem, or returns nil once stop says that time is up: with many pods whose rules are long it
+// takes a while.
+func compile(p Problem, stop func() bool) *model {
 	view := p.View
 	if view == nil {
 		view = &cluster.Snapshot{}
@@ -112,9 +116,14 @@ func compile(p Problem) *model {
 	m.readDaemons()
 	m.readPools()
 	m.readNodes()
-	m.readGroups()
-	m.readProfiles()
-	m.countBound()
+	steps := 0
+	late := func() bool { // problems of ordinary size are read in any case: then it can be said why pods have no place
+		steps++
+		return steps%stepsPerLook == 0 && stop != nil && stop()
+	}
+	if !m.readGroups(late) || !m.readProfiles(late) || !m.countBound(late) {
+		return nil
+	}
 	m.readPromises()
 	return m
 }

@@ -54,7 +54,10 @@ type Verdict struct {
 //
 // Two ways are tried: node by node, and for the whole cluster at once. What saves more is proposed.
 func Consolidate(q Question, stop func() bool) Consolidation {
-	g := survey(q)
+	g := survey(q, stop)
+	if g == nil {
+		return unread(q)
+	}
 	second := g.m.fork()
 	var one, whole *mover
 	var moves []Move
@@ -90,6 +93,21 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	}
 	out.After = out.Before - saved(out.Moves)
 	out.Kept = one.verdicts(out.Moves, stays)
+	return out
+}
+
+// unread is the answer when there was no time to read the cluster: everything stays.
+func unread(q Question) Consolidation {
+	out := Consolidation{Partial: true}
+	if q.View != nil {
+		for i := range q.View.Nodes {
+			out.Before += q.View.Nodes[i].Price
+		}
+	}
+	out.After = out.Before
+	for _, name := range slices.Sorted(slices.Values(q.Candidates)) {
+		out.Kept = append(out.Kept, Verdict{Node: name, Why: reason.Reason{Code: reason.OutOfTime, Subject: "node/" + name}})
+	}
 	return out
 }
 

@@ -48,8 +48,8 @@ type relaxation struct {
 	soft                        bool
 }
 
-// readProfiles works out, for every class, the profiles to try one after another.
-func (m *model) readProfiles() {
+// readProfiles works out, for every class, the profiles to try one after another. It is false if it was late.
+func (m *model) readProfiles(late func() bool) bool {
 	cache := map[*cluster.Shape][]variant{}
 	var key []byte
 	for k := range m.classes {
@@ -62,6 +62,9 @@ func (m *model) readProfiles() {
 			continue
 		}
 		for step, r := range m.relaxations(c.shape) {
+			if late() {
+				return false
+			}
 			zones := c.shape.Zones
 			if len(zones) == 0 {
 				zones = []reqs.Set{nil}
@@ -76,6 +79,7 @@ func (m *model) readProfiles() {
 		}
 		cache[c.shape] = c.variants
 	}
+	return true
 }
 
 // relaxations lists the steps in order. Beyond the rule, a pod for which only the last alternative of
@@ -196,7 +200,10 @@ func (m *model) terms(k kind, list []cluster.PodTerm, dropped int, key []byte) (
 // finishProfile works out what follows from the rules of a profile.
 func (m *model) finishProfile(p *profile) {
 	p.counts = m.selecting(p.wearer)
-	selected := func(id int) bool { return slices.Contains(p.counts, id) }
+	selected := func(id int) bool {
+		_, found := slices.BinarySearch(p.counts, id)
+		return found
+	}
 	for i := range p.spread {
 		r := &p.spread[i]
 		r.self = selected(r.group)

@@ -1,9 +1,14 @@
 package solve
 
-import "cmp"
+import (
+	"cmp"
+	"slices"
 
-// Solve places the pods of a problem. It is total: bad input becomes a Reason. stop is polled between
-// placements, from more than one goroutine if there are several workers; once it says true, what was
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// Solve places the pods of a problem. It is total: bad input becomes a Reason. stop is polled while
+// the problem is read and between placements, from more than one goroutine if there are several workers; once it says true, what was
 // decided is kept and the Plan is Partial.
 //
 // Two ways are tried: pod by pod as the rules say, and as numbers packed by price. The better plan
@@ -21,7 +26,11 @@ func Solve(p Problem, stop func() bool) Plan {
 		ways = ways[:1]
 	}
 	states, rests := make([]*state, len(ways)), make([][]int, len(ways))
-	models := []*model{compile(p)}
+	compiled := compile(p, stop)
+	if compiled == nil {
+		return outOfTime(p)
+	}
+	models := []*model{compiled}
 	for range ways[1:] {
 		models = append(models, models[0].fork())
 	}
@@ -49,5 +58,18 @@ func Solve(p Problem, stop func() bool) Plan {
 	}
 	each(len(tasks), workers, func(i int) { tasks[i]() })
 	plan.Bound = bound
+	return plan
+}
+
+// outOfTime is the plan of a problem that could not even be read in time.
+func outOfTime(p Problem) Plan {
+	plan := Plan{Partial: true}
+	if p.View != nil {
+		plan.Version = p.View.Version
+	}
+	for _, pod := range slices.Concat(p.Pods, p.Moved) {
+		plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: pod.Key, Why: []reason.Reason{{Code: reason.OutOfTime}}})
+	}
+	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePodKeys(a.Pod, b.Pod) })
 	return plan
 }
