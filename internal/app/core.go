@@ -162,13 +162,18 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
 		Pulse: c.changes, Ends: c.ends, Rest: c.rest, Priced: c.priced, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
-		Tuning:  disrupt.Tuning{Horizon: c.cfg.Disruption.Horizon, PodCost: c.cfg.Disruption.PodCost, MinAge: c.cfg.Disruption.MinAge, MinSaving: c.cfg.Disruption.MinSaving},
+		Tuning:  tuning(c.cfg.Disruption),
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
 			Repair: g.NodeRepair && !c.cfg.Compat.LegacyNodeRepair, Static: g.StaticCapacity,
 			TerminateFirstDrift: g.TerminateFirstDrift, TerminateFirstRepair: g.TerminateFirstRepair,
 		},
 	}
+}
+
+// tuning is what the settings ask of a move. A share of 0 is no share at all.
+func tuning(d config.Disruption) disrupt.Tuning {
+	return disrupt.Tuning{Horizon: d.Horizon, PodCost: d.PodCost, MinAge: d.MinAge, MinSaving: d.MinSaving, AnySaving: d.MinSaving == 0}
 }
 
 // pools is what happens to a NodePool.

@@ -177,7 +177,7 @@ func TestWarnings(t *testing.T) {
 		"a saving meant as percent":             {args: []string{"--consolidation-min-saving=20"}, want: "none is ever made; a fifth is 0.2"},
 		"a saving of the whole price":           {args: []string{"--consolidation-min-saving=1"}, want: "none is ever made"},
 		"almost the whole price":                {args: []string{"--consolidation-min-saving=0.99"}},
-		"the least saving":                      {args: []string{"--consolidation-min-saving=0"}},
+		"any saving":                            {args: []string{"--consolidation-min-saving=0"}},
 		"a horizon of seconds, not hours":       {args: []string{"--consolidation-horizon=24s"}, want: "which is 24s"},
 		"a horizon of seconds, and free moves":  {args: []string{"--consolidation-horizon=1s", "--consolidation-pod-cost=0"}},
 		"a horizon that pays for a pod":         {args: []string{"--consolidation-horizon=36s"}},

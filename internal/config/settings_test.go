@@ -38,7 +38,7 @@ func defaults() config.Config {
 		Scheduling: config.Scheduling{
 			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NodeFee: 0.02,
 		},
-		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute, MinSaving: 0.2},
+		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
 		Gates:      config.Gates{ReservedCapacity: true},
 		AWS: config.AWS{
 			ClusterName: "prod", VMMemoryOverheadPercent: 0.075,
@@ -130,11 +130,11 @@ func examples() map[string]example {
 			invalid: []string{"-0.1", "NaN", "Inf", "$1"},
 		},
 		"consolidation-min-saving": {
-			text: "0.1", want: func(c *config.Config) { c.Disruption.MinSaving = 0.1 },
+			text: "0.2", want: func(c *config.Config) { c.Disruption.MinSaving = 0.2 },
 			invalid: []string{"-0.1", "NaN", "Inf", "10%"},
 		},
 		"consolidation-min-node-age": {
-			text: "0s", want: func(c *config.Config) { c.Disruption.MinAge = 0 }, invalid: []string{"-1s", "10", "1d", "soon"},
+			text: "10m", want: func(c *config.Config) { c.Disruption.MinAge = 10 * time.Minute }, invalid: []string{"-1s", "10", "1d", "soon"},
 		},
 		"feature-gates": {
 			text: "NodeRepair=true,ReservedCapacity=false,SpotToSpotConsolidation=true,NodeOverlay=true,StaticCapacity=true," +

@@ -196,13 +196,13 @@ func moving() []setting {
 			as:    fraction(func(c *Config) *float64 { return &c.Disruption.PodCost }),
 		},
 		{
-			flag: "consolidation-min-saving", def: "0.2", helm: "settings.consolidationMinSaving",
-			usage: "share of the price of nodes that replacing them by others must save, 0.1 if it is 0, three quarters of it if fewer are bought than replaced; removing nodes without replacement saves all of it",
+			flag: "consolidation-min-saving", def: "0.1", helm: "settings.consolidationMinSaving",
+			usage: "share of the price of nodes that replacing them by others must save; 0 replaces nodes for any saving; removing nodes without replacement saves all of it",
 			as:    fraction(func(c *Config) *float64 { return &c.Disruption.MinSaving }),
 		},
 		{
-			flag: "consolidation-min-node-age", def: "10m", helm: "settings.consolidationMinNodeAge",
-			usage: "nodes younger than this are not consolidated unless they are empty; 0s means no limit",
+			flag: "consolidation-min-node-age", def: "0s", helm: "settings.consolidationMinNodeAge",
+			usage: "nodes younger than this are not consolidated unless they are empty; 0s means that consolidateAfter alone says when",
 			as:    period(func(c *Config) *time.Duration { return &c.Disruption.MinAge }, 0, "a duration of 0s or more"),
 		},
 	}

@@ -31,7 +31,7 @@ func newGround(v *View, stop func() bool) *ground {
 	}
 	g := &ground{view: v, policy: v.Policy, stop: stop, expected: map[string]bool{}, buffered: map[string]bool{}, drifted: map[string]bool{}}
 	g.policy.ReservedFallback = true // V15-46
-	g.policy.MinSaving = v.Tuning.MinSaving
+	g.policy.MinSaving, g.policy.AnySaving = v.Tuning.MinSaving, v.Tuning.AnySaving
 	for i := range v.Nodes {
 		if v.Nodes[i].Drift != "" {
 			g.drifted[v.Nodes[i].Name] = true

@@ -76,15 +76,18 @@ func TestFM_P05_FirstDecisionsUseFreshPrices(t *testing.T) {
 	}
 }
 
-// pair is a cluster of one node and two types of the same size, at prices of the moment.
+// pair is a cluster of one node and two types of the same size, at prices of the moment, of which a replacement
+// must save a tenth, as settings have it unless set otherwise.
 func pair(t *testing.T, node string, a, b float64) disrupt.View {
 	t.Helper()
 	v := scripted(t, fmt.Sprintf("type name=a cpu=4 price=%g\ntype name=b cpu=4 price=%g\npool name=default\nnode name=n1 pool=default type=%s\nbound name=p1 cpu=3 node=n1\n", a, b, node))
-	v.Tuning.MinSaving = 0.2 // as settings have it unless set otherwise
+	v.Tuning.MinSaving = 0.1
 	return v
 }
 
-// FM P03: prices that jump by a fifth at each refresh cause no ping-pong.
+// FM P03: prices that jump by a fifth at each refresh cause no ping-pong. The share that a replacement must save
+// keeps nodes from following the price of one type: a tenth keeps them through jumps of less than that, a fifth
+// through these. What is left keeps to consolidateAfter.
 func TestFM_P03_PricesJump(t *testing.T) {
 	t.Parallel()
 	const low, high = 0.8, 1.2
@@ -98,17 +101,24 @@ func TestFM_P03_PricesJump(t *testing.T) {
 			}
 		}
 	})
-	t.Run("of one type alone", func(t *testing.T) {
-		t.Parallel()
-		if !moves(pair(t, "a", 1, low-0.01)) {
-			t.Fatal("more than a fifth is not saved")
-		}
-		for _, now := range []float64{high, low, high} {
-			if moves(pair(t, "b", 1, now)) {
-				t.Errorf("it moved there, and moves back at %g of the price", now)
+	for _, tc := range []struct{ share, jump float64 }{{0.1, 0.1}, {0.2, 0.2}} {
+		t.Run(fmt.Sprintf("of one type alone, by %g", tc.jump), func(t *testing.T) {
+			t.Parallel()
+			at := func(node string, price float64) bool {
+				v := pair(t, node, 1, price)
+				v.Tuning.MinSaving = tc.share
+				return moves(v)
 			}
-		}
-	})
+			if !at("a", 1-tc.jump-0.01) {
+				t.Fatalf("more than %g is not saved", tc.share)
+			}
+			for _, now := range []float64{1 + tc.jump, 1 - tc.jump, 1 + tc.jump} {
+				if at("b", now) {
+					t.Errorf("it moved there, and moves back at %g of the price", now)
+				}
+			}
+		})
+	}
 	t.Run("of both, against each other", func(t *testing.T) {
 		t.Parallel()
 		if !moves(pair(t, "a", high, low)) {

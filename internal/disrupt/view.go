@@ -47,6 +47,7 @@ type Tuning struct {
 	MinAge  time.Duration // younger nodes are not consolidated
 
 	MinSaving float64 // share of the price of nodes that replacing them must save; 0: what solve asks for
+	AnySaving bool    // replacing them need not save more than anything
 }
 
 // Node is what disruption knows of a node that is managed.

@@ -79,7 +79,13 @@ func day(tb testing.TB, pods int, seed uint64) sim.Config {
 
 // defaultTuning is what the settings say unless told otherwise.
 func defaultTuning() disrupt.Tuning {
-	return disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute, MinSaving: 0.2}
+	return disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1}
+}
+
+// calm is for clusters whose pods are dear to move: nodes must have an age, and a replacement must save a fifth.
+func calm(c sim.Config) sim.Config {
+	c.Tuning.MinAge, c.Tuning.MinSaving = 10*time.Minute, 0.2
+	return c
 }
 
 // eager moves pods whenever that is cheaper by anything.
@@ -92,29 +98,34 @@ func eager(c sim.Config) sim.Config {
 	return c
 }
 
-// Issue 6, no churn: a day of pods that come in other sizes. At its end clusters cost at most 3 % more than
-// fresh ones, with at most a tenth of the evictions of moving pods whenever that is cheaper, and for no more
-// money than that. All of it is deterministic.
+// Issue 6, no churn, and Trust A02: a day of pods that come in other sizes, with the defaults. At its end clusters
+// cost at most 3 % more than fresh ones, with at most a sixth of the evictions of moving pods whenever that is
+// cheaper, and for no more money than that; with settings that are calmer it is a tenth. All of it is
+// deterministic.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	if racing {
 		t.Skip("one goroutine, and far too slow under the race detector: make sim runs it")
 	}
 	const seeds = 5
-	var ours, theirs [seeds]sim.Stats
+	var ours, calms, theirs [seeds]sim.Stats
 	t.Run("400 pods", func(t *testing.T) {
 		for i := range seeds {
 			t.Run(fmt.Sprintf("seed %d", i+1), func(t *testing.T) {
 				t.Parallel()
 				seed := uint64(i + 1)
 				ours[i], theirs[i] = churn(t, "defaults", day(t, 400, seed)), churn(t, "move whenever cheaper", eager(day(t, 400, seed)))
+				calms[i] = churn(t, "calm", calm(day(t, 400, seed)))
 				near(t, ours[i], 0.03)
 			})
 		}
 	})
 	our, their := together(ours[:]), together(theirs[:])
-	if our.Evicted*10 > their.Evicted {
-		t.Errorf("%d evictions a day, more than a tenth of %d", our.Evicted, their.Evicted)
+	if our.Evicted*6 > their.Evicted {
+		t.Errorf("%d evictions a day, more than a sixth of %d", our.Evicted, their.Evicted)
+	}
+	if calm := together(calms[:]); calm.Evicted*10 > their.Evicted {
+		t.Errorf("%d evictions a day with calm settings, more than a tenth of %d", calm.Evicted, their.Evicted)
 	}
 	if our.Spent > their.Spent {
 		t.Errorf("the day cost $%.2f, with moves whenever cheaper $%.2f", our.Spent, their.Spent)

@@ -36,7 +36,7 @@ func Plain(seed uint64) Config {
 	c := Config{
 		Seed: seed, Machines: Machines(), Active: time.Hour, Quiet: 3 * time.Hour, Pass: 2 * time.Minute,
 		Policy: solve.Policy{NodeFee: 0.02, Workers: 1},
-		Tuning: disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinAge: 10 * time.Minute, MinSaving: 0.2},
+		Tuning: disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
 	}
 	m := &maker{Rand: rand.New(rand.NewPCG(seed, 0xd0fe)), c: &c}
 	c.Daemons = m.chance(0.5)

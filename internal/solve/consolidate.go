@@ -52,8 +52,8 @@ const (
 	// leastSaving is the share of what is removed that a replacement must save: below it, moving pods
 	// costs more than it brings.
 	leastSaving = 0.1
-	// fewerNodes is how much of that share will do if fewer nodes are bought than removed.
-	fewerNodes = 0.75
+	// anySaving is that share if any saving will do: more than prices are off by when they are added up.
+	anySaving = 1e-4
 	// leastPerPod is what a replacement must save for each pod it moves, USD an hour.
 	leastPerPod = 0.001
 )

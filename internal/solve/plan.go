@@ -27,6 +27,7 @@ type Policy struct {
 	NoReserved         bool    `json:"noReserved,omitempty"`         // gate ReservedCapacity off: reserved offerings are ordinary
 	NodeFee            float64 `json:"nodeFee,omitempty"`            // USD an hour that a node costs beyond its price
 	MinSaving          float64 `json:"minSaving,omitempty"`          // share of what is removed that replacements must save; 0: a tenth
+	AnySaving          bool    `json:"anySaving,omitempty"`          // replacements need not save a share, nor an amount for each pod
 	Workers            int     `json:"workers,omitempty"`            // goroutines; never changes the plan
 	Greedy             bool    `json:"greedy,omitempty"`             // only the baseline: pod by pod, as it comes
 	Eager              bool    `json:"eager,omitempty"`              // for comparison: any saving is worth any move

@@ -101,17 +101,19 @@ func (v *mover) saves(m *Move, removed float64) bool {
 	if v.m.problem.Policy.Eager {
 		return m.Saves > 0
 	}
-	return m.Saves >= v.m.leastShare(len(m.Remove), len(m.Create))*removed && m.Saves >= leastPerPod*float64(m.Moved)
+	least := leastPerPod * float64(m.Moved)
+	if v.m.problem.Policy.AnySaving {
+		least = 0
+	}
+	return m.Saves >= max(least, v.m.leastShare()*removed)
 }
 
-// leastShare is the share of the price of nodes that replacing them must save. If fewer are bought, what is
-// saved is mostly room that was not used, and other prices do not bring that back: less will do.
-func (m *model) leastShare(removed, bought int) float64 {
-	share := cmp.Or(m.problem.Policy.MinSaving, leastSaving)
-	if removed > bought {
-		share *= fewerNodes
+// leastShare is the share of the price of nodes that replacing them must save.
+func (m *model) leastShare() float64 {
+	if m.problem.Policy.AnySaving {
+		return anySaving
 	}
-	return share
+	return cmp.Or(m.problem.Policy.MinSaving, leastSaving)
 }
 
 // mayBeSpot reports whether a move keeps to the rule that spot nodes are replaced by spot nodes only

@@ -71,7 +71,9 @@ func (w *swapper) look() {
 			pods += len(w.pods[n])
 		}
 	}
-	w.least = max(leastPerPod, fairSaving*price/float64(max(1, pods)))
+	if !w.m.problem.Policy.AnySaving {
+		w.least = max(leastPerPod, fairSaving*price/float64(max(1, pods)))
+	}
 	waste := func(n int) float64 { return (w.price[n] - w.worth[n]) / float64(1+len(w.pods[n])) }
 	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(waste(b), waste(a)) })
 	w.options = w.offers()
@@ -145,7 +147,7 @@ func (w *swapper) try(nodes ...int) {
 		return
 	}
 	w.measure(nodes)
-	share := w.m.leastShare(len(nodes), 1)
+	share := w.m.leastShare()
 	if w.works(nodes, option{kind: -1}) {
 		w.found = append(w.found, &swap{nodes, option{kind: -1}, price, moved})
 		return

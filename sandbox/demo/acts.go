@@ -81,10 +81,6 @@ func (s *show) start(ctx context.Context) (string, error) {
 	s.onLeave(func() error { stop(); running.Wait(); return nil })
 	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{
 		Binary: s.Controller, Proxied: true,
-		Flags: []string{
-			"--consolidation-min-node-age=0s", // nodes are consolidated after ten minutes only, or when they are empty
-			"--batch-max-duration=5s",         // pods are expected on a new node for twice this time, and it stays as long
-		},
 	})
 	if err != nil {
 		return "", err

@@ -90,7 +90,7 @@ func (c *cluster) begin(ctx context.Context, running *sync.WaitGroup) error {
 		return err
 	}
 	c.controller, err = c.world.RunController(ctx, world.ControllerOptions{
-		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", youngNodes, staticPools, fmt.Sprintf("--metrics-port=%d", port)},
+		Binary: binary, Proxied: true, Restart: true, Flags: []string{"--log-level=debug", staticPools, fmt.Sprintf("--metrics-port=%d", port)},
 	})
 	return err
 }

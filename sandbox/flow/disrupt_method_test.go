@@ -22,7 +22,7 @@ func (f *flow) with(flags ...string) {
 	f.Helper()
 	f.down()
 	c, err := f.world.RunController(f.Context(), world.ControllerOptions{
-		Binary: binary, Proxied: true, Restart: true, Log: f.name + ".log", Flags: append([]string{"--log-level=debug", youngNodes}, flags...),
+		Binary: binary, Proxied: true, Restart: true, Log: f.name + ".log", Flags: append([]string{"--log-level=debug"}, flags...),
 	})
 	if err != nil {
 		f.Fatal(err)

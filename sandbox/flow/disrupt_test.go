@@ -17,9 +17,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// youngNodes lets nodes be consolidated that are younger than ten minutes, as all of them are here.
-const youngNodes = "--consolidation-min-node-age=0s"
-
 // consolidates lets a pool be consolidated, as the seeds do (S-086).
 func consolidates(p *karpv1.NodePool) {
 	p.Spec.Disruption.ConsolidationPolicy, p.Spec.Disruption.ConsolidateAfter = karpv1.ConsolidationWhenEmptyOrUnderutilized, "1s"

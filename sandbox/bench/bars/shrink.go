@@ -35,11 +35,11 @@ func shrinkTypes() []string {
 	return []string{"c5.large", "m5.large", "r5.large", "c5.xlarge", "m5.xlarge", "r5.xlarge"}
 }
 
-// shrinkNeeds lets young nodes be consolidated: all of them are.
+// shrinkNeeds leaves consolidation to its defaults: consolidateAfter of the pool says when nodes may go.
 func shrinkNeeds(o Options) setting {
 	return setting{
 		speed: 1, quick: true, large: true, metrics: true, addresses: o.scaled(shrinkPods), manifests: nodeClass() + pool{types: shrinkTypes()}.manifest(),
-		flags: []string{fmt.Sprintf("--memory-limit=%d", installMemory), "--consolidation-min-node-age=0s"},
+		flags: []string{fmt.Sprintf("--memory-limit=%d", installMemory)},
 	}
 }
 
