@@ -15,12 +15,15 @@ type owners struct {
 	daemonSet   bool
 	statefulSet bool
 	node        bool // a mirror pod: the kubelet runs it from a file
+	controller  bool // somebody makes it again
 }
 
 func ownersOf(p *corev1.Pod) owners {
 	var own owners
 	for i := range p.OwnerReferences {
-		switch ref := &p.OwnerReferences[i]; ref.Kind {
+		ref := &p.OwnerReferences[i]
+		own.controller = own.controller || ref.Controller != nil && *ref.Controller
+		switch ref.Kind {
 		case "DaemonSet":
 			own.daemonSet = own.daemonSet || ref.APIVersion == "apps/v1"
 		case "StatefulSet":
@@ -41,6 +44,9 @@ func (r *Reader) stays(p *corev1.Pod, own owners) bool {
 // Reschedulable reports whether a pod needs another place when its node goes, be it held by something
 // at the moment.
 func Reschedulable(p *corev1.Pod) bool { return ownersOf(p).moves(p) }
+
+// Bare reports whether no controller makes a pod again once it is gone.
+func Bare(p *corev1.Pod) bool { return !ownersOf(p).controller }
 
 // moves is Reschedulable. A pod of a StatefulSet that ends comes back under the same name, so it counts.
 func (own owners) moves(p *corev1.Pod) bool {

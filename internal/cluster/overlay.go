@@ -62,6 +62,21 @@ func (s *Snapshot) Node(name string) *Node {
 	return nil
 }
 
+// Asked is how much of a resource of a node its pods ask for, in percent. A pod that ends is on its way out, and
+// does not count.
+func (n *Node) Asked(lane int) int64 {
+	sum, whole := int64(0), n.Allocatable.At(lane)
+	for i := range n.Pods {
+		if p := &n.Pods[i]; p.Shape != nil && !p.Terminating {
+			sum += p.Shape.Requests.At(lane)
+		}
+	}
+	if whole <= 0 {
+		return 0
+	}
+	return int64(float64(sum)/float64(whole)*100 + 0.5)
+}
+
 // Vacated returns a view in which one more instance fits a reservation. One that is not available for
 // another reason stays so (V15-47).
 func (s *Snapshot) Vacated(reservation string) *Snapshot {

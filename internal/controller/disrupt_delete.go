@@ -47,7 +47,7 @@ func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disrup
 	case err != nil:
 		return fmt.Errorf("delete nodeclaim %s: %w", n.Claim, err)
 	}
-	text := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + string(r.Reason) + ": " + because(&r.Command, n)}
+	text := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + string(r.Reason) + ": " + r.Why(&n)}
 	d.Events.Emit(claim, text)
 	node := &corev1.Node{}
 	if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {

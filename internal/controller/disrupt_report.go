@@ -16,7 +16,6 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -43,9 +42,8 @@ type comingNode struct {
 // announce logs that a command starts. What the cluster costs is of all commands of the decision together.
 func (d *Disruption) announce(ctx context.Context, c disruption.Command, view disruption.View, decision disruption.Decision) {
 	diagnosed(ctx, c)
-	pools, going, pods := map[string]bool{}, []goingNode{}, 0
+	going, pods := []goingNode{}, 0
 	for _, n := range c.Remove {
-		pools[n.Pool] = true
 		pods += len(n.Pods)
 		going = append(going, goingNode{n.Node, n.Claim, n.InstanceType, n.CapacityType, asked(view, n.Node), n.Escalated})
 	}
@@ -60,9 +58,7 @@ func (d *Disruption) announce(ctx context.Context, c disruption.Command, view di
 	for range c.Template {
 		coming = append(coming, comingNode{})
 	}
-	text := fmt.Sprintf("%s/%s: %s, nodepools [%s], nodes [%s], %d replacement(s), saves $%.4f an hour",
-		c.Reason, c.ID, c.Decision, strings.Join(slices.Sorted(maps.Keys(pools)), ", "), names(c.Remove), c.Replacements(), c.Saves)
-	log.FromContext(ctx).Info("disrupting node(s)", "command", text, "decision", c.Decision, "reason", strings.ToLower(string(c.Reason)),
+	log.FromContext(ctx).Info("disrupting node(s)", "command", c.Text(), "decision", c.Decision, "reason", strings.ToLower(string(c.Reason)),
 		"consolidation-type", c.Type, "disrupted-node-count", len(going), "replacement-node-count", c.Replacements(), "pod-count", pods,
 		"disrupted-nodes", going, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After, "lower-bound", decision.Bound)
 }
@@ -72,32 +68,11 @@ func asked(view disruption.View, name string) string {
 	if view.Cluster == nil {
 		return ""
 	}
-	i, found := slices.BinarySearchFunc(view.Cluster.Nodes, name, func(n cluster.Node, name string) int { return strings.Compare(n.Name, name) })
-	if !found {
+	n := view.Cluster.Node(name)
+	if n == nil {
 		return ""
 	}
-	n := &view.Cluster.Nodes[i]
-	share := func(lane int) float64 {
-		sum := int64(0)
-		for j := range n.Pods {
-			sum += n.Pods[j].Shape.Requests.At(lane)
-		}
-		return 100 * float64(sum) / float64(max(n.Allocatable.At(lane), 1))
-	}
-	return fmt.Sprintf("cpu %.0f%%, memory %.0f%%", share(resources.CPU), share(resources.Memory))
-}
-
-// because says in an event why a node goes.
-func because(c *disruption.Command, n disruption.Candidate) string {
-	switch {
-	case c.Reason == karpv1.ReasonEmpty:
-		return "no pod on it would have to move"
-	case c.Reason == karpv1.ReasonUnhealthy:
-		return fmt.Sprintf("condition %s; %d pod(s) move", cause(*c), len(n.Pods))
-	case c.Decision == disruption.TerminateFirst:
-		return fmt.Sprintf("%d pod(s) move; the replacement comes afterwards (%s)", len(n.Pods), c.Because)
-	}
-	return fmt.Sprintf("%d pod(s) move", len(n.Pods))
+	return fmt.Sprintf("cpu %d%%, memory %d%%", n.Asked(resources.CPU), n.Asked(resources.Memory))
 }
 
 // outcome tells the journal what became of a command.

@@ -32,7 +32,7 @@ func (r *Reboots) Commit(ctx context.Context, c disruption.Command) error {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	want, ok := reboot.Request(claim, c.Bound, cause(c), r.Now())
+	want, ok := reboot.Request(claim, c.Bound, c.Cause(), r.Now())
 	if !ok {
 		return apierrors.NewConflict(schema.GroupResource{Group: karpv1.Group, Resource: "nodeclaims"}, n.Claim, errors.New("it goes or reboots already"))
 	}
@@ -43,20 +43,8 @@ func (r *Reboots) Commit(ctx context.Context, c disruption.Command) error {
 	}
 	r.Store.Rebooted(claim.UID)
 	repaired(r.Metrics, after, c)
-	log.FromContext(ctx).Info("committed node reboot", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim), "cause", cause(c))
+	log.FromContext(ctx).Info("committed node reboot", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim), "cause", c.Cause())
 	return nil
-}
-
-// cause names the condition that a node is repaired for, and its reason.
-func cause(c disruption.Command) string {
-	if c.Repair == nil {
-		return c.Because
-	}
-	text := c.Repair.Condition + "=" + c.Repair.Status
-	if c.Repair.Reason != "" {
-		text += " (" + c.Repair.Reason + ")"
-	}
-	return text
 }
 
 // repaired counts a claim that repair hands over to a reboot (V15-32). How hard it is follows from the

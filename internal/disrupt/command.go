@@ -60,7 +60,8 @@ type Candidate struct {
 	CapacityType string   `json:"capacityType"`
 	Price        float64  `json:"price"`
 	Cost         float64  `json:"cost"`                // moveCost (disruption 10)
-	Pods         []string `json:"pods,omitempty"`      // that have to move
+	Pods         []string `json:"pods,omitempty"`      // that have to leave
+	Bare         []string `json:"bare,omitempty"`      // those of them that no controller makes again
 	Escalated    bool     `json:"escalated,omitempty"` // a reboot would have done, but there were too many (V15-30)
 }
 
@@ -70,8 +71,12 @@ func (n *Node) candidate() Candidate {
 		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Cost: n.moveCost(),
 	}
 	for i := range n.Pods {
-		if n.Pods[i].Moves {
-			c.Pods = append(c.Pods, n.Pods[i].Name)
+		if !n.Pods[i].Moves {
+			continue
+		}
+		c.Pods = append(c.Pods, n.Pods[i].Name)
+		if n.Pods[i].Bare {
+			c.Bare = append(c.Bare, n.Pods[i].Name)
 		}
 	}
 	return c

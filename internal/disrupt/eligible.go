@@ -9,6 +9,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // class is what a disruption has to respect (disruption 1, V15-15).
@@ -165,22 +166,7 @@ func (g *ground) use(name string) string {
 	if n == nil {
 		return ""
 	}
-	const cpu, memory = 0, 1 // the first two lanes of every table
-	var asked [2]int64
-	for i := range n.Pods {
-		if s := n.Pods[i].Shape; s != nil {
-			asked[0] += s.Requests.At(cpu)
-			asked[1] += s.Requests.At(memory)
-		}
-	}
-	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", percent(asked[0], n.Allocatable.At(cpu)), percent(asked[1], n.Allocatable.At(memory)))
-}
-
-func percent(part, whole int64) int64 {
-	if whole <= 0 {
-		return 0
-	}
-	return int64(float64(part)/float64(whole)*100 + 0.5)
+	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", n.Asked(resources.CPU), n.Asked(resources.Memory))
 }
 
 // moving are the pods that need another place when the node goes.

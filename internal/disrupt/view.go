@@ -96,6 +96,7 @@ type Node struct {
 type Pod struct {
 	Name       string // namespace/name
 	Moves      bool   // needs another place when the node goes
+	Bare       bool   // no controller makes it again: it ends with the node
 	Protected  bool   // do-not-disrupt is in force,
 	Mark       string // as this annotation says; empty: that one (LC-62)
 	Budgets    []string

@@ -177,7 +177,7 @@ func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt.Pod {
 	active := p.DeletionTimestamp == nil
 	out := disrupt.Pod{
-		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
+		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), Bare: cluster.Bare(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
 	}
 	if mark := cluster.ProtectedBy(p, now); active && mark != "" {
 		out.Protected, out.Mark = true, mark
