@@ -100,6 +100,7 @@ type Decision struct {
 	Stay     []News    `json:"-"`
 	Refused  []Refused `json:"refused,omitempty"` // all nodes that something keeps until somebody ends it; then, bounded, those kept for a moment, candidates that stay and moves that were not made
 	Kept     int       `json:"-"`                 // how many are of the first kind
+	Nodes    []string  `json:"-"`                 // all that were looked at: there, and not on their way out
 
 	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before what already goes is taken off
 	Busy     map[karpv1.DisruptionReason]map[string]int `json:"-"`        // nodes that use budgets up

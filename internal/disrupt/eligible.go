@@ -96,10 +96,14 @@ func marked(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisr
 // no Node yet.
 func (d *Decision) judge(v *View) {
 	claimed := make(map[string]bool, len(v.Nodes))
+	d.Nodes = make([]string, 0, len(v.Nodes))
 	var passing []Refused
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		claimed[n.Claim] = true
+		if !n.Going && !n.Terminating {
+			d.Nodes = append(d.Nodes, n.Name)
+		}
 		why := blocked(v, n, graceful)
 		if why == nil || why.Code == reason.NodeCommanded {
 			continue

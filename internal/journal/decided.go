@@ -1,11 +1,8 @@
 package journal
 
 import (
-	"cmp"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -68,7 +65,7 @@ func (j *Journal) Decided(d disrupt.Decision) {
 		found.Commands = append(found.Commands, c.ID)
 		concerned = append(concerned, nodes...)
 	}
-	for _, refused := range j.blocked.note(d.Refused, d.At) {
+	for _, refused := range j.blocked.note(&d) {
 		if len(found.Refused) < mostRefusals {
 			found.Refused = append(found.Refused, refused)
 			concerned = append(concerned, refused.Nodes...)
@@ -141,66 +138,4 @@ func finite(x float64) float64 {
 		return math.Copysign(math.MaxFloat64, x)
 	}
 	return x
-}
-
-const (
-	mostBlocked = 5000
-	forgetAfter = 2 * time.Minute // a pass that ends early does not look at everything,
-	forgetPass  = 12              // and between two of them much time may pass
-)
-
-// blocked remembers since when nodes are refused for a reason.
-type blocked struct {
-	known  map[string]*standing
-	passes int
-}
-
-// standing is a refusal that holds.
-type standing struct {
-	refusal Refusal
-	seen    time.Time
-	pass    int
-}
-
-// note takes the refusals of a pass in and returns them with the time since when they hold.
-func (b *blocked) note(refused []disrupt.Refused, now time.Time) []Refusal {
-	b.passes++
-	out := make([]Refusal, 0, len(refused))
-	for i := range refused {
-		r := &refused[i]
-		refusal := Refusal{
-			Reason: r.Reason, Nodes: first(r.Nodes, mostNodes, new(bool)), Why: r.Why, Text: r.Why.Text(), Saves: finite(r.Saves), Cost: finite(r.Cost), Since: now,
-		}
-		// By nodes first: those that hold since the same time are listed in this order.
-		key := strings.Join(append(slices.Clone(r.Nodes), "", string(r.Reason), string(r.Why.Code)), "\x00")
-		known, found := b.known[key]
-		switch {
-		case found:
-			refusal.Since = known.refusal.Since
-			known.refusal, known.seen, known.pass = refusal, now, b.passes
-		case len(b.known) < mostBlocked:
-			b.known[key] = &standing{refusal: refusal, seen: now, pass: b.passes}
-		}
-		out = append(out, refusal)
-	}
-	for key, s := range b.known {
-		if now.Sub(s.seen) > forgetAfter && b.passes-s.pass > forgetPass {
-			delete(b.known, key)
-		}
-	}
-	return out
-}
-
-// list returns what keeps a node, or all nodes, longest first.
-func (b *blocked) list(node string) []Refusal {
-	var out []Refusal
-	keys := slices.SortedFunc(maps.Keys(b.known), func(x, y string) int {
-		return cmp.Or(b.known[x].refusal.Since.Compare(b.known[y].refusal.Since), cmp.Compare(x, y))
-	})
-	for _, key := range keys {
-		if refusal := b.known[key].refusal; node == "" || slices.Contains(refusal.Nodes, node) {
-			out = append(out, refusal)
-		}
-	}
-	return out
 }
