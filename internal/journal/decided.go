@@ -81,6 +81,12 @@ func (j *Journal) Decided(d disrupt.Decision) {
 	}
 }
 
+// outcome is what became of a command.
+type outcome struct {
+	ID   string `json:"id"` // of the command
+	Text string `json:"text"`
+}
+
 // Outcome takes in how a command ended, or how far it got.
 func (j *Journal) Outcome(id, text string, at time.Time) {
 	if j == nil {
@@ -88,7 +94,7 @@ func (j *Journal) Outcome(id, text string, at time.Time) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	e := Entry{At: at, Kind: Outcome, Value: j.encoded(map[string]string{"id": id, "text": text}), id: id}
+	e := Entry{At: at, Kind: Outcome, Value: j.encoded(outcome{id, text}), id: id}
 	commands := j.rings[Command].entries
 	for i := range slices.Backward(commands) {
 		if commands[i].id == id {
