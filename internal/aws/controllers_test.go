@@ -328,14 +328,14 @@ func TestLC09_ThePartitionGate(t *testing.T) {
 	}
 }
 
-func TestMemoryIsLearntFromTheCurrentImageOnly(t *testing.T) {
+func TestTrust_A15_SizesAreLearntFromTheCurrentImageOnly(t *testing.T) {
 	t.Parallel()
 	class := newClass(func(c *awsv1.EC2NodeClass) { c.Status.AMIs = []awsv1.AMI{{ID: "ami-1"}} })
 	for name, tc := range map[string]struct {
 		image, memory, instanceType string
 		want                        string
 	}{
-		"a node of the current image": {"ami-1", "7800Mi", "m5.large", "m5.large 7800Mi"},
+		"a node of the current image": {"ami-1", "7800Mi", "m5.large", "m5.large 7800Mi 18Gi"},
 		"a node of an older image":    {"ami-0", "7800Mi", "m5.large", ""},
 		"a node that tells nothing":   {"ami-1", "0", "m5.large", ""},
 		"a type that is not sold":     {"ami-1", "7800Mi", "x9.odd", ""},
@@ -344,13 +344,14 @@ func TestMemoryIsLearntFromTheCurrentImageOnly(t *testing.T) {
 			t.Parallel()
 			node := newNode("node-1", "i-1")
 			node.Labels = map[string]string{corev1.LabelInstanceTypeStable: tc.instanceType}
-			node.Status.Capacity = corev1.ResourceList{corev1.ResourceMemory: quantity(tc.memory)}
+			node.Status.Capacity = corev1.ResourceList{corev1.ResourceMemory: quantity(tc.memory), corev1.ResourceEphemeralStorage: quantity("18Gi")}
 			w := newWorld(t, node, newClaim("a", start, withInstance("i-1"), func(c *karpv1.NodeClaim) { c.Status.ImageID = tc.image }))
 			got := ""
 			o := &observer{
 				client: w.kube, directory: directory{w.kube}, shop: w,
-				class: func(context.Context, karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) { return class, nil },
-				learn: func(name string, _ *awsv1.EC2NodeClass, memory resource.Quantity) { got = name + " " + memory.String() },
+				class:        func(context.Context, karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) { return class, nil },
+				learn:        func(name string, _ *awsv1.EC2NodeClass, memory resource.Quantity) { got = name + " " + memory.String() },
+				learnStorage: func(_ string, _ *awsv1.EC2NodeClass, storage resource.Quantity) { got += " " + storage.String() },
 			}
 			if _, err := o.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "node-1"}}); err != nil {
 				t.Fatal(err)

@@ -20,10 +20,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
-// observer learns how much memory nodes of an instance type really have, as soon as they register: EC2
-// tells what the machine has, not what the kernel leaves (3.2).
+// observer learns how much memory and storage nodes of an instance type really have, as soon as they
+// register: EC2 tells what the machine has, not what the kernel and the file system leave (3.2).
 type observer struct {
 	client    client.Reader
 	directory interrupt.Directory
@@ -31,6 +32,8 @@ type observer struct {
 	shop      shop
 	strict    bool
 	learn     func(instanceType string, class *awsv1.EC2NodeClass, memory resource.Quantity)
+	// learnStorage is the same for ephemeral storage, which also depends on the devices of the class.
+	learnStorage func(instanceType string, class *awsv1.EC2NodeClass, storage resource.Quantity)
 }
 
 func (o *observer) register(mgr ctrl.Manager) error {
@@ -80,6 +83,9 @@ func (o *observer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	// Another image, such as the last release, may leave another amount.
 	if image, found := discover.Image(class, &all[n]); found && image.ID == claim.Status.ImageID {
 		o.learn(name, class, memory)
+		if _, changed := drift.Class(class, claim); !changed {
+			o.learnStorage(name, class, *node.Status.Capacity.StorageEphemeral())
+		}
 	}
 	return ctrl.Result{}, nil
 }

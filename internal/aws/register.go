@@ -105,7 +105,7 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 		return err
 	}
 	observer := &observer{
-		client: c.o.Client, directory: lookup, shop: c.catalog, strict: c.o.Config.Compat.Strict, learn: c.catalog.ObserveMemory,
+		client: c.o.Client, directory: lookup, shop: c.catalog, strict: c.o.Config.Compat.Strict, learn: c.catalog.ObserveMemory, learnStorage: c.catalog.ObserveStorage,
 		class: func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
 			class, _, err := c.class(ctx, ref, nil)
 			return class, err

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
@@ -86,6 +88,7 @@ type Provisioner struct {
 	cut      wishes // with more preferences than are looked at
 	portions portions
 	expected expectations // of the last plan
+	bought   purchases    // for pods that wait
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -164,7 +167,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 	p.warnOfWishes(ctx, view.Snapshot.Pending)
 	p.tellIgnored(view.Snapshot.Pending)
-	plan := p.plan(ctx, view)
+	plan := p.planWithin(ctx, view)
 	p.count(view, plan)
 	if p.Journal != nil {
 		p.Journal.Planned(plan, p.Now())
@@ -177,13 +180,17 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	}
 	log.FromContext(ctx).Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create),
 		"price", plan.Cost, "lower-bound", plan.Bound)
-	if n := displaced(view, plan); n > 0 {
+	nodes, small := p.bought.small(plan)
+	if small > 0 {
+		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))
+	}
+	if n := displaced(view, plan, p.bought); n > 0 {
 		log.FromContext(ctx).Info("other pods were scheduled where pod(s) were expected; these need new nodes", "pods", n)
 	}
 	created := p.Claims.Create(ctx, execute.Batch{
 		Nodes: plan.Create, Pools: pools, Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned,
 	})
-	p.ordered(ctx, created)
+	p.ordered(ctx, view, created)
 	log.FromContext(ctx).V(1).Info("carried out the plan", "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 }
 
@@ -204,6 +211,23 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 		offers[pool.Name] = p.Rest.Open(pool.Name, list, p.Now())
 	}
 	return pools, offers
+}
+
+// planWithin plans, and leaves pods out that nodes were bought for already without any use: what came up
+// had no room for them, or others took it.
+func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Plan {
+	if p.bought == nil {
+		p.bought = purchases{}
+	}
+	p.bought.observe(view.Nodes, view.Snapshot.Pending, view.Resources)
+	plan, all := p.plan(ctx, view), map[cluster.PodKey]reason.Reason{}
+	for blocked := p.bought.blocked(plan, p.Now()); len(blocked) > 0; blocked = p.bought.blocked(plan, p.Now()) {
+		maps.Copy(all, blocked)
+		view.Pods = without(view.Pods, all)
+		plan = p.plan(ctx, view)
+	}
+	plan.Unplaced = append(plan.Unplaced, refusedBuyers(all)...)
+	return plan
 }
 
 // plan decides, and has the decision checked by rules that were written apart from it. One that does
@@ -238,7 +262,11 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 }
 
 // ordered tells pods of the claims they got, and the log of those that could not be written.
-func (p *Provisioner) ordered(ctx context.Context, created []execute.Created) {
+func (p *Provisioner) ordered(ctx context.Context, view store.View, created []execute.Created) {
+	uids := make(map[cluster.PodKey]string, view.Pending)
+	for i := range view.Snapshot.Pending {
+		uids[view.Snapshot.Pending[i].Key] = view.Snapshot.Pending[i].UID
+	}
 	for _, c := range created {
 		switch {
 		case errors.Is(c.Err, execute.ErrObsolete):
@@ -253,6 +281,7 @@ func (p *Provisioner) ordered(ctx context.Context, created []execute.Created) {
 				p.Batcher.Trigger(retrigger) // another pool may do
 			}
 		default:
+			p.bought.note(c.Node.Pods, uids, c.Claim.Name, p.Now())
 			for _, key := range c.Node.Pods {
 				p.tell(key, nominatedOn("nodeclaim/"+c.Claim.Name))
 				if len(c.Altered) > 0 {

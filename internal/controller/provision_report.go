@@ -205,11 +205,11 @@ func fewPods(pods []cluster.Pod) string {
 
 // displaced counts the pods that need a new node although an earlier plan had a place for them: the
 // scheduler puts pods where it likes, and what it put there leaves too little.
-func displaced(view store.View, plan solve.Plan) int {
+func displaced(view store.View, plan solve.Plan, bought purchases) int {
 	n := 0
 	for i := range plan.Create {
 		for _, pod := range plan.Create[i].Pods {
-			if _, promised := view.Promised[pod]; promised {
+			if _, promised := view.Promised[pod]; promised && !bought.cameUpSmall(pod) {
 				n++
 			}
 		}

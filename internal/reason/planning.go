@@ -43,6 +43,10 @@ const (
 	NodeSettling     Code = "NodeSettling"
 	NodeUnready      Code = "NodeUnready"
 
+	NodeCameUpSmall Code = "NodeCameUpSmall" // have: the node and what it offers; want: what the pod asks for
+	RoomTaken       Code = "RoomTaken"       // have: the node
+	BoughtInVain    Code = "BoughtInVain"
+
 	PodUnreadable  Code = "PodUnreadable"
 	ManagedRefused Code = "ManagedRefused"
 	OutOfTime      Code = "OutOfTime"
@@ -83,6 +87,9 @@ func planningCodes(yield func(Doc) bool) bool {
 		yield(Doc{NodeDeleting, "is going away", "The node is being deleted; its capacity is offered to nobody.", "Nothing has to be done."}) &&
 		yield(Doc{NodeSettling, "changed a moment ago and is left alone until consolidateAfter has passed", "Consolidation moves no pods to a node inside its pool's consolidateAfter.", "Nothing has to be done."}) &&
 		yield(Doc{NodeUnready, "is not initialized yet, and pods that run are moved only to nodes that are", "Consolidation moves no pods to a node that has not come up.", "Nothing has to be done: once the node is initialized it is looked at again."}) &&
+		yield(Doc{NodeCameUpSmall, "{have}, too little for {want}; no other node is bought for the pod for some minutes", "Nodes that were bought for the pod came up smaller than their instance type promised, twice. So that no node after another is bought in vain, the pod waits for five minutes, and longer each time.", "Compare status.allocatable of the node with the requests of the pod: a smaller root volume, a kubelet reservation or an image may be the cause. Correct the EC2NodeClass or lower the requests."}) &&
+		yield(Doc{RoomTaken, "other pods were scheduled on the nodes that were bought for it, {have} at last; no other node is bought for the pod for some minutes", "The scheduler gave the room of two nodes that were bought for the pod to others. The pod waits for five minutes, and longer each time.", "Give the pod a higher priority, or look what else is scheduled on new nodes, such as DaemonSets with large requests."}) &&
+		yield(Doc{BoughtInVain, "two nodes were bought for it and it is on neither; no other is bought for the pod for some minutes", "Nodes that were bought for the pod are gone or did not come up. The pod waits for five minutes, and longer each time.", "Look at the events of the NodeClaims that the pod was nominated to."}) &&
 		yield(Doc{PodUnreadable, "has no description to plan with", "A pod reached planning without having been read; this is a fault of Dovetail.", "Report it, with the recorded problem."}) &&
 		yield(Doc{ManagedRefused, "wants no node of a NodePool", "The pod requires that karpenter.sh/nodepool does not exist.", "Nothing has to be done: some other part of the cluster must have room for the pod."}) &&
 		yield(Doc{OutOfTime, "time was up before it was tried", "Planning was stopped before this pod or node was looked at.", "Nothing has to be done: the next round starts with what is left."}) &&

@@ -54,6 +54,7 @@ type sizer struct {
 	efaOnlyCard0   int64 // of them, on the default card
 	storage        storage
 	memory         map[string]int64 // bytes that nodes were seen to have, by type
+	disks          map[string]int64 // the same of ephemeral storage
 }
 
 // size is what a machine has and what of it is not for pods. The error is one of an expression in the
@@ -69,7 +70,7 @@ func (s *sizer) size(m *machine) (capacity, overhead resources.Vec, err error) {
 	list := make([]int64, s.lanes.Len())
 	list[resources.CPU] = m.vcpus * 1000
 	list[resources.Memory] = s.memoryOf(m)
-	list[resources.EphemeralStorage] = s.storage.bytes(m)
+	list[resources.EphemeralStorage] = s.storageOf(m)
 	list[resources.Pods] = s.pods(m, config)
 	s.devices(m, list)
 	capacity = resources.Of(list...)
@@ -95,6 +96,17 @@ func (s *sizer) memoryOf(m *machine) int64 {
 	}
 	mib -= int64(math.Ceil(float64(mib) * s.memoryOverhead))
 	return max(0, mib) * mebibyte
+}
+
+// storageOf is what pods and images share. A file system is smaller than its volume, an image may bring
+// a smaller one than the class says, and not every disk becomes part of it: nodes must not turn out
+// smaller than planned a second time.
+func (s *sizer) storageOf(m *machine) int64 {
+	planned := s.storage.bytes(m)
+	if seen, known := s.disks[m.name]; known {
+		return min(seen, planned)
+	}
+	return planned
 }
 
 // pods is how many pods the kubelet admits (B13).

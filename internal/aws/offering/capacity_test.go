@@ -346,3 +346,29 @@ func TestAbsurdMachines(t *testing.T) {
 		t.Errorf("allocatable %s, offerings %v", l.Lanes().Format(a), it.Offerings)
 	}
 }
+
+// A node that comes up with less storage than its class says is the measure for the next one of its type.
+// Other devices are another measure; more than the class says is not believed.
+func TestTrust_A15_ObservedStorage(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, nil, allTypes(t)...)
+	c := class(awsv1.FamilyAL2023)
+	storage := func(c *awsv1.EC2NodeClass, name string) string {
+		return resource.NewQuantity(l.one(t, c, name).Capacity.At(resources.EphemeralStorage), resource.BinarySI).String()
+	}
+	for _, step := range []struct{ seen, want string }{{"0", "20Gi"}, {"30Gi", "20Gi"}, {"8Gi", "8Gi"}, {"9Gi", "8Gi"}} {
+		l.ObserveStorage("m5.large", c, resource.MustParse(step.seen))
+		if got := storage(c, "m5.large"); got != step.want {
+			t.Errorf("after %s: %s, want %s", step.seen, got, step.want)
+		}
+	}
+	if got := storage(c, "m5.xlarge"); got != "20Gi" {
+		t.Errorf("another type: %s", got)
+	}
+	larger := class(awsv1.FamilyAL2023, func(c *awsv1.EC2NodeClass) {
+		c.Spec.BlockDeviceMappings = []awsv1.BlockDeviceMapping{{DeviceName: new("/dev/xvda"), EBS: &awsv1.BlockDevice{VolumeSize: new(resource.MustParse("50Gi"))}}}
+	})
+	if got := storage(larger, "m5.large"); got != "50Gi" {
+		t.Errorf("with another volume: %s, want what the class says", got)
+	}
+}

@@ -114,7 +114,7 @@ func (c *Catalog) Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension
 	}
 	now := c.options.Now()
 	s := c.shapes[key]
-	if s == nil || s.stock != c.stock || s.seen != c.seen.version(s.images, now) {
+	if s == nil || s.stock != c.stock || s.seen != c.seen.version(s.images, now) || s.seenDisks != c.seen.version(s.disks, now) {
 		c.forget(now)
 		s = c.newShape(class, kubelet, group, s, now)
 		c.shapes[key] = s
@@ -152,4 +152,12 @@ func (c *Catalog) ObserveMemory(instanceType string, class *awsv1.EC2NodeClass, 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen.add(imagesKey(class), instanceType, resources.Whole(memory), c.options.Now())
+}
+
+// ObserveStorage tells what ephemeral storage a node of a type has with the images and devices of a class.
+// The caller has made sure that the node was launched with them.
+func (c *Catalog) ObserveStorage(instanceType string, class *awsv1.EC2NodeClass, storage resource.Quantity) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.seen.add(disksKey(class), instanceType, resources.Whole(storage), c.options.Now())
 }

@@ -66,9 +66,19 @@ func (d *digest) spec(spec *awsv1.EC2NodeClassSpec) {
 	if spec.CPUOptions != nil {
 		d.optional(spec.CPUOptions.NestedVirtualization)
 	}
-	d.number(int64(len(spec.BlockDeviceMappings)))
-	for i := range spec.BlockDeviceMappings {
-		m := &spec.BlockDeviceMappings[i]
+	d.devices(spec.BlockDeviceMappings)
+	d.number(int64(len(spec.NetworkInterfaces)))
+	for _, n := range spec.NetworkInterfaces {
+		d.number(int64(n.NetworkCardIndex))
+		d.number(int64(n.DeviceIndex))
+		d.text(n.InterfaceType)
+	}
+}
+
+func (d *digest) devices(mappings []awsv1.BlockDeviceMapping) {
+	d.number(int64(len(mappings)))
+	for i := range mappings {
+		m := &mappings[i]
 		d.optional(m.DeviceName)
 		d.flag(m.RootVolume)
 		size := sizeOf(m)
@@ -76,12 +86,6 @@ func (d *digest) spec(spec *awsv1.EC2NodeClassSpec) {
 		if size != nil {
 			d.number(size.Value())
 		}
-	}
-	d.number(int64(len(spec.NetworkInterfaces)))
-	for _, n := range spec.NetworkInterfaces {
-		d.number(int64(n.NetworkCardIndex))
-		d.number(int64(n.DeviceIndex))
-		d.text(n.InterfaceType)
 	}
 }
 

@@ -8,15 +8,16 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
 
-// observedFor is how long a memory size that was seen is believed.
+// observedFor is how long a size that was seen is believed.
 const observedFor = 60 * 24 * time.Hour
 
-// observations is the memory that nodes were seen to have, by set of images.
+// observations is the memory and the storage that nodes were seen to have: memory by set of images, storage
+// by set of images and devices.
 type observations map[uint64]*observed
 
-// observed is what nodes with one set of images reported.
+// observed is what nodes of one such set reported.
 type observed struct {
-	memory  map[string]sighting // by instance type
+	sizes   map[string]sighting // by instance type
 	next    time.Time           // when the first is too old
 	version uint64
 }
@@ -34,16 +35,16 @@ func (o observations) add(images uint64, instanceType string, bytes int64, now t
 	}
 	seen := o[images]
 	if seen == nil {
-		seen = &observed{memory: map[string]sighting{}}
+		seen = &observed{sizes: map[string]sighting{}}
 		o[images] = seen
 	}
-	known, again := seen.memory[instanceType]
+	known, again := seen.sizes[instanceType]
 	again = again && now.Before(known.until)
 	if again && bytes > known.bytes {
 		return
 	}
 	until := now.Add(observedFor)
-	seen.memory[instanceType] = sighting{bytes: bytes, until: until}
+	seen.sizes[instanceType] = sighting{bytes: bytes, until: until}
 	if seen.next.IsZero() || until.Before(seen.next) {
 		seen.next = until
 	}
@@ -67,10 +68,10 @@ func (o observations) version(images uint64, now time.Time) uint64 {
 func (o *observed) sweep(now time.Time) {
 	o.next = now.Add(observedFor)
 	// any order: each expires by itself, and the earliest of the rest is kept
-	for name, s := range o.memory {
+	for name, s := range o.sizes {
 		switch {
 		case !now.Before(s.until):
-			delete(o.memory, name)
+			delete(o.sizes, name)
 			o.version++
 		case s.until.Before(o.next):
 			o.next = s.until
@@ -84,8 +85,8 @@ func (o observations) bytes(images uint64) map[string]int64 {
 	if seen == nil {
 		return nil
 	}
-	sizes := make(map[string]int64, len(seen.memory))
-	for name, s := range seen.memory {
+	sizes := make(map[string]int64, len(seen.sizes))
+	for name, s := range seen.sizes {
 		sizes[name] = s.bytes
 	}
 	return sizes
@@ -103,6 +104,18 @@ func imagesKey(class *awsv1.EC2NodeClass) uint64 {
 	for _, id := range slices.Compact(ids) {
 		h.text(id)
 	}
+	return h.Sum64()
+}
+
+// disksKey stands for what the ephemeral storage of a class's nodes depends on beside the machine.
+func disksKey(class *awsv1.EC2NodeClass) uint64 {
+	var h digest
+	h.SetSeed(seed)
+	h.text("disks")
+	h.number(int64(imagesKey(class)))
+	h.text(string(class.Family()))
+	h.optional(class.Spec.InstanceStorePolicy)
+	h.devices(class.Spec.BlockDeviceMappings)
 	return h.Sum64()
 }
 

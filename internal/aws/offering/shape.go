@@ -20,9 +20,12 @@ import (
 // the last list that was made of it.
 type shape struct {
 	stock  *stock
-	images uint64 // set of images, for observations
-	seen   uint64 // version of the observations it was made with
+	images uint64 // set of images, for observations of memory
+	disks  uint64 // images and devices, for observations of storage
+	seen   uint64 // versions of the observations it was made with
 	used   time.Time
+
+	seenDisks uint64
 
 	types   []size
 	labels  []reqs.Set
@@ -59,14 +62,15 @@ type holding struct {
 // newShape computes sizes. What came before is kept as the list to compare with, so that types that did
 // not change keep their offerings.
 func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group discover.PlacementGroup, before *shape, now time.Time) *shape {
-	images := imagesKey(class)
-	s := &shape{stock: c.stock, images: images, seen: c.seen.version(images, now), group: group}
+	images, disks := imagesKey(class), disksKey(class)
+	s := &shape{stock: c.stock, images: images, disks: disks, seen: c.seen.version(images, now), seenDisks: c.seen.version(disks, now), group: group}
 	look := appearance{windowsBuild: windowsBuild(class.Family()), group: group.ID, partitioned: group.Partitions > 0}
 	s.labels = c.stock.labelsFor(look, c.options.Region, c.limits)
 	s.places = c.places(class)
 	s.lots = lotsOf(s.places, group)
 	s.hold(class, c.options.Reserved)
-	sizer := c.newSizer(class, override, images)
+	sizer := c.newSizer(class, override)
+	sizer.memory, sizer.disks = c.seen.bytes(images), c.seen.bytes(disks)
 	fitter := newFitter(class, group)
 	s.types = make([]size, len(c.stock.machines))
 	for i := range c.stock.machines {
@@ -82,12 +86,12 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 	return s
 }
 
-func (c *Catalog) newSizer(class *awsv1.EC2NodeClass, override *runtime.RawExtension, images uint64) *sizer {
+func (c *Catalog) newSizer(class *awsv1.EC2NodeClass, override *runtime.RawExtension) *sizer {
 	settings, _ := kubelet.Parse(kubelet.Of(class, override))
 	s := &sizer{
 		lanes: c.lanes, limits: c.limits, family: class.Family(), kubelet: settings, cel: c.options.Settings.Gates.NodeClassCEL,
 		memoryOverhead: c.options.Settings.VMMemoryOverheadPercent, reservedENIs: int64(c.options.Settings.ReservedENIs),
-		storage: storageOf(class, class.Family()), memory: c.seen.bytes(images), efaOnly: -1,
+		storage: storageOf(class, class.Family()), efaOnly: -1,
 	}
 	if len(class.Spec.NetworkInterfaces) > 0 {
 		s.efaOnly, s.efaOnlyCard0 = efaOnlyInterfaces(class.Spec.NetworkInterfaces)
