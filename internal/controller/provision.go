@@ -77,6 +77,9 @@ type Provisioner struct {
 
 	Journal planJournal // may be nil
 
+	// Judge checks plans; nil: check.Plan.
+	Judge func(solve.Problem, solve.Plan) []check.Violation
+
 	// Planned hears for which pods a plan has a place and for which it has none. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
 
@@ -231,7 +234,8 @@ func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Pla
 }
 
 // plan decides, and has the decision checked by rules that were written apart from it. One that does
-// not hold is made again the plain way; if that does not hold either, nothing is ordered.
+// not hold is made again without the pods that are to blame; if nobody is, fewer pods are planned for at
+// a time from then on, so that the rest has its turn.
 func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	start := p.Now()
 	defer func() {
@@ -246,19 +250,22 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	for pod, node := range view.Promised {
 		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
 	}
-	for _, greedy := range []bool{false, true} {
-		problem.Policy.Greedy = greedy
-		var plan solve.Plan
-		problem, plan = solve.Around(problem, view.Settled, stop)
-		faults := check.Plan(problem, plan)
-		if len(faults) == 0 {
-			p.portions.next(plan.Partial)
-			plan.Unplaced = append(plan.Unplaced, postponed(later)...)
-			return plan
-		}
-		log.FromContext(ctx).Error(errors.New(faults[0].String()), "refusing a plan that breaks a rule", "violations", len(faults), "greedy", greedy)
+	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) { return solve.Around(q, view.Settled, stop) }, p.judge())
+	for _, found := range answer.Rejected {
+		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()
+		log.FromContext(ctx).Error(errors.New(found[0].String()), "refusing a plan that breaks a rule; it is made again without the pods that are to blame", "violations", len(found))
 	}
-	return solve.Plan{Version: view.Version}
+	p.portions.next(answer.Plan.Partial || !answer.Sound)
+	answer.Plan.Unplaced = append(answer.Plan.Unplaced, postponed(later)...)
+	return answer.Plan
+}
+
+// judge is who checks plans.
+func (p *Provisioner) judge() func(solve.Problem, solve.Plan) []check.Violation {
+	if p.Judge != nil {
+		return p.Judge
+	}
+	return check.Plan
 }
 
 // ordered tells pods of the claims they got, and the log of those that could not be written.

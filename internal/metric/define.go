@@ -76,6 +76,7 @@ func (b *builder) planning(s *Set) {
 	s.SchedulerQueueDepth = b.gauge("karpenter_scheduler_queue_depth", "pods in the plan that is being made", "controller", "scheduling_id")
 	s.SchedulerUnfinishedWork = b.gauge("karpenter_scheduler_unfinished_work_seconds", "time the plan that is being made has taken so far", "controller", "scheduling_id")
 	s.SchedulerUnschedulablePods = b.gauge("karpenter_scheduler_unschedulable_pods_count", "pods that the last plan has no place for", "controller")
+	s.SchedulerRejectedPlans = b.counter("dovetail_scheduler_rejected_plans_total", "plans that broke a rule and were not carried out, by the first rule they broke; what they are made again without is told why", "controller", "code")
 	s.SchedulerIgnoredPods = b.gauge("karpenter_scheduler_ignored_pods_count", "pods that cannot be planned for")
 	s.SchedulerPodsByZone = b.gauge("karpenter_scheduler_pending_pods_by_effective_zone_count", "pending pods by the zone they can run in: its name, flexible or none", "controller", "zone")
 	s.ClusterStateNodes = b.gauge("karpenter_cluster_state_node_count", "nodes in memory")

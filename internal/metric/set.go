@@ -73,6 +73,7 @@ type Set struct {
 	SchedulerQueueDepth        *prometheus.GaugeVec
 	SchedulerUnfinishedWork    *prometheus.GaugeVec
 	SchedulerUnschedulablePods *prometheus.GaugeVec
+	SchedulerRejectedPlans     *prometheus.CounterVec
 	SchedulerIgnoredPods       *prometheus.GaugeVec
 	SchedulerPodsByZone        *prometheus.GaugeVec
 	ClusterStateNodes          *prometheus.GaugeVec

@@ -50,6 +50,7 @@ const (
 	PodUnreadable  Code = "PodUnreadable"
 	ManagedRefused Code = "ManagedRefused"
 	OutOfTime      Code = "OutOfTime"
+	PlanRejected   Code = "PlanRejected" // have: the rule that the plan broke
 
 	PodsStranded   Code = "PodsStranded"   // have: number of pods; because: why, one of them
 	NothingCheaper Code = "NothingCheaper" // have: price now; want: what its pods are worth at the best prices
@@ -93,6 +94,7 @@ func planningCodes(yield func(Doc) bool) bool {
 		yield(Doc{PodUnreadable, "has no description to plan with", "A pod reached planning without having been read; this is a fault of Dovetail.", "Report it, with the recorded problem."}) &&
 		yield(Doc{ManagedRefused, "wants no node of a NodePool", "The pod requires that karpenter.sh/nodepool does not exist.", "Nothing has to be done: some other part of the cluster must have room for the pod."}) &&
 		yield(Doc{OutOfTime, "time was up before it was tried", "Planning was stopped before this pod or node was looked at.", "Nothing has to be done: the next round starts with what is left."}) &&
+		yield(Doc{PlanRejected, "left out, since a plan with it broke a rule: {have}", "Plans are checked before anything is bought. One with this pod was rejected, so the others are planned for without it; this is a fault of Dovetail.", "Report it, with the text. It is tried again with every plan."}) &&
 		yield(Doc{PodsStranded, "{have} of its pods would have no other place", "The node cannot go: some of its pods fit neither other nodes nor new ones.", "Look at the cause; often a limit, a taint or a topology constraint."}) &&
 		yield(Doc{NothingCheaper, "costs {have}; what runs on it is worth {want} at the best prices, and no move was found that gains enough", "Removing or replacing the node saves nothing, or too little to be worth moving pods.", "Nothing has to be done."}) &&
 		yield(Doc{PriceUnknown, "its price is not known", "Without a price nothing can be shown to be cheaper.", "Check that the instance type of the node still exists in the catalogue."})

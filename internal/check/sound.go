@@ -1,0 +1,104 @@
+package check
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// Answer is a plan that was judged.
+type Answer struct {
+	Plan     solve.Plan
+	Sound    bool          // the plan obeys every rule; otherwise it places nobody
+	Rejected [][]Violation // what was wrong with the plans before it
+}
+
+// mostRounds bounds how often pods are taken out: each round takes out at least one.
+const mostRounds = 10
+
+// Sound makes a plan that obeys every rule. One that does not is made again the plain way. If that does not hold
+// either, the pods that are to blame are taken out and told so, and the rest is planned for: a pod that the
+// planner gets wrong must not keep everybody else waiting.
+func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan), judge func(solve.Problem, solve.Plan) []Violation) Answer {
+	var answer Answer
+	pods, left := p.Pods, map[cluster.PodKey]Violation{}
+	for range mostRounds {
+		var blamed map[cluster.PodKey]Violation
+		for _, greedy := range []bool{false, true} {
+			p.Policy.Greedy = greedy
+			problem, made := plan(p)
+			found := judge(problem, made)
+			if len(found) == 0 {
+				answer.Plan, answer.Sound = made, true
+				answer.Plan.Unplaced = append(answer.Plan.Unplaced, leftOut(left)...)
+				slices.SortFunc(answer.Plan.Unplaced, func(a, b solve.Unplaced) int { return a.Pod.Compare(b.Pod) })
+				return answer
+			}
+			answer.Rejected = append(answer.Rejected, found)
+			blamed = blame(made, found)
+		}
+		maps.DeleteFunc(blamed, func(key cluster.PodKey, _ Violation) bool {
+			return !slices.ContainsFunc(p.Pods, func(pod cluster.Pod) bool { return pod.Key == key })
+		})
+		if len(blamed) == 0 {
+			break
+		}
+		maps.Copy(left, blamed)
+		p.Pods = slices.DeleteFunc(slices.Clone(p.Pods), func(pod cluster.Pod) bool {
+			_, is := blamed[pod.Key]
+			return is
+		})
+	}
+	last := answer.Rejected[len(answer.Rejected)-1][0]
+	for i := range pods {
+		if _, known := left[pods[i].Key]; !known {
+			left[pods[i].Key] = last
+		}
+	}
+	answer.Plan = solve.Plan{Unplaced: leftOut(left)}
+	if p.View != nil {
+		answer.Plan.Version = p.View.Version
+	}
+	return answer
+}
+
+// blame finds the pods by which a plan breaks rules, each with the first rule. Whoever is on a node that breaks
+// one has a part in it.
+func blame(plan solve.Plan, found []Violation) map[cluster.PodKey]Violation {
+	on := map[string][]cluster.PodKey{}
+	for _, b := range plan.Bind {
+		on["node/"+b.Node] = append(on["node/"+b.Node], b.Pod)
+	}
+	for i := range plan.Create {
+		on["create["+strconv.Itoa(i)+"]"] = plan.Create[i].Pods
+	}
+	out := map[cluster.PodKey]Violation{}
+	for _, v := range found {
+		subject, _, _ := strings.Cut(v.Subject, " ")
+		keys := on[subject]
+		if name, is := strings.CutPrefix(subject, "pod/"); is {
+			namespace, name, _ := strings.Cut(name, "/")
+			keys = []cluster.PodKey{{Namespace: namespace, Name: name}}
+		}
+		for _, key := range keys {
+			if _, known := out[key]; !known {
+				out[key] = v
+			}
+		}
+	}
+	return out
+}
+
+// leftOut are pods that were taken out, by pod.
+func leftOut(pods map[cluster.PodKey]Violation) []solve.Unplaced {
+	var list []solve.Unplaced
+	for _, key := range slices.SortedFunc(maps.Keys(pods), cluster.PodKey.Compare) {
+		list = append(list, solve.Unplaced{Pod: key, Why: []reason.Reason{{Code: reason.PlanRejected, Have: pods[key].String()}}})
+	}
+	return list
+}
