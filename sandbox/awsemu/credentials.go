@@ -74,7 +74,7 @@ func (e *Emulator) authenticate(c *call) error {
 		unknown.Code, expired.Code = "InvalidClientTokenId", "ExpiredToken"
 	case wire.SSM, wire.Pricing, wire.Events:
 		unknown.Status, expired.Status = http.StatusBadRequest, http.StatusBadRequest
-	case wire.SQS, wire.EKS, wire.ZonalShift:
+	case wire.SQS, wire.EKS, wire.ZonalShift, wire.FIS:
 	}
 	if issued {
 		return expired

@@ -113,6 +113,7 @@ func Load() (*Catalogue, error) {
 		names:  make([]string, 0, len(doc.Types)),
 		offers: make(map[string]Offer, len(doc.Types)),
 	}
+	doc.Types = append(doc.Types, successors(doc.Types)...)
 	for i := range doc.Types {
 		r := &doc.Types[i]
 		o := Offer{Type: describe(r), OnDemand: r.OnDemand}

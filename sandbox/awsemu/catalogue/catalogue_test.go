@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -50,8 +51,8 @@ func TestEveryTypeIsComplete(t *testing.T) {
 	t.Parallel()
 	c := load(t)
 	names := c.Names()
-	if len(names) != 897 {
-		t.Errorf("%d types, want 897", len(names))
+	if len(names) != 897+27 {
+		t.Errorf("%d types, want the 897 of the source and 27 that follow", len(names))
 	}
 	if !slices.IsSorted(names) || len(slices.Compact(slices.Clone(names))) != len(names) {
 		t.Error("names are not sorted or not unique")
@@ -302,5 +303,22 @@ func BenchmarkLoad(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		load(b)
+	}
+}
+
+func TestTrust_D03_NestedVirtualizationIsOffered(t *testing.T) {
+	t.Parallel()
+	c := load(t)
+	for name, want := range map[string]bool{"m8i.large": true, "c8i.4xlarge": true, "r8i.48xlarge": true, "m7i.large": false, "m5.metal": false, "m6a.large": false} {
+		kind, found := c.Type(name)
+		if !found || slices.Contains(kind.Features, "nested-virtualization") != want {
+			t.Errorf("%s: found %v with %q, want nested virtualization %v", name, found, kind.Features, want)
+		}
+	}
+	if usd, _ := c.OnDemand("m8i.large"); math.Abs(usd-0.10584) > 1e-9 {
+		t.Errorf("m8i.large costs %v", usd)
+	}
+	if spot, ok := c.Spot("m8i.large", 0, time.Unix(0, 0)); !ok || spot > 0.10584 {
+		t.Errorf("m8i.large costs %v as spot, %v", spot, ok)
 	}
 }

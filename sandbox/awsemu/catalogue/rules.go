@@ -50,6 +50,9 @@ func describe(r *record) Type {
 	if has(sevSizes[family], size) {
 		t.Features = []string{"amd-sev-snp"}
 	}
+	if has(nestedFamilies, family) && !t.BareMetal {
+		t.Features = append(t.Features, "nested-virtualization")
+	}
 	t.GPUs, t.Accelerators, t.Neuron = devices(r, family)
 	return t
 }
@@ -180,7 +183,32 @@ var sevSizes = map[string]string{
 	"r6a": "large xlarge 2xlarge 4xlarge",
 }
 
+// successorOf has the families that are newer than the source, by the one they follow.
+var successorOf = map[string]string{"c7i": "c8i", "m7i": "m8i", "r7i": "r8i"}
+
+// successors are the virtual machines of the families that are newer than the source: of the same sizes, in
+// the same zones, for 5 % more. Only they run virtual machines of their own.
+func successors(types []record) []record {
+	var list []record
+	for _, r := range types {
+		family, size := r.split()
+		next, found := successorOf[family]
+		if !found || strings.HasPrefix(size, "metal") {
+			continue
+		}
+		r.Name, r.OnDemand, r.Spot = next+"."+size, r.OnDemand*1.05, slices.Clone(r.Spot)
+		for i := range r.Spot {
+			r.Spot[i] *= 1.05
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
 const (
+	// nestedFamilies are those whose virtual machines can run virtual machines.
+	nestedFamilies = "c8i m8i r8i"
+
 	// singleThread are the families whose x86 cores run one thread each.
 	singleThread = "c1 c7a m1 m2 m7a r7a t1 t2"
 
