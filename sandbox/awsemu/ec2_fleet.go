@@ -61,7 +61,9 @@ func (e *Emulator) createFleet(c *call) (any, error) {
 	err := c.locked(func(*Model) error {
 		var err error
 		answer, err = e.fleet(c)
-		wait = e.ec2().Timing.FleetAnswer
+		if wait = e.ec2().Timing.FleetAnswer; wait > 0 {
+			wait = e.hastened(wait)
+		}
 		e.touch()
 		return err
 	})

@@ -105,7 +105,7 @@ func (e *Emulator) noticeEnd(now time.Time, body injection) time.Time {
 	if body.Notice != nil {
 		notice = *body.Notice
 	}
-	return now.Add(max(1, time.Duration(notice)))
+	return now.Add(time.Duration(e.hastened(notice)))
 }
 
 func (e *Emulator) injectInterruption(r *controlRequest, body injection, i *Instance) error {

@@ -60,7 +60,7 @@ func (e *Emulator) launchOne(c *call, p *launchPool, tags map[string]string, fle
 	s.Instances[i.ID] = i
 	i.RootDevice = p.image.RootDevice
 	e.volumesOf(c, p, i)
-	e.enter(c.now, i, statePending, max(1, s.Timing.Pending))
+	e.enter(c.now, i, statePending, e.hastened(s.Timing.Pending))
 	return i
 }
 

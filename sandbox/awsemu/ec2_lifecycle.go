@@ -136,7 +136,7 @@ func (e *Emulator) happen(at time.Time, i *Instance) {
 		}
 		e.terminate(at, i, code, code+": the notice ended")
 	case !i.Warning.IsZero() && !i.Warning.After(at) && i.alive() && i.State != stateShuttingDown:
-		e.warn(at, i, at.Add(max(1, time.Duration(e.ec2().Timing.Notice))))
+		e.warn(at, i, at.Add(time.Duration(e.hastened(e.ec2().Timing.Notice))))
 	case i.State == statePending:
 		i.Running = at
 		e.enter(at, i, stateRunning, 0)
@@ -151,6 +151,9 @@ func (e *Emulator) happen(at time.Time, i *Instance) {
 		i.Due = time.Time{} // imported with a date that means nothing
 	}
 }
+
+// hastened is how long something takes at the speed of this account, on a clock whose time stamps stay those of AWS.
+func (e *Emulator) hastened(d Duration) Duration { return max(1, Duration(float64(d)/e.speed)) }
 
 // enter brings an instance into a state that ends by itself after a while, or stays for 0.
 func (e *Emulator) enter(at time.Time, i *Instance, state string, lasts Duration) {
@@ -167,7 +170,7 @@ func (e *Emulator) terminate(at time.Time, i *Instance, code, message string) {
 		return
 	}
 	i.because(at, code, message)
-	e.enter(at, i, stateShuttingDown, max(1, e.ec2().Timing.ShuttingDown))
+	e.enter(at, i, stateShuttingDown, e.hastened(e.ec2().Timing.ShuttingDown))
 }
 
 // end terminates an instance and gives back what it took.
@@ -193,7 +196,7 @@ func (e *Emulator) end(at time.Time, i *Instance) {
 func (e *Emulator) stop(at time.Time, i *Instance) {
 	if i.State == statePending || i.State == stateRunning {
 		i.because(at, userShutdown, userShutdown+": User initiated shutdown")
-		e.enter(at, i, stateStopping, max(1, e.ec2().Timing.ShuttingDown))
+		e.enter(at, i, stateStopping, e.hastened(e.ec2().Timing.ShuttingDown))
 	}
 }
 
@@ -201,5 +204,5 @@ func (e *Emulator) stop(at time.Time, i *Instance) {
 func (e *Emulator) start(at time.Time, i *Instance) {
 	i.ReasonCode, i.ReasonMessage, i.Transition = "", "", ""
 	i.Launched, i.Running = at, time.Time{}
-	e.enter(at, i, statePending, max(1, e.ec2().Timing.Pending))
+	e.enter(at, i, statePending, e.hastened(e.ec2().Timing.Pending))
 }

@@ -336,6 +336,6 @@ func (e *Emulator) reclaim(now time.Time, lent *CapacityReservation, count int) 
 	sortInstances(inside)
 	for _, i := range inside[:min(max(count, 0), len(inside))] {
 		lent.Reclaim++
-		e.interruptReserved(now, i, now.Add(max(1, time.Duration(e.ec2().Timing.Notice))))
+		e.interruptReserved(now, i, now.Add(time.Duration(e.hastened(e.ec2().Timing.Notice))))
 	}
 }

@@ -138,7 +138,7 @@ type ScheduledEvent struct {
 	NotAfter    time.Time `json:"notAfter,omitzero"`
 }
 
-// EC2Timing is how long things take, in emulated time.
+// EC2Timing is how long things take, at speed 1.
 type EC2Timing struct {
 	FleetAnswer   Duration `json:"fleetAnswer"`   // of CreateFleet; not waited for while the clock stands still
 	Pending       Duration `json:"pending"`       // until running

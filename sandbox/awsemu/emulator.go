@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -20,7 +21,8 @@ import (
 // Options of an emulator.
 type Options struct {
 	Clock   *Clock
-	Seed    uint64 // of ids and of everything that varies; the same calls give the same answers
+	Speed   float64 // how much faster than in AWS machines start and end, launches answer and notices run out; 0 means 1
+	Seed    uint64  // of ids and of everything that varies; the same calls give the same answers
 	Fixture Fixture
 }
 
@@ -48,6 +50,7 @@ type Zone struct {
 // Emulator is the emulated AWS. It is an http.Handler and safe for use by many goroutines.
 type Emulator struct {
 	clock      *Clock
+	speed      float64
 	fixture    Fixture
 	operations map[wire.Service]map[string]operation
 	controls   map[string]control
@@ -101,7 +104,7 @@ func (c *call) locked(run func(*Model) error) error {
 // New returns an emulator with its fixture in place.
 func New(o Options) *Emulator {
 	e := &Emulator{
-		clock: o.Clock, fixture: o.Fixture, random: rand.New(rand.NewPCG(o.Seed, 0)),
+		clock: o.Clock, speed: cmp.Or(max(o.Speed, 0), 1), fixture: o.Fixture, random: rand.New(rand.NewPCG(o.Seed, 0)),
 		operations: map[wire.Service]map[string]operation{}, controls: map[string]control{}, changed: make(chan struct{}),
 	}
 	e.registerEC2()

@@ -8,9 +8,7 @@ import (
 	"strings"
 )
 
-// QuickInstances makes instances quick, sent to the control "timing". The emulated clock runs with the wall
-// clock all the same: to a controller, an instance of a clock that runs ahead is launched in the future, and
-// never old enough.
+// QuickInstances makes instances quick, sent to the control "timing".
 const QuickInstances = `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"700ms"}`
 
 // Control calls the control API of the emulated account of a world.

@@ -43,7 +43,7 @@ type Options struct {
 	Scheduler   bool // run kube-scheduler
 	// World runs a whole sandbox instead, with an emulated AWS and nodes for its instances.
 	World bool
-	Speed float64       // of the emulated clock of a world; 0 means 20
+	Speed float64       // of the machines of a world; 0 means 20
 	Boot  time.Duration // of the nodes of a world; 0 means 20 s, emulated
 	// Prepare runs before the tests, such as to start a controller. What it returns runs after them, with
 	// their exit code, and may change it.

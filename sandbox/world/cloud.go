@@ -16,7 +16,10 @@ const rootVolume = "20Gi"
 const gigabyte = 1e9
 
 // cloud shows the emulated account to the simulated kubelets.
-type cloud struct{ emulator *awsemu.Emulator }
+type cloud struct {
+	emulator *awsemu.Emulator
+	boot     *bootClock // of the kubelets
+}
 
 // Instances returns the machines with what they have.
 func (c *cloud) Instances() []fakenode.Instance {
@@ -26,7 +29,7 @@ func (c *cloud) Instances() []fakenode.Instance {
 		instance := fakenode.Instance{
 			ID: v.ID, Type: v.Type, Zone: v.Zone, ZoneID: v.ZoneID, Region: v.Region,
 			PrivateDNS: v.PrivateDNS, PrivateIP: v.PrivateIP, ImageID: v.ImageID, Architecture: v.Architecture,
-			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: v.Running, Rebooted: v.Rebooted, UserData: v.UserData,
+			CapacityType: v.CapacityType, Profile: v.Profile, State: v.State, Running: c.boot.of(v.Running), Rebooted: c.boot.of(v.Rebooted), UserData: v.UserData,
 		}
 		if t, known := c.emulator.Catalogue().Machine(v.Type); known {
 			instance.Capacity, instance.LocalBytes = capacity(t), int64(t.NVMeGB)*gigabyte

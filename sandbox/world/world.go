@@ -44,11 +44,11 @@ type Options struct {
 	Dir      string        // state; made when it is missing
 	Port     int           // of the API server; 0 takes a free one
 	AWSPort  int           // of the emulated AWS; 0 takes a free one
-	Speed    float64       // of the emulated clock of instances and notices; 0 means 1
+	Speed    float64       // how much faster instances boot and end, and notices run out; 0 means 1. Time stamps are real
 	Nodes    int           // of the bootstrap group
 	Scale    bool          // settings for a thousand nodes, see controlplane.Options; leases last 200 s
 	Metrics  bool          // serve metrics.k8s.io, as a metrics-server does
-	Boot     time.Duration // from running to the registration of a node, emulated; 0 means 20 s
+	Boot     time.Duration // from running to the registration of a node, at speed 1; 0 means 20 s
 	Seed     uint64        // of ids and everything else that varies in the emulated account
 	Progress func(step string, took time.Duration)
 }
@@ -125,8 +125,8 @@ func (w *World) installCRDs(ctx context.Context) (err error) {
 
 // startAWS serves the emulated account, with the state it had if there is one.
 func (w *World) startAWS(ctx context.Context, o Options) error {
-	w.Clock = awsemu.NewClock(time.Now, o.Speed)
-	w.AWS = awsemu.New(awsemu.Options{Clock: w.Clock, Seed: o.Seed, Fixture: awsemu.Fixture{
+	w.Clock = awsemu.NewClock(time.Now, 1) // real time stamps: the controller compares them with its own clock
+	w.AWS = awsemu.New(awsemu.Options{Clock: w.Clock, Speed: o.Speed, Seed: o.Seed, Fixture: awsemu.Fixture{
 		Account: Account, Region: Region, Cluster: Cluster, Queue: Queue, KubernetesVersion: version.DefaultKubeBinaryVersion,
 		Zones:           []awsemu.Zone{{Name: Region + "a", ID: "euw1-az1"}, {Name: Region + "b", ID: "euw1-az2"}, {Name: Region + "c", ID: "euw1-az3"}},
 		ClusterEndpoint: w.ControlPlane.Config.Host,
@@ -153,9 +153,10 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
+	boot := &bootClock{Clock: w.Clock, began: w.Clock.Now(), speed: o.Speed}
 	options := fakenode.Options{
 		KubeletPort: port, LogFile: w.logFile,
-		Client: client, Cloud: &cloud{emulator: w.AWS}, Volumes: volumes{w.AWS}, Clock: w.Clock, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
+		Client: client, Cloud: &cloud{emulator: w.AWS, boot: boot}, Volumes: volumes{w.AWS}, Clock: boot, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
 	}
 	if o.Scale {

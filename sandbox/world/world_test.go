@@ -76,6 +76,15 @@ func TestWorld(t *testing.T) {
 			t.Error("the kubelet answers to somebody else than the API server")
 		}
 	})
+	t.Run("Trust D01: no time stamp is ahead of the real clock", func(t *testing.T) {
+		out, err := cloud.ec2.DescribeInstances(t.Context(), &ec2.DescribeInstancesInput{InstanceIds: []string{instance}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if launched := *out.Reservations[0].Instances[0].LaunchTime; launched.After(time.Now()) {
+			t.Errorf("launched at %s, in the future", launched)
+		}
+	})
 	t.Run("claims that name no class get a volume when a pod needs it", func(t *testing.T) {
 		class, err := kube.StorageV1().StorageClasses().Get(t.Context(), "gp3", metav1.GetOptions{})
 		if err != nil || class.Annotations["storageclass.kubernetes.io/is-default-class"] != "true" {

@@ -39,7 +39,7 @@ func newBench() *cobra.Command {
 	cmd.Flags().IntVar(&options.Nodes, "nodes", 1000, "nodes to launch")
 	cmd.Flags().IntVar(&options.Pods, "pods", 10000, "pods to run on them")
 	cmd.Flags().DurationVar(&options.Idle, "idle", 20*time.Second, "how long to measure the cluster doing nothing")
-	cmd.Flags().Float64Var(&options.Speed, "speed", 60, "speed of the emulated clock: instances boot in 25 of its seconds")
+	cmd.Flags().Float64Var(&options.Speed, "speed", 60, "how much faster than in AWS instances boot: it takes them 25 s at speed 1")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one line of JSON")
 	cmd.AddCommand(newBars())
 	return cmd
