@@ -75,7 +75,7 @@ func (c *core) add(ctx context.Context) error {
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: time.Now, Wake: c.batcher.Trigger,
+		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: time.Now, Wake: c.batcher.Trigger, Landed: c.landed,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err
@@ -113,6 +113,15 @@ func (c *core) provisioner() *controller.Provisioner {
 	}
 }
 
+// landed counts the pods that were bound where they were planned, and those that were not.
+func (c *core) landed(asPlanned bool) {
+	place := "elsewhere"
+	if asPlanned {
+		place = "planned"
+	}
+	c.metrics.PodsLanded.WithLabelValues(place).Inc()
+}
+
 // nomination is how long a chosen node is spoken for.
 func (c *core) nomination() time.Duration { return max(2*c.cfg.Batch.Max, shortestNomination) }
 
@@ -138,6 +147,9 @@ func (c *core) lifeCycle() []registrant {
 	claims := &controller.Claims{
 		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
+	}
+	if c.cfg.Scheduling.NominatePods {
+		claims.Nominate = (&controller.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: time.Now}).Nominate
 	}
 	reboots := c.reboots(queue)
 	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: time.Now}).End

@@ -80,6 +80,7 @@ type Scheduling struct {
 	PreferencePolicy   PreferencePolicy
 	MinValuesPolicy    MinValuesPolicy
 	IgnoreDRARequests  bool    // leave pods with resource claims alone
+	NominatePods       bool    // have the scheduler try pods first where they were planned
 	NodeFee            float64 // USD an hour that a node counts beyond its price when plans are compared
 	DefaultConstraints []SpreadConstraint
 }

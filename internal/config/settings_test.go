@@ -36,7 +36,7 @@ func defaults() config.Config {
 		Log:     config.Log{Level: config.LogInfo, OutputPaths: []string{"stdout"}, ErrorOutputPaths: []string{"stderr"}},
 		Batch:   config.Batch{Idle: time.Second, Max: 10 * time.Second},
 		Scheduling: config.Scheduling{
-			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NodeFee: 0.02,
+			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NominatePods: true, NodeFee: 0.02,
 		},
 		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
 		Gates:      config.Gates{ReservedCapacity: true},
@@ -115,6 +115,7 @@ func examples() map[string]example {
 			invalid: []string{"-0.1", "NaN", "Inf", "$1"},
 		},
 		"ignore-dra-requests": {text: "false", want: func(c *config.Config) { c.Scheduling.IgnoreDRARequests = false }, invalid: notBool},
+		"nominate-pods":       {text: "false", want: func(c *config.Config) { c.Scheduling.NominatePods = false }, invalid: notBool},
 		"scheduler-config": {
 			text: "podTopologySpread:\n  defaultConstraints:\n    - maxSkew: 2\n      topologyKey: topology.kubernetes.io/zone\n      whenUnsatisfiable: DoNotSchedule\n",
 			want: func(c *config.Config) {

@@ -169,6 +169,11 @@ func placing() []setting {
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.IgnoreDRARequests }),
 		},
 		{
+			flag: "nominate-pods", def: "true", helm: byEnv,
+			usage: "have the scheduler try pods first on the node that was bought for them; needs the right to patch pods/status",
+			as:    boolean(func(c *Config) *bool { return &c.Scheduling.NominatePods }),
+		},
+		{
 			flag: "node-fee", def: "0.02", helm: byEnv,
 			usage: "USD an hour that a node counts beyond its price when plans are compared: more means fewer, larger nodes",
 			as:    fraction(func(c *Config) *float64 { return &c.Scheduling.NodeFee }),

@@ -10,8 +10,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -51,6 +53,8 @@ type Claims struct {
 	Ending func(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error)
 	// PlannedPods names the pods that were planned onto a claim. It may be nil.
 	PlannedPods func(claim string) []types.NamespacedName
+	// Nominate has the pods that were planned onto a claim tried on its node first. It may be nil.
+	Nominate func(ctx context.Context, claim, node string)
 	// Live reads from the API server itself. Nil: a claim is kept even if its node vanished.
 	Live client.Reader
 	// Drivers names the DRA drivers with a complete pool for a node. Nil: the feature is off.
@@ -65,6 +69,7 @@ func (r *Claims) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").
 		For(&karpv1.NodeClaim{}).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(claimsOfNode(r.Client))).
+		Watches(&corev1.Pod{}, handler.Funcs{UpdateFunc: r.unnominated}).
 		WithOptions(options(r.Workers, firstLaunchRetry, lastLaunchRetry)).
 		Complete(r)
 }
@@ -81,6 +86,23 @@ func claimsOfNode(c client.Client) handler.MapFunc {
 			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: claim.Name}})
 		}
 		return out
+	}
+}
+
+// unnominated looks at the claim of a node again when a pod that was nominated for it is not any more, and not
+// bound either: the scheduler tried it before the node takes pods.
+func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	before, known := e.ObjectOld.(*corev1.Pod)
+	after, _ := e.ObjectNew.(*corev1.Pod)
+	if r.Nominate == nil || !known || before.Status.NominatedNodeName == "" || after.Status.NominatedNodeName != "" || after.Spec.NodeName != "" {
+		return
+	}
+	node := &corev1.Node{}
+	if r.Client.Get(ctx, client.ObjectKey{Name: before.Status.NominatedNodeName}, node) != nil || node.Labels[karpv1.LabelInitialized] == "true" {
+		return // gone, or the scheduler knows better by now
+	}
+	for _, request := range claimsOfNode(r.Client)(ctx, node) {
+		queue.Add(request)
 	}
 }
 

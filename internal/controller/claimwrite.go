@@ -24,6 +24,9 @@ func (r *Claims) perform(ctx context.Context, stored *karpv1.NodeClaim, facts li
 	if step.Remove != nil {
 		return stored, r.remove(ctx, stored, facts, step)
 	}
+	if step.Nominate != "" && r.Nominate != nil {
+		r.Nominate(ctx, stored.Name, step.Nominate)
+	}
 	if step.Node != nil {
 		if err := patchNode(ctx, r.Client, facts.Nodes, step.Node); err != nil {
 			return stored, err

@@ -27,6 +27,7 @@ func (m *move) initialize() {
 	if m.step.Node != nil {
 		node = m.step.Node // as it will be
 	}
+	m.step.Nominate = node.Name // its taints go one by one, and whoever sees the last one go may have its room
 	if reason, message := m.obstacle(node); reason != "" {
 		m.unknown(karpv1.ConditionInitialized, reason, message)
 		return

@@ -61,6 +61,7 @@ type Step struct {
 	PodEvents  []event.Event // about each pod that was planned onto the claim
 	News       []News        // for the log, once everything is written
 	Registered bool          // became so in this step
+	Nominate   string        // node that pods are about to be let onto: those that were planned for it should have it; before the node is written
 	After      time.Duration // decide again after this time; 0: when something changes
 }
 

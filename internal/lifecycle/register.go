@@ -76,7 +76,7 @@ func (m *move) register() {
 		node.Labels[karpv1.LabelRegistered] = "true"
 		m.claim.Status.NodeName = node.Name
 		m.isTrue(karpv1.ConditionRegistered)
-		m.step.Registered = true
+		m.step.Registered, m.step.Nominate = true, node.Name
 		m.news("registered nodeclaim", "Node", Ref{node.Name})
 	}
 	m.write(nodes[0], node)

@@ -44,6 +44,8 @@ func (b *builder) pods(s *Set) {
 	s.PodsProvisioningUnstartedTime = b.live("karpenter_pods_provisioning_unstarted_time_seconds", "time since a pod was found placeable that is not ready", "name", "namespace")
 	s.PodsProvisioningUndecidedTime = b.live("karpenter_pods_provisioning_scheduling_undecided_time_seconds", "time since a pod was first seen for which nothing was decided yet", "name", "namespace")
 	s.PodsSchedulingDecisionDuration = b.histogram("karpenter_pods_scheduling_decision_duration_seconds", "from a pod being seen first until the first decision about it", durations())
+	s.PodsLanded = b.counter("dovetail_pods_landed_total", "pods that a plan had a place for and that were bound, by where: planned or elsewhere", "place")
+	s.PodsNominated = b.counter("dovetail_pods_nominated_total", "requests to have the scheduler try a pod first where it was planned, by how they ended: done, taken (somebody else was faster), denied or failed", "result")
 	s.PodsEvictionRequests = b.counter("karpenter_pods_eviction_requests_total", "requests to evict a pod, by the answer of the API server", "code")
 	s.PodsDrained = b.counter("karpenter_pods_drained_total", "pods evicted, or deleted at a deadline, in drains", "reason")
 }

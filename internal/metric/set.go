@@ -46,6 +46,8 @@ type Set struct {
 	PodsProvisioningUnstartedTime   *Live
 	PodsProvisioningUndecidedTime   *Live
 	PodsSchedulingDecisionDuration  *prometheus.HistogramVec
+	PodsLanded                      *prometheus.CounterVec
+	PodsNominated                   *prometheus.CounterVec
 	PodsEvictionRequests            *prometheus.CounterVec
 	PodsDrained                     *prometheus.CounterVec
 

@@ -101,6 +101,21 @@ func (s *Store) Planned(claim string) []*corev1.Pod {
 	return pods
 }
 
+// Nominees returns the pods that wait, that the last plan put on a claim, and that nobody has nominated for
+// another node.
+func (s *Store) Nominees(claim string) []*corev1.Pod {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var pods []*corev1.Pod
+	for key, name := range s.promised {
+		if slot := s.waiting[key]; name == claim && slot != nil && slot.pod.Status.NominatedNodeName == "" {
+			pods = append(pods, slot.pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return keyOf(a).Compare(keyOf(b)) })
+	return pods
+}
+
 // Nominate says that pods are expected on a node until a time (SC-52). Unknown names are ignored.
 func (s *Store) Nominate(node string, until time.Time) {
 	s.mu.Lock()

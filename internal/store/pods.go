@@ -22,6 +22,9 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 	if old == nil && pod != nil || old != nil && podMoved(old.pod, pod) {
 		s.changes++
 	}
+	if old != nil && pod != nil {
+		s.landed(key, old.pod, pod)
+	}
 	if old != nil {
 		s.leave(key, old)
 		if pod == nil || pod.UID != old.pod.UID {
@@ -45,6 +48,16 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 	s.pods[key] = slot
 	s.noteDaemonPod(pod)
 	s.sit(key, slot)
+}
+
+// landed tells where a pod is bound for which a plan had a place.
+func (s *Store) landed(key podKey, before, after *corev1.Pod) {
+	claim, planned := s.promised[key]
+	if !planned || s.opts.Landed == nil || before.UID != after.UID || before.Spec.NodeName != "" || after.Spec.NodeName == "" {
+		return
+	}
+	p := s.places[claimKey(claim)]
+	s.opts.Landed(p != nil && p.node != nil && p.node.Name == after.Spec.NodeName)
 }
 
 // leave takes a pod off its node.

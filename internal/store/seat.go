@@ -15,7 +15,8 @@ const (
 
 	// trusted is how long a pod counts on the node that it is about to be bound to. A scheduler takes back what
 	// does not come true, but not always; and while pods that make room are still there it has to wait for them.
-	trusted = 2 * time.Minute
+	// One that has thousands of pods to look at may need minutes.
+	trusted = 5 * time.Minute
 )
 
 // aim is the node that a pod is about to be bound to, if anything says so: the scheduler preempts others for

@@ -156,3 +156,53 @@ func TestTrust_A06_NominationsLapse(t *testing.T) {
 		t.Errorf("%d pods wait after the same nomination, want 1", got)
 	}
 }
+
+// The pods that a claim was made for are those that the last plan put there, still wait, and have no nomination.
+func TestTrust_A03_Nominees(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	var keys []cluster.PodKey
+	for _, name := range []string{"w5", "w4", "w3", "w2", "w1"} {
+		s.feedObject(podObject(name, ""), false)
+		keys = append(keys, cluster.PodKey{Namespace: "default", Name: name})
+	}
+	s.Claimed(claimObject("general-x", "", false), keys)
+	joined(s, "general-x")
+	s.feedObject(claimObject("general-y", "", false), false)
+	s.Promise(keys[0], "general-y")              // planned elsewhere since
+	s.feedObject(podObject("w4", "ip-2"), false) // bound
+	s.feedObject(nominated("w3", "ip-9"), false) // the scheduler preempts others for it
+	var got []string
+	for _, p := range s.Nominees("general-x") {
+		got = append(got, p.Name)
+	}
+	compare(t, "nominees", []string{"w1", "w2"}, got)
+}
+
+// Pods that were planned for are counted when they are bound, once, by whether they are where they should be.
+// A pod that was nominated keeps what it was promised.
+func TestTrust_A03_LandedElsewhereIsCounted(t *testing.T) {
+	t.Parallel()
+	counts := map[bool]int{}
+	o := testOptions()
+	o.Landed = func(asPlanned bool) { counts[asPlanned]++ }
+	s := New(o)
+	s.feedObject(poolObject("general"), false)
+	var keys []cluster.PodKey
+	for _, name := range []string{"w1", "w2", "w3"} {
+		s.feedObject(podObject(name, ""), false)
+		keys = append(keys, cluster.PodKey{Namespace: "default", Name: name})
+	}
+	s.Claimed(claimObject("general-x", "", false), keys)
+	joined(s, "general-x")
+	s.feedObject(nominated("w1", "ip-1"), false)
+	s.Snapshot(testTypes())
+	for range 2 {
+		s.feedObject(podObject("w1", "ip-1"), false)
+		s.feedObject(podObject("w2", "ip-2"), false)
+		s.feedObject(podObject("w9", "ip-1"), false) // nobody planned for it
+	}
+	s.feedObject(podObject("w3", ""), true)
+	compare(t, "landed", map[bool]int{true: 1, false: 1}, counts)
+}

@@ -34,6 +34,10 @@ type Options struct {
 
 	// Wake is told the UID of a pod or node that may need a plan. It must not block and not call back.
 	Wake func(types.UID)
+
+	// Landed is told of each pod that was planned for when it is bound, and whether that is where it was
+	// planned to be. It must not block and not call back. It may be nil.
+	Landed func(asPlanned bool)
 }
 
 // Store is the memory. It is safe for concurrent use.

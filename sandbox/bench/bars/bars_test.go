@@ -63,14 +63,14 @@ func TestPasses(t *testing.T) {
 	t.Parallel()
 	log := `{"level":"INFO","time":"2026-01-02T03:04:05.500Z","message":"found provisionable pod(s)","Pods":"a, b","duration":"500ms"}
 panic: of somebody else
-{"level":"INFO","time":"2026-01-02T03:04:06.000Z","message":"computed new nodeclaim(s) to fit pod(s)","nodeclaims":3,"pods":2}
+{"level":"INFO","time":"2026-01-02T03:04:06.000Z","message":"computed new nodeclaim(s) to fit pod(s)","nodeclaims":3,"pods":2,"price":1.5}
 {"level":"INFO","time":"2026-01-02T03:04:06.001Z","message":"other pods were scheduled where pod(s) were expected; these need new nodes","pods":4}
 {"level":"INFO","time":"2026-01-02T03:04:07.000Z","message":"created nodeclaim"}
 {"level":"INFO","time":"2026-01-02T03:04:09.000Z","message":"found provisionable pod(s)"}
 {"level":"INFO","time":"2026-01`
 	at := func(ms int) time.Time { return time.Date(2026, 1, 2, 3, 4, 5, ms*int(time.Millisecond), time.UTC) }
 	want := []pass{
-		{closed: at(0), found: at(500), computed: at(1000), claims: 3},
+		{closed: at(0), found: at(500), computed: at(1000), claims: 3, price: 1.5},
 		{closed: at(4000), found: at(4000)},
 	}
 	got := passesIn([]byte(log))
@@ -79,6 +79,10 @@ panic: of somebody else
 	}
 	if n := displacedIn([]byte(log)); n != 4 {
 		t.Errorf("%d pods lost their places, want 4", n)
+	}
+	metrics := "# TYPE dovetail_pods_landed_total counter\ndovetail_pods_landed_total{place=\"elsewhere\"} 3\ndovetail_pods_landed_total{place=\"planned\"} 1e+02\n"
+	if got := landedIn(metrics); got != (landed{planned: 100, elsewhere: 3}) {
+		t.Errorf("landed = %+v", got)
 	}
 	if solve, found := solveBefore(got, at(1200)); !found || solve != 500*time.Millisecond {
 		t.Errorf("solveBefore() = %v %v", solve, found)

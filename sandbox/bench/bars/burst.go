@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -14,6 +17,11 @@ const (
 	burstPools    = 100
 	burstMemory   = 400 * mib
 	burstDecision = 5 * time.Second
+
+	// A plan that does not come true costs more than was planned. Shares in percent.
+	mostLater     = 2
+	mostElsewhere = 2
+	mostDearer    = 1
 
 	backlogPods   = 15000
 	backlogMemory = 512 * mib
@@ -33,7 +41,7 @@ func backlogNeeds(o Options) setting { return crowd(o, backlogPods, backlogMemor
 // crowd is a cluster for many pods.
 func crowd(o Options, pods, memory int) setting {
 	return setting{
-		speed: 60, large: true, addresses: o.scaled(pods), manifests: mixedPools(o.scaled(burstPools)),
+		speed: 60, large: true, metrics: true, addresses: o.scaled(pods), manifests: mixedPools(o.scaled(burstPools)),
 		flags: []string{
 			fmt.Sprintf("--batch-idle-duration=%s", idleWindow), fmt.Sprintf("--batch-max-duration=%s", maxWindow), fmt.Sprintf("--memory-limit=%d", memory),
 		},
@@ -56,6 +64,8 @@ type wave struct {
 	claims   []exchange
 	later    int // claims of later plans
 	taken    int // pods that later plans were for because the scheduler gave their places to others
+	landed   landed
+	paid     float64 // for the claims of all plans, in dollars an hour
 	api, aws []exchange
 }
 
@@ -106,6 +116,12 @@ func (s *stage) flood(ctx context.Context, pods int) (w wave, err error) {
 		return w, err
 	}
 	w.taken = displacedIn(text)
+	for _, p := range passesIn(text) {
+		w.paid += p.price
+	}
+	if w.landed, err = s.landed(ctx); err != nil {
+		return w, err
+	}
 	if w.end, err = s.use(); err != nil {
 		return w, err
 	}
@@ -162,6 +178,47 @@ func (w *wave) report(r *Result, s *stage, memory int) {
 	r.API, r.AWS = tally(w.api), tally(w.aws)
 }
 
+// landed is how many pods the scheduler put where they were planned, and how many it did not.
+type landed struct{ planned, elsewhere int }
+
+const landedMetric = "dovetail_pods_landed_total"
+
+// landed asks the controller where pods landed.
+func (s *stage) landed(ctx context.Context) (landed, error) {
+	text, err := fetch(ctx, http.MethodGet, s.served+"/metrics", nil)
+	if err != nil {
+		return landed{}, err
+	}
+	return landedIn(string(text)), nil
+}
+
+func landedIn(text string) landed {
+	var out landed
+	for line := range strings.Lines(text) {
+		rest, found := strings.CutPrefix(strings.TrimSpace(line), landedMetric)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
+		switch {
+		case err != nil:
+		case strings.Contains(rest, `place="planned"`):
+			out.planned += int(n)
+		case strings.Contains(rest, `place="elsewhere"`):
+			out.elsewhere += int(n)
+		}
+	}
+	return out
+}
+
+// percent that a part is of all; of nothing it is nothing.
+func percent(part, all int) float64 {
+	if all == 0 {
+		return 0
+	}
+	return 100 * float64(part) / float64(all)
+}
+
 func burst(ctx context.Context, s *stage, r *Result) error {
 	w, err := s.flood(ctx, s.scaled(burstPods))
 	if len(w.claims) > 0 {
@@ -171,6 +228,9 @@ func burst(ctx context.Context, s *stage, r *Result) error {
 		return err
 	}
 	w.report(r, s, burstMemory)
+	r.bar("NodeClaims of later plans, of all", percent(w.later, w.later+len(w.claims)), unitPercent, mostLater)
+	r.bar("pods that landed elsewhere, of all that were planned for", percent(w.landed.elsewhere, w.landed.elsewhere+w.landed.planned), unitPercent, mostElsewhere)
+	r.bar("price of all plans above that of the first", (w.paid/w.first.price-1)*100, unitPercent, mostDearer)
 	return nil
 }
 

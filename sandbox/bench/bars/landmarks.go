@@ -20,6 +20,7 @@ type pass struct {
 	found    time.Time // when it knew what to plan for
 	computed time.Time // when the plan was made; zero if nothing new was needed
 	claims   int       // that the plan wants
+	price    float64   // of them, in dollars an hour
 }
 
 // passes reads the log of the controller. Times in it have milliseconds.
@@ -39,6 +40,7 @@ func passesIn(text []byte) []pass {
 			Message  string    `json:"message"`
 			Duration string    `json:"duration"`
 			Claims   int       `json:"nodeclaims"`
+			Price    float64   `json:"price"`
 		}
 		if json.Unmarshal(line, &entry) != nil {
 			continue // not ours: a crash, or a line that is being written
@@ -49,7 +51,7 @@ func passesIn(text []byte) []pass {
 			all = append(all, pass{closed: entry.Time.Add(-looked), found: entry.Time})
 		case entry.Message == computedClaims && len(all) > 0:
 			last := &all[len(all)-1]
-			last.computed, last.claims = entry.Time, entry.Claims
+			last.computed, last.claims, last.price = entry.Time, entry.Claims, entry.Price
 		}
 	}
 	return all

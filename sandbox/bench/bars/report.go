@@ -20,6 +20,7 @@ const (
 	unitBytes      = "bytes"
 	unitMillicores = "millicores"
 	unitPrice      = "dollars an hour"
+	unitPercent    = "percent"
 )
 
 // Report is what was measured.
@@ -153,6 +154,8 @@ func text(value float64, unit string) string {
 		return fmt.Sprintf("%.0fm", value)
 	case unitPrice:
 		return fmt.Sprintf("$%.2f/h", value)
+	case unitPercent:
+		return fmt.Sprintf("%.1f %%", value)
 	default:
 		return fmt.Sprintf("%.0f", value)
 	}

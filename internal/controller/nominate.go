@@ -1,0 +1,106 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+const (
+	nominateAtOnce  = 10               // requests for the pods of one node
+	nominateLongest = 5 * time.Second  // that a node waits for them
+	nominateRest    = 10 * time.Minute // after a refusal: the right may be given meanwhile
+)
+
+// Nominator has the scheduler try pods first on the node that was bought for them, and keep its room from
+// pods of no higher priority: it writes status.nominatedNodeName of pods that have none. What the scheduler
+// wrote there is never changed, and a pod that does not fit is scheduled as if nothing had been said.
+type Nominator struct {
+	Client  client.Client
+	Pods    func(claim string) []*corev1.Pod
+	Metrics *metric.Set
+	Now     func() time.Time
+
+	mu     sync.Mutex
+	denied time.Time // when the right was last found to be missing
+}
+
+// Nominate names a node on the pods that were planned onto its claim. The pods do without it if it fails.
+func (n *Nominator) Nominate(ctx context.Context, claim, node string) {
+	if n.resting() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, nominateLongest)
+	defer cancel()
+	var wait sync.WaitGroup
+	free := make(chan struct{}, nominateAtOnce)
+	for _, pod := range n.Pods(claim) {
+		free <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-free }()
+			n.settle(ctx, pod, n.write(ctx, pod, node))
+		})
+	}
+	wait.Wait()
+}
+
+// write names the node, unless the pod is another one by now, or has a nomination.
+func (n *Nominator) write(ctx context.Context, pod *corev1.Pod, node string) error {
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "test", "path": "/metadata/uid", "value": pod.UID},
+		{"op": "test", "path": "/status/nominatedNodeName", "value": nil},
+		{"op": "add", "path": "/status/nominatedNodeName", "value": node},
+	})
+	if err != nil {
+		return fmt.Errorf("write the patch: %w", err)
+	}
+	named := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	return n.Client.Status().Patch(ctx, named, client.RawPatch(types.JSONPatchType, patch))
+}
+
+// settle counts how a request ended, and tells once of a right that is missing.
+func (n *Nominator) settle(ctx context.Context, pod *corev1.Pod, err error) {
+	result := "done"
+	switch {
+	case err == nil:
+	case apierrors.IsNotFound(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
+		result = "taken"
+	case apierrors.IsForbidden(err):
+		result = "denied"
+		if n.rest() {
+			log.FromContext(ctx).Error(err, "pods are not nominated for the nodes that were bought for them, so the scheduler may give their room to others and more nodes may be needed; "+
+				"allow the service account to patch pods/status, or set --nominate-pods=false")
+		}
+	default:
+		result = "failed"
+		log.FromContext(ctx).V(1).Info("nominating a pod failed; the scheduler decides without it", "Pod", klog.KObj(pod), "reason", err.Error())
+	}
+	n.Metrics.PodsNominated.WithLabelValues(result).Inc()
+}
+
+func (n *Nominator) resting() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.denied.IsZero() && n.Now().Sub(n.denied) < nominateRest
+}
+
+// rest stops for a while and reports whether that is news.
+func (n *Nominator) rest() (first bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	first = n.denied.IsZero()
+	n.denied = n.Now()
+	return first
+}
