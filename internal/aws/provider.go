@@ -334,8 +334,7 @@ func (p *provider) class(ctx context.Context, ref karpv1.NodeClassReference, ask
 		why, key = fmt.Sprintf("EC2NodeClass %s is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is gone", ref.Name), " deleting"
 	}
 	if why != "" {
-		if asks != nil {
-			// In the words of the controller of pools, so that a pool shows one event and not two.
+		if _, pool := asks.(*karpv1.NodePool); asks != nil && !pool { // a pool is told by the controller of pools, which knows whether it is time to
 			p.events.Emit(asks, event.Event{Reason: event.NodeClassNotFound, Text: why, Key: ref.Kind + " " + ref.Name + key})
 		}
 		return nil, nil, &cloud.Error{Kind: cloud.NoCapacity, Op: op, Reason: string(event.NodeClassNotFound), Message: why}

@@ -100,7 +100,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	if err == nil {
 		r.Health.settle(facts.Pool, step.Launches, len(facts.Launches.Results))
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(err)
+	return ctrl.Result{RequeueAfter: step.After}, client.IgnoreNotFound(err)
 }
 
 // observe returns nil for a pool of a node class that is not ours.

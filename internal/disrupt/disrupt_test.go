@@ -139,7 +139,7 @@ func TestEmpty(t *testing.T) {
 		},
 		"a node on its way out uses it up": {
 			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Going = true })},
-			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }), say: "is going away",
+			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }),
 		},
 		"so does one that is not ready": {
 			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Ready, n.Consolidatable = false, false })},
@@ -195,4 +195,29 @@ func many(n int) []disrupt.Node {
 		out = append(out, node("n"+string(rune('0'+i/10))+string(rune('0'+i%10))))
 	}
 	return out
+}
+
+// That a node goes was told when it was told to, and a node that has only just come needs no explanation.
+func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		node disrupt.Node
+		want int
+	}{
+		"it goes":                     {node: node("a", func(n *disrupt.Node) { n.Going = true })},
+		"its instance ends":           {node: node("a", func(n *disrupt.Node) { n.Terminating = true })},
+		"it starts":                   {node: node("a", func(n *disrupt.Node) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
+		"its first pods come":         {node: node("a", func(n *disrupt.Node) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},
+		"it starts for too long":      {node: node("a", func(n *disrupt.Node) { n.Initialized, n.Created = false, noon.Add(-time.Hour) }), want: 1},
+		"pods come after some time":   {node: node("a", func(n *disrupt.Node) { n.Nominated, n.Created = true, noon.Add(-time.Hour) }), want: 1},
+		"somebody wants it to remain": {node: node("a", func(n *disrupt.Node) { n.Protected, n.Created = true, noon.Add(-time.Minute) }), want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := disrupt.Next(disrupt.View{Now: noon, Nodes: []disrupt.Node{tc.node}, Pools: map[string]disrupt.Pool{"general": general()}}, nil)
+			if len(d.Stay) != tc.want {
+				t.Errorf("told %v, want %d", d.Stay, tc.want)
+			}
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -92,15 +93,13 @@ func holding(n *Node) *reason.Reason {
 // marked is the annotation that protects something; old names count (LC-62).
 func marked(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisrupt) }
 
-// judge says of every node what keeps it from being disrupted at all, and of every claim that it has
-// no Node yet.
+// judge says of every node what keeps it from being disrupted at all. A claim that has no Node yet says so
+// itself, in its condition Registered.
 func (d *Decision) judge(v *View) {
-	claimed := make(map[string]bool, len(v.Nodes))
 	d.Nodes = make([]string, 0, len(v.Nodes))
 	var passing []Refused
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		claimed[n.Claim] = true
 		if !n.Going && !n.Terminating {
 			d.Nodes = append(d.Nodes, n.Name)
 		}
@@ -112,7 +111,7 @@ func (d *Decision) judge(v *View) {
 		if stands {
 			cause = why.Code // the others come one after another while a node starts: the first will do
 		}
-		if why.Code != reason.NodeRests { // it was said then why
+		if tells(v, n, why.Code) {
 			d.say(n, event.DisruptionBlocked, cause, why.Text())
 		}
 		switch r := (Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why}); {
@@ -124,14 +123,22 @@ func (d *Decision) judge(v *View) {
 	}
 	d.Kept = len(d.Refused)
 	d.Refused = append(d.Refused, passing...)
-	if v.Cluster == nil {
-		return
-	}
-	for i := range v.Cluster.Nodes {
-		if n := &v.Cluster.Nodes[i]; n.Claim != "" && !claimed[n.Claim] && !n.Deleting {
-			text := reason.Reason{Code: reason.NodeMissing, Have: n.Claim}.Text()
-			d.Stay = append(d.Stay, News{Claim: n.Claim, Event: event.Event{Reason: event.DisruptionBlocked, Text: text}})
-		}
+}
+
+// young is how old a node is while what keeps it from being disrupted is just that it starts, or that its
+// first pods come.
+const young = 2 * time.Minute
+
+// tells reports whether what keeps a node is news. That it goes was said when it was told to, and why it rests
+// when it began to; and nobody wonders why a node stays that has only just come.
+func tells(v *View, n *Node, code reason.Code) bool {
+	switch code {
+	case reason.NodeDeleting, reason.NodeRests:
+		return false
+	case reason.NodeStarting, reason.NodeNominated:
+		return v.Now.Sub(n.Created) >= young
+	default:
+		return true
 	}
 }
 

@@ -107,7 +107,9 @@ func (s *ClaimStep) stamp(claim *karpv1.NodeClaim) {
 	switch {
 	case !at.IsZero():
 		s.Stamp = at.UTC().Format(time.RFC3339)
-		s.Events = append(s.Events, expiring(at))
+		if claim.Status.ProviderID != "" { // else there is no node that pods could be on
+			s.Events = append(s.Events, expiring(at))
+		}
 	case stamped:
 		s.Unstamp = true
 	}

@@ -176,7 +176,7 @@ func notes(p *corev1.Pod, now time.Time) []Note {
 // worth explaining.
 func failedDraining(waiting []Waiting, explanation string) event.Event {
 	if explanation != "" {
-		return event.Event{Reason: event.FailedDraining, Key: "pods", Text: "The drain " + explanation}
+		return event.Event{Reason: event.FailedDraining, Key: "explained", Text: "The drain " + explanation}
 	}
 	names := make([]string, 0, maxNamed)
 	for _, w := range waiting[:min(len(waiting), maxNamed)] {

@@ -17,38 +17,41 @@ type Doc struct {
 	Idle      bool // what it tells of is not built yet: it is never sent
 }
 
-const often = 2 * time.Minute // unless noted
+const (
+	often  = 2 * time.Minute  // unless noted
+	seldom = 15 * time.Minute // what lasts, and is said again for as long as it does
+)
 
 // Docs lists every reason, in the order of the documentation.
 func Docs() []Doc {
 	claim, node, pod, pool, class := "NodeClaim", "Node", "Pod", "NodePool", "EC2NodeClass"
 	docs := []Doc{
-		{Reason: Nominated, On: []string{pod}, When: "a place for the pod exists or was ordered", PerSecond: 5, Burst: 10},
+		{Reason: Nominated, On: []string{pod}, When: "a place for the pod exists or was ordered", Every: seldom, PerSecond: 5, Burst: 10},
 		{Reason: FailedScheduling, Warning: true, On: []string{pod}, When: "no node, existing or new, can take the pod; the text says why, pool by pool", Every: 5 * time.Minute, PerSecond: 50, Burst: 500},
 		{Reason: NoCompatibleInstanceTypes, Warning: true, On: []string{pool}, When: "the requirements of the pool, or their minValues, leave no instance type", Every: time.Minute},
 		{Reason: InsufficientCapacityError, Warning: true, On: []string{claim, pod}, When: "the cloud has nothing of what the claim allows; the claim is deleted and its pods are planned anew", PerSecond: 5, Burst: 10},
 		{Reason: LaunchFailed, Warning: true, On: []string{claim, pod}, When: "the cloud denies the launch of a claim for a reason that a person has to change; the text says what it answered", Every: 5 * time.Minute, PerSecond: 5, Burst: 10},
 		{Reason: NodeClassNotReady, Warning: true, On: []string{claim}, When: "the node class is not ready; the claim is deleted"},
 		{Reason: NodeClassNotFound, Warning: true, On: []string{pool, claim}, When: "the node class does not exist or is being deleted"},
-		{Reason: UnregisteredTaintMissing, Warning: true, On: []string{claim}, When: "a node joined without the taint karpenter.sh/unregistered"},
-		{Reason: FailedConsistencyCheck, Warning: true, On: []string{claim}, When: "a node has less than 90 % of what was expected of a resource"},
-		{Reason: DisruptionBlocked, On: []string{node, claim, pool}, When: "something keeps a node from being disrupted", Every: time.Minute},
-		{Reason: Unconsolidatable, On: []string{node, claim}, When: "a node cannot be consolidated", Every: 15 * time.Minute},
-		{Reason: ConsolidationCandidate, On: []string{node, claim}, When: "a move was found for the node"},
-		{Reason: ConsolidationRejected, On: []string{node, claim}, When: "a move did not hold when it was checked again"},
+		{Reason: UnregisteredTaintMissing, Warning: true, On: []string{claim}, When: "a node joined without the taint karpenter.sh/unregistered", Every: seldom},
+		{Reason: FailedConsistencyCheck, Warning: true, On: []string{claim}, When: "a node has less than 90 % of what was expected of a resource", Every: seldom},
+		{Reason: DisruptionBlocked, On: []string{node, claim, pool}, When: "something keeps a node from being disrupted", Every: seldom},
+		{Reason: Unconsolidatable, On: []string{node, claim}, When: "a node cannot be consolidated", Every: seldom},
+		{Reason: ConsolidationCandidate, On: []string{node, claim}, When: "a move was found for the node", Every: seldom},
+		{Reason: ConsolidationRejected, On: []string{node, claim}, When: "a move did not hold when it was checked again", Every: seldom},
 		{Reason: ConsolidationApproved, On: []string{node, claim, pool}, When: "the policy Balanced approved a move"},
-		{Reason: DisruptionLaunching, On: []string{claim}, When: "a replacement is being launched"},
-		{Reason: DisruptionWaitingReadiness, On: []string{claim}, When: "a replacement is not ready yet"},
-		{Reason: DisruptionTerminating, On: []string{node, claim}, When: "a node is removed: by a disruption, because it expired, because it is too sick, because its instance is gone, because its static pool shrinks, or because its capacity block ends; the text says why"},
+		{Reason: DisruptionLaunching, On: []string{claim}, When: "a replacement is being launched", Every: seldom},
+		{Reason: DisruptionWaitingReadiness, On: []string{claim}, When: "a replacement is not ready yet", Every: seldom},
+		{Reason: DisruptionTerminating, On: []string{node, claim}, When: "a node is removed: by a disruption, because it expired, because it is too sick, because its instance is gone, because its static pool shrinks, or because its capacity block ends; the text says why", Every: seldom},
 		{Reason: Evicted, On: []string{pod}, When: "the pod was evicted from a node that goes"},
 		{Reason: Disrupted, On: []string{pod}, When: "the pod was deleted with less grace than it asked for, because the deadline of its node came"},
-		{Reason: FailedDraining, Warning: true, On: []string{node}, When: "pods still hold a node that goes; the text says which, and what holds them"},
-		{Reason: DrainBlocked, Warning: true, On: []string{node, claim}, When: "a node that goes has waited for five minutes; the text says for what, since when, and what would end it", Every: 15 * time.Minute},
+		{Reason: FailedDraining, Warning: true, On: []string{node}, When: "pods still hold a node that goes; the text says which, and what holds them", Every: seldom},
+		{Reason: DrainBlocked, Warning: true, On: []string{node, claim}, When: "a node that goes has waited for five minutes; the text says for what, since when, and what would end it", Every: seldom},
 		{Reason: EvictionImpossible, Warning: true, On: []string{"PodDisruptionBudget"}, When: "the budget allows no eviction however healthy its pods are, and holds pods on nodes of a NodePool", Every: 12 * time.Hour},
-		{Reason: AwaitingVolumeDetachment, On: []string{node}, When: "volumes are still attached to a drained node"},
-		{Reason: TerminationGracePeriodExpiring, Warning: true, On: []string{node, claim}, When: "a node that goes has a deadline"},
+		{Reason: AwaitingVolumeDetachment, On: []string{node}, When: "volumes are still attached to a drained node", Every: seldom},
+		{Reason: TerminationGracePeriodExpiring, Warning: true, On: []string{node, claim}, When: "a node that goes has a deadline", Every: seldom},
 		{Reason: Finalized, On: []string{node, claim}, When: "the last finalizer was removed"},
-		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: 15 * time.Minute},
+		{Reason: NodeRepairBlocked, Warning: true, On: []string{node, claim, pool}, When: "too many nodes are unhealthy for one to be repaired", Every: seldom},
 		{Reason: RebootObserved, On: []string{claim}, When: "a node came back from a reboot", Every: 30 * time.Minute},
 		{Reason: RebootFailed, Warning: true, On: []string{claim}, When: "a reboot did not end well", Every: 30 * time.Minute},
 		{Reason: InvalidDoNotDisruptAnnotation, Warning: true, On: []string{pod}, When: "the annotation karpenter.sh/do-not-disrupt is neither true nor a duration, and so has no effect"},
@@ -59,7 +62,7 @@ func Docs() []Doc {
 		{Reason: SpotRebalanceRecommendation, On: []string{claim, node}, When: "EC2 sees a higher risk of interruption; nothing is done"},
 		{Reason: CapacityReservationInstanceInterrupted, Warning: true, On: []string{claim, node}, When: "EC2 takes an instance of an interruptible reservation back"},
 		{Reason: InstanceStopping, Warning: true, On: []string{claim, node}, When: "the instance is stopping or stopped"},
-		{Reason: InstanceTerminating, Warning: true, On: []string{claim, node}, When: "the instance is ending or has ended"},
+		{Reason: InstanceTerminating, On: []string{claim, node}, When: "the instance is ending or has ended"},
 		{Reason: InstanceUnhealthy, Warning: true, On: []string{claim, node}, When: "AWS plans maintenance of the instance, or it fails its status checks"},
 		{Reason: TerminatingOnInterruption, Warning: true, On: []string{claim, node}, When: "the claim is deleted because of an interruption"},
 		{Reason: SpotServiceLinkedRoleMissing, Warning: true, On: []string{claim}, When: "the account lacks the role AWSServiceRoleForEC2Spot and it cannot be created; spot is not used for a while"},

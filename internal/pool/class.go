@@ -2,6 +2,7 @@ package pool
 
 import (
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,6 +25,19 @@ type Class struct {
 	Deleting   bool
 	Conditions []metav1.Condition
 	Refusals   []reason.Reason // what the pool asks for that nodes of this class cannot be given
+}
+
+// together is how long a pool that was just created may be without its class: one manifest makes both, in
+// any order.
+const together = 5 * time.Second
+
+// expectsClass is for how long nothing is said about a class that does not exist; 0 if it is time to.
+func (f Facts) expectsClass() time.Duration {
+	age := f.Now.Sub(f.Pool.CreationTimestamp.Time)
+	if f.Class != nil || age.Abs() >= together || f.Pool.Generation > 1 {
+		return 0
+	}
+	return together - age
 }
 
 // classReady decides whether the node class can be used (LC-52), and what to tell when it cannot be

@@ -2,6 +2,7 @@ package pool_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -89,5 +90,24 @@ func TestNextReachesAFixedPoint(t *testing.T) {
 	f.Now = metav1.NewTime(f.Now.Add(1e9))
 	if diff := cmp.Diff(first.Conditions, next(t, f).Conditions); diff != "" {
 		t.Errorf("conditions changed (-first +second):\n%s", diff)
+	}
+}
+
+// One manifest makes a pool and its class, in any order: in the seconds in which the class is missing nothing is
+// said about it. If it does not come, the pool says so.
+func TestTrust_B06_PoolAndClassAreCreatedTogether(t *testing.T) {
+	t.Parallel()
+	f := facts(func(*karpv1.NodePool) {})
+	f.Pool.CreationTimestamp = f.Now
+	f.Now = metav1.NewTime(f.Now.Add(time.Second))
+	step := next(t, f)
+	if c := condition.Find(step.Conditions, karpv1.ConditionNodeClassReady); len(step.Events) > 0 || c.Status != isUnknown || step.After != 4*time.Second {
+		t.Errorf("after a second: events %v, condition %+v, again after %s", step.Events, c, step.After)
+	}
+	f.Pool.Status.Conditions = step.Conditions
+	f.Now = metav1.NewTime(f.Now.Add(step.After))
+	step = next(t, f)
+	if c := condition.Find(step.Conditions, karpv1.ConditionNodeClassReady); len(step.Events) != 1 || c.Reason != pool.NodeClassNotFound || step.After != 0 {
+		t.Errorf("after five seconds: events %v, condition %+v, again after %s", step.Events, c, step.After)
 	}
 }

@@ -39,6 +39,7 @@ type Step struct {
 	Restamp     []Stamp            // claims to write before the pool
 	Assumed     []reason.Reason    // what was read into the pool; told once per generation
 	Ignored     []reason.Reason    // what has no effect or cannot be read, for the log; once per generation
+	After       time.Duration      // decide again after this time; 0: when something changes
 }
 
 // Stamp is the annotations to be put on one claim.
@@ -66,12 +67,19 @@ func Next(f Facts) (Step, error) {
 		change.Status, change.Reason, change.Message = metav1.ConditionFalse, ValidationFailed, reason.Join(problems, 0)
 	}
 	ready, events := classReady(effective.Spec.Template.Spec.NodeClassRef, f.Class)
+	changes := []condition.Change{change}
+	wait := f.expectsClass()
+	if wait > 0 {
+		events = nil
+	} else {
+		changes = append(changes, ready)
+	}
 	ring, registers := health(f)
 	object := condition.Object{Generation: f.Pool.Generation, Created: f.Pool.CreationTimestamp, Deleting: !f.Pool.DeletionTimestamp.IsZero()}
 	step := Step{
-		Conditions: Conditions().Apply(f.Pool.Status.Conditions, object, f.Now, change, ready, registers),
+		Conditions: Conditions().Apply(f.Pool.Status.Conditions, object, f.Now, append(changes, registers)...),
 		ClassSeen:  f.Pool.Status.NodeClassObservedGeneration,
-		Launches:   ring, Events: events,
+		Launches:   ring, Events: events, After: wait,
 	}
 	if f.Class != nil {
 		step.ClassSeen = f.Class.Generation

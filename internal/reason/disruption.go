@@ -5,7 +5,6 @@ package reason
 const (
 	NodeCommanded   Code = "NodeCommanded"
 	NodeRests       Code = "NodeRests"
-	NodeMissing     Code = "NodeMissing" // have: the claim
 	NodeRebooting   Code = "NodeRebooting"
 	NodeStarting    Code = "NodeStarting" // have: "registered" or "initialized"
 	NodeNominated   Code = "NodeNominated"
@@ -43,7 +42,6 @@ const (
 func disruptionCodes(yield func(Doc) bool) bool {
 	return yield(Doc{NodeCommanded, "is part of a disruption that is under way", "A running command removes the node already.", "Nothing has to be done."}) &&
 		yield(Doc{NodeRests, "was to go a moment ago and stayed; it is looked at again soon", "A command for the node could not be started, or was undone. So that others have their turn, the node waits for some seconds, and longer each time.", "Nothing has to be done. If it persists, look in the log for why its commands fail."}) &&
-		yield(Doc{NodeMissing, "NodeClaim {have} has no Node yet", "A claim whose machine has not joined is never disrupted; the launch and registration timeouts look after it.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim."}) &&
 		yield(Doc{NodeRebooting, "is being rebooted", "A node that reboots to be repaired is left alone until that is over.", "Nothing has to be done."}) &&
 		yield(Doc{NodeStarting, "is not {have} yet", "A node that has not come up is never disrupted.", "Nothing has to be done. If it persists, look at the conditions of the NodeClaim: startup taints or resources may be missing."}) &&
 		yield(Doc{NodeNominated, "a pending pod is expected on it", "A pod that waits was planned onto the node.", "Nothing has to be done."}) &&

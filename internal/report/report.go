@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -85,8 +86,8 @@ func (r *Recorder) Flips(obj client.Object, flips []condition.Flip) {
 		return
 	}
 	for _, f := range flips {
-		if f.From == "" && f.To == metav1.ConditionUnknown {
-			continue // being created as Unknown is not news
+		if !news(f) {
+			continue
 		}
 		from := f.From
 		if from == "" {
@@ -97,6 +98,19 @@ func (r *Recorder) Flips(obj client.Object, flips []condition.Flip) {
 			text += ": " + f.Message
 		}
 		r.Emit(obj, event.Event{Reason: event.Reason(f.Type), Text: text, Key: string(from) + string(f.To) + f.Reason})
+	}
+}
+
+// news reports whether a change of a condition is worth an event. Being created as Unknown is not, nor that a
+// node is what was ordered, nor that pods came to it or went, which Consolidatable follows.
+func news(f condition.Flip) bool {
+	switch f.Type {
+	case karpv1.ConditionConsolidatable:
+		return false
+	case karpv1.ConditionConsistentStateFound:
+		return f.To != metav1.ConditionTrue || f.From == metav1.ConditionFalse
+	default:
+		return f.From != "" || f.To != metav1.ConditionUnknown
 	}
 }
 
