@@ -76,7 +76,7 @@ sandbox: ## bin/sandbox: Kubernetes, an emulated AWS and nodes in one process (t
 	cd sandbox && $(GO) build -ldflags '$(LDFLAGS)' -o ../bin/sandbox ./cmd/sandbox
 
 .PHONY: clients
-clients: ## bin/kubectl and bin/helm, to try the sandbox with
+clients: ## bin/kubectl and bin/helm, to try the sandbox with (some minutes the first time)
 	$(GO) build -C sandbox -ldflags '$(call kubernetes-version)' -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
 	$(GO) build -C sandbox/clients/helm -o ../../../bin/helm helm.sh/helm/v3/cmd/helm
 

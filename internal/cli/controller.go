@@ -28,7 +28,7 @@ func newController(s Streams) *cobra.Command {
 			"and ends them, and reacts to interruptions. Every flag can be given as the environment variable named in\n" +
 			"brackets; the flag wins. AWS is found as by every AWS tool: region, endpoints and credentials come from\n" +
 			"the environment, the web identity or pod identity of the service account, or the instance.",
-		Example: "  # against a sandbox\n  KUBECONFIG=DIR/kubeconfig dovetail controller --cluster-name demo --disable-leader-election=true",
+		Example: "  # against a sandbox that runs none: its file aws.env sets KUBECONFIG, CLUSTER_NAME and where AWS is\n  sandbox up --dir DIR &\n  . DIR/aws.env\n  dovetail controller --disable-leader-election",
 		Args:    noArgs,
 	}
 	loader := config.Bind(cmd.Flags())
