@@ -49,7 +49,12 @@ func eventsPage() file {
 		"`kubectl get events -A --field-selector reason=FailedScheduling` lists those of one reason. " +
 		"A repeat about the same object is dropped within the time given. *Not yet* means that what an event tells of is not built.\n\n" +
 		"Every change of a condition is also an event: normal, with the type of the condition as reason, on " +
-		"NodeClaims, NodePools, EC2NodeClasses and Nodes. `--disable-cluster-state-observability` drops these.\n\n" +
+		"NodeClaims, NodePools, EC2NodeClasses and Nodes; except that Consolidatable changed, which it does with the pods of a node, " +
+		"and that ConsistentStateFound is true from the start. `--disable-cluster-state-observability` drops these.\n\n" +
+		fmt.Sprintf("Events have a budget. Where nothing else is wrong, a node, which is its Node and its NodeClaim, gets at most %d from its order until it runs pods, "+
+			"%d an hour for each thing that keeps it from being disrupted, and %d from the decision to remove it until it is gone, if that takes no more than 15 minutes. "+
+			"A pod that waits for a node that was ordered gets at most %d an hour, and %d when it is evicted.\n\n",
+			event.NodeUp, event.NodeHour, event.NodeDown, event.PodHour, event.PodMoved) +
 		"| Reason | Type | On | When | Repeats after | At most |\n|---|---|---|---|---|---|\n")
 	for _, d := range event.Docs() {
 		kind, limit := "Normal", ""
