@@ -43,7 +43,7 @@ SEED         ?= 1
 WORKERS      ?= 0
 PEER_TIMEOUT ?= 1m
 BARS         ?=
-peer-scenarios = $(or $(SCENARIOS),s1-500 s2-500 s3-2000 s6-1000 s7-1000 c1-200)
+peer-scenarios = $(or $(SCENARIOS),s1-500 s2-500 s3-2000 s6-1000 s7-1000 c1-200 c3-50 c4-4 c4-8 c5-20)
 run-scenarios  = $(GO) run ./internal/bench -workers $(WORKERS) \
 	$(if $(SCENARIO_DIR),-existing -dir '$(SCENARIO_DIR)',-dir bin/scenarios -seed $(SEED))
 

@@ -31,6 +31,9 @@ func all() []family {
 		{"s7", []int{1000, 4000}, (*maker).preferences},
 		{"c1", []int{200, 1000, 2000}, (*maker).scaledDown},
 		{"c2", []int{200, 1000, 2000}, (*maker).nothingToGain},
+		{"c3", []int{50, 300}, (*maker).topology},
+		{"c4", []int{3, 4, 5, 6, 8}, (*maker).fewNodes},
+		{"c5", []int{20, 100}, (*maker).poolsAndLimits},
 	}
 }
 
@@ -71,7 +74,7 @@ func Make(name string, seed uint64) (*scenario.Scenario, error) {
 		f.build(m, size)
 		return m.scenario, m.err
 	}
-	return nil, fmt.Errorf("no family %q; there are s1 to s7, c1 and c2", prefix)
+	return nil, fmt.Errorf("no family %q; there are s1 to s7 and c1 to c5", prefix)
 }
 
 // maker builds one scenario. Its random source is the only one.

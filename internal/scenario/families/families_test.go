@@ -46,6 +46,9 @@ func TestFamiliesAreScenarios(t *testing.T) {
 		"s7-60": {pods: 60, pools: 1, daemons: 3},
 		"c1-20": {pools: 1, nodes: 20, bound: -1, daemons: 3},
 		"c2-20": {pools: 1, nodes: 20, bound: 200, daemons: 3},
+		"c3-21": {pools: 1, nodes: 21, bound: -1, daemons: 3},
+		"c4-5":  {pools: 1, nodes: 5, bound: -1, daemons: 3},
+		"c5-20": {pools: 3, nodes: 20, bound: -1, daemons: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +122,7 @@ func TestInstanceTypes(t *testing.T) {
 // Nodes of a scenario hold what runs on them, with room for the DaemonSets.
 func TestNodesAreNotOverfull(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"s5-40", "c1-40", "c2-40"} {
+	for _, name := range []string{"s5-40", "c1-40", "c2-40", "c3-40", "c4-8", "c5-40"} {
 		view := load(t, name).World(time.Unix(0, 0)).Compile().View
 		for i := range view.Nodes {
 			n := &view.Nodes[i]
@@ -138,7 +141,7 @@ func TestNodesAreNotOverfull(t *testing.T) {
 func TestUnknownNames(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"s9-10":  `no family "s9"; there are s1 to s7, c1 and c2`,
+		"s9-10":  `no family "s9"; there are s1 to s7 and c1 to c5`,
 		"s1":     `no scenario "s1"; want a family and a size, such as s1-500 or s1-5000`,
 		"s1-0":   `no scenario "s1-0"`,
 		"s1-two": `no scenario "s1-two"`,
