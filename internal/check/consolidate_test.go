@@ -126,7 +126,7 @@ func applied(q solve.Question, answer solve.Consolidation, round int) solve.Ques
 		slices.SortFunc(view.Nodes[i].Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
 	}
 	view.Version++
-	q.Candidates = slices.DeleteFunc(q.Candidates, func(name string) bool {
+	q.Candidates = slices.DeleteFunc(slices.Clone(q.Candidates), func(name string) bool {
 		return !slices.ContainsFunc(view.Nodes, func(n cluster.Node) bool { return n.Name == name })
 	})
 	slices.Sort(q.Candidates)

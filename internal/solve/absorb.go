@@ -90,10 +90,7 @@ func (v *mover) absorb() ([]Move, map[string]bool) {
 		if !may || keep[n] {
 			continue
 		}
-		v.gone[n] = true
-		v.s.gone(n)
-		v.s.release(n)
-		v.s.count(n, -1)
+		v.leave(n)
 		for _, p := range v.pods[n] {
 			left[v.class[p]]++
 			waiting[v.class[p]] = append(waiting[v.class[p]], p)
@@ -109,7 +106,7 @@ func (v *mover) absorb() ([]Move, map[string]bool) {
 	if sum(left) > 0 {
 		return nil, v.stranded(left)
 	}
-	return v.regroup(), nil
+	return v.regroup(v.m.allowance()), nil
 }
 
 // stranded returns the nodes of the classes that have pods left.
@@ -328,12 +325,24 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 	return false
 }
 
-// regroup turns the placements into moves: nodes whose pods share a new node, or a rule, go together, all others on their own. Moves that save too little are left out.
-func (v *mover) regroup() []Move {
+// leave takes a node away, with all that it means to others.
+func (v *mover) leave(n int) {
+	v.gone[n] = true
+	v.s.gone(n)
+	v.s.release(n)
+	v.s.count(n, -1)
+}
+
+// regroup turns the placements into moves: nodes whose pods share a new node, or a rule, go together, all others
+// on their own. Moves that save too little are left out, and those that limits leave too little for.
+func (v *mover) regroup(left *allowance) []Move {
 	plan := v.s.plan(make([]int, len(v.m.classes)))
 	from := map[cluster.PodKey]int{}
 	v.index = map[cluster.PodKey]int32{}
-	for n := range v.m.nodes {
+	for n, gone := range v.gone {
+		if !gone {
+			continue
+		}
 		for _, p := range v.pods[n] {
 			from[v.m.pods[p].Key], v.index[v.m.pods[p].Key] = n, p
 		}
@@ -370,7 +379,6 @@ func (v *mover) regroup() []Move {
 		m.Create = append(m.Create, c)
 	}
 	var out []Move
-	left := v.m.allowance()
 	for _, m := range list {
 		if v.worthwhile(m, removed[m]) && v.pays(m, left) {
 			slices.Sort(m.Remove)

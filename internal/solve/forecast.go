@@ -2,9 +2,12 @@ package solve
 
 import (
 	"cmp"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // strays is how many pods of a move may find no place at most: one in so many.
@@ -20,19 +23,21 @@ type forecast struct {
 	queued  [][]int32 // pods of each node in that order, once they were asked for
 	bought  []bought
 	changes []change
+	lost    []int32 // pods that found no place
 }
 
 // bought is a node that moves buy, with what is left of it.
 type bought struct {
-	pool, kind int
-	left       []int64
-	cpu, mem   float64 // shares of the node that a unit is
+	pool, kind, col int // col: how it is bought
+	left            []int64
+	cpu, mem        float64 // shares of the node that a unit is
+	values          []int32 // its domains, by key of the table
 }
 
 // change is a node that was bought before a pod was put on it.
 type change struct {
-	at   int
-	left []int64
+	at, profile, ports int
+	left               []int64
 }
 
 // place is where the scheduler puts a pod: a node, or one that is bought.
@@ -84,46 +89,124 @@ func (g *ground) kept(moves []Move, stop func() bool) []Move {
 	}
 	f, coupled, broken := g.forecast(stop), g.m.coupled(), false
 	return slices.DeleteFunc(moves, func(m Move) bool {
-		broken = broken && coupled || !f.lasts(&m) // if moves depend on those before them, the rest goes too
+		if broken && coupled { // moves depend on those before them, so the rest goes too
+			return true
+		}
+		_, lasts := f.lasts(&m, false)
+		broken = !lasts
 		return broken
 	})
 }
 
-// lasts reports whether the pods of a move find a place. If so, moves that are asked about later see the
-// cluster after it.
-func (f *forecast) lasts(m *Move) bool {
+// lasts reports whether the pods of a move find a place, or, if loose, whether it saves enough even with more nodes
+// for those that do not, and what these cost. If so, moves that are asked about later see the cluster after it.
+func (f *forecast) lasts(m *Move, loose bool) (risk float64, lasts bool) {
 	before := len(f.bought)
 	for i := range m.Create {
-		if at, kind := f.kindOf(&m.Create[i]); kind >= 0 {
-			f.buy(at, kind)
+		if o, known := f.kindOf(&m.Create[i]); known {
+			f.buy(o, f.m.rowOf(m.Create[i].Needs))
 		}
 	}
-	nodes := make([]int, 0, len(m.Remove))
+	nodes, removed := make([]int, 0, len(m.Remove)), 0.0
 	for _, name := range m.Remove {
 		nodes = append(nodes, f.byName[name])
+		removed += f.price[f.byName[name]]
 	}
-	if f.settle(nodes, m.Moved/strays, nil) {
-		return true
+	may := m.Moved / strays
+	if loose {
+		may = m.Moved
+	}
+	if f.settle(nodes, may, nil) {
+		if len(f.lost) <= m.Moved/strays {
+			return 0, true
+		}
+		risk = f.rescue()
+		if f.m.pays(m.Saves-risk, removed, m.Moved) {
+			return risk, true
+		}
+		f.unsettle(nodes)
 	}
 	f.bought = f.bought[:before]
-	return false
+	return 0, false
 }
 
-func (f *forecast) kindOf(c *NewNode) (pool, kind int) {
+// rescue is about what nodes cost that have to be bought for the pods that found no place: one for those that ask
+// for the same labels, or if none is so large one for each.
+func (f *forecast) rescue() float64 {
+	sums, alone := map[int][]int64{}, map[int]float64{}
+	for _, p := range f.lost {
+		k := int(f.class[p])
+		c := &f.m.classes[k]
+		need := f.m.profiles[c.variants[f.wish(k)].profile].need
+		if sums[need] == nil {
+			sums[need] = make([]int64, f.m.lanes)
+		}
+		for _, l := range c.asks {
+			sums[need][l] += c.req[l]
+		}
+		alone[need] += f.priceOf(need, c.req)
+	}
+	total := 0.0
+	for _, need := range slices.Sorted(maps.Keys(sums)) {
+		total += min(f.priceOf(need, sums[need]), alone[need])
+	}
+	return total
+}
+
+// priceOf is what the cheapest node costs that meets a need and has so much room.
+func (f *forecast) priceOf(need int, room []int64) float64 {
+	least := math.Inf(1)
 	for i := range f.m.pools {
-		if pl := &f.m.pools[i]; pl.src.Name == c.Pool {
-			types := f.m.catalogues[pl.catalogue].types
-			return i, slices.IndexFunc(types, func(t item) bool { return t.it.Name == c.Offer.Type })
+		fit := f.m.fits(need, i)
+		if !fit.ok {
+			continue
+		}
+		cat := f.m.catalogues[f.m.pools[i].catalogue]
+		for t := fit.types.next(0); t >= 0; t = fit.types.next(t + 1) {
+			if price, at := cat.cheapest(t, fit.cols); at >= 0 && price < least && within(room, f.m.roomOf(option{pool: i, kind: t})) {
+				least = price
+			}
 		}
 	}
-	return -1, -1
+	return least
 }
 
-func (f *forecast) buy(pool, kind int) {
-	room, lanes := f.m.pools[pool].rooms, f.m.lanes
-	b := bought{pool: pool, kind: kind, left: slices.Clone(room.room[kind*lanes : (kind+1)*lanes])}
-	over := room.over[kind*lanes : (kind+1)*lanes]
+// kindOf finds what a new node is bought as.
+func (f *forecast) kindOf(c *NewNode) (o option, known bool) {
+	for i := range f.m.pools {
+		pl := &f.m.pools[i]
+		if pl.src.Name != c.Pool {
+			continue
+		}
+		cat := f.m.catalogues[pl.catalogue]
+		o = option{
+			pool: i, kind: slices.IndexFunc(cat.types, func(t item) bool { return t.it.Name == c.Offer.Type }),
+			col: slices.IndexFunc(cat.cols, func(x column) bool {
+				return x.zone == c.Offer.Zone && x.capacity == c.Offer.CapacityType && x.reservation == c.Offer.Reservation
+			}),
+		}
+		return o, o.kind >= 0 && o.col >= 0
+	}
+	return option{}, false
+}
+
+// buy adds a node to those that pods can go to. row says which labels it may have.
+func (f *forecast) buy(o option, row reqs.Row) {
+	m := f.m
+	pl, lanes := &m.pools[o.pool], m.lanes
+	room, over := pl.rooms.room[o.kind*lanes:(o.kind+1)*lanes], pl.rooms.over[o.kind*lanes:(o.kind+1)*lanes]
+	b := bought{pool: o.pool, kind: o.kind, col: o.col, left: slices.Clone(room), values: make([]int32, m.table.Len())}
 	b.cpu, b.mem = 1/float64(max(1, b.left[0]+over[0])), 1/float64(max(1, b.left[1]+over[1]))
+	var col columns
+	col.add(o.col)
+	kind := newSet(len(m.catalogues[pl.catalogue].types))
+	kind.add(o.kind)
+	for k := range b.values {
+		b.values[k] = absent
+		if m.domains[k].used {
+			b.values[k] = int32(m.possible(pl, row, kind, col, reqs.KeyID(k)).next(0)) // if it is open, pods decide
+		}
+	}
 	f.bought = append(f.bought, b)
 }
 
@@ -179,7 +262,7 @@ func (f *forecast) queue(pods []int32, differently bool) {
 
 // seat is settle for pods in an order.
 func (f *forecast) seat(nodes []int, pods []int32, may int, tell func(k int, at place) bool) bool {
-	f.undo, f.changes = f.undo[:0], f.changes[:0]
+	f.undo, f.changes, f.lost = f.undo[:0], f.changes[:0], f.lost[:0]
 	for _, n := range nodes {
 		f.gone[n] = true
 		f.weigh(n)
@@ -191,6 +274,7 @@ func (f *forecast) seat(nodes []int, pods []int32, may int, tell func(k int, at 
 		if found && (tell == nil || tell(k, at)) {
 			continue
 		}
+		f.lost = append(f.lost, p)
 		if may--; may < 0 || tell != nil {
 			f.unsettle(nodes)
 			return false
@@ -214,6 +298,9 @@ func (f *forecast) unsettle(nodes []int) {
 		f.weigh(u.node)
 	}
 	for _, c := range slices.Backward(f.changes) {
+		place := int32(len(f.m.nodes) + c.at)
+		f.s.note(f.m.profiles[c.profile], place, f.bought[c.at].values, -1, nil, nil)
+		f.s.ports[place] = f.s.ports[place][:c.ports]
 		f.bought[c.at].left = c.left
 	}
 	f.changes = f.changes[:0]
@@ -233,18 +320,20 @@ func (f *forecast) next(k int) (place, bool) {
 		best := -1
 		for i := range f.bought {
 			b := &f.bought[i]
-			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && few(c, b.left, 1) > 0 && f.suits(p, b) {
+			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && few(c, b.left, 1) > 0 && f.suits(p, i) {
 				best, most = i, x
 			}
 		}
 		switch {
 		case best >= 0:
 			b := &f.bought[best]
-			f.changes = append(f.changes, change{best, b.left})
+			at := int32(len(f.m.nodes) + best)
+			f.changes = append(f.changes, change{best, variant.profile, len(f.s.ports[at]), b.left})
 			b.left = slices.Clone(b.left)
 			for _, l := range c.asks {
 				b.left[l] -= c.req[l]
 			}
+			f.s.note(p, at, b.values, 1, nil, nil)
 			return place{-1, best, variant.profile}, true
 		case node >= 0:
 			f.take(k, variant.profile, node)
@@ -255,10 +344,14 @@ func (f *forecast) next(k int) (place, bool) {
 	return place{}, false
 }
 
-// suits reports whether a node that is bought is one for pods of a profile.
-func (f *forecast) suits(p *profile, b *bought) bool {
+// suits reports whether a node that is bought takes a pod of a profile in, by everything but room.
+func (f *forecast) suits(p *profile, at int) bool {
+	b, place := &f.bought[at], int32(len(f.m.nodes)+at)
 	fit := f.m.fits(p.need, b.pool)
-	return fit.ok && fit.types.has(b.kind) && f.m.tolerated(p.tol, f.m.pools[b.pool].taints)
+	if !fit.ok || !fit.types.has(b.kind) || !fit.cols.has(b.col) || !f.m.tolerated(p.tol, f.m.pools[b.pool].taints) || conflicts(p.ports, f.s.ports[place]) {
+		return false
+	}
+	return (!p.hosted || f.s.hostRules(p, place, 1) > 0) && (!p.zoned || f.s.zoneRules(p, b.values, 1) > 0)
 }
 
 // roomiest is the node with most room of those that can take a pod, and how much that is.

@@ -36,6 +36,10 @@ func (m *model) allowance() *allowance {
 	return a
 }
 
+func (a *allowance) clone() *allowance {
+	return &allowance{cloneAll(a.limits), slices.Clone(a.nodes)}
+}
+
 // pays reports whether the new nodes of a move are within the limits of their pools, with what the
 // nodes give back that it removes, and takes the rest off the allowance. What other moves give back is
 // not counted on: they may be left out.

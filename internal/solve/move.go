@@ -52,8 +52,12 @@ type Verdict struct {
 // ones are. The cost of the cluster falls with every move that creates a node, and the number of nodes
 // with every other, so a sequence of them ends and no cluster is ever reached twice.
 //
-// Two ways are tried: node by node, and for the whole cluster at once. What saves more is proposed.
+// Two ways are tried: node by node, and for the whole cluster at once. What saves more is proposed, unless the
+// simple way saves more than either: deleting or replacing one node after another.
 func Consolidate(q Question, stop func() bool) Consolidation {
+	if stop == nil {
+		stop = func() bool { return false }
+	}
 	g := survey(q, stop)
 	if g == nil {
 		return unread(q)
@@ -77,13 +81,14 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 		used = whole
 	}
 	out.Limited = one.trimmed || whole.trimmed
-	if len(out.Moves) == 0 && !out.Partial && !q.Policy.Eager {
-		used, out.Moves = g.swapOne(stop)
-		out.Partial, out.Limited = used.s.stopped, out.Limited || used.trimmed
+	simple := false
+	if !out.Partial {
+		found := g.simplest(q, out.Moves, stop)
+		out.Moves, simple, out.Partial, out.Limited = found.moves, found.simple, found.stopped, out.Limited || found.limited
 	}
 	coupled := used.m.coupled()
-	out.Loose = !coupled
-	if !coupled { // then the order does not matter to anyone's topology
+	out.Loose = !coupled && !simple
+	if out.Loose { // then the order does not matter to anyone's topology
 		slices.SortStableFunc(out.Moves, func(a, b Move) int {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})

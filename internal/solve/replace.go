@@ -101,11 +101,16 @@ func (v *mover) saves(m *Move, removed float64) bool {
 	if v.m.problem.Policy.Eager {
 		return m.Saves > 0
 	}
-	least := leastPerPod * float64(m.Moved)
-	if v.m.problem.Policy.AnySaving {
+	return v.m.pays(m.Saves, removed, m.Moved)
+}
+
+// pays reports whether a replacement of nodes saves enough of their price, and for the pods it moves.
+func (m *model) pays(saves, removed float64, moved int) bool {
+	least := leastPerPod * float64(moved)
+	if m.problem.Policy.AnySaving {
 		least = 0
 	}
-	return m.Saves >= max(least, v.m.leastShare()*removed)
+	return saves >= max(least, m.leastShare()*removed)
 }
 
 // leastShare is the share of the price of nodes that replacing them must save.

@@ -17,8 +17,8 @@ const (
 
 // option is a node that could be bought.
 type option struct {
-	pool, kind int
-	price      float64
+	pool, kind, col int // col: how it is bought
+	price           float64
 }
 
 // swap is a few nodes whose pods find a place on the others and at most one that is bought for them, in
@@ -62,20 +62,15 @@ func (g *ground) swapOne(stop func() bool) (*mover, []Move) {
 
 // look finds swaps. The last one found is the best.
 func (w *swapper) look() {
-	var list []int
 	price, pods := 0.0, 0
-	for n, may := range w.may {
-		if may && w.price[n] > 0 && len(w.pods[n]) > 0 {
-			list = append(list, n)
-			price += w.price[n]
-			pods += len(w.pods[n])
-		}
+	list := slices.DeleteFunc(w.wasteful(), func(n int) bool { return len(w.pods[n]) == 0 })
+	for _, n := range list {
+		price += w.price[n]
+		pods += len(w.pods[n])
 	}
 	if !w.m.problem.Policy.AnySaving {
 		w.least = max(leastPerPod, fairSaving*price/float64(max(1, pods)))
 	}
-	waste := func(n int) float64 { return (w.price[n] - w.worth[n]) / float64(1+len(w.pods[n])) }
-	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(waste(b), waste(a)) })
 	w.options = w.offers()
 	w.homes, w.asked, w.hosts = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes)), make([][]int, len(w.m.classes))
 	w.needs, w.sized = make([][2]int64, len(w.m.nodes)), make([]bool, len(w.m.nodes))
@@ -95,15 +90,25 @@ func (w *swapper) look() {
 	}
 }
 
-// offers are what can be bought, cheapest first, without what is no larger than something cheaper.
+// offers are what can be bought, cheapest first, without what is no larger than something cheaper. Where
+// rules over zones couple pods, the same type in another zone is another offer.
 func (w *swapper) offers() []option {
 	var list []option
+	zones := w.m.zonal()
 	for i := range w.m.pools {
 		pl := &w.m.pools[i]
 		cat := w.m.catalogues[pl.catalogue]
 		for t := pl.types.next(0); t >= 0; t = pl.types.next(t + 1) {
-			if price, at := cat.cheapest(t, pl.cols); at >= 0 {
-				list = append(list, option{i, t, price})
+			for cols := pl.cols; ; {
+				price, at := cat.cheapest(t, cols)
+				if at < 0 {
+					break
+				}
+				list = append(list, option{i, t, at, price})
+				if !zones {
+					break
+				}
+				cols = cols.without(at)
 			}
 		}
 	}
@@ -111,11 +116,18 @@ func (w *swapper) offers() []option {
 	var out []option
 	for _, o := range list {
 		room := w.m.roomOf(o)
-		if !slices.ContainsFunc(out, func(c option) bool { return c.pool == o.pool && within(room, w.m.roomOf(c)) }) {
+		if !slices.ContainsFunc(out, func(c option) bool {
+			return c.pool == o.pool && (!zones || c.col == o.col) && within(room, w.m.roomOf(c))
+		}) {
 			out = append(out, o)
 		}
 	}
 	return out
+}
+
+// zonal reports whether some pods have a rule over zones, or over anything else but hosts.
+func (m *model) zonal() bool {
+	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.host })
 }
 
 // roomOf is what a node that could be bought has for pods.
@@ -254,7 +266,7 @@ func (w *swapper) works(nodes []int, o option) bool {
 	}
 	w.bought = w.bought[:0]
 	if o.kind >= 0 {
-		w.buy(o.pool, o.kind)
+		w.buy(o, w.m.pools[o.pool].row)
 	}
 	if !w.settle(nodes, 0, nil) {
 		return false
@@ -265,43 +277,46 @@ func (w *swapper) works(nodes []int, o option) bool {
 
 // makeSwap turns a swap into a move by all the rules there are for a plan.
 func (g *ground) makeSwap(b *swap, stop func() bool) (*mover, []Move) {
-	f := g.forecast(stop)
+	f, v := g.forecast(stop), g.newMover(g.m.fork(), nil, stop)
 	if b.offer.kind >= 0 {
-		f.m.only(b.offer)
-		f.buy(b.offer.pool, b.offer.kind)
+		v.m.only(b.offer)
+		f.buy(b.offer, f.m.pools[b.offer.pool].row)
 	}
-	waiting := make([][]int32, len(f.m.classes))
+	waiting := make([][]int32, len(v.m.classes))
 	for _, n := range b.nodes {
-		f.s.gone(n)
-		f.s.release(n)
-		for _, p := range f.pods[n] {
-			waiting[f.class[p]] = append(waiting[f.class[p]], p)
+		v.leave(n)
+		for _, p := range v.pods[n] {
+			waiting[v.class[p]] = append(waiting[v.class[p]], p)
 		}
 	}
 	made := f.settle(b.nodes, 0, func(k int, at place) bool {
+		p := v.m.profiles[at.profile]
 		switch {
 		case at.node >= 0:
-			f.s.placed = append(f.s.placed, placement{int32(k), int32(at.node), 1})
+			if v.s.onNode(&v.m.classes[k], p, at.node, 1) == 0 {
+				return false
+			}
+			v.s.takeNode(k, p, at.node, 1)
 			return true
-		case len(f.s.bins) == 0:
-			return f.s.openIn(b.offer.pool, k, at.profile, 1) > 0
+		case len(v.s.bins) == 0:
+			return v.s.openIn(b.offer.pool, k, at.profile, 1) > 0
 		}
-		return f.s.inBins(k, at.profile, 1) > 0
+		return v.s.inBins(k, at.profile, 1) > 0
 	})
 	if !made {
-		return f.mover, nil
+		return v, nil
 	}
 	for k := range waiting { // only these are asked about
-		f.m.classes[k].pods = waiting[k]
+		v.m.classes[k].pods = waiting[k]
 	}
-	moves := f.regroup()
+	moves := v.regroup(v.m.allowance())
 	if len(moves) == 1 && len(moves[0].Remove) != len(b.nodes) {
-		return f.mover, nil
+		return v, nil
 	}
-	return f.mover, moves
+	return v, moves
 }
 
-// only leaves nothing to buy but a type, and those with as much room.
+// only leaves nothing to buy but a type, and those with as much room, as it is offered.
 func (m *model) only(o option) {
 	room := m.roomOf(o)
 	m.pools = slices.Clone(m.pools)
@@ -314,6 +329,11 @@ func (m *model) only(o option) {
 			}
 		}
 		pl.types = types
+		if i == o.pool && m.zonal() {
+			var col columns
+			col.add(o.col)
+			pl.cols = pl.cols.and(col)
+		}
 	}
 	for _, n := range m.needs {
 		n.pools = nil

@@ -90,10 +90,11 @@ func together(topology string, l labels) func(*corev1.PodSpec) {
 	}
 }
 
-func apart(topology string, l labels) func(*corev1.PodSpec) {
+// apart is one pod a host.
+func apart(l labels) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) {
 		s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
-			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(topology, l)},
+			RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{term(hostKey, l)},
 		}}
 	}
 }
@@ -132,8 +133,9 @@ func in(key string, values ...string) karpv1.Requirement {
 	return karpv1.Requirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
 }
 
-func above(key string, n int) karpv1.Requirement {
-	return karpv1.Requirement{Key: key, Operator: corev1.NodeSelectorOpGt, Values: []string{strconv.Itoa(n)}}
+// newer leaves the first generations out.
+func newer(than int) karpv1.Requirement {
+	return karpv1.Requirement{Key: generation, Operator: corev1.NodeSelectorOpGt, Values: []string{strconv.Itoa(than)}}
 }
 
 // pool is a NodePool whose nodes never expire and may be consolidated at once.
@@ -155,7 +157,7 @@ func pool(name string, requirements ...karpv1.Requirement) *karpv1.NodePool {
 
 // generalPool is the one of the getting-started page, on demand only.
 func generalPool() *karpv1.NodePool {
-	return pool("default", in(archKey, "amd64"), in(capacityKey, "on-demand"), in(categoryKey, "c", "m", "r"), above(generation, 2))
+	return pool("default", in(archKey, "amd64"), in(capacityKey, "on-demand"), in(categoryKey, "c", "m", "r"), newer(2))
 }
 
 func taint(key, value string) []corev1.Taint {

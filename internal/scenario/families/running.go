@@ -69,7 +69,7 @@ func (m *maker) fullCluster(n int) {
 			switch {
 			case k == 0 && i%10 == 0:
 				l := labels{"solo": spreading[0]}
-				pods = append(pods, pod(s, l, apart(hostKey, l)))
+				pods = append(pods, pod(s, l, apart(l)))
 			case k < len(spreading):
 				l := labels{"app": spreading[k]}
 				pods = append(pods, pod(s, l, spread(zoneKey, skew, l, corev1.DoNotSchedule)))
@@ -90,7 +90,7 @@ func (m *maker) fullCluster(n int) {
 			waiting = append(waiting, pod(m.smallSize(), l, spread(zoneKey, skew, l, corev1.DoNotSchedule)))
 		case kind < 9:
 			l := labels{"solo": app}
-			waiting = append(waiting, pod(m.smallSize(), l, apart(hostKey, l)))
+			waiting = append(waiting, pod(m.smallSize(), l, apart(l)))
 		default:
 			waiting = append(waiting, pod(m.smallSize(), labels{"app": "other"}, selecting(labels{zoneKey: pick(m, zones())})))
 		}

@@ -39,7 +39,7 @@ func (m *maker) sixKinds(n int) {
 		},
 		func() *corev1.PodTemplateSpec {
 			l := one("apart")
-			return pod(m.smallSize(), l, apart(hostKey, l))
+			return pod(m.smallSize(), l, apart(l))
 		},
 		func() *corev1.PodTemplateSpec { return pod(m.smallSize(), one("app"), m.anySelector()) },
 	}
@@ -126,7 +126,7 @@ func (m *maker) teamPool(i int, name string) *karpv1.NodePool {
 		capacityTypes = []string{"spot", "on-demand"}
 	}
 	categories := slices.Sorted(slices.Values(sample(m, 1+m.IntN(3), []string{"c", "m", "r"})))
-	p := pool(name, in(archKey, arch), in(capacityKey, capacityTypes...), in(categoryKey, categories...), above(generation, pick(m, []int{2, 4, 5})))
+	p := pool(name, in(archKey, arch), in(capacityKey, capacityTypes...), in(categoryKey, categories...), newer(pick(m, []int{2, 4, 5})))
 	if i%5 == 0 {
 		limited := slices.Sorted(slices.Values(sample(m, 1+m.IntN(2), zones())))
 		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements, in(zoneKey, limited...))

@@ -62,7 +62,7 @@ func (m *maker) newApp(i, kind int, s size) *app {
 	case hostSpreadApp:
 		a.template, a.perNode = pod(s, l, spread(hostKey, 1, l, corev1.DoNotSchedule)), 1
 	case apartApp:
-		a.template, a.perNode = pod(s, l, apart(hostKey, l)), 1
+		a.template, a.perNode = pod(s, l, apart(l)), 1
 	case togetherApp:
 		zone := pick(m, zones())
 		a.template, a.zone = pod(s, l, together(zoneKey, l)), func(int) string { return zone }
@@ -86,9 +86,9 @@ func (a *app) suits(n *machine, replica int) bool {
 		(a.pool == n.pool || a.pool == "" && n.pool != teamPool)
 }
 
-// deploy puts replicas on nodes, each on a random one that suits, and returns how many found one. It stops at
-// the first that finds none: replicas are numbered, and rules hold for the first of them, however many.
-func (m *maker) deploy(a *app, replicas int, nodes []*machine) int {
+// deploy puts replicas on nodes, each on a random one that suits. It stops at the first that finds none: replicas
+// are numbered, and rules hold for the first of them, however many.
+func (m *maker) deploy(a *app, replicas int, nodes []*machine) {
 	for r := range replicas {
 		at := -1
 		for _, i := range m.Perm(len(nodes)) {
@@ -98,14 +98,13 @@ func (m *maker) deploy(a *app, replicas int, nodes []*machine) int {
 			}
 		}
 		if at < 0 {
-			return r
+			return
 		}
 		n := nodes[at]
 		n.cpu, n.memory, n.slots = n.cpu-a.size.cpu, n.memory-a.size.memory, n.slots-1
 		n.apps[a.name]++
 		n.pods = append(n.pods, a.template)
 	}
-	return replicas
 }
 
 // settle writes nodes down. Those without pods are left out: they would go at once, which tells nothing.
@@ -174,8 +173,8 @@ const teamPool = "team"
 // poolsAndLimits is c5: pools of one team, of spot and of everybody, with limits just above what is there.
 func (m *maker) poolsAndLimits(n int) {
 	m.describe("%d nodes of three NodePools with limits after a scale-down: general, spot, and one behind a taint", n)
-	general, spot := generalPool(), pool("spot", in(archKey, "amd64"), in(capacityKey, "spot"), in(categoryKey, "c", "m", "r"), above(generation, 2))
-	team := pool(teamPool, in(archKey, "amd64"), in(capacityKey, "on-demand"), in(categoryKey, "m", "r"), above(generation, 2))
+	general, spot := generalPool(), pool("spot", in(archKey, "amd64"), in(capacityKey, "spot"), in(categoryKey, "c", "m", "r"), newer(2))
+	team := pool(teamPool, in(archKey, "amd64"), in(capacityKey, "on-demand"), in(categoryKey, "m", "r"), newer(2))
 	team.Spec.Template.Spec.Taints = taint(teamPool, "")
 	spot.Spec.Weight = new(int32(10))
 	m.scenario.NodePools, m.scenario.DaemonSets = []*karpv1.NodePool{general, spot, team}, daemons()

@@ -1,0 +1,196 @@
+package solve
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+)
+
+const (
+	// descendUpTo is up to how many candidates every way is followed to its end before one is chosen.
+	descendUpTo = 16
+	// simpleUpTo is up to how many candidates the simple way is tried although another has found moves.
+	simpleUpTo = 200
+	// mostSteps is how long a way may be.
+	mostSteps = 60
+)
+
+// manners are the ways in which steps are taken one after another. Where each ends depends on chance, so the
+// best of several is used.
+func manners() []manner {
+	return []manner{{}, {small: true, single: true}, {fresh: true}, {small: true, single: true, fresh: true}, {small: true, single: true, loose: true}}
+}
+
+// answer is the moves of one way.
+type answer struct {
+	moves            []Move
+	simple           bool // they are steps: each depends on those before it
+	limited, stopped bool
+}
+
+// simplest holds moves against the simple way, and returns what saves more. Few nodes are followed to the end: so
+// no cluster ends dearer than the simple way would have left it. With many it is looked for steps once the
+// other ways find nothing.
+func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
+	limited := false
+	if len(q.Candidates) <= descendUpTo {
+		best := g.chooseWay(q, moves, stop)
+		if len(best.moves) > 0 || best.stopped {
+			return best
+		}
+		limited = best.limited
+	} else if len(moves) == 0 || len(q.Candidates) <= simpleUpTo {
+		w := g.simply(manner{}, stop)
+		if saved(w.steps) > saved(moves) {
+			return answer{w.steps, true, w.trimmed, w.s.stopped}
+		}
+		if w.s.stopped {
+			return answer{moves: moves, stopped: true}
+		}
+	}
+	if len(moves) > 0 || q.Policy.Eager {
+		return answer{moves: moves}
+	}
+	v, list := g.swapOne(stop)
+	limited = limited || v.trimmed
+	if len(list) > 0 || v.s.stopped || len(q.Candidates) > simpleUpTo || len(q.Candidates) <= descendUpTo {
+		return answer{list, false, limited, v.s.stopped}
+	}
+	w := g.simply(manner{loose: true}, stop)
+	return answer{w.steps, true, limited || w.trimmed, w.s.stopped}
+}
+
+// chooseWay follows each way to its end and returns the first moves of the one that ends cheapest.
+func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
+	ways := manners()
+	probe := g.follow(ways[0], stop)
+	if len(probe.steps) == 0 && len(moves) == 0 {
+		return answer{limited: probe.trimmed, stopped: probe.s.stopped}
+	}
+	totals, firsts := make([]float64, len(ways)+1), make([][]Move, len(ways)+1)
+	each(len(totals), q.Policy.Workers, func(i int) {
+		switch {
+		case i > 0:
+			totals[i], firsts[i] = g.descend(q, ways[i-1], nil, stop)
+		case len(moves) > 0:
+			totals[i], firsts[i] = g.descend(q, ways[0], moves, stop)
+		}
+	})
+	const noise = 1e-9 // of sums of prices in another order
+	best := 0
+	for i := range totals {
+		if len(firsts[i]) > 0 && totals[i] > totals[best]+noise {
+			best = i
+		}
+	}
+	return answer{firsts[best], best > 0, probe.trimmed, stop()}
+}
+
+// descend looks where moves lead: what is saved once steps were taken until there are none, and the first of them.
+// Moves that were found in another way come before them.
+func (g *ground) descend(q Question, how manner, before []Move, stop func() bool) (total float64, first []Move) {
+	total, first = saved(before), before
+	if len(before) > 0 {
+		q = q.after(before, 0)
+		g = survey(q, stop)
+	}
+	for round := 1; round < mostSteps && g != nil; round++ {
+		w := g.follow(how, stop)
+		if len(w.steps) == 0 {
+			break
+		}
+		if len(first) == 0 {
+			first = w.steps
+		}
+		total += saved(w.steps) - w.risk
+		q = q.after(w.steps, round)
+		g = survey(q, stop)
+	}
+	return total, first
+}
+
+// follow looks for steps that last, or if there are none for those that save even if they do not.
+func (g *ground) follow(how manner, stop func() bool) *stepper {
+	w := g.simply(how, stop)
+	if how.loose = true; len(w.steps) == 0 && !w.loose && !w.s.stopped && w.foretold != nil {
+		w = g.simply(how, stop)
+	}
+	if w.s.stopped {
+		w.steps = nil
+	}
+	return w
+}
+
+// after is the question once moves were made: new nodes come up as offered, and may go again.
+func (q Question) after(moves []Move, round int) Question {
+	view := q.View
+	names := slices.Clone(q.Candidates)
+	for i := range moves {
+		m := &moves[i]
+		rest, pods := view.Without(m.Remove...)
+		rest.Pools = slices.Clone(rest.Pools)
+		at := make(map[cluster.PodKey]string, len(pods))
+		for _, b := range m.Bind {
+			at[b.Pod] = b.Node
+		}
+		for j := range m.Create {
+			n := launched(rest, &m.Create[j], fmt.Sprintf("new-%04d-%04d-%04d", round, i, j))
+			rest.Nodes = append(rest.Nodes, n)
+			names = append(names, n.Name)
+			for _, pod := range m.Create[j].Pods {
+				at[pod] = n.Name
+			}
+		}
+		slices.SortFunc(rest.Nodes, func(a, b cluster.Node) int { return strings.Compare(a.Name, b.Name) })
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(m.Remove, name) })
+		view = rest.With(pods, at)
+	}
+	q.View, q.Candidates = view, names
+	return q
+}
+
+// launched is a new node that came up as offered. It counts in the limits of its pool.
+func launched(view *cluster.Snapshot, c *NewNode, name string) cluster.Node {
+	at := slices.IndexFunc(view.Pools, func(p cluster.Pool) bool { return p.Name == c.Pool })
+	pool := &view.Pools[at]
+	t := &pool.Types[slices.IndexFunc(pool.Types, func(t catalog.InstanceType) bool { return t.Name == c.Offer.Type })]
+	labels := map[string]string{}
+	// any order: each key is looked at by itself
+	for key, r := range c.Needs {
+		if len(r.Values) > 0 && !r.Not {
+			labels[key] = r.Values[0]
+		}
+	}
+	// any order: each key is looked at by itself
+	for key, r := range t.Labels {
+		delete(labels, key)
+		if len(r.Values) == 1 {
+			labels[key] = r.Values[0]
+		}
+	}
+	for _, o := range t.Offerings {
+		if o.Zone == c.Offer.Zone && o.CapacityType == c.Offer.CapacityType && o.Reservation == c.Offer.Reservation {
+			for _, l := range offeringLabels(&o) {
+				labels[l.key] = l.value
+			}
+			maps.Copy(labels, o.Labels)
+		}
+	}
+	pool.Limits = slices.Clone(pool.Limits)
+	for i := range pool.Limits {
+		lane, _ := view.Resources.Lane(pool.Limits[i].Resource)
+		pool.Limits[i].Remaining -= t.Capacity.At(lane)
+	}
+	if pool.NodeLimit != nil {
+		left := *pool.NodeLimit - 1
+		pool.NodeLimit = &left
+	}
+	return cluster.Node{
+		Name: name, Claim: name, Pool: c.Pool, Labels: labels, Taints: pool.Taints, Capacity: t.Capacity, Allocatable: t.Allocatable(),
+		VolumeLimits: t.VolumeLimits, InstanceType: t.Name, Zone: c.Offer.Zone, CapacityType: c.Offer.CapacityType, Price: c.Offer.Price, Initialized: true,
+	}
+}

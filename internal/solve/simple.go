@@ -1,0 +1,286 @@
+package solve
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+)
+
+const (
+	// simplePairs and simpleMany are how many of the most wasteful nodes are tried in twos, and all together.
+	simplePairs, simpleMany = 24, 50
+)
+
+// manner is a way to take one step after another.
+type manner struct {
+	small  bool // nodes with few pods go first, otherwise those that waste most
+	single bool // one step, and then all over again
+	fresh  bool // pods go to the new node rather than to those that exist
+	loose  bool // a step need not last if it saves even when it does not
+}
+
+// stepper is the simple way: nodes are deleted, or replaced by one node, one at a time, two at a time, and many
+// at once. Each step is placed exactly, pod by pod, on the cluster that the steps before it leave.
+type stepper struct {
+	*mover
+	manner
+
+	foretold *forecast // nil: any saving is worth any move
+	left     *allowance
+	went     map[string]int // nodes of each pool
+	steps    []Move
+	risk     float64 // USD an hour that steps which need not last may cost again
+}
+
+// simply finds moves in the simple way. They depend on those before them.
+func (g *ground) simply(how manner, stop func() bool) *stepper {
+	w := &stepper{mover: g.newMover(g.m.fork(), nil, stop), manner: how, went: map[string]int{}}
+	w.s.frugal = false // one node at most is bought, so it has to grow
+	w.left = w.m.allowance()
+	if !w.m.problem.Policy.Eager {
+		w.foretold = g.forecast(stop)
+	}
+	w.take()
+	return w
+}
+
+func (w *stepper) take() {
+	list := w.wasteful()
+	if w.small {
+		slices.SortStableFunc(list, func(a, b int) int {
+			return cmp.Or(cmp.Compare(len(w.pods[a]), len(w.pods[b])), cmp.Compare(w.m.nodes[a].src.Name, w.m.nodes[b].src.Name))
+		})
+	}
+	for _, n := range list[:min(len(list), alone)] {
+		w.try(n)
+	}
+	if len(w.steps) > 0 || len(list) > simpleUpTo { // swaps are looked for among more, and faster
+		return
+	}
+	for i, a := range list[:min(len(list), simplePairs)] {
+		for _, b := range list[:i] {
+			w.try(b, a)
+		}
+	}
+	if len(w.steps) > 0 {
+		return
+	}
+	w.tryMany(list)
+	byZone := map[string][]int{}
+	for _, n := range list {
+		byZone[w.m.nodes[n].src.Zone] = append(byZone[w.m.nodes[n].src.Zone], n)
+	}
+	for _, zone := range slices.Sorted(maps.Keys(byZone)) {
+		w.tryMany(byZone[zone])
+	}
+}
+
+// wasteful lists the nodes that could go, those first that waste most for each pod on them.
+func (v *mover) wasteful() []int {
+	var list []int
+	for n, may := range v.may {
+		if may && v.price[n] > 0 {
+			list = append(list, n)
+		}
+	}
+	waste := func(n int) float64 { return (v.price[n] - v.worth[n]) / float64(1+len(v.pods[n])) }
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(waste(b), waste(a)) })
+	return list
+}
+
+// tryMany tries the first few nodes of a list together, as many as can be.
+func (w *stepper) tryMany(list []int) {
+	for n := min(len(list), simpleMany); n > 2; n -= 1 + n/10 {
+		if w.try(list[:n]...) {
+			return
+		}
+	}
+}
+
+// try makes a step if it is allowed and worth it.
+func (w *stepper) try(nodes ...int) bool {
+	if w.single && len(w.steps) > 0 || w.s.halt() || !w.allowed(nodes) {
+		return false
+	}
+	for _, fresh := range []bool{w.fresh, !w.fresh} {
+		s, moved := w.placed(nodes, fresh)
+		if s == nil {
+			continue
+		}
+		if m := w.moveOf(s, nodes, moved); m != nil {
+			w.accept(s, nodes, m)
+			return true
+		}
+	}
+	return false
+}
+
+// allowed reports whether nodes may go: none has taken in pods or is gone, and there are not too many of a pool.
+func (w *stepper) allowed(nodes []int) bool {
+	count := map[string]int{}
+	for _, n := range nodes {
+		pool := w.m.nodes[n].src.Pool
+		count[pool]++
+		if most, limited := w.most[pool]; limited && w.went[pool]+count[pool] > most {
+			w.trimmed = true
+			return false
+		}
+		if w.gone[n] || w.host[n] {
+			return false
+		}
+	}
+	return true
+}
+
+// placed is the state once the pods of nodes have other places, at most one of them new; nil if they have none.
+// They go to existing nodes first, or to the new one first.
+func (w *stepper) placed(nodes []int, fresh bool) (s *state, moved map[int][]int32) {
+	s, moved = w.s.clone(), map[int][]int32{}
+	for _, n := range nodes {
+		s.gone(n)
+		s.release(n)
+		s.count(n, -1)
+		for _, p := range w.pods[n] {
+			moved[int(w.class[p])] = append(moved[int(w.class[p])], p)
+		}
+	}
+	classes := slices.Sorted(maps.Keys(moved))
+	left := make([]int, len(classes))
+	for i, k := range classes {
+		left[i] = len(moved[k])
+		if fresh {
+			left[i] -= s.intoOne(k, left[i])
+		}
+	}
+	for progress := true; progress && sum(left) > 0; {
+		progress = false
+		for i, k := range classes {
+			if left[i] == 0 {
+				continue
+			}
+			n := s.relax(k, left[i])
+			left[i] -= n
+			progress = progress || n > 0
+			if len(s.bins) > 1 || s.stopped {
+				return nil, nil
+			}
+		}
+	}
+	if sum(left) > 0 {
+		return nil, nil
+	}
+	return s, moved
+}
+
+// intoOne puts pods of a class on the one new node, and returns how many.
+func (s *state) intoOne(k, want int) int {
+	c := &s.m.classes[k]
+	if len(c.variants) == 0 {
+		return 0
+	}
+	ways := c.variants[:c.step(0)]
+	done := 0
+	if len(s.bins) == 0 {
+		done = s.openBin(k, ways, want)
+	}
+	if len(s.bins) == 1 && done < want {
+		done += s.anyway(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
+	}
+	return done
+}
+
+// moveOf is a step as a move, or nil if it is not worth it or would not last.
+func (w *stepper) moveOf(s *state, nodes []int, moved map[int][]int32) *Move {
+	removed, pods := 0.0, 0
+	for _, n := range nodes {
+		removed += w.price[n]
+		pods += len(w.pods[n])
+	}
+	if len(s.bins) > 0 && !w.m.problem.Policy.Eager && !w.m.pays(removed-s.cheapest(s.bins[0]), removed, pods) {
+		return nil
+	}
+	v := *w.mover
+	v.s, v.gone = s, make([]bool, len(w.gone))
+	for _, n := range nodes {
+		v.gone[n] = true
+	}
+	// any order: each class is set by itself
+	for k, list := range moved {
+		w.m.classes[k].pods = list
+	}
+	left := w.left.clone()
+	moves := v.regroup(left)
+	// any order: each class is set by itself
+	for k := range moved {
+		w.m.classes[k].pods = nil
+	}
+	if len(moves) != 1 || len(moves[0].Remove) != len(nodes) {
+		return nil
+	}
+	if w.foretold != nil {
+		risk, lasts := w.foretold.lasts(&moves[0], w.loose)
+		if !lasts {
+			return nil
+		}
+		w.risk += risk
+	}
+	w.left = left
+	return &moves[0]
+}
+
+// accept goes on with the cluster after a step. What it buys takes no pods of later ones.
+func (w *stepper) accept(s *state, nodes []int, m *Move) {
+	for _, n := range nodes {
+		w.gone[n] = true
+		w.went[w.m.nodes[n].src.Pool]++
+	}
+	for _, b := range m.Bind {
+		w.host[w.byName[b.Node]] = true
+	}
+	bought := int32(len(w.m.nodes))
+	maps.DeleteFunc(s.host, func(at hostKey, _ hostCount) bool { return at.node >= bought })
+	delete(s.ports, bought)
+	delete(s.claims, bought)
+	s.bins, s.placed = nil, nil
+	w.s = s
+	w.steps = append(w.steps, *m)
+}
+
+// cheapest is what a planned node costs at least.
+func (s *state) cheapest(b *bin) float64 {
+	cat, cols, least := s.m.catalogues[s.m.pools[b.pool].catalogue], s.launchColumns(b), math.Inf(1)
+	for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
+		if price, at := cat.cheapest(t, cols); at >= 0 {
+			least = min(least, price)
+		}
+	}
+	return least
+}
+
+// clone is a state on its own that goes on from here, without the nodes that are planned.
+func (s *state) clone() *state {
+	c := *s
+	c.free, c.top = slices.Clone(s.free), slices.Clone(s.top)
+	c.sel, c.own, c.total = cloneAll(s.sel), cloneAll(s.own), slices.Clone(s.total)
+	c.host, c.ports, c.claims = maps.Clone(s.host), maps.Clone(s.ports), maps.Clone(s.claims)
+	for place, list := range c.ports {
+		c.ports[place] = slices.Clip(list)
+	}
+	for place, list := range c.claims {
+		c.claims[place] = slices.Clip(list)
+	}
+	c.limits, c.nodesLeft, c.reserves = cloneAll(s.limits), slices.Clone(s.nodesLeft), slices.Clone(s.reserves)
+	c.homes, c.lost = cloneAll(s.homes), cloneAll(s.lost)
+	c.bins, c.placed, c.banned = nil, nil, nil
+	c.row, c.types = s.m.table.NewRow(), nil
+	return &c
+}
+
+func cloneAll[S ~[]E, E any](lists []S) []S {
+	out := make([]S, len(lists))
+	for i, list := range lists {
+		out[i] = slices.Clone(list)
+	}
+	return out
+}
