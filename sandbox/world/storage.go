@@ -18,7 +18,7 @@ func (w *World) installStorage(ctx context.Context) error {
 	}
 	_, err = client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
 		ObjectMeta:        metav1.ObjectMeta{Name: "gp3", Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
-		Provisioner:       "ebs.csi.aws.com",
+		Provisioner:       ebsDriver,
 		Parameters:        map[string]string{"type": "gp3"},
 		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 	}, metav1.CreateOptions{})

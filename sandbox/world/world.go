@@ -48,6 +48,7 @@ type Options struct {
 	Nodes    int           // of the bootstrap group
 	Scale    bool          // settings for a thousand nodes, see controlplane.Options; leases last 200 s
 	Metrics  bool          // serve metrics.k8s.io, as a metrics-server does
+	Driver   bool          // run the DaemonSet of the volume driver, as the add-on of EKS does
 	Boot     time.Duration // from running to the registration of a node, at speed 1; 0 means 20 s
 	Seed     uint64        // of ids and everything else that varies in the emulated account
 	Progress func(step string, took time.Duration)
@@ -98,7 +99,9 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		run  func() error
 	}{
 		{"CRDs", func() error { return w.installCRDs(ctx) }},
-		{"objects", func() error { return errors.Join(w.removeStandIns(ctx), w.installStorage(ctx), w.installDNS(ctx)) }},
+		{"objects", func() error {
+			return errors.Join(w.removeStandIns(ctx), w.installStorage(ctx), w.installDriver(ctx, o), w.installDNS(ctx))
+		}},
 		{"AWS", func() error { return w.startAWS(background, o) }},
 		{"nodes", func() error { return w.startNodes(background, o) }},
 		{"metrics", func() error { return w.startMetrics(background, o) }},

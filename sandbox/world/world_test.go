@@ -35,7 +35,7 @@ const patience = 5 * time.Minute
 // Worlds are dear, so the flows follow each other in one test.
 func TestWorld(t *testing.T) {
 	dir := t.TempDir()
-	w := start(t, world.Options{Dir: dir, Metrics: true})
+	w := start(t, world.Options{Dir: dir, Metrics: true, Driver: true})
 	cloud, kube := clients(t, w)
 	awaitCall(t, w, func() bool { return servesMetrics(t, kube) })
 
@@ -84,6 +84,9 @@ func TestWorld(t *testing.T) {
 		if launched := *out.Reservations[0].Instances[0].LaunchTime; launched.After(time.Now()) {
 			t.Errorf("launched at %s, in the future", launched)
 		}
+	})
+	t.Run("Trust D03: its volume driver runs there, and claims become volumes of the account", func(t *testing.T) {
+		volumeDriver(t, w, kube, cloud, node.Name, instance)
 	})
 	t.Run("claims that name no class get a volume when a pod needs it", func(t *testing.T) {
 		class, err := kube.StorageV1().StorageClasses().Get(t.Context(), "gp3", metav1.GetOptions{})

@@ -69,6 +69,7 @@ func newUp() *cobra.Command {
 	cmd.Flags().StringVar(&flags.binary, "binary", filepath.Join("bin", "dovetail"), "the dovetail binary, for --controller dovetail")
 	cmd.Flags().StringVar(&flags.namespace, "controller-namespace", "kube-system", "namespace of the Deployment karpenter that stands for the controller process")
 	cmd.Flags().BoolVar(&flags.Metrics, "metrics", true, "serve metrics.k8s.io, for kubectl top: pods use what they request")
+	cmd.Flags().BoolVar(&flags.Driver, "ebs-csi", true, "run the DaemonSet ebs-csi-node of the volume driver on every node; volumes work without it too")
 	cmd.Flags().Float64Var(&flags.Speed, "speed", 1, "how much faster than in AWS instances boot and end, and notices run out; time stamps stay real")
 	cmd.Flags().IntVar(&flags.Nodes, "nodes", 2, "nodes of the bootstrap group")
 	return cmd
