@@ -15,6 +15,7 @@ type InstanceType struct {
 	Offerings    []Offering     `json:"offerings"`
 	VolumeLimits map[string]int `json:"volumeLimits,omitempty"` // by CSI driver; one that is absent is unlimited (V15-57)
 	Overlaid     bool           `json:"overlaid,omitempty"`     // a NodeOverlay changed its price or capacity
+	Unsuited     string         `json:"unsuited,omitempty"`     // why the node class can never launch it; no offering is available then
 }
 
 // Offering is one way to buy an instance type.
@@ -24,6 +25,7 @@ type Offering struct {
 	Price        float64           `json:"price"`          // USD an hour
 	Risk         float64           `json:"risk,omitempty"` // USD an hour that the chance of losing it, or of not getting it, counts when plans are compared
 	Available    bool              `json:"available"`
+	Out          bool              `json:"out,omitempty"`         // not available since launches found no capacity lately: it is tried again soon
 	Reservation  string            `json:"reservation,omitempty"` // id, for capacity type "reserved"
 	Remaining    int               `json:"remaining,omitempty"`   // instances left in the reservation
 	Takers       []string          `json:"takers,omitempty"`      // UIDs of claims that lately got an instance of it, which Remaining has left out

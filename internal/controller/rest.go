@@ -164,7 +164,8 @@ func (r *Rest) Open(pool string, list []catalog.InstanceType, now time.Time) []c
 			if shared {
 				t.Offerings, shared = slices.Clone(t.Offerings), false
 			}
-			t.Offerings[j].Available = false
+			o := &t.Offerings[j]
+			o.Available, o.Out = false, o.Available || o.Out
 		}
 	}
 	return out

@@ -28,6 +28,9 @@ const (
 	LimitExceeded    Code = "LimitExceeded"    // want: the least any suitable type has of the resource; have: what the limit leaves
 	NodeLimitReached Code = "NodeLimitReached" // have: nodes that may be added, usually 0
 	PoolFiltered     Code = "PoolFiltered"     // want: the pool's requirements
+	CapacityOut      Code = "CapacityOut"      // have: instance types
+	ClassUnsuited    Code = "ClassUnsuited"    // have: instance types and what the node class lacks for them
+	LimitPlanned     Code = "LimitPlanned"     // have: how much of the limit was left
 	PoolSoldOut      Code = "PoolSoldOut"      // want: the pool's requirements
 	PoolClosed       Code = "PoolClosed"       // have: whether it is not ready, static or being deleted
 	MorePools        Code = "MorePools"        // have: the number of pools that the list leaves out
@@ -76,6 +79,9 @@ func planningCodes(yield func(Doc) bool) bool {
 		yield(Doc{LimitExceeded, "every instance type that would do exceeds its limits: {want} at least, {have} left", "What is left of the pool's limits is less than any suitable instance type has.", "Raise the limits of the NodePool, or remove nodes."}) &&
 		yield(Doc{NodeLimitReached, "its limit of nodes is used up: {have} may be added", "The pool has, or will have after this plan, as many nodes as limits.nodes allows.", "Raise limits.nodes of the NodePool."}) &&
 		yield(Doc{PoolFiltered, "no instance type meets its own requirements: {want}", "The requirements of the pool alone rule out every instance type.", "Widen the requirements of the NodePool."}) &&
+		yield(Doc{CapacityOut, "instance types that would do are out of capacity at present: {have}; they are tried again in minutes, or allow more instance types, zones or capacity types", "Launches of these instance types found no capacity lately, and no other type of the pool would do.", "Wait: capacity that ran out is tried again after three minutes. Or allow more instance types, zones or capacity types."}) &&
+		yield(Doc{ClassUnsuited, "its node class can launch no instance type that would do ({have})", "The instance types exist, but the EC2NodeClass of the pool rules them out: none of its images runs on them, or it asks for something they lack. Waiting does not help.", "Add an image of the architecture to amiSelectorTerms, change the field of the EC2NodeClass that is named, or allow other instance types."}) &&
+		yield(Doc{LimitPlanned, "nodes that are planned for other pods at the same time take the {have} that are left of the limit", "The limit is not used up yet, but will be by nodes that the same plan orders.", "Raise the limit of the NodePool, or wait until nodes of it are gone."}) &&
 		yield(Doc{PoolSoldOut, "what meets its requirements cannot be had at present ({want}); it is tried again in minutes, or allow more instance types, zones or capacity types", "Every instance type of the pool is out of capacity, or cannot be bought for another reason that passes.", "Wait: capacity that ran out is tried again after three minutes. Or allow more instance types, zones or capacity types."}) &&
 		yield(Doc{PoolClosed, "nothing is bought from it: {have}", "Nothing is bought from this pool at present: it is not ready, static or being deleted.", "Look at the conditions of the NodePool."}) &&
 		yield(Doc{MorePools, "… and {have} more pools", "Other pools cannot take the pod either, for reasons farther from it.", "kubectl get nodepools lists all pools."}) &&

@@ -31,6 +31,7 @@ type machine struct {
 	offerings []catalog.Offering
 	volumes   map[string]int
 	overlaid  bool
+	unsuited  string
 }
 
 // builtIn lists the machines that `types` knows: name, cores, GiB, pods, USD an hour, spot.
@@ -81,7 +82,10 @@ func readTypes(w *World, l *Line) string {
 
 // readType performs `type`; count= makes several that differ in name alone, m-001, m-002, ….
 func readType(w *World, l *Line) string {
-	m := machine{capacity: l.Amounts(), overhead: l.Resources("overhead"), volumes: l.counts("volumes"), overlaid: l.Flag("overlaid"), offerings: l.offerings()}
+	m := machine{capacity: l.Amounts(), overhead: l.Resources("overhead"), volumes: l.counts("volumes"), overlaid: l.Flag("overlaid"), unsuited: l.Text("unsuited"), offerings: l.offerings()}
+	for i := range m.offerings {
+		m.offerings[i].Available = m.offerings[i].Available && m.unsuited == ""
+	}
 	cpu, given := m.capacity[corev1.ResourceCPU]
 	if !given {
 		l.Failf("cpu= is missing; write cpu=4")
@@ -154,7 +158,7 @@ func (l *Line) offerings() []catalog.Offering {
 		for i := range offerings {
 			o := &offerings[i]
 			if text == o.Zone+"/"+o.CapacityType || text == o.Reservation {
-				o.Available, found = false, true
+				o.Available, o.Out, found = false, true, true
 			}
 		}
 		if !found {
@@ -228,7 +232,7 @@ func (m *machine) instanceType(table resources.Table) catalog.InstanceType {
 	}
 	return catalog.InstanceType{
 		Name: m.name, Labels: labels, Capacity: table.Capacity(m.capacity), Overhead: table.Requests(m.overhead),
-		Offerings: m.offerings, VolumeLimits: m.volumes, Overlaid: m.overlaid,
+		Offerings: m.offerings, VolumeLimits: m.volumes, Overlaid: m.overlaid, Unsuited: m.unsuited,
 	}
 }
 

@@ -25,6 +25,7 @@ type catalogue struct {
 	weigh  []float64 // price and risk, the same way: what plans are compared by
 	offer  []columns // by type: offerings, available or not
 	avail  []columns // by type: available offerings
+	out    []columns // by type: those that launches found no capacity for lately
 	launch []columns // by type: those that can be launched now (V15-44)
 	room   []int64   // types × lanes: allocatable, attachments included
 	cap    []int64   // types × lanes: capacity, for limits
@@ -160,7 +161,7 @@ func (m *model) newCatalogue(types []catalog.InstanceType) *catalogue {
 	n := len(c.types)
 	c.price = slices.Repeat([]float64{math.Inf(1)}, n*len(c.cols))
 	c.weigh = slices.Clone(c.price)
-	c.offer, c.avail, c.launch = make([]columns, n), make([]columns, n), make([]columns, n)
+	c.offer, c.avail, c.out, c.launch = make([]columns, n), make([]columns, n), make([]columns, n), make([]columns, n)
 	c.room, c.cap = make([]int64, n*m.lanes), make([]int64, n*m.lanes)
 	at := c.columnIDs()
 	for t := range c.types {
@@ -198,6 +199,9 @@ func (m *model) readType(c *catalogue, t int, at map[string]int) {
 			continue
 		}
 		c.offer[t].add(col)
+		if o.Out {
+			c.out[t].add(col)
+		}
 		if !o.Available {
 			continue
 		}

@@ -1,6 +1,7 @@
 package solve
 
 import (
+	"cmp"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,15 +14,19 @@ import (
 )
 
 // NoTypes reports whether the requirements of a pool leave no instance type whatever pods ask for, or
-// too few for its minValues, and which of the two it is (SC-09). What can be had at the moment plays
+// none that its node class can launch, or too few for its minValues, and which it is (SC-09). What can be had at the moment plays
 // no role: capacity comes back, requirements do not.
 func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 	subject := "nodepool/" + pool.Name
 	values := map[string]map[string]bool{}
-	left := 0
+	left, unsuited := 0, ""
 	for i := range pool.Types {
 		t := &pool.Types[i]
 		if _, conflict := pool.Requirements.Conflict(t.Labels); conflict || !offered(pool, t) {
+			continue
+		}
+		if t.Unsuited != "" {
+			unsuited = cmp.Or(unsuited, t.Name+": "+t.Unsuited)
 			continue
 		}
 		left++
@@ -31,6 +36,9 @@ func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 				collect(values, key, r, t)
 			}
 		}
+	}
+	if left == 0 && unsuited != "" {
+		return reason.Reason{Code: reason.ClassUnsuited, Subject: subject, Have: unsuited}, true
 	}
 	if left == 0 {
 		return reason.Reason{Code: reason.PoolFiltered, Subject: subject, Want: pool.Requirements.String()}, true

@@ -18,7 +18,7 @@ func (e *explainer) refused(poolID int, t *try) (reason.Reason, bool) {
 		return reason.Reason{Code: reason.NodeLimitReached, Have: number(int(max(0, s.nodesLeft[poolID])))}, true
 	}
 	if r, missed := e.limited(poolID, types); missed {
-		return r, true
+		return e.besideLimit(poolID, p.need, r), true
 	}
 	b := s.blank(poolID, p)
 	if b == nil { // cannot be: whatever it asks was asked above
@@ -49,6 +49,11 @@ func (e *explainer) types(pl *pool, needID int, t *try) (set, reason.Reason, boo
 	m.table.Intersect(row, row, m.needs[needID].row)
 	x := e.suit(pl, pl.types, m.leaves(needID, pl.catalogue).types, pl.cols.and(m.leaves(needID, pl.catalogue).cols))
 	r, missed := e.noType(pl, x, row)
+	if missed {
+		if out, found := e.unavailable(pl, needID, e.s.m.catalogues[pl.catalogue].leave(pl.row).types); found {
+			return nil, out, true
+		}
+	}
 	if !missed {
 		types := common(x.meets, x.fits, x.offered)
 		r, missed = e.portTaken(pl, types)

@@ -98,10 +98,10 @@ func distance(code reason.Code) int {
 	nearest := []reason.Code{
 		reason.ReservedDeferred, reason.ReservedLost,
 		reason.MinValuesUnmet, reason.LimitExceeded, reason.NodeLimitReached, reason.TopologyUnsatisfiable,
-		reason.HostPortConflict, reason.MatchingTypesNotOffered, reason.NoOffering, reason.PoolSoldOut,
+		reason.HostPortConflict, reason.MatchingTypesNotOffered, reason.NoOffering, reason.CapacityOut, reason.PoolSoldOut,
 		reason.MatchingTypesTooSmall, reason.VolumeLimit, reason.NodeFull, reason.NoTypeFits, reason.NoTypeMeetsAll,
 		reason.FittingTypesExcluded, reason.NoTypeMeetsRequirements, reason.NoTypeSuits,
-		reason.VolumeZoneConflict, reason.NodeUnready, reason.NodeSettling, reason.PoolFiltered, reason.PoolClosed,
+		reason.VolumeZoneConflict, reason.NodeUnready, reason.NodeSettling, reason.ClassUnsuited, reason.PoolFiltered, reason.PoolClosed,
 		reason.RequirementConflict, reason.LabelUnknown, reason.TaintNotTolerated,
 	}
 	if at := slices.Index(nearest, code); at >= 0 {

@@ -195,6 +195,9 @@ func (e *explainer) excluded(poolID int, t *try) (reason.Reason, bool) {
 		return e.mismatch(pl, t.term, k), true
 	}
 	if pl.soldOut { // said only to pods that the pool is for
+		if text := e.objection(pl, m.catalogues[pl.catalogue].leave(pl.row).types); text != "" {
+			return reason.Reason{Code: reason.ClassUnsuited, Have: text}, true
+		}
 		return reason.Reason{Code: reason.PoolSoldOut, Want: poolText(pl.src)}, true
 	}
 	if t.volumes == 0 {

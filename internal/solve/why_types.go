@@ -113,13 +113,27 @@ func (e *explainer) tooSmall(code reason.Code, pl *pool, types set) reason.Reaso
 	if lane >= m.view.Resources.Len() && code == reason.NoTypeFits {
 		r.Code, r.Have = reason.VolumeLimit, m.amount(lane, most)
 	}
-	if room < 0 { // it is what DaemonSets leave
+	switch {
+	case room < 0: // it is what DaemonSets leave
 		r.Have += ", as " + e.greedyDaemons(pl.rooms, types, lane) + " for more than there is"
+	case e.wouldFit(pl, types, lane):
+		r.Have += ", as " + e.greedyDaemons(pl.rooms, types, lane) + " for the rest"
 	}
 	if lane == resources.CPU && e.c.req[lane] >= millionCores {
 		r.Because = []reason.Reason{{Code: reason.UnitSuspicious, Have: m.quantity(lane, e.c.req[lane]), Want: meantCores(m.laneName(lane), e.c.req[lane])}}
 	}
 	return r
+}
+
+// wouldFit tells whether a type would have enough of a resource without its DaemonSets.
+func (e *explainer) wouldFit(pl *pool, types set, lane int) bool {
+	cat, lanes := e.s.m.catalogues[pl.catalogue], e.s.m.lanes
+	for t := types.next(0); t >= 0; t = types.next(t + 1) {
+		if at := t*lanes + lane; pl.rooms.over[at] > 0 && cat.room[at] >= e.c.req[lane] && pl.rooms.room[at] < e.c.req[lane] {
+			return true
+		}
+	}
+	return false
 }
 
 // greedyDaemons names the DaemonSet that asks for most of a resource on some types, and counts the others
@@ -241,5 +255,10 @@ func (e *explainer) limited(poolID int, types set) (reason.Reason, bool) {
 		}
 	}
 	lane := pl.limits[at].lane
-	return reason.Reason{Code: reason.LimitExceeded, Want: m.amount(lane, least), Have: m.quantity(lane, max(0, e.s.limits[poolID][at]))}, true
+	left, before := max(0, e.s.limits[poolID][at]), pl.limits[at].remaining
+	r := reason.Reason{Code: reason.LimitExceeded, Want: m.amount(lane, least), Have: m.quantity(lane, left)}
+	if before >= least && left < before {
+		r.Because = []reason.Reason{{Code: reason.LimitPlanned, Have: m.amount(lane, before)}}
+	}
+	return r, true
 }

@@ -23,24 +23,26 @@ func newFitter(class *awsv1.EC2NodeClass, group discover.PlacementGroup) *fitter
 	return &fitter{class: class, family: class.Family(), group: group, images: discover.Choose(class.Status.AMIs)}
 }
 
-// fits reports whether an image runs on the machine and the class asks for nothing that it lacks
-// (EC2NodeClass 13).
-func (f *fitter) fits(m *machine, labels reqs.Set) bool {
+// objection says why the class cannot launch the machine: no image runs on it, or the class asks for
+// something that it lacks (EC2NodeClass 13). Empty: it can.
+func (f *fitter) objection(m *machine, labels reqs.Set) string {
 	spec := &f.class.Spec
 	switch {
 	case spec.ConnectionTracking != nil && m.info.Hypervisor != ec2types.InstanceTypeHypervisorNitro:
-		return false
+		return "spec.connectionTracking needs a machine of the Nitro system"
 	case f.nested() && !m.nestedVirtualization():
-		return false
+		return "it has not what spec.cpuOptions.nestedVirtualization asks for"
 	case !m.canWear(spec.NetworkInterfaces):
-		return false
+		return "it cannot have spec.networkInterfaces"
 	case spec.PlacementGroupSelector != nil && !m.joins(f.group.Strategy): // of no strategy until it is found
-		return false
+		return "the placement group does not take it, or is not found yet"
 	case f.family == awsv1.FamilyAL2023 && m.family() == "a1":
-		return false
+		return "AL2023 does not run on a1"
 	}
-	_, found := f.images.For(&catalog.InstanceType{Labels: labels})
-	return found
+	if _, found := f.images.For(&catalog.InstanceType{Labels: labels}); !found {
+		return "no image of spec.amiSelectorTerms runs on architecture " + m.arch
+	}
+	return ""
 }
 
 func (f *fitter) nested() bool {

@@ -40,11 +40,11 @@ func (c *Catalog) refreshOfferings(s *shape) []catalog.InstanceType {
 	changed := len(list) != len(s.list)
 	for i := range list {
 		t := &s.types[i]
-		list[i] = catalog.InstanceType{Name: s.stock.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead}
+		list[i] = catalog.InstanceType{Name: s.stock.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead, Unsuited: t.unsuited}
 		seller.offerings(i)
 		if len(s.list) == len(list) && slices.EqualFunc(s.list[i].Offerings, seller.buffer, equal) {
 			list[i].Offerings = s.list[i].Offerings
-			changed = changed || !s.list[i].Capacity.Equal(t.capacity) || !s.list[i].Overhead.Equal(t.overhead)
+			changed = changed || s.list[i].Unsuited != t.unsuited || !s.list[i].Capacity.Equal(t.capacity) || !s.list[i].Overhead.Equal(t.overhead)
 			continue
 		}
 		list[i].Offerings, changed = slices.Clone(seller.buffer), true
@@ -78,7 +78,7 @@ type seller struct {
 // offerings fills the buffer for a machine: what can be reserved first, then every lot on demand and as
 // spot, available or not.
 func (s *seller) offerings(i int) {
-	m, usable := &s.shape.stock.machines[i], s.shape.types[i].usable
+	m, usable := &s.shape.stock.machines[i], s.shape.types[i].unsuited == ""
 	s.buffer = s.buffer[:0]
 	onDemand, priced := s.price(m.name)
 	for _, h := range s.shape.holding[i] {
@@ -89,9 +89,9 @@ func (s *seller) offerings(i int) {
 		zone := s.shape.places[l.place].zone
 		sold := usable && s.open[l.place] && m.zones&s.shape.places[l.place].bit != 0
 		sell := func(capacityType string, usd float64, known bool) {
+			can, out := sold && known, s.catalog.options.Unavailable.Has(capacityType, m.name, zone, l.group)
 			s.buffer = append(s.buffer, catalog.Offering{
-				Zone: zone, CapacityType: capacityType, Price: usd, Labels: l.labels,
-				Available: sold && known && !s.catalog.options.Unavailable.Has(capacityType, m.name, zone, l.group),
+				Zone: zone, CapacityType: capacityType, Price: usd, Labels: l.labels, Available: can && !out, Out: can && out,
 			})
 		}
 		if m.onDemand {
@@ -122,14 +122,14 @@ func (s *seller) reserved(h *holding, usable bool, instanceType string, onDemand
 	l := &s.shape.lots[h.lot]
 	zone := s.shape.places[l.place].zone
 	free, takers := s.catalog.options.Reservations.Count(h.id)
+	can, out := usable && h.usable && s.open[l.place], s.catalog.options.Unavailable.Has(karpv1.CapacityTypeReserved, instanceType, zone, l.group)
 	return catalog.Offering{
 		Zone: zone, CapacityType: karpv1.CapacityTypeReserved, Price: onDemand / reservedShare, Labels: h.labels,
-		Reservation: h.id, Remaining: free, Takers: takers,
-		Available: usable && h.usable && s.open[l.place] && !s.catalog.options.Unavailable.Has(karpv1.CapacityTypeReserved, instanceType, zone, l.group),
+		Reservation: h.id, Remaining: free, Takers: takers, Available: can && !out, Out: can && out,
 	}
 }
 
 func equal(a, b catalog.Offering) bool {
-	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Available == b.Available &&
+	return a.Zone == b.Zone && a.CapacityType == b.CapacityType && a.Price == b.Price && a.Available == b.Available && a.Out == b.Out &&
 		a.Reservation == b.Reservation && a.Remaining == b.Remaining && slices.Equal(a.Takers, b.Takers) && maps.Equal(a.Labels, b.Labels)
 }

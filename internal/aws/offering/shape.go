@@ -41,7 +41,7 @@ type shape struct {
 // size is a machine as a class launches it.
 type size struct {
 	capacity, overhead resources.Vec
-	usable             bool // an image fits and the class has no objection
+	unsuited           string // why the class cannot launch it; empty: an image fits and the class has no objection
 }
 
 // lot is one way to buy in one place: a zone, or one partition of a placement group there.
@@ -78,7 +78,9 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 		t := &s.types[i]
 		var err error
 		t.capacity, t.overhead, err = sizer.size(m)
-		t.usable = err == nil && fitter.fits(m, s.labels[i])
+		if t.unsuited = fitter.objection(m, s.labels[i]); err != nil {
+			t.unsuited = "an expression in spec.kubelet fails for it: " + err.Error()
+		}
 	}
 	if before != nil && before.stock == s.stock {
 		s.list = before.list
