@@ -265,7 +265,7 @@ func FuzzAdversary(f *testing.F) {
 }
 
 // Not parallel: memory is counted for the whole process.
-func TestTrust_C02_LongListsOfOnePodCostLittle(t *testing.T) { //nolint:paralleltest // see above
+func TestTrust_C02_LongListsOfOnePodCostLittle(t *testing.T) {
 	const limit = 64 << 20
 	for name, trick := range tricks() {
 		t.Run(name, func(t *testing.T) {
