@@ -124,3 +124,60 @@ func TestAWSInstance(t *testing.T) {
 		{name: "the template goes", run: "aws ec2 delete-launch-template --launch-template-name clients", want: []string{"clients"}},
 	}))
 }
+
+// What guides tell an operator to run in an account beside the cluster.
+func TestTrust_D03_AWSAccount(t *testing.T) {
+	t.Parallel()
+	needAWS(t)
+	perform(t, []step{
+		{
+			name: "the recommended image", run: "aws ssm get-parameter --name /aws/service/eks/optimized-ami/1.37/amazon-linux-2023/x86_64/standard/recommended/image_id --query Parameter.Value --output text",
+			want: []string{"ami-"}, save: "IMAGE",
+		},
+		{name: "its release", run: `aws ec2 describe-images --image-ids "$IMAGE" --query 'Images[0].Name' --output text`, want: []string{"amazon-eks-node-al2023-x86_64-standard-1.37-v"}, save: "NAME"},
+		{
+			name: "pinned", run: `test "$(aws ssm get-parameter --name /aws/service/eks/optimized-ami/1.37/amazon-linux-2023/x86_64/standard/$NAME/image_id --query Parameter.Value --output text)" = "$IMAGE"`,
+		},
+		{name: "a copy", run: `aws ec2 copy-image --name clients --source-image-id "$IMAGE" --source-region eu-west-1 --query ImageId --output text`, want: []string{"ami-"}, save: "COPY"},
+		{name: "deprecated some day", run: `aws ec2 enable-image-deprecation --image-id "$COPY" --deprecate-at 2099-01-01T00:00:00Z`, want: []string{"true"}},
+		{name: "the copy goes", run: `aws ec2 deregister-image --image-id "$COPY"`},
+		{
+			name: "reserve", run: "aws ec2 create-capacity-reservation --instance-type m5.large --instance-platform Linux/UNIX --availability-zone eu-west-1c --instance-count 1 --query CapacityReservation.CapacityReservationId --output text",
+			want: []string{"cr-"}, save: "RESERVATION",
+		},
+		{name: "cancel", run: `aws ec2 cancel-capacity-reservation --capacity-reservation-id "$RESERVATION"`, want: []string{"true"}},
+		{name: "placement group", run: "aws ec2 create-placement-group --group-name clients --strategy spread && aws ec2 delete-placement-group --group-name clients", want: []string{`"available"`}},
+		{name: "security group", run: "aws ec2 create-security-group --group-name clients --description clients --query GroupId --output text", want: []string{"sg-"}, save: "GROUP"},
+		{name: "its rules", run: `aws ec2 authorize-security-group-ingress --group-id "$GROUP" --protocol tcp --port 443 --cidr 10.0.0.0/8 && aws ec2 delete-security-group --group-id "$GROUP"`},
+		{
+			name: "an instance", run: `aws ec2 run-instances --image-id "$IMAGE" --instance-type m5.large --instance-market-options MarketType=spot --query 'Instances[0].InstanceId' --output text`,
+			want: []string{"i-"}, save: "INSTANCE",
+		},
+		{name: "runs", run: `aws ec2 wait instance-running --instance-ids "$INSTANCE"`},
+		{
+			name: "its volumes", run: `aws ec2 describe-volumes --filters "Name=attachment.instance-id,Values=$INSTANCE" --query 'Volumes[].[Size,VolumeType,State]' --output text`,
+			want: []string{"20\tgp3\tin-use"},
+		},
+		{
+			name: "its interfaces", run: `aws ec2 describe-network-interfaces --filters "Name=attachment.instance-id,Values=$INSTANCE" --query 'NetworkInterfaces[].Attachment.DeviceIndex' --output text`,
+			want: []string{"0"},
+		},
+		{
+			name: "an experiment", run: `aws fis create-experiment-template --role-arn arn:aws:iam::111122223333:role/fis --description clients --stop-conditions source=none --query experimentTemplate.id --output text ` +
+				`--targets "{\"it\":{\"resourceType\":\"aws:ec2:spot-instance\",\"selectionMode\":\"ALL\",\"resourceArns\":[\"arn:aws:ec2:eu-west-1:111122223333:instance/$INSTANCE\"]}}" ` +
+				`--actions '{"interrupt":{"actionId":"aws:ec2:send-spot-instance-interruptions","parameters":{"durationBeforeInterruption":"PT15M"},"targets":{"SpotInstances":"it"}}}'`,
+			want: []string{"EXT"}, save: "EXPERIMENT",
+		},
+		{name: "start", run: `aws fis start-experiment --experiment-template-id "$EXPERIMENT"`, want: []string{"running"}},
+		{
+			name: "the spot request", run: `aws ec2 describe-spot-instance-requests --filters "Name=instance-id,Values=$INSTANCE" --query 'SpotInstanceRequests[].Status.Code' --output text`,
+			want: []string{"fulfilled"},
+		},
+		{name: "terminate", run: `aws ec2 terminate-instances --instance-ids "$INSTANCE"`, want: []string{"shutting-down"}},
+		{name: "ends", run: `aws ec2 wait instance-terminated --instance-ids "$INSTANCE"`},
+		{
+			name: "why", run: `aws ec2 describe-instances --instance-ids "$INSTANCE" --query 'Reservations[0].Instances[0].StateTransitionReason' --output text`,
+			want: []string{"User initiated"},
+		},
+	})
+}
