@@ -229,10 +229,13 @@ func (e *Emulator) startExperiment(c *call) (any, error) {
 		}
 		for _, i := range list {
 			e.publish(c.now, EventRebalance, []string{e.arn("ec2", "instance/"+i.ID)}, map[string]string{"instance-id": i.ID})
-			i.Warning = c.now.Add(lasts - spotWarning)
+			i.Warning = c.now
+			if ahead := lasts - spotWarning; ahead > 0 {
+				i.Warning = c.now.Add(time.Duration(e.hastened(Duration(ahead))))
+			}
 			x.Instances = append(x.Instances, i.ID)
 		}
-		if end := c.now.Add(lasts); end.After(x.Ends) {
+		if end := c.now.Add(time.Duration(e.hastened(Duration(lasts)))); end.After(x.Ends) {
 			x.Ends = end
 		}
 	}

@@ -193,3 +193,23 @@ func TestTrust_D03_FaultInjectionStopsAndRefuses(t *testing.T) {
 		t.Errorf("after a restart it is %s", got)
 	}
 }
+
+// Experiments hurry as everything else does.
+func TestTrust_D03_FaultInjectionAtSpeed(t *testing.T) {
+	t.Parallel()
+	lab := newFISLab(t)
+	lab.emu.speed = 10
+	instance := lab.launch(spot, "m5.large/a")
+	lab.advance(time.Minute)
+	lab.events()
+	id := lab.run(nil)
+	lab.advance(12 * time.Second)
+	if got := eventLines(lab.events()); len(got) != 2 || !strings.Contains(got[1], "Interruption Warning") {
+		t.Errorf("after two minutes at speed 10: %q", got)
+	}
+	lab.advance(14 * time.Second)
+	lab.wantState(instance, "terminated")
+	if got := lab.status(id); got != "completed" {
+		t.Errorf("in the end it is %s", got)
+	}
+}
