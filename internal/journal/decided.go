@@ -114,6 +114,7 @@ func kept(c disrupt.Command) (out command, nodes []string) {
 	c.Remove = slices.Clone(first(c.Remove, mostNodes, &cut))
 	for i := range c.Remove {
 		c.Remove[i].Pods = first(c.Remove[i].Pods, mostPods, &cut)
+		c.Remove[i].Bare = first(c.Remove[i].Bare, mostPods, &cut)
 	}
 	c.Create = slices.Clone(first(c.Create, mostNodes, &cut))
 	for i := range c.Create {
