@@ -115,7 +115,9 @@ func TestFM_K22_Stamps(t *testing.T) {
 	}{
 		"taken over from another version": {have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "v6"}, wantClass: stamped, wantClaims: restamped},
 		"never stamped":                   {wantClass: stamped, wantClaims: restamped},
-		"Trust A04: a version of ours that hashed the CA as text": {have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "dovetail-1"}, wantClass: stamped, wantClaims: restamped},
+		"Trust A04: a version of ours that hashed the CA as text": {
+			have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "dovetail-1"}, wantClass: stamped, wantClaims: restamped,
+		},
 		"the class changed": {have: map[string]string{awsv1.AnnotationNodeClassHash: "9", awsv1.AnnotationNodeClassHashVersion: "dovetail-2"}, wantClass: stamped},
 		"nothing to do":     {have: stamped},
 	} {
