@@ -229,3 +229,35 @@ func TestTrust_A01_FourNodesWithZoneSpread(t *testing.T) {
 		t.Errorf("ends at %v an hour", cost)
 	}
 }
+
+// A bound is over the pods alone: what may not go now may go later, and then the cluster costs less than what
+// could be reached before.
+func TestTrust_B01_NoStateThatFollowsCostsLessThanTheBound(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"c4-3", "c4-5", "c5-6", "c1-10"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := made(t, name, 1)
+			held := q
+			held.Candidates = held.Candidates[:1]
+			answer := solve.Consolidate(held, never)
+			if _, cost := shrunk(t, q); answer.Bound <= 0 || answer.Bound > cost {
+				t.Errorf("the bound is %v while nodes are held, and the cluster costs %v once they are not", answer.Bound, cost)
+			}
+		})
+	}
+}
+
+// Nodes that are being removed do not count in what a cluster costs after moves.
+func TestTrust_B01_NodesThatGoDoNotCount(t *testing.T) {
+	t.Parallel()
+	q := made(t, "c4-4", 1)
+	view := *q.View
+	view.Nodes = slices.Clone(view.Nodes)
+	view.Nodes[0].Deleting = true
+	q.View = &view
+	answer := solve.Consolidate(q, never)
+	if want := priceOf(&view) - view.Nodes[0].Price; answer.Before > want+1e-9 || answer.After > want+1e-9 {
+		t.Errorf("costs %v before and %v after; the nodes that stay cost %v", answer.Before, answer.After, want)
+	}
+}

@@ -23,7 +23,7 @@ type consolidateResult struct {
 	NodesAfter   int     `json:"nodesAfter"`
 	CostBefore   float64 `json:"costBefore"`
 	CostAfter    float64 `json:"costAfter"`
-	LowerBound   float64 `json:"lowerBound"`
+	LowerBound   float64 `json:"lowerBound,omitempty"`
 	Done         bool    `json:"done"` // a look found nothing more; false: it was told to stop before
 	Commands     int     `json:"commands"`
 	PodsMoved    int     `json:"podsMoved"`

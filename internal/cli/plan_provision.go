@@ -25,7 +25,7 @@ type provisionResult struct {
 	NewNodes      int            `json:"newNodes"`
 	NewByCapacity map[string]int `json:"newNodesByCapacityType"`
 	HourlyCost    float64        `json:"hourlyCost"`
-	LowerBound    float64        `json:"lowerBound"`
+	LowerBound    float64        `json:"lowerBound,omitempty"`
 	StoreMs       float64        `json:"storeMs"` // before: reading nodes and their pods, which watching keeps up to date
 	SetupMs       float64        `json:"setupMs"`
 	SolveMs       float64        `json:"solveMs"`

@@ -58,9 +58,13 @@ func (d *Disruption) announce(ctx context.Context, c disruption.Command, view di
 	for range c.Template {
 		coming = append(coming, comingNode{})
 	}
-	log.FromContext(ctx).Info("disrupting node(s)", "command", c.Text(), "decision", c.Decision, "reason", strings.ToLower(string(c.Reason)),
+	logger := log.FromContext(ctx)
+	if decision.Bound > 0 { // otherwise none is known
+		logger = logger.WithValues("lower-bound", decision.Bound)
+	}
+	logger.Info("disrupting node(s)", "command", c.Text(), "decision", c.Decision, "reason", strings.ToLower(string(c.Reason)),
 		"consolidation-type", c.Type, "disrupted-node-count", len(going), "replacement-node-count", c.Replacements(), "pod-count", pods,
-		"disrupted-nodes", going, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After, "lower-bound", decision.Bound)
+		"disrupted-nodes", going, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After)
 }
 
 // asked says how much of a node its pods ask for.

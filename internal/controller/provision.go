@@ -181,8 +181,11 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	if len(plan.Create) == 0 {
 		return
 	}
-	log.FromContext(ctx).Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create),
-		"price", plan.Cost, "lower-bound", plan.Bound)
+	logger := log.FromContext(ctx)
+	if plan.Bound > 0 { // otherwise none is known
+		logger = logger.WithValues("lower-bound", plan.Bound)
+	}
+	logger.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create), "price", plan.Cost)
 	nodes, small := p.bought.small(plan)
 	if small > 0 {
 		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))

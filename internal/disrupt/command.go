@@ -108,7 +108,7 @@ type Decision struct {
 	Scores   []Score                                    `json:"scores,omitempty"`
 	Limited  bool                                       `json:"limited,omitempty"` // budgets kept more from being done
 
-	Before float64 `json:"before"` // USD an hour of all nodes with a price
+	Before float64 `json:"before"` // USD an hour of all nodes with a price that are not going already
 	After  float64 `json:"after"`  // once every command is done
 	Bound  float64 `json:"bound"`  // no cluster that holds the pods costs less; 0: not known
 }

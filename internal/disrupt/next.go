@@ -41,12 +41,14 @@ func (d *Decision) start(c Command) {
 	d.Commands = append(d.Commands, c)
 }
 
-// sum works out what the cluster costs before and after.
+// sum works out what the cluster costs before and after. Nodes that go already are paid for no longer, in either.
 func (d *Decision) sum(v *View) {
 	switch {
 	case v.Cluster != nil:
 		for i := range v.Cluster.Nodes {
-			d.Before += v.Cluster.Nodes[i].Price
+			if n := &v.Cluster.Nodes[i]; !n.Deleting {
+				d.Before += n.Price
+			}
 		}
 	default:
 		for i := range v.Nodes {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/lp"
@@ -171,28 +172,50 @@ func (v *mover) appraise() {
 	slices.SortStableFunc(v.order, func(a, b int) int { return cmp.Compare(v.dear[a], v.dear[b]) })
 }
 
-// bound is what a cluster costs at least that holds the pods: the nodes that cannot go, and the
-// cheapest mix for what does not fit them.
+// bound is what any cluster costs at least that holds the pods: the cheapest mix, of what can be bought and of nodes
+// like those that exist, for what the pods ask for and nodes without a price have no room for. It is over the pods
+// alone: nodes that may not go now may go later. Pods that end, and those that end with their node, do not count.
 func (v *mover) bound() float64 {
-	fixed := 0.0
-	for i := range v.m.view.Nodes {
-		fixed += max(0, v.m.view.Nodes[i].Price)
-	}
-	for n, may := range v.may {
-		if may {
-			fixed -= v.price[n]
+	m := v.m
+	demand := make([]float64, m.view.Resources.Len())
+	cost, rows := v.market(len(demand))
+	spare, seen := make([]float64, len(demand)), map[string]bool{}
+	for n := range m.nodes {
+		node := &m.nodes[n]
+		if v.price[n] <= 0 {
+			for l := range spare {
+				spare[l] += float64(max(0, node.free[l]))
+			}
+			continue
+		}
+		used, coming := make([]float64, len(demand)), m.comingTo(node)
+		for i := range node.src.Pods {
+			if p := &node.src.Pods[i]; p.Shape != nil && !p.Daemon && !p.Stays && !p.Terminating && !p.Virtual {
+				for l := range used {
+					used[l] += float64(max(0, p.Shape.Requests.At(l)))
+				}
+			}
+		}
+		key := strconv.AppendFloat(nil, v.price[n], 'g', -1, 64)
+		row := make([]float64, len(demand))
+		for l := range row {
+			demand[l] += used[l]
+			row[l] = max(used[l], float64(max(0, node.src.Allocatable.At(l)-coming[l]))) // it may hold more than it should
+			key = strconv.AppendFloat(append(key, ' '), row[l], 'g', -1, 64)
+		}
+		if !seen[string(key)] {
+			seen[string(key)] = true
+			cost, rows = append(cost, v.price[n]), append(rows, row...)
 		}
 	}
-	demand := v.demand()
-	cost, rows := v.market(len(demand))
-	for _, k := range v.stocks() { // they may be cheaper than anything there is to buy
-		cost, rows = append(cost, k.price), append(rows, k.room...)
+	for l := range demand {
+		demand[l] = max(0, demand[l]-spare[l])
 	}
 	sol := lp.Cover(cost, rows, len(demand), demand)
 	if !sol.OK {
 		return 0
 	}
-	return fixed + sol.Value*(1-1e-9)
+	return sol.Value * (1 - 1e-9)
 }
 
 // duals prices resources by the cheapest mix of nodes for everything that can move.

@@ -22,11 +22,11 @@ type Question struct {
 // make them, most saved per disruption first.
 type Consolidation struct {
 	Moves    []Move    `json:"moves,omitempty"`
-	Kept     []Verdict `json:"kept,omitempty"` // candidates that stay, and why, by name
-	Before   float64   `json:"before"`         // USD an hour of all nodes with a price
-	After    float64   `json:"after"`          // the same once every move is made
-	Bound    float64   `json:"bound"`          // no cluster that holds the pods costs less; 0: not known
-	Examined int       `json:"examined"`       // candidates looked at
+	Kept     []Verdict `json:"kept,omitempty"`  // candidates that stay, and why, by name
+	Before   float64   `json:"before"`          // USD an hour of all nodes with a price that are not going already
+	After    float64   `json:"after"`           // the same once every move is made
+	Bound    float64   `json:"bound,omitempty"` // no cluster that holds the pods costs less; 0: not known
+	Examined int       `json:"examined"`        // candidates looked at
 	Partial  bool      `json:"partial,omitempty"`
 	Loose    bool      `json:"loose,omitempty"`   // any of the moves may be left out: no later one depends on it
 	Limited  bool      `json:"limited,omitempty"` // more nodes might go if Most let them
@@ -93,22 +93,27 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})
 	}
-	for i := range one.m.view.Nodes {
-		out.Before += one.m.view.Nodes[i].Price
-	}
+	out.Before = staying(one.m.view)
 	out.After = out.Before - saved(out.Moves)
 	out.Kept = one.verdicts(out.Moves, stays)
 	return out
 }
 
+// staying is what the nodes cost that are not going already.
+func staying(view *cluster.Snapshot) float64 {
+	total := 0.0
+	for i := 0; view != nil && i < len(view.Nodes); i++ {
+		if !view.Nodes[i].Deleting {
+			total += view.Nodes[i].Price
+		}
+	}
+	return total
+}
+
 // unread is the answer when there was no time to read the cluster: everything stays.
 func unread(q Question) Consolidation {
 	out := Consolidation{Partial: true}
-	if q.View != nil {
-		for i := range q.View.Nodes {
-			out.Before += q.View.Nodes[i].Price
-		}
-	}
+	out.Before = staying(q.View)
 	out.After = out.Before
 	for _, name := range slices.Sorted(slices.Values(q.Candidates)) {
 		out.Kept = append(out.Kept, Verdict{Node: name, Why: reason.Reason{Code: reason.OutOfTime, Subject: "node/" + name}})

@@ -236,9 +236,13 @@ func (s *show) consolidate(ctx context.Context) (string, error) {
 	s.live.end()
 	s.printClaims(after)
 	done := s.moves()
-	s.say("      $%.4f/h before, $%.4f/h after; no cluster for these pods costs less than $%.4f/h", before.perHour(), after.perHour(), done.bound)
-	return fmt.Sprintf("%d nodes became %d, $%.4f/h became $%.4f/h (lower bound $%.4f/h), %d pods moved",
-		len(before.claims), len(after.claims), before.perHour(), after.perHour(), done.bound, done.pods), nil
+	least, bound := "", ""
+	if done.bound > 0 { // otherwise none is known
+		least, bound = fmt.Sprintf("; no cluster for these pods costs less than $%.4f/h", done.bound), fmt.Sprintf(" (lower bound $%.4f/h)", done.bound)
+	}
+	s.say("      $%.4f/h before, $%.4f/h after%s", before.perHour(), after.perHour(), least)
+	return fmt.Sprintf("%d nodes became %d, $%.4f/h became $%.4f/h%s, %d pods moved",
+		len(before.claims), len(after.claims), before.perHour(), after.perHour(), bound, done.pods), nil
 }
 
 // scatter has the pods that are to stay spread over all nodes, as those do that end at random: a ReplicaSet
