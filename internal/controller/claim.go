@@ -15,7 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
@@ -59,6 +61,8 @@ type Claims struct {
 	Live client.Reader
 	// Drivers names the DRA drivers with a complete pool for a node. Nil: the feature is off.
 	Drivers func(ctx context.Context, node string) ([]string, error)
+	// Wake has a claim looked at again. Register sets it. Without it launches are waited for.
+	Wake func(claim string)
 
 	launches launches
 	written  written
@@ -66,8 +70,21 @@ type Claims struct {
 
 // Register adds the reconciler to a manager.
 func (r *Claims) Register(mgr ctrl.Manager) error {
+	wake := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+		r.Wake = func(claim string) { queue.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: claim}}) }
+		return nil
+	})
+	// The manager waits for what it started: the next leader must not launch while this one still does.
+	wait := manager.RunnableFunc(func(ctx context.Context) error {
+		<-ctx.Done()
+		r.Close()
+		return nil
+	})
+	if err := mgr.Add(wait); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").
-		For(&karpv1.NodeClaim{}).
+		For(&karpv1.NodeClaim{}).WatchesRawSource(wake).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(claimsOfNode(r.Client))).
 		Watches(&corev1.Pod{}, handler.Funcs{UpdateFunc: r.unnominated}).
 		WithOptions(options(r.Workers, firstLaunchRetry, lastLaunchRetry)).
@@ -136,6 +153,9 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, nil
 	}
 	if stored.DeletionTimestamp != nil {
+		if r.launches.busy(stored.UID) {
+			return again(soon), nil // what is being bought for it has to end with it
+		}
 		return r.Ending(ctx, stored)
 	}
 	after, err := r.advance(ctx, stored, claim)
@@ -157,6 +177,7 @@ func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (
 		for step.Launch || step.Ask {
 			if step.Launch {
 				facts.Launch = r.launch(ctx, claim)
+				facts.Launching, facts.Tried = facts.Launch == nil, r.launches.tried(claim.UID)
 			} else {
 				facts.Gates = r.ask(ctx, claim)
 			}
@@ -178,7 +199,10 @@ func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (
 
 func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycle.Facts, error) {
 	now := r.Now()
-	facts := lifecycle.Facts{Claim: claim, Launch: r.launches.recall(claim.UID, now), Gated: len(r.Gates) > 0, Now: now}
+	facts := lifecycle.Facts{
+		Claim: claim, Gated: len(r.Gates) > 0, Now: now,
+		Launching: r.launches.busy(claim.UID), Launch: r.launches.recall(claim.UID, now), Tried: r.launches.tried(claim.UID),
+	}
 	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
 	if err != nil {
 		return facts, err
@@ -213,12 +237,6 @@ func (r *Claims) vanished(ctx context.Context, facts lifecycle.Facts) (bool, err
 		return false, fmt.Errorf("read node %s: %w", claim.Status.NodeName, err)
 	}
 	return node.Spec.ProviderID != claim.Status.ProviderID, nil
-}
-
-// launch asks the cloud and remembers the answer.
-func (r *Claims) launch(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
-	instance, err := r.Provider.Launch(ctx, claim)
-	return r.launches.remember(claim.UID, instance, err, r.Now())
 }
 
 // ask opens the gates of registration in parallel (LC-09).

@@ -22,24 +22,87 @@ const (
 // written does not buy a second one (FM A02); an error until it may be tried again, so that writing it
 // down does not by itself call for the next try (G12). The zero value is ready.
 type launches struct {
-	mu    sync.Mutex
-	known map[types.UID]launch
-	swept time.Time
+	mu      sync.Mutex
+	known   map[types.UID]launch
+	swept   time.Time
+	running map[types.UID]bool
+	closed  bool
+	slots   chan struct{}
+	all     sync.WaitGroup // of what runs
 }
 
 type launch struct {
 	outcome lifecycle.Outcome
+	first   time.Time // when the cloud was first asked
 	until   time.Time // the instance is forgotten, or the next try may be made
 	wait    time.Duration
 }
 
-func (l *launches) remember(uid types.UID, instance cloud.Instance, err error, now time.Time) *lifecycle.Outcome {
+// begin notes that a launch is on its way. It fails if one is, or if the process ends.
+func (l *launches) begin(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed || l.running[uid] {
+		return false
+	}
+	if l.running == nil {
+		l.running = map[types.UID]bool{}
+	}
+	l.running[uid] = true
+	l.all.Add(1)
+	return true
+}
+
+// end notes that a launch that was begun is over.
+func (l *launches) end(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.running, uid)
+	l.all.Done()
+}
+
+// turns is where launches wait for their turn.
+func (l *launches) turns() chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.slots == nil {
+		l.slots = make(chan struct{}, launchesAtATime)
+	}
+	return l.slots
+}
+
+func (l *launches) busy(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.running[uid]
+}
+
+// close lets no launch begin any more, and waits for those that run.
+func (l *launches) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.all.Wait()
+}
+
+// tried is when the cloud was first asked about a claim; zero if it was not.
+func (l *launches) tried(uid types.UID) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[uid].first
+}
+
+// remember keeps what was answered to a launch that began at a time.
+func (l *launches) remember(uid types.UID, instance cloud.Instance, err error, asked, now time.Time) *lifecycle.Outcome {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
 		l.known = map[types.UID]launch{}
 	}
-	entry := launch{outcome: lifecycle.Outcome{Instance: instance, Err: err}, until: now.Add(launchMemory)}
+	entry := launch{outcome: lifecycle.Outcome{Instance: instance, Err: err}, first: l.known[uid].first, until: now.Add(launchMemory)}
+	if entry.first.IsZero() {
+		entry.first = asked
+	}
 	if err != nil {
 		entry.wait = min(max(2*l.known[uid].wait, firstLaunchRetry), lastLaunchRetry)
 		entry.outcome.Wait = entry.wait

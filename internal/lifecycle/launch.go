@@ -39,7 +39,7 @@ func (m *move) launch() {
 	}
 	switch outcome := m.facts.Launch; {
 	case outcome == nil:
-		// A claim that is due to go is not launched first: whoever waits for it is planned anew.
+		// A claim that was tried for long enough is not launched once more: whoever waits for it is planned anew.
 		if m.live(); m.step.Remove == nil {
 			m.step.Launch = true
 		}

@@ -17,28 +17,35 @@ const (
 // RegistrationFailed is why a claim that was launched never became a node.
 const RegistrationFailed = "RegistrationFailed"
 
-// live removes a claim that takes too long (LC-13 to LC-15). Both clocks run from the time of the
-// condition, which is that of the claim as long as the condition never changed.
+// live removes a claim that takes too long (LC-13 to LC-15). The time for a launch is counted by our own clock
+// from when the cloud was first asked: a claim that waited for its turn was not tried, and it is nobody's
+// failure. The time for the registration is counted from the launch, or from when the condition last changed.
 func (m *move) live() {
 	if m.reached(karpv1.ConditionRegistered) {
 		return
 	}
 	launched, registered := m.find(karpv1.ConditionLaunched), m.find(karpv1.ConditionRegistered)
 	if launched.Status != metav1.ConditionTrue {
-		left := m.left(launched, LaunchTimeout)
+		if m.facts.Tried.IsZero() {
+			return
+		}
+		left := m.left(m.facts.Tried, LaunchTimeout)
 		if left <= 0 {
 			m.timeout(RemovedLaunchTimeout, LaunchTimeout, Failure{Reason: launched.Reason, Message: launched.Message})
 			return
 		}
 		m.again(left)
+		return
 	}
-	left := m.left(registered, RegistrationTimeout)
+	since := registered.LastTransitionTime.Time
+	if launched.LastTransitionTime.After(since) {
+		since = launched.LastTransitionTime.Time
+	}
+	left := m.left(since, RegistrationTimeout)
 	if left <= 0 {
-		failure := Failure{Reason: RegistrationFailed, Message: "Claim " + m.claim.Name + " was launched but its node did not register within " + RegistrationTimeout.String()}
-		if launched.Status != metav1.ConditionTrue {
-			failure = Failure{Reason: launched.Reason, Message: launched.Message}
-		}
-		m.timeout(RemovedRegistrationTimeout, RegistrationTimeout, failure)
+		m.timeout(RemovedRegistrationTimeout, RegistrationTimeout, Failure{
+			Reason: RegistrationFailed, Message: "Claim " + m.claim.Name + " was launched but its node did not register within " + RegistrationTimeout.String(),
+		})
 		return
 	}
 	m.again(left)
@@ -60,6 +67,6 @@ func (m *move) timeout(reason string, after time.Duration, failure Failure) {
 }
 
 // left is what remains of a timeout. A time in the future counts as now (FM N08).
-func (m *move) left(c *metav1.Condition, timeout time.Duration) time.Duration {
-	return timeout - max(0, m.facts.Now.Sub(c.LastTransitionTime.Time))
+func (m *move) left(since time.Time, timeout time.Duration) time.Duration {
+	return timeout - max(0, m.facts.Now.Sub(since))
 }

@@ -18,12 +18,14 @@ type Facts struct {
 	Claim   *karpv1.NodeClaim // effective form
 	Nodes   []*corev1.Node    // those with the provider id of the claim
 	Launch  *Outcome          // nil: not tried, or long enough ago to be tried again
+	Tried   time.Time         // when this process first asked the cloud for an instance; zero: not yet
 	Gates   []GateState       // nil: not asked yet
 	Gated   bool              // the cloud has gates
 	Drivers *Drivers          // nil: dynamic resource allocation is off
 	Now     time.Time
 
-	NodeGone bool // it had a node, and the API server knows it no more
+	Launching bool // the cloud is being asked
+	NodeGone  bool // it had a node, and the API server knows it no more
 }
 
 // Outcome is what the cloud answered to a launch.
@@ -107,6 +109,9 @@ func Next(f Facts) Step {
 		claim := f.Claim.DeepCopy()
 		claim.Finalizers = append(claim.Finalizers, karpv1.FinalizerTermination)
 		return Step{Claim: claim, Again: true}
+	}
+	if f.Launching && f.Claim.Status.ProviderID == "" {
+		return Step{Claim: f.Claim} // whoever asks tells when there is an answer; one write says it all
 	}
 	for _, stage := range []func(){m.lost, m.launch, m.register, m.initialize, m.live} {
 		if stage(); m.step.Launch || m.step.Ask || m.step.Remove != nil {

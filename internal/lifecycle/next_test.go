@@ -232,7 +232,7 @@ func TestLaunchFails(t *testing.T) {
 func TestRememberedFailureIsQuiet(t *testing.T) {
 	t.Parallel()
 	outcome := &lifecycle.Outcome{Err: errors.New("boom"), Wait: 10 * time.Minute, Told: true}
-	step := lifecycle.Next(lifecycle.Facts{Claim: fresh(), Launch: outcome, Now: after(4 * time.Minute)})
+	step := lifecycle.Next(lifecycle.Facts{Claim: fresh(), Launch: outcome, Tried: after(0), Now: after(4 * time.Minute)})
 	if len(step.News) > 0 || step.Launch {
 		t.Errorf("step %+v, want neither a launch nor news", step)
 	}
@@ -254,42 +254,52 @@ func TestAPaidInstanceIsNotBoughtAgain(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	multiple := with(launched(), after(10*time.Minute), condition.Change{Type: karpv1.ConditionRegistered, Status: metav1.ConditionFalse, Reason: "MultipleNodesFound"})
+	late := with(fresh(), after(30*time.Minute), yes(karpv1.ConditionLaunched))
+	late.Status.ProviderID = id
 	denied := &lifecycle.Outcome{Err: &cloud.Error{Reason: "Unauthorized", Message: "m"}, Wait: time.Minute}
 	for name, tc := range map[string]struct {
 		claim       *karpv1.NodeClaim
 		nodes       []*corev1.Node
 		launch      *lifecycle.Outcome
+		tried       time.Time
+		launching   bool
 		now         time.Time
+		wantLaunch  bool
 		wantRemoved string
 		wantFailure lifecycle.Failure
 		wantAfter   time.Duration
 	}{
 		"LC-13 five minutes without an instance": {
-			claim: fresh(), launch: denied, now: after(5 * time.Minute),
+			claim: fresh(), launch: denied, tried: after(0), now: after(5 * time.Minute),
 			wantRemoved: "launch_timeout", wantFailure: lifecycle.Failure{Reason: "Unauthorized", Message: "m"},
 		},
 		"LC-13 one that is due is not launched first": {
-			claim: fresh(), now: after(6 * time.Minute),
+			claim: fresh(), tried: after(0), now: after(6 * time.Minute),
 			wantRemoved: "launch_timeout", wantFailure: lifecycle.Failure{Reason: "AwaitingReconciliation"},
 		},
-		"LC-13 a second before": {claim: fresh(), launch: denied, now: after(5*time.Minute - time.Second), wantAfter: time.Second},
+		"LC-13 a second before":                             {claim: fresh(), launch: denied, tried: after(0), now: after(5*time.Minute - time.Second), wantAfter: time.Second},
+		"Trust A08 one that waited for its turn is tried":   {claim: fresh(), now: after(time.Hour), wantLaunch: true},
+		"Trust A08 and gets all of its time then":           {claim: fresh(), launch: denied, tried: after(time.Hour), now: after(time.Hour + 4*time.Minute), wantAfter: time.Minute},
+		"Trust A08 the cloud is being asked":                {claim: fresh(), launching: true, tried: after(0), now: after(time.Hour)},
+		"Trust C07 a clock that is ahead of the API server": {claim: fresh(), launch: denied, tried: after(20 * time.Minute), now: after(20*time.Minute + time.Second), wantAfter: time.Minute},
+		"Trust A08 launched late, it has time to register":  {claim: late, now: after(31 * time.Minute), wantAfter: 14 * time.Minute},
 		"LC-14, FM B01 fifteen minutes without a node": {
-			claim: launched(), now: after(15 * time.Minute),
+			claim: launched(), now: after(15*time.Minute + time.Second),
 			wantRemoved: "registration_timeout", wantFailure: lifecycle.Failure{Reason: "RegistrationFailed", Message: "Claim c was launched but its node did not register within 15m0s"},
 		},
-		"LC-14 a second before":                     {claim: launched(), now: after(15*time.Minute - time.Second), wantAfter: time.Second},
+		"LC-14 a second before":                     {claim: launched(), now: after(15 * time.Minute), wantAfter: time.Second},
 		"LC-14, FM B04 the clock of two nodes":      {claim: multiple, now: after(24 * time.Minute), wantAfter: time.Minute},
 		"LC-14 two nodes for fifteen minutes":       {claim: multiple, now: after(25 * time.Minute), wantRemoved: "registration_timeout", wantFailure: lifecycle.Failure{Reason: "RegistrationFailed", Message: "Claim c was launched but its node did not register within 15m0s"}},
 		"LC-12 no timeout for initialization":       {claim: registered(), now: after(1000 * time.Hour)},
 		"FM N08 a claim of the future has age zero": {claim: launched(), now: after(-time.Hour), wantAfter: 15 * time.Minute},
 		"FM B02 a node that joins at the last moment is registered": {
-			claim: launched(), nodes: []*corev1.Node{joined("n")}, now: after(15 * time.Minute),
+			claim: launched(), nodes: []*corev1.Node{joined("n")}, now: after(15*time.Minute + time.Second),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			step := lifecycle.Next(lifecycle.Facts{Claim: tc.claim, Nodes: tc.nodes, Launch: tc.launch, Now: tc.now})
-			if step.After != tc.wantAfter || step.Launch {
+			step := lifecycle.Next(lifecycle.Facts{Claim: tc.claim, Nodes: tc.nodes, Launch: tc.launch, Tried: tc.tried, Launching: tc.launching, Now: tc.now})
+			if step.After != tc.wantAfter || step.Launch != tc.wantLaunch {
 				t.Errorf("looks again after %s (launch %t), want %s", step.After, step.Launch, tc.wantAfter)
 			}
 			if (step.Remove != nil) != (tc.wantRemoved != "") {

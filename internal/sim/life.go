@@ -125,7 +125,7 @@ func (p *process) live(claim *karpv1.NodeClaim) {
 		}
 		p.lookAt(claim.Name, at.Sub(p.w.now))
 	}
-	step := lifecycle.Next(lifecycle.Facts{Claim: read, Nodes: p.w.api.nodesOf(claim), Launch: p.outcomes[claim.UID], Now: p.w.now})
+	step := lifecycle.Next(lifecycle.Facts{Claim: read, Nodes: p.w.api.nodesOf(claim), Launch: p.outcomes[claim.UID], Tried: p.tried[claim.UID], Launching: p.launching[claim.UID], Now: p.w.now})
 	if step.Launch {
 		p.launch(claim)
 		return
@@ -167,9 +167,6 @@ func (p *process) live(claim *karpv1.NodeClaim) {
 
 // launch asks the cloud, whose answer takes a while.
 func (p *process) launch(claim *karpv1.NodeClaim) {
-	if p.launching[claim.UID] {
-		return
-	}
 	p.launching[claim.UID] = true
 	p.after(p.w.between(500*time.Millisecond, 3*time.Second), func() {
 		delete(p.launching, claim.UID)
@@ -178,6 +175,9 @@ func (p *process) launch(claim *karpv1.NodeClaim) {
 			return
 		}
 		var outcome lifecycle.Outcome
+		if p.tried[claim.UID].IsZero() {
+			p.tried[claim.UID] = p.w.now
+		}
 		p.write(func() { outcome.Instance, outcome.Err = p.w.market.launch(claim) })
 		if pool := claim.Labels[karpv1.LabelNodePool]; outcome.Err == nil {
 			delete(p.rests, pool)

@@ -49,7 +49,8 @@ type process struct {
 
 	outcomes  map[types.UID]*lifecycle.Outcome
 	launching map[types.UID]bool
-	told      map[string]time.Time // instances, when the cloud was told to end them
+	tried     map[types.UID]time.Time // when the cloud was first asked for an instance
+	told      map[string]time.Time    // instances, when the cloud was told to end them
 	asked     map[string]time.Time
 	podEvents map[string]time.Time // latest event of each node
 	due       map[string]time.Time // when a claim or node is looked at next
@@ -101,7 +102,7 @@ func (w *World) boot() {
 	w.processes++
 	p := &process{
 		w: w, number: w.processes, started: w.now,
-		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
+		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: map[string]*command{}, ended: map[string]bool{},
 		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, tired: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
 		untreated: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed}, calls: map[types.UID]call{}, rests: rests{},

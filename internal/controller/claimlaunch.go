@@ -1,0 +1,65 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+)
+
+// launchesAtATime is how many claims ask the cloud at a time: as many as one request for a fleet takes.
+const launchesAtATime = 1000
+
+// launch asks the cloud and returns what it answered, or nil if the answer comes later: then the claim is woken.
+// A launch takes seconds, and minutes when EC2 is short of capacity or throttles. The workers that register
+// nodes and end claims do not wait for it.
+func (r *Claims) launch(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
+	if r.Wake == nil {
+		return r.buy(ctx, claim)
+	}
+	if r.launches.begin(claim.UID) {
+		go r.launchLater(ctx, claim)
+	}
+	return nil
+}
+
+// launchLater launches a claim when it is its turn.
+func (r *Claims) launchLater(ctx context.Context, claim *karpv1.NodeClaim) {
+	defer r.Wake(claim.Name)
+	defer r.launches.end(claim.UID)
+	defer func() {
+		if cause := recover(); cause != nil {
+			err := fmt.Errorf("panic: %v", cause)
+			log.FromContext(ctx).Error(err, "launch failed")
+			r.Metrics.Panics.WithLabelValues("nodeclaim.lifecycle").Inc()
+			r.launches.remember(claim.UID, cloud.Instance{}, err, r.Now(), r.Now())
+		}
+	}()
+	slots := r.launches.turns()
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return
+	}
+	now := &karpv1.NodeClaim{}
+	err := r.Client.Get(ctx, client.ObjectKeyFromObject(claim), now)
+	if err == nil && now.UID == claim.UID && now.DeletionTimestamp == nil { // else nobody waits for it any more
+		r.buy(ctx, claim)
+	}
+}
+
+// Close lets no launch begin any more, and waits for those that run.
+func (r *Claims) Close() { r.launches.close() }
+
+// buy asks the cloud and remembers the answer.
+func (r *Claims) buy(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
+	asked := r.Now()
+	instance, err := r.Provider.Launch(ctx, claim)
+	return r.launches.remember(claim.UID, instance, err, asked, r.Now())
+}
