@@ -13,21 +13,46 @@ import (
 )
 
 const (
+	littleSkew   = 5 * time.Second  // that answers of the API server, which are dated in whole seconds, do not tell for sure
 	mostSkew     = time.Minute      // that our clock may differ from the API server's (FM N06)
 	slowAnswer   = 10 * time.Second // an answer that took longer tells little about the time
 	skewReminder = time.Minute
 )
 
 // clock compares the clock of this machine with that of the API server, which dates objects and each of its
-// answers. While they differ, ages mean nothing: nodes would expire, or count as empty for hours (FM N06).
+// answers. Ages of objects and instances are counted with its time, not with ours: else nodes would expire, new
+// claims would time out, and drains would be cut short (FM N06).
 type clock struct {
 	now  func() time.Time
-	skew atomic.Int64 // ours less theirs; nanoseconds
+	last atomic.Pointer[comparison]
+}
+
+// comparison is what one answer told.
+type comparison struct {
+	at   time.Time     // ours
+	skew time.Duration // ours less theirs
+}
+
+// time is the time of the API server, as far as it is known. Between two answers it runs with the clock of this
+// machine that nobody can set. It has no reading of that clock: what is measured with it is measured on the
+// API server's clock, also if ours was set meanwhile.
+func (c *clock) time() time.Time {
+	now, last := c.now(), c.last.Load()
+	if last == nil {
+		return now.Round(0)
+	}
+	at := last.at.Add(now.Sub(last.at))
+	if last.skew.Abs() > littleSkew {
+		at = at.Add(-last.skew)
+	}
+	return at.Round(0)
 }
 
 // off reports by how much the clock is off, if that is too much.
 func (c *clock) off() (skew time.Duration, is bool) {
-	skew = time.Duration(c.skew.Load())
+	if last := c.last.Load(); last != nil {
+		skew = last.skew
+	}
 	return skew, skew.Abs() > mostSkew
 }
 
@@ -56,7 +81,8 @@ func (c *clock) read(asked, answered time.Time, date string) {
 	if err != nil || took < 0 || took > slowAnswer {
 		return
 	}
-	c.skew.Store(int64(asked.Add(took / 2).Sub(theirs).Truncate(time.Second)))
+	ours := asked.Add(took / 2)
+	c.last.Store(&comparison{at: ours, skew: ours.Sub(theirs).Truncate(time.Second)})
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)
@@ -78,7 +104,7 @@ func (c *clock) Start(ctx context.Context) error {
 		case <-tick.C:
 			if skew, off := c.off(); off {
 				log.FromContext(ctx).Error(fmt.Errorf("the clock of this machine is %s ahead of the API server's", skew),
-					"expiration and voluntary disruption are paused until the clocks agree; look at the time service of the node", "skew", skew.String())
+					"ages are counted with the time of the API server; expiration and voluntary disruption are paused until the clocks agree; look at the time service of the node", "skew", skew.String())
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package app
 
 import (
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -53,5 +55,57 @@ func TestFM_N06_ClockThatIsOff(t *testing.T) {
 				t.Errorf("off() = %s, %t; want %s, %t", skew, off, tc.want, tc.off)
 			}
 		})
+	}
+}
+
+// What is older than five minutes on the API server's clock is so here, however far ours is off, and also between
+// the moment when ours is set and the next answer. What is measured from one moment to another does not notice.
+func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
+	t.Parallel()
+	m := newMachine()
+	server := m.begun.Round(0).Truncate(time.Second)
+	c := &clock{now: m.now}
+	if got := c.time(); !got.Equal(m.begun.Round(0)) {
+		t.Errorf("before any answer it is %s, want %s", got, m.begun)
+	}
+	near := func(step string, want time.Time) {
+		t.Helper()
+		if got := c.time(); got.Sub(want).Abs() > 2*time.Second {
+			t.Errorf("%s: it is %s, want %s", step, got, want)
+		}
+	}
+	answer := func() {
+		at := m.now()
+		c.read(at, at, server.Add(m.passed).Format(http.TimeFormat))
+	}
+	answer()
+	near("it is right", server)
+	first := c.time()
+	m.passed, m.set = time.Minute, 20*time.Minute
+	near("it was set ahead, and no answer came yet", server.Add(m.passed))
+	answer()
+	near("it is ahead", server.Add(m.passed))
+	m.passed, m.set = 2*time.Minute, -time.Hour
+	near("it was set back, and no answer came yet", server.Add(m.passed))
+	answer()
+	near("it is behind", server.Add(m.passed))
+	if took := c.time().Sub(first); (took - 2*time.Minute).Abs() > 2*time.Second {
+		t.Errorf("%s passed, want two minutes", took)
+	}
+}
+
+// Whoever compares times of objects or instances with now does so with the corrected clock.
+func TestTrust_C07_ControllersHaveTheCorrectedClock(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"core.go", "repair.go", "observe.go", "app.go"} {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n, line := range strings.Split(string(text), "\n") {
+			if strings.Contains(line, "Now: time.Now") {
+				t.Errorf("%s:%d has the clock of the machine: %s", name, n+1, strings.TrimSpace(line))
+			}
+		}
 	}
 }

@@ -75,12 +75,12 @@ func (c *core) add(ctx context.Context) error {
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: time.Now, Wake: c.batcher.Trigger, Landed: c.landed,
+		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: c.clock.time, Wake: c.batcher.Trigger, Landed: c.landed,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err
 	}
-	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
+	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: c.clock.time}
 	if err := controller.Index(c.mgr); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *core) add(ctx context.Context) error {
 	}
 	plans := c.provisioner()
 	if !c.cfg.Server.ClusterStateDisabled {
-		state, err := observe(c.mgr, c.metrics, c.events)
+		state, err := observe(c.mgr, c.metrics, c.events, c.clock.time)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (c *core) add(ctx context.Context) error {
 
 func (c *core) provisioner() *controller.Provisioner {
 	return &controller.Provisioner{
-		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Journal: c.journal, Now: time.Now,
+		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Journal: c.journal, Now: c.clock.time,
 		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
 	}
 }
@@ -142,28 +142,28 @@ func (c *core) policy() solve.Policy {
 func (c *core) lifeCycle() []registrant {
 	k, strict, cl, millis := kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
 	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
-	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: time.Now}
-	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: time.Now}
+	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
+	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
 	claims := &controller.Claims{
-		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
-		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: time.Now, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
+		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders, now: c.clock.time}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
+		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	if c.cfg.Scheduling.NominatePods {
-		claims.Nominate = (&controller.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: time.Now}).Nominate
+		claims.Nominate = (&controller.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
 	}
 	reboots := c.reboots(queue)
-	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: time.Now}).End
+	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).End
 	return []registrant{
 		claims, queue,
-		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: time.Now},
+		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
 		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.OldMarks{Client: cl, Events: c.events, Metrics: c.metrics},
-		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Workers: some, Now: time.Now, Paused: c.clock.wrong},
-		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Now: time.Now},
-		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: time.Now},
+		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.wrong},
+		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Now: c.clock.time},
+		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
-		&controller.PodEvents{Client: cl, Workers: some, Now: time.Now},
-		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: time.Now},
+		&controller.PodEvents{Client: cl, Workers: some, Now: c.clock.time},
+		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: c.clock.time},
 		reboots, c.disruption(reboots.Commit),
 	}
 }
@@ -173,7 +173,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	g := c.cfg.Gates
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.changes, Ends: c.ends, Rest: c.rest, Priced: c.priced, Now: time.Now, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Pulse: c.changes, Ends: c.ends, Rest: c.rest, Priced: c.priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  tuning(c.cfg.Disruption),
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
@@ -193,14 +193,14 @@ func (c *core) pools() []registrant {
 	list := []registrant{
 		&controller.Pools{
 			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict,
-			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
+			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		},
 		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: classKinds(c.cfg.AWS.Gates)},
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
 			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
-			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
+			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		})
 	}
 	return list
@@ -213,7 +213,7 @@ func (c *core) deletionCosts() []registrant {
 	}
 	queue := &controller.CostWrites{Client: c.mgr.GetClient(), Metrics: c.metrics, Workers: controller.Workers(100, 5000, c.cfg.Process.CPUMillis)}
 	return []registrant{queue, &controller.DeletionCosts{
-		Client: c.mgr.GetClient(), Store: c.store, Cloud: c.cloud("pod.deletioncost"), Queue: queue, Metrics: c.metrics, Now: time.Now,
+		Client: c.mgr.GetClient(), Store: c.store, Cloud: c.cloud("pod.deletioncost"), Queue: queue, Metrics: c.metrics, Now: c.clock.time,
 	}}
 }
 
@@ -231,6 +231,7 @@ type watched struct {
 	cloud.Provider
 	rest   *controller.Rest
 	orders *execute.Claims
+	now    func() time.Time
 }
 
 // Launch launches once the batch that the claim came with is written, and keeps count.
@@ -241,7 +242,7 @@ func (w *watched) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.In
 	case err == nil:
 		w.rest.Worked(claim.Labels[karpv1.LabelNodePool], instance)
 	case cloud.Is(err, cloud.NoCapacity):
-		w.rest.Failed(claim, time.Now())
+		w.rest.Failed(claim, w.now())
 	}
 	return instance, err
 }

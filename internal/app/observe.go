@@ -34,10 +34,10 @@ func newMetrics() (set *metric.Set, release func()) {
 
 // observe adds what follows the state of the cluster for metrics. It is left out where that state is not
 // to be observed, and the answer is nil then.
-func observe(mgr ctrl.Manager, set *metric.Set, events *report.Recorder) (*controller.StateMetrics, error) {
-	state := &controller.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: time.Now}
+func observe(mgr ctrl.Manager, set *metric.Set, events *report.Recorder, now func() time.Time) (*controller.StateMetrics, error) {
+	state := &controller.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: now}
 	conditions := &controller.ConditionMetrics{
-		Informers: mgr.GetCache(), All: set.AllConditions, Now: time.Now,
+		Informers: mgr.GetCache(), All: set.AllConditions, Now: now,
 		Kinds: []controller.ConditionKind{
 			controller.ClaimConditions(set), controller.PoolConditions(set), controller.NodeConditions(set, events),
 			{

@@ -2,7 +2,6 @@ package app
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -17,7 +16,7 @@ const rebootWorkers = 10
 func (c *core) reboots(queue *controller.Evictions) *controller.Reboots {
 	return &controller.Reboots{
 		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
-		Classes: kinds(), Workers: rebootWorkers, Now: time.Now,
+		Classes: kinds(), Workers: rebootWorkers, Now: c.clock.time,
 	}
 }
 
@@ -47,6 +46,6 @@ func (c *core) repairOfOld() []registrant {
 	}
 	return []registrant{&controller.NodeHealth{
 		Client: c.mgr.GetClient(), Ailments: c.ailments, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: kinds(),
-		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: time.Now,
+		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 	}}
 }

@@ -459,6 +459,29 @@ func TestFM_E01_ANewInstanceMayBeInvisible(t *testing.T) {
 	})
 }
 
+// What we launched is young by our own clock: one of EC2 that is ahead does not keep it from being found gone.
+func TestTrust_C07_TheAgeOfOurLaunchesIsOurs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(map[string]ec2types.InstanceStateName{"i-new": running})
+		w.Remember(inventory.Instance{ID: "i-new", Zone: "eu-west-1a", State: inventory.StatePending, Launched: w.now})
+		ahead := w.ec2.instances["i-new"]
+		ahead.LaunchTime = new(w.now.Add(time.Hour))
+		w.ec2.instances["i-new"] = ahead
+		if _, err := w.Fresh(t.Context(), "i-new"); err != nil {
+			t.Fatal(err)
+		}
+		w.ec2.hidden["i-new"] = true
+		if err := w.Terminate(t.Context(), "i-new"); err == nil || cloud.Is(err, cloud.NotFound) {
+			t.Errorf("E01: terminate at once: %v", err)
+		}
+		w.now = w.now.Add(3 * time.Minute)
+		if err := w.Terminate(t.Context(), "i-new"); !cloud.Is(err, cloud.NotFound) {
+			t.Errorf("terminate after three minutes: %v", err)
+		}
+	})
+}
+
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -27,7 +27,7 @@ type memory struct {
 type entry struct {
 	instance Instance
 	stored   time.Time
-	ours     bool // launched by this process
+	launched time.Time // by this process, by our own clock; zero: by others
 }
 
 func newMemory(tell func(gone Instance, seen time.Time)) *memory {
@@ -54,7 +54,11 @@ func (m *memory) put(i Instance, now time.Time, launched bool) Instance {
 	if i.ZoneID == "" && before.instance.Zone == i.Zone {
 		i.ZoneID = before.instance.ZoneID
 	}
-	m.known[i.ID] = entry{instance: i, stored: now, ours: launched || before.ours}
+	e := entry{instance: i, stored: now, launched: before.launched}
+	if launched {
+		e.launched = now
+	}
+	m.known[i.ID] = e
 	return i
 }
 
@@ -75,7 +79,11 @@ func (m *memory) young(id string, now time.Time) bool {
 	return known && e.young(now)
 }
 
-func (e entry) young(now time.Time) bool { return e.ours && now.Sub(e.instance.Launched) < settle }
+// young does not look at what EC2 says about the time of the launch: its clock may be ahead of ours for longer
+// than the instance lives, and would keep it from being ended.
+func (e entry) young(now time.Time) bool {
+	return !e.launched.IsZero() && now.Sub(e.launched) < settle
+}
 
 func (m *memory) forget(id string) {
 	m.mu.Lock()
