@@ -40,9 +40,13 @@ func TestStartStopAndGoOn(t *testing.T) {
 		t.Errorf("two control planes on one folder: %v", err)
 	}
 	wantSeparate(t, cp)
+	authority := cp.Config.CAData
 	stop(t, cp)
 
 	cp = start(t, options)
+	if !bytes.Equal(authority, cp.Config.CAData) {
+		t.Error("Trust D02: the second start has another authority")
+	}
 	found, err := clientOf(t, cp).ConfigMaps("default").Get(t.Context(), "note", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)

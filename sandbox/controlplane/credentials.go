@@ -27,14 +27,24 @@ type keyPair struct {
 	keyPEM  []byte
 }
 
+// authorityYears is how long an authority is good for: folders stay.
+const authorityYears = 10
+
 // serverAsClient is the API server where it calls others: kubelets, and servers of further APIs.
 const serverAsClient = "kube-apiserver-client"
 
-// writeCredentials makes a new authority at each start, the certificates it signs, and the
-// kubeconfigs of the components. RBAC knows each by its name.
+// The pairs that outlive a start.
+const (
+	authorityPair     = "ca"
+	serviceTokensPair = "service-account"
+)
+
+// writeCredentials makes the certificates and the kubeconfigs of the components anew at each start. RBAC knows each by its
+// name. The authority that signs them stays that of the folder, and so does the key of service account tokens: nodes and
+// clients of an earlier start trust it, and a new one would be news to them, such as drift.
 func (cp *ControlPlane) writeCredentials(context.Context) error {
 	var err error
-	if cp.ca, err = newAuthority("dovetail-sandbox-ca"); err != nil {
+	if cp.ca, err = cp.keptAuthority(authorityPair, "dovetail-sandbox-ca"); err != nil {
 		return err
 	}
 	server, err := cp.ca.sign(x509.Certificate{
@@ -46,7 +56,7 @@ func (cp *ControlPlane) writeCredentials(context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := newAuthority("service-accounts") // only its key is used
+	tokens, err := cp.keptAuthority(serviceTokensPair, "service-accounts") // only its key is used
 	if err != nil {
 		return err
 	}
@@ -54,7 +64,7 @@ func (cp *ControlPlane) writeCredentials(context.Context) error {
 	if err != nil {
 		return err
 	}
-	for name, pair := range map[string]*keyPair{"ca": cp.ca, "apiserver": server, "service-account": tokens, serverAsClient: caller} {
+	for name, pair := range map[string]*keyPair{authorityPair: cp.ca, "apiserver": server, serviceTokensPair: tokens, serverAsClient: caller} {
 		if err := os.WriteFile(cp.folder.path("pki", name+".crt"), pair.certPEM, 0o600); err != nil {
 			return err
 		}
@@ -125,8 +135,39 @@ func (cp *ControlPlane) kubeconfigOf(client *keyPair) *clientcmdapi.Config {
 	return config
 }
 
+// keptAuthority is the one that the folder has from an earlier start, or a new one. What was only half written by a start
+// that was killed is replaced.
+func (cp *ControlPlane) keptAuthority(file, name string) (*keyPair, error) {
+	if pair, err := readPair(cp.folder.path("pki", file+".crt"), cp.folder.path("pki", file+".key")); err == nil && time.Now().AddDate(1, 0, 0).Before(pair.cert.NotAfter) {
+		return pair, nil
+	}
+	return newAuthority(name)
+}
+
+// readPair reads a certificate with its key.
+func readPair(certFile, keyFile string) (*keyPair, error) {
+	certPEM, err := os.ReadFile(certFile)
+	if err != nil {
+		return nil, err
+	}
+	keyPEM, err := os.ReadFile(keyFile)
+	if err != nil {
+		return nil, err
+	}
+	both, err := tls.X509KeyPair(certPEM, keyPEM) // which also checks that they belong together
+	if err != nil {
+		return nil, err
+	}
+	key, ok := both.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s holds another kind of key", keyFile)
+	}
+	return &keyPair{cert: both.Leaf, key: key, certPEM: certPEM, keyPEM: keyPEM}, nil
+}
+
 func newAuthority(name string) (*keyPair, error) {
 	return newPair(nil, x509.Certificate{
+		NotAfter:              time.Now().AddDate(authorityYears, 0, 0),
 		Subject:               pkix.Name{CommonName: name},
 		IsCA:                  true,
 		BasicConstraintsValid: true,
@@ -161,7 +202,9 @@ func makePair(parent *keyPair, template x509.Certificate) (*keyPair, error) {
 		return nil, err
 	}
 	template.NotBefore = time.Now().Add(-time.Hour) // clocks of virtual machines jump
-	template.NotAfter = time.Now().AddDate(1, 0, 0)
+	if template.NotAfter.IsZero() {
+		template.NotAfter = time.Now().AddDate(1, 0, 0)
+	}
 	template.KeyUsage |= x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
 	signer, signerCert := key, &template
 	if parent != nil {

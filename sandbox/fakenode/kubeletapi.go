@@ -22,28 +22,27 @@ const (
 	podPause = 2 * time.Second        // between two looks at the pod whose log it is
 )
 
-// KubeletAPI is what the API server asks kubelets for, of all nodes at once: the logs of containers. It
-// trusts whoever may connect. Containers do not run, so the log of one says only that, unless
-// Options.LogFile names a file. Serve it on Options.KubeletPort.
+// KubeletAPI is what the API server asks kubelets for, of all nodes at once: the logs of containers, and connections to
+// their ports. It trusts whoever may connect. Containers do not run, so the log of one says only that, unless
+// Options.LogFile names a file, and nothing listens on their ports, unless Options.Forward says where. Serve it on
+// Options.KubeletPort.
 func (s *Simulator) KubeletAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
+	mux.HandleFunc("/portForward/{namespace}/{pod}", s.portForward)
+	mux.HandleFunc("/portForward/{namespace}/{pod}/{uid}", s.portForward)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the sandbox runs no containers: of what a kubelet serves, there are only logs", http.StatusNotImplemented)
+		http.Error(w, "the sandbox runs no containers: of what a kubelet serves, there are only logs and forwarded ports", http.StatusNotImplemented)
 	})
 	return mux
 }
 
 func (s *Simulator) containerLogs(w http.ResponseWriter, r *http.Request) {
-	p, err := s.Client.CoreV1().Pods(r.PathValue("namespace")).Get(r.Context(), r.PathValue("pod"), metav1.GetOptions{})
-	if err != nil {
-		status := http.StatusInternalServerError
-		if apierrors.IsNotFound(err) {
-			status = http.StatusNotFound
-		}
-		http.Error(w, err.Error(), status)
+	p, found := s.podOf(w, r)
+	if !found {
 		return
 	}
+	var err error
 	query := r.URL.Query()
 	if refused := logRefusal(p, r.PathValue("container"), query.Get("previous") == "true"); refused != "" {
 		http.Error(w, refused, http.StatusBadRequest)
@@ -62,6 +61,20 @@ func (s *Simulator) containerLogs(w http.ResponseWriter, r *http.Request) {
 	if err := s.writeLog(r.Context(), w, p, l); err != nil && r.Context().Err() == nil {
 		s.Log.Warn("fakenode: logs", "pod", p.Namespace+"/"+p.Name, "error", err)
 	}
+}
+
+// podOf is the pod that a request names; if it cannot be read, that is the answer.
+func (s *Simulator) podOf(w http.ResponseWriter, r *http.Request) (*corev1.Pod, bool) {
+	p, err := s.Client.CoreV1().Pods(r.PathValue("namespace")).Get(r.Context(), r.PathValue("pod"), metav1.GetOptions{})
+	if err != nil {
+		status := http.StatusInternalServerError
+		if apierrors.IsNotFound(err) {
+			status = http.StatusNotFound
+		}
+		http.Error(w, err.Error(), status)
+		return nil, false
+	}
+	return p, true
 }
 
 // logRefusal says why a container has no log, in the words of a real kubelet.

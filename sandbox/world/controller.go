@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -27,7 +28,10 @@ import (
 // standsForLabel marks the Deployment that stands for the controller process, and its pod.
 const standsForLabel = "sandbox.dovetail.sh/stands-for"
 
-const controllerProcess = "controller-process"
+const (
+	controllerProcess = "controller-process"
+	standInName       = "karpenter"
+)
 
 // ControllerOptions say which controller runs in a world, and how. Only Binary is required.
 type ControllerOptions struct {
@@ -43,13 +47,23 @@ type ControllerOptions struct {
 	Proxied bool
 	// Restart runs it again whenever it ends, as a Deployment does.
 	Restart bool
+	// Deployed has it live as its Deployment says: it takes the lease and is run again when it ends; the environment of
+	// the Deployment is added to its own, and a change of that, a restart of the rollout or a new number of replicas
+	// reaches it; its ports are those of the pod, for kubectl port-forward.
+	Deployed bool
+	// Ended is told of each end after which it is run again; nil: nobody is.
+	Ended func(error)
 	// Log is the name of its log in the folder of the world; empty means controller.log, which is the one
 	// that kubectl logs shows.
 	Log string
 }
 
-// restartDelay is the pause before a controller that ended runs again.
-const restartDelay = 200 * time.Millisecond
+// The pause before a controller that ended runs again. It doubles while the process ends soon after its start.
+const (
+	restartDelay = 200 * time.Millisecond
+	longestDelay = 10 * time.Second
+	livedLong    = 30 * time.Second
+)
 
 // Controller is a process that lives in a world. In the cluster a Deployment named karpenter stands for
 // it, so that the commands find it that users know: its pod runs nothing, and the log of that pod is
@@ -63,11 +77,17 @@ type Controller struct {
 	ended   chan error
 	stop    func() error
 
-	mu      sync.Mutex
-	running *process // nil while none does
-	starts  int
-	held    bool // down until Start
-	stopped bool
+	metrics, health int                // its ports; 0: it takes any
+	unfollow        context.CancelFunc // ends what follows the Deployment
+	following       sync.WaitGroup
+
+	mu       sync.Mutex
+	running  *process // nil while none does
+	starts   int
+	held     bool // down until Start
+	stopped  bool
+	delay    time.Duration // before the next start
+	deployed []string      // the environment of the Deployment
 }
 
 // process is one start of a controller.
@@ -75,6 +95,7 @@ type process struct {
 	cmd      *exec.Cmd
 	done     chan struct{} // closed when it ended
 	expected bool          // it was killed or stopped on purpose
+	began    time.Time
 }
 
 // Err tells when the process ended although nobody stopped or killed it, and is not run again.
@@ -132,18 +153,28 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 	if o.Log == "" {
 		o.Log = filepath.Base(w.controllerLog())
 	}
-	c := &Controller{Log: filepath.Join(w.dir, o.Log), world: w, options: o, ended: make(chan error, 1)}
+	o.Restart, o.LeaderElection = o.Restart || o.Deployed, o.LeaderElection || o.Deployed
+	c := &Controller{Log: filepath.Join(w.dir, o.Log), world: w, options: o, ended: make(chan error, 1), unfollow: func() {}}
+	if o.Deployed {
+		var err error
+		if c.metrics, err = freePort(ctx); err != nil {
+			return nil, err
+		}
+		if c.health, err = freePort(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.Remove(c.Log); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	c.stop = sync.OnceValue(func() error {
+		c.unfollow()
+		c.following.Wait()
 		c.mu.Lock()
 		c.stopped = true
 		c.mu.Unlock()
-		if p := c.signal(syscall.SIGTERM, true); p != nil {
-			_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is paused would never end
-			<-p.done
-		}
+		c.terminate()
+		w.deployed.CompareAndSwap(c, nil)
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute) // the API server may be what failed
 		defer cancel()
 		return w.removeStandIns(limited)
@@ -151,10 +182,24 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 	if err := c.Start(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.createStandIn(ctx, o.Namespace, c.PID()); err != nil {
+	if err := w.createStandIn(ctx, o, c.PID()); err != nil {
 		return nil, errors.Join(fmt.Errorf("the Deployment that stands for the controller: %w", err), c.Stop())
 	}
+	if o.Deployed {
+		w.deployed.Store(c)
+		if err := c.follow(ctx); err != nil {
+			return nil, errors.Join(fmt.Errorf("the Deployment that stands for the controller: %w", err), c.Stop())
+		}
+	}
 	return c, nil
+}
+
+// terminate ends the process as a kubelet does, in order, and returns when it is gone.
+func (c *Controller) terminate() {
+	if p := c.signal(syscall.SIGTERM, true); p != nil {
+		_ = p.cmd.Process.Signal(syscall.SIGCONT) // one that is paused would never end
+		<-p.done
+	}
 }
 
 // PID is the process id of the controller; 0 while none runs.
@@ -201,7 +246,7 @@ func (c *Controller) launch(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("%w; make build makes it", err), log.Close())
 	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &process{cmd: cmd, done: make(chan struct{}), began: time.Now()}
 	c.running = p
 	c.starts++
 	go func() {
@@ -214,7 +259,7 @@ func (c *Controller) launch(ctx context.Context) error {
 
 // arguments are those of the binary.
 func (c *Controller) arguments() []string {
-	arguments := []string{"controller", "--metrics-port=0", "--health-probe-port=0"}
+	arguments := []string{"controller", fmt.Sprintf("--metrics-port=%d", c.metrics), fmt.Sprintf("--health-probe-port=%d", c.health)}
 	if c.options.LeaderElection {
 		arguments = append(arguments, "--leader-election-namespace="+c.options.Namespace)
 	} else {
@@ -230,7 +275,7 @@ func (c *Controller) environment() []string {
 		env = append(env, "KUBECONFIG="+filepath.Join(c.world.dir, "proxy.kubeconfig"),
 			"CLUSTER_CA_BUNDLE="+base64.StdEncoding.EncodeToString(c.world.ControlPlane.Config.CAData))
 	}
-	return append(env, c.options.Env...)
+	return append(append(env, c.options.Env...), c.deployed...)
 }
 
 // gone tells of a process that ended, and runs it again if it should.
@@ -238,10 +283,17 @@ func (c *Controller) gone(ctx context.Context, p *process, err error) {
 	c.mu.Lock()
 	c.running = nil
 	again, told := c.options.Restart && !c.stopped, !p.expected
+	if c.delay = min(max(restartDelay, 2*c.delay), longestDelay); p.expected || time.Since(p.began) > livedLong {
+		c.delay = restartDelay
+	}
+	delay, held := c.delay, c.held
 	c.mu.Unlock()
 	close(p.done)
 	if again {
-		time.Sleep(restartDelay)
+		if told && !held && c.options.Ended != nil {
+			c.options.Ended(fmt.Errorf("the controller ended (%w) and is run again; see %s", cmp.Or(err, errors.New("exit status 0")), c.Log))
+		}
+		time.Sleep(delay)
 		err, told = c.restart(ctx), true
 		if err == nil {
 			return
@@ -270,7 +322,8 @@ func (w *World) logFile(p *corev1.Pod) string {
 	return ""
 }
 
-func (w *World) createStandIn(ctx context.Context, namespace string, pid int) error {
+func (w *World) createStandIn(ctx context.Context, o ControllerOptions, pid int) error {
+	namespace := o.Namespace
 	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
 	if err != nil {
 		return err
@@ -279,7 +332,13 @@ func (w *World) createStandIn(ctx context.Context, namespace string, pid int) er
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	_, err = client.AppsV1().Deployments(namespace).Create(ctx, standIn(pid), metav1.CreateOptions{})
+	if o.Deployed {
+		_, err = client.CoreV1().Services(namespace).Create(ctx, standInService(), metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	_, err = client.AppsV1().Deployments(namespace).Create(ctx, standIn(pid, o.Env), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return nil // of another replica
 	}
@@ -297,6 +356,15 @@ func (w *World) removeStandIns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	services, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: standsForLabel})
+	if err != nil {
+		return err
+	}
+	for _, s := range services.Items {
+		if err := client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
 	for _, d := range list.Items {
 		err := client.AppsV1().Deployments(d.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -308,12 +376,12 @@ func (w *World) removeStandIns(ctx context.Context) error {
 
 // standIn has the names, labels and place that the chart gives to a controller (install 1 to 5), with
 // one replica.
-func standIn(pid int) *appsv1.Deployment {
+func standIn(pid int, env []string) *appsv1.Deployment {
 	selector := map[string]string{"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter"}
 	labels := map[string]string{standsForLabel: controllerProcess}
 	maps.Copy(labels, selector)
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: "karpenter", Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: standInName, Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: selector},
 			Template: corev1.PodTemplateSpec{
@@ -330,7 +398,8 @@ func standIn(pid int) *appsv1.Deployment {
 						}}},
 					}}},
 					Containers: []corev1.Container{{
-						Name: "controller", Image: "dovetail",
+						Name: "controller", Image: "dovetail", Env: containerEnv(env),
+						Ports: []corev1.ContainerPort{{Name: "http-metrics", ContainerPort: metricsPort}, {Name: "http", ContainerPort: healthPort}},
 						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 							corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
 						}},

@@ -12,8 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/pprof"
-	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/component-base/version"
@@ -67,12 +67,13 @@ type World struct {
 	ProxyEndpoint string // the API server, through the proxy
 	EnvFile       string // shell lines that point clients at all of it
 
-	dir     string
-	stop    func() error
-	cancel  context.CancelFunc
-	running sync.WaitGroup
-	servers []*http.Server
-	failed  chan error
+	dir      string
+	deployed atomic.Pointer[Controller] // that the Deployment stands for, with its ports
+	stop     func() error
+	cancel   context.CancelFunc
+	running  sync.WaitGroup
+	servers  []*http.Server
+	failed   chan error
 }
 
 // Start brings everything up. When a step fails, what already runs is stopped again.
@@ -91,6 +92,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 			err = errors.Join(err, w.Stop())
 		}
 	}()
+	w.recallPorts(ctx, &o)
 	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Port: o.Port, Scale: o.Scale, Progress: o.Progress}); err != nil {
 		return w, err
 	}
@@ -106,7 +108,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		{"nodes", func() error { return w.startNodes(background, o) }},
 		{"metrics", func() error { return w.startMetrics(background, o) }},
 		{"proxy", func() error { return w.startProxy(background) }},
-		{"environment", w.writeEnv},
+		{"environment", func() error { return errors.Join(w.writeEnv(), w.savePorts()) }},
 	} {
 		began := time.Now()
 		pprof.Do(background, pprof.Labels("part", step.name), func(context.Context) { err = step.run() })
@@ -158,7 +160,7 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	}
 	boot := &bootClock{Clock: w.Clock, began: w.Clock.Now(), speed: o.Speed}
 	options := fakenode.Options{
-		KubeletPort: port, LogFile: w.logFile,
+		KubeletPort: port, LogFile: w.logFile, Forward: w.forward,
 		Client: client, Cloud: &cloud{emulator: w.AWS, boot: boot}, Volumes: volumes{w.AWS}, Clock: boot, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
 	}
@@ -187,7 +189,7 @@ func (w *World) startProxy(ctx context.Context) (err error) {
 
 // serve listens on loopback and returns the address.
 func (w *World) serve(ctx context.Context, port int, handler http.Handler) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	listener, err := listenLocally(ctx, port)
 	if err != nil {
 		return "", fmt.Errorf("%w; choose another port, or 0 for a free one", err)
 	}
@@ -212,7 +214,7 @@ func (w *World) prepareTLS(ctx context.Context, name string) (port int32, serve 
 	if err != nil {
 		return 0, nil, err
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	listener, err := listenLocally(ctx, 0)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -1,6 +1,7 @@
 package world_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -154,6 +155,8 @@ func TestWorld(t *testing.T) {
 		cloud.terminate(t, late)
 	})
 	t.Run("a controller that is killed runs again, and one that is stopped does not", func(t *testing.T) { checkController(t, w) })
+	t.Run("Trust D02: a controller lives as its Deployment says", func(t *testing.T) { checkDeployed(t, w, kube) })
+	authority, api, account := w.ControlPlane.Config.CAData, w.ControlPlane.Config.Host, w.AWSEndpoint
 	t.Run("what the control API does not know is refused", func(t *testing.T) {
 		for path, body := range map[string]string{"nodes": `{"name":"x","neverjoin":1,"typo":2}`, "kube": `{"verb":"get"}`, "nothing": `{}`} {
 			if status, text := post(t, w, http.MethodPost, path, body); status == http.StatusOK {
@@ -167,6 +170,9 @@ func TestWorld(t *testing.T) {
 
 	t.Run("the next start on the folder goes on", func(t *testing.T) {
 		again := start(t, world.Options{Dir: dir})
+		if !bytes.Equal(authority, again.ControlPlane.Config.CAData) || api != again.ControlPlane.Config.Host || account != again.AWSEndpoint {
+			t.Errorf("Trust D02: the API server was at %s and is at %s, AWS was at %s and is at %s, and the authority must be the same", api, again.ControlPlane.Config.Host, account, again.AWSEndpoint)
+		}
 		cloud, kube := clients(t, again)
 		awaitCall(t, again, func() bool { return !servesMetrics(t, kube) })
 		awaitNode(t, kube, func(n *corev1.Node) bool { return n.Name == node.Name && ready(n) })

@@ -40,8 +40,9 @@ func newUp() *cobra.Command {
 			"it goes on from there; without, it lives in a temporary folder that is removed at the end.\n\n" +
 			"Beside the control plane there are an AWS on a loopback port, nodes for its instances, and a\n" +
 			"bootstrap group of nodes that nobody manages. --controller dovetail runs bin/dovetail on it, and a\n" +
-			"Deployment karpenter stands for that process, so that kubectl get pods and kubectl logs find it;\n" +
-			"with none, run any controller by hand after sourcing aws.env.",
+			"Deployment karpenter stands for that process, so that kubectl get pods, logs and port-forward find it;\n" +
+			"kubectl set env, scale and rollout restart on it reach the process, which is run again when it ends.\n" +
+			"With none, run any controller by hand after sourcing aws.env.",
 		Example: "  # something to throw away\n  sandbox up\n\n" +
 			"  # something to keep, at an address that does not change\n  sandbox up --dir ~/.dovetail --port 6443\n\n" +
 			"  # instances boot ten times as fast\n  sandbox up --speed 10",
@@ -95,7 +96,9 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	var failed <-chan error
 	stopController := func() error { return nil }
 	if flags.controller == controllerDovetail {
-		controller, err := w.RunController(ctx, world.ControllerOptions{Binary: flags.binary, Namespace: flags.namespace})
+		controller, err := w.RunController(ctx, world.ControllerOptions{
+			Binary: flags.binary, Namespace: flags.namespace, Deployed: true, Ended: func(err error) { fmt.Fprintln(out, err) },
+		})
 		if err != nil {
 			return err
 		}
