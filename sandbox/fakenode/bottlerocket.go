@@ -24,6 +24,11 @@ func parseBottlerocket(text string) (Config, error) {
 	}
 	c := Config{Family: Bottlerocket, RAID0: bindsLocalDisks(settings["bootstrap-commands"])}
 	c.Cluster, _ = kubernetes["cluster-name"].(string)
+	endpoint, _ := kubernetes["api-server"].(string)
+	certificate, _ := kubernetes["cluster-certificate"].(string)
+	if err := checkTrust("settings.kubernetes.api-server", endpoint, "settings.kubernetes.cluster-certificate", certificate); err != nil {
+		return Config{}, err
+	}
 	for key, into := range map[string]*map[string]string{
 		"node-labels": &c.Labels, "kube-reserved": &c.KubeReserved,
 		"system-reserved": &c.SystemReserved, "eviction-hard": &c.EvictionHard,

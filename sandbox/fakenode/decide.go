@@ -163,6 +163,19 @@ func (o Options) decideJoined(f facts) step {
 	return o.decideReady(f, s)
 }
 
+// leavesReady says whether a kubelet leaves the condition Ready of its Node alone, and for how long still; 0 is for ever.
+func leavesReady(n *corev1.Node, wall time.Time) (leaves bool, left time.Duration) {
+	if n == nil {
+		return false, 0
+	}
+	value := n.Annotations[LeaveReadyAnnotation]
+	if value == "always" {
+		return true, 0
+	}
+	until, err := time.Parse(time.RFC3339, value)
+	return err == nil && wall.Before(until), max(0, until.Sub(wall))
+}
+
 // decideReady adds to a step what depends on the time since the registration.
 func (o Options) decideReady(f facts, s step) step {
 	readyAt := f.joinedAt.Add(o.ReadyTime)

@@ -152,6 +152,19 @@ func conditions(f facts, ready bool) []corev1.NodeCondition {
 	return list
 }
 
+// reported are the conditions that a kubelet writes on its Node: its own, but for a Ready that it is to leave alone.
+func reported(f facts, n *corev1.Node, ready bool) []corev1.NodeCondition {
+	list := conditions(f, ready)
+	if leaves, _ := leavesReady(n, f.wall); !leaves {
+		return list
+	}
+	isReady := func(c corev1.NodeCondition) bool { return c.Type == corev1.NodeReady }
+	if at := slices.IndexFunc(n.Status.Conditions, isReady); at >= 0 {
+		list[slices.IndexFunc(list, isReady)] = n.Status.Conditions[at]
+	}
+	return list
+}
+
 // conditionsPatch is what changes on a Node, empty if all is so already. Conditions that stay as they
 // are keep the time of their last transition, which repair goes by.
 func conditionsPatch(have, want []corev1.NodeCondition) []any {
@@ -287,7 +300,7 @@ func ownedBy(n *corev1.Node) metav1.OwnerReference {
 func (s *Simulator) reportStatus(ctx context.Context, f facts, n *corev1.Node, ready bool) error {
 	capacity, allocatable := s.resources(f)
 	status := map[string]any{}
-	if changed := conditionsPatch(n.Status.Conditions, conditions(f, ready)); len(changed) > 0 {
+	if changed := conditionsPatch(n.Status.Conditions, reported(f, n, ready)); len(changed) > 0 {
 		status["conditions"] = changed
 	}
 	if !equality.Semantic.DeepEqual(capacity, n.Status.Capacity) {

@@ -19,6 +19,9 @@ func (s *Simulator) syncNode(ctx context.Context, id string) (time.Duration, err
 	d := s.decide(f)
 	s.note(id, f, d)
 	s.wakeAt(ctx, id, d.again)
+	if leaves, left := leavesReady(f.node, f.wall); leaves && left > 0 && (d.againWall == 0 || left < d.againWall) {
+		d.againWall = left
+	}
 	return d.againWall, s.perform(ctx, f, d)
 }
 

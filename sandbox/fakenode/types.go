@@ -26,6 +26,10 @@ const (
 // when their instance is gone.
 const SimulatedAnnotation = "sandbox.dovetail.sh/simulated"
 
+// LeaveReadyAnnotation of a Node has its kubelet leave the condition Ready as it is, for tests that set it. The value is
+// the time until which it does, in RFC 3339, or "always". The lease is renewed all the same.
+const LeaveReadyAnnotation = "sandbox.dovetail.sh/leave-ready"
+
 // twinPrefix begins the name of the second Node of an instance that joined twice.
 const twinPrefix = "twin-"
 

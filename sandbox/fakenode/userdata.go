@@ -2,12 +2,15 @@ package fakenode
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"mime/multipart"
 	"net/mail"
+	"net/url"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -163,13 +166,38 @@ func parseScripts(scripts []string) (Config, error) {
 	return c, c.applyFlagText(flags)
 }
 
+// nodeCluster is where a node finds its cluster. Nothing starts without all of it.
+type nodeCluster struct {
+	Name        string `json:"name"`
+	Endpoint    string `json:"apiServerEndpoint"`
+	Certificate string `json:"certificateAuthority"`
+	CIDR        string `json:"cidr"`
+}
+
+// check says why a node could not find its cluster; the name is checked for all families.
+func (n nodeCluster) check() error {
+	if n.CIDR == "" {
+		return errors.New("the NodeConfig of the user data has no spec.cluster.cidr")
+	}
+	return checkTrust("apiServerEndpoint", n.Endpoint, "certificateAuthority", n.Certificate)
+}
+
+// checkTrust says why a kubelet could not talk to its API server. Members are named as the user data does.
+func checkTrust(endpointName, endpoint, certificateName, certificate string) error {
+	if address, err := url.Parse(endpoint); err != nil || address.Scheme != "https" || address.Host == "" {
+		return fmt.Errorf("the user data has %s %q, which is no https address", endpointName, endpoint)
+	}
+	if _, err := base64.StdEncoding.DecodeString(certificate); err != nil || certificate == "" {
+		return fmt.Errorf("the user data has a %s that is no certificate in base64", certificateName)
+	}
+	return nil
+}
+
 type nodeConfig struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Spec       struct {
-		Cluster struct {
-			Name string `json:"name"`
-		} `json:"cluster"`
+		Cluster nodeCluster `json:"cluster"`
 		Kubelet struct {
 			Config struct {
 				MaxPods        *int              `json:"maxPods"`
@@ -198,6 +226,7 @@ func isNodeConfig(text string) bool {
 func parseNodeConfigs(documents []string) (Config, error) {
 	c := Config{Family: AL2023}
 	var flags []string
+	var found nodeCluster
 	for _, document := range documents {
 		var n nodeConfig
 		if err := yaml.Unmarshal(bytes.TrimSpace([]byte(document)), &n); err != nil {
@@ -206,9 +235,8 @@ func parseNodeConfigs(documents []string) (Config, error) {
 		if n.Kind != "NodeConfig" || !strings.HasPrefix(n.APIVersion, "node.eks.aws/") {
 			return Config{}, fmt.Errorf("the user data has a %s of %s where a NodeConfig of node.eks.aws is due", n.Kind, n.APIVersion)
 		}
-		if n.Spec.Cluster.Name != "" {
-			c.Cluster = n.Spec.Cluster.Name
-		}
+		found.Name, found.Endpoint = cmp.Or(n.Spec.Cluster.Name, found.Name), cmp.Or(n.Spec.Cluster.Endpoint, found.Endpoint)
+		found.Certificate, found.CIDR = cmp.Or(n.Spec.Cluster.Certificate, found.Certificate), cmp.Or(n.Spec.Cluster.CIDR, found.CIDR)
 		if strategy := n.Spec.Instance.LocalStorage.Strategy; strategy != "" {
 			c.RAID0 = strategy == "RAID0"
 		}
@@ -227,6 +255,10 @@ func parseNodeConfigs(documents []string) (Config, error) {
 		merge(&c.EvictionHard, k.EvictionHard)
 		flags = append(flags, n.Spec.Kubelet.Flags...)
 	}
+	if err := found.check(); err != nil {
+		return Config{}, err
+	}
+	c.Cluster = found.Name
 	// Flags win over the file, as in the kubelet, and systemd takes their quotes away.
 	for _, flag := range flags {
 		if err := c.applyFlagText(flag); err != nil {

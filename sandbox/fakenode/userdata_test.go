@@ -83,11 +83,11 @@ func TestParseOwnUserData(t *testing.T) {
 			Config{Family: AL2, Cluster: "two"},
 		},
 		"a NodeConfig alone": {
-			"apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {cluster: {name: demo}}",
+			"apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {cluster: {name: demo, apiServerEndpoint: https://x, certificateAuthority: eA==, cidr: 10.100.0.0/16}}",
 			Config{Family: AL2023, Cluster: "demo"},
 		},
 		"TOML with dotted keys": {
-			"settings.kubernetes.cluster-name = \"demo\"\nsettings.kubernetes.max-pods = \"7\"\n",
+			"settings.kubernetes.cluster-name = \"demo\"\nsettings.kubernetes.api-server = \"https://x\"\nsettings.kubernetes.cluster-certificate = \"eA==\"\nsettings.kubernetes.max-pods = \"7\"\n",
 			Config{Family: Bottlerocket, Cluster: "demo", MaxPods: 7},
 		},
 	} {
@@ -99,6 +99,36 @@ func TestParseOwnUserData(t *testing.T) {
 			}
 			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got  %+v\nwant %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// What nodeadm and Bottlerocket refuse to boot from does not join here either.
+func TestTrust_D04_UserDataThatNoNodeCouldBootFrom(t *testing.T) {
+	t.Parallel()
+	config := func(cluster string) string {
+		return "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {cluster: {" + cluster + "}}"
+	}
+	settings := func(lines ...string) string {
+		return "[settings.kubernetes]\n" + strings.Join(lines, "\n") + "\n"
+	}
+	const name, endpoint, certificate = `cluster-name = "demo"`, `api-server = "https://x"`, `cluster-certificate = "eA=="`
+	for about, tc := range map[string]struct{ data, want string }{
+		"only the name":             {config("name: demo"), "cidr"},
+		"no endpoint":               {config("name: demo, certificateAuthority: eA==, cidr: 10.100.0.0/16"), "apiServerEndpoint"},
+		"an endpoint without https": {config("name: demo, apiServerEndpoint: 10.0.0.1, certificateAuthority: eA==, cidr: 10.100.0.0/16"), "apiServerEndpoint"},
+		"no certificate":            {config("name: demo, apiServerEndpoint: https://x, cidr: 10.100.0.0/16"), "certificateAuthority"},
+		"a certificate as text":     {config("name: demo, apiServerEndpoint: https://x, certificateAuthority: '-----BEGIN', cidr: 10.100.0.0/16"), "certificateAuthority"},
+		"no name":                   {config("apiServerEndpoint: https://x, certificateAuthority: eA==, cidr: 10.100.0.0/16"), "names no cluster"},
+		"settings with a name only": {settings(name), "api-server"},
+		"settings not trusted":      {settings(name, endpoint), "cluster-certificate"},
+		"settings without a name":   {settings(endpoint, certificate), "names no cluster"},
+	} {
+		t.Run(about, func(t *testing.T) {
+			t.Parallel()
+			if _, err := ParseUserData([]byte(tc.data)); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("error %v, want one about %s", err, tc.want)
 			}
 		})
 	}

@@ -41,7 +41,7 @@ func (f *flow) nodeGroup(like awsemu.InstanceView, instanceType string) *corev1.
 apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
 spec:
-  cluster: {name: %s}
+  cluster: {name: %s, apiServerEndpoint: "https://x", certificateAuthority: eA==, cidr: 10.100.0.0/16}
   kubelet: {flags: ["--node-labels=eks.amazonaws.com/nodegroup=%s-group,eks.amazonaws.com/capacityType=ON_DEMAND,flow=%s"]}
 `, world.Cluster, f.name, f.name)
 	tag := func(key, value string) ec2types.Tag { return ec2types.Tag{Key: &key, Value: &value} }

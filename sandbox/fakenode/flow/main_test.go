@@ -166,7 +166,7 @@ func (c *cloud) running(label string, taints ...string) fakenode.Instance {
 	data := fmt.Sprintf(`apiVersion: node.eks.aws/v1alpha1
 kind: NodeConfig
 spec:
-  cluster: {name: demo}
+  cluster: {name: demo, apiServerEndpoint: "https://x", certificateAuthority: eA==, cidr: 10.100.0.0/16}
   kubelet:
     config:
       maxPods: 50%s
