@@ -261,7 +261,16 @@ func defaultSpread(list []config.SpreadConstraint) []corev1.TopologySpreadConstr
 	for _, s := range list {
 		out = append(out, corev1.TopologySpreadConstraint{
 			TopologyKey: s.TopologyKey, MaxSkew: s.MaxSkew, WhenUnsatisfiable: corev1.UnsatisfiableConstraintAction(s.WhenUnsatisfiable), MinDomains: s.MinDomains,
+			NodeAffinityPolicy: inclusion(s.NodeAffinityPolicy), NodeTaintsPolicy: inclusion(s.NodeTaintsPolicy),
 		})
 	}
 	return out
+}
+
+// inclusion is a policy as constraints have it: nil if it is not given.
+func inclusion(policy string) *corev1.NodeInclusionPolicy {
+	if policy == "" {
+		return nil
+	}
+	return new(corev1.NodeInclusionPolicy(policy))
 }
