@@ -121,3 +121,17 @@ func many(requirements, labels int) func(*karpv1.NodeClaimTemplate) {
 		}
 	}
 }
+
+func TestTrust_C05_WordsForArchitecturesAreKnown(t *testing.T) {
+	t.Parallel()
+	pool := &karpv1.NodePool{}
+	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"x86_64"}}}
+	problems, _ := pool.Validate(awsv1.Vocabulary())
+	if len(problems) != 1 || problems[0].Text() != "spec.template.spec.requirements[0].values: x86_64 is not a known value; use one of amd64, arm64" {
+		t.Errorf("got %v", problems)
+	}
+	pool.Spec.Template.Spec.Requirements[0].Values = []string{"arm64", "x86_64"}
+	if problems, ignored := pool.Validate(awsv1.Vocabulary()); len(problems) > 0 || len(ignored) != 1 {
+		t.Errorf("beside a known one: problems %v, told %v", problems, ignored)
+	}
+}

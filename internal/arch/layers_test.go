@@ -20,7 +20,7 @@ type layer struct {
 // Who may import whom, bottom up; an import may only point down. The groups of names first.
 var (
 	values = []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/..."}
-	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog", "internal/event", "internal/lp"}
+	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog", "internal/event", "internal/lp", "internal/near"}
 	api    = []string{"api/..."}
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
@@ -75,7 +75,7 @@ var layers = map[string]layer{
 	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 
-	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag"}), never: effects},
+	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
 	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
 	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/...", "internal/scenario"}, offline)},
@@ -89,7 +89,7 @@ var layers = map[string]layer{
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"benchmarks":       {packages: []string{"internal/bench"}, may: []string{"std", "internal/scenario/...", "internal/columns"}},
 	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
-	"gate":             {packages: []string{"internal/gate"}, may: []string{"std", "internal/columns"}},
+	"gate":             {packages: []string{"internal/gate"}, may: []string{"std", "internal/columns", "internal/near"}},
 	"property seeds":   {packages: []string{"internal/seed"}, may: []string{"std", "pgregory.net/rapid"}},
 	"equal decisions":  {packages: []string{"internal/determinism"}, may: []string{"std"}},
 	"generators":       {packages: []string{"internal/gen"}, may: []string{"any", "api/...", "internal/...", "cmd/..."}},

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/dovetail-sh/dovetail/internal/scenario"
+	"github.com/dovetail-sh/dovetail/internal/near"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
@@ -89,7 +89,7 @@ func New(s Streams) *cobra.Command {
 func nearestFlag(flags *pflag.FlagSet, name string) string {
 	var known []string
 	flags.VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	return scenario.Nearest(name, known)
+	return near.Nearest(name, known)
 }
 
 // noArgs refuses arguments where a command takes none.

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"github.com/dovetail-sh/dovetail/internal/near"
 )
 
 // gate is one switch: its name, and where it is.
@@ -61,7 +63,7 @@ func readGates(known []gate, g given, f *findings) {
 		}
 		i := slices.IndexFunc(known, func(k gate) bool { return k.name == name })
 		if i < 0 {
-			f.warn(g, "unknown gate "+quote(name)+" is ignored"+nearest(known, name))
+			f.warn(g, "unknown gate "+quote(name)+" is ignored"+near.Hint(name, names(known)))
 			continue
 		}
 		on, ok := parseBool(value)
@@ -77,12 +79,11 @@ func readGates(known []gate, g given, f *findings) {
 	}
 }
 
-// nearest helps with the spelling of the chart, which begins in lower case.
-func nearest(known []gate, name string) string {
+// names are the gates there are.
+func names(known []gate) []string {
+	var list []string
 	for _, k := range known {
-		if strings.EqualFold(k.name, name) {
-			return "; did you mean " + k.name + "?"
-		}
+		list = append(list, k.name)
 	}
-	return ""
+	return list
 }

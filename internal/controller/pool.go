@@ -161,6 +161,7 @@ func managed(classes []schema.GroupKind, ref karpv1.NodeClassReference) bool {
 func (r *Pools) perform(ctx context.Context, p *karpv1.NodePool, step pool.Step) error {
 	for _, ignored := range step.Ignored {
 		log.FromContext(ctx).Error(errors.New(ignored.Text()), "ignoring a part of the NodePool")
+		r.Events.Emit(p, event.Event{Reason: event.DefaultAssumed, Text: ignored.Text(), Key: ignored.Subject})
 	}
 	for _, stamp := range step.Restamp {
 		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: stamp.Claim}}

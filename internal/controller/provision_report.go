@@ -89,11 +89,14 @@ func (p *Provisioner) poolsWithoutTypes(view store.View) {
 		if pool.Closed || len(pool.Types) == 0 {
 			continue
 		}
-		why, empty := solve.NoTypes(pool, p.Policy)
-		if !empty {
+		k := slices.IndexFunc(pools, func(np *karpv1.NodePool) bool { return np.Name == pool.Name })
+		if k < 0 {
 			continue
 		}
-		if k := slices.IndexFunc(pools, func(np *karpv1.NodePool) bool { return np.Name == pool.Name }); k >= 0 {
+		for _, r := range solve.Misspelt(pool) {
+			p.Events.Emit(pools[k], event.Event{Reason: event.DefaultAssumed, Text: r.Text(), Key: r.Have})
+		}
+		if why, empty := solve.NoTypes(pool, p.Policy); empty {
 			p.Events.Emit(pools[k], event.Event{Reason: event.NoCompatibleInstanceTypes, Text: why.Text()})
 		}
 	}

@@ -369,3 +369,19 @@ func FuzzConvert(f *testing.F) {
 		}
 	})
 }
+
+// A mistyped field would be lost without a word that anybody reads; one that looks like nothing known is a warning.
+func TestTrust_C05_AMistypedFieldIsAnError(t *testing.T) {
+	t.Parallel()
+	const pool = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: a}\nspec: {template: {spec: {%s, nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}}}}\n"
+	for field, want := range map[string]string{
+		"requirments: []": `error: x.yaml:4: NodePool a: spec.template.spec.requirments: is not a known field; did you mean "requirements"?`,
+		"requirements: [{key: a, operater: Exists, operator: Exists}]": `operater: is not a known field; did you mean "operator"?`,
+		"wholly-else: 1": "warning: x.yaml:4: NodePool a: spec.template.spec.wholly-else: is not a known field and is left out; check its spelling",
+	} {
+		got := transcript(t, convert.Convert([]convert.Source{{Name: "x.yaml", Text: fmt.Appendf(nil, pool, field)}}, convert.Options{}))
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got\n%s\nwant %s", field, got, want)
+		}
+	}
+}

@@ -13,10 +13,12 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/dovetail-sh/dovetail/internal/near"
 )
 
-// decode reads a document into a typed object. A field of the wrong type is an error, an unknown one
-// a doubt.
+// decode reads a document into a typed object. A field of the wrong type is an error, and so is one that is a
+// known one mistyped: what it was to say would be lost. Any other unknown field is a doubt.
 func (b *batch) decode(d *document, into any) bool { return b.decodePart(d, "", d.raw, into) }
 
 // decodePart does it for the part of a document at a path.
@@ -33,7 +35,12 @@ func (b *batch) decodePart(d *document, at string, raw []byte, into any) bool {
 		return false
 	}
 	for _, doubt := range doubts {
-		field, text := unknownField(doubt)
+		field, text, unknown := unknownField(doubt)
+		name := field[strings.LastIndexByte(field, '.')+1:]
+		if hint := near.Hint(name, siblings(reflect.TypeOf(into), field)); unknown && hint != "" {
+			b.fail(d, below(field), "is not a known field"+hint)
+			continue
+		}
 		b.doubt(d, below(field), text)
 	}
 	return true
@@ -102,13 +109,48 @@ func article(noun string) string {
 }
 
 // unknownField takes the path out of the decoder's message: unknown field "spec.foo".
-func unknownField(err error) (field, text string) {
+func unknownField(err error) (field, text string, unknown bool) {
 	m := regexp.MustCompile(`^(unknown|duplicate) field "(.*)"$`).FindStringSubmatch(err.Error())
 	if m == nil {
-		return "", err.Error()
+		return "", err.Error(), false
 	}
 	if m[1] == "duplicate" {
-		return m[2], "appears twice; the last one counts"
+		return m[2], "appears twice; the last one counts", false
 	}
-	return m[2], "is not a known field and is left out; check its spelling"
+	return m[2], "is not a known field and is left out; check its spelling", true
+}
+
+// siblings are the fields that a type has beside the one at a path, sorted.
+func siblings(t reflect.Type, path string) []string {
+	parts := strings.Split(path, ".")
+	for _, part := range parts[:len(parts)-1] {
+		name, _, _ := strings.Cut(part, "[")
+		known := fieldsOf(t)
+		if known[name] == nil {
+			return nil
+		}
+		t = known[name]
+	}
+	return slices.Sorted(maps.Keys(fieldsOf(t)))
+}
+
+// fieldsOf lists the fields of a struct, of a list of them or of what points to them, by their JSON names.
+func fieldsOf(t reflect.Type) map[string]reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	out := map[string]reflect.Type{}
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "":
+			maps.Copy(out, fieldsOf(f.Type))
+		case name != "" && name != "-":
+			out[name] = f.Type
+		}
+	}
+	return out
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/near"
 )
 
 // A lane is a queue of steps of which one runs at a time.
@@ -124,36 +126,8 @@ func (c catalogue) choose(names []string) ([]step, error) {
 
 func (c catalogue) unknown(name string) error {
 	var names []string
-	nearest, distance := "", 3 // more than two letters apart is another word
 	for _, s := range c {
 		names = append(names, s.name)
-		if d := editDistance(name, s.name); d < distance {
-			nearest, distance = s.name, d
-		}
 	}
-	hint := ""
-	if nearest != "" {
-		hint = fmt.Sprintf("; did you mean %q?", nearest)
-	}
-	return fmt.Errorf("there is no step %q%s\nsteps: %s\n`make steps` says what each does", name, hint, strings.Join(names, " "))
-}
-
-// editDistance is the number of letters to insert, delete or replace to make one word of the other.
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(diagonal+cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("there is no step %q%s\nsteps: %s\n`make steps` says what each does", name, near.Hint(name, names), strings.Join(names, " "))
 }

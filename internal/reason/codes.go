@@ -27,6 +27,7 @@ const (
 	TooManyEntries    Code = "TooManyEntries"
 	BudgetUnreadable  Code = "BudgetUnreadable"
 	DurationMalformed Code = "DurationMalformed"
+	ValueMisspelt     Code = "ValueMisspelt"
 	KubeletRefused    Code = "KubeletRefused" // have: why
 )
 
@@ -81,5 +82,6 @@ func apiCodes(yield func(Doc) bool) bool {
 		yield(Doc{TooManyEntries, "has {have} entries; at most {want} are allowed", "A list or map is longer than the API allows.", "Shorten it."}) &&
 		yield(Doc{BudgetUnreadable, "budget {have} cannot be read: {want}", "A disruption budget has a schedule, duration or node count that does not parse; it counts as zero.", "Correct the field named."}) &&
 		yield(Doc{DurationMalformed, "{have} is not a duration; want {want}", "A duration does not follow the accepted form.", "Write it as groups of a number and s, m or h, such as 1h30m."}) &&
+		yield(Doc{ValueMisspelt, "{have} does not exist; did you mean {want}?", "A NodePool names an instance type that the region does not have and that looks like one it has. The name has no effect.", "Correct the name, or remove it."}) &&
 		yield(Doc{KubeletRefused, "{have}", "The kubelet block of a NodePool, which is the v1beta1 place of these settings, has a field that may not be set there or a value that is not valid. No node of the pool is launched.", "Correct the field named, or move it to spec.kubelet of the EC2NodeClass."})
 }

@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/dovetail-sh/dovetail/internal/near"
 )
 
 // Fault is one thing that is wrong with a file.
@@ -119,7 +121,7 @@ func (l *locator) object(path string, data []byte, fields map[string]reflect.Typ
 			l.look(path+"."+name, members[name], t)
 			continue
 		}
-		l.faults.add(path+"."+name, "unknown field%s", meant(name, slices.Sorted(maps.Keys(fields))))
+		l.faults.add(path+"."+name, "unknown field%s", near.Hint(name, slices.Sorted(maps.Keys(fields))))
 	}
 }
 

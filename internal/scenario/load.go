@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/near"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
@@ -169,7 +170,7 @@ func (c *checker) nodePools() {
 			p.Subject = ""
 			hint := ""
 			if word, err := strconv.Unquote(p.Have); err == nil && strings.HasSuffix(at, ".effect") {
-				hint = meantWord(word, taintEffects)
+				hint = near.Hint(word, taintEffects)
 			}
 			c.faults.add(at, "%s%s", p.Text(), hint)
 		}
@@ -206,11 +207,11 @@ func (c *checker) containers(path string, list []corev1.Container) {
 
 func (c *checker) node(path string, n *Node) {
 	if n.NodePool != "" && !c.pools[n.NodePool] {
-		c.faults.add(path+".nodePool", "no NodePool %q%s", n.NodePool, meant(n.NodePool, slices.Sorted(maps.Keys(c.pools))))
+		c.faults.add(path+".nodePool", "no NodePool %q%s", n.NodePool, near.Hint(n.NodePool, slices.Sorted(maps.Keys(c.pools))))
 	}
 	switch {
 	case n.InstanceType != "" && !c.types[n.InstanceType]:
-		c.faults.add(path+".instanceType", "no instance type %q%s", n.InstanceType, meant(n.InstanceType, slices.Sorted(maps.Keys(c.types))))
+		c.faults.add(path+".instanceType", "no instance type %q%s", n.InstanceType, near.Hint(n.InstanceType, slices.Sorted(maps.Keys(c.types))))
 	case n.InstanceType == "" && len(n.Allocatable) == 0:
 		c.faults.add(path+".allocatable", "is missing; a node without an instanceType says what it has")
 	}
@@ -240,7 +241,7 @@ func (c *checker) group(path string, g *PodGroup) {
 	case g.TemplateRef == "":
 		c.faults.add(path, "has neither template nor templateRef")
 	case c.scenario.Templates[g.TemplateRef] == nil:
-		c.faults.add(path+".templateRef", "no template %q%s", g.TemplateRef, meant(g.TemplateRef, slices.Sorted(maps.Keys(c.scenario.Templates))))
+		c.faults.add(path+".templateRef", "no template %q%s", g.TemplateRef, near.Hint(g.TemplateRef, slices.Sorted(maps.Keys(c.scenario.Templates))))
 	}
 }
 

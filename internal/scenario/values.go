@@ -2,12 +2,12 @@ package scenario
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/near"
 )
 
 // The API server would refuse other values; here a mistyped one would be a constraint that silently
@@ -35,7 +35,7 @@ func (c *checker) oneOf(path, value string, known []string) {
 	if last > 0 {
 		want = strings.Join(known[:last], ", ") + " or " + want
 	}
-	c.faults.add(path, "%q is not known; want %s%s", value, want, meantWord(value, known))
+	c.faults.add(path, "%q is not known; want %s%s", value, want, near.Hint(value, known))
 }
 
 // optional is oneOf for a field that has a default.
@@ -43,16 +43,6 @@ func (c *checker) optional(path, value string, known []string) {
 	if value != "" {
 		c.oneOf(path, value, known)
 	}
-}
-
-// meantWord is meant for words whose capitals are easily got wrong: "noschedule" is not far off.
-func meantWord(value string, known []string) string {
-	for _, k := range known {
-		if strings.EqualFold(value, k) {
-			return "; did you mean " + strconv.Quote(k) + "?"
-		}
-	}
-	return meant(value, known)
 }
 
 func (c *checker) between(path string, n, least, most int64) {

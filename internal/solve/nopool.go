@@ -2,6 +2,7 @@ package solve
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/near"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
@@ -52,6 +54,30 @@ func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 		}
 	}
 	return reason.Reason{}, false
+}
+
+// Misspelt finds instance types that a pool names, that do not exist and that look like one that does. Beside others
+// such a name changes nothing that anybody would notice.
+func Misspelt(pool *cluster.Pool) []reason.Reason {
+	asked := pool.Requirements[corev1.LabelInstanceTypeStable].Values
+	if len(asked) == 0 {
+		return nil
+	}
+	known := make([]string, 0, len(pool.Types))
+	for i := range pool.Types {
+		known = append(known, pool.Types[i].Name)
+	}
+	slices.Sort(known)
+	var list []reason.Reason
+	for _, name := range asked {
+		if _, exists := slices.BinarySearch(known, name); exists {
+			continue
+		}
+		if best := near.Nearest(name, known); best != "" {
+			list = append(list, reason.Reason{Code: reason.ValueMisspelt, Subject: "nodepool/" + pool.Name + " " + corev1.LabelInstanceTypeStable, Have: name, Want: best})
+		}
+	}
+	return list
 }
 
 // meets reports whether some type meets the requirements of a pool, whether it can be had or not.

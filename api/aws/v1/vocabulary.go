@@ -16,7 +16,9 @@ func Vocabulary() reqs.Vocabulary {
 		WellKnownKeys: wellKnown,
 		Aliases:       map[string]string{LabelEBSZone: corev1.LabelTopologyZone},
 		ClosedValues: map[string][]string{
-			LabelInstanceTenancy: {"dedicated", "default"},
+			LabelInstanceTenancy:   {"dedicated", "default"},
+			corev1.LabelArchStable: {"amd64", "arm64"},
+			corev1.LabelOSStable:   {"linux", "windows"},
 		},
 	})
 }
