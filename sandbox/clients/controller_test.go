@@ -17,7 +17,7 @@ func TestController(t *testing.T) {
 	}
 	for _, namespace := range []string{"kube-system", "karpenter"} {
 		t.Run(namespace, func(t *testing.T) {
-			controller, err := shell.world.RunController(t.Context(), world.ControllerOptions{Binary: binary, Namespace: namespace})
+			controller, err := shell.world.RunController(t.Context(), world.ControllerOptions{Binary: binary, Namespace: namespace, Deployed: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -36,6 +36,12 @@ func TestController(t *testing.T) {
 				},
 				{name: "S-100 logs", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1", want: []string{"Starting workers", `"controller"`}},
 				{name: "Trust B08: a fresh log begins without errors", run: `! kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep -E "ERROR|WARN"`},
+				{name: "Trust D02: it holds the lease", run: "kubectl get lease karpenter-leader-election -n NS -o jsonpath={.spec.holderIdentity}", save: "HOLDER"},
+				{
+					name: "Trust D02: its metrics are reached through the Service", want: []string{"karpenter_build_info{"},
+					run: `kubectl port-forward -n NS service/karpenter 18080:8080 > /dev/null & pid=$!; trap 'kill $pid' EXIT
+						for i in $(seq 100); do if text=$(curl -sf http://127.0.0.1:18080/metrics); then grep karpenter_build_info <<< "$text"; exit; fi; sleep 0.2; done; exit 1`,
+				},
 				{name: "S-100 logs of the container", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter -c controller --tail=1 | wc -l", want: []string{"1"}},
 				{name: "S-100 logs, followed", run: "timeout 3 kubectl logs -f -n NS -l app.kubernetes.io/name=karpenter --tail=-1 || test $? -eq 124", want: []string{"Starting workers"}},
 				{name: "S-101 logs, searched", run: `kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep "instance type"`, want: []string{"discovered instance types"}},
