@@ -62,9 +62,12 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	}
 	mgr, err := ctrl.NewManager(limited, options(cfg, kube, scheme, log, handlers))
 	if err != nil {
-		return fmt.Errorf("the cluster at %s cannot be used; check the kubeconfig or the service account, and the network: %w", kube.Host, err)
+		return notMade(err, cfg, kube)
 	}
 	if err := served(mgr.GetRESTMapper()); err != nil {
+		return err
+	}
+	if err := hasNamespace(ctx, mgr.GetAPIReader(), cfg); err != nil {
 		return err
 	}
 	sink, err := newEvents(ctx, limited, scheme)
@@ -103,7 +106,8 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := addChecks(mgr, c.store, wire, c.plans, c.changes, c.ends); err != nil {
 		return err
 	}
-	return endsInTime(ctx, stopLimit, mgr.Start)
+	err = endsInTime(ctx, stopLimit, mgr.Start)
+	return cmp.Or(withFlag(err, cfg), err)
 }
 
 // served checks that the cluster has our kinds, and says how to get them. Without, every watch would
