@@ -99,5 +99,5 @@ func poolHash(t *testing.T, obj *unstructured.Unstructured) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return hash
+	return hash.Sum
 }
