@@ -249,8 +249,8 @@ func conditionsOf(obj client.Object) []metav1.Condition {
 	return nil
 }
 
-// age sets a condition of a claim back in time, so that a timeout of minutes comes at once: the clock of
-// launch and registration runs from there (LC-14).
+// age sets a condition of a claim back in time, and the launch with it, so that a timeout of minutes comes at
+// once: the clock of the registration runs from the later of the two (LC-14).
 func (f *flow) age(c *karpv1.NodeClaim, kind string, by time.Duration) {
 	f.Helper()
 	f.await(soon, "the condition "+kind+" is set back", func() (bool, string) {
@@ -263,7 +263,7 @@ func (f *flow) age(c *karpv1.NodeClaim, kind string, by time.Duration) {
 		}
 		before := c.DeepCopy()
 		for i := range c.Status.Conditions {
-			if c.Status.Conditions[i].Type == kind {
+			if name := c.Status.Conditions[i].Type; name == kind || name == karpv1.ConditionLaunched {
 				c.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Now().Add(-by))
 			}
 		}
