@@ -35,10 +35,7 @@ func withFlag(err error, cfg config.Config) error {
 	if !errors.As(err, &listen) || listen.Op != "listen" || listen.Addr == nil {
 		return nil
 	}
-	_, port, splitErr := net.SplitHostPort(listen.Addr.String())
-	if splitErr != nil {
-		return nil
-	}
+	_, port, _ := net.SplitHostPort(listen.Addr.String()) // one that has no port is none of ours
 	for flag, ours := range map[string]int{"metrics-port": cfg.Server.MetricsPort, "health-probe-port": cfg.Server.HealthProbePort} {
 		switch {
 		case address(ours) != ":"+port:

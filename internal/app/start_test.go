@@ -60,7 +60,7 @@ func TestTrust_C10_ABusyPortIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close()
+	defer func() { _ = taken.Close() }()
 	cfg := config.Config{Leader: config.Leader{Disabled: true}, Server: config.Server{HealthProbePort: taken.Addr().(*net.TCPAddr).Port}}
 	_, err = ctrl.NewManager(&rest.Config{Host: "http://localhost:1"}, ctrl.Options{
 		HealthProbeBindAddress: address(cfg.Server.HealthProbePort), Metrics: metricsserver.Options{BindAddress: "0"},

@@ -201,7 +201,10 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 	now := r.Now()
 	facts := lifecycle.Facts{
 		Claim: claim, Gated: len(r.Gates) > 0, Now: now,
-		Launching: r.launches.busy(claim.UID), Launch: r.launches.recall(claim.UID, now), Tried: r.launches.tried(claim.UID),
+		Launching: r.launches.busy(claim.UID), Tried: r.launches.tried(claim.UID),
+	}
+	if !facts.Launching { // else the answer is not there yet, and none begins but by us
+		facts.Launch = r.launches.tell(claim.UID, now)
 	}
 	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
 	if err != nil {

@@ -20,7 +20,8 @@ const launchesAtATime = 1000
 // nodes and end claims do not wait for it.
 func (r *Claims) launch(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
 	if r.Wake == nil {
-		return r.buy(ctx, claim)
+		r.buy(ctx, claim)
+		return r.launches.tell(claim.UID, r.Now())
 	}
 	if r.launches.begin(claim.UID) {
 		go r.launchLater(ctx, claim)
@@ -58,8 +59,8 @@ func (r *Claims) launchLater(ctx context.Context, claim *karpv1.NodeClaim) {
 func (r *Claims) Close() { r.launches.close() }
 
 // buy asks the cloud and remembers the answer.
-func (r *Claims) buy(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
+func (r *Claims) buy(ctx context.Context, claim *karpv1.NodeClaim) {
 	asked := r.Now()
 	instance, err := r.Provider.Launch(ctx, claim)
-	return r.launches.remember(claim.UID, instance, err, asked, r.Now())
+	r.launches.remember(claim.UID, instance, err, asked, r.Now())
 }

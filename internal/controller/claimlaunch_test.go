@@ -61,6 +61,30 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 	}
 }
 
+// What the cloud refuses while nobody waits for it is told once, also if the claim is looked at only when the
+// next try is due (LC-04).
+func TestTrust_A08_RefusedLaunchesAreToldOnce(t *testing.T) {
+	t.Parallel()
+	w, shop, woken := newSlowWorld(t)
+	w.pass(t)
+	<-shop.began
+	shop.answer <- &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
+	<-woken
+	w.now = w.now.Add(time.Minute) // of other work
+	result := w.pass(t)
+	if got := w.state(t, karpv1.ConditionLaunched); got != "Unknown/Unauthorized" || shop.asked.Load() != 1 || result.RequeueAfter == 0 {
+		t.Errorf("Launched is %s after %d launches, tried again after %s", got, shop.asked.Load(), result.RequeueAfter)
+	}
+	w.pass(t)
+	<-shop.began // it is tried again
+	w.pass(t)
+	if want := []string{"c LaunchFailed"}; !slices.Equal(w.events, want) {
+		t.Errorf("events %v, want %v", w.events, want)
+	}
+	shop.answer <- nil
+	<-woken
+}
+
 // A claim that is deleted while the cloud is asked ends with what was bought for it, not before.
 func TestTrust_A08_AClaimThatGoesWaitsForItsLaunch(t *testing.T) {
 	t.Parallel()

@@ -36,6 +36,7 @@ type launch struct {
 	first   time.Time // when the cloud was first asked
 	until   time.Time // the instance is forgotten, or the next try may be made
 	wait    time.Duration
+	told    bool // the claim was looked at since
 }
 
 // begin notes that a launch is on its way. It fails if one is, or if the process ends.
@@ -93,7 +94,7 @@ func (l *launches) tried(uid types.UID) time.Time {
 }
 
 // remember keeps what was answered to a launch that began at a time.
-func (l *launches) remember(uid types.UID, instance cloud.Instance, err error, asked, now time.Time) *lifecycle.Outcome {
+func (l *launches) remember(uid types.UID, instance cloud.Instance, err error, asked, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
@@ -105,12 +106,10 @@ func (l *launches) remember(uid types.UID, instance cloud.Instance, err error, a
 	}
 	if err != nil {
 		entry.wait = min(max(2*l.known[uid].wait, firstLaunchRetry), lastLaunchRetry)
-		entry.outcome.Wait = entry.wait
 		entry.until = now.Add(entry.wait)
 	}
 	l.known[uid] = entry
 	l.sweep(now)
-	return &entry.outcome
 }
 
 // recall returns nil if nothing is known, or it is time to try again.
@@ -121,10 +120,29 @@ func (l *launches) recall(uid types.UID, now time.Time) *lifecycle.Outcome {
 	if !known || !now.Before(entry.until) {
 		return nil
 	}
-	outcome := entry.outcome
-	outcome.Told = true
+	return entry.answer(now)
+}
+
+// tell returns what recall does, and as news what nobody was told yet. That does not lapse: a claim whose turn
+// comes late would else be tried again and again, and never say why it has no instance.
+func (l *launches) tell(uid types.UID, now time.Time) *lifecycle.Outcome {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	entry, known := l.known[uid]
+	if !known || entry.told && !now.Before(entry.until) {
+		return nil
+	}
+	outcome := entry.answer(now)
+	entry.told = true
+	l.known[uid] = entry
+	return outcome
+}
+
+func (e launch) answer(now time.Time) *lifecycle.Outcome {
+	outcome := e.outcome
+	outcome.Told = e.told
 	if outcome.Err != nil {
-		outcome.Wait = entry.until.Sub(now)
+		outcome.Wait = max(e.until.Sub(now), firstLaunchRetry)
 	}
 	return &outcome
 }
