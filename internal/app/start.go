@@ -36,14 +36,20 @@ func withFlag(err error, cfg config.Config) error {
 		return nil
 	}
 	_, port, _ := net.SplitHostPort(listen.Addr.String()) // one that has no port is none of ours
-	for flag, ours := range map[string]int{"metrics-port": cfg.Server.MetricsPort, "health-probe-port": cfg.Server.HealthProbePort} {
-		switch {
-		case address(ours) != ":"+port:
-		case errors.Is(err, syscall.EADDRINUSE):
-			return fmt.Errorf("port %s is in use by another process; choose another with --%s: %w", port, flag, err)
-		case errors.Is(err, syscall.EACCES):
-			return fmt.Errorf("port %s may not be opened by this user; choose one above 1023 with --%s: %w", port, flag, err)
-		}
+	flag := ""
+	switch ":" + port {
+	case address(cfg.Server.MetricsPort):
+		flag = "--metrics-port"
+	case address(cfg.Server.HealthProbePort):
+		flag = "--health-probe-port"
+	default:
+		return nil
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("port %s is in use by another process; choose another with %s: %w", port, flag, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("port %s may not be opened by this user; choose one above 1023 with %s: %w", port, flag, err)
 	}
 	return nil
 }
