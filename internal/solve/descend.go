@@ -13,8 +13,10 @@ import (
 const (
 	// descendUpTo is up to how many candidates every way is followed to its end before one is chosen.
 	descendUpTo = 16
-	// simpleUpTo is up to how many candidates the simple way is tried although another has found moves.
+	// simpleUpTo is up to how many candidates steps of several nodes are tried, and those that need not last.
 	simpleUpTo = 200
+	// muchMore is how many times what other moves save steps have to save to be made instead.
+	muchMore = 1.5
 	// mostSteps is how long a way may be.
 	mostSteps = 60
 )
@@ -33,8 +35,8 @@ type answer struct {
 }
 
 // simplest holds moves against the simple way, and returns what saves more. Few nodes are followed to the end: so
-// no cluster ends dearer than the simple way would have left it. With many it is looked for steps once the
-// other ways find nothing.
+// no cluster ends dearer than the simple way would have left it. With many it is looked for steps once there
+// are no other moves and no swaps.
 func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 	limited := false
 	if len(q.Candidates) <= descendUpTo {
@@ -43,13 +45,9 @@ func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 			return best
 		}
 		limited = best.limited
-	} else if len(moves) == 0 || len(q.Candidates) <= simpleUpTo {
-		w := g.simply(manner{}, stop)
-		if saved(w.steps) > saved(moves) {
+	} else if len(moves) > 0 && len(q.Candidates) <= simpleUpTo {
+		if w := g.simply(manner{}, stop); saved(w.steps) > muchMore*saved(moves) {
 			return answer{w.steps, true, w.trimmed, w.s.stopped}
-		}
-		if w.s.stopped {
-			return answer{moves: moves, stopped: true}
 		}
 	}
 	if len(moves) > 0 || q.Policy.Eager {
@@ -57,10 +55,13 @@ func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 	}
 	v, list := g.swapOne(stop)
 	limited = limited || v.trimmed
-	if len(list) > 0 || v.s.stopped || len(q.Candidates) > simpleUpTo || len(q.Candidates) <= descendUpTo {
+	if len(list) > 0 || v.s.stopped || len(q.Candidates) <= descendUpTo {
 		return answer{list, false, limited, v.s.stopped}
 	}
-	w := g.simply(manner{loose: true}, stop)
+	w := g.simply(manner{}, stop)
+	if len(w.steps) == 0 && !w.s.stopped && len(q.Candidates) <= simpleUpTo {
+		w = g.simply(manner{loose: true}, stop)
+	}
 	return answer{w.steps, true, limited || w.trimmed, w.s.stopped}
 }
 

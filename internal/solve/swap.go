@@ -62,14 +62,9 @@ func (g *ground) swapOne(stop func() bool) (*mover, []Move) {
 
 // look finds swaps. The last one found is the best.
 func (w *swapper) look() {
-	price, pods := 0.0, 0
 	list := slices.DeleteFunc(w.wasteful(), func(n int) bool { return len(w.pods[n]) == 0 })
-	for _, n := range list {
-		price += w.price[n]
-		pods += len(w.pods[n])
-	}
 	if !w.m.problem.Policy.AnySaving {
-		w.least = max(leastPerPod, fairSaving*price/float64(max(1, pods)))
+		w.least = w.fairly(list, fairSaving)
 	}
 	w.options = w.offers()
 	w.homes, w.asked, w.hosts = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes)), make([][]int, len(w.m.classes))
@@ -88,6 +83,16 @@ func (w *swapper) look() {
 			}
 		}
 	}
+}
+
+// fairly is what moving pods of some nodes must save for each of them: a share of what a pod costs on average.
+func (v *mover) fairly(nodes []int, share float64) float64 {
+	price, pods := 0.0, 0
+	for _, n := range nodes {
+		price += v.price[n]
+		pods += len(v.pods[n])
+	}
+	return max(leastPerPod, share*price/float64(max(1, pods)))
 }
 
 // offers are what can be bought, cheapest first, without what is no larger than something cheaper. Where
