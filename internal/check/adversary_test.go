@@ -257,7 +257,7 @@ func FuzzAdversary(f *testing.F) {
 			a.n += int(i) // none is like another
 			pods = append(pods, a.pod(fmt.Sprintf("villain-%d", i), use...))
 		}
-		const limit = 1 << 30
+		const limit = memoryFactor * 1 << 30
 		if used := work(func() { adversarial(t, pods...) }); used > limit {
 			t.Errorf("%d MiB, want at most %d", used>>20, limit>>20)
 		}
@@ -267,7 +267,7 @@ func FuzzAdversary(f *testing.F) {
 // Memory is counted for the whole process, so nothing may run beside it: a test that sets the environment is alone.
 func TestTrust_C02_LongListsOfOnePodCostLittle(t *testing.T) {
 	t.Setenv("ALONE", "yes")
-	const limit = 64 << 20
+	const limit = memoryFactor * 64 << 20
 	for name, trick := range tricks() {
 		t.Run(name, func(t *testing.T) {
 			for _, n := range []int{500, 4000} {
