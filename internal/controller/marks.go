@@ -218,7 +218,7 @@ func sayMarks(ctx context.Context, before, after []metav1.Condition) {
 			mark := condition.Find(after, kind)
 			said := []any{"reason", mark.Reason}
 			if mark.Message != "" {
-				said = append(said, "message", mark.Message)
+				said = append(said, "because", mark.Message)
 			}
 			logger.Info("marking "+what, said...)
 		case had && !has:
