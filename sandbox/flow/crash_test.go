@@ -38,8 +38,15 @@ func (f *flow) killAtCall(action, text string, moment awsemu.Moment) (fired <-ch
 	return fired
 }
 
+// kill ends the controller. Until the next process has come as far as asking for the cluster's DNS nobody looks after the
+// cluster. How long that takes is up to the machine.
 func (f *flow) kill() {
-	f.disturb()()
+	calm := f.disturb()
+	f.Cleanup(f.world.Proxy.Watch(func(r apiproxy.Request) {
+		if r.Verb == "get" && r.Resource == "services" && r.Name == "kube-dns" {
+			calm()
+		}
+	}))
 	f.controller.Kill()
 	f.checker.Restarted()
 }
