@@ -59,7 +59,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + pki("service-account.key"),
 		"--service-account-signing-key-file=" + pki("service-account.key"),
-		"--service-cluster-ip-range=10.96.0.0/16",
+		"--service-cluster-ip-range=10.100.0.0/16",
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
 		"--endpoint-reconciler-type=none", // there is no other API server to agree with
