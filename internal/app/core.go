@@ -87,6 +87,9 @@ func (c *core) add(ctx context.Context) error {
 	if err := c.store.Watch(ctx, c.mgr.GetCache()); err != nil {
 		return err
 	}
+	if err := followLimitRanges(ctx, c.mgr, c.store); err != nil {
+		return err
+	}
 	plans := c.provisioner()
 	if !c.cfg.Server.ClusterStateDisabled {
 		state, err := observe(c.mgr, c.metrics, c.events, c.clock.time)

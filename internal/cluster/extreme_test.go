@@ -33,7 +33,7 @@ func TestExtremeQuantitiesAreRead(t *testing.T) {
 	node := cluster.NodeFacts{Node: &corev1.Node{Status: corev1.NodeStatus{Capacity: all, Allocatable: all}}, Pods: []*corev1.Pod{pod}}
 	claim := cluster.NodeFacts{Claim: &karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{Capacity: all, Allocatable: all}}}
 	for name, got := range map[string]resources.Vec{
-		"pod": r.Pod(pod, nil).Shape.Requests, "daemon": r.Daemon(set, nil).Shape.Requests,
+		"pod": r.Pod(pod, nil).Shape.Requests, "daemon": r.Daemon(set, nil, nil).Shape.Requests,
 		"node": r.Node(node).Allocatable, "claim": r.Node(claim).Capacity,
 	} {
 		lane, _ := r.Table().Lane("x.io/gpu")

@@ -38,7 +38,7 @@ func FuzzPod(f *testing.F) {
 		if len(got.Shape.Required) == 0 || got.Shape != r.Pod(p, cluster.VolumeObjects{}).Shape {
 			t.Fatalf("read twice, or without an alternative: %s", got.Shape.Key)
 		}
-		r.Shape("ns", &corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec})
+		r.Shape("ns", &corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}, nil)
 		if _, err := json.Marshal(got); err != nil {
 			t.Fatal(err)
 		}
@@ -52,10 +52,10 @@ func FuzzReader(f *testing.F) {
 		r, vols := newReader(cluster.ReaderOptions{}), s.volumes()
 		for _, p := range s.pods(3) {
 			sound(t, r.Pod(p, vols).Shape)
-			r.Shape(p.Namespace, &corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec})
+			r.Shape(p.Namespace, &corev1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}, nil)
 		}
 		r.Node(cluster.NodeFacts{})
 		r.Pod(nil, nil)
-		r.Shape("", nil)
+		r.Shape("", nil, nil)
 	}))
 }

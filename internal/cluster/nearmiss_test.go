@@ -48,7 +48,7 @@ func TestEveryFieldThatMattersIsLookedAt(t *testing.T) {
 			if want, got := fresh.Pod(p, vols).Shape.Key, warm.Pod(p, vols).Shape.Key; got != want {
 				t.Fatalf("pod differs (-fresh +warm):\n%s", cmp.Diff(want, got))
 			}
-			if want, got := fresh.Shape(p.Namespace, template).Key, warm.Shape(p.Namespace, template).Key; got != want {
+			if want, got := fresh.Shape(p.Namespace, template, nil).Key, warm.Shape(p.Namespace, template, nil).Key; got != want {
 				t.Fatalf("template differs (-fresh +warm):\n%s", cmp.Diff(want, got))
 			}
 		}

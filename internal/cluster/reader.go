@@ -102,22 +102,23 @@ func (r *Reader) Pod(p *corev1.Pod, vols VolumeLookup) Pod {
 	}
 }
 
-// Shape reads the template of a DaemonSet (SC-22): limits are copied into missing requests, and
-// volumes are not looked at. Rules for pending pods do not apply to it; it is Invalid only if its pod
-// can run on no node that may be planned.
-func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec) *Shape {
+// Shape reads the template of a DaemonSet (SC-22): limits are copied into missing requests, what LimitRanges
+// say is asked for where that leaves nothing (see DefaultRequests), and volumes are not looked at. Rules for
+// pending pods do not apply to it; it is Invalid only if its pod can run on no node that may be planned.
+func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults corev1.ResourceList) *Shape {
 	p := &corev1.Pod{}
 	if t != nil {
 		p.ObjectMeta, p.Spec = t.ObjectMeta, t.Spec
 	}
 	p.Namespace = namespace
-	defaultRequests(&p.Spec)
+	defaultRequests(&p.Spec, defaults)
 	return r.shape(input{pod: p, template: true})
 }
 
 // Daemon reads a DaemonSet: its newest pod if there is one, else its template. The required node
-// affinity is always the template's, since real pods are pinned to a node (SC-22).
-func (r *Reader) Daemon(set *appsv1.DaemonSet, newest *corev1.Pod) Daemon {
+// affinity is always the template's, since real pods are pinned to a node (SC-22). What LimitRanges have
+// containers ask for counts with either: it is the next pod that needs room.
+func (r *Reader) Daemon(set *appsv1.DaemonSet, newest *corev1.Pod, defaults corev1.ResourceList) Daemon {
 	template := set.Spec.Template
 	if newest != nil {
 		template.Labels = newest.Labels
@@ -126,7 +127,7 @@ func (r *Reader) Daemon(set *appsv1.DaemonSet, newest *corev1.Pod) Daemon {
 	}
 	return Daemon{
 		Key:   PodKey{Namespace: set.Namespace, Name: set.Name},
-		Shape: r.Shape(set.Namespace, &template),
+		Shape: r.Shape(set.Namespace, &template, defaults),
 	}
 }
 
@@ -283,35 +284,37 @@ func (r *Reader) learn(list corev1.ResourceList) {
 }
 
 // defaultRequests does to a template what the API server does to pods: a limit without a request is
-// the request. The lists given are not changed.
-func defaultRequests(spec *corev1.PodSpec) {
+// the request, and only then LimitRanges say what else a container asks for. The lists given are not changed.
+func defaultRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
 	asked := map[corev1.ResourceName]bool{}
 	for _, containers := range []*[]corev1.Container{&spec.Containers, &spec.InitContainers} {
 		*containers = append([]corev1.Container(nil), *containers...)
 		for i := range *containers {
 			c := &(*containers)[i]
-			c.Resources.Requests = withLimits(c.Resources.Requests, c.Resources.Limits, nil)
+			c.Resources.Requests = completed(c.Resources.Requests, c.Resources.Limits, nil)
 			for name := range c.Resources.Requests {
 				asked[name] = true
 			}
+			c.Resources.Requests = completed(c.Resources.Requests, defaults, nil)
 		}
 	}
 	if level := spec.Resources; level != nil {
 		// A pod-level limit is a request only for what no container asks for.
-		spec.Resources = &corev1.ResourceRequirements{Requests: withLimits(level.Requests, level.Limits, asked)}
+		spec.Resources = &corev1.ResourceRequirements{Requests: completed(level.Requests, level.Limits, asked)}
 	}
 }
 
-func withLimits(requests, limits corev1.ResourceList, except map[corev1.ResourceName]bool) corev1.ResourceList {
-	if len(limits) == 0 {
-		return requests
+// completed returns a list with what another has and it has not, apart from some names.
+func completed(list, other corev1.ResourceList, except map[corev1.ResourceName]bool) corev1.ResourceList {
+	if len(other) == 0 {
+		return list
 	}
-	all := make(corev1.ResourceList, len(limits))
-	for name, quantity := range limits {
+	all := make(corev1.ResourceList, len(other))
+	for name, quantity := range other {
 		if !except[name] {
 			all[name] = quantity
 		}
 	}
-	maps.Copy(all, requests)
+	maps.Copy(all, list)
 	return all
 }

@@ -273,14 +273,14 @@ spec:
 		"SC-22 the template, limits copied into missing requests":      {wantRequests: "cpu:100m,memory:64Mi,pods:1"},
 		"SC-22 the newest pod, with the node affinity of the template": {newest: newest, wantRequests: "cpu:300m,pods:1"},
 	} {
-		d := r.Daemon(set, tc.newest)
+		d := r.Daemon(set, tc.newest, nil)
 		diff(t, name+": key", d.Key.String(), "kube-system/agent")
 		diff(t, name+": requests", r.Table().Format(d.Shape.Requests), tc.wantRequests)
 		diff(t, name+": required", sets(d.Shape.Required), []string{"karpenter.sh/initialized In [true]; team Exists"})
 		diff(t, name+": SC-23 restricted labels are fine", codes(d.Shape), []string(nil))
 	}
 	set.Spec.Template.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
-	diff(t, "17: with devices it is ignored", codes(r.Daemon(set, nil).Shape), []string{"DevicesUnsupported spec.resourceClaims"})
+	diff(t, "17: with devices it is ignored", codes(r.Daemon(set, nil, nil).Shape), []string{"DevicesUnsupported spec.resourceClaims"})
 	if set.Spec.Template.Spec.Containers[0].Resources.Requests.Memory().Sign() != 0 {
 		t.Error("reading changed the object")
 	}

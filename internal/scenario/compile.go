@@ -37,7 +37,7 @@ func (s *Store) Compile() *Compiled {
 		parts.Pending = append(parts.Pending, c.reader.Pod(p, nil))
 	}
 	for _, set := range w.Daemons {
-		parts.Daemons = append(parts.Daemons, c.reader.Daemon(set, nil))
+		parts.Daemons = append(parts.Daemons, c.reader.Daemon(set, nil, nil))
 	}
 	parts.Pools = c.pools(parts.Nodes)
 	c.View = c.reader.Snapshot(parts)

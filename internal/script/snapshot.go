@@ -37,7 +37,7 @@ func (w *World) Snapshot() (view *cluster.Snapshot, pods []cluster.Pod) {
 	for i := range w.daemons {
 		o := w.daemons[i].object
 		template := corev1.PodTemplateSpec{ObjectMeta: o.ObjectMeta, Spec: o.Spec}
-		parts.Daemons = append(parts.Daemons, cluster.Daemon{Key: cluster.PodKey{Namespace: o.Namespace, Name: o.Name}, Shape: read.Shape(o.Namespace, &template)})
+		parts.Daemons = append(parts.Daemons, cluster.Daemon{Key: cluster.PodKey{Namespace: o.Namespace, Name: o.Name}, Shape: read.Shape(o.Namespace, &template, nil)})
 	}
 	w.price(parts.Nodes)
 	w.readPools(read, &parts)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // informers is where watches come from.
@@ -48,22 +50,35 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 		{&appsv1.StatefulSet{}, s.onOwner},
 	}
 	for _, t := range takers {
-		obj, take := t.object, t.take
-		if isOwner(obj) && len(s.opts.DefaultSpread) == 0 {
+		if isOwner(t.object) && len(s.opts.DefaultSpread) == 0 {
 			continue
 		}
-		informer, err := from.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", obj, err)
+		if err := s.follow(ctx, from, t.object, t.take); err != nil {
+			return err
 		}
-		handle, err := informer.AddEventHandler(s.handler(take))
-		if err != nil {
-			return fmt.Errorf("watch %T: %w", obj, err)
-		}
-		s.mu.Lock()
-		s.feeds = append(s.feeds, feed{kind: strings.TrimPrefix(fmt.Sprintf("%T", obj), "*v1."), synced: handle.HasSynced})
-		s.mu.Unlock()
 	}
+	return nil
+}
+
+// WatchLimitRanges feeds the Store with LimitRanges, which say what the first pod of a DaemonSet will ask for. They
+// are not among what Watch asks for since the right to read them may be missing, and then they would never come.
+func (s *Store) WatchLimitRanges(ctx context.Context, from informers) error {
+	return s.follow(ctx, from, &corev1.LimitRange{}, s.onLimitRange)
+}
+
+// follow has objects of a kind taken in. Memory is incomplete until those that exist were.
+func (s *Store) follow(ctx context.Context, from informers, obj client.Object, take func(client.Object, bool)) error {
+	informer, err := from.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", obj, err)
+	}
+	handle, err := informer.AddEventHandler(s.handler(take))
+	if err != nil {
+		return fmt.Errorf("watch %T: %w", obj, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.feeds = append(s.feeds, feed{kind: strings.TrimPrefix(fmt.Sprintf("%T", obj), "*v1."), synced: handle.HasSynced})
 	return nil
 }
 
@@ -232,6 +247,24 @@ func (s *Store) onDaemonSet(obj client.Object, gone bool) {
 		s.daemons[set.UID] = d
 	}
 	d.set = set
+}
+
+func (s *Store) onLimitRange(obj client.Object, gone bool) {
+	namespace := obj.GetNamespace()
+	list := s.ranges[namespace]
+	if list == nil {
+		list = map[string]*corev1.LimitRange{}
+		s.ranges[namespace] = list
+	}
+	if delete(list, obj.GetName()); !gone {
+		list[obj.GetName()] = obj.(*corev1.LimitRange)
+	}
+	if len(list) == 0 {
+		delete(s.ranges, namespace)
+		delete(s.defaults, namespace)
+		return
+	}
+	s.defaults[namespace] = cluster.DefaultRequests(slices.Collect(maps.Values(list))...) // any order: the largest counts
 }
 
 func (s *Store) onOwner(obj client.Object, gone bool) {

@@ -98,7 +98,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	// In order, since the reader may meet resources for the first time here too.
 	for _, uid := range slices.Sorted(maps.Keys(s.daemons)) {
 		if d := s.daemons[uid]; d.set != nil {
-			parts.Daemons = append(parts.Daemons, s.reader.Daemon(d.set, d.newest))
+			parts.Daemons = append(parts.Daemons, s.reader.Daemon(d.set, d.newest, s.defaults[d.set.Namespace]))
 		}
 	}
 	types = slots.subtract(types)

@@ -64,6 +64,8 @@ type Store struct {
 	waiting    map[podKey]*podSlot            // those that may need a node
 	seated     map[podKey]*podSlot            // those that are about to be bound to a node, and count there
 	daemons    map[types.UID]*daemon
+	ranges     map[string]map[string]*corev1.LimitRange // by namespace and name
+	defaults   map[string]corev1.ResourceList           // what they have containers ask for, by namespace
 	csi        map[string]*storagev1.CSINode
 	volumes    volumes
 	budgets    map[podKey]*policyv1.PodDisruptionBudget
@@ -146,7 +148,7 @@ func New(o Options) *Store {
 		pools: map[string]*pool{}, claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{},
 		byProvider: map[string]*twins{}, places: map[string]*place{}, home: map[string]string{},
 		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{}, seated: map[podKey]*podSlot{},
-		daemons: map[types.UID]*daemon{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
+		daemons: map[types.UID]*daemon{}, ranges: map[string]map[string]*corev1.LimitRange{}, defaults: map[string]corev1.ResourceList{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
 		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
 		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, ordered: map[string]uint64{}, promised: map[podKey]string{}, recalled: map[string][]uint32{}, altered: map[string]bool{},
 		sold: map[string][]catalog.InstanceType{}, reserved: map[*reservation]bool{},

@@ -107,7 +107,7 @@ func testTypes() map[string][]catalog.InstanceType {
 func (s *Store) feedObject(obj client.Object, gone bool) {
 	take := map[string]func(client.Object, bool){
 		"*v1.NodePool": s.onPool, "*v1.NodeClaim": s.onClaim, "*v1.Node": s.onNodeObject, "*v1.Pod": s.onPod,
-		"*v1.PodDisruptionBudget": s.onBudget, "*v1.DaemonSet": s.onDaemonSet, "*v1.PersistentVolumeClaim": s.onVolumeObject,
+		"*v1.PodDisruptionBudget": s.onBudget, "*v1.DaemonSet": s.onDaemonSet, "*v1.LimitRange": s.onLimitRange, "*v1.PersistentVolumeClaim": s.onVolumeObject,
 	}[fmt.Sprintf("%T", obj)]
 	h := s.handler(take)
 	if gone {
@@ -328,6 +328,38 @@ func TestNewestDaemonPodCounts(t *testing.T) {
 	s.feedObject(pod("new", "300m", time.Minute), true)
 	if got := cpu(); got != 200 {
 		t.Errorf("cpu = %dm, want 200m of the pod that is left", got)
+	}
+}
+
+// A12: what the LimitRanges of its namespace will have the first pod of a DaemonSet ask for counts before it exists.
+func TestTrust_A12_LimitRangesCountBeforeTheFirstPod(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}}
+	set.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main"}}
+	limits := func(namespace, name, cpu string) *corev1.LimitRange {
+		r := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		r.Spec.Limits = []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, DefaultRequest: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}}}
+		return r
+	}
+	s.feedObject(set, false)
+	for _, step := range []struct {
+		what string
+		obj  *corev1.LimitRange
+		gone bool
+		want int64
+	}{
+		{"of another namespace", limits("other", "a", "900m"), false, 0},
+		{"the first", limits("default", "a", "200m"), false, 200},
+		{"a larger one", limits("default", "b", "300m"), false, 300},
+		{"now smaller", limits("default", "b", "100m"), false, 200},
+		{"the first is gone", limits("default", "a", "200m"), true, 100},
+		{"the last is gone", limits("default", "b", "100m"), true, 0},
+	} {
+		s.feedObject(step.obj, step.gone)
+		if got := s.Snapshot(nil).Daemons[0].Shape.Requests.At(0); got != step.want {
+			t.Errorf("%s: cpu = %dm, want %dm", step.what, got, step.want)
+		}
 	}
 }
 

@@ -88,7 +88,7 @@ func (f *flow) leave() {
 		f.describe()
 	}
 	ctx := context.WithoutCancel(f.Context())
-	for _, kind := range []client.Object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &policyv1.PodDisruptionBudget{}} {
+	for _, kind := range []client.Object{&appsv1.Deployment{}, &appsv1.ReplicaSet{}, &appsv1.DaemonSet{}, &policyv1.PodDisruptionBudget{}} {
 		if err := f.kube.DeleteAllOf(ctx, kind, client.InNamespace(f.namespace)); err != nil {
 			f.Error(err)
 		}
