@@ -80,7 +80,7 @@ func TestRepeat(t *testing.T) {
 		},
 		"the race detector and its environment": {
 			command: patterns{"./..."}.race(""), pkg: module + "/internal/store", tests: []string{"TestX"},
-			want: `CGO_ENABLED=1 go test -race ./internal/store -run '^TestX$' -count=1`,
+			want: `CGO_ENABLED=1 go test -race -trimpath ./internal/store -run '^TestX$' -count=1`,
 		},
 		"arguments of the tests": {
 			command: sim, pkg: module + "/internal/sim", tests: []string{"TestSeeds/group_3"},

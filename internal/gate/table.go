@@ -198,8 +198,10 @@ func lintChanged(packages patterns) []command {
 // patterns are packages as the go command takes them.
 type patterns []string
 
+// race trims paths, so that a new clone finds compiled what another one compiled: nothing but tests is compiled for the
+// race detector, and so nobody else compiles it a second time for that.
 func (p patterns) race(dir string) command {
-	c := goTestOf(dir, []string{"-vet=off", "-race"}, p, nil)
+	c := goTestOf(dir, []string{"-vet=off", "-race", "-trimpath"}, p, nil)
 	c.env = []string{"CGO_ENABLED=1"}
 	return c
 }
