@@ -170,28 +170,28 @@ func shrunk(t *testing.T, q solve.Question) (solve.Question, float64) {
 }
 
 // asking is the question of a scenario.
-func asking(t *testing.T, data []byte) solve.Question {
-	t.Helper()
+func asking(tb testing.TB, data []byte) solve.Question {
+	tb.Helper()
 	s, err := scenario.Load(data)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	compiled := s.World(time.Unix(0, 0)).Compile()
 	return solve.Question{View: compiled.View, Candidates: compiled.Candidates()}
 }
 
 // made is the question of a scenario that is made.
-func made(t *testing.T, name string, seed uint64) solve.Question {
-	t.Helper()
+func made(tb testing.TB, name string, seed uint64) solve.Question {
+	tb.Helper()
 	made, err := families.Make(name, seed)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	data, err := json.Marshal(made)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return asking(t, data)
+	return asking(tb, data)
 }
 
 // Consolidation ends no dearer than deleting or replacing nodes one at a time, two at a time and many by one: on

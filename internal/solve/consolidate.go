@@ -67,8 +67,8 @@ type ground struct {
 	most  map[string]int    // of each pool that may go
 }
 
-// survey reads the cluster; nil if stop said that time is up.
-func survey(q Question, stop func() bool) *ground {
+// survey reads the cluster; nil if stop said that time is up. If it is what moves made of another, that one's model helps.
+func survey(q Question, earlier *model, stop func() bool) *ground {
 	view := q.View
 	if view == nil {
 		view = &cluster.Snapshot{}
@@ -96,7 +96,7 @@ func survey(q Question, stop func() bool) *ground {
 	}
 	policy := q.Policy
 	policy.ReservedFallback = true
-	if g.m = compile(Problem{View: view, Moved: moved, Policy: policy}, stop); g.m == nil {
+	if g.m = compile(Problem{View: view, Moved: moved, Policy: policy}, earlier, stop); g.m == nil {
 		return nil
 	}
 	g.class = slices.Repeat([]int32{-1}, len(g.m.pods))

@@ -59,7 +59,7 @@ func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 		return answer{list, false, limited, v.s.stopped}
 	}
 	w := g.simply(manner{}, stop)
-	if len(w.steps) == 0 && !w.s.stopped && len(q.Candidates) <= simpleUpTo {
+	if w.fleeting && len(w.steps) == 0 && !w.s.stopped && len(q.Candidates) <= simpleUpTo {
 		w = g.simply(manner{loose: true}, stop)
 	}
 	return answer{w.steps, true, limited || w.trimmed, w.s.stopped}
@@ -75,10 +75,13 @@ func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
 	totals, firsts := make([]float64, len(ways)+1), make([][]Move, len(ways)+1)
 	each(len(totals), q.Policy.Workers, func(i int) {
 		switch {
-		case i > 0:
-			totals[i], firsts[i] = g.descend(q, ways[i-1], nil, stop)
-		case len(moves) > 0:
+		case i == 0 && len(moves) > 0:
 			totals[i], firsts[i] = g.descend(q, ways[0], moves, stop)
+		case i == 1 && len(probe.steps) > 0:
+			totals[i], firsts[i] = g.descend(q, ways[0], probe.steps, stop)
+			totals[i] -= probe.risk
+		case i > 1:
+			totals[i], firsts[i] = g.descend(q, ways[i-1], nil, stop)
 		}
 	})
 	const noise = 1e-9 // of sums of prices in another order
@@ -97,7 +100,7 @@ func (g *ground) descend(q Question, how manner, before []Move, stop func() bool
 	total, first = saved(before), before
 	if len(before) > 0 {
 		q = q.after(before, 0)
-		g = survey(q, stop)
+		g = survey(q, g.m, stop)
 	}
 	for round := 1; round < mostSteps && g != nil; round++ {
 		w := g.follow(how, stop)
@@ -109,7 +112,7 @@ func (g *ground) descend(q Question, how manner, before []Move, stop func() bool
 		}
 		total += saved(w.steps) - w.risk
 		q = q.after(w.steps, round)
-		g = survey(q, stop)
+		g = survey(q, g.m, stop)
 	}
 	return total, first
 }
@@ -117,7 +120,7 @@ func (g *ground) descend(q Question, how manner, before []Move, stop func() bool
 // follow looks for steps that last, or if there are none for those that save even if they do not.
 func (g *ground) follow(how manner, stop func() bool) *stepper {
 	w := g.simply(how, stop)
-	if how.loose = true; len(w.steps) == 0 && !w.loose && !w.s.stopped && w.foretold != nil {
+	if how.loose = true; w.fleeting && len(w.steps) == 0 && !w.s.stopped {
 		w = g.simply(how, stop)
 	}
 	if w.s.stopped {

@@ -83,8 +83,8 @@ type variant struct {
 const stepsPerLook = 512
 
 // compile reads a problem, or returns nil once stop says that time is up: with many pods whose rules are long it
-// takes a while.
-func compile(p Problem, stop func() bool) *model {
+// takes a while. What it has in common with an earlier model, if there is one, is not read again.
+func compile(p Problem, earlier *model, stop func() bool) *model {
 	view := p.View
 	if view == nil {
 		view = &cluster.Snapshot{}
@@ -111,8 +111,11 @@ func compile(p Problem, stop func() bool) *model {
 	}
 	m.readClasses()
 	m.readLanes()
-	m.readKeys()
-	m.readCatalogues()
+	if earlier == nil || !m.goOn(earlier) {
+		m.readKeys()
+		m.readCatalogues()
+	}
+	m.intern(reqs.Set{}) // need 0 asks for nothing
 	m.readDaemons()
 	m.readPools()
 	m.readNodes()
@@ -142,15 +145,32 @@ func (m *model) fork() *model {
 	for i := range f.tolerations {
 		f.tolerations[i].known = slices.Clone(m.tolerations[i].known)
 	}
-	f.catalogues = make([]*catalogue, len(m.catalogues))
-	for i, c := range m.catalogues {
-		d := *c
-		d.kinds, d.orders = nil, nil
-		f.catalogues[i] = &d
-	}
+	f.catalogues = m.forkCatalogues()
 	f.needIDs, f.pins, f.tolIDs = maps.Clone(m.needIDs), maps.Clone(m.pins), maps.Clone(m.tolIDs)
 	f.wearers, f.wearerIDs, f.shapeWear = slices.Clone(m.wearers), maps.Clone(m.wearerIDs), maps.Clone(m.shapeWear)
 	return &f
+}
+
+func (m *model) forkCatalogues() []*catalogue {
+	list := make([]*catalogue, len(m.catalogues))
+	for i, c := range m.catalogues {
+		d := *c
+		d.kinds, d.orders = nil, nil
+		list[i] = &d
+	}
+	return list
+}
+
+// goOn takes over what moves do not change: the instance types, which take most of the time that reading takes, and
+// the table of keys. It reports whether it could. Pods and labels are those of the earlier model or fewer.
+func (m *model) goOn(earlier *model) bool {
+	if !slices.Equal(m.drivers, earlier.drivers) || !slices.EqualFunc(m.view.Pools, earlier.view.Pools, func(a, b cluster.Pool) bool {
+		return a.Name == b.Name && sameTypes(a.Types, b.Types)
+	}) {
+		return false
+	}
+	m.table, m.relevant, m.reserves, m.catalogues = earlier.table, earlier.relevant, earlier.reserves, earlier.forkCatalogues()
+	return true
 }
 
 // readClasses folds the pods into classes, in the order in which they are placed (SC-16).
@@ -365,7 +385,6 @@ func (m *model) readKeys() {
 	delete(m.relevant, corev1.LabelHostname) // its domains are the nodes themselves
 	m.addValues(b)
 	m.table = b.Build()
-	m.intern(reqs.Set{}) // need 0 asks for nothing
 }
 
 func (m *model) addShape(s *cluster.Shape, seen map[*cluster.Shape]bool, add func(reqs.Set)) {

@@ -58,7 +58,7 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	if stop == nil {
 		stop = func() bool { return false }
 	}
-	g := survey(q, stop)
+	g := survey(q, nil, stop)
 	if g == nil {
 		return unread(q)
 	}

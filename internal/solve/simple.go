@@ -35,6 +35,7 @@ type stepper struct {
 	steps    []Move
 	fair     float64 // USD an hour that a step saves for each pod at least
 	risk     float64 // USD an hour that steps which need not last may cost again
+	fleeting bool    // some step was left out for no other reason than that it would not last
 }
 
 // simply finds moves in the simple way. They depend on those before them.
@@ -110,12 +111,16 @@ func (w *stepper) try(nodes ...int) bool {
 	if w.single && len(w.steps) > 0 || w.s.halt() || !w.allowed(nodes) {
 		return false
 	}
+	g := w.goingOf(nodes)
+	if w.hopeless(g) {
+		return false
+	}
 	for _, fresh := range []bool{w.fresh, !w.fresh} {
-		s, moved := w.placed(nodes, fresh)
+		s := w.placed(g, fresh)
 		if s == nil {
 			continue
 		}
-		if m := w.moveOf(s, nodes, moved); m != nil {
+		if m := w.moveOf(s, g); m != nil {
 			w.accept(s, nodes, m)
 			return true
 		}
@@ -140,44 +145,76 @@ func (w *stepper) allowed(nodes []int) bool {
 	return true
 }
 
-// placed is the state once the pods of nodes have other places, at most one of them new; nil if they have none.
-// They go to existing nodes first, or to the new one first.
-func (w *stepper) placed(nodes []int, fresh bool) (s *state, moved map[int][]int32) {
-	s, moved = w.s.clone(), map[int][]int32{}
+// going is nodes that may go together.
+type going struct {
+	nodes   []int
+	price   float64
+	pods    int
+	classes []int           // of their pods, in the order of the queue
+	of      map[int][]int32 // pods of each class
+}
+
+func (w *stepper) goingOf(nodes []int) *going {
+	g := &going{nodes: nodes, of: map[int][]int32{}}
 	for _, n := range nodes {
+		g.price += w.price[n]
+		g.pods += len(w.pods[n])
+		for _, p := range w.pods[n] {
+			g.of[int(w.class[p])] = append(g.of[int(w.class[p])], p)
+		}
+	}
+	g.classes = slices.Sorted(maps.Keys(g.of))
+	return g
+}
+
+// gains reports whether it is worth it to have a new node for that price instead.
+func (w *stepper) gains(g *going, price float64) bool {
+	saves := g.price - price
+	return w.m.problem.Policy.Eager || saves >= w.fair*float64(g.pods) && w.m.pays(saves, g.price, g.pods)
+}
+
+// placed is the state once the pods of nodes have other places, at most one of them new; nil if they have none, or
+// if the new one is too dear. They go to existing nodes first, or to the new one first.
+func (w *stepper) placed(g *going, fresh bool) *state {
+	s := w.s.clone()
+	for _, n := range g.nodes {
 		s.gone(n)
 		s.release(n)
 		s.count(n, -1)
-		for _, p := range w.pods[n] {
-			moved[int(w.class[p])] = append(moved[int(w.class[p])], p)
-		}
 	}
-	classes := slices.Sorted(maps.Keys(moved))
-	left := make([]int, len(classes))
-	for i, k := range classes {
-		left[i] = len(moved[k])
+	left := make([]int, len(g.classes))
+	for i, k := range g.classes {
+		left[i] = len(g.of[k])
 		if fresh {
 			left[i] -= s.intoOne(k, left[i])
+			if w.tooDear(s, g) {
+				return nil
+			}
 		}
 	}
 	for progress := true; progress && sum(left) > 0; {
 		progress = false
-		for i, k := range classes {
+		for i, k := range g.classes {
 			if left[i] == 0 {
 				continue
 			}
 			n := s.relax(k, left[i])
 			left[i] -= n
 			progress = progress || n > 0
-			if len(s.bins) > 1 || s.stopped {
-				return nil, nil
+			if len(s.bins) > 1 || s.stopped || n > 0 && w.tooDear(s, g) {
+				return nil
 			}
 		}
 	}
 	if sum(left) > 0 {
-		return nil, nil
+		return nil
 	}
-	return s, moved
+	return s
+}
+
+// tooDear reports whether the new node costs too much already: with more pods it never costs less.
+func (w *stepper) tooDear(s *state, g *going) bool {
+	return len(s.bins) > 0 && !w.gains(g, s.cheapest(s.bins[0], s.bins[0].cols))
 }
 
 // intoOne puts pods of a class on the one new node, and returns how many.
@@ -198,39 +235,30 @@ func (s *state) intoOne(k, want int) int {
 }
 
 // moveOf is a step as a move, or nil if it is not worth it or would not last.
-func (w *stepper) moveOf(s *state, nodes []int, moved map[int][]int32) *Move {
-	removed, pods := 0.0, 0
-	for _, n := range nodes {
-		removed += w.price[n]
-		pods += len(w.pods[n])
-	}
-	if len(s.bins) > 0 && !w.m.problem.Policy.Eager {
-		saves := removed - s.cheapest(s.bins[0])
-		if saves < w.fair*float64(pods) || !w.m.pays(saves, removed, pods) {
-			return nil
-		}
+func (w *stepper) moveOf(s *state, g *going) *Move {
+	if len(s.bins) > 0 && !w.gains(g, s.cheapest(s.bins[0], s.launchColumns(s.bins[0]))) {
+		return nil
 	}
 	v := *w.mover
 	v.s, v.gone = s, make([]bool, len(w.gone))
-	for _, n := range nodes {
+	for _, n := range g.nodes {
 		v.gone[n] = true
 	}
-	// any order: each class is set by itself
-	for k, list := range moved {
-		w.m.classes[k].pods = list
+	for _, k := range g.classes {
+		w.m.classes[k].pods = g.of[k]
 	}
 	left := w.left.clone()
 	moves := v.regroup(left)
-	// any order: each class is set by itself
-	for k := range moved {
+	for _, k := range g.classes {
 		w.m.classes[k].pods = nil
 	}
-	if len(moves) != 1 || len(moves[0].Remove) != len(nodes) {
+	if len(moves) != 1 || len(moves[0].Remove) != len(g.nodes) {
 		return nil
 	}
 	if w.foretold != nil {
 		risk, lasts := w.foretold.lasts(&moves[0], w.loose)
 		if !lasts {
+			w.fleeting = !w.loose
 			return nil
 		}
 		w.risk += risk
@@ -257,15 +285,16 @@ func (w *stepper) accept(s *state, nodes []int, m *Move) {
 	w.steps = append(w.steps, *m)
 }
 
-// cheapest is what a planned node costs at least.
-func (s *state) cheapest(b *bin) float64 {
-	cat, cols, least := s.m.catalogues[s.m.pools[b.pool].catalogue], s.launchColumns(b), math.Inf(1)
-	for t := b.types.next(0); t >= 0; t = b.types.next(t + 1) {
-		if price, at := cat.cheapest(t, cols); at >= 0 {
-			least = min(least, price)
+// cheapest is what a planned node costs at least, bought in some of its columns.
+func (s *state) cheapest(b *bin, cols columns) float64 {
+	cat := s.m.catalogues[s.m.pools[b.pool].catalogue]
+	for _, t := range cat.order(cols) {
+		if b.types.has(int(t)) {
+			price, _ := cat.cheapest(int(t), cols)
+			return price
 		}
 	}
-	return least
+	return math.Inf(1)
 }
 
 // clone is a state on its own that goes on from here, without the nodes that are planned.

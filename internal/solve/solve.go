@@ -26,7 +26,7 @@ func Solve(p Problem, stop func() bool) Plan {
 		ways = ways[:1]
 	}
 	states, rests := make([]*state, len(ways)), make([][]int, len(ways))
-	compiled := compile(p, stop)
+	compiled := compile(p, nil, stop)
 	if compiled == nil {
 		return outOfTime(p)
 	}
