@@ -49,6 +49,23 @@ func (s *Size) Allocatable() resources.Vec {
 	return resources.Max(resources.Sub(s.Capacity, s.Overhead), resources.Vec{})
 }
 
+// PriceOf is what the type costs as a capacity type, in a zone if it is sold there, else where it is cheapest; 0 if that
+// is not known. Whether it can be had at present does not matter.
+func (t *InstanceType) PriceOf(capacityType, zone string) float64 {
+	least := 0.0
+	for i := range t.Offerings {
+		o := &t.Offerings[i]
+		switch {
+		case o.CapacityType != capacityType || !(o.Price > 0):
+		case o.Zone == zone:
+			return o.Price
+		case least == 0 || o.Price < least:
+			least = o.Price
+		}
+	}
+	return least
+}
+
 // Launchable reports whether a launch can be tried: a full reservation is available but not
 // launchable (V15-44).
 func (o *Offering) Launchable() bool {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"slices"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 )
 
@@ -62,6 +63,23 @@ func (s *Snapshot) Node(name string) *Node {
 	return nil
 }
 
+// Frees is what a node on reserved capacity would cost without its reservation, USD an hour: what others can use once
+// it is gone. It is 0 for nodes of other capacity types, and if it is not known.
+func (s *Snapshot) Frees(pool, instanceType, zone, capacityType string) float64 {
+	if s == nil || capacityType != karpv1.CapacityTypeReserved {
+		return 0
+	}
+	at := slices.IndexFunc(s.Pools, func(p Pool) bool { return p.Name == pool })
+	if at < 0 {
+		return 0
+	}
+	types := s.Pools[at].Types
+	if i := slices.IndexFunc(types, func(t catalog.InstanceType) bool { return t.Name == instanceType }); i >= 0 {
+		return types[i].PriceOf(karpv1.CapacityTypeOnDemand, zone)
+	}
+	return 0
+}
+
 // Asked is how much of a resource of a node its pods ask for, in percent. A pod that ends is on its way out, and
 // does not count.
 func (n *Node) Asked(lane int) int64 {
@@ -79,7 +97,12 @@ func (n *Node) Asked(lane int) int64 {
 
 // Vacated returns a view in which one more instance fits a reservation. One that is not available for
 // another reason stays so (V15-47).
-func (s *Snapshot) Vacated(reservation string) *Snapshot {
+func (s *Snapshot) Vacated(reservation string) *Snapshot { return s.slots(reservation, 1) }
+
+// Occupied returns a view in which one instance less fits a reservation.
+func (s *Snapshot) Occupied(reservation string) *Snapshot { return s.slots(reservation, -1) }
+
+func (s *Snapshot) slots(reservation string, more int) *Snapshot {
 	view := *s
 	if reservation == "" {
 		return &view
@@ -93,7 +116,7 @@ func (s *Snapshot) Vacated(reservation string) *Snapshot {
 		}
 		same, known := copied[&types[0]]
 		if !known || len(same) != len(types) {
-			same = vacate(types, reservation)
+			same = slotted(types, reservation, more)
 			copied[&types[0]] = same
 		}
 		view.Pools[i].Types = same
@@ -101,7 +124,7 @@ func (s *Snapshot) Vacated(reservation string) *Snapshot {
 	return &view
 }
 
-func vacate(types []catalog.InstanceType, reservation string) []catalog.InstanceType {
+func slotted(types []catalog.InstanceType, reservation string, more int) []catalog.InstanceType {
 	out := slices.Clone(types)
 	for i := range out {
 		is := func(o catalog.Offering) bool { return o.Reservation == reservation && o.Available }
@@ -111,7 +134,7 @@ func vacate(types []catalog.InstanceType, reservation string) []catalog.Instance
 		out[i].Offerings = slices.Clone(out[i].Offerings)
 		for j := range out[i].Offerings {
 			if is(out[i].Offerings[j]) {
-				out[i].Offerings[j].Remaining++
+				out[i].Offerings[j].Remaining += more
 			}
 		}
 	}

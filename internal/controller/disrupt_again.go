@@ -173,7 +173,7 @@ func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fres
 }
 
 func move(c disruption.Command) solve.Move {
-	return solve.Move{Remove: nodesIn(c), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: c.Moved}
+	return solve.Move{Remove: nodesIn(c), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Frees: c.Frees, Moved: c.Moved}
 }
 
 func nodesIn(c disruption.Command) []string {

@@ -27,6 +27,9 @@ type account struct {
 	price, move float64
 }
 
+// worth is what a node counts as: its price, and on reserved capacity what others would pay without it.
+func (n *Node) worth() float64 { return max(0, n.Price) + n.Frees }
+
 // accounts adds up the pools with policy Balanced: all nodes, candidates or not.
 func accounts(v *View) map[string]*account {
 	out := map[string]*account{}
@@ -38,7 +41,7 @@ func accounts(v *View) map[string]*account {
 		if out[n.Pool] == nil {
 			out[n.Pool] = &account{}
 		}
-		out[n.Pool].price += max(0, n.Price)
+		out[n.Pool].price += n.worth()
 		out[n.Pool].move += n.moveCost()
 	}
 	return out
@@ -51,9 +54,9 @@ func (c *consolidation) approvals(m *solve.Move) []Score {
 	source, byPool := 0.0, map[string]account{}
 	for _, name := range m.Remove {
 		n := c.nodes[name]
-		source += max(0, n.Price)
+		source += n.worth()
 		a := byPool[n.Pool]
-		byPool[n.Pool] = account{a.price + max(0, n.Price), a.move + n.moveCost()}
+		byPool[n.Pool] = account{a.price + n.worth(), a.move + n.moveCost()}
 	}
 	var out []Score
 	for _, name := range slices.Sorted(maps.Keys(byPool)) {
@@ -68,7 +71,7 @@ func (c *consolidation) approvals(m *solve.Move) []Score {
 			s.Decision = Replace
 		}
 		if source > 0 && pool.price > 0 && pool.move > 0 {
-			s.Saves = m.Saves * part.price / source
+			s.Saves = (m.Saves + m.Frees) * part.price / source
 			s.Savings = s.Saves / pool.price
 			s.Moving = part.move / pool.move
 			s.Value = max(0, s.Savings/s.Moving)
@@ -92,8 +95,12 @@ func (c *consolidation) outweighed(m *solve.Move) (*reason.Reason, []Score) {
 
 // tellApproved tells that a Balanced pool approved: on the node, or on the pool if several go.
 func (c *consolidation) tellApproved(m *solve.Move, s Score) {
-	text := fmt.Sprintf("Policy Balanced approves: score %s, at least %s (k %d), saving %s of the cost of NodePool %s for %s of its disruption",
-		score(s.Value), score(leastScore), patience, share(s.Savings), s.Pool, share(s.Moving))
+	does, cost := "saving", "cost"
+	if m.Frees > 0 {
+		does, cost = "freeing", "worth"
+	}
+	text := fmt.Sprintf("Policy Balanced approves: score %s, at least %s (k %d), %s %s of the %s of NodePool %s for %s of its disruption",
+		score(s.Value), score(leastScore), patience, does, share(s.Savings), cost, s.Pool, share(s.Moving))
 	news := News{Pool: s.Pool, Event: event.Event{Reason: event.ConsolidationApproved, Text: text}}
 	if len(m.Remove) == 1 {
 		n := c.nodes[m.Remove[0]]

@@ -30,6 +30,7 @@ type Command struct {
 	Template []string                `json:"template,omitempty"` // static pools: claims straight from the template, one for each entry
 	Bind     []solve.Bind            `json:"bind,omitempty"`     // where the other pods are expected to go
 	Saves    float64                 `json:"saves"`              // USD an hour
+	Frees    float64                 `json:"frees,omitempty"`    // USD an hour that the reserved capacity costs on demand which others can use then
 	Cost     float64                 `json:"cost"`               // of moving: the sum over nodes of 1 and the eviction costs of their pods
 	Moved    int                     `json:"moved"`              // pods
 	Score    float64                 `json:"score,omitempty"`    // Balanced: the lowest of the pools that vote
@@ -59,6 +60,7 @@ type Candidate struct {
 	Zone         string   `json:"zone"`
 	CapacityType string   `json:"capacityType"`
 	Price        float64  `json:"price"`
+	Frees        float64  `json:"frees,omitempty"`     // what it costs on demand if it is on reserved capacity
 	Cost         float64  `json:"cost"`                // moveCost (disruption 10)
 	Pods         []string `json:"pods,omitempty"`      // that have to leave
 	Bare         []string `json:"bare,omitempty"`      // those of them that no controller makes again
@@ -68,7 +70,7 @@ type Candidate struct {
 // candidate is the node as a command keeps it.
 func (n *Node) candidate() Candidate {
 	c := Candidate{
-		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Cost: n.moveCost(),
+		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Frees: n.Frees, Cost: n.moveCost(),
 	}
 	for i := range n.Pods {
 		if !n.Pods[i].Moves {
@@ -132,9 +134,9 @@ type Score struct {
 	Moving   float64  `json:"disruption"` // share of the pool's move cost
 
 	Decision  string  `json:"decision,omitempty"` // what the move does
-	Saves     float64 `json:"saves"`              // USD an hour, of the pool
+	Saves     float64 `json:"saves"`              // USD an hour, of the pool; what is freed of reserved capacity counts as what it costs on demand
 	Cost      float64 `json:"cost"`               // of moving what goes of the pool
-	PoolPrice float64 `json:"poolPrice"`          // USD an hour of all its nodes
+	PoolPrice float64 `json:"poolPrice"`          // USD an hour of all its nodes, reserved ones at what they cost on demand
 	PoolCost  float64 `json:"poolCost"`           // of moving all of it
 	Least     float64 `json:"least"`              // score that is approved
 	K         int     `json:"k"`                  // how many times the share of its saving a move may disrupt

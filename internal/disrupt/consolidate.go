@@ -111,7 +111,7 @@ func (c *consolidation) eligible(n *Node) bool {
 // a move without a replacement is, none is.
 func (c *consolidation) lasting(n *Node) bool {
 	why := reason.Reason{Subject: "node/" + n.Name}
-	best := &solve.Move{Remove: []string{n.Name}, Saves: n.Price}
+	best := &solve.Move{Remove: []string{n.Name}, Saves: n.Price, Frees: n.Frees}
 	age := c.v.Now.Sub(n.Created)
 	switch {
 	case age < c.v.Tuning.MinAge:
@@ -265,17 +265,22 @@ func (c *consolidation) judgeMove(m *solve.Move) *reason.Reason {
 }
 
 // worthless says that a move saves too little over the horizon for the pods it evicts. A node whose
-// price is not known can be removed, since nobody can say that it saves nothing.
+// price is not known can be removed, since nobody can say that it saves nothing. Reserved capacity that is freed counts as
+// what it costs on demand.
 func (c *consolidation) worthless(m *solve.Move) *reason.Reason {
 	if len(m.Create) == 0 && slices.ContainsFunc(m.Remove, func(name string) bool { return c.nodes[name].Price <= 0 }) {
 		return nil
 	}
-	gain := m.Saves * c.v.Tuning.Horizon.Hours()
+	gain := (m.Saves + m.Frees) * c.v.Tuning.Horizon.Hours()
 	cost := c.v.Tuning.PodCost * (c.cost(m) - float64(len(m.Remove)))
 	if gain >= cost {
 		return nil
 	}
-	return &reason.Reason{Code: reason.BenefitTooSmall, Have: dollars(gain) + " in " + c.v.Tuning.Horizon.String(), Want: dollars(cost)}
+	have := dollars(gain)
+	if m.Frees > 0 {
+		have = dollars(gain-m.Frees*c.v.Tuning.Horizon.Hours()) + " and frees reserved capacity that costs " + have + " on demand"
+	}
+	return &reason.Reason{Code: reason.BenefitTooSmall, Have: have + " in " + c.v.Tuning.Horizon.String(), Want: dollars(cost)}
 }
 
 // cost is what it costs to move the pods of a move (disruption 10).
@@ -304,7 +309,7 @@ func (c *consolidation) worse(m *solve.Move) []string {
 
 // make turns a move into a command and tells of it.
 func (c *consolidation) make(m *solve.Move) {
-	cmd := Command{Reason: karpv1.ReasonUnderutilized, Type: "single", Decision: Delete, Create: m.Create, Bind: m.Bind, Saves: m.Saves}
+	cmd := Command{Reason: karpv1.ReasonUnderutilized, Type: "single", Decision: Delete, Create: m.Create, Bind: m.Bind, Saves: m.Saves, Frees: m.Frees}
 	if len(m.Remove) > 1 {
 		cmd.Type = "multi"
 	}
@@ -325,7 +330,12 @@ func (c *consolidation) make(m *solve.Move) {
 		if len(m.Remove) > 1 {
 			text += fmt.Sprintf(", with %d others", len(m.Remove)-1)
 		}
-		text += fmt.Sprintf("; replacements: %d, saves %s an hour", len(m.Create), dollars(m.Saves))
+		text += fmt.Sprintf("; replacements: %d", len(m.Create))
+		if m.Frees > 0 {
+			text += cmd.frees()
+		} else {
+			text += fmt.Sprintf(", saves %s an hour", dollars(m.Saves))
+		}
 		c.say(c.nodes[name], event.ConsolidationCandidate, "", text+c.g.use(name))
 	}
 	c.start(cmd)

@@ -44,6 +44,7 @@ func (d *Decision) empty(v *View, g *ground) {
 		left[n.Pool]--
 		c.Remove = append(c.Remove, n.candidate())
 		c.Saves += n.Price
+		c.Frees += n.Frees
 	}
 	if len(c.Remove) > 0 {
 		d.start(c)

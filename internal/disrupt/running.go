@@ -41,6 +41,7 @@ func (c Command) Without(stays func(Candidate) bool) Command {
 			pods[p] = true
 		}
 		c.Saves, c.Cost, c.Moved = c.Saves-n.Price, c.Cost-n.Cost, c.Moved-len(n.Pods)
+		c.Frees = max(0, c.Frees-n.Frees)
 	}
 	c.Bind = slices.DeleteFunc(slices.Clone(c.Bind), func(b solve.Bind) bool { return pods[b.Pod.String()] })
 	return c

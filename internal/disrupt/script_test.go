@@ -248,6 +248,9 @@ func render(b *strings.Builder, c *disrupt.Command) {
 		names = append(names, c.Remove[i].Node)
 	}
 	fmt.Fprintf(b, "%s %s %s saves=%.4g cost=%.4g moved=%d", c.Reason, strings.TrimSpace(c.Type+" "+c.Decision), strings.Join(names, ","), c.Saves, c.Cost, c.Moved)
+	if c.Frees > 0 {
+		fmt.Fprintf(b, " frees=%.4g", c.Frees)
+	}
 	if c.Score > 0 {
 		fmt.Fprintf(b, " score=%.3f", c.Score)
 	}

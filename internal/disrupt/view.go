@@ -59,6 +59,7 @@ type Node struct {
 	CapacityType string
 	Reservation  string // id, if it runs on reserved capacity
 	Price        float64
+	Frees        float64 // what it costs on demand if it is on reserved capacity, USD an hour: what others can use once it is gone
 
 	Created     time.Time     // of the claim
 	Joined      time.Time     // of the Node

@@ -19,7 +19,7 @@ func (c *Command) Text() string {
 		nodes = append(nodes, c.Remove[i].Node)
 	}
 	return fmt.Sprintf("%s/%s: %s, nodepools [%s], nodes [%s], %d replacement(s)%s",
-		c.Reason, c.ID, c.Decision, strings.Join(slices.Sorted(maps.Keys(pools)), ", "), strings.Join(nodes, ", "), c.Replacements(), c.worth())
+		c.Reason, c.ID, c.Decision, strings.Join(slices.Sorted(maps.Keys(pools)), ", "), strings.Join(nodes, ", "), c.Replacements(), c.worth()+c.frees())
 }
 
 // worth is what the command saves, or costs. It is silent where that is nothing, as it mostly is with drift, and
@@ -33,6 +33,14 @@ func (c *Command) worth() string {
 		return fmt.Sprintf(", costs $%.4f an hour more", -c.Saves)
 	}
 	return fmt.Sprintf(", saves $%.4f an hour", c.Saves)
+}
+
+// frees is what others can use of reserved capacity. It is no saving: the reservation is paid for in any case.
+func (c *Command) frees() string {
+	if c.Frees <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(", frees reserved capacity that costs $%.4f an hour on demand", c.Frees)
 }
 
 // Why says why a node of the command goes, and what becomes of its pods, as an event has it.

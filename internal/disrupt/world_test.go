@@ -26,6 +26,7 @@ func viewOf(view *cluster.Snapshot, homeless []cluster.Pod, policy solve.Policy)
 		}
 		n := disrupt.Node{
 			Name: c.Name, Claim: c.Claim, Pool: c.Pool, InstanceType: c.InstanceType, Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price,
+			Frees:   view.Frees(c.Pool, c.InstanceType, c.Zone, c.CapacityType),
 			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, Going: c.Deleting, Consolidatable: !c.Settling,
 		}
 		for _, p := range c.Pods {

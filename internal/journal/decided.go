@@ -123,7 +123,7 @@ func kept(c disrupt.Command) (out command, nodes []string) {
 		c.Create[i].Needs = nil // the types and the offer say what it comes to
 	}
 	c.Bind = first(c.Bind, mostBinds, &cut)
-	c.Saves, c.Cost, c.Score = finite(c.Saves), finite(c.Cost), finite(c.Score)
+	c.Saves, c.Frees, c.Cost, c.Score = finite(c.Saves), finite(c.Frees), finite(c.Cost), finite(c.Score)
 	return command{Command: c, Cut: cut}, nodes
 }
 

@@ -125,6 +125,9 @@ func machineLabels(name, arch string, cores int64) map[string]string {
 	return labels
 }
 
+// reservedShare is what the price of reserved capacity is of the price on demand, as clouds have it: it is paid for in any case.
+const reservedShare = 10_000_000
+
 // offerings reads price=, spot=, zones=, reserved= and unavailable=.
 func (l *Line) offerings() []catalog.Offering {
 	zones := l.List("zones")
@@ -133,6 +136,7 @@ func (l *Line) offerings() []catalog.Offering {
 	}
 	slices.Sort(zones)
 	var offerings []catalog.Offering
+	regular := l.prices("price", zones)
 	for _, kind := range []struct{ key, captype string }{{"price", onDemand}, {"spot", spot}} {
 		prices := l.prices(kind.key, zones)
 		for _, zone := range zones {
@@ -149,7 +153,7 @@ func (l *Line) offerings() []catalog.Offering {
 			l.Failf("reserved=%s is not id:count@zone; write reserved=cr-1:2@a", text)
 		}
 		offerings = append(offerings, catalog.Offering{
-			Zone: zone, CapacityType: reserved, Available: true, Reservation: id, Remaining: n,
+			Zone: zone, CapacityType: reserved, Price: regular[zone] / reservedShare, Available: true, Reservation: id, Remaining: n,
 			Labels: map[string]string{labelReservation: id},
 		})
 	}

@@ -269,7 +269,7 @@ func (p *process) faults(held []*command, fresh disrupt.View) []string {
 	var good []solve.Move
 	for _, i := range order {
 		c := held[i]
-		next := append(slices.Clone(good), solve.Move{Remove: names(c.Remove), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Moved: c.Moved})
+		next := append(slices.Clone(good), solve.Move{Remove: names(c.Remove), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Frees: c.Frees, Moved: c.Moved})
 		if out[i] = wrong(question, next); out[i] == "" {
 			good = next
 		}

@@ -23,6 +23,8 @@ type mover struct {
 	price     []float64
 	dear      []float64   // price over what its room is worth: how overpriced a node is
 	worth     []float64   // of the pods on it, at the best prices there are
+	frees     []float64   // what it costs on demand if it is on reserved capacity, otherwise 0
+	staying   bool        // pods of the node that is tried stay on reserved capacity
 	may       []bool      // candidate that could go
 	stuck     map[int]int // candidates that cannot, and how many pods keep them
 	gone      []bool
@@ -65,6 +67,7 @@ type ground struct {
 	from  map[string][2]int // pods of each candidate, into model.pods
 	class []int32           // of each pod; -1: cannot be read
 	most  map[string]int    // of each pool that may go
+	frees []float64         // see mover
 }
 
 // survey reads the cluster; nil if stop said that time is up. If it is what moves made of another, that one's model helps.
@@ -105,13 +108,14 @@ func survey(q Question, earlier *model, stop func() bool) *ground {
 			g.class[p] = int32(k)
 		}
 	}
+	g.readFrees()
 	return g
 }
 
 // newMover starts on a model of the ground, which must be the mover's own. Candidates in except stay.
 func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *mover {
 	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
-	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, spare: map[string]bool{}, refused: map[string]reason.Reason{}}
+	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, frees: g.frees, spare: map[string]bool{}, refused: map[string]reason.Reason{}}
 	v.s.frugal = true
 	v.s.settleIn()
 	n := len(m.nodes)
@@ -263,7 +267,7 @@ func (v *mover) drain(n int) bool {
 	s := v.s
 	v.gone[n] = true
 	s.count(n, -1)
-	v.undo, v.binds = v.undo[:0], v.binds[:0]
+	v.undo, v.binds, v.staying = v.undo[:0], v.binds[:0], v.reserved(n)
 	for _, p := range v.pods[n] {
 		k := int(v.class[p])
 		at, profileID := v.target(k)
@@ -353,7 +357,7 @@ func (v *mover) targetFor(c *class, p *profile) int {
 			break
 		}
 		free := s.free[n*m.lanes : (n+1)*m.lanes]
-		if v.gone[n] || free[0] < c.req[0] || free[1] < c.req[1] || s.onNode(c, p, n, 1) == 0 {
+		if v.gone[n] || v.staying && v.frees[n] <= 0 || free[0] < c.req[0] || free[1] < c.req[1] || s.onNode(c, p, n, 1) == 0 {
 			continue
 		}
 		if best < 0 {

@@ -87,7 +87,7 @@ func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
 	const noise = 1e-9 // of sums of prices in another order
 	best := 0
 	for i := range totals {
-		if len(firsts[i]) > 0 && totals[i] > totals[best]+noise {
+		if len(firsts[i]) > 0 && (len(firsts[best]) == 0 && totals[i] > 0 || totals[i] > totals[best]+noise) {
 			best = i
 		}
 	}
@@ -136,6 +136,11 @@ func (q Question) after(moves []Move, round int) Question {
 	for i := range moves {
 		m := &moves[i]
 		rest, pods := view.Without(m.Remove...)
+		for j := range m.Create {
+			if id := m.Create[j].Offer.Reservation; id != "" {
+				rest = rest.Occupied(id)
+			}
+		}
 		rest.Pools = slices.Clone(rest.Pools)
 		at := make(map[cluster.PodKey]string, len(pods))
 		for _, b := range m.Bind {

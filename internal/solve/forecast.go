@@ -112,12 +112,16 @@ func (f *forecast) lasts(m *Move, loose bool) (risk float64, lasts bool) {
 		nodes = append(nodes, f.byName[name])
 		removed += f.price[f.byName[name]]
 	}
-	may := m.Moved / strays
+	few := m.Moved / strays
+	if m.Frees > 0 { // a node that is bought for a stray costs money, and the move saves none
+		few = 0
+	}
+	may := few
 	if loose {
 		may = m.Moved
 	}
 	if f.settle(nodes, may, nil) {
-		if len(f.lost) <= m.Moved/strays {
+		if len(f.lost) <= few {
 			return 0, true
 		}
 		risk = f.rescue()

@@ -38,8 +38,9 @@ type Move struct {
 	Remove []string  `json:"remove"`
 	Bind   []Bind    `json:"bind,omitempty"`
 	Create []NewNode `json:"create,omitempty"`
-	Saves  float64   `json:"saves"` // USD an hour; above zero, unless the price of what goes is not known
-	Moved  int       `json:"moved"` // pods
+	Saves  float64   `json:"saves"`           // USD an hour; above zero, unless the price of what goes is not known
+	Frees  float64   `json:"frees,omitempty"` // USD an hour that the reserved capacity costs on demand which others can use then
+	Moved  int       `json:"moved"`           // pods
 }
 
 // Verdict is why a candidate stays.
@@ -168,7 +169,7 @@ func (v *mover) removeAll() {
 		gone[pool]++
 		slices.SortFunc(v.binds, func(a, b Bind) int { return comparePodKeys(a.Pod, b.Pod) })
 		v.moves = append(v.moves, Move{
-			Remove: []string{v.m.nodes[n].src.Name}, Bind: slices.Clone(v.binds), Saves: v.price[n], Moved: len(v.pods[n]),
+			Remove: []string{v.m.nodes[n].src.Name}, Bind: slices.Clone(v.binds), Saves: v.price[n], Frees: v.frees[n], Moved: len(v.pods[n]),
 		})
 	}
 }

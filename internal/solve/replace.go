@@ -19,7 +19,8 @@ import (
 func (v *mover) worthwhile(m *Move, removed float64) bool {
 	if len(m.Create) == 0 {
 		m.Saves = removed
-		return true
+		_, allowed := v.free(m)
+		return allowed
 	}
 	if !v.saves(m, removed) || !v.mayBeSpot(m) {
 		return false
@@ -98,8 +99,14 @@ func (v *mover) saves(m *Move, removed float64) bool {
 	for i := range m.Create {
 		m.Saves -= m.Create[i].Offer.Price
 	}
-	if v.m.problem.Policy.Eager {
+	reserved, allowed := v.free(m)
+	switch {
+	case !allowed:
+		return false
+	case v.m.problem.Policy.Eager:
 		return m.Saves > 0
+	case reserved > 0:
+		return m.Saves > 0 && v.m.pays(m.Frees, reserved, m.Moved)
 	}
 	return v.m.pays(m.Saves, removed, m.Moved)
 }

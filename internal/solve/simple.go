@@ -170,6 +170,9 @@ func (w *stepper) goingOf(nodes []int) *going {
 // gains reports whether it is worth it to have a new node for that price instead.
 func (w *stepper) gains(g *going, price float64) bool {
 	saves := g.price - price
+	if w.reserved(g.nodes...) { // how much is worth it is asked of what they free
+		return saves > 0
+	}
 	return w.m.problem.Policy.Eager || saves >= w.fair*float64(g.pods) && w.m.pays(saves, g.price, g.pods)
 }
 
@@ -177,6 +180,9 @@ func (w *stepper) gains(g *going, price float64) bool {
 // if the new one is too dear. They go to existing nodes first, or to the new one first.
 func (w *stepper) placed(g *going, fresh bool) *state {
 	s := w.s.clone()
+	if w.reserved(g.nodes...) {
+		w.onlyReserved(s)
+	}
 	for _, n := range g.nodes {
 		s.gone(n)
 		s.release(n)
@@ -255,6 +261,9 @@ func (w *stepper) moveOf(s *state, g *going) *Move {
 	if len(moves) != 1 || len(moves[0].Remove) != len(g.nodes) {
 		return nil
 	}
+	if len(moves[0].Create) > 0 && moves[0].Frees > 0 && moves[0].Frees < w.fair*float64(g.pods) {
+		return nil
+	}
 	if w.foretold != nil {
 		risk, lasts := w.foretold.lasts(&moves[0], w.loose)
 		if !lasts {
@@ -281,6 +290,9 @@ func (w *stepper) accept(s *state, nodes []int, m *Move) {
 	delete(s.ports, bought)
 	delete(s.claims, bought)
 	s.bins, s.placed = nil, nil
+	if w.reserved(nodes...) {
+		w.reopen(s, w.s)
+	}
 	w.s = s
 	w.steps = append(w.steps, *m)
 }

@@ -89,7 +89,7 @@ func (w *swapper) look() {
 func (v *mover) fairly(nodes []int, share float64) float64 {
 	price, pods := 0.0, 0
 	for _, n := range nodes {
-		price += v.price[n]
+		price += v.price[n] + v.frees[n]
 		pods += len(v.pods[n])
 	}
 	return max(leastPerPod, share*price/float64(max(1, pods)))

@@ -107,6 +107,9 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 	if c := condition.Find(conditions, karpv1.ConditionRebooting); c != nil && c.Status == metav1.ConditionFalse {
 		n.Rebooted = c.LastTransitionTime.Time
 	}
+	if t := sizes.find(n.Pool, n.InstanceType); t != nil && n.CapacityType == karpv1.CapacityTypeReserved {
+		n.Frees = t.PriceOf(karpv1.CapacityTypeOnDemand, n.Zone)
+	}
 	n.Price = sizes.price(&cluster.Node{Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType})
 	for _, slot := range s.onNode[n.Name] {
 		if slot.pod.Spec.NodeName != "" {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"maps"
 	"testing"
 	"time"
 
@@ -203,6 +204,27 @@ func TestSlotsLeaveListsAlone(t *testing.T) {
 	for _, o := range types["general"][0].Offerings {
 		if o.Reservation == "cr-2" && o.Remaining != 2 {
 			t.Errorf("the cloud's own count is %d now", o.Remaining)
+		}
+	}
+}
+
+// Trust A16: a node on reserved capacity frees what it costs on demand, whether that can be had at present or not.
+func TestTrust_A16_WhatAReservedNodeFrees(t *testing.T) {
+	t.Parallel()
+	for capacityType, want := range map[string]float64{karpv1.CapacityTypeReserved: 0.1, karpv1.CapacityTypeOnDemand: 0} {
+		s := New(testOptions())
+		s.feedObject(poolObject("general"), false)
+		c := pinned("c", "p-1", "cr-1")
+		c.Labels[karpv1.LabelCapacityType], c.Labels[corev1.LabelInstanceTypeStable], c.Labels[corev1.LabelTopologyZone] = capacityType, "small", "a"
+		node := nodeObject("n", "p-1", true)
+		maps.Copy(node.Labels, c.Labels)
+		s.feedObject(c, false)
+		s.feedObject(node, false)
+		types := reservedTypes(1, 2)
+		types["general"][0].Offerings[0].Available = false
+		got := s.Disruption(types).Nodes
+		if len(got) != 1 || got[0].Frees != want {
+			t.Errorf("%s: nodes %+v, want one that frees %v", capacityType, got, want)
 		}
 	}
 }
