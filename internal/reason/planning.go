@@ -57,6 +57,7 @@ const (
 
 	PodsStranded   Code = "PodsStranded"   // have: number of pods; because: why, one of them
 	NothingCheaper Code = "NothingCheaper" // have: price now; want: what its pods are worth at the best prices
+	PreferenceKept Code = "PreferenceKept" // have: the pod; want: what it prefers
 	PriceUnknown   Code = "PriceUnknown"
 )
 
@@ -103,5 +104,6 @@ func planningCodes(yield func(Doc) bool) bool {
 		yield(Doc{PlanRejected, "left out, since a plan with it broke a rule: {have}", "Plans are checked before anything is bought. One with this pod was rejected, so the others are planned for without it; this is a fault of Dovetail.", "Report it, with the text. It is tried again with every plan."}) &&
 		yield(Doc{PodsStranded, "{have} of its pods would have no other place", "The node cannot go: some of its pods fit neither other nodes nor new ones.", "Look at the cause; often a limit, a taint or a topology constraint."}) &&
 		yield(Doc{NothingCheaper, "costs {have}; what runs on it is worth {want} at the best prices, and no move was found that gains enough", "Removing or replacing the node saves nothing, or too little to be worth moving pods.", "Nothing has to be done."}) &&
+		yield(Doc{PreferenceKept, "could go, but pod {have} prefers {want}, which it would lose; --preference-policy=Ignore gives preferences up", "A node would be bought for what the pod prefers, so consolidation does not take away the one that there is.", "Nothing has to be done if the preference is worth the node. Otherwise take it out of the pod, or set --preference-policy=Ignore."}) &&
 		yield(Doc{PriceUnknown, "its price is not known", "Without a price nothing can be shown to be cheaper.", "Check that the instance type of the node still exists in the catalogue."})
 }

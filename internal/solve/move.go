@@ -97,6 +97,9 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	out.Before = staying(one.m.view)
 	out.After = out.Before - saved(out.Moves)
 	out.Kept = one.verdicts(out.Moves, stays)
+	if len(out.Moves) == 0 && !out.Partial {
+		g.nameWishes(out.Kept, stop)
+	}
 	return out
 }
 

@@ -65,21 +65,27 @@ func (m *model) readProfiles(late func() bool) bool {
 			if late() {
 				return false
 			}
-			zones := c.shape.Zones
-			if len(zones) == 0 {
-				zones = []reqs.Set{nil}
-			}
-			for _, z := range zones {
-				var id int
-				id, key = m.profileOf(c, r, z, key[:0])
-				if id >= 0 {
-					c.variants = append(c.variants, variant{profile: id, term: r.term, step: step})
-				}
-			}
+			c.variants, key = m.addVariants(c.variants, c, r, step, key)
 		}
 		cache[c.shape] = c.variants
 	}
 	return true
+}
+
+// addVariants adds those of one step of relaxation to a list: one for each alternative where volumes can be. key is a
+// buffer to build in.
+func (m *model) addVariants(list []variant, c *class, r relaxation, step int, key []byte) ([]variant, []byte) {
+	zones := c.shape.Zones
+	if len(zones) == 0 {
+		zones = []reqs.Set{nil}
+	}
+	for _, z := range zones {
+		var id int
+		if id, key = m.profileOf(c, r, z, key[:0]); id >= 0 {
+			list = append(list, variant{profile: id, term: r.term, step: step})
+		}
+	}
+	return list, key
 }
 
 // relaxations lists the steps in order. Beyond the rule, a pod for which only the last alternative of

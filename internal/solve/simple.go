@@ -40,21 +40,26 @@ type stepper struct {
 
 // simply finds moves in the simple way. They depend on those before them.
 func (g *ground) simply(how manner, stop func() bool) *stepper {
+	w := g.newStepper(how, stop)
+	w.take()
+	return w
+}
+
+func (g *ground) newStepper(how manner, stop func() bool) *stepper {
 	w := &stepper{mover: g.newMover(g.m.fork(), nil, stop), manner: how, went: map[string]int{}}
 	w.s.frugal = false // one node at most is bought, so it has to grow
 	w.left = w.m.allowance()
 	if !w.m.problem.Policy.Eager {
 		w.foretold = g.forecast(stop)
 	}
-	w.take()
+	if list := w.wasteful(); len(list) > descendUpTo && !w.m.problem.Policy.AnySaving { // few nodes have a floor, many have swaps
+		w.fair = w.fairly(list, fairStep)
+	}
 	return w
 }
 
 func (w *stepper) take() {
 	list := w.wasteful()
-	if len(list) > descendUpTo && !w.m.problem.Policy.AnySaving { // few nodes have a floor, many have swaps
-		w.fair = w.fairly(list, fairStep)
-	}
 	if w.small {
 		slices.SortStableFunc(list, func(a, b int) int {
 			return cmp.Or(cmp.Compare(len(w.pods[a]), len(w.pods[b])), cmp.Compare(w.m.nodes[a].src.Name, w.m.nodes[b].src.Name))
