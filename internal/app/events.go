@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// eventWriters is how many events are written at a time. One writer waits for the API server with each
-// event, so that on a busy day what users look for comes minutes late.
-const eventWriters = 8
+// eventWriters is how many events are written at a time. One writer waits for the API server with each event, and for
+// ten seconds after each that could not be written. When requests take a second, a few writers are soon minutes late
+// with what users look for; more of them cost next to nothing while they wait.
+const eventWriters = 32
 
 // newEvents returns a recorder that writes events of the core API. Those of events.k8s.io have no
 // lastTimestamp and no source, and what users type looks at both: kubectl get events

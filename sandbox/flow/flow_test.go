@@ -30,8 +30,8 @@ import (
 // How long a test waits before it gives up, for what takes one step, and for what takes a round of a
 // collector. These are no bars: the machine may be busy, and other tests disturb the same controller.
 const (
-	soon  = 3 * time.Minute
-	later = 5 * time.Minute
+	soon  = 5 * time.Minute
+	later = 10 * time.Minute
 )
 
 // recovered is how long the world may take to be as if nothing had gone wrong (G14): five minutes, and the
