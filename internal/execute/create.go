@@ -83,7 +83,8 @@ type Created struct {
 var ErrObsolete = errors.New("no pod waits for it any more")
 
 // ErrOutdated says that others were faster: since the node was planned they took what the limits of its pool
-// had left (G10), or ordered a node for one of its pods (G8). The next plan sees it.
+// had left (G10), the last slot of its capacity reservation (SC-45), or ordered a node for one of its pods (G8). The next
+// plan sees it.
 var ErrOutdated = errors.New("others were faster than the plan")
 
 // Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51). Room in

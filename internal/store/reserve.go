@@ -22,7 +22,7 @@ type reservation struct {
 // Reserve takes room in the limits of their pools for nodes that are about to be ordered. Whoever orders
 // has planned on a snapshot of its own, and together they could pass a limit that each of them keeps
 // (G10). Nor does a pod get two of them: what was ordered for it after the snapshot of this version was taken
-// is not known to who planned on that (G8). marks are the annotations of a command's replacements: these may
+// is not known to who planned on that (G8). Nor do two nodes get one slot of a capacity reservation (SC-45). marks are the annotations of a command's replacements: these may
 // use the room of the nodes that they stand for. Nodes that are refused are in the answer by their number; of
 // a command it is all or none. give gives the room of a node back once its claim is in memory, or came to
 // nothing.
@@ -33,11 +33,14 @@ func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version 
 	defer s.mu.Unlock()
 	refused = map[int]error{}
 	order, command := disrupt.ReadOrder(marks)
-	sizes, ledgers, served := newIndex(s.sold), s.ledgers(nodes, order), s.served(version)
+	sizes, ledgers, served, slots := newIndex(s.sold), s.ledgers(nodes, order), s.served(version), s.slotsFor(nodes)
 	taken := map[int]*reservation{}
 	for i := range nodes {
 		n := &nodes[i]
 		r, err := &reservation{command: order.Token, pods: n.Pods, slots: holder{pool: n.Pool, needs: n.Needs}}, twice(n.Pods, served)
+		if err == nil {
+			err = slots.lack(n, &r.slots)
+		}
 		if l := ledgers[n.Pool]; l != nil && err == nil {
 			r.pool, r.size = n.Pool, total{sizes.most(n.Pool, n.Types), 1}
 			err = l.take(r, s.pools[n.Pool].effective, s.reader.Table())
@@ -52,10 +55,11 @@ func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version 
 			}
 			continue
 		}
+		slots.take(&r.slots)
 		taken[i] = r
 	}
 	for _, r := range taken {
-		if r.pool != "" || len(r.pods) > 0 {
+		if r.pool != "" || len(r.pods) > 0 || s.mayHold(&r.slots) {
 			s.reserved[r] = true
 		}
 	}

@@ -1,7 +1,10 @@
 package store
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +12,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // landedFor is how long after its launch a claim is still looked for among the takers of its reservation:
@@ -74,15 +78,7 @@ func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]
 	if len(reserved) == 0 {
 		return types
 	}
-	taken := map[string]int{} // by reservation
-	for i := range h {
-		if counted[h[i].claim] {
-			continue
-		}
-		for id := range h[i].reservations(reserved) {
-			taken[id]++
-		}
-	}
+	taken := h.taken(reserved, counted)
 	if len(taken) == 0 {
 		return types
 	}
@@ -99,6 +95,86 @@ func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]
 		out[pool] = lists[&list[0]]
 	}
 	return out
+}
+
+// taken is how many slots of each reservation claims take that the cloud has not counted.
+func (h holders) taken(reserved map[string][]reservedOffer, counted map[string]bool) map[string]int {
+	taken := map[string]int{}
+	for i := range h {
+		if counted[h[i].claim] {
+			continue
+		}
+		for id := range h[i].reservations(reserved) {
+			taken[id]++
+		}
+	}
+	return taken
+}
+
+// slots is what capacity reservations have left now, whatever was left when a node was planned.
+type slots struct {
+	reserved map[string][]reservedOffer
+	left     map[string]int // by id
+}
+
+// slotsFor counts the slots if some node was planned to get one.
+func (s *Store) slotsFor(nodes []solve.NewNode) slots {
+	if !slices.ContainsFunc(nodes, func(n solve.NewNode) bool { return n.Offer.Reservation != "" }) {
+		return slots{}
+	}
+	now := s.opts.Now()
+	s.prepare(now)
+	reserved, counted := reservedOffers(s.sold)
+	out := slots{reserved, map[string]int{}}
+	// any order: the smallest count of each is kept (SC-45)
+	for _, offers := range reserved {
+		for _, o := range offers {
+			if had, known := out.left[o.offering.Reservation]; o.offering.Available && (!known || o.offering.Remaining < had) {
+				out.left[o.offering.Reservation] = o.offering.Remaining
+			}
+		}
+	}
+	var all holders
+	sizes := newIndex(s.sold)
+	// any order: integers are added up
+	for r := range s.reserved {
+		all.add(r.slots, true)
+	}
+	// any order: integers are added up
+	for _, p := range s.places {
+		all.add(s.holderOf(p, s.readPlace(p, sizes).Needs, now))
+	}
+	// any order: each is looked at by itself
+	for id, n := range all.taken(reserved, counted) {
+		out.left[id] -= n
+	}
+	return out
+}
+
+// lack refuses a node that was planned to be in a reservation if none of those that it may come to be in has a slot left.
+func (t *slots) lack(n *solve.NewNode, h *holder) error {
+	if n.Offer.Reservation == "" {
+		return nil
+	}
+	ids := slices.Sorted(maps.Keys(h.reservations(t.reserved)))
+	if len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool { return t.left[id] > 0 }) {
+		return nil
+	}
+	return fmt.Errorf("capacity reservation %s has no instance left", strings.Join(ids, ", "))
+}
+
+// take takes a slot of each reservation that a node may come to be in.
+func (t *slots) take(h *holder) {
+	// any order: each is looked at by itself
+	for id := range h.reservations(t.reserved) {
+		t.left[id]--
+	}
+}
+
+// mayHold reports whether a node may get a slot of any reservation.
+func (s *Store) mayHold(h *holder) bool {
+	list := s.sold[h.pool]
+	return len(h.reservations(map[string][]reservedOffer{h.pool: reservedIn(list)})) > 0
 }
 
 // reservedOffer is a reservation as a type has it.

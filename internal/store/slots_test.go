@@ -2,6 +2,7 @@ package store
 
 import (
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -226,5 +227,85 @@ func TestTrust_A16_WhatAReservedNodeFrees(t *testing.T) {
 		if len(got) != 1 || got[0].Frees != want {
 			t.Errorf("%s: nodes %+v, want one that frees %v", capacityType, got, want)
 		}
+	}
+}
+
+// reservedNode is a planned node that is bought from reservations.
+func reservedNode(pod string, ids ...string) solve.NewNode {
+	n := wanted("small")
+	n.Pods = []podKey{{Namespace: "default", Name: pod}}
+	n.Needs, _ = reqs.FromEntries(karpv1.Entries(pinned("c", "", ids...).Spec.Requirements), awsv1.Vocabulary())
+	n.Offer.Reservation = ids[0]
+	return n
+}
+
+// Trust A13: two loops plan with the same count of a reservation, and one of them gets the last slot. The other is told before its
+// claim is written.
+func TestTrust_A13_OneSlotForTwoLoops(t *testing.T) {
+	t.Parallel()
+	mine := reservedNode("mine", "cr-1")
+	template := solve.NewNode{Pool: "general", Needs: mine.Needs} // of a static pool
+	ordinary := wanted("small")
+	for name, tc := range map[string]struct {
+		others func(s *Store)
+		nodes  []solve.NewNode
+		types  map[string][]catalog.InstanceType // of a later look
+		want   []int                             // nodes that are refused
+	}{
+		"nobody else":           {nodes: []solve.NewNode{mine}},
+		"it is being written":   {others: func(s *Store) { s.Reserve([]solve.NewNode{reservedNode("other", "cr-1")}, nil, 0) }, nodes: []solve.NewNode{mine}, want: []int{0}},
+		"of a static pool":      {others: func(s *Store) { s.Reserve([]solve.NewNode{template}, nil, 0) }, nodes: []solve.NewNode{mine}, want: []int{0}},
+		"it was written":        {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{mine}, want: []int{0}},
+		"another is left":       {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-2"), nil) }, nodes: []solve.NewNode{reservedNode("mine", "cr-2")}},
+		"another will do":       {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{reservedNode("mine", "cr-1", "cr-2")}},
+		"nothing is reserved":   {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{ordinary}},
+		"both in one plan":      {nodes: []solve.NewNode{mine, reservedNode("more", "cr-1"), ordinary}, want: []int{1}},
+		"the cloud counts it":   {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1", "cr-2"), nil) }, types: reservedTypes(1, 1, "claim-c"), nodes: []solve.NewNode{mine}},
+		"the cloud has no more": {types: reservedTypes(0, 1), nodes: []solve.NewNode{mine, reservedNode("more", "cr-2")}, want: []int{0}},
+		"it came to nothing": {
+			others: func(s *Store) {
+				_, give := s.Reserve([]solve.NewNode{reservedNode("other", "cr-1")}, nil, 0)
+				give(0)
+			},
+			nodes: []solve.NewNode{mine},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := testOptions()
+			o.ReservationLabel = awsv1.LabelCapacityReservationID
+			s := New(o)
+			s.feedObject(poolObject("general"), false)
+			s.Snapshot(reservedTypes(1, 2)) // both plan on this
+			if tc.others != nil {
+				tc.others(s)
+			}
+			if tc.types != nil {
+				s.Snapshot(tc.types)
+			}
+			refused, give := s.Reserve(tc.nodes, nil, s.revision)
+			if got := slices.Sorted(maps.Keys(refused)); !slices.Equal(got, tc.want) {
+				t.Errorf("refused %v, want %v", refused, tc.want)
+			}
+			for i := range tc.nodes {
+				give(i)
+			}
+		})
+	}
+}
+
+// Trust A13: a command gets the slots of all its replacements or none.
+func TestTrust_A13_ACommandTakesAllOfItsSlotsOrNone(t *testing.T) {
+	t.Parallel()
+	s := New(testOptions())
+	s.feedObject(poolObject("general"), false)
+	s.Snapshot(reservedTypes(1, 2))
+	marks := marksFor("one", "general-x")
+	nodes := []solve.NewNode{reservedNode("a", "cr-2"), reservedNode("b", "cr-1"), reservedNode("c", "cr-1")}
+	if refused, _ := s.Reserve(nodes, marks, s.revision); len(refused) != len(nodes) {
+		t.Errorf("refused %v, want all", refused)
+	}
+	if refused, _ := s.Reserve(nodes[:2], marks, s.revision); len(refused) > 0 {
+		t.Errorf("refused %v: slots are still taken", refused)
 	}
 }
