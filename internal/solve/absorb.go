@@ -28,17 +28,19 @@ const (
 type stays struct {
 	stranded map[string]bool          // their pods have no other place
 	refused  map[string]reason.Reason // a move that would save may not be made
+	stopped  bool                     // time was up
 }
 
 // absorbAll plans for the whole cluster. Nodes whose pods turn out to have no other place are left
 // out, and it is planned again.
 func (g *ground) absorbAll(m *model, stop func() bool) (best *mover, moves []Move, found *stays) {
-	found = &stays{map[string]bool{}, map[string]reason.Reason{}}
+	found = &stays{stranded: map[string]bool{}, refused: map[string]reason.Reason{}}
 	except := map[string]bool{}
 	failures := 0
 	for range retries + trials {
 		v := g.newMover(m.fork(), except, stop)
 		list, more := v.absorb()
+		found.stopped = v.s.stopped
 		maps.Copy(found.stranded, more)
 		maps.Copy(except, more)
 		maps.Copy(found.refused, v.refused)
@@ -81,8 +83,11 @@ func (v *mover) unused(moves []Move) map[string]bool {
 
 // absorb lets the nodes stay that are worth their price, as many as the pods need, and fills them with
 // the pods of all others; what is left over gets new nodes. If some pods would have no place it
-// returns the nodes they are on.
+// returns the nodes they are on. If time is up before every pod has one, nothing came of it.
 func (v *mover) absorb() ([]Move, map[string]bool) {
+	if v.s.halt() {
+		return nil, nil
+	}
 	keep := v.keepers()
 	left := make([]int, len(v.m.classes))
 	waiting := make([][]int32, len(v.m.classes)) // pods of each class that look for a place
@@ -103,7 +108,10 @@ func (v *mover) absorb() ([]Move, map[string]bool) {
 	lots := v.s.divide(left)
 	v.s.packLots(lots, left)
 	v.s.greedy(left)
-	if sum(left) > 0 {
+	switch {
+	case sum(left) > 0 && v.s.stopped:
+		return nil, nil
+	case sum(left) > 0:
 		return nil, v.stranded(left)
 	}
 	return v.regroup(v.m.allowance()), nil
@@ -284,6 +292,9 @@ func (v *mover) fillKept(left []int) {
 	for _, n := range v.order {
 		if v.gone[n] || m.nodes[n].full {
 			continue
+		}
+		if s.halt() {
+			return
 		}
 		flat(room, m.nodes[n].src.Allocatable, m.view.Resources.Len())
 		rest := s.free[n*m.lanes : (n+1)*m.lanes]

@@ -38,6 +38,8 @@ type mover struct {
 	undo      []undone
 	binds     []Bind
 	most      map[string]int           // of each pool that may go
+	first     map[string]bool          // pools that the simple way begins with
+	unreached []string                 // pools that it had no time for
 	trimmed   bool                     // more would go without that
 	spare     map[string]bool          // nodes that could be kept instead of buying one like them
 	barren    bool                     // nothing can be bought at all
@@ -68,6 +70,8 @@ type ground struct {
 	class []int32           // of each pod; -1: cannot be read
 	most  map[string]int    // of each pool that may go
 	frees []float64         // see mover
+	first map[string]bool   // pools that the simple way begins with
+	stop  func() bool       // for everything
 }
 
 // survey reads the cluster; nil if stop said that time is up. If it is what moves made of another, that one's model helps.
@@ -80,7 +84,10 @@ func survey(q Question, earlier *model, stop func() bool) *ground {
 	for _, name := range q.Candidates {
 		candidates[name] = true
 	}
-	g := &ground{from: map[string][2]int{}, most: q.Most}
+	g := &ground{from: map[string][2]int{}, most: q.Most, first: make(map[string]bool, len(q.First)), stop: stop}
+	for _, pool := range q.First {
+		g.first[pool] = true
+	}
 	var moved []cluster.Pod
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
@@ -115,7 +122,7 @@ func survey(q Question, earlier *model, stop func() bool) *ground {
 // newMover starts on a model of the ground, which must be the mover's own. Candidates in except stay.
 func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *mover {
 	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
-	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, frees: g.frees, spare: map[string]bool{}, refused: map[string]reason.Reason{}}
+	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, frees: g.frees, first: g.first, spare: map[string]bool{}, refused: map[string]reason.Reason{}}
 	v.s.frugal = true
 	v.s.settleIn()
 	n := len(m.nodes)

@@ -32,6 +32,7 @@ type answer struct {
 	moves            []Move
 	simple           bool // they are steps: each depends on those before it
 	limited, stopped bool
+	unreached        []string // pools that there was no time for
 }
 
 // simplest holds moves against the simple way, and returns what saves more. Few nodes are followed to the end: so
@@ -46,31 +47,42 @@ func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 		}
 		limited = best.limited
 	} else if len(moves) > 0 && len(q.Candidates) <= simpleUpTo {
-		if w := g.simply(manner{}, stop); saved(w.steps) > muchMore*saved(moves) {
-			return answer{w.steps, true, w.trimmed, w.s.stopped}
+		w := g.simply(manner{}, stop)
+		if saved(w.steps) > muchMore*saved(moves) {
+			return w.answer(false)
 		}
+		return answer{moves: moves, stopped: w.s.stopped, unreached: w.unreached}
 	}
 	if len(moves) > 0 || q.Policy.Eager {
 		return answer{moves: moves}
 	}
-	v, list := g.swapOne(stop)
-	limited = limited || v.trimmed
-	if len(list) > 0 || v.s.stopped || len(q.Candidates) <= descendUpTo {
-		return answer{list, false, limited, v.s.stopped}
+	best := g.swapOne(stop)
+	best.limited = best.limited || limited
+	if len(best.moves) > 0 || best.stopped || len(q.Candidates) <= descendUpTo {
+		return best
 	}
+	limited = best.limited
 	w := g.simply(manner{}, stop)
 	if w.fleeting && len(w.steps) == 0 && !w.s.stopped && len(q.Candidates) <= simpleUpTo {
 		w = g.simply(manner{loose: true}, stop)
 	}
-	return answer{w.steps, true, limited || w.trimmed, w.s.stopped}
+	return w.answer(limited)
+}
+
+// answer is what came of the steps.
+func (w *stepper) answer(limited bool) answer {
+	return answer{w.steps, true, limited || w.trimmed, w.s.stopped, w.unreached}
 }
 
 // chooseWay follows each way to its end and returns the first moves of the one that ends cheapest.
 func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
 	ways := manners()
 	probe := g.follow(ways[0], stop)
-	if len(probe.steps) == 0 && len(moves) == 0 {
-		return answer{limited: probe.trimmed, stopped: probe.s.stopped}
+	switch {
+	case probe.s.stopped && saved(moves) >= saved(probe.steps):
+		return answer{moves, false, probe.trimmed, true, probe.unreached}
+	case probe.s.stopped || len(probe.steps) == 0 && len(moves) == 0:
+		return probe.answer(false)
 	}
 	totals, firsts := make([]float64, len(ways)+1), make([][]Move, len(ways)+1)
 	each(len(totals), q.Policy.Workers, func(i int) {
@@ -91,7 +103,10 @@ func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
 			best = i
 		}
 	}
-	return answer{firsts[best], best > 0, probe.trimmed, stop()}
+	if len(firsts[best]) == 0 { // time was up before any way was followed again
+		return answer{probe.steps, true, probe.trimmed, true, nil}
+	}
+	return answer{firsts[best], best > 0, probe.trimmed, stop(), nil}
 }
 
 // descend looks where moves lead: what is saved once steps were taken until there are none, and the first of them.
@@ -122,9 +137,6 @@ func (g *ground) follow(how manner, stop func() bool) *stepper {
 	w := g.simply(how, stop)
 	if how.loose = true; w.fleeting && len(w.steps) == 0 && !w.s.stopped {
 		w = g.simply(how, stop)
-	}
-	if w.s.stopped {
-		w.steps = nil
 	}
 	return w
 }

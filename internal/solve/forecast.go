@@ -66,36 +66,48 @@ func (f *forecast) weigh(n int) {
 	f.share[n] = float64(f.s.free[n*m.lanes])/float64(max(1, room.At(0))) + float64(f.s.free[n*m.lanes+1])/float64(max(1, room.At(1)))
 }
 
+// lasting is one of two lists of moves, without those that the scheduler would undo.
+type lasting struct {
+	moves   []Move
+	second  bool // it is the second list
+	stopped bool // time was up: moves that were not looked at are left out
+}
+
 // lasting returns those of two lists of moves that save more once those are left out that the scheduler
-// would undo, and whether it is the second list.
-func (g *ground) lasting(one, two []Move, stop func() bool) (moves []Move, second bool) {
-	if second = saved(two) > saved(one); second {
+// would undo.
+func (g *ground) lasting(one, two []Move, stop func() bool) lasting {
+	second := saved(two) > saved(one)
+	if second {
 		one, two = two, one
 	}
 	if g.m.problem.Policy.Eager {
-		return one, second
+		return lasting{moves: one, second: second}
 	}
-	if one = g.kept(one, stop); saved(two) > saved(one) {
-		if two = g.kept(two, stop); saved(two) > saved(one) {
-			return two, !second
+	one, stopped := g.kept(one, stop)
+	if saved(two) > saved(one) {
+		var cut bool
+		two, cut = g.kept(two, stop)
+		if stopped = stopped || cut; saved(two) > saved(one) {
+			one, second = two, !second
 		}
 	}
-	return one, second
+	return lasting{one, second, stopped}
 }
 
-func (g *ground) kept(moves []Move, stop func() bool) []Move {
+func (g *ground) kept(moves []Move, stop func() bool) (kept []Move, stopped bool) {
 	if len(moves) == 0 {
-		return nil
+		return nil, false
 	}
 	f, coupled, broken := g.forecast(stop), g.m.coupled(), false
-	return slices.DeleteFunc(moves, func(m Move) bool {
-		if broken && coupled { // moves depend on those before them, so the rest goes too
+	kept = slices.DeleteFunc(moves, func(m Move) bool {
+		if f.s.halt() || broken && coupled { // moves depend on those before them, so the rest goes too
 			return true
 		}
 		_, lasts := f.lasts(&m, false)
 		broken = !lasts
 		return broken
 	})
+	return kept, f.s.stopped
 }
 
 // lasts reports whether the pods of a move find a place, or, if loose, whether it saves enough even with more nodes

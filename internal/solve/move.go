@@ -15,21 +15,45 @@ type Question struct {
 	Candidates []string          `json:"candidates"` // nodes that may be removed; others only take pods
 	Policy     Policy            `json:"policy"`
 
-	Most map[string]int `json:"most,omitempty"` // nodes of a pool that may be removed at most; pools that are absent have no limit
+	Most  map[string]int `json:"most,omitempty"`  // nodes of a pool that may be removed at most; pools that are absent have no limit
+	First []string       `json:"first,omitempty"` // pools that an earlier search had no time for: the simple way begins with them
+}
+
+// Limits say when time is up; one that is nil never does. They are polled from several goroutines, and once one has said
+// that time is up it keeps saying so.
+type Limits struct {
+	Stop   func() bool // for everything
+	Joint  func() bool // for planning for all candidates together
+	Single func() bool // for what comes after: the look where pods would end, and the simple way of a few nodes at a time
+}
+
+// either is a limit that holds as soon as one of two does.
+func either(a, b func() bool) func() bool {
+	switch {
+	case a == nil && b == nil:
+		return func() bool { return false }
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return func() bool { return a() || b() }
 }
 
 // Consolidation is the answer: moves that each make the cluster cheaper, in the order in which to
 // make them, most saved per disruption first.
 type Consolidation struct {
 	Moves    []Move    `json:"moves,omitempty"`
-	Kept     []Verdict `json:"kept,omitempty"`  // candidates that stay, and why, by name
-	Before   float64   `json:"before"`          // USD an hour of all nodes with a price that are not going already
-	After    float64   `json:"after"`           // the same once every move is made
-	Bound    float64   `json:"bound,omitempty"` // no cluster that holds the pods costs less; 0: not known
-	Examined int       `json:"examined"`        // candidates looked at
-	Partial  bool      `json:"partial,omitempty"`
+	Kept     []Verdict `json:"kept,omitempty"`    // candidates that stay, and why, by name
+	Before   float64   `json:"before"`            // USD an hour of all nodes with a price that are not going already
+	After    float64   `json:"after"`             // the same once every move is made
+	Bound    float64   `json:"bound,omitempty"`   // no cluster that holds the pods costs less; 0: not known
+	Examined int       `json:"examined"`          // candidates looked at
+	Partial  bool      `json:"partial,omitempty"` // time was up before everything was tried: the moves are the best so far
 	Loose    bool      `json:"loose,omitempty"`   // any of the moves may be left out: no later one depends on it
 	Limited  bool      `json:"limited,omitempty"` // more nodes might go if Most let them
+
+	Unreached []string `json:"unreached,omitempty"` // pools with candidates of which the simple way had tried none when its time was up
 }
 
 // Move removes nodes. Their pods go to nodes that stay and to new ones; a new node takes only pods of
@@ -56,9 +80,13 @@ type Verdict struct {
 // Two ways are tried: node by node, and for the whole cluster at once. What saves more is proposed, unless the
 // simple way saves more than either: deleting or replacing one node after another.
 func Consolidate(q Question, stop func() bool) Consolidation {
-	if stop == nil {
-		stop = func() bool { return false }
-	}
+	return ConsolidateWithin(q, Limits{Stop: stop})
+}
+
+// ConsolidateWithin is Consolidate with limits for its parts. If planning for the whole cluster is cut and has found
+// nothing, the simple way has its turn all the same (decision 0025).
+func ConsolidateWithin(q Question, l Limits) Consolidation {
+	stop, joint, single := either(l.Stop, nil), either(l.Stop, l.Joint), either(l.Stop, l.Single)
 	g := survey(q, nil, stop)
 	if g == nil {
 		return unread(q)
@@ -69,23 +97,25 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	var stays *stays
 	each(2, q.Policy.Workers, func(i int) {
 		if i == 0 {
-			one = g.newMover(g.m, nil, stop)
+			one = g.newMover(g.m, nil, joint)
 			one.removeAll()
 		} else {
-			whole, moves, stays = g.absorbAll(second, stop)
+			whole, moves, stays = g.absorbAll(second, joint)
 		}
 	})
-	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || whole.s.stopped}
+	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || stays.stopped}
 	used := one
-	var planned bool
-	if out.Moves, planned = g.lasting(out.Moves, moves, stop); planned {
+	found := g.lasting(out.Moves, moves, single)
+	if out.Moves = found.moves; found.second {
 		used = whole
 	}
+	out.Partial = out.Partial || found.stopped
 	out.Limited = one.trimmed || whole.trimmed
 	simple := false
-	if !out.Partial {
-		found := g.simplest(q, out.Moves, stop)
-		out.Moves, simple, out.Partial, out.Limited = found.moves, found.simple, found.stopped, out.Limited || found.limited
+	if !out.Partial || len(out.Moves) == 0 && !single() {
+		found := g.simplest(q, out.Moves, single)
+		out.Moves, simple, out.Unreached = found.moves, found.simple, found.unreached
+		out.Partial, out.Limited = out.Partial || found.stopped, out.Limited || found.limited
 	}
 	coupled := used.m.coupled()
 	out.Loose = !coupled && !simple
@@ -96,9 +126,9 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 	}
 	out.Before = staying(one.m.view)
 	out.After = out.Before - saved(out.Moves)
-	out.Kept = one.verdicts(out.Moves, stays)
+	out.Kept = one.verdicts(&out, stays)
 	if len(out.Moves) == 0 && !out.Partial {
-		g.nameWishes(out.Kept, stop)
+		g.nameWishes(out.Kept, single)
 	}
 	return out
 }
@@ -178,10 +208,10 @@ func (v *mover) removeAll() {
 }
 
 // verdicts says why the other candidates stay.
-func (v *mover) verdicts(moves []Move, stays *stays) []Verdict {
+func (v *mover) verdicts(answer *Consolidation, stays *stays) []Verdict {
 	goes := map[string]bool{}
-	for i := range moves {
-		for _, name := range moves[i].Remove {
+	for i := range answer.Moves {
+		for _, name := range answer.Moves[i].Remove {
 			goes[name] = true
 		}
 	}
@@ -202,6 +232,8 @@ func (v *mover) verdicts(moves []Move, stays *stays) []Verdict {
 			why.Code, why.Have, why.Want = refused.Code, refused.Have, refused.Want
 		case v.price[n] <= 0:
 			why.Code = reason.PriceUnknown
+		case answer.Partial:
+			why.Code = reason.OutOfTime
 		default:
 			why.Code, why.Have, why.Want = reason.NothingCheaper, dollars(v.price[n]), dollars(max(v.worth[n], 0))
 		}

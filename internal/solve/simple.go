@@ -65,8 +65,9 @@ func (w *stepper) take() {
 			return cmp.Or(cmp.Compare(len(w.pods[a]), len(w.pods[b])), cmp.Compare(w.m.nodes[a].src.Name, w.m.nodes[b].src.Name))
 		})
 	}
-	for _, n := range list[:min(len(list), alone)] {
+	for i, n := range list[:min(len(list), alone)] {
 		w.try(n)
+		w.late(list, i)
 	}
 	if len(w.steps) > 0 || len(list) > simpleUpTo { // swaps are looked for among more, and faster
 		return
@@ -89,7 +90,24 @@ func (w *stepper) take() {
 	}
 }
 
-// wasteful lists the nodes that could go, those first that waste most for each pod on them.
+// late notes, once time is up, of which pools of a list no node was tried before the i-th.
+func (v *mover) late(list []int, i int) {
+	if !v.s.stopped || v.unreached != nil {
+		return
+	}
+	tried, late := map[string]bool{}, map[string]bool{}
+	for at, n := range list {
+		if pool := v.m.nodes[n].src.Pool; at < i {
+			tried[pool] = true
+		} else if !tried[pool] {
+			late[pool] = true
+		}
+	}
+	v.unreached = slices.Sorted(maps.Keys(late))
+}
+
+// wasteful lists the nodes that could go, those first that waste most for each pod on them. Pools that an earlier
+// search had no time for come before all others.
 func (v *mover) wasteful() []int {
 	var list []int
 	for n, may := range v.may {
@@ -98,7 +116,8 @@ func (v *mover) wasteful() []int {
 		}
 	}
 	waste := func(n int) float64 { return (v.price[n] - v.worth[n]) / float64(1+len(v.pods[n])) }
-	slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(waste(b), waste(a)) })
+	late := func(n int) int { return boolInt(v.first[v.m.nodes[n].src.Pool]) }
+	slices.SortStableFunc(list, func(a, b int) int { return cmp.Or(cmp.Compare(late(b), late(a)), cmp.Compare(waste(b), waste(a))) })
 	return list
 }
 

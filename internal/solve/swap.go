@@ -46,18 +46,19 @@ type swapper struct {
 
 // swapOne is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
 // whole cluster are better, but once they are made what is left to gain is in such.
-func (g *ground) swapOne(stop func() bool) (*mover, []Move) {
+// What was found before time was up is used.
+func (g *ground) swapOne(stop func() bool) answer {
 	w := &swapper{forecast: g.forecast(stop)}
 	w.look()
 	for i, b := range slices.Backward(w.found) {
 		if i < len(w.found)-attempts {
 			break
 		}
-		if v, moves := g.makeSwap(b, stop); len(moves) == 1 {
-			return v, moves
+		if v, moves := g.makeSwap(b, g.stop); len(moves) == 1 {
+			return answer{moves: moves, limited: v.trimmed, stopped: w.s.stopped, unreached: w.unreached}
 		}
 	}
-	return w.mover, nil
+	return answer{limited: w.trimmed, stopped: w.s.stopped, unreached: w.unreached}
 }
 
 // look finds swaps. The last one found is the best.
@@ -69,8 +70,9 @@ func (w *swapper) look() {
 	w.options = w.offers()
 	w.homes, w.asked, w.hosts = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes)), make([][]int, len(w.m.classes))
 	w.needs, w.sized = make([][2]int64, len(w.m.nodes)), make([]bool, len(w.m.nodes))
-	for _, n := range list[:min(len(list), alone)] {
+	for i, n := range list[:min(len(list), alone)] {
 		w.try(n)
+		w.late(list, i)
 	}
 	for i, a := range list[:min(len(list), pairs)] {
 		for j, b := range list[:i] {
