@@ -54,6 +54,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	kube.Wrap(hands.wrap)
 	wire := &line{now: time.Now}
 	kube.Wrap(wire.wrap)
+	kube.Wrap(controller.Answered)
 	limited := withLimits(kube, cfg.Kube)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)

@@ -11,17 +11,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 )
 
-// stuckAfter is how long a loop may take for one pass before the process counts as dead (FM D12).
+// stuckAfter is how long a loop that has work may make no progress before the process counts as dead (FM D12).
 const stuckAfter = 15 * time.Minute
 
 // Pulse is the sign of life of one loop. A loop without work is well however long it waits: a replica
-// that does not lead has none, so it never fails. Pulse is safe for concurrent use.
+// that does not lead has none, so it never fails. A loop that advances is well however long its pass takes: a process
+// that was killed for it would begin anew and be killed again. Pulse is safe for concurrent use.
 type Pulse struct {
 	name string
 	now  func() time.Time
 
 	mu    sync.Mutex
-	since time.Time // of the oldest work that no finished pass took up; zero: none
+	since time.Time // when there was work and last some progress; zero: no work
 }
 
 // NewPulse returns the sign of life of a loop.
@@ -36,6 +37,15 @@ func (p *Pulse) Begin() {
 	}
 }
 
+// Beat says that a pass has come a step further: the search for a plan was asked whether to stop, a call was answered.
+func (p *Pulse) Beat() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.since.IsZero() {
+		p.since = p.now()
+	}
+}
+
 // Done says that a pass is over, whether or not it went well.
 func (p *Pulse) Done() {
 	p.mu.Lock()
@@ -43,12 +53,12 @@ func (p *Pulse) Done() {
 	p.since = time.Time{}
 }
 
-// Check fails when work has been there for too long without a pass being finished.
+// Check fails when work has been there for too long without any progress.
 func (p *Pulse) Check(now time.Time) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if waited := now.Sub(p.since); !p.since.IsZero() && waited > stuckAfter {
-		return fmt.Errorf("%s has had work for %s and has not finished a pass", p.name, waited.Truncate(time.Second))
+		return fmt.Errorf("%s has had work for %s and has made no progress", p.name, waited.Truncate(time.Second))
 	}
 	return nil
 }

@@ -136,6 +136,7 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	}
 	d.Pulse.Begin()
 	defer d.Pulse.Done()
+	ctx = withPulse(ctx, d.Pulse)
 	if late := d.Now().Sub(d.last); !d.last.IsZero() && late > stalled {
 		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.Round(time.Second).String())
 		d.ran = nil // no method is to blame
@@ -255,6 +256,7 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 	offers := map[string][]catalog.InstanceType{}
 	for _, pool := range d.Store.Pools() {
 		list, err := d.Cloud.Types(ctx, pool)
+		beat(ctx)
 		if err != nil {
 			continue
 		}

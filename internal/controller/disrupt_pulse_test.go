@@ -11,9 +11,10 @@ import (
 )
 
 // beat counts signs of life.
-type beat struct{ begun, done int }
+type beat struct{ begun, beats, done int }
 
 func (b *beat) Begin() { b.begun++ }
+func (b *beat) Beat()  { b.beats++ }
 func (b *beat) Done()  { b.done++ }
 
 // FM D12: the loop that ends commands has a sign of life of its own. While a call of it hangs, liveness sees

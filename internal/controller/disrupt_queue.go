@@ -195,6 +195,7 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	if d.Ends != nil && len(list) > 0 {
 		d.Ends.Begin()
 		defer d.Ends.Done()
+		ctx = withPulse(ctx, d.Ends)
 	}
 	failed := d.each(len(list), func(i int) error {
 		if list[i].isDue(d.Now()) || d.queue.urged(list[i]) {

@@ -26,6 +26,7 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	started, failed := 0, []error{}
 	var held []disruption.Command
 	for _, c := range decision.Commands {
+		beat(ctx)
 		switch {
 		case c.Decision == disruption.Reboot:
 			// Whatever comes of it, it is not looked at again before the watch has told of the reboot: it would
@@ -62,6 +63,7 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 		d.settle(ctx, &held[i], beyond[i], live)
 	}
 	for _, c := range held {
+		beat(ctx)
 		if len(c.Remove) == 0 {
 			continue
 		}

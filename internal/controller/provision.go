@@ -50,12 +50,6 @@ type typeSource interface {
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 }
 
-// pulse tells liveness that a loop works.
-type pulse interface {
-	Begin()
-	Done()
-}
-
 // planJournal keeps plans for people who ask later.
 type planJournal interface {
 	Planned(plan solve.Plan, at time.Time)
@@ -106,7 +100,7 @@ func (p *Provisioner) Start(ctx context.Context) error {
 			continue // what asked is asked for again soon
 		}
 		p.Pulse.Begin()
-		p.guarded(ctx)
+		p.guarded(withPulse(ctx, p.Pulse))
 		p.Pulse.Done()
 	}
 	return nil
@@ -208,6 +202,7 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 		pools[pool.Name] = pool
 		ready := condition.True(pool.Status.Conditions, karpv1.ConditionReady)
 		list, err := p.Cloud.Types(ctx, pool)
+		beat(ctx)
 		if err != nil {
 			if ready {
 				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", klog.KRef("", pool.Name))
@@ -246,7 +241,13 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	}()
 	shown, end := p.progress(view)
 	defer end()
-	stop := func() bool { return shown(p.Now().Sub(start)) > longestPlan }
+	stop := func() bool {
+		if shown(p.Now().Sub(start)) > longestPlan {
+			return true
+		}
+		beat(ctx)
+		return false
+	}
 	now, later := p.portions.split(view.Pods, view.Promised)
 	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
 	// any order: a pod is promised one node, and Solve looks it up by pod

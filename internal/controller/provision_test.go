@@ -90,6 +90,7 @@ func (h *heard) saw(parts ...string) bool {
 type still struct{}
 
 func (still) Begin() {}
+func (still) Beat()  {}
 func (still) Done()  {}
 
 // lab is a provisioner with a store that the test feeds.
