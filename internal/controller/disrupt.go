@@ -99,6 +99,9 @@ type Disruption struct {
 	quiet    stillness
 	blocks   map[string]*block    // by claim: nodes that something keeps
 	ran      map[string]time.Time // when methods had their turn
+
+	unreached []string // pools that consolidation had no time for
+
 	promises disruption.Promises
 	sick     repairLog
 	prices   priceWait
@@ -205,7 +208,7 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Quiet) {
 		d.Journal.Decided(decision)
 	}
-	if len(decision.Commands) > 0 || decision.Limited || hidden {
+	if len(decision.Commands) > 0 || decision.Limited || decision.Partial || hidden {
 		d.quiet = stillness{}
 	} else if !view.Quiet {
 		d.quiet = stillness{changes: changes, until: d.stillUntil(view)}

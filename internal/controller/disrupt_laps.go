@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
@@ -26,12 +27,18 @@ func (d *Disruption) decide(ctx context.Context, view disruption.View) disruptio
 		method, began = m, d.Now()
 		d.ran[m.Name] = began
 	}
-	decision := d.Decide(view, func() bool { return ctx.Err() != nil })
+	limits := d.limits()
+	view.First, view.Joint, view.Single = d.unreached, limits.joint.up, limits.single.up
+	decision := d.Decide(view, func() bool { return limits.stop(ctx) })
 	kind := method.Type
 	if len(decision.Commands) > 0 {
 		kind = decision.Commands[0].Type
 	}
 	end(kind)
+	d.timedOut(ctx, limits, decision)
+	if method.Reason == karpv1.ReasonUnderutilized && (len(decision.Unreached) > 0 || !decision.Partial) {
+		d.unreached = decision.Unreached // until a search ends in time
+	}
 	return decision
 }
 

@@ -109,6 +109,9 @@ type Decision struct {
 	Eligible map[karpv1.DisruptionReason]int            `json:"eligible"` // candidates of each reason
 	Scores   []Score                                    `json:"scores,omitempty"`
 	Limited  bool                                       `json:"limited,omitempty"` // budgets kept more from being done
+	Partial  bool                                       `json:"partial,omitempty"` // time was up before consolidation had tried everything
+
+	Unreached []string `json:"-"` // pools that it had no time for
 
 	Before float64 `json:"before"` // USD an hour of all nodes with a price that are not going already
 	After  float64 `json:"after"`  // once every command is done

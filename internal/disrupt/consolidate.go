@@ -68,7 +68,11 @@ func (d *Decision) consolidate(v *View, g *ground) {
 			}
 		}
 	}
-	if len(names) == 0 || g.on() == nil {
+	if len(names) == 0 {
+		return
+	}
+	if g.on() == nil {
+		d.Partial = true
 		return
 	}
 	c.on = g.withoutEmpty(d.Allowed[karpv1.ReasonEmpty])
@@ -151,7 +155,7 @@ func (c *consolidation) search(names []string) []solve.Move {
 	plan := c.ask(names, nil)
 	c.Bound = plan.Bound
 	now := c.sift(plan)
-	if !now.all && !plan.Partial {
+	if !now.all && !c.over(plan, now) {
 		var best sifted
 		most, last, size := maps.Clone(c.left), now, mostTogether
 		for range questions - 1 {
@@ -166,7 +170,7 @@ func (c *consolidation) search(names []string) []solve.Move {
 			if last = c.sift(answer); len(best.good) == 0 || saved(last.good) > saved(best.good) {
 				best = last
 			}
-			if last.all || answer.Partial {
+			if last.all || c.over(answer, best) {
 				break
 			}
 		}
@@ -180,7 +184,20 @@ func (c *consolidation) search(names []string) []solve.Move {
 }
 
 func (c *consolidation) ask(names []string, most map[string]int) solve.Consolidation {
-	return solve.Consolidate(solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: most}, c.g.stop)
+	answer := solve.ConsolidateWithin(
+		solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: most, First: c.v.First},
+		solve.Limits{Stop: c.g.stop, Joint: c.v.Joint, Single: c.v.Single},
+	)
+	c.Partial = c.Partial || answer.Partial
+	if len(answer.Unreached) > 0 {
+		c.Unreached = answer.Unreached
+	}
+	return answer
+}
+
+// over reports whether it is not asked again: time is up, and what was found can be done or nothing more will be found.
+func (c *consolidation) over(answer solve.Consolidation, found sifted) bool {
+	return answer.Partial && (len(found.good) > 0 || c.g.stop() || c.v.Single != nil && c.v.Single())
 }
 
 func saved(moves []solve.Move) float64 {
@@ -342,18 +359,22 @@ func (c *consolidation) make(m *solve.Move) {
 }
 
 // verdicts tells why candidates stay. While others go or budgets are short, that a node stays says
-// little about it.
+// little about it. That nobody had time for it is no news: the next pass looks again.
 func (c *consolidation) verdicts(answer solve.Consolidation, moving bool) {
-	explained := 0
+	explained, g := 0, c.g.within(c.v.Single)
 	for i := range answer.Kept {
 		k := &answer.Kept[i]
 		n, why := c.nodes[k.Node], k.Why
-		if why.Code == reason.NothingCheaper && (moving || answer.Limited || answer.Partial) {
+		if why.Code == reason.NothingCheaper && (moving || answer.Limited) {
+			continue
+		}
+		if why.Code == reason.OutOfTime {
+			c.refuse(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: []string{k.Node}, Why: why})
 			continue
 		}
 		if why.Code == reason.PodsStranded && !moving && explained < mostExplained {
 			explained++
-			if h := c.g.without(n, false); len(h.Lost) > 0 {
+			if h := g.without(n, false); h.Known && len(h.Lost) > 0 {
 				why = stranded(h.Lost)
 			}
 		}

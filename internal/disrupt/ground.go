@@ -40,6 +40,16 @@ func newGround(v *View, stop func() bool) *ground {
 	return g
 }
 
+// within is the same with another limit besides.
+func (g *ground) within(limit func() bool) *ground {
+	if limit == nil {
+		return g
+	}
+	out, stop := *g, g.stop
+	out.stop = func() bool { return stop() || limit() }
+	return &out
+}
+
 // on is the cluster with the homeless let in; nil if nothing can be tried.
 func (g *ground) on() *cluster.Snapshot {
 	if !g.settled {

@@ -30,6 +30,9 @@ type View struct {
 	Unpriced bool                 // prices were not read yet: what compares or chooses by them waits (FM P05)
 	Quiet    bool                 // nothing changed since consolidation last found nothing: it is left out
 	Turn     func(Method)         // is told which method has its turn; nil: nobody is
+	First    []string             // pools that an earlier search of consolidation had no time for
+	Joint    func() bool          // whether time is up for consolidating all nodes together; nil: never
+	Single   func() bool          // the same for what follows it, a few nodes at a time, and for saying why nodes stay
 }
 
 // Methods says what may be done at all.

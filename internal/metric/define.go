@@ -56,7 +56,7 @@ func (b *builder) disruption(s *Set) {
 	s.DisruptionDecisionsByPool = b.counter("karpenter_voluntary_disruption_decisions_by_nodepool_total", "decisions to disrupt, by pool", "nodepool", "decision", "reason", "consolidation_type")
 	s.DisruptionEligibleNodes = b.gauge("karpenter_voluntary_disruption_eligible_nodes", "nodes that may be disrupted", "reason")
 	s.DisruptionBlockedNodes = b.gauge("dovetail_disruption_blocked_nodes", "nodes that something keeps from being disrupted, by what that is: a code of the reasons, in snake case", "nodepool", "reason")
-	s.DisruptionTimeouts = b.counter("karpenter_voluntary_disruption_consolidation_timeouts_total", "searches for consolidation that ran out of time; stays 0", "consolidation_type")
+	s.DisruptionTimeouts = b.counter("karpenter_voluntary_disruption_consolidation_timeouts_total", "searches for consolidation that ran out of time: all nodes together (`multi`, a minute) or a few at a time (`single`, three minutes); what was found until then is used", "consolidation_type")
 	for _, kind := range []string{"multi", "single"} {
 		s.DisruptionTimeouts.WithLabelValues(kind) // shows 0 from the start
 	}
