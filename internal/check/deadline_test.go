@@ -1,6 +1,10 @@
 package check_test
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -40,4 +44,48 @@ func TestTrust_C04_WhatACutSearchFoundIsValid(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Trust C04: moves that are judged again on another cluster are judged as if one after another were tried on the good ones
+// before it, and one bad move among many costs one more look at those before it.
+func TestTrust_C04_MovesAreJudgedAgain(t *testing.T) {
+	t.Parallel()
+	bad := 0
+	rapid.Check(t, func(t *rapid.T) {
+		q := questions(some()).Draw(t, "question")
+		moves := solve.Consolidate(q, never).Moves
+		lost := rapid.SampledFrom(q.View.Nodes).Draw(t, "lost").Name
+		q.View, _ = q.View.Without(lost)
+		want, good := map[int]check.Violation{}, []solve.Move(nil)
+		for i := range moves {
+			for _, v := range check.Consolidation(q, solve.Consolidation{Moves: append(slices.Clone(good), moves[i])}) {
+				if v.Code != check.SavesWrong && v.Code != check.MovedWrong && strings.HasPrefix(v.Subject, "moves[") {
+					want[i] = v
+					break
+				}
+			}
+			if _, is := want[i]; !is {
+				good = append(good, moves[i])
+			}
+		}
+		count, asked := after(1 << 40)
+		got, upTo := check.Sift(q, moves, count)
+		if fmt.Sprint(slices.Sorted(maps.Keys(got))) != fmt.Sprint(slices.Sorted(maps.Keys(want))) || upTo != len(moves) {
+			t.Fatalf("bad are %v up to %d, want %v\nquestion %s", got, upTo, want, show(q))
+		}
+		if most := (len(got) + 1) * len(moves); asked.Load() > int64(most) {
+			t.Fatalf("%d of %d moves are bad, and %d looks were taken", len(got), len(moves), asked.Load())
+		}
+		bad += len(got)
+		cut, _ := after(rapid.Int64Range(0, asked.Load()).Draw(t, "polls"))
+		some, upTo := check.Sift(q, moves, cut)
+		for i := range upTo {
+			if _, is := some[i]; is != (want[i].Code != "") {
+				t.Fatalf("cut at %d: bad are %v, want %v", upTo, some, want)
+			}
+		}
+	})
+	if bad == 0 {
+		t.Error("no move was bad, so nothing was tested")
+	}
 }

@@ -24,6 +24,36 @@ func Consolidation(q solve.Question, answer solve.Consolidation) []Violation {
 	return c.found
 }
 
+// Sift judges moves made one after another, each on the cluster that the good ones before it leave, and returns what is
+// wrong with the bad ones, by number. What a move says that it saves and how many pods it says that it moves is not judged.
+// Once stop says that time is up the moves from number upTo on are left unjudged.
+//
+// A bad move leaves nothing to go on with, so that the good ones before it are made again: a few bad ones among many cost
+// a few times as much as none.
+func Sift(q solve.Question, moves []solve.Move, stop func() bool) (bad map[int]Violation, upTo int) {
+	bad = map[int]Violation{}
+	last := -1
+	for again := true; again; {
+		again = false
+		c := asked(q)
+		for i := range moves {
+			if _, is := bad[i]; is {
+				continue
+			}
+			if stop() {
+				return bad, max(i, last+1)
+			}
+			c.prefix = "moves[" + strconv.Itoa(i) + "] "
+			c.move(q, &moves[i])
+			if at := slices.IndexFunc(c.found, func(v Violation) bool { return v.Code != SavesWrong && v.Code != MovedWrong }); at >= 0 {
+				bad[i], last, again = c.found[at], i, true
+				break
+			}
+		}
+	}
+	return bad, len(moves)
+}
+
 // Move returns what is wrong with a single move, made first.
 func Move(q solve.Question, m solve.Move) []Violation {
 	c := asked(q)

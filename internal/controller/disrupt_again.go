@@ -127,7 +127,8 @@ func (d *Disruption) reject(ctx context.Context, c *disruption.Command, o disrup
 }
 
 // faults has moves judged on the fresh view, one after another, by rules that were written apart from
-// those that found them. It returns what is wrong with those that do not hold any more, by number.
+// those that found them. It returns what is wrong with those that do not hold any more, or that there was
+// no time for, by number.
 func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fresh disruption.View) map[int]string {
 	out := map[int]string{}
 	var names []string
@@ -137,36 +138,26 @@ func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fres
 			order, names = append(order, i), append(names, nodesIn(list[i])...)
 		}
 	}
-	ground := fresh.Cluster
-	if len(order) > 0 && len(fresh.Homeless) > 0 {
-		ground = disruption.Settled(fresh, func() bool { return ctx.Err() != nil })
-	}
-	if len(order) == 0 || ground == nil {
+	if len(order) == 0 || fresh.Cluster == nil {
 		return out
 	}
-	question := solve.Question{View: ground, Candidates: names, Policy: d.Policy}
-	wrong := func(moves ...solve.Move) string {
-		for _, v := range check.Consolidation(question, solve.Consolidation{Moves: moves}) {
-			switch v.Code { // what a move saves was weighed when it was found
-			case check.SavesWrong, check.MovedWrong, check.TotalsWrong, check.VerdictMissing, check.BoundWrong:
-			default:
-				return v.String()
-			}
-		}
-		return ""
+	ground, l := fresh.Cluster, d.limits()
+	if len(fresh.Homeless) > 0 {
+		ground = disruption.Settled(fresh, func() bool { return l.whole.stop(ctx) })
 	}
-	var all, good []solve.Move
+	var moves []solve.Move
 	for _, i := range order {
-		all = append(all, move(list[i]))
+		moves = append(moves, move(list[i]))
 	}
-	if wrong(all...) == "" {
-		return out
+	bad, upTo := map[int]check.Violation(nil), 0
+	if ground != nil {
+		bad, upTo = check.Sift(solve.Question{View: ground, Candidates: names, Policy: d.Policy}, moves, func() bool { return l.look.stop(ctx) })
 	}
 	for at, i := range order {
-		if fault := wrong(append(slices.Clone(good), all[at])...); fault != "" {
-			out[i] = fault
-		} else {
-			good = append(good, all[at])
+		if v, is := bad[at]; is {
+			out[i] = v.String()
+		} else if at >= upTo {
+			out[i] = "there was no time to look at it again"
 		}
 	}
 	return out

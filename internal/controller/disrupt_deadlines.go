@@ -15,25 +15,15 @@ const (
 	longestJoint    = time.Minute      // consolidating all nodes together
 	longestSingle   = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
 	longestDecision = 15 * time.Minute // all methods; a decision that goes on after that is stuck
+	longestLook     = time.Minute      // judging moves again on what is true by then
 )
 
 // limits are the times of one decision.
-type limits struct{ joint, single, whole *limit }
+type limits struct{ joint, single, whole, look *limit }
 
 func (d *Disruption) limits() limits {
-	return limits{
-		joint: &limit{after: longestJoint, now: d.Now}, single: &limit{after: longestSingle, now: d.Now}, whole: &limit{after: longestDecision, now: d.Now},
-	}
-}
-
-// stop is asked again and again while a decision is made, which shows that it advances. Being asked after time was up
-// shows nothing.
-func (l limits) stop(ctx context.Context) bool {
-	if ctx.Err() != nil || l.whole.up() {
-		return true
-	}
-	beat(ctx)
-	return false
+	within := func(after time.Duration) *limit { return &limit{after: after, now: d.Now} }
+	return limits{joint: within(longestJoint), single: within(longestSingle), whole: within(longestDecision), look: within(longestLook)}
 }
 
 // timedOut counts and tells what ran out of time.
@@ -77,6 +67,16 @@ func (l *limit) up() bool {
 	}
 	l.over = now.Sub(l.began) > l.after
 	return l.over
+}
+
+// stop reports whether to end some work. It is asked again and again meanwhile, which shows that the work advances; being
+// asked after time was up shows nothing.
+func (l *limit) stop(ctx context.Context) bool {
+	if ctx.Err() != nil || l.up() {
+		return true
+	}
+	beat(ctx)
+	return false
 }
 
 // ran reports whether time ran out.

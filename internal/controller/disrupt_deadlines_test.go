@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +18,9 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/app"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // consolidating is the method that limits are for.
@@ -174,5 +177,40 @@ func TestTrust_C04_LivenessJudgesProgress(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Trust C04: moves that there is no time to judge again are given up, and the others are made.
+func TestTrust_C04_MovesThatAreNotJudgedAgainAreGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, interceptor.Funcs{})
+	const nodes = 12
+	for i := range nodes {
+		s.node(fmt.Sprintf("n%02d", i), fmt.Sprintf("web-%d", i))
+	}
+	s.node("other")
+	var mu sync.Mutex
+	now := s.clock
+	s.Now = func() time.Time { // every look at the clock takes ten seconds
+		mu.Lock()
+		defer mu.Unlock()
+		now = now.Add(10 * time.Second)
+		return now
+	}
+	s.decide = func(v disrupt.View) (list []disrupt.Command) {
+		for i := range nodes {
+			c := command(v, karpv1.ReasonUnderutilized, "single", disrupt.Delete, fmt.Sprintf("n%02d", i))
+			c.Bind = []solve.Bind{{Pod: cluster.PodKey{Namespace: "default", Name: fmt.Sprintf("web-%d", i)}, Node: "other"}}
+			list = append(list, c)
+		}
+		return list
+	}
+	s.mustPass()
+	_, gone := s.claims()
+	if want := []string{"claim-n00", "claim-n01", "claim-n02", "claim-n03", "claim-n04", "claim-n05", "claim-n06"}; !slices.Equal(gone, want) {
+		t.Errorf("claims %v are deleted, want those of a minute, %v", gone, want)
+	}
+	if held := s.tainted(); len(held) != len(gone) {
+		t.Errorf("nodes %v are held", held)
 	}
 }

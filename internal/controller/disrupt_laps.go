@@ -29,7 +29,7 @@ func (d *Disruption) decide(ctx context.Context, view disruption.View) disruptio
 	}
 	limits := d.limits()
 	view.First, view.Joint, view.Single = d.unreached, limits.joint.up, limits.single.up
-	decision := d.Decide(view, func() bool { return limits.stop(ctx) })
+	decision := d.Decide(view, func() bool { return limits.whole.stop(ctx) })
 	kind := method.Type
 	if len(decision.Commands) > 0 {
 		kind = decision.Commands[0].Type
