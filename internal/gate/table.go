@@ -30,8 +30,9 @@ type settings struct {
 }
 
 const (
-	simPackage = "./internal/sim"
-	lintTool   = "bin/tools/golangci-lint"
+	simPackage         = "./internal/sim"
+	determinismPackage = "./internal/determinism"
+	lintTool           = "bin/tools/golangci-lint"
 )
 
 // Kubernetes compiles for minutes. What is linked with it is compiled once: in the sandbox's module,
@@ -87,8 +88,10 @@ func checkSteps(all survey, o settings) catalogue {
 func rootSteps(all survey, o settings) catalogue {
 	notSim := func(p goPackage) bool { return p.pattern() != simPackage }
 	unit := chosen(o, all.where(".", notSim))
-	pure := all.where(".", func(p goPackage) bool { return notSim(p) && !p.concurrent })
-	raced := chosen(o, all.where(".", func(p goPackage) bool { return notSim(p) && p.concurrent }))
+	// What is compared there are processes, which the race detector makes many times slower and says nothing of.
+	plain := func(p goPackage) bool { return !p.concurrent || p.pattern() == determinismPackage }
+	pure := all.where(".", func(p goPackage) bool { return notSim(p) && plain(p) })
+	raced := chosen(o, all.where(".", func(p goPackage) bool { return notSim(p) && !plain(p) }))
 	return catalogue{
 		{
 			name: "arch", about: "import directions, package documentation, names, size of go.mod", lane: laneCPU, usually: 5 * time.Second,
@@ -154,7 +157,7 @@ func deepSteps(all survey, o settings) catalogue {
 		},
 		{
 			name: "planted", about: "the determinism test finds every bug that is planted for it", lane: laneCPU, usually: time.Minute,
-			commands: []command{{env: []string{"DOVETAIL_DEEP=1"}, test: &goTest{flags: []string{"-vet=off", "-count=1"}, packages: []string{"./internal/determinism"}}}},
+			commands: []command{{env: []string{"DOVETAIL_DEEP=1"}, test: &goTest{flags: []string{"-vet=off", "-count=1"}, packages: []string{determinismPackage}}}},
 		},
 		{
 			name: "race-pure", about: "the packages without goroutines under the race detector too", lane: laneCPU, usually: 10 * time.Minute,
