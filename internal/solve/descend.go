@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	// descendUpTo is up to how many candidates every way is followed to its end before one is chosen.
-	descendUpTo = 16
+	// descendUpTo is up to how many candidates every way is followed to its end before one is chosen. followUpTo is the
+	// same for ways that take all steps there are at once: those of one step at a time are as long as there are nodes.
+	descendUpTo, followUpTo = 16, 40
 	// simpleUpTo is up to how many candidates steps of several nodes are tried, and those that need not last.
 	simpleUpTo = 200
 	// muchMore is how many times what other moves save steps have to save to be made instead.
@@ -23,8 +24,12 @@ const (
 
 // manners are the ways in which steps are taken one after another. Where each ends depends on chance, so the
 // best of several is used.
-func manners() []manner {
-	return []manner{{}, {small: true, single: true}, {fresh: true}, {small: true, single: true, fresh: true}, {small: true, single: true, loose: true}}
+func manners(candidates int) []manner {
+	list := []manner{{}, {small: true, single: true}, {fresh: true}, {small: true, single: true, fresh: true}, {small: true, single: true, loose: true}}
+	if candidates > descendUpTo {
+		list = slices.DeleteFunc(list, func(m manner) bool { return m.single })
+	}
+	return list
 }
 
 // answer is the moves of one way.
@@ -40,7 +45,8 @@ type answer struct {
 // are no other moves and no swaps.
 func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 	limited := false
-	if len(q.Candidates) <= descendUpTo {
+	followed := len(q.Candidates) <= descendUpTo || len(q.Candidates) <= followUpTo && !q.Policy.Eager
+	if followed {
 		best := g.chooseWay(q, moves, stop)
 		if len(best.moves) > 0 || best.stopped {
 			return best
@@ -58,7 +64,7 @@ func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 	}
 	best := g.swapOne(stop)
 	best.limited = best.limited || limited
-	if len(best.moves) > 0 || best.stopped || len(q.Candidates) <= descendUpTo {
+	if len(best.moves) > 0 || best.stopped || followed {
 		return best
 	}
 	limited = best.limited
@@ -76,7 +82,7 @@ func (w *stepper) answer(limited bool) answer {
 
 // chooseWay follows each way to its end and returns the first moves of the one that ends cheapest.
 func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
-	ways := manners()
+	ways := manners(len(q.Candidates))
 	probe := g.follow(ways[0], stop)
 	switch {
 	case probe.s.stopped && saved(moves) >= saved(probe.steps):
