@@ -3,6 +3,8 @@ package solve
 import (
 	"cmp"
 	"slices"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
 const (
@@ -11,8 +13,8 @@ const (
 	// alone, pairs and triples are how many of the most wasteful nodes are looked at on their own,
 	// in twos and in threes.
 	alone, pairs, triples = 500, 150, 60
-	// attempts is how many of the swaps that were found are tried to be made a move.
-	attempts = 5
+	// mostIllegal is how many swaps may turn out not to be allowed before no more are looked for.
+	mostIllegal = 50
 )
 
 // option is a node that could be bought.
@@ -28,6 +30,7 @@ type swap struct {
 	offer option // kind -1: nothing is bought
 	saves float64
 	moved int
+	made  *Move // if it was asked whether it is allowed
 }
 
 // swapper looks for swaps.
@@ -42,6 +45,9 @@ type swapper struct {
 	least   float64    // that a swap saves for each pod
 	found   []*swap    // each better than the one before
 	need    [2]int64   // what pods ask for that fit no other node
+
+	makes   func(*swap) *Move // nil: whether swaps are allowed is not asked
+	illegal int               // swaps that are not
 }
 
 // swapOne is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
@@ -50,15 +56,35 @@ type swapper struct {
 func (g *ground) swapOne(stop func() bool) answer {
 	w := &swapper{forecast: g.forecast(stop)}
 	w.look()
-	for i, b := range slices.Backward(w.found) {
-		if i < len(w.found)-attempts {
+	for _, b := range slices.Backward(w.found) {
+		if m := g.makeSwap(b); m != nil {
+			return answer{moves: []Move{*m}, stopped: w.s.stopped, unreached: w.unreached}
+		}
+		if !w.s.stopped { // otherwise the next best has to do
 			break
 		}
-		if v, moves := g.makeSwap(b, g.stop); len(moves) == 1 {
-			return answer{moves: moves, limited: v.trimmed, stopped: w.s.stopped, unreached: w.unreached}
+	}
+	if len(w.found) > 0 && !w.s.stopped {
+		// The best is not allowed, and hides others. So these are looked for again, and each is asked about before it counts; that takes longer.
+		w.makes, w.found = g.makeSwap, nil
+		if w.look(); len(w.found) > 0 {
+			best := w.found[len(w.found)-1]
+			return answer{moves: []Move{*best.made}, stopped: w.s.stopped, unreached: w.unreached}
 		}
 	}
 	return answer{limited: w.trimmed, stopped: w.s.stopped, unreached: w.unreached}
+}
+
+// note keeps a swap that is better than all before, if it is allowed as far as that is asked.
+func (w *swapper) note(b swap) bool {
+	if w.makes != nil {
+		if b.made = w.makes(&b); b.made == nil {
+			w.illegal++
+			return false
+		}
+	}
+	w.found = append(w.found, &b)
+	return true
 }
 
 // look finds swaps. The last one found is the best.
@@ -144,7 +170,7 @@ func (m *model) roomOf(o option) []int64 {
 
 // try looks whether nodes can be swapped, and notes it if that is better than all before.
 func (w *swapper) try(nodes ...int) {
-	if w.s.halt() || !w.allowed(nodes) {
+	if w.s.halt() || w.illegal >= mostIllegal || !w.allowed(nodes) {
 		return
 	}
 	price, moved := 0.0, 0
@@ -167,8 +193,7 @@ func (w *swapper) try(nodes ...int) {
 	}
 	w.measure(nodes)
 	share := w.m.leastShare()
-	if w.works(nodes, option{kind: -1}) {
-		w.found = append(w.found, &swap{nodes, option{kind: -1}, price, moved})
+	if w.works(nodes, option{kind: -1}) && w.note(swap{nodes: nodes, offer: option{kind: -1}, saves: price, moved: moved}) {
 		return
 	}
 	for _, o := range w.options {
@@ -176,8 +201,7 @@ func (w *swapper) try(nodes ...int) {
 		if saves < share*price || !worth(saves) {
 			return
 		}
-		if w.sells(nodes, o) && w.works(nodes, o) {
-			w.found = append(w.found, &swap{nodes, o, saves, moved})
+		if w.sells(nodes, o) && w.works(nodes, o) && w.note(swap{nodes: nodes, offer: o, saves: saves, moved: moved}) {
 			return
 		}
 	}
@@ -244,7 +268,12 @@ func (w *swapper) sells(nodes []int, o option) bool {
 	if room := w.m.roomOf(o); w.need[0] > room[0] || w.need[1] > room[1] {
 		return false
 	}
-	name := w.m.catalogues[w.m.pools[o.pool].catalogue].types[o.kind].it.Name
+	cat := w.m.catalogues[w.m.pools[o.pool].catalogue]
+	other := func(n int) bool { return w.m.nodes[n].src.CapacityType != karpv1.CapacityTypeSpot }
+	if cat.cols[o.col].capacity == karpv1.CapacityTypeSpot && !w.m.problem.Policy.SpotToSpot && !slices.ContainsFunc(nodes, other) {
+		return false // as mayBeSpot will say
+	}
+	name := cat.types[o.kind].it.Name
 	for _, n := range nodes {
 		if len(nodes) > 1 && w.price[n] <= o.price && w.m.nodes[n].src.InstanceType == name {
 			return false
@@ -282,9 +311,9 @@ func (w *swapper) works(nodes []int, o option) bool {
 	return true
 }
 
-// makeSwap turns a swap into a move by all the rules there are for a plan.
-func (g *ground) makeSwap(b *swap, stop func() bool) (*mover, []Move) {
-	f, v := g.forecast(stop), g.newMover(g.m.fork(), nil, stop)
+// makeSwap turns a swap into a move by all the rules there are for a plan; nil if it is not allowed.
+func (g *ground) makeSwap(b *swap) *Move {
+	f, v := g.forecast(g.stop), g.newMover(g.m.fork(), nil, g.stop)
 	if b.offer.kind >= 0 {
 		v.m.only(b.offer)
 		f.buy(b.offer, f.m.pools[b.offer.pool].row)
@@ -296,7 +325,7 @@ func (g *ground) makeSwap(b *swap, stop func() bool) (*mover, []Move) {
 			waiting[v.class[p]] = append(waiting[v.class[p]], p)
 		}
 	}
-	made := f.settle(b.nodes, 0, func(k int, at place) bool {
+	settled := f.settle(b.nodes, 0, func(k int, at place) bool {
 		p := v.m.profiles[at.profile]
 		switch {
 		case at.node >= 0:
@@ -310,17 +339,17 @@ func (g *ground) makeSwap(b *swap, stop func() bool) (*mover, []Move) {
 		}
 		return v.s.inBins(k, at.profile, 1) > 0
 	})
-	if !made {
-		return v, nil
+	if !settled {
+		return nil
 	}
 	for k := range waiting { // only these are asked about
 		v.m.classes[k].pods = waiting[k]
 	}
 	moves := v.regroup(v.m.allowance())
-	if len(moves) == 1 && len(moves[0].Remove) != len(b.nodes) {
-		return v, nil
+	if len(moves) != 1 || len(moves[0].Remove) != len(b.nodes) {
+		return nil
 	}
-	return v, moves
+	return &moves[0]
 }
 
 // only leaves nothing to buy but a type, and those with as much room, as it is offered.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -113,5 +114,58 @@ func TestANodeIsSwappedForGapsAndASmallerOne(t *testing.T) {
 	got := solve.Consolidate(question(1, []int64{1800, 400, 400, 400}, []int64{3500}, []int64{3500}, []int64{3500}), func() bool { return false })
 	if len(got.Moves) != 1 || len(got.Moves[0].Create) != 1 || got.Moves[0].Create[0].Offer.Type != "small" || len(got.Moves[0].Bind) != 3 || got.Moves[0].Saves != 1 {
 		t.Errorf("moves %+v", got.Moves)
+	}
+}
+
+// among adds spot nodes to a question, each with a pod that wants spot, that are dearer than what is sold now: replacing
+// them saves more for each pod than any other swap, and is not allowed unless spot nodes may be replaced by spot nodes.
+func among(spots int, q solve.Question) solve.Question {
+	pool := &q.View.Pools[0]
+	it := catalog.InstanceType{Name: "tiny", Capacity: milli(2100), Labels: reqs.FromLabels(map[string]string{corev1.LabelInstanceTypeStable: "tiny"}, q.View.Words)}
+	it.Offerings = []catalog.Offering{{Zone: "a", CapacityType: "spot", Price: 1, Available: true}}
+	pool.Types = append(pool.Types, it)
+	wants := func(capacityType string) []reqs.Set {
+		return []reqs.Set{reqs.FromLabels(map[string]string{karpv1.LabelCapacityType: capacityType}, q.View.Words)}
+	}
+	for i := range q.View.Nodes {
+		n := &q.View.Nodes[i]
+		n.Labels[karpv1.LabelCapacityType] = "on-demand"
+		for j := range n.Pods {
+			n.Pods[j].Shape.Required = wants("on-demand")
+		}
+	}
+	shape := &cluster.Shape{Key: "spot", Namespace: "default", Requests: milli(1800), Required: wants("spot")}
+	for i := range spots {
+		name := fmt.Sprintf("spot-%d", i)
+		q.View.Nodes = append(q.View.Nodes, cluster.Node{
+			Name: name, Pool: "p", Initialized: true, InstanceType: "tiny", Zone: "a", CapacityType: "spot", Price: 3, Capacity: milli(2100), Allocatable: milli(2100),
+			Labels: map[string]string{corev1.LabelInstanceTypeStable: "tiny", corev1.LabelTopologyZone: "a", karpv1.LabelCapacityType: "spot"},
+			Pods:   []cluster.Pod{{Key: cluster.PodKey{Namespace: "default", Name: name}, Shape: shape}},
+		})
+		q.Candidates = append(q.Candidates, name)
+	}
+	return q
+}
+
+// Trust A13: swaps that may not be made do not hide one that may.
+func TestTrust_A13_IllegalSwapsHideNoOther(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		spots      int
+		spotToSpot bool
+	}{
+		"spot nodes are not replaced by spot nodes":      {spots: 20},
+		"however many there are":                         {spots: 200},
+		"they are, but there are too few types for that": {spots: 20, spotToSpot: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := among(tc.spots, question(1, []int64{1800, 400, 400, 400}, []int64{3500}, []int64{3500}, []int64{3500}))
+			q.Policy.SpotToSpot = tc.spotToSpot
+			got := solve.Consolidate(q, func() bool { return false })
+			if len(got.Moves) != 1 || !slices.Equal(got.Moves[0].Remove, []string{"node-0"}) || len(got.Moves[0].Create) != 1 || got.Moves[0].Saves != 1 {
+				t.Errorf("moves %+v, want node-0 swapped for a small one", got.Moves)
+			}
+		})
 	}
 }
