@@ -27,7 +27,7 @@ const (
 	podsPerNode = 13
 )
 
-// categories that every pool may buy: 702 types of the emulated account.
+// categories that every pool may buy: some 700 types of the emulated account.
 const categories = `["c", "m", "r", "x", "z", "d"]`
 
 var nodePool = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
