@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -77,7 +76,7 @@ func (c *cluster) begin(ctx context.Context, running *sync.WaitGroup) error {
 	if _, err := c.server.Control(ctx, http.MethodPut, "timing", harness.QuickInstances); err != nil {
 		return err
 	}
-	port, err := freePort(ctx)
+	port, err := harness.LastingPort(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,14 +98,4 @@ func (c *cluster) begin(ctx context.Context, running *sync.WaitGroup) error {
 func (c *cluster) stop() ([]*invariant.Violation, error) {
 	err := c.end()
 	return c.checker.Violations(), err
-}
-
-// freePort is one that nobody listens on.
-func freePort(ctx context.Context) (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	address, _ := l.Addr().(*net.TCPAddr)
-	return address.Port, l.Close()
 }

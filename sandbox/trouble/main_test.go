@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -47,7 +46,7 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 	if kubectl, err = harness.Kubectl.Build(ctx); err != nil {
 		return nil, err
 	}
-	port, err := freePort(ctx)
+	port, err := harness.LastingPort(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +65,6 @@ func prepare(ctx context.Context, s *harness.Server) (func(int) (int, error), er
 		}
 		return code, err
 	}, nil
-}
-
-func freePort(ctx context.Context) (int, error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	address, _ := l.Addr().(*net.TCPAddr)
-	return address.Port, l.Close()
 }
 
 // unreadable finds lines of a log that people cannot use: no JSON, a key twice, an answer of AWS as XML.
