@@ -88,6 +88,7 @@ func startSimulator(t *testing.T, o Options) (s *Simulator, stop func()) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
+	before := nodeWatches(o.Client)
 	go func() { done <- s.Run(ctx) }()
 	stop = sync.OnceFunc(func() {
 		cancel()
@@ -96,7 +97,28 @@ func startSimulator(t *testing.T, o Options) (s *Simulator, stop func()) {
 		}
 	})
 	t.Cleanup(stop)
+	// A fake client has no versions: what happens between a list and its watch is never told.
+	for nodeWatches(o.Client) == before {
+		select {
+		case <-time.After(time.Millisecond):
+		case err := <-done:
+			t.Fatalf("the simulator ended: %v", err)
+		}
+	}
 	return s, stop
+}
+
+// nodeWatches is how many watches of Nodes were begun.
+func nodeWatches(client kubernetes.Interface) int {
+	count := 0
+	if recorded, is := client.(*fake.Clientset); is {
+		for _, action := range recorded.Actions() {
+			if action.Matches("watch", "nodes") {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 // awaitNode waits on a watch for the Node "one"; nil means that it went.
