@@ -253,6 +253,20 @@ func (f *flow) logged(message, text string) bool {
 	})
 }
 
+// toldOnce checks that one line of the log has a text.
+func (f *flow) toldOnce(text string) {
+	f.Helper()
+	told := 0
+	for _, line := range f.log() {
+		if strings.Contains(line, text) {
+			told++
+		}
+	}
+	if told != 1 {
+		f.Errorf("%d lines of the log have %q, want 1", told, text)
+	}
+}
+
 // inOrder waits until the log has lines with these messages and a text, one after the other.
 func (f *flow) inOrder(text string, messages ...string) {
 	f.Helper()
