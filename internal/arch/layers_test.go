@@ -75,6 +75,7 @@ var layers = map[string]layer{
 	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 
+	"5 iam":         {packages: []string{"iam"}, may: []string{"std"}, never: effects},
 	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
 	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
@@ -92,7 +93,7 @@ var layers = map[string]layer{
 	"gate":             {packages: []string{"internal/gate"}, may: []string{"std", "internal/columns", "internal/near"}},
 	"property seeds":   {packages: []string{"internal/seed"}, may: []string{"std", "pgregory.net/rapid"}},
 	"equal decisions":  {packages: []string{"internal/determinism"}, may: []string{"std"}},
-	"generators":       {packages: []string{"internal/gen"}, may: []string{"any", "api/...", "internal/...", "cmd/..."}},
+	"generators":       {packages: []string{"internal/gen"}, may: []string{"any", "api/...", "iam", "internal/...", "cmd/..."}},
 	"repository rules": {packages: []string{"internal/arch/..."}, may: []string{"std"}},
 }
 

@@ -1,5 +1,5 @@
 // Command gen writes what is derived from the Go types: the CRDs in api/crds and the pages under
-// docs/reference. With -check it writes nothing and fails when a file is stale.
+// docs/reference, and copies the IAM policies to the Terraform module. With -check it writes nothing and fails when a file is stale.
 //
 // Not here: deepcopy functions, which controller-gen writes by itself (make generate).
 package main
@@ -47,8 +47,9 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 		}
 		files = append(files, file{filepath.Join("api", "crds", crdFileName(crd)), text}, crdPage(crd))
 	}
-	files = append(files, reasonsPage(), settingsPage(), metricsPage(), eventsPage())
+	files = append(files, reasonsPage(), settingsPage(), metricsPage(), eventsPage(), iamPage())
 	files = append(files, cliPages()...)
+	files = append(files, moduleFiles()...)
 	if check {
 		return checkFiles(files, out)
 	}
@@ -57,7 +58,10 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 
 // ownedDirs hold generated files only, so a file there that nothing generates any more is stale too.
 func ownedDirs() []string {
-	return []string{filepath.Join("api", "crds"), filepath.Join("docs", "reference", "api"), filepath.Join("docs", "reference", "cli")}
+	return []string{
+		filepath.Join("api", "crds"), filepath.Join("docs", "reference", "api"), filepath.Join("docs", "reference", "cli"),
+		modulePolicies(), filepath.Join(modulePolicies(), "trust"), filepath.Join(modulePolicies(), "event-rules"),
+	}
 }
 
 // leftovers lists generated files that exist and should not.
@@ -77,7 +81,7 @@ func leftovers(files []file) ([]string, error) {
 		}
 		for _, e := range entries {
 			path := filepath.Join(dir, e.Name())
-			if !wanted[path] && !strings.HasSuffix(path, ".go") {
+			if !wanted[path] && !e.IsDir() && !strings.HasSuffix(path, ".go") {
 				left = append(left, path)
 			}
 		}
