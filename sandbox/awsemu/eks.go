@@ -14,6 +14,8 @@ import (
 type EKSState struct {
 	Cluster Cluster `json:"cluster"`
 	Shifts  Shifts  `json:"shifts"`
+	// Associations of pod identity, by id.
+	Associations map[string]Association `json:"associations,omitempty"`
 }
 
 // Cluster is the cluster of the fixture. The network members are for whoever owns the network to fill.
@@ -36,6 +38,8 @@ func (e *Emulator) registerEKS() {
 	e.register(wire.EKS, "DescribeCluster", e.describeCluster)
 	e.register(wire.EKS, "ListClusters", e.listClusters)
 	e.registerAccessEntries()
+	e.registerPodIdentity()
+	e.registerClusterTags()
 	e.controls["cluster"] = e.clusterControl()
 }
 
@@ -82,9 +86,14 @@ func (e *Emulator) describeCluster(c *call) (any, error) {
 			"vpcId": cluster.VPC, "subnetIds": append([]string{}, cluster.Subnets...), "clusterSecurityGroupId": cluster.SecurityGroup,
 			"endpointPublicAccess": true, "endpointPrivateAccess": true,
 		},
-		"identity":     object{"oidc": object{"issuer": "https://oidc.eks." + e.fixture.Region + ".amazonaws.com/id/" + strings.ToUpper(cluster.Name)}},
+		"identity":     object{"oidc": object{"issuer": Issuer(e.fixture.Region, cluster.Name)}},
 		"accessConfig": object{"authenticationMode": "API"}, "tags": object{},
 	}}, nil
+}
+
+// Issuer is who signs the tokens of the service accounts of a cluster. Real ones have random digits in place of the name.
+func Issuer(region, cluster string) string {
+	return "https://oidc.eks." + region + ".amazonaws.com/id/" + strings.ToUpper(cluster)
 }
 
 func (e *Emulator) listClusters(*call) (any, error) {

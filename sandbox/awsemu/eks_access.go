@@ -135,12 +135,17 @@ func (e *Emulator) renderEntry(a AccessEntry) map[string]any {
 	if tags == nil {
 		tags = map[string]string{}
 	}
-	name := a.Principal[strings.LastIndex(a.Principal, ":")+1:]
 	return map[string]any{"accessEntry": map[string]any{
 		"clusterName": e.eks().Cluster.Name, "principalArn": a.Principal, "type": a.Type, "username": username, "kubernetesGroups": groups,
-		"accessEntryArn": e.arn("eks", "access-entry/"+e.eks().Cluster.Name+"/"+name+"/"+stableID("", a.Principal)),
+		"accessEntryArn": e.entryARN(a),
 		"createdAt":      wire.Epoch(a.Created), "modifiedAt": wire.Epoch(modified), "tags": tags,
 	}}
+}
+
+// entryARN names an entry: arn:aws:eks:<region>:<account>:access-entry/<cluster>/role/<account>/<name>/<id>.
+func (e *Emulator) entryARN(a AccessEntry) string {
+	kind, name, _ := strings.Cut(a.Principal[strings.LastIndex(a.Principal, ":")+1:], "/")
+	return e.arn("eks", "access-entry/"+e.eks().Cluster.Name+"/"+kind+"/"+e.fixture.Account+"/"+name+"/"+stableID("", a.Principal))
 }
 
 func (e *Emulator) describeAccessEntry(c *call) (any, error) {

@@ -17,6 +17,9 @@ type EventRule struct {
 	Pattern  EventPattern      `json:"pattern"`
 	Disabled bool              `json:"disabled,omitempty"`
 	Targets  map[string]string `json:"targets"` // ARN of a queue by target id
+	Tags     map[string]string `json:"tags,omitempty"`
+
+	Description string `json:"description,omitempty"`
 }
 
 // EventPattern is which events a rule takes; an empty list takes all.
@@ -44,6 +47,9 @@ func (e *Emulator) registerEvents() {
 	e.register(wire.Events, "ListRules", e.listRules)
 	e.register(wire.Events, "DescribeRule", e.describeRule)
 	e.register(wire.Events, "ListTargetsByRule", e.listTargetsByRule)
+	e.register(wire.Events, "ListTagsForResource", e.listRuleTags)
+	e.registerMutating(wire.Events, "TagResource", e.tagRule)
+	e.registerMutating(wire.Events, "UntagResource", e.untagRule)
 	e.registerMutating(wire.Events, "PutRule", e.putRule)
 	e.registerMutating(wire.Events, "DeleteRule", e.deleteRule)
 	e.registerMutating(wire.Events, "PutTargets", e.putTargets)
@@ -140,6 +146,7 @@ type ruleOutput struct {
 	Arn          string
 	EventPattern string `json:",omitempty"`
 	State        string
+	Description  string `json:",omitempty"`
 	EventBusName string
 }
 
@@ -148,7 +155,7 @@ func (e *Emulator) renderRule(r *EventRule) ruleOutput {
 	if err != nil {
 		pattern = nil // cannot happen: texts only
 	}
-	out := ruleOutput{Name: r.Name, Arn: e.arn("events", "rule/"+r.Name), EventPattern: string(pattern), State: enabledState, EventBusName: "default"}
+	out := ruleOutput{Name: r.Name, Arn: e.arn("events", "rule/"+r.Name), EventPattern: string(pattern), State: enabledState, Description: r.Description, EventBusName: "default"}
 	if r.Disabled {
 		out.State = disabledState
 	}
@@ -228,7 +235,10 @@ func (e *Emulator) listTargetsByRule(c *call) (any, error) {
 // putRule takes patterns on source and detail-type. Others are refused: they would silently match
 // more than they say.
 func (e *Emulator) putRule(c *call) (any, error) {
-	var in struct{ Name, EventPattern, State string }
+	var in struct {
+		Name, EventPattern, State, Description string
+		Tags                                   []tagXML
+	}
 	if err := c.JSON(&in); err != nil {
 		return nil, err
 	}
@@ -238,17 +248,74 @@ func (e *Emulator) putRule(c *call) (any, error) {
 	if in.State != "" && in.State != enabledState && in.State != disabledState {
 		return nil, wire.Errorf("ValidationException", "state: %q is not emulated", in.State)
 	}
-	rule := &EventRule{Name: in.Name, Disabled: in.State == disabledState, Targets: map[string]string{}}
+	rule := &EventRule{Name: in.Name, Disabled: in.State == disabledState, Description: in.Description, Targets: map[string]string{}, Tags: withTags(nil, in.Tags)}
 	decoder := json.NewDecoder(strings.NewReader(in.EventPattern))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&rule.Pattern); err != nil {
 		return nil, wire.Errorf("InvalidEventPatternException", "Event pattern is not valid, or more than source and detail-type: %s", err.Error())
 	}
-	if old := e.sqs().Rules[in.Name]; old != nil && old.Targets != nil {
-		rule.Targets = old.Targets
+	if old := e.sqs().Rules[in.Name]; old != nil { // tags are those of its creation: a later PutRule does not change them
+		rule.Tags = old.Tags
+		if old.Targets != nil {
+			rule.Targets = old.Targets
+		}
 	}
 	e.sqs().Rules[in.Name] = rule
 	return map[string]string{"RuleArn": e.arn("events", "rule/"+in.Name)}, nil
+}
+
+// withTags adds tags to those that are there.
+func withTags(have map[string]string, added []tagXML) map[string]string {
+	tags := map[string]string{}
+	maps.Copy(tags, have)
+	for _, tag := range added {
+		tags[tag.Key] = tag.Value
+	}
+	return tags
+}
+
+// taggedRule finds the rule of a call about tags.
+func (e *Emulator) taggedRule(c *call, into any) (*EventRule, error) {
+	var in struct{ ResourceARN string }
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	if into != nil {
+		if err := c.JSON(into); err != nil {
+			return nil, err
+		}
+	}
+	return e.findRule(strings.TrimPrefix(in.ResourceARN, e.arn("events", "rule/")))
+}
+
+func (e *Emulator) listRuleTags(c *call) (any, error) {
+	rule, err := e.taggedRule(c, nil)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"Tags": append([]tagXML{}, renderTags(rule.Tags).Member...)}, nil
+}
+
+func (e *Emulator) tagRule(c *call) (any, error) {
+	var in struct{ Tags []tagXML }
+	rule, err := e.taggedRule(c, &in)
+	if err != nil {
+		return nil, err
+	}
+	rule.Tags = withTags(rule.Tags, in.Tags)
+	return nil, nil
+}
+
+func (e *Emulator) untagRule(c *call) (any, error) {
+	var in struct{ TagKeys []string }
+	rule, err := e.taggedRule(c, &in)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range in.TagKeys {
+		delete(rule.Tags, key)
+	}
+	return nil, nil
 }
 
 // deleteRule succeeds for a rule that does not exist, as EventBridge does.

@@ -16,6 +16,8 @@ type IAMState struct {
 	Profiles map[string]InstanceProfile `json:"profiles"` // by name; names are unique regardless of path
 	Sessions map[string]Session         `json:"sessions"` // by access key id
 	Policies map[string]Policy          `json:"policies"` // of the account, by ARN
+	// Providers are the issuers of tokens that the account lets in, by ARN.
+	Providers map[string]OIDCProvider `json:"providers"`
 }
 
 // InstanceProfile is the door through which an instance gets a role.
@@ -47,7 +49,7 @@ func (e *Emulator) registerIAM() {
 	for action, run := range map[string]func(*call) (any, error){
 		"GetInstanceProfile": e.getInstanceProfile, "ListInstanceProfiles": e.listInstanceProfiles,
 		"ListInstanceProfilesForRole": e.listInstanceProfilesForRole, "ListInstanceProfileTags": e.listInstanceProfileTags,
-		"GetRole": e.getRole, "ListRoles": e.listRoles, "ListAttachedRolePolicies": e.listAttachedRolePolicies,
+		"GetRole": e.getRole, "ListRoles": e.listRoles, "ListAttachedRolePolicies": e.listAttachedRolePolicies, "ListRoleTags": e.listRoleTags,
 	} {
 		e.register(wire.IAM, action, run)
 	}
@@ -57,10 +59,12 @@ func (e *Emulator) registerIAM() {
 		"TagInstanceProfile": e.tagInstanceProfile, "UntagInstanceProfile": e.untagInstanceProfile,
 		"CreateRole": e.createRole, "DeleteRole": e.deleteRole, "AttachRolePolicy": e.attachRolePolicy,
 		"DetachRolePolicy": e.detachRolePolicy, "CreateServiceLinkedRole": e.createServiceLinkedRole,
+		"UpdateAssumeRolePolicy": e.updateTrust, "UpdateRole": e.updateRole, "TagRole": e.tagRole, "UntagRole": e.untagRole,
 	} {
 		e.registerMutating(wire.IAM, action, run)
 	}
 	e.registerPolicies()
+	e.registerOIDC()
 	e.controls["roles"] = e.rolesControl()
 }
 
@@ -99,6 +103,9 @@ func (e *Emulator) iam() *IAMState {
 	}
 	if s.Policies == nil {
 		s.Policies = map[string]Policy{}
+	}
+	if s.Providers == nil {
+		s.Providers = map[string]OIDCProvider{}
 	}
 	if s.Sessions == nil {
 		s.Sessions = map[string]Session{}
@@ -348,10 +355,15 @@ func (e *Emulator) listInstanceProfileTags(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	return tagList(profile.Tags), nil
+}
+
+// tagList is the answer of the calls that list the tags of something.
+func tagList(tags map[string]string) any {
 	return struct {
 		Tags        members[tagXML]
 		IsTruncated bool
-	}{Tags: renderTags(profile.Tags)}, nil
+	}{Tags: renderTags(tags)}
 }
 
 // tagsOf adds the tags of a request to those that are there.

@@ -1,6 +1,7 @@
 package awsemu
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"net/http"
@@ -20,7 +21,11 @@ type Role struct {
 	Trust    string            `json:"trust"`              // policy document
 	Policies []string          `json:"policies,omitempty"` // ARNs, in the order they were attached
 	Inline   map[string]string `json:"inline,omitempty"`   // policy documents by name
+	Tags     map[string]string `json:"tags,omitempty"`
 	Created  time.Time         `json:"created"`
+
+	Description string `json:"description,omitempty"`
+	MaxSession  int    `json:"maxSession,omitempty"` // seconds; 0: an hour
 }
 
 // Trust policies of the fixture.
@@ -42,7 +47,9 @@ type roleXML struct {
 	Arn                      string
 	CreateDate               string
 	AssumeRolePolicyDocument string `xml:",omitempty"` // URL-encoded, as AWS sends it
+	Description              string `xml:",omitempty"`
 	MaxSessionDuration       int
+	Tags                     *members[tagXML] `xml:",omitempty"`
 }
 
 type roleResult struct{ Role roleXML }
@@ -54,7 +61,7 @@ func (e *Emulator) newRole(now time.Time, name, path, trust string) Role {
 func (e *Emulator) renderRole(r Role) roleXML {
 	return roleXML{
 		Path: r.Path, RoleName: r.Name, RoleID: r.ID, Arn: e.arn("iam", "role"+r.Path+r.Name), CreateDate: wire.Time(r.Created),
-		AssumeRolePolicyDocument: url.QueryEscape(r.Trust), MaxSessionDuration: 3600,
+		AssumeRolePolicyDocument: url.QueryEscape(r.Trust), Description: r.Description, MaxSessionDuration: cmp.Or(r.MaxSession, usualSession),
 	}
 }
 
@@ -70,7 +77,14 @@ func (e *Emulator) getRole(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return roleResult{Role: e.renderRole(role)}, nil
+	return e.roleWithTags(role), nil
+}
+
+// roleWithTags is the answer of the calls that show one role; lists leave the tags out.
+func (e *Emulator) roleWithTags(r Role) roleResult {
+	out := roleResult{Role: e.renderRole(r)}
+	out.Role.Tags = new(renderTags(r.Tags))
+	return out
 }
 
 func (e *Emulator) listRoles(c *call) (any, error) {
@@ -104,8 +118,12 @@ func (e *Emulator) createRole(c *call) (any, error) {
 	if err := validPath("path", path); err != nil {
 		return nil, err
 	}
-	if !json.Valid([]byte(trust)) {
-		return nil, wire.Errorf("MalformedPolicyDocument", "This policy contains invalid Json")
+	if err := validTrust(trust); err != nil {
+		return nil, err
+	}
+	tags, err := tagsOf(c, nil)
+	if err != nil {
+		return nil, err
 	}
 	for existing := range e.iam().Roles {
 		if strings.EqualFold(existing, name) {
@@ -113,8 +131,84 @@ func (e *Emulator) createRole(c *call) (any, error) {
 		}
 	}
 	role := e.newRole(c.now, name, path, trust)
+	role.Tags, role.Description, role.MaxSession = tags, c.Form.String("Description"), c.Form.Int("MaxSessionDuration", usualSession)
+	if err := validSession(role.MaxSession); err != nil {
+		return nil, err
+	}
 	e.iam().Roles[name] = role
-	return roleResult{Role: e.renderRole(role)}, nil
+	return e.roleWithTags(role), nil
+}
+
+func validTrust(document string) error {
+	if !json.Valid([]byte(document)) {
+		return wire.Errorf("MalformedPolicyDocument", "This policy contains invalid Json")
+	}
+	return nil
+}
+
+// usualSession is how many seconds a session of a role lasts at most, unless the role says otherwise.
+const usualSession = 3600
+
+func validSession(seconds int) error {
+	if seconds < usualSession || seconds > 12*usualSession {
+		return wire.Errorf("ValidationError", "1 validation error detected: Value '%d' at 'maxSessionDuration' failed to satisfy constraint: Member must be between 3600 and 43200", seconds)
+	}
+	return nil
+}
+
+// changeRole changes the role that a call names.
+func (e *Emulator) changeRole(c *call, change func(*Role) error) (any, error) {
+	role, err := e.findRole(c.Form.String("RoleName"))
+	if err != nil {
+		return nil, err
+	}
+	role.Tags = maps.Clone(role.Tags)
+	if err := change(&role); err != nil {
+		return nil, err
+	}
+	e.iam().Roles[role.Name] = role
+	return nil, nil
+}
+
+func (e *Emulator) updateTrust(c *call) (any, error) {
+	return e.changeRole(c, func(r *Role) error {
+		r.Trust = c.Form.String("PolicyDocument")
+		return validTrust(r.Trust)
+	})
+}
+
+func (e *Emulator) updateRole(c *call) (any, error) {
+	return e.changeRole(c, func(r *Role) error {
+		if c.Form.Has("Description") {
+			r.Description = c.Form.String("Description")
+		}
+		r.MaxSession = c.Form.Int("MaxSessionDuration", cmp.Or(r.MaxSession, usualSession))
+		return validSession(r.MaxSession)
+	})
+}
+
+func (e *Emulator) tagRole(c *call) (any, error) {
+	return e.changeRole(c, func(r *Role) (err error) {
+		r.Tags, err = tagsOf(c, r.Tags)
+		return err
+	})
+}
+
+func (e *Emulator) untagRole(c *call) (any, error) {
+	return e.changeRole(c, func(r *Role) error {
+		for _, key := range c.Form.Strings("TagKeys") {
+			delete(r.Tags, key)
+		}
+		return nil
+	})
+}
+
+func (e *Emulator) listRoleTags(c *call) (any, error) {
+	role, err := e.findRole(c.Form.String("RoleName"))
+	if err != nil {
+		return nil, err
+	}
+	return tagList(role.Tags), nil
 }
 
 func (e *Emulator) deleteRole(c *call) (any, error) {

@@ -217,20 +217,25 @@ func TestCallsAreRecorded(t *testing.T) {
 
 // clusterRequest is the REST request of an operation of EKS, with junk for a body.
 func clusterRequest(ctx context.Context, action, body string) *http.Request {
-	method, path := http.MethodGet, "/clusters/sandbox"
+	method, path, kind := http.MethodGet, "/clusters/sandbox", "/access-entries"
+	if strings.Contains(action, "PodIdentity") {
+		kind = "/pod-identity-associations"
+	}
 	switch {
 	case action == "ListClusters":
 		path = "/clusters"
 	case strings.HasPrefix(action, "List"):
-		path += "/access-entries?maxResults=x&nextToken=%00"
+		path += kind + "?maxResults=x&nextToken=%00"
 	case strings.HasPrefix(action, "Create"):
-		method, path = http.MethodPost, path+"/access-entries"
+		method, path = http.MethodPost, path+kind
 	case strings.HasPrefix(action, "Update"):
-		method, path = http.MethodPost, path+"/access-entries/arn"
+		method, path = http.MethodPost, path+kind+"/arn"
 	case strings.HasPrefix(action, "Delete"):
-		method, path = http.MethodDelete, path+"/access-entries/arn"
+		method, path = http.MethodDelete, path+kind+"/arn"
 	case action == "DescribeAccessEntry":
 		path += "/access-entries/arn:aws:iam::1:role%2Fx"
+	case action == "DescribePodIdentityAssociation":
+		path += kind + "/a-1"
 	}
 	return httptest.NewRequestWithContext(ctx, method, path, strings.NewReader(body))
 }

@@ -28,12 +28,14 @@ func interruptionQueue() map[string]string {
 func (e *Emulator) registerSQS() {
 	for action, run := range map[string]func(*call) (any, error){
 		"GetQueueUrl": e.getQueueURL, "GetQueueAttributes": e.getQueueAttributes, "ListQueues": e.listQueues,
+		"ListQueueTags": e.listQueueTags,
 	} {
 		e.register(wire.SQS, action, run)
 	}
 	for action, run := range map[string]func(*call) (any, error){
 		"DeleteMessage": e.deleteMessage, "DeleteMessageBatch": e.deleteMessageBatch, "SendMessage": e.sendMessage,
 		"CreateQueue": e.createQueue, "SetQueueAttributes": e.setQueueAttributes, "PurgeQueue": e.purgeQueue, "DeleteQueue": e.deleteQueue,
+		"TagQueue": e.tagQueue, "UntagQueue": e.untagQueue,
 	} {
 		e.registerMutating(wire.SQS, action, run)
 	}
@@ -169,6 +171,7 @@ func (e *Emulator) createQueue(c *call) (any, error) {
 	var in struct {
 		QueueName  string
 		Attributes map[string]string
+		Tags       map[string]string `json:"tags"`
 	}
 	if err := c.JSON(&in); err != nil {
 		return nil, err
@@ -188,6 +191,7 @@ func (e *Emulator) createQueue(c *call) (any, error) {
 		return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
 	}
 	e.sqs().Queues[in.QueueName] = newQueue(c.now, in.QueueName, in.Attributes)
+	e.sqs().Queues[in.QueueName].Tags = in.Tags
 	return map[string]string{"QueueUrl": e.queueURL(c, in.QueueName)}, nil
 }
 
@@ -242,6 +246,39 @@ func (e *Emulator) getQueueAttributes(c *call) (any, error) {
 		return nil, nil
 	}
 	return map[string]any{"Attributes": out}, nil
+}
+
+func (e *Emulator) listQueueTags(c *call) (any, error) {
+	q, err := e.onQueue(c, nil)
+	if err != nil || len(q.Tags) == 0 {
+		return nil, err
+	}
+	return map[string]any{"Tags": maps.Clone(q.Tags)}, nil
+}
+
+func (e *Emulator) tagQueue(c *call) (any, error) {
+	var in struct{ Tags map[string]string }
+	q, err := e.onQueue(c, &in)
+	if err != nil {
+		return nil, err
+	}
+	merged := map[string]string{}
+	maps.Copy(merged, q.Tags)
+	maps.Copy(merged, in.Tags)
+	q.Tags = merged
+	return nil, nil
+}
+
+func (e *Emulator) untagQueue(c *call) (any, error) {
+	var in struct{ TagKeys []string }
+	q, err := e.onQueue(c, &in)
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range in.TagKeys {
+		delete(q.Tags, key)
+	}
+	return nil, nil
 }
 
 func (e *Emulator) purgeQueue(c *call) (any, error) {

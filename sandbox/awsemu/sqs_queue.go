@@ -14,6 +14,7 @@ type Queue struct {
 	Created    time.Time         `json:"created"`
 	Modified   time.Time         `json:"modified"`
 	Attributes map[string]string `json:"attributes,omitempty"` // those that were set
+	Tags       map[string]string `json:"tags,omitempty"`
 	Messages   []Message         `json:"messages"`
 	Duplicates int               `json:"duplicates,omitempty"` // extra copies of every message that is sent
 	InFlight   int               `json:"inFlight,omitempty"`   // how many messages may be received and not deleted; 0: as many as SQS allows

@@ -154,6 +154,8 @@ func restAction(signed Service, method, path string) (Service, string) {
 	switch {
 	case (signed == "" || signed == EKS) && first == "clusters":
 		return EKS, clusterAction(method, rest)
+	case signed == EKS && first == "tags":
+		return EKS, tagsAction(method)
 	case (signed == "" || signed == ZonalShift) && first == "managedresources" && method == http.MethodGet:
 		return ZonalShift, "GetManagedResource"
 	case (signed == "" || signed == FIS) && (first == "experiments" || first == "experimentTemplates"):
@@ -190,6 +192,7 @@ func experimentAction(method, kind, id string) string {
 func clusterAction(method, rest string) string {
 	cluster, below, _ := strings.Cut(rest, "/")
 	kind, entry, _ := strings.Cut(below, "/")
+	one, many := "", ""
 	switch {
 	case cluster == "" && method == http.MethodGet:
 		return "ListClusters"
@@ -197,25 +200,37 @@ func clusterAction(method, rest string) string {
 		return ""
 	case below == "" && method == http.MethodGet:
 		return "DescribeCluster"
-	case kind != "access-entries" || strings.HasSuffix(entry, "/access-policies") || strings.Contains(entry, "/access-policies/"):
+	case kind == "access-entries" && !strings.HasSuffix(entry, "/access-policies") && !strings.Contains(entry, "/access-policies/"):
+		one, many = "AccessEntry", "AccessEntries"
+	case kind == "pod-identity-associations" && !strings.Contains(entry, "/"):
+		one, many = "PodIdentityAssociation", "PodIdentityAssociations"
+	default:
 		return ""
 	}
-	if entry == "" {
-		switch method {
-		case http.MethodGet:
-			return "ListAccessEntries"
-		case http.MethodPost:
-			return "CreateAccessEntry"
-		}
-		return ""
+	switch {
+	case entry == "" && method == http.MethodGet:
+		return "List" + many
+	case entry == "" && method == http.MethodPost:
+		return "Create" + one
+	case entry != "" && method == http.MethodGet:
+		return "Describe" + one
+	case entry != "" && method == http.MethodPost:
+		return "Update" + one
+	case entry != "" && method == http.MethodDelete:
+		return "Delete" + one
 	}
+	return ""
+}
+
+// tagsAction names the operation on the tags of something that an ARN names.
+func tagsAction(method string) string {
 	switch method {
 	case http.MethodGet:
-		return "DescribeAccessEntry"
+		return "ListTagsForResource"
 	case http.MethodPost:
-		return "UpdateAccessEntry"
+		return "TagResource"
 	case http.MethodDelete:
-		return "DeleteAccessEntry"
+		return "UntagResource"
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,7 +32,19 @@ func sqsQueryCode(code string) string {
 }
 
 // sqsLists are the lists of the query protocol, by the name that JSON gives them.
-func sqsLists() map[string]string { return map[string]string{"AttributeName": "AttributeNames"} }
+func sqsLists() map[string]string {
+	return map[string]string{"AttributeName": "AttributeNames", "TagKey": "TagKeys"}
+}
+
+// sqsMap is a map of the query protocol: Attribute.1.Name, Attribute.1.Value and so on.
+func sqsMap(f Form, base, key string) map[string]string {
+	out := map[string]string{}
+	for n := 1; f.Has(base + "." + strconv.Itoa(n)); n++ {
+		pair := f.Sub(base + "." + strconv.Itoa(n))
+		out[pair.String(key)] = pair.String("Value")
+	}
+	return out
+}
 
 // sqsBody is the JSON of a form.
 func sqsBody(f Form) []byte {
@@ -51,6 +64,12 @@ func sqsBody(f Form) []byte {
 		case !isList:
 			out[name] = value
 		}
+	}
+	if attributes := sqsMap(f, "Attribute", "Name"); len(attributes) > 0 {
+		out["Attributes"] = attributes
+	}
+	if tags := sqsMap(f, "Tag", "Key"); len(tags) > 0 {
+		out["Tags"] = tags // JSON reads names of members without regard to case: CreateQueue has tags
 	}
 	body, _ := json.Marshal(out)
 	return body
@@ -75,8 +94,9 @@ func sqsFields(b *bytes.Buffer, fields map[string]any) {
 		one := strings.TrimSuffix(name, "s")
 		switch value := fields[name].(type) {
 		case map[string]any:
+			name := cmp.Or(map[string]string{"Tag": "Key"}[one], "Name")
 			for _, key := range slices.Sorted(maps.Keys(value)) {
-				fmt.Fprintf(b, "<%s><Name>%s</Name><Value>%s</Value></%s>", one, escape(key), escape(fmt.Sprint(value[key])), one)
+				fmt.Fprintf(b, "<%s><%s>%s</%s><Value>%s</Value></%s>", one, name, escape(key), name, escape(fmt.Sprint(value[key])), one)
 			}
 		case []any:
 			for _, item := range value {

@@ -1,0 +1,224 @@
+package awsemu
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
+)
+
+// Association gives the pods of a service account a role (EKS Pod Identity).
+type Association struct {
+	Cluster        string            `json:"cluster"`
+	Namespace      string            `json:"namespace"`
+	ServiceAccount string            `json:"serviceAccount"`
+	Role           string            `json:"role"` // ARN
+	NoSessionTags  bool              `json:"noSessionTags,omitempty"`
+	Tags           map[string]string `json:"tags,omitempty"`
+	Created        time.Time         `json:"created"`
+	Modified       time.Time         `json:"modified"`
+}
+
+func (e *Emulator) registerPodIdentity() {
+	e.register(wire.EKS, "DescribePodIdentityAssociation", e.describeAssociation)
+	e.register(wire.EKS, "ListPodIdentityAssociations", e.listAssociations)
+	e.registerMutating(wire.EKS, "CreatePodIdentityAssociation", e.createAssociation)
+	e.registerMutating(wire.EKS, "UpdatePodIdentityAssociation", e.updateAssociation)
+	e.registerMutating(wire.EKS, "DeletePodIdentityAssociation", e.deleteAssociation)
+}
+
+// associationOf finds the association of a service account of a cluster.
+func (e *Emulator) associationOf(cluster, namespace, account string) (id string, found bool) {
+	for id, a := range e.eks().Associations {
+		if a.Cluster == cluster && a.Namespace == namespace && a.ServiceAccount == account {
+			return id, true
+		}
+	}
+	return "", false
+}
+
+// PodIdentity says whether the pods of a service account of the fixture's cluster have a role by an association.
+func (e *Emulator) PodIdentity(namespace, account string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, found := e.associationOf(e.fixture.Cluster, namespace, account)
+	return found
+}
+
+// associationPath reads cluster and id of a path.
+func (e *Emulator) associationPath(c *call) (cluster, id string, err error) {
+	cluster, rest, _ := strings.Cut(strings.TrimPrefix(c.Path, "/clusters/"), "/")
+	if err := e.knownCluster(cluster); err != nil {
+		return "", "", err
+	}
+	return cluster, strings.TrimPrefix(strings.TrimPrefix(rest, "pod-identity-associations"), "/"), nil
+}
+
+// knownCluster refuses names of clusters that there are not.
+func (e *Emulator) knownCluster(name string) error {
+	if name != e.eks().Cluster.Name {
+		return wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", name)
+	}
+	return nil
+}
+
+func (e *Emulator) findAssociation(c *call) (id string, a Association, err error) {
+	cluster, id, err := e.associationPath(c)
+	if err != nil {
+		return "", a, err
+	}
+	a, found := e.eks().Associations[id]
+	if !found || a.Cluster != cluster {
+		return "", a, wire.Errorf("ResourceNotFoundException", "No association found for association-id: %s", id)
+	}
+	return id, a, nil
+}
+
+func (e *Emulator) associationARN(id string, a Association) string {
+	return e.arn("eks", "podidentityassociation/"+a.Cluster+"/"+id)
+}
+
+// summary is what lists say of an association.
+func (e *Emulator) associationSummary(id string, a Association) map[string]any {
+	return map[string]any{
+		"clusterName": a.Cluster, "namespace": a.Namespace, "serviceAccount": a.ServiceAccount, "associationId": id, "associationArn": e.associationARN(id, a),
+	}
+}
+
+func (e *Emulator) renderAssociation(id string, a Association) map[string]any {
+	out := e.associationSummary(id, a)
+	tags := maps.Clone(a.Tags)
+	if tags == nil {
+		tags = map[string]string{}
+	}
+	maps.Copy(out, map[string]any{
+		"roleArn": a.Role, "tags": tags, "createdAt": wire.Epoch(a.Created), "modifiedAt": wire.Epoch(a.Modified), "disableSessionTags": a.NoSessionTags,
+	})
+	return map[string]any{"association": out}
+}
+
+func (e *Emulator) describeAssociation(c *call) (any, error) {
+	id, a, err := e.findAssociation(c)
+	if err != nil {
+		return nil, err
+	}
+	return e.renderAssociation(id, a), nil
+}
+
+func (e *Emulator) listAssociations(c *call) (any, error) {
+	cluster, _, err := e.associationPath(c)
+	if err != nil {
+		return nil, err
+	}
+	most := 100
+	if text := c.Query.Get("maxResults"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > 100 {
+			return nil, wire.Errorf("InvalidParameterException", "maxResults must be between 1 and 100, not %q", text)
+		}
+		most = n
+	}
+	list := []map[string]any{}
+	answer := map[string]any{}
+	for _, id := range slices.Sorted(maps.Keys(e.eks().Associations)) {
+		a := e.eks().Associations[id]
+		if a.Cluster != cluster || id <= c.Query.Get("nextToken") ||
+			cmp.Or(c.Query.Get("namespace"), a.Namespace) != a.Namespace || cmp.Or(c.Query.Get("serviceAccount"), a.ServiceAccount) != a.ServiceAccount {
+			continue
+		}
+		if len(list) == most {
+			answer["nextToken"] = list[most-1]["associationId"]
+			break
+		}
+		list = append(list, e.associationSummary(id, a))
+	}
+	answer["associations"] = list
+	return answer, nil
+}
+
+// associationInput is the body of the calls that make or change an association.
+type associationInput struct {
+	Namespace          string            `json:"namespace"`
+	ServiceAccount     string            `json:"serviceAccount"`
+	RoleArn            string            `json:"roleArn"`
+	Tags               map[string]string `json:"tags"`
+	DisableSessionTags *bool             `json:"disableSessionTags"`
+}
+
+func (e *Emulator) createAssociation(c *call) (any, error) {
+	cluster, _, err := e.associationPath(c)
+	if err != nil {
+		return nil, err
+	}
+	var in associationInput
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	if in.Namespace == "" || in.ServiceAccount == "" {
+		return nil, wire.Errorf("InvalidParameterException", "namespace and serviceAccount must not be empty")
+	}
+	if err := e.associable(in.RoleArn); err != nil {
+		return nil, err
+	}
+	if id, found := e.associationOf(cluster, in.Namespace, in.ServiceAccount); found {
+		return nil, wire.Errorf("ResourceInUseException", "Association already exists: %s", id)
+	}
+	a := Association{
+		Cluster: cluster, Namespace: in.Namespace, ServiceAccount: in.ServiceAccount, Role: in.RoleArn, Tags: in.Tags, Created: c.now, Modified: c.now,
+		NoSessionTags: in.DisableSessionTags != nil && *in.DisableSessionTags,
+	}
+	id := e.nextID("a-")
+	e.eks().associate(id, a)
+	return e.renderAssociation(id, a), nil
+}
+
+func (s *EKSState) associate(id string, a Association) {
+	if s.Associations == nil {
+		s.Associations = map[string]Association{}
+	}
+	s.Associations[id] = a
+}
+
+// associable refuses roles that do not exist. Whom a role trusts is found out when a pod wants credentials.
+func (e *Emulator) associable(arn string) error {
+	if _, found := e.roleByARN(arn); !found {
+		return wire.Errorf("InvalidParameterException", "Role provided in the request does not exist.")
+	}
+	return nil
+}
+
+func (e *Emulator) updateAssociation(c *call) (any, error) {
+	id, a, err := e.findAssociation(c)
+	if err != nil {
+		return nil, err
+	}
+	var in associationInput
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	if in.RoleArn != "" {
+		if err := e.associable(in.RoleArn); err != nil {
+			return nil, err
+		}
+		a.Role = in.RoleArn
+	}
+	if in.DisableSessionTags != nil {
+		a.NoSessionTags = *in.DisableSessionTags
+	}
+	a.Modified = c.now
+	e.eks().associate(id, a)
+	return e.renderAssociation(id, a), nil
+}
+
+func (e *Emulator) deleteAssociation(c *call) (any, error) {
+	id, a, err := e.findAssociation(c)
+	if err != nil {
+		return nil, err
+	}
+	delete(e.eks().Associations, id)
+	return e.renderAssociation(id, a), nil
+}
