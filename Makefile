@@ -20,9 +20,12 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 LDFLAGS  = -X $(MODULE)/internal/version.Version=$(VERSION) -X $(MODULE)/internal/version.Commit=$(COMMIT)
 
-# kubectl says which version it is only when the linker tells it; the control plane tells itself.
-kubernetes-version = $(shell $(GO) -C sandbox list -m -f '{{.Version}}' k8s.io/kubernetes | awk -F'[v.]' '{ \
-	printf "-X k8s.io/component-base/version.gitVersion=%s -X k8s.io/component-base/version.gitMajor=%s -X k8s.io/component-base/version.gitMinor=%s", $$0, $$2, $$3 }')
+# kubectl and helm know the version of Kubernetes only when the linker tells them; the control plane tells itself.
+# The flags are those of sandbox/harness, so that nothing is linked twice.
+kubernetes-version = $(shell $(GO) -C sandbox list -m -f '{{.Version}}' k8s.io/kubernetes | awk -F'[v.]' '{ printf "$(1)", $(2) }')
+kubectl-flags = $(call kubernetes-version,-X k8s.io/component-base/version.gitVersion=%s -X k8s.io/component-base/version.gitMajor=%s -X k8s.io/component-base/version.gitMinor=%s,$$0$(comma) $$2$(comma) $$3)
+helm-flags = $(call kubernetes-version,-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=%s -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=%s,$$2$(comma) $$3)
+comma := ,
 
 CHECKS   ?= 10000
 SEEDS    ?= 20000
@@ -77,8 +80,8 @@ sandbox: ## bin/sandbox: Kubernetes, an emulated AWS and nodes in one process (t
 
 .PHONY: clients
 clients: ## bin/kubectl and bin/helm, to try the sandbox with (some minutes the first time)
-	$(GO) build -C sandbox -ldflags '$(call kubernetes-version)' -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
-	$(GO) build -C sandbox/clients/helm -o ../../../bin/helm helm.sh/helm/v3/cmd/helm
+	$(GO) build -C sandbox -ldflags '$(kubectl-flags)' -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
+	$(GO) build -C sandbox/clients/helm -ldflags '$(helm-flags)' -o ../../../bin/helm helm.sh/helm/v3/cmd/helm
 
 .PHONY: demo
 demo: build sandbox ## the main job, on the embedded sandbox

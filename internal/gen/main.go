@@ -1,4 +1,4 @@
-// Command gen writes what is derived from the Go types: the CRDs in api/crds and the pages under
+// Command gen writes what is derived from the Go types: the CRDs in api/crds and in the charts, and the pages under
 // docs/reference, and copies the IAM policies to the Terraform module. With -check it writes nothing and fails when a file is stale.
 //
 // Not here: deepcopy functions, which controller-gen writes by itself (make generate).
@@ -39,13 +39,14 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 	if err != nil {
 		return err
 	}
-	files := make([]file, 0, len(crds)*2+4)
+	files := make([]file, 0, len(crds)*4+4)
 	for _, crd := range crds {
 		text, err := encodeCRD(crd)
 		if err != nil {
 			return err
 		}
 		files = append(files, file{filepath.Join("api", "crds", crdFileName(crd)), text}, crdPage(crd))
+		files = append(files, chartCRDs(crdFileName(crd), text)...)
 	}
 	files = append(files, reasonsPage(), settingsPage(), metricsPage(), eventsPage(), iamPage())
 	files = append(files, cliPages()...)
@@ -59,7 +60,8 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 // ownedDirs hold generated files only, so a file there that nothing generates any more is stale too.
 func ownedDirs() []string {
 	return []string{
-		filepath.Join("api", "crds"), filepath.Join("docs", "reference", "api"), filepath.Join("docs", "reference", "cli"),
+		filepath.Join("api", "crds"), filepath.Join("charts", "karpenter", "crds"), filepath.Join("charts", "karpenter-crd", "templates"),
+		filepath.Join("docs", "reference", "api"), filepath.Join("docs", "reference", "cli"),
 		modulePolicies(), filepath.Join(modulePolicies(), "trust"), filepath.Join(modulePolicies(), "event-rules"),
 	}
 }

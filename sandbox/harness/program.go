@@ -26,16 +26,18 @@ const (
 // recipe is how a program is built. The flags are those of the Makefile and of everything else in the sandbox, so that
 // nothing is compiled twice.
 func (p Program) recipe() (module, pkg, output, linker string) {
+	release := controlplane.Version()
+	major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
 	switch p {
 	case Kubectl:
 		// It knows its version from the linker only, and refuses to compare without.
-		release := controlplane.Version()
-		major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
-		minor, _, _ := strings.Cut(rest, ".")
 		const variable = "-X k8s.io/component-base/version.git"
 		return "sandbox", "k8s.io/kubernetes/cmd/kubectl", "bin/kubectl", variable + "Version=" + release + " " + variable + "Major=" + major + " " + variable + "Minor=" + minor
 	case Helm:
-		return "sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm", "bin/helm", ""
+		// Without a cluster it takes the version of Kubernetes from the linker, and else one that no chart supports.
+		const variable = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersion"
+		return "sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm", "bin/helm", variable + "Major=" + major + " " + variable + "Minor=" + minor
 	case Dovetail:
 		// Not bin/dovetail, which has a version in it: each would be linked again after the other.
 		return ".", "./cmd/dovetail", "bin/programs/dovetail", ""

@@ -1,0 +1,112 @@
+{{/* What is wrong with the values, as far as the chart can know: every message names the value and what to write. All
+     faults are told at once. */}}
+{{- define "karpenter.check" -}}
+{{- $faults := list -}}
+{{- $settings := .Values.settings | default dict -}}
+{{- $text := dict -}}
+{{- range $key, $value := $settings -}}
+{{- if not (or (kindIs "map" $value) (kindIs "slice" $value)) -}}
+{{- $_ := set $text $key (include "karpenter.text" (dict "root" $ "value" $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- if not $text.clusterName -}}
+{{- $faults = append $faults "settings.clusterName is empty; give the name of the EKS cluster, for example --set settings.clusterName=my-cluster" -}}
+{{- end -}}
+{{- with $text.clusterEndpoint -}}
+{{- if not (regexMatch "^[a-z]+://[^/:]+" .) -}}
+{{- $faults = append $faults (printf "settings.clusterEndpoint is %q; give an absolute URL, such as https://ABCDEF.gr7.eu-west-1.eks.amazonaws.com, or leave it empty to have EKS asked" .) -}}
+{{- end -}}
+{{- end -}}
+{{- with $text.clusterCABundle -}}
+{{- if not (regexMatch "^[A-Za-z0-9+/=\\s]+$" .) -}}
+{{- $faults = append $faults "settings.clusterCABundle is not base64; give certificateAuthority.data as `aws eks describe-cluster` prints it, or leave it empty" -}}
+{{- end -}}
+{{- end -}}
+{{- with $text.interruptionQueue -}}
+{{- if not (regexMatch "^((arn:[^:]*:sqs:[^:]*:[^:]*:|[a-z]+://.+/))?[A-Za-z0-9_-]{1,80}(\\.fifo)?$" .) -}}
+{{- $faults = append $faults (printf "settings.interruptionQueue is %q; give the name of an SQS queue (up to 80 letters, digits, - and _), or leave it empty to read none" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "batchMaxDuration" "batchIdleDuration" "amiRefreshInterval" "subnetRefreshInterval" "consolidationHorizon" "consolidationMinNodeAge" -}}
+{{- with get $text $key -}}
+{{- if not (regexMatch "^(0|([0-9]+(\\.[0-9]*)?(ns|us|µs|ms|s|m|h))+)$" .) -}}
+{{- $faults = append $faults (printf "settings.%s is %q; give a duration, such as 10s or 1m30s" $key .) -}}
+{{- else if and (hasSuffix "RefreshInterval" $key) (not (regexMatch "[0-9][mh]([0-9]|$)" .)) (lt (trimSuffix "s" . | float64) 60.0) -}}
+{{- $faults = append $faults (printf "settings.%s is %q; give 1m or more" $key .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $words := dict "preferencePolicy" (list "Respect" "Ignore") "minValuesPolicy" (list "Strict" "BestEffort") -}}
+{{- with get $text $key -}}
+{{- if not (has . $words) -}}
+{{- $faults = append $faults (printf "settings.%s is %q; give %s" $key . (join " or " $words)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "vmMemoryOverheadPercent" "consolidationPodCost" "consolidationMinSaving" -}}
+{{- with get $text $key -}}
+{{- if not (regexMatch "^[0-9]*\\.?[0-9]+([eE][-+]?[0-9]+)?$" .) -}}
+{{- $faults = append $faults (printf "settings.%s is %q; give a number of 0 or more, such as 0.075 for 7.5 %%" $key .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $text.reservedENIs -}}
+{{- if not (regexMatch "^[0-9]+$" .) -}}
+{{- $faults = append $faults (printf "settings.reservedENIs is %q; give a whole number of 0 or more" .) -}}
+{{- end -}}
+{{- end -}}
+{{- range $key := list "isolatedVPC" "eksControlPlane" "enableZonalShift" "ignoreDRARequests" "disableClusterStateObservability" "disableDryRun" "legacyNodeRepair" "strictCompatibility" -}}
+{{- with get $text $key -}}
+{{- if not (has . (list "true" "false")) -}}
+{{- $faults = append $faults (printf "settings.%s is %q; give true or false" $key .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $group := list "featureGates" "awsFeatureGates" -}}
+{{- range $key, $value := get $settings $group | default dict -}}
+{{- $given := include "karpenter.text" (dict "root" $ "value" $value) -}}
+{{- if not (has $given (list "true" "false" "")) -}}
+{{- $faults = append $faults (printf "settings.%s.%s is %q; give true or false" $group $key $given) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $value := .Values.optionalRights | default dict -}}
+{{- if not (has (toString $value) (list "true" "false" "<nil>" "")) -}}
+{{- $faults = append $faults (printf "optionalRights.%s is %q; give true or false" $key (toString $value)) -}}
+{{- end -}}
+{{- end -}}
+{{- $level := include "karpenter.text" (dict "root" . "value" .Values.logLevel) -}}
+{{- if not (has $level (list "debug" "info" "error" "")) -}}
+{{- $faults = append $faults (printf "logLevel is %q; give debug, info or error" $level) -}}
+{{- end -}}
+{{- if not (regexMatch "^[0-9]+$" (toString .Values.replicas)) -}}
+{{- $faults = append $faults (printf "replicas is %q; give a whole number, 2 in production and 1 where there is one node" (toString .Values.replicas)) -}}
+{{- end -}}
+{{- if eq (include "karpenter.metricsPort" .) (include "karpenter.healthPort" .) -}}
+{{- $faults = append $faults (printf "controller.metrics.port and controller.healthProbe.port are both %s; give two ports" (include "karpenter.metricsPort" .)) -}}
+{{- end -}}
+{{- range $key, $port := dict "metrics" (include "karpenter.metricsPort" .) "healthProbe" (include "karpenter.healthPort" .) -}}
+{{- if or (lt (int $port) 1) (gt (int $port) 65535) -}}
+{{- $faults = append $faults (printf "controller.%s.port is %s; give a port from 1 to 65535" $key $port) -}}
+{{- end -}}
+{{- end -}}
+{{- $image := .Values.controller.image | default dict -}}
+{{- if regexMatch "(^|/)karpenter/controller$" (toString $image.repository) -}}
+{{- $faults = append $faults (printf "controller.image.repository is %q, the image of Karpenter: --reuse-values has kept it, or a values file of Karpenter names it; upgrade with --reset-then-reuse-values and leave controller.image out of the values" $image.repository) -}}
+{{- else if not $image.repository -}}
+{{- $faults = append $faults "controller.image.repository is empty; leave it out, or give the place of a copy of the image" -}}
+{{- end -}}
+{{- with $image.digest -}}
+{{- if not (regexMatch "^sha256:[0-9a-f]{64}$" .) -}}
+{{- $faults = append $faults (printf "controller.image.digest is %q; give sha256: and 64 hexadecimal digits, or leave it empty to use the tag" .) -}}
+{{- end -}}
+{{- end -}}
+{{- with dig "annotations" "eks.amazonaws.com/role-arn" "" (.Values.serviceAccount | default dict) -}}
+{{- if not (regexMatch "^arn:[^:]+:iam::[0-9]{12}:role/.+$" .) -}}
+{{- $faults = append $faults (printf "serviceAccount.annotations has eks.amazonaws.com/role-arn %q; give the ARN of a role, such as arn:aws:iam::111122223333:role/KarpenterControllerRole-my-cluster" .) -}}
+{{- end -}}
+{{- end -}}
+{{- with $faults -}}
+{{- fail (printf "\n\n%d value%s cannot be used:\n  - %s\n" (len .) (ternary "" "s" (eq (len .) 1)) (join "\n  - " .)) -}}
+{{- end -}}
+{{- end -}}
