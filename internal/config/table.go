@@ -169,7 +169,7 @@ func placing() []setting {
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.IgnoreDRARequests }),
 		},
 		{
-			flag: "nominate-pods", def: "true", helm: byEnv,
+			flag: "nominate-pods", def: "true", helm: "optionalRights.nominatePods",
 			usage: "have the scheduler try pods first on the node that was bought for them; needs the right to patch pods/status",
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.NominatePods }),
 		},
@@ -179,7 +179,7 @@ func placing() []setting {
 			as:    fraction(func(c *Config) *float64 { return &c.Scheduling.NodeFee }),
 		},
 		{
-			flag: "scheduler-config", helm: byEnv,
+			flag: "scheduler-config", helm: "settings.schedulerConfig",
 			usage: "default topology spread of the cluster as YAML or JSON: podTopologySpread.defaultConstraints",
 			as:    schedulerConfig(),
 		},

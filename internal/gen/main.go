@@ -51,6 +51,11 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 	files = append(files, reasonsPage(), settingsPage(), metricsPage(), eventsPage(), iamPage())
 	files = append(files, cliPages()...)
 	files = append(files, moduleFiles()...)
+	charts, err := chartFiles()
+	if err != nil {
+		return err
+	}
+	files = append(files, charts...)
 	if check {
 		return checkFiles(files, out)
 	}

@@ -28,14 +28,14 @@ app.kubernetes.io/name: {{ include "karpenter.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{/* The labels of every object. Takes root and labels, which may be given again. */}}
 {{- define "karpenter.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{ include "karpenter.selectorLabels" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.additionalLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $root := .root -}}
+{{- $labels := dict "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $selector := include "karpenter.selectorLabels" $root | fromYaml -}}
+{{- merge $selector (.labels | default dict) ($root.Values.additionalLabels | default dict) $labels | toYaml -}}
 {{- end -}}
 
 {{/* The metadata that every object has. Takes root, name, and where they are wanted namespace, labels and annotations. */}}
@@ -45,10 +45,7 @@ name: {{ .name }}
 namespace: {{ . }}
 {{- end }}
 labels:
-  {{- include "karpenter.labels" .root | nindent 2 }}
-  {{- with .labels }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- include "karpenter.labels" . | nindent 2 }}
 {{- with merge dict (.annotations | default dict) (.root.Values.additionalAnnotations | default dict) }}
 annotations:
   {{- toYaml . | nindent 2 }}
