@@ -28,7 +28,7 @@ func (e *Emulator) wanted(c *call) []access {
 		}
 	case wire.ZonalShift:
 		plain = plain.with(keyShifted, strings.TrimPrefix(c.Path, "/managedresources/"))
-	case wire.STS, wire.Pricing, wire.Events, wire.FIS:
+	case wire.STS, wire.EKSAuth, wire.Pricing, wire.Events, wire.FIS:
 	}
 	return []access{plain}
 }

@@ -111,6 +111,7 @@ func replaced[T any](setting func() *T) control {
 // registerRules adds the controls of the pipeline.
 func (e *Emulator) registerRules() {
 	e.controls["keys"] = replaced(func() *[]string { return &e.rules.Keys })
+	e.controls["sessions"] = e.sessionsControl()
 	e.controls["permissions"] = e.permissionsControl()
 	e.controls["lag"] = replaced(func() *map[string]Duration { return &e.rules.Lag })
 	e.controls["throttle"] = e.throttleControl()

@@ -2,66 +2,152 @@ package awsemu
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// credentialsPath is where a pod with pod identity gets its credentials: the value of
+// CredentialsPath is where a pod with pod identity gets its credentials: the path of
 // AWS_CONTAINER_CREDENTIALS_FULL_URI.
-const credentialsPath = "/_dovetail-credentials"
+const CredentialsPath = "/_dovetail-credentials"
+
+// Audiences of the tokens that EKS gives to pods, and the service that pod identity is.
+const (
+	PodIdentityAudience = "pods.eks.amazonaws.com"
+	IRSAAudience        = stsAudience
+	podIdentityService  = "pods.eks.amazonaws.com"
+)
 
 // podCredentialsValid is how long the agent of pod identity makes credentials last.
 const podCredentialsValid = 6 * time.Hour
 
-// serveCredentials answers as the agent of pod identity does: credentials of the controller's role for
-// whoever shows a token.
+func (e *Emulator) registerPodCredentials() {
+	e.registerMutating(wire.EKSAuth, "AssumeRoleForPodIdentity", e.assumeRoleForPodIdentity)
+}
+
+// serveCredentials answers as the agent of pod identity does, which asks EKS on behalf of the pod that shows its token.
 func (e *Emulator) serveCredentials(w http.ResponseWriter, r *http.Request) {
-	switch {
-	case r.Method != http.MethodGet:
-		refuseCredentials(w, http.StatusMethodNotAllowed, "MethodNotAllowed", "credentials are read with GET")
-		return
-	case r.Header.Get("Authorization") == "":
-		refuseCredentials(w, http.StatusBadRequest, "AccessDeniedException", "the Authorization header must hold the service account token")
+	if r.Method != http.MethodGet {
+		refuseCredentials(w, &wire.Error{Code: "MethodNotAllowed", Message: "credentials are read with GET", Status: http.StatusMethodNotAllowed})
 		return
 	}
-	e.mu.Lock()
-	role, found := e.iam().Roles[e.controllerRole()]
-	var given issued
-	if found {
-		given = e.issue(role.Name, "eks-"+e.fixture.Cluster+"-karpenter", podCredentialsValid)
+	body, err := json.Marshal(map[string]string{"token": r.Header.Get("Authorization")})
+	if err != nil {
+		body = nil // cannot happen: a text
 	}
-	e.mu.Unlock()
+	c := &call{emu: e, gone: r.Context().Done(), Request: &wire.Request{
+		Service: wire.EKSAuth, Action: "AssumeRoleForPodIdentity", Region: e.fixture.Region, Host: r.Host, ID: e.newID("req-"), Body: body,
+		Path: "/clusters/" + e.fixture.Cluster + "/assume-role-for-pod-identity",
+	}}
+	value, _, _, err := e.handle(c)
+	if err != nil {
+		refuseCredentials(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, value)
+}
+
+// assumeRoleForPodIdentity gives a pod the credentials of the role that its service account is associated with.
+func (e *Emulator) assumeRoleForPodIdentity(c *call) (any, error) {
+	var in struct{ Token string }
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	if in.Token == "" {
+		return nil, wire.Errorf("InvalidParameterException", "Service account token cannot be empty")
+	}
+	token, err := e.podToken(in.Token)
+	if err != nil {
+		return nil, err
+	}
+	cluster := token.Cluster
+	id, found := e.associationOf(e.fixture.Cluster, cluster.Namespace, cluster.Account.Name)
 	if !found {
-		refuseCredentials(w, http.StatusNotFound, "ResourceNotFoundException", "no pod identity association: the role "+e.controllerRole()+" does not exist")
-		return
+		return nil, wire.Errorf("ResourceNotFoundException", "No pod identity association was found in the cluster %s for the service account %s of the namespace %s", e.fixture.Cluster, cluster.Account.Name, cluster.Namespace)
 	}
-	writeJSON(w, http.StatusOK, map[string]string{
+	association := e.eks().Associations[id]
+	role, found := e.roleByARN(association.Role)
+	context := map[string][]string{"aws:SourceAccount": {e.fixture.Account}, "aws:SourceArn": {e.clusterARN()}}
+	tags := e.sessionTags(token)
+	if !association.NoSessionTags {
+		context[keyTagKeys] = slices.Sorted(maps.Keys(tags))
+		for key, value := range tags {
+			context[keyRequestTag+key] = []string{value}
+		}
+	}
+	pods := principal{kind: principalService, names: []string{podIdentityService}}
+	if !found || !role.trusts(pods, assumeRoleAction, context) || !association.NoSessionTags && !role.trusts(pods, tagSessionAction, context) {
+		return nil, wire.Errorf("AccessDeniedException", "Unauthorized Exception! EKS does not have permissions to assume the associated role.")
+	}
+	name := "eks-" + e.fixture.Cluster + "-" + cluster.Pod.Name
+	given := e.issue(role.Name, name[:min(len(name), 46)]+"-"+e.nextID(""), podCredentialsValid)
+	return map[string]string{
 		"AccessKeyId": given.key, "SecretAccessKey": given.secret, "Token": given.token,
 		"AccountId": e.fixture.Account, "Expiration": given.expires.UTC().Format(time.RFC3339),
-	})
+	}, nil
 }
 
-func refuseCredentials(w http.ResponseWriter, status int, code, message string) {
-	writeJSON(w, status, map[string]string{"code": code, "message": message})
+// podToken checks the token that a pod shows to the agent.
+func (e *Emulator) podToken(raw string) (serviceToken, error) {
+	token, err := readToken(raw)
+	if err == nil {
+		err = token.verify(e.tokenKey(token.Issuer))
+	}
+	if err == nil && !slices.Contains(token.Audience, PodIdentityAudience) {
+		err = fmt.Errorf("the audience is not %s", PodIdentityAudience)
+	}
+	if err != nil {
+		return token, wire.Errorf("InvalidTokenException", "The token provided cannot be validated: %s", err.Error())
+	}
+	if !token.current(e.clock.wall()) {
+		return token, wire.Errorf("ExpiredTokenException", "The token provided is expired")
+	}
+	return token, nil
 }
 
-func writeJSON(w http.ResponseWriter, status int, value map[string]string) {
+// sessionTags say which pod a session belongs to.
+func (e *Emulator) sessionTags(t serviceToken) map[string]string {
+	return map[string]string{
+		"eks-cluster-arn": e.clusterARN(), "eks-cluster-name": e.fixture.Cluster, "kubernetes-namespace": t.Cluster.Namespace,
+		"kubernetes-service-account": t.Cluster.Account.Name, "kubernetes-pod-name": t.Cluster.Pod.Name, "kubernetes-pod-uid": t.Cluster.Pod.UID,
+	}
+}
+
+func refuseCredentials(w http.ResponseWriter, err error) {
+	refusal, ours := errors.AsType[*wire.Error](err)
+	if !ours {
+		refusal = &wire.Error{Code: "InternalServerException", Message: err.Error(), Status: http.StatusInternalServerError}
+	}
+	status := refusal.Status
+	if status == 0 {
+		status = wire.Write(&wire.Request{Service: wire.EKSAuth}, nil, refusal).Status
+	}
+	writeJSON(w, status, map[string]string{"code": refusal.Code, "message": refusal.Message})
+}
+
+func writeJSON(w http.ResponseWriter, status int, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(value) // the client is gone; nothing to do about it
 }
 
-// authenticate turns away keys that nobody gave out, if the known ones are listed. Who asks STS for
-// credentials has none yet. The emulator must be locked.
+// authenticate turns away expired keys, and those that nobody gave out: of sessions always, of others if the known ones are
+// listed. Who asks for credentials has none yet. The emulator must be locked.
 func (e *Emulator) authenticate(c *call) error {
-	if len(e.rules.Keys) == 0 || slices.Contains(e.rules.Keys, c.Key) || c.Key == "" && c.Service == wire.STS {
-		return nil
-	}
 	session, issued := e.iam().Sessions[c.Key]
-	if issued && e.clock.wall().Before(session.Expires) {
+	switch {
+	case c.Key == "" && (c.Service == wire.STS || c.Service == wire.EKSAuth):
+		return nil
+	case issued && e.clock.wall().Before(session.Expires):
+		return nil
+	case issued || strings.HasPrefix(c.Key, temporaryKey):
+	case len(e.rules.Keys) == 0 || slices.Contains(e.rules.Keys, c.Key):
 		return nil
 	}
 	unknown := &wire.Error{Code: "UnrecognizedClientException", Message: "The security token included in the request is invalid.", Status: http.StatusForbidden}
@@ -74,10 +160,23 @@ func (e *Emulator) authenticate(c *call) error {
 		unknown.Code, expired.Code = "InvalidClientTokenId", "ExpiredToken"
 	case wire.SSM, wire.Pricing, wire.Events:
 		unknown.Status, expired.Status = http.StatusBadRequest, http.StatusBadRequest
-	case wire.SQS, wire.EKS, wire.ZonalShift, wire.FIS:
+	case wire.SQS, wire.EKS, wire.EKSAuth, wire.ZonalShift, wire.FIS:
 	}
 	if issued {
 		return expired
 	}
 	return unknown
+}
+
+// sessionsControl shows how long credentials of roles last. PUT changes that for those to come; DELETE ends all that were given out.
+func (e *Emulator) sessionsControl() control {
+	c := replaced(func() *Duration { return &e.rules.Sessions })
+	c[http.MethodDelete] = func(*controlRequest) (any, error) {
+		for key, session := range e.iam().Sessions {
+			session.Expires = e.clock.wall()
+			e.iam().Sessions[key] = session
+		}
+		return nil, nil
+	}
+	return c
 }

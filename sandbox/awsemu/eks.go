@@ -55,6 +55,11 @@ func (e *Emulator) resetEKS(now time.Time) {
 			ServiceCIDR: "10.100.0.0/16", Created: now, AccessEntries: entries,
 		},
 	}
+	for _, namespace := range []string{"kube-system", "karpenter"} { // guides use either
+		e.eks().associate(stableID("a-", namespace), Association{
+			Cluster: e.fixture.Cluster, Namespace: namespace, ServiceAccount: "karpenter", Role: e.arn("iam", "role/"+e.controllerRole()), Created: now, Modified: now,
+		})
+	}
 }
 
 // eks is the state, whole even after a partial import. The emulator must be locked.

@@ -3,6 +3,7 @@ package awsemu
 import (
 	"cmp"
 	"context"
+	"crypto"
 	"encoding/hex"
 	"fmt"
 	"maps"
@@ -33,8 +34,9 @@ type Fixture struct {
 	Zones             []Zone
 	Cluster           string
 	ClusterEndpoint   string
-	ClusterCA         string // base64
-	KubernetesVersion string // such as 1.34
+	ClusterCA         string           // base64
+	KubernetesVersion string           // such as 1.34
+	TokenKey          crypto.PublicKey // that the tokens of the cluster's service accounts are signed with; without, none is believed
 	Queue             string
 	// Families of instance types that there are; none means all. Reading the whole catalogue takes a client a
 	// tenth of a second of a core, and a second under the race detector.
@@ -110,6 +112,7 @@ func New(o Options) *Emulator {
 	e.registerEC2()
 	e.registerIAM()
 	e.registerSTS()
+	e.registerPodCredentials()
 	e.registerSQS()
 	e.registerSSM()
 	e.registerPricing()
@@ -175,7 +178,7 @@ func (e *Emulator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.serveControl(w, r, path)
 		return
 	}
-	if r.URL.Path == credentialsPath {
+	if r.URL.Path == CredentialsPath {
 		e.serveCredentials(w, r)
 		return
 	}

@@ -82,6 +82,7 @@ func (e *Emulator) resetIAM(now time.Time) {
 		state.Roles[name] = role
 	}
 	state.Roles[e.controllerRole()] = e.newRole(now, e.controllerRole(), "/", podTrust)
+	state.Providers[e.oidcARN(Issuer(e.fixture.Region, e.fixture.Cluster))] = OIDCProvider{ClientIDs: []string{stsAudience}, Created: now}
 	state.Roles[spotRoleName] = e.newRole(now, spotRoleName, "/aws-service-role/"+spotServiceName+"/", spotTrust)
 	state.Profiles[seedProfileName] = InstanceProfile{Name: seedProfileName, ID: e.iamID("AIPA"), Path: "/", Role: seedRoleName, Created: now}
 }

@@ -120,7 +120,7 @@ func (e *Emulator) refuse(c *call, a access, message string) error {
 	switch c.Service {
 	case wire.EC2:
 		code = "UnauthorizedOperation"
-	case wire.SQS, wire.SSM, wire.Pricing, wire.EKS, wire.ZonalShift, wire.Events, wire.FIS:
+	case wire.SQS, wire.SSM, wire.Pricing, wire.EKS, wire.EKSAuth, wire.ZonalShift, wire.Events, wire.FIS:
 		code = "AccessDeniedException"
 	case wire.IAM, wire.STS:
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
-	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go"
 )
 
@@ -189,7 +188,7 @@ func TestPermissionsAreChecked(t *testing.T) {
 func (c *cloud) podIdentity(t *testing.T) aws.Config {
 	t.Helper()
 	cfg := c.cfg.Copy()
-	cfg.Credentials = endpointcreds.New(c.url+credentialsPath, func(o *endpointcreds.Options) { o.AuthorizationToken = "token" })
+	cfg.Credentials = endpointcreds.New(c.url+CredentialsPath, func(o *endpointcreds.Options) { o.AuthorizationToken = podIdentityToken(t) })
 	return cfg
 }
 
@@ -198,17 +197,14 @@ func TestPermissionsOfARole(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	ctx := t.Context()
-	assumed, err := sts.NewFromConfig(c.cfg).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("me")})
-	check(t, err)
-	session := c.cfg.Copy()
-	session.Credentials = credentials.NewStaticCredentialsProvider(*assumed.Credentials.AccessKeyId, *assumed.Credentials.SecretAccessKey, *assumed.Credentials.SessionToken)
+	session, _ := c.session("me")
 	ask := func(cfg aws.Config) error {
 		_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole-sandbox")})
 		return err
 	}
 	c.set(t, http.MethodPut, "permissions", `[{"action":"iam:*","deny":true,"role":"KarpenterControllerRole-sandbox"}]`)
 	check(t, ask(c.cfg))
-	err = ask(session)
+	err := ask(session)
 	wantCode(t, err, "AccessDenied", 403)
 	if !strings.Contains(err.Error(), "assumed-role/KarpenterControllerRole-sandbox/me") {
 		t.Errorf("err = %v, want the caller in it", err)
@@ -228,8 +224,7 @@ func TestKnownKeys(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	ctx := t.Context()
-	assumed, err := sts.NewFromConfig(c.cfg).AssumeRole(ctx, &sts.AssumeRoleInput{RoleArn: aws.String(controllerRoleARN), RoleSessionName: aws.String("me")})
-	check(t, err)
+	_, key := c.session("me")
 	c.set(t, http.MethodPut, "keys", `["AKIDTEST"]`)
 	with := func(key string) aws.Config {
 		cfg := c.cfg.Copy()
@@ -243,8 +238,8 @@ func TestKnownKeys(t *testing.T) {
 		_, eksErr := eks.NewFromConfig(cfg).ListClusters(ctx, &eks.ListClustersInput{})
 		return map[string]error{"ec2": ec2Err, "iam": iamErr, "ssm": ssmErr, "eks": eksErr}
 	}
-	for _, key := range []string{"AKIDTEST", *assumed.Credentials.AccessKeyId} {
-		for service, err := range calls(with(key)) {
+	for _, known := range []string{"AKIDTEST", key} {
+		for service, err := range calls(with(known)) {
 			if err != nil {
 				t.Errorf("%s with a known key: %v", service, err)
 			}

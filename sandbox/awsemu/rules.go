@@ -10,11 +10,12 @@ import (
 
 // rules decide over a call before its operation runs: who may, how often, and what goes wrong.
 type rules struct {
-	Keys        []string            `json:"keys"`        // access key ids that are known besides those of STS; none lets all in
-	Permissions []Permission        `json:"permissions"` // the last one that matches counts; none allows
-	Throttle    map[string]*Bucket  `json:"throttle"`    // by action pattern such as ec2:Describe*; the longest pattern counts
-	Faults      []*Fault            `json:"faults"`      // in order; the first that matches and is not used up counts
-	Lag         map[string]Duration `json:"lag"`         // eventual consistency by what lags: instances, tags, profiles, templates
+	Keys        []string            `json:"keys"`               // access key ids that are known besides those of STS; none lets all in
+	Permissions []Permission        `json:"permissions"`        // the last one that matches counts; none allows
+	Throttle    map[string]*Bucket  `json:"throttle"`           // by action pattern such as ec2:Describe*; the longest pattern counts
+	Faults      []*Fault            `json:"faults"`             // in order; the first that matches and is not used up counts
+	Sessions    Duration            `json:"sessions,omitempty"` // how long credentials of roles last; 0: as long as AWS makes them
+	Lag         map[string]Duration `json:"lag"`                // eventual consistency by what lags: instances, tags, profiles, templates
 }
 
 func newRules() rules {
@@ -94,7 +95,7 @@ func (e *Emulator) judge(c *call) (fault, error) {
 	if bucket := r.bucketOf(name); bucket != nil && !bucket.take(c.now) {
 		return fault{}, throttled(c.Service)
 	}
-	if len(r.Permissions) > 0 {
+	if len(r.Permissions) > 0 && c.Service != wire.EKSAuth { // a pod that asks for credentials is nobody yet
 		e.advance(c.now) // tags that arrive by now count
 		if err := e.permit(c, e.wanted(c)...); err != nil {
 			return fault{}, err

@@ -47,7 +47,7 @@ func startCloud(t *testing.T) *cloud {
 func testFixture() Fixture {
 	return Fixture{
 		Account: "111122223333", Region: "eu-west-1", Cluster: "sandbox", ClusterEndpoint: "https://127.0.0.1:6443", ClusterCA: "Y2E=",
-		KubernetesVersion: "1.34", Queue: "Karpenter-sandbox",
+		KubernetesVersion: "1.34", Queue: "Karpenter-sandbox", TokenKey: &tokenKey().PublicKey,
 		Zones: []Zone{{Name: "eu-west-1a", ID: "euw1-az1"}, {Name: "eu-west-1b", ID: "euw1-az2"}, {Name: "eu-west-1c", ID: "euw1-az3"}},
 	}
 }

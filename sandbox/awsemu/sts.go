@@ -1,8 +1,9 @@
 package awsemu
 
 import (
-	"encoding/base64"
-	"encoding/json"
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -20,8 +21,18 @@ type Session struct {
 // maxSessions bounds the sessions that are kept; a client asks for one per hour.
 const maxSessions = 1000
 
-// stsAudience is whom a token for AssumeRoleWithWebIdentity must be meant for.
-const stsAudience = "sts.amazonaws.com"
+const (
+	assumeRoleAction  = "sts:AssumeRole"
+	tagSessionAction  = "sts:TagSession"
+	webIdentityAction = "sts:AssumeRoleWithWebIdentity"
+
+	// stsAudience is whom a token for AssumeRoleWithWebIdentity is meant for.
+	stsAudience = "sts.amazonaws.com"
+
+	invalidToken = "InvalidIdentityToken"
+	// temporaryKey is how the access keys of sessions begin.
+	temporaryKey = "ASIA"
+)
 
 func (e *Emulator) registerSTS() {
 	e.register(wire.STS, "GetCallerIdentity", e.getCallerIdentity)
@@ -67,7 +78,17 @@ func (e *Emulator) assumeRole(c *call) (any, error) {
 	if c.Key == "" {
 		return nil, &wire.Error{Code: "MissingAuthenticationToken", Message: "Request is missing Authentication Token", Status: 403}
 	}
-	return e.assume(c, "sts:AssumeRole", webToken{})
+	return e.assume(c, assumption{action: assumeRoleAction, who: e.callerPrincipal(c.Key), refusal: fmt.Sprintf(
+		"User: %s is not authorized to perform: %s on resource: %s", e.callerARN(c.Key), assumeRoleAction, c.Form.String("RoleArn"))})
+}
+
+// callerPrincipal is the caller by every name that trust policies have for it: its own, its role's, and its account's.
+func (e *Emulator) callerPrincipal(key string) principal {
+	names := []string{e.callerARN(key), e.arn("iam", "root"), e.fixture.Account}
+	if session, found := e.iam().Sessions[key]; found {
+		names = append(names, e.arn("iam", "role"+e.iam().Roles[session.Role].Path+session.Role))
+	}
+	return principal{kind: principalAWS, names: names}
 }
 
 func (e *Emulator) assumeRoleWithWebIdentity(c *call) (any, error) {
@@ -75,20 +96,55 @@ func (e *Emulator) assumeRoleWithWebIdentity(c *call) (any, error) {
 	if raw == "" {
 		return nil, missingMember("webIdentityToken")
 	}
-	token, err := readToken(raw)
+	token, err := e.identify(raw)
 	if err != nil {
 		return nil, err
 	}
-	return e.assume(c, "sts:AssumeRoleWithWebIdentity", token)
+	issuer := strings.TrimPrefix(token.Issuer, "https://")
+	return e.assume(c, assumption{
+		action: webIdentityAction, token: token, who: principal{kind: principalFederated, names: []string{e.oidcARN(token.Issuer)}},
+		context: map[string][]string{issuer + ":sub": {token.Subject}, issuer + ":aud": token.Audience, issuer + ":iss": {token.Issuer}},
+		refusal: "Not authorized to perform " + webIdentityAction,
+	})
+}
+
+// identify checks the token of a service account: the account must know its issuer, and the issuer have signed it for STS.
+func (e *Emulator) identify(raw string) (serviceToken, error) {
+	token, err := readToken(raw)
+	if err != nil {
+		return token, wire.Errorf(invalidToken, "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
+	}
+	provider, found := e.iam().Providers[e.oidcARN(token.Issuer)]
+	if !found {
+		return token, wire.Errorf(invalidToken, "No OpenIDConnect provider found in your account for %s", token.Issuer)
+	}
+	if err := token.verify(e.tokenKey(token.Issuer)); err != nil {
+		return token, wire.Errorf(invalidToken, "Couldn't retrieve verification key from your identity provider, please reference AssumeRoleWithWebIdentity documentation for requirements (%s)", err.Error())
+	}
+	if now := e.clock.wall(); !token.current(now) {
+		return token, wire.Errorf("ExpiredTokenException", "Token expired: current date/time %d must be before the expiration date/time %d", now.Unix(), token.Expires)
+	}
+	if !slices.ContainsFunc(token.Audience, func(audience string) bool { return slices.Contains(provider.ClientIDs, audience) }) {
+		return token, wire.Errorf(invalidToken, "Incorrect token audience")
+	}
+	return token, nil
 }
 
 func missingMember(name string) error {
 	return wire.Errorf("ValidationError", "1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", name)
 }
 
-// assume gives out credentials of a role. Which principal a role trusts is not looked at: every role
-// that exists can be assumed.
-func (e *Emulator) assume(c *call, action string, token webToken) (any, error) {
+// assumption is the wish to use a role.
+type assumption struct {
+	action  string
+	who     principal
+	context map[string][]string // what the conditions of a trust policy can ask for
+	token   serviceToken
+	refusal string // what a caller is told whom the role does not trust; whether there is such a role is not said
+}
+
+// assume gives out credentials of a role to whom it trusts.
+func (e *Emulator) assume(c *call, a assumption) (any, error) {
 	arn, session := c.Form.String("RoleArn"), c.Form.String("RoleSessionName")
 	if arn == "" {
 		return nil, missingMember("roleArn")
@@ -96,22 +152,29 @@ func (e *Emulator) assume(c *call, action string, token webToken) (any, error) {
 	if err := validName("roleSessionName", session, 64); err != nil {
 		return nil, err
 	}
-	seconds := c.Form.Int("DurationSeconds", 3600)
-	if seconds < 900 || seconds > 43200 {
+	seconds := c.Form.Int("DurationSeconds", usualSession)
+	if seconds < 900 || seconds > 12*usualSession {
 		return nil, wire.Errorf("ValidationError", "1 validation error detected: Value '%d' at 'durationSeconds' failed to satisfy constraint: Member must be between 900 and 43200", seconds)
 	}
 	role, found := e.roleByARN(arn)
-	if !found {
-		return nil, wire.Errorf("AccessDenied", "Not authorized to perform %s", action)
+	if !found || !role.trusts(a.who, a.action, a.context) {
+		return nil, wire.Errorf("AccessDenied", "%s", a.refusal)
+	}
+	if most := cmp.Or(role.MaxSession, usualSession); seconds > most {
+		return nil, wire.Errorf("ValidationError", "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.")
 	}
 	given := e.issue(role.Name, session, time.Duration(seconds)*time.Second)
-	return assumeResult{
+	out := assumeResult{
 		Credentials: credentialsXML{
 			AccessKeyID: given.key, SecretAccessKey: given.secret, SessionToken: given.token, Expiration: given.expires.UTC().Format(time.RFC3339),
 		},
 		AssumedRoleUser:             assumedUserXML{AssumedRoleID: role.ID + ":" + session, Arn: e.arn("sts", "assumed-role/"+role.Name+"/"+session)},
-		SubjectFromWebIdentityToken: token.Subject, Audience: token.audience(), Provider: token.Issuer,
-	}, nil
+		SubjectFromWebIdentityToken: a.token.Subject,
+	}
+	if a.token.Issuer != "" {
+		out.Provider, out.Audience = e.oidcARN(a.token.Issuer), a.token.Audience[0]
+	}
+	return out, nil
 }
 
 // roleByARN finds the role of arn:aws:iam::<account>:role/<path>/<name>.
@@ -130,62 +193,18 @@ type issued struct {
 // that with the clock of their own host. The emulator must be locked.
 func (e *Emulator) issue(role, session string, valid time.Duration) issued {
 	state, now := e.iam(), e.clock.wall()
+	if e.rules.Sessions > 0 {
+		valid = time.Duration(e.rules.Sessions)
+	}
 	if len(state.Sessions) >= maxSessions {
-		for key, s := range state.Sessions {
-			if s.Expires.Before(now) {
-				delete(state.Sessions, key)
-			}
-		}
+		maps.DeleteFunc(state.Sessions, func(_ string, s Session) bool { return s.Expires.Before(now) })
 	}
-	given := issued{key: e.iamID("ASIA"), secret: e.nextID("emulated-") + e.nextID(""), token: e.nextID("session-"), expires: now.Add(valid)}
-	if len(state.Sessions) < maxSessions {
-		state.Sessions[given.key] = Session{Role: role, Name: session, Expires: given.expires}
+	if len(state.Sessions) >= maxSessions { // the next to expire goes: what nobody knows is refused
+		delete(state.Sessions, slices.MinFunc(slices.Sorted(maps.Keys(state.Sessions)), func(a, b string) int {
+			return state.Sessions[a].Expires.Compare(state.Sessions[b].Expires)
+		}))
 	}
+	given := issued{key: e.iamID(temporaryKey), secret: e.nextID("emulated-") + e.nextID(""), token: e.nextID("session-"), expires: now.Add(valid)}
+	state.Sessions[given.key] = Session{Role: role, Name: session, Expires: given.expires}
 	return given
-}
-
-// webToken is the part of a service account token that matters here.
-type webToken struct {
-	Issuer   string          `json:"iss"`
-	Subject  string          `json:"sub"`
-	Audience json.RawMessage `json:"aud"` // one text or a list of them
-}
-
-// readToken decodes a JWT. Its signature and its lifetime are not checked.
-func readToken(raw string) (webToken, error) {
-	var token webToken
-	parts := strings.Split(raw, ".")
-	if len(parts) != 3 {
-		return token, wire.Errorf("InvalidIdentityToken", "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
-	if err == nil {
-		err = json.Unmarshal(payload, &token)
-	}
-	if err != nil {
-		return token, wire.Errorf("InvalidIdentityToken", "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)")
-	}
-	if !slices.Contains(token.audiences(), stsAudience) {
-		return token, wire.Errorf("InvalidIdentityToken", "Incorrect token audience")
-	}
-	return token, nil
-}
-
-func (t webToken) audiences() []string {
-	var one string
-	if json.Unmarshal(t.Audience, &one) == nil {
-		return []string{one}
-	}
-	var many []string
-	if json.Unmarshal(t.Audience, &many) != nil {
-		return nil
-	}
-	return many
-}
-
-func (t webToken) audience() string {
-	if len(t.Audience) == 0 {
-		return ""
-	}
-	return stsAudience
 }

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,12 @@ func (cp *ControlPlane) address() string {
 	return "https://" + cp.listener.Addr().String()
 }
 
+// usualAudience is whom tokens are meant for that do not say, and their issuer unless another is wanted.
+const usualAudience = "https://kubernetes.default.svc"
+
 // launchAPIServer uses the options and Run of the command, not the command itself, which installs
 // signal handlers and flags for the whole process.
-func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
+func (cp *ControlPlane) launchAPIServer(ctx context.Context, issuer string) error {
 	if err := nameVersion(); err != nil {
 		return err
 	}
@@ -56,7 +60,8 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context) error {
 		"--tls-cert-file=" + pki("apiserver.crt"),
 		"--tls-private-key-file=" + pki("apiserver.key"),
 		"--client-ca-file=" + pki("ca.crt"),
-		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-issuer=" + cmp.Or(issuer, usualAudience),
+		"--api-audiences=" + usualAudience,
 		"--service-account-key-file=" + pki("service-account.key"),
 		"--service-account-signing-key-file=" + pki("service-account.key"),
 		"--service-cluster-ip-range=10.100.0.0/16",

@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"net"
@@ -36,6 +37,8 @@ type Options struct {
 	// waits longer for a heartbeat, so that nodes may send fewer, and kube-scheduler looks at a tenth of
 	// the nodes and spreads only the pods that ask for it.
 	Scale bool
+	// Issuer of the tokens of service accounts; empty means https://kubernetes.default.svc, which is also their usual audience.
+	Issuer string
 	// Progress, when set, is told of each step of the start once it is done.
 	Progress func(step string, took time.Duration)
 }
@@ -46,6 +49,8 @@ type ControlPlane struct {
 	Kubeconfig string
 	// Config is the same for clients in this process, without a rate limit.
 	Config *rest.Config
+	// TokenKey is what the tokens of service accounts are signed with, its public half.
+	TokenKey crypto.PublicKey
 	// Log is the path of the file that all components log to.
 	Log string
 
@@ -138,7 +143,7 @@ func (cp *ControlPlane) steps(o Options) []step {
 	steps := []step{
 		{name: "certificates", launch: cp.writeCredentials},
 		{name: "etcd", launch: cp.launchEtcd, await: cp.awaitEtcd},
-		{name: "kube-apiserver", launch: cp.launchAPIServer, await: cp.awaitAPIServer},
+		{name: "kube-apiserver", launch: func(ctx context.Context) error { return cp.launchAPIServer(ctx, o.Issuer) }, await: cp.awaitAPIServer},
 	}
 	if !o.NoControllers {
 		steps = append(steps, step{name: "kube-controller-manager", launch: func(ctx context.Context) error { return cp.launchControllers(ctx, o.Scale) }})

@@ -60,6 +60,7 @@ func (cp *ControlPlane) writeCredentials(context.Context) error {
 	if err != nil {
 		return err
 	}
+	cp.TokenKey = tokens.key.Public()
 	caller, err := cp.ca.signClient(serverAsClient)
 	if err != nil {
 		return err

@@ -93,7 +93,9 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		}
 	}()
 	w.recallPorts(ctx, &o)
-	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{Dir: o.Dir, Port: o.Port, Scale: o.Scale, Progress: o.Progress}); err != nil {
+	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
+		Dir: o.Dir, Port: o.Port, Scale: o.Scale, Progress: o.Progress, Issuer: awsemu.Issuer(Region, Cluster),
+	}); err != nil {
 		return w, err
 	}
 	for _, step := range []struct {
@@ -136,6 +138,7 @@ func (w *World) startAWS(ctx context.Context, o Options) error {
 		Zones:           []awsemu.Zone{{Name: Region + "a", ID: "euw1-az1"}, {Name: Region + "b", ID: "euw1-az2"}, {Name: Region + "c", ID: "euw1-az3"}},
 		ClusterEndpoint: w.ControlPlane.Config.Host,
 		ClusterCA:       base64.StdEncoding.EncodeToString(w.ControlPlane.Config.CAData),
+		TokenKey:        w.ControlPlane.TokenKey,
 	}})
 	if err := w.restore(); err != nil {
 		return err

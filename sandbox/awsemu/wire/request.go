@@ -21,6 +21,7 @@ const (
 	SSM        Service = "ssm"
 	Pricing    Service = "pricing"
 	EKS        Service = "eks"
+	EKSAuth    Service = "eks-auth" // pod identity
 	ZonalShift Service = "arc-zonal-shift"
 	Events     Service = "events"
 	FIS        Service = "fis"

@@ -186,7 +186,7 @@ func statusOf(s Service, code string) int {
 	case "EntityAlreadyExists", "DeleteConflict", "LimitExceeded", "ConcurrentModification":
 		return http.StatusConflict
 	}
-	if s == EKS || s == ZonalShift || s == FIS {
+	if s == EKS || s == EKSAuth || s == ZonalShift || s == FIS {
 		switch {
 		case strings.HasSuffix(code, "NotFoundException"):
 			return http.StatusNotFound
