@@ -112,7 +112,7 @@ func reachable(ctx context.Context, api dryRunner, region string) error {
 	case strings.Contains(fmt.Sprint(err), "AssumeRoleWithWebIdentity"):
 		return fmt.Errorf("STS gives no credentials for the web identity of the service account; check the role in its annotation and the trust policy of that role, and if STS cannot be reached its endpoint and DNS (without cluster DNS set dnsPolicy=Default): %w", err)
 	case awserr.Unauthorized(err):
-		return fmt.Errorf("EC2 in %s can be reached, but the role of the controller may not use it; compare its policies with the installation guide: %w", region, err)
+		return fmt.Errorf("EC2 in %s can be reached, but the role of the controller may not use it; compare its policies with the installation guide (docs/reference/iam.md): %w", region, err)
 	default:
 		return fmt.Errorf("EC2 in %s cannot be used; check the network (endpoint, proxy, security groups) and the credentials of the pod (IRSA or pod identity): %w", region, err)
 	}

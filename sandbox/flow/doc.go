@@ -38,4 +38,3 @@ package flow
 //   - S-016, S-017, S-018, S-020: times that EC2 and real machines take; here these are emulated. What the
 //     controller adds is measured by make bench-controller, and TestS_019_Timeline bounds the whole.
 //   - S-026: EC2 gives notice of two minutes. The flows give 15 to 90 seconds, which is harder.
-//   - S-145, S-186: documentation; see docs/how-to/termination-handler.md and docs/how-to/troubleshoot.md.

@@ -23,7 +23,7 @@ func causes() []cause {
 		rows = append(rows,
 			cause{"Unauthorized", "a permissions boundary on the controller's role does not allow this; extend the boundary, a policy alone does not help", []string{denial, "permissions boundary"}},
 			cause{"Unauthorized", "a service control policy of the organization denies this; have it changed by whoever manages the organization, a policy in this account does not help", []string{denial, "service control policy"}},
-			cause{"Unauthorized", "no policy of the controller's role allows this; compare the role with the policies of the installation guide", []string{denial}},
+			cause{"Unauthorized", "no policy of the controller's role allows this; compare the role with the policies of the installation guide (docs/reference/iam.md)", []string{denial}},
 		)
 	}
 	return append(rows,

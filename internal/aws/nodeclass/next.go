@@ -146,7 +146,7 @@ func plain(err error) string {
 		text = "AWS answered " + code + ": " + awserr.Text(err)
 	}
 	if awserr.Unauthorized(err) {
-		text = strings.TrimSuffix(text, ".") + "; allow it to the role of the controller, see the policies of the installation guide"
+		text = strings.TrimSuffix(text, ".") + "; allow it to the role of the controller, see the policies of the installation guide (docs/reference/iam.md)"
 	}
 	return text
 }
