@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
@@ -81,7 +82,7 @@ func (e *Emulator) assumeRoleForPodIdentity(c *call) (any, error) {
 			context[keyRequestTag+key] = []string{value}
 		}
 	}
-	pods := principal{kind: principalService, names: []string{podIdentityService}}
+	pods := policy.Principal{Kind: principalService, Names: []string{podIdentityService}}
 	if !found || !role.trusts(pods, assumeRoleAction, context) || !association.NoSessionTags && !role.trusts(pods, tagSessionAction, context) {
 		return nil, wire.Errorf("AccessDeniedException", "Unauthorized Exception! EKS does not have permissions to assume the associated role.")
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
@@ -143,6 +144,9 @@ func validTrust(document string) error {
 	if !json.Valid([]byte(document)) {
 		return wire.Errorf("MalformedPolicyDocument", "This policy contains invalid Json")
 	}
+	if _, err := policy.Parse(policy.Trust, document); err != nil {
+		return wire.Errorf("MalformedPolicyDocument", "%s", err.Error())
+	}
 	return nil
 }
 
@@ -236,15 +240,15 @@ func (e *Emulator) attachRolePolicy(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := c.Form.String("PolicyArn")
-	if !strings.HasPrefix(policy, "arn:") {
-		return nil, wire.Errorf("InvalidInput", "ARN %s is not valid.", policy)
+	arn := c.Form.String("PolicyArn")
+	if !strings.HasPrefix(arn, "arn:") {
+		return nil, wire.Errorf("InvalidInput", "ARN %s is not valid.", arn)
 	}
-	if err := e.attachable(policy); err != nil {
+	if err := e.attachable(arn); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(role.Policies, policy) {
-		role.Policies = append(slices.Clone(role.Policies), policy)
+	if !slices.Contains(role.Policies, arn) {
+		role.Policies = append(slices.Clone(role.Policies), arn)
 		e.iam().Roles[role.Name] = role
 	}
 	return nil, nil
@@ -255,10 +259,10 @@ func (e *Emulator) detachRolePolicy(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := c.Form.String("PolicyArn")
-	at := slices.Index(role.Policies, policy)
+	arn := c.Form.String("PolicyArn")
+	at := slices.Index(role.Policies, arn)
 	if at < 0 {
-		return nil, wire.Errorf("NoSuchEntity", "Policy %s was not found.", policy)
+		return nil, wire.Errorf("NoSuchEntity", "Policy %s was not found.", arn)
 	}
 	role.Policies = slices.Delete(slices.Clone(role.Policies), at, at+1)
 	e.iam().Roles[role.Name] = role

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
@@ -83,12 +84,12 @@ func (e *Emulator) assumeRole(c *call) (any, error) {
 }
 
 // callerPrincipal is the caller by every name that trust policies have for it: its own, its role's, and its account's.
-func (e *Emulator) callerPrincipal(key string) principal {
+func (e *Emulator) callerPrincipal(key string) policy.Principal {
 	names := []string{e.callerARN(key), e.arn("iam", "root"), e.fixture.Account}
 	if session, found := e.iam().Sessions[key]; found {
 		names = append(names, e.arn("iam", "role"+e.iam().Roles[session.Role].Path+session.Role))
 	}
-	return principal{kind: principalAWS, names: names}
+	return policy.Principal{Kind: principalAWS, Names: names}
 }
 
 func (e *Emulator) assumeRoleWithWebIdentity(c *call) (any, error) {
@@ -102,7 +103,7 @@ func (e *Emulator) assumeRoleWithWebIdentity(c *call) (any, error) {
 	}
 	issuer := strings.TrimPrefix(token.Issuer, "https://")
 	return e.assume(c, assumption{
-		action: webIdentityAction, token: token, who: principal{kind: principalFederated, names: []string{e.oidcARN(token.Issuer)}},
+		action: webIdentityAction, token: token, who: policy.Principal{Kind: principalFederated, Names: []string{e.oidcARN(token.Issuer)}},
 		context: map[string][]string{issuer + ":sub": {token.Subject}, issuer + ":aud": token.Audience, issuer + ":iss": {token.Issuer}},
 		refusal: "Not authorized to perform " + webIdentityAction,
 	})
@@ -137,7 +138,7 @@ func missingMember(name string) error {
 // assumption is the wish to use a role.
 type assumption struct {
 	action  string
-	who     principal
+	who     policy.Principal
 	context map[string][]string // what the conditions of a trust policy can ask for
 	token   serviceToken
 	refusal string // what a caller is told whom the role does not trust; whether there is such a role is not said

@@ -12,15 +12,17 @@ import (
 	"math/big"
 	"strings"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 )
 
 // serviceToken is what a token of a service account says.
 type serviceToken struct {
-	Issuer   string `json:"iss"`
-	Subject  string `json:"sub"`
-	Audience Texts  `json:"aud"` // one text or a list of them
-	Expires  int64  `json:"exp"`
-	From     int64  `json:"nbf"`
+	Issuer   string       `json:"iss"`
+	Subject  string       `json:"sub"`
+	Audience policy.Texts `json:"aud"` // one text or a list of them
+	Expires  int64        `json:"exp"`
+	From     int64        `json:"nbf"`
 	Cluster  struct {
 		Namespace string   `json:"namespace"`
 		Pod       namedUID `json:"pod"`

@@ -125,7 +125,6 @@ func TestTrustOfARole(t *testing.T) {
 		"a deny wins":            {`{"Statement":[` + statement("Deny", user, "") + `,` + statement("Allow", user, "") + `]}`, false},
 		"a condition fails":      {`{"Statement":[` + statement("Allow", user, `,"Condition":{"StringEquals":{"sts:ExternalId":"x"}}`) + `]}`, false},
 		"a condition of no deny": {`{"Statement":[` + statement("Allow", user, "") + `,` + statement("Deny", user, `,"Condition":{"StringEquals":{"sts:ExternalId":"x"}}`) + `]}`, true},
-		"no statement":           {`{}`, false},
 	} {
 		if err := assume(tc.trust); (err == nil) != tc.want {
 			t.Errorf("%s: %v", name, err)
