@@ -1,36 +1,32 @@
 package clients
 
 import (
+	"context"
 	"strings"
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
-// The controller is found where users look for it: the pod stands for the process, and its log is that
-// of the process. Not in parallel: other tests want a cluster without a controller.
+// The controller is found where users look for it. Not in parallel: other tests want a cluster without a controller.
 func TestController(t *testing.T) {
-	binary, err := harness.Dovetail.Build(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, namespace := range []string{"kube-system", "karpenter"} {
 		t.Run(namespace, func(t *testing.T) {
-			controller, err := shell.world.RunController(t.Context(), world.ControllerOptions{Binary: binary, Namespace: namespace, Deployed: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := controller.Stop(); err != nil {
+			installation := world.Installation{Namespace: namespace}
+			uninstall := func() {
+				if err := shell.world.Uninstall(context.WithoutCancel(t.Context()), installation); err != nil {
 					t.Error(err)
 				}
-			})
+			}
+			if err := shell.world.Install(t.Context(), installation); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(uninstall)
 			steps := []step{
-				{name: "it runs", run: "kubectl wait deployment karpenter -n NS --for=condition=Available --timeout=60s"},
+				{name: "it runs", run: "kubectl rollout status deployment karpenter -n NS --timeout=120s"},
 				{name: "S-098 pods", run: "kubectl get pods -n NS", want: []string{"karpenter-", "1/1", "Running"}},
 				{name: "S-098 pods, searched", run: "kubectl get pods -n NS | grep karpenter", want: []string{"karpenter-"}},
-				{name: "it says what it is", run: "kubectl describe pod -n NS -l app.kubernetes.io/name=karpenter", want: []string{"stands for process", "system-cluster-critical", "bootstrap-"}},
+				{name: "it is where the chart wants it", run: "kubectl describe pod -n NS -l app.kubernetes.io/name=karpenter", want: []string{"system-cluster-critical", "bootstrap-"}},
 				{
 					name: "it has begun", run: `for i in $(seq 100); do kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep -q "Starting workers" && exit; sleep 0.3; done; exit 1`,
 				},
@@ -42,7 +38,7 @@ func TestController(t *testing.T) {
 					run: `kubectl port-forward -n NS service/karpenter 18080:8080 > /dev/null & pid=$!; trap 'kill $pid' EXIT
 						for i in $(seq 100); do if text=$(curl -sf http://127.0.0.1:18080/metrics); then grep karpenter_build_info <<< "$text"; exit; fi; sleep 0.2; done; exit 1`,
 				},
-				{name: "S-100 logs of the container", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter -c controller --tail=1 | wc -l", want: []string{"1"}},
+				{name: "S-100 logs of the container", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter -c controller --tail=1 | wc -l", want: []string{"2"}},
 				{name: "S-100 logs, followed", run: "timeout 3 kubectl logs -f -n NS -l app.kubernetes.io/name=karpenter --tail=-1 || test $? -eq 124", want: []string{"Starting workers"}},
 				{name: "S-101 logs, searched", run: `kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep "instance type"`, want: []string{"discovered instance types"}},
 				{name: "no log before this one", run: "kubectl logs -p -n NS -l app.kubernetes.io/name=karpenter", want: []string{"previous terminated container"}, fails: true},
@@ -53,10 +49,8 @@ func TestController(t *testing.T) {
 				steps[i].run = strings.ReplaceAll(steps[i].run, "NS", namespace)
 			}
 			perform(t, steps)
-			if err := controller.Stop(); err != nil {
-				t.Fatal(err)
-			}
-			perform(t, []step{{name: "it goes with the process", run: "kubectl wait pod -n " + namespace + " -l app.kubernetes.io/name=karpenter --for=delete --timeout=60s"}})
+			uninstall()
+			perform(t, []step{{name: "its pods end in order", run: "kubectl wait pod -n " + namespace + " -l app.kubernetes.io/name=karpenter --for=delete --timeout=60s"}})
 		})
 	}
 }

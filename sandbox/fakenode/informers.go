@@ -140,6 +140,7 @@ func (s *Simulator) volumesChanged(p *corev1.Pod) {
 func (s *Simulator) podGone(p *corev1.Pod) {
 	s.addresses.release(p)
 	s.room.release(p)
+	s.podQueue.Add(p.Namespace + "/" + p.Name) // what runs of it ends
 	s.volumesChanged(p)
 }
 

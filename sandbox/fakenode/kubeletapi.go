@@ -23,16 +23,15 @@ const (
 )
 
 // KubeletAPI is what the API server asks kubelets for, of all nodes at once: the logs of containers, and connections to
-// their ports. It trusts whoever may connect. Containers do not run, so the log of one says only that, unless
-// Options.LogFile names a file, and nothing listens on their ports, unless Options.Forward says where. Serve it on
-// Options.KubeletPort.
+// their ports. It trusts whoever may connect. A simulated container has a log that says only that, and nothing listens on
+// its ports. Serve it on Options.KubeletPort.
 func (s *Simulator) KubeletAPI() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /containerLogs/{namespace}/{pod}/{container}", s.containerLogs)
 	mux.HandleFunc("/portForward/{namespace}/{pod}", s.portForward)
 	mux.HandleFunc("/portForward/{namespace}/{pod}/{uid}", s.portForward)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "the sandbox runs no containers: of what a kubelet serves, there are only logs and forwarded ports", http.StatusNotImplemented)
+		http.Error(w, "of what a kubelet serves, the sandbox has only logs and forwarded ports", http.StatusNotImplemented)
 	})
 	return mux
 }
@@ -48,7 +47,7 @@ func (s *Simulator) containerLogs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, refused, http.StatusBadRequest)
 		return
 	}
-	l := logRequest{follow: query.Get("follow") == "true", tail: -1, limit: -1}
+	l := logRequest{follow: query.Get("follow") == "true", tail: -1, limit: -1, file: s.logFile(p, r.PathValue("container"), query.Get("previous") == "true")}
 	for name, into := range map[string]*int64{"tailLines": &l.tail, "limitBytes": &l.limit} {
 		if text := query.Get(name); text != "" {
 			if *into, err = strconv.ParseInt(text, 10, 64); err != nil || *into < 0 {
@@ -91,8 +90,34 @@ func logRefusal(p *corev1.Pod, container string, previous bool) string {
 	return fmt.Sprintf("container %q in pod %q is waiting to start: ContainerCreating", container, p.Name)
 }
 
+// runOf is the run of a pod; nil if it is simulated.
+func (s *Simulator) runOf(p *corev1.Pod) *run {
+	if r := s.runs.get(p.Namespace + "/" + p.Name); r != nil && r.pod.UID == p.UID {
+		return r
+	}
+	return nil
+}
+
+// logFile is that of a container, or of the one before it; empty if it is simulated.
+func (s *Simulator) logFile(p *corev1.Pod, container string, previous bool) string {
+	r := s.runOf(p)
+	if r == nil || r.container != container {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.previous != nil && (previous || r.process == nil):
+		return r.previous.Log()
+	case r.process != nil:
+		return r.process.Log()
+	}
+	return ""
+}
+
 // logRequest is how much of a log is wanted; -1 is all.
 type logRequest struct {
+	file        string // empty: the container is simulated
 	follow      bool
 	tail, limit int64
 }
@@ -100,8 +125,8 @@ type logRequest struct {
 // writeLog writes what there is and, if it is followed, what comes until the pod or the reader goes.
 func (s *Simulator) writeLog(ctx context.Context, w http.ResponseWriter, p *corev1.Pod, l logRequest) error {
 	var source io.Reader = bytes.NewReader([]byte("simulated: no container of this pod runs\n"))
-	if name := s.LogFile(p); name != "" {
-		file, err := os.Open(name)
+	if l.file != "" {
+		file, err := os.Open(l.file)
 		if err != nil {
 			return err
 		}

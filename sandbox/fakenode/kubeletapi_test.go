@@ -31,19 +31,24 @@ func kubelet(t *testing.T) (server *httptest.Server, file string) {
 		return p
 	}
 	client := fake.NewClientset(pod("file", corev1.PodRunning), pod("none", corev1.PodRunning), pod("new", corev1.PodPending))
-	s, err := New(Options{Client: client, Cloud: newFixedCloud(), LogFile: func(p *corev1.Pod) string {
-		if p.Name == "file" {
-			return file
-		}
-		return ""
-	}})
+	s, err := New(Options{Client: client, Cloud: newFixedCloud()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.runs.set("ns/file", &run{pod: pod("file", corev1.PodRunning), container: "main", process: logged(file)})
 	server = httptest.NewServer(s.KubeletAPI())
 	t.Cleanup(server.Close)
 	return server, file
 }
+
+// logged is a process that only has a log.
+type logged string
+
+func (logged) Done() <-chan struct{} { return nil }
+func (logged) ExitCode() int32       { return 0 }
+func (logged) Stop(bool)             {}
+func (logged) Address(int32) string  { return "" }
+func (l logged) Log() string         { return string(l) }
 
 // ask returns the status and the body, which is closed when the test ends.
 func ask(ctx context.Context, t *testing.T, address string) (int, io.Reader) {

@@ -25,10 +25,14 @@ func (s *Simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 	}
 	p, err := s.pods.Pods(namespace).Get(name)
 	if err != nil {
+		s.abandon(key)
 		return 0, client.IgnoreNotFound(err)
 	}
 	m, ok := s.kubelet(p.Spec.NodeName)
 	if !ok || !m.alive {
+		if !ok || m.instance.State != stateRunning { // else only the kubelet is dead
+			s.abandon(key)
+		}
 		return 0, nil
 	}
 	now, retry := time.Now(), time.Duration(0)
@@ -50,6 +54,9 @@ func (s *Simulator) syncPod(ctx context.Context, key string) (time.Duration, err
 			return resizeRetry, ignoreNotFound(err)
 		}
 		retry = resizeRetry
+	}
+	if s.runnable(p) != "" {
+		return s.syncRun(ctx, key, p, m)
 	}
 	d := s.decidePod(p, m.ready, now)
 	d.after = shorter(d.after, retry)
@@ -79,13 +86,7 @@ func (s *Simulator) act(ctx context.Context, p *corev1.Pod, i Instance, action p
 	case podNothing:
 		return nil
 	case podStart:
-		ip := i.PrivateIP
-		if !p.Spec.HostNetwork {
-			if ip = p.Status.PodIP; ip == "" {
-				ip = s.addresses.take(p.UID)
-			}
-		}
-		status = startStatus(p, i.PrivateIP, ip, now)
+		status = startStatus(p, i.PrivateIP, s.addressOf(p, i), now)
 	case podReady:
 		status = map[string]any{"conditions": podConditions(p, true, now)}
 	case podRestart:
@@ -231,16 +232,28 @@ func (o Options) backOffStatus(p *corev1.Pod, now metav1.Time) map[string]any {
 		allocate(&status, c, p.Status.ContainerStatuses)
 		list = append(list, status)
 	}
-	conditions := podConditions(p, true, now)
+	conditions := unready(p, podConditions(p, true, now), names(p.Spec.Containers), now)
+	return map[string]any{"containerStatuses": list, "conditions": conditions}
+}
+
+// unready is the list of conditions of a pod in which containers are not.
+func unready(p *corev1.Pod, conditions []corev1.PodCondition, containers string, now metav1.Time) []corev1.PodCondition {
 	for i := range conditions {
-		if kind := conditions[i].Type; kind == corev1.ContainersReady || kind == corev1.PodReady {
-			conditions[i] = corev1.PodCondition{
-				Type: kind, Status: corev1.ConditionFalse, Reason: "ContainersNotReady", LastTransitionTime: now,
-				Message: "containers with unready status: [" + names(p.Spec.Containers) + "]",
+		kind, since := conditions[i].Type, now
+		if kind != corev1.ContainersReady && kind != corev1.PodReady {
+			continue
+		}
+		for _, old := range p.Status.Conditions {
+			if old.Type == kind && old.Status == corev1.ConditionFalse {
+				since = old.LastTransitionTime
 			}
 		}
+		conditions[i] = corev1.PodCondition{
+			Type: kind, Status: corev1.ConditionFalse, Reason: "ContainersNotReady", LastTransitionTime: since,
+			Message: "containers with unready status: [" + containers + "]",
+		}
 	}
-	return map[string]any{"containerStatuses": list, "conditions": conditions}
+	return conditions
 }
 
 func names(containers []corev1.Container) string {

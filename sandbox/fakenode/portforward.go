@@ -76,9 +76,14 @@ func (s *Simulator) forward(ctx context.Context, p *corev1.Pod, data httpstream.
 	if err != nil {
 		return fmt.Errorf("port: %w", err)
 	}
-	address := s.Forward(p, int32(port))
+	address := ""
+	if r := s.runOf(p); r != nil {
+		if process := r.alive(); process != nil {
+			address = process.Address(int32(port))
+		}
+	}
 	if address == "" {
-		return fmt.Errorf("nothing listens on port %d of pod %s/%s: the sandbox runs no containers", port, p.Namespace, p.Name)
+		return fmt.Errorf("nothing listens on port %d of pod %s/%s", port, p.Namespace, p.Name)
 	}
 	connection, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 	if err != nil {

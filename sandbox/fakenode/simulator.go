@@ -23,6 +23,7 @@ type Simulator struct {
 	leaseQueue                        workqueue.TypedDelayingInterface[string]
 	addresses                         *addresses
 	room                              *room
+	runs                              runs
 	ran                               atomic.Bool
 	running                           sync.WaitGroup
 
@@ -112,6 +113,7 @@ func (s *Simulator) Run(ctx context.Context) error {
 	s.nodeQueue.ShutDown()
 	s.storageQueue.ShutDown()
 	s.leaseQueue.ShutDown()
+	s.stopRuns()
 	s.running.Wait()
 	s.stopInformers()
 	return nil

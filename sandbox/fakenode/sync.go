@@ -67,7 +67,7 @@ func (s *Simulator) note(id string, f facts, d step) {
 	}
 	_, allocatable := s.resources(f)
 	beats, twinBeats := d.heartbeat && !m.heartbeat, d.heartbeat && d.twin && !(m.heartbeat && m.twin)
-	woke := d.alive && !m.alive || d.ready && !m.ready
+	woke := d.alive != m.alive || d.ready && !m.ready
 	m.why, m.refused = d.why, d.refused
 	m.alive, m.heartbeat, m.ready, m.twin = d.alive, d.heartbeat, d.ready, d.twin
 	m.allocatable = allocatable
@@ -93,7 +93,7 @@ func (s *Simulator) note(id string, f facts, d step) {
 	if twinBeats {
 		s.leaseQueue.Add(twin)
 	}
-	if woke {
+	if woke { // or died: nothing runs on a machine that is off
 		s.podsOf(f.instance.PrivateDNS)
 		s.podsOf(twin)
 	}

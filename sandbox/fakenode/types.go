@@ -146,11 +146,8 @@ type Options struct {
 	// nodes have it as their port, and localhost as an external DNS name, so that their internal address
 	// stays that of the emulated network.
 	KubeletPort int32
-	// LogFile names the file that is the log of a pod, and is empty for the others; nil means none has one.
-	LogFile func(*corev1.Pod) string
-	// Forward is the address that a port of a pod stands for, for kubectl port-forward; empty if nothing listens
-	// there. nil means that nothing ever does.
-	Forward func(p *corev1.Pod, port int32) string
+	// Runtime runs the containers of some images; nil means that all are simulated.
+	Runtime Runtime
 	// Workers for pods; 0 means 16.
 	Workers int
 	// Log of what went wrong; nil means none.
@@ -188,12 +185,6 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.RestartBackoff <= 0 {
 		o.RestartBackoff = 10 * time.Second
-	}
-	if o.LogFile == nil {
-		o.LogFile = func(*corev1.Pod) string { return "" }
-	}
-	if o.Forward == nil {
-		o.Forward = func(*corev1.Pod, int32) string { return "" }
 	}
 	if o.VolumeLimit <= 0 {
 		o.VolumeLimit = 25

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,30 +14,17 @@ import (
 	"syscall"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
-)
-
-// standsForLabel marks the Deployment that stands for the controller process, and its pod.
-const standsForLabel = "sandbox.dovetail.sh/stands-for"
-
-const (
-	controllerProcess = "controller-process"
-	standInName       = "karpenter"
+	"github.com/dovetail-sh/dovetail/sandbox/containers"
 )
 
 // ControllerOptions say which controller runs in a world, and how. Only Binary is required.
 type ControllerOptions struct {
 	// Binary is the dovetail to run.
 	Binary string
-	// Namespace of the Deployment that stands for it; empty means kube-system.
-	Namespace string
+	// Installation says where it lives and which rights it has: it acts as the service account that the chart makes.
+	Installation
 	// Flags and Env are added to those it needs; a flag given again wins.
 	Flags, Env []string
 	// LeaderElection has it take the lease, in its namespace. Without, it acts at once.
@@ -47,14 +33,9 @@ type ControllerOptions struct {
 	Proxied bool
 	// Restart runs it again whenever it ends, as a Deployment does.
 	Restart bool
-	// Deployed has it live as its Deployment says: it takes the lease and is run again when it ends; the environment of
-	// the Deployment is added to its own, and a change of that, a restart of the rollout or a new number of replicas
-	// reaches it; its ports are those of the pod, for kubectl port-forward.
-	Deployed bool
 	// Ended is told of each end after which it is run again; nil: nobody is.
 	Ended func(error)
-	// Log is the name of its log in the folder of the world; empty means controller.log, which is the one
-	// that kubectl logs shows.
+	// Log is the name of its log in the folder of the world; empty means controller.log.
 	Log string
 }
 
@@ -65,9 +46,8 @@ const (
 	livedLong    = 30 * time.Second
 )
 
-// Controller is a process that lives in a world. In the cluster a Deployment named karpenter stands for
-// it, so that the commands find it that users know: its pod runs nothing, and the log of that pod is
-// the log of the process.
+// Controller is a process that lives in a world without a pod, so that tests can kill it at any moment, hold it down and
+// give it flags of their own. What the chart installs runs in pods: see World.Install.
 type Controller struct {
 	// Log is the file that the process writes to, all its starts one after the other.
 	Log string
@@ -77,9 +57,7 @@ type Controller struct {
 	ended   chan error
 	stop    func() error
 
-	metrics, health int                // its ports; 0: it takes any
-	unfollow        context.CancelFunc // ends what follows the Deployment
-	following       sync.WaitGroup
+	kubeconfig string
 
 	mu       sync.Mutex
 	running  *process // nil while none does
@@ -87,7 +65,6 @@ type Controller struct {
 	held     bool // down until Start
 	stopped  bool
 	delay    time.Duration // before the next start
-	deployed []string      // the environment of the Deployment
 }
 
 // process is one start of a controller.
@@ -101,7 +78,7 @@ type process struct {
 // Err tells when the process ended although nobody stopped or killed it, and is not run again.
 func (c *Controller) Err() <-chan error { return c.ended }
 
-// Stop ends the process, waits for it, and takes the Deployment away.
+// Stop ends the process and waits for it.
 func (c *Controller) Stop() error { return c.stop() }
 
 // Starts is how often the process was started.
@@ -145,51 +122,35 @@ func (c *Controller) signal(s syscall.Signal, ends bool) *process {
 	return c.running
 }
 
-// RunController runs the binary that users run, with the environment that users source.
+// RunController runs the binary that users run, with the environment that users source, as the service account that the
+// chart makes and with no more than its rights.
 func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Controller, error) {
-	if o.Namespace == "" {
-		o.Namespace = metav1.NamespaceSystem
-	}
+	o.Installation = o.complete()
 	if o.Log == "" {
-		o.Log = filepath.Base(w.controllerLog())
+		o.Log = "controller.log"
 	}
-	o.Restart, o.LeaderElection = o.Restart || o.Deployed, o.LeaderElection || o.Deployed
-	c := &Controller{Log: filepath.Join(w.dir, o.Log), world: w, options: o, ended: make(chan error, 1), unfollow: func() {}}
-	if o.Deployed {
-		var err error
-		if c.metrics, err = freePort(ctx); err != nil {
-			return nil, err
-		}
-		if c.health, err = freePort(ctx); err != nil {
-			return nil, err
-		}
+	// More than the chart grants, until all flows do without.
+	o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
+	if err := w.Grant(ctx, o.Installation); err != nil {
+		return nil, fmt.Errorf("the rights of the controller: %w", err)
+	}
+	c := &Controller{Log: filepath.Join(w.dir, o.Log), world: w, options: o, ended: make(chan error, 1)}
+	var err error
+	if c.kubeconfig, err = w.kubeconfig(ctx, o.Installation, o.Proxied); err != nil {
+		return nil, fmt.Errorf("the service account of the controller: %w", err)
 	}
 	if err := os.Remove(c.Log); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	c.stop = sync.OnceValue(func() error {
-		c.unfollow()
-		c.following.Wait()
 		c.mu.Lock()
 		c.stopped = true
 		c.mu.Unlock()
 		c.terminate()
-		w.deployed.CompareAndSwap(c, nil)
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute) // the API server may be what failed
-		defer cancel()
-		return w.removeStandIns(limited)
+		return nil
 	})
 	if err := c.Start(ctx); err != nil {
 		return nil, err
-	}
-	if err := w.createStandIn(ctx, o, c.PID()); err != nil {
-		return nil, errors.Join(fmt.Errorf("the Deployment that stands for the controller: %w", err), c.Stop())
-	}
-	if o.Deployed {
-		w.deployed.Store(c)
-		if err := c.follow(ctx); err != nil {
-			return nil, errors.Join(fmt.Errorf("the Deployment that stands for the controller: %w", err), c.Stop())
-		}
 	}
 	return c, nil
 }
@@ -242,7 +203,7 @@ func (c *Controller) launch(ctx context.Context) error {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.options.Binary, c.arguments()...)
 	cmd.Env = append(append(os.Environ(), c.world.Environment()...), c.environment()...)
 	cmd.Stdout, cmd.Stderr = log, log
-	endWithParent(cmd)
+	containers.EndWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return errors.Join(fmt.Errorf("%w; make build makes it", err), log.Close())
 	}
@@ -259,7 +220,7 @@ func (c *Controller) launch(ctx context.Context) error {
 
 // arguments are those of the binary.
 func (c *Controller) arguments() []string {
-	arguments := []string{"controller", fmt.Sprintf("--metrics-port=%d", c.metrics), fmt.Sprintf("--health-probe-port=%d", c.health)}
+	arguments := []string{"controller", "--metrics-port=0", "--health-probe-port=0"}
 	if c.options.LeaderElection {
 		arguments = append(arguments, "--leader-election-namespace="+c.options.Namespace)
 	} else {
@@ -269,13 +230,12 @@ func (c *Controller) arguments() []string {
 }
 
 func (c *Controller) environment() []string {
-	var env []string
+	env := []string{"KUBECONFIG=" + c.kubeconfig}
 	if c.options.Proxied {
 		// The proxy speaks plain HTTP, so that its kubeconfig has no certificate for nodes to learn.
-		env = append(env, "KUBECONFIG="+filepath.Join(c.world.dir, "proxy.kubeconfig"),
-			"CLUSTER_CA_BUNDLE="+base64.StdEncoding.EncodeToString(c.world.ControlPlane.Config.CAData))
+		env = append(env, "CLUSTER_CA_BUNDLE="+base64.StdEncoding.EncodeToString(c.world.ControlPlane.Config.CAData))
 	}
-	return append(append(env, c.options.Env...), c.deployed...)
+	return append(env, c.options.Env...)
 }
 
 // gone tells of a process that ended, and runs it again if it should.
@@ -309,103 +269,5 @@ func (c *Controller) gone(ctx context.Context, p *process, err error) {
 	select {
 	case c.ended <- text:
 	default: // somebody was told already
-	}
-}
-
-func (w *World) controllerLog() string { return filepath.Join(w.dir, "controller.log") }
-
-// logFile is the log of the controller for the pod that stands for it.
-func (w *World) logFile(p *corev1.Pod) string {
-	if p.Labels[standsForLabel] == controllerProcess {
-		return w.controllerLog()
-	}
-	return ""
-}
-
-func (w *World) createStandIn(ctx context.Context, o ControllerOptions, pid int) error {
-	namespace := o.Namespace
-	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
-	if err != nil {
-		return err
-	}
-	_, err = client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	if o.Deployed {
-		_, err = client.CoreV1().Services(namespace).Create(ctx, standInService(), metav1.CreateOptions{})
-		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return err
-		}
-	}
-	_, err = client.AppsV1().Deployments(namespace).Create(ctx, standIn(pid, o.Env), metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		return nil // of another replica
-	}
-	return err
-}
-
-// removeStandIns takes away what stands for a controller that does not run: of this run, or of an
-// earlier one that was killed.
-func (w *World) removeStandIns(ctx context.Context) error {
-	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
-	if err != nil {
-		return err
-	}
-	list, err := client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: standsForLabel})
-	if err != nil {
-		return err
-	}
-	services, err := client.CoreV1().Services(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: standsForLabel})
-	if err != nil {
-		return err
-	}
-	for _, s := range services.Items {
-		if err := client.CoreV1().Services(s.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	for _, d := range list.Items {
-		err := client.AppsV1().Deployments(d.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// standIn has the names, labels and place that the chart gives to a controller (install 1 to 5), with
-// one replica.
-func standIn(pid int, env []string) *appsv1.Deployment {
-	selector := map[string]string{"app.kubernetes.io/name": "karpenter", "app.kubernetes.io/instance": "karpenter"}
-	labels := map[string]string{standsForLabel: controllerProcess}
-	maps.Copy(labels, selector)
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: standInName, Labels: labels},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: new(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: selector},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
-					fakenode.StopAfterAnnotation:  "0s", // the process has ended before
-					"sandbox.dovetail.sh/process": fmt.Sprintf("This pod runs nothing. It stands for process %d outside of the cluster.", pid),
-				}},
-				Spec: corev1.PodSpec{
-					PriorityClassName: "system-cluster-critical",
-					Tolerations:       []corev1.Toleration{{Key: "CriticalAddonsOnly", Operator: corev1.TolerationOpExists}},
-					Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-						NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-							{Key: "karpenter.sh/nodepool", Operator: corev1.NodeSelectorOpDoesNotExist},
-						}}},
-					}}},
-					Containers: []corev1.Container{{
-						Name: "controller", Image: "dovetail", Env: containerEnv(env),
-						Ports: []corev1.ContainerPort{{Name: "http-metrics", ContainerPort: metricsPort}, {Name: "http", ContainerPort: healthPort}},
-						Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
-							corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("256Mi"),
-						}},
-					}},
-				},
-			},
-		},
 	}
 }

@@ -13,22 +13,30 @@ import (
 
 // Environment is what a process needs to see to live in this world: a controller, kubectl, aws.
 func (w *World) Environment() []string {
+	env := append(w.network(),
+		"KUBECONFIG="+w.ControlPlane.Kubeconfig,
+		"CLUSTER_NAME="+Cluster,
+		"CLUSTER_ENDPOINT="+w.ControlPlane.Config.Host,
+		"INTERRUPTION_QUEUE="+Queue,
+	)
+	slices.Sort(env)
+	return env
+}
+
+// network is what a process finds in a real account without a setting: the endpoints of the services under their names, its
+// region and its credentials.
+func (w *World) network() []string {
 	env := []string{
-		"KUBECONFIG=" + w.ControlPlane.Kubeconfig,
 		"AWS_ENDPOINT_URL=" + w.AWSEndpoint,
 		"AWS_REGION=" + Region,
 		"AWS_DEFAULT_REGION=" + Region,
 		"AWS_ACCESS_KEY_ID=AKIASANDBOX",
 		"AWS_SECRET_ACCESS_KEY=sandbox",
 		"AWS_EC2_METADATA_DISABLED=true",
-		"CLUSTER_NAME=" + Cluster,
-		"CLUSTER_ENDPOINT=" + w.ControlPlane.Config.Host,
-		"INTERRUPTION_QUEUE=" + Queue,
 	}
 	for _, service := range []string{"EC2", "IAM", "SQS", "SSM", "PRICING", "EKS", "STS", "ARC_ZONAL_SHIFT", "EVENTBRIDGE", "FIS"} {
 		env = append(env, "AWS_ENDPOINT_URL_"+service+"="+w.AWSEndpoint)
 	}
-	slices.Sort(env)
 	return env
 }
 

@@ -13,13 +13,14 @@ import (
 	"path/filepath"
 	"runtime/pprof"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/version"
 
 	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/containers"
 	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
@@ -51,6 +52,7 @@ type Options struct {
 	Driver   bool          // run the DaemonSet of the volume driver, as the add-on of EKS does
 	Boot     time.Duration // from running to the registration of a node, at speed 1; 0 means 20 s
 	Seed     uint64        // of ids and everything else that varies in the emulated account
+	Program  string        // the dovetail that pods of its Image run; empty: they are simulated like all others
 	Progress func(step string, took time.Duration)
 }
 
@@ -67,13 +69,12 @@ type World struct {
 	ProxyEndpoint string // the API server, through the proxy
 	EnvFile       string // shell lines that point clients at all of it
 
-	dir      string
-	deployed atomic.Pointer[Controller] // that the Deployment stands for, with its ports
-	stop     func() error
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
-	servers  []*http.Server
-	failed   chan error
+	dir     string
+	stop    func() error
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+	servers []*http.Server
+	failed  chan error
 }
 
 // Start brings everything up. When a step fails, what already runs is stopped again.
@@ -104,7 +105,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 	}{
 		{"CRDs", func() error { return w.installCRDs(ctx) }},
 		{"objects", func() error {
-			return errors.Join(w.removeStandIns(ctx), w.installStorage(ctx), w.installDriver(ctx, o), w.installDNS(ctx))
+			return errors.Join(w.installStorage(ctx), w.installDriver(ctx, o), w.installDNS(ctx))
 		}},
 		{"AWS", func() error { return w.startAWS(background, o) }},
 		{"nodes", func() error { return w.startNodes(background, o) }},
@@ -163,12 +164,15 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	}
 	boot := &bootClock{Clock: w.Clock, began: w.Clock.Now(), speed: o.Speed}
 	options := fakenode.Options{
-		KubeletPort: port, LogFile: w.logFile, Forward: w.forward,
+		KubeletPort: port,
 		Client: client, Cloud: &cloud{emulator: w.AWS, boot: boot}, Volumes: volumes{w.AWS}, Clock: boot, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
 	}
 	if o.Scale {
 		options.LeaseDuration = scaledLease
+	}
+	if options.Runtime, err = w.runtime(client, o.Program); err != nil {
+		return err
 	}
 	w.Nodes, err = fakenode.New(options)
 	if err != nil {
@@ -177,6 +181,16 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	serve(w.Nodes.KubeletAPI())
 	w.background(func() error { return w.Nodes.Run(ctx) })
 	return nil
+}
+
+// runtime runs the pods of our image; nil if there is no program for them.
+func (w *World) runtime(client kubernetes.Interface, program string) (fakenode.Runtime, error) {
+	if program == "" {
+		return nil, nil
+	}
+	return containers.New(containers.Options{
+		Dir: filepath.Join(w.dir, "pods"), Programs: map[string]string{Image: program}, Client: client, Config: w.ControlPlane.Config, Network: w.network(),
+	})
 }
 
 func (w *World) startProxy(ctx context.Context) (err error) {

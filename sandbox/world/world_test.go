@@ -36,7 +36,7 @@ const patience = 5 * time.Minute
 // Worlds are dear, so the flows follow each other in one test.
 func TestWorld(t *testing.T) {
 	dir := t.TempDir()
-	w := start(t, world.Options{Dir: dir, Metrics: true, Driver: true})
+	w := start(t, world.Options{Dir: dir, Metrics: true, Driver: true, Program: writeProgram(t)})
 	cloud, kube := clients(t, w)
 	awaitCall(t, w, func() bool { return servesMetrics(t, kube) })
 
@@ -155,7 +155,7 @@ func TestWorld(t *testing.T) {
 		cloud.terminate(t, late)
 	})
 	t.Run("a controller that is killed runs again, and one that is stopped does not", func(t *testing.T) { checkController(t, w) })
-	t.Run("Trust D02: a controller lives as its Deployment says", func(t *testing.T) { checkDeployed(t, w, kube) })
+	t.Run("pods of our image run as processes", func(t *testing.T) { checkPods(t, w, kube) })
 	authority, api, account := w.ControlPlane.Config.CAData, w.ControlPlane.Config.Host, w.AWSEndpoint
 	t.Run("what the control API does not know is refused", func(t *testing.T) {
 		for path, body := range map[string]string{"nodes": `{"name":"x","neverjoin":1,"typo":2}`, "kube": `{"verb":"get"}`, "nothing": `{}`} {
@@ -202,7 +202,7 @@ func checkController(t *testing.T, w *world.World) {
 		return strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
 	awaitCall(t, w, func() bool { return strings.Contains(lines()[0], "started") })
-	for _, want := range []string{"controller --metrics-port=0", "--leader-election-namespace=kube-system", "--log-level=debug", "proxy.kubeconfig", "and more"} {
+	for _, want := range []string{"controller --metrics-port=0", "--leader-election-namespace=kube-system", "--log-level=debug", "kube-system-karpenter-proxied.kubeconfig", "and more"} {
 		if !strings.Contains(lines()[0], want) {
 			t.Errorf("%q is missing in %s", want, lines()[0])
 		}

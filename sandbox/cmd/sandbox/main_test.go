@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -130,8 +131,11 @@ func TestUpWithController(t *testing.T) {
 	defer cancel()
 	dir := t.TempDir()
 	works := func() bool {
-		log, err := os.ReadFile(filepath.Join(dir, "controller.log"))
-		return err == nil && strings.Contains(string(log), "Starting workers")
+		logs, err := filepath.Glob(filepath.Join(dir, "pods", "kube-system_karpenter-*", "controller", "0.log"))
+		return err == nil && slices.ContainsFunc(logs, func(name string) bool {
+			text, err := os.ReadFile(name)
+			return err == nil && strings.Contains(string(text), "Starting workers")
+		})
 	}
 	out := &trigger{text: "Ctrl-C stops everything", then: func() {
 		defer cancel()

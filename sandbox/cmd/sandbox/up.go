@@ -39,10 +39,9 @@ func newUp() *cobra.Command {
 		Long: "Runs in the foreground until Ctrl-C. With --dir the state stays in that folder, and the next up on\n" +
 			"it goes on from there; without, it lives in a temporary folder that is removed at the end.\n\n" +
 			"Beside the control plane there are an AWS on a loopback port, nodes for its instances, and a\n" +
-			"bootstrap group of nodes that nobody manages. --controller dovetail runs bin/dovetail on it, and a\n" +
-			"Deployment karpenter stands for that process, so that kubectl get pods, logs and port-forward find it;\n" +
-			"kubectl set env, scale and rollout restart on it reach the process, which is run again when it ends.\n" +
-			"With none, run any controller by hand after sourcing aws.env.",
+			"bootstrap group of nodes that nobody manages. Pods of the image that the chart installs run bin/dovetail as\n" +
+			"processes; all other pods only say that they run. --controller dovetail installs what the chart makes; with\n" +
+			"none, use helm, or run any controller by hand after sourcing aws.env.",
 		Example: "  # something to throw away\n  sandbox up\n\n" +
 			"  # something to keep, at an address that does not change\n  sandbox up --dir ~/.dovetail --port 6443\n\n" +
 			"  # instances boot ten times as fast\n  sandbox up --speed 10",
@@ -67,8 +66,8 @@ func newUp() *cobra.Command {
 	cmd.Flags().IntVar(&flags.Port, "port", 0, "port of the API server on 127.0.0.1 (default: a free one)")
 	cmd.Flags().IntVar(&flags.AWSPort, "aws-port", 0, "port of the emulated AWS on 127.0.0.1 (default: a free one)")
 	cmd.Flags().StringVar(&flags.controller, "controller", controllerNone, "controller to run: dovetail or none")
-	cmd.Flags().StringVar(&flags.binary, "binary", filepath.Join("bin", "dovetail"), "the dovetail binary, for --controller dovetail")
-	cmd.Flags().StringVar(&flags.namespace, "controller-namespace", "kube-system", "namespace of the Deployment karpenter that stands for the controller process")
+	cmd.Flags().StringVar(&flags.binary, "binary", filepath.Join("bin", "dovetail"), "the dovetail binary, which pods of the image of the chart run")
+	cmd.Flags().StringVar(&flags.namespace, "controller-namespace", "kube-system", "namespace that the controller is installed in")
 	cmd.Flags().BoolVar(&flags.Metrics, "metrics", true, "serve metrics.k8s.io, for kubectl top: pods use what they request")
 	cmd.Flags().BoolVar(&flags.Driver, "ebs-csi", true, "run the DaemonSet ebs-csi-node of the volume driver on every node; volumes work without it too")
 	cmd.Flags().Float64Var(&flags.Speed, "speed", 1, "how much faster than in AWS instances boot and end, and notices run out; time stamps stay real")
@@ -86,6 +85,15 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 		defer func() { err = errors.Join(err, os.RemoveAll(flags.Dir)) }()
 	}
 	fmt.Fprintf(out, "starting Kubernetes %s in %s\n", demo.Version("k8s.io/kubernetes"), flags.Dir)
+	if flags.Program, err = filepath.Abs(flags.binary); err != nil {
+		return err
+	}
+	if _, err := os.Stat(flags.Program); err != nil {
+		if flags.controller == controllerDovetail {
+			return fmt.Errorf("%w; make build makes it", err)
+		}
+		flags.Program = "" // nobody may need it
+	}
 	flags.Progress = func(step string, took time.Duration) { fmt.Fprintf(out, "  %-26s%.1f s\n", step, took.Seconds()) }
 	w, err := world.Start(ctx, flags.Options)
 	if err != nil {
@@ -93,18 +101,11 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.Stop()) }()
 
-	var failed <-chan error
-	stopController := func() error { return nil }
 	if flags.controller == controllerDovetail {
-		controller, err := w.RunController(ctx, world.ControllerOptions{
-			Binary: flags.binary, Namespace: flags.namespace, Deployed: true, Ended: func(err error) { fmt.Fprintln(out, err) },
-		})
-		if err != nil {
+		if err := w.Install(ctx, world.Installation{Namespace: flags.namespace}); err != nil {
 			return err
 		}
-		failed, stopController = controller.Err(), controller.Stop
 	}
-	defer func() { err = errors.Join(err, stopController()) }() // before the world it lives in
 	fmt.Fprintf(out, "ready in %.1f s at %s, AWS at %s\n", time.Since(began).Seconds(), w.ControlPlane.Config.Host, w.AWSEndpoint)
 	fmt.Fprintf(out, "\nIn another terminal, from the root of the repository:\n  . %s\n  kubectl apply -f examples/seeds/s-079.yaml\n  kubectl get nodepools,nodes\n", w.EnvFile)
 	fmt.Fprintf(out, "  aws ec2 describe-subnets\n  bin/sandbox fault --help\n")
@@ -116,14 +117,12 @@ func up(ctx context.Context, flags upFlags, out io.Writer) (err error) {
 	case <-ctx.Done():
 		stopped := time.Now()
 		fmt.Fprintf(out, "stopping; %s\n", left)
-		err := errors.Join(stopController(), w.Stop())
+		err := w.Stop()
 		fmt.Fprintf(out, "stopped in %.1f s\n", time.Since(stopped).Seconds())
 		return err
 	case err := <-w.ControlPlane.Err():
 		return err
 	case err := <-w.Err():
-		return err
-	case err := <-failed:
 		return err
 	}
 }

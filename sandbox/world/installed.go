@@ -1,0 +1,211 @@
+package world
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/dovetail-sh/dovetail/sandbox/containers"
+	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
+)
+
+// Image is the repository of the image that the chart installs. Pods of it run as processes.
+const Image = "ghcr.io/dovetail-sh/dovetail"
+
+// release is the name of the release in installed.yaml, and so that of what it has.
+const release = "karpenter"
+
+// installed is what the chart makes: helm template karpenter charts/karpenter -n kube-system. A test beside the real helm
+// keeps it so.
+//
+//go:embed installed.yaml
+var installed []byte
+
+// Installation says how the chart was installed. The zero value is as users do it first.
+type Installation struct {
+	Namespace      string // empty means kube-system
+	ServiceAccount string // empty means karpenter
+	// Rules are appended to the rights, as the value additionalClusterRoleRules of the chart does.
+	Rules []rbacv1.PolicyRule
+	// Without takes a right away, for tests of what is told then.
+	Without func(rbacv1.PolicyRule) []rbacv1.PolicyRule
+}
+
+func (i Installation) complete() Installation {
+	if i.Namespace == "" {
+		i.Namespace = metav1.NamespaceSystem
+	}
+	if i.ServiceAccount == "" {
+		i.ServiceAccount = release
+	}
+	return i
+}
+
+// name is that of roles and bindings. Two installations in one cluster have two of each.
+func (i Installation) name(original string) string {
+	if i.Namespace == metav1.NamespaceSystem && i.ServiceAccount == release {
+		return original
+	}
+	return i.ServiceAccount + "-" + i.Namespace + strings.TrimPrefix(original, release)
+}
+
+// objects are what the chart makes of this installation: all, or of the kinds that are asked for.
+func (i Installation) objects(kinds ...string) ([]*unstructured.Unstructured, error) {
+	list, err := kubectl.Read("installed.yaml", installed)
+	if err != nil {
+		return nil, err
+	}
+	var out []*unstructured.Unstructured
+	for _, m := range list {
+		if len(kinds) > 0 && !slices.Contains(kinds, m.Object.GetKind()) {
+			continue
+		}
+		if err := i.adapt(m.Object); err != nil {
+			return nil, fmt.Errorf("%s %s: %w", m.Object.GetKind(), m.Object.GetName(), err)
+		}
+		out = append(out, m.Object)
+	}
+	return out, nil
+}
+
+// adapt changes an object as the chart would render it for this installation.
+func (i Installation) adapt(o *unstructured.Unstructured) error {
+	name, kind := o.GetName(), o.GetKind()
+	if o.GetNamespace() != "" && !strings.HasSuffix(name, "-dns") { // the Service of the DNS is where it is
+		o.SetNamespace(i.Namespace)
+	}
+	switch kind {
+	case "ServiceAccount":
+		o.SetName(i.ServiceAccount)
+	case "Deployment":
+		return unstructured.SetNestedField(o.Object, i.ServiceAccount, "spec", "template", "spec", "serviceAccountName")
+	case "ClusterRole", "Role":
+		o.SetName(i.name(name))
+		return i.adaptRules(o, strings.HasSuffix(name, "-core"))
+	case "ClusterRoleBinding", "RoleBinding":
+		o.SetName(i.name(name))
+		role, _, err := unstructured.NestedString(o.Object, "roleRef", "name")
+		if err != nil {
+			return err
+		}
+		if err := unstructured.SetNestedField(o.Object, i.name(role), "roleRef", "name"); err != nil {
+			return err
+		}
+		return unstructured.SetNestedSlice(o.Object, []any{
+			map[string]any{"kind": "ServiceAccount", "name": i.ServiceAccount, "namespace": i.Namespace},
+		}, "subjects")
+	}
+	return nil
+}
+
+func (i Installation) adaptRules(o *unstructured.Unstructured, core bool) error {
+	if strings.HasSuffix(o.GetName(), "-admin") {
+		return nil // of people, not of the controller
+	}
+	role := &rbacv1.ClusterRole{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, role); err != nil {
+		return err
+	}
+	var rules []rbacv1.PolicyRule
+	for _, rule := range role.Rules {
+		if i.Without == nil {
+			rules = append(rules, rule)
+			continue
+		}
+		rules = append(rules, i.Without(rule)...)
+	}
+	if core {
+		rules = append(rules, i.Rules...)
+	}
+	list := []any{}
+	for n := range rules {
+		rule, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&rules[n])
+		if err != nil {
+			return err
+		}
+		list = append(list, rule)
+	}
+	return unstructured.SetNestedSlice(o.Object, list, "rules")
+}
+
+// rights are the kinds of a service account and of what it may do.
+func rights() []string {
+	return []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+}
+
+// Grant makes the service account of an installation, with the rights of the chart. Called again, it changes them.
+func (w *World) Grant(ctx context.Context, i Installation) error {
+	return w.install(ctx, i.complete(), rights()...)
+}
+
+// Install does what helm install does with the chart: pods of the controller run, as processes, if the world has a Program.
+func (w *World) Install(ctx context.Context, i Installation) error {
+	return w.install(ctx, i.complete())
+}
+
+// Uninstall takes away what Install made, but for the namespace.
+func (w *World) Uninstall(ctx context.Context, i Installation) error {
+	list, err := i.complete().objects()
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		if err := w.Kube.Delete(ctx, o); err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+func (w *World) install(ctx context.Context, i Installation, kinds ...string) error {
+	list, err := i.objects(kinds...)
+	if err != nil {
+		return err
+	}
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": i.Namespace}}}
+	for _, o := range append([]*unstructured.Unstructured{namespace}, list...) {
+		if _, err := w.Kube.Apply(ctx, o); err != nil {
+			return fmt.Errorf("%s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// tokenSeconds is longer than any process of the sandbox lives.
+const tokenSeconds = 7 * 24 * 60 * 60
+
+// kubeconfig writes a file for a process that acts as the service account of an installation, directly or through the
+// proxy, and returns its name.
+func (w *World) kubeconfig(ctx context.Context, i Installation, proxied bool) (string, error) {
+	client, err := kubernetes.NewForConfig(w.ControlPlane.Config)
+	if err != nil {
+		return "", err
+	}
+	given, err := client.CoreV1().ServiceAccounts(i.Namespace).CreateToken(ctx, i.ServiceAccount, &authenticationv1.TokenRequest{
+		Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(tokenSeconds))},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return "", err
+	}
+	base := filepath.Join(w.dir, i.Namespace+"-"+i.ServiceAccount)
+	host, authority := w.ControlPlane.Config.Host, w.ControlPlane.Config.CAData
+	if proxied {
+		host, authority, base = w.ProxyEndpoint, nil, base+"-proxied" // it speaks plain HTTP
+	}
+	if err := os.WriteFile(base+".token", []byte(given.Status.Token), 0o600); err != nil {
+		return "", err
+	}
+	return base + ".kubeconfig", containers.WriteKubeconfig(base+".kubeconfig", host, authority, base+".token")
+}
