@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -12,7 +14,9 @@ import (
 func TestController(t *testing.T) {
 	for _, namespace := range []string{"kube-system", "karpenter"} {
 		t.Run(namespace, func(t *testing.T) {
-			installation := world.Installation{Namespace: namespace}
+			installation := world.Installation{Namespace: namespace, Rules: []rbacv1.PolicyRule{
+				{APIGroups: []string{""}, Resources: []string{"limitranges"}, Verbs: []string{"list", "watch"}}, // optionalRights.limitRanges, so that nothing is missed
+			}}
 			uninstall := func() {
 				if err := shell.world.Uninstall(context.WithoutCancel(t.Context()), installation); err != nil {
 					t.Error(err)
