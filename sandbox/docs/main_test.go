@@ -51,16 +51,14 @@ func run(m *testing.M) (code int, err error) {
 	if err := clone(programs); err != nil {
 		return 1, err
 	}
-	if reader.world, err = world.Start(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true}); err != nil {
+	if reader.world, err = world.Start(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true, Program: programs[harness.Dovetail]}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, reader.world.Stop()) }()
 	reader.env = environment(dir)
-	controller, err := reader.world.RunController(ctx, world.ControllerOptions{Binary: programs[harness.Dovetail], Deployed: true})
-	if err != nil {
+	if err := reader.world.Install(ctx, world.Installation{}); err != nil {
 		return 1, err
 	}
-	defer func() { err = errors.Join(err, controller.Stop()) }()
 	return m.Run(), nil
 }
 
