@@ -90,6 +90,7 @@ var layers = map[string]layer{
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"benchmarks":       {packages: []string{"internal/bench"}, may: []string{"std", "internal/scenario/...", "internal/columns"}},
 	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
+	"dashboards":       {packages: []string{"internal/dashboard"}, may: []string{"std"}},
 	"gate":             {packages: []string{"internal/gate"}, may: []string{"std", "internal/columns", "internal/near"}},
 	"property seeds":   {packages: []string{"internal/seed"}, may: []string{"std", "pgregory.net/rapid"}},
 	"equal decisions":  {packages: []string{"internal/determinism"}, may: []string{"std"}},
@@ -98,7 +99,7 @@ var layers = map[string]layer{
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 

@@ -1,5 +1,6 @@
-// Command gen writes what is derived from the Go types: the CRDs in api/crds and in the charts, and the pages under
-// docs/reference, and copies the IAM policies to the Terraform module. With -check it writes nothing and fails when a file is stale.
+// Command gen writes what is derived from the Go types: the CRDs in api/crds and in the charts, the pages under
+// docs/reference, and the dashboards. It copies the IAM policies to the Terraform module and the rules for Prometheus to the
+// chart. With -check it writes nothing and fails when a file is stale.
 //
 // Not here: deepcopy functions, which controller-gen writes by itself (make generate).
 package main
@@ -56,6 +57,11 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 		return err
 	}
 	files = append(files, charts...)
+	observed, err := observabilityFiles()
+	if err != nil {
+		return err
+	}
+	files = append(files, observed...)
 	if check {
 		return checkFiles(files, out)
 	}
@@ -67,6 +73,7 @@ func ownedDirs() []string {
 	return []string{
 		filepath.Join("api", "crds"), filepath.Join("charts", "karpenter", "crds"), filepath.Join("charts", "karpenter-crd", "templates"),
 		filepath.Join("docs", "reference", "api"), filepath.Join("docs", "reference", "cli"),
+		dashboards(), chartRules(),
 		modulePolicies(), filepath.Join(modulePolicies(), "trust"), filepath.Join(modulePolicies(), "event-rules"),
 	}
 }
