@@ -1,7 +1,9 @@
 package awsemu
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,7 +15,9 @@ import (
 // EKSState is the cluster, and the zonal shifts that are set for it.
 type EKSState struct {
 	Cluster Cluster `json:"cluster"`
-	Shifts  Shifts  `json:"shifts"`
+	// Created are the clusters that were made by CreateCluster, by name. There is one API server: all of them are on it.
+	Created map[string]*Cluster `json:"created,omitempty"`
+	Shifts  Shifts              `json:"shifts"`
 	// Associations of pod identity, by id.
 	Associations map[string]Association `json:"associations,omitempty"`
 }
@@ -31,12 +35,23 @@ type Cluster struct {
 	SecurityGroup string    `json:"securityGroup,omitempty"`
 	Created       time.Time `json:"created"`
 	// AccessEntries say whose instances may join. The control also takes the name of a role for one.
-	AccessEntries []AccessEntry `json:"accessEntries"`
+	AccessEntries []AccessEntry        `json:"accessEntries"`
+	Role          string               `json:"role,omitempty"` // ARN; empty is the fixture's
+	AuthMode      string               `json:"authMode,omitempty"`
+	NotPublic     bool                 `json:"notPublic,omitempty"`  // who may reach the API server; by default everybody
+	NotPrivate    bool                 `json:"notPrivate,omitempty"` // may
+	Tags          map[string]string    `json:"tags,omitempty"`
+	Groups        map[string]NodeGroup `json:"groups,omitempty"` // by name
+	Addons        map[string]Addon     `json:"addons,omitempty"` // by name
 }
 
 func (e *Emulator) registerEKS() {
 	e.register(wire.EKS, "DescribeCluster", e.describeCluster)
 	e.register(wire.EKS, "ListClusters", e.listClusters)
+	e.registerMutating(wire.EKS, "CreateCluster", e.createCluster)
+	e.registerMutating(wire.EKS, "DeleteCluster", e.deleteCluster)
+	e.registerNodeGroups()
+	e.registerAddons()
 	e.registerAccessEntries()
 	e.registerPodIdentity()
 	e.registerClusterTags()
@@ -72,28 +87,56 @@ func (e *Emulator) eks() *EKSState {
 
 func (e *Emulator) clusterARN() string { return e.arn("eks", "cluster/"+e.eks().Cluster.Name) }
 
-func (e *Emulator) describeCluster(c *call) (any, error) {
-	cluster, name := e.eks().Cluster, strings.TrimPrefix(c.Path, "/clusters/")
-	if name != cluster.Name {
-		return nil, wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", name)
+// clusterNamed finds the cluster of the fixture, or one that was created.
+func (e *Emulator) clusterNamed(name string) (*Cluster, error) {
+	if state := e.eks(); name == state.Cluster.Name {
+		return &state.Cluster, nil
 	}
+	if cluster := e.eks().Created[name]; cluster != nil {
+		return cluster, nil
+	}
+	return nil, wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", name)
+}
+
+// clusters are all there are.
+func (e *Emulator) clusters() []*Cluster {
+	list := []*Cluster{&e.eks().Cluster}
+	for _, name := range slices.Sorted(maps.Keys(e.eks().Created)) {
+		list = append(list, e.eks().Created[name])
+	}
+	return list
+}
+
+func (e *Emulator) describeCluster(c *call) (any, error) {
+	cluster, err := e.clusterNamed(strings.TrimPrefix(c.Path, "/clusters/"))
+	if err != nil {
+		return nil, err
+	}
+	return e.renderCluster(cluster), nil
+}
+
+func (e *Emulator) renderCluster(cluster *Cluster) any {
 	type object = map[string]any
 	network := object{"serviceIpv4Cidr": cluster.ServiceCIDR, "ipFamily": "ipv4"}
 	if cluster.ServiceCIDR6 != "" {
 		network = object{"serviceIpv6Cidr": cluster.ServiceCIDR6, "ipFamily": "ipv6"}
 	}
+	tags := object{}
+	for key, value := range cluster.Tags {
+		tags[key] = value
+	}
 	return object{"cluster": object{
-		"name": cluster.Name, "arn": e.clusterARN(), "version": cluster.Version, "platformVersion": "eks.1", "status": "ACTIVE",
+		"name": cluster.Name, "arn": e.arn("eks", "cluster/"+cluster.Name), "version": cluster.Version, "platformVersion": "eks.1", "status": "ACTIVE",
 		"endpoint": cluster.Endpoint, "createdAt": wire.Epoch(cluster.Created), "certificateAuthority": object{"data": cluster.CA},
-		"roleArn":                 e.arn("iam", "role/EKSClusterRole-"+cluster.Name),
+		"roleArn":                 cmp.Or(cluster.Role, e.arn("iam", "role/EKSClusterRole-"+cluster.Name)),
 		"kubernetesNetworkConfig": network,
 		"resourcesVpcConfig": object{
 			"vpcId": cluster.VPC, "subnetIds": append([]string{}, cluster.Subnets...), "clusterSecurityGroupId": cluster.SecurityGroup,
-			"endpointPublicAccess": true, "endpointPrivateAccess": true,
+			"endpointPublicAccess": !cluster.NotPublic, "endpointPrivateAccess": !cluster.NotPrivate,
 		},
 		"identity":     object{"oidc": object{"issuer": Issuer(e.fixture.Region, cluster.Name)}},
-		"accessConfig": object{"authenticationMode": "API"}, "tags": object{},
-	}}, nil
+		"accessConfig": object{"authenticationMode": cmp.Or(cluster.AuthMode, "API")}, "tags": tags,
+	}}
 }
 
 // Issuer is who signs the tokens of the service accounts of a cluster. Real ones have random digits in place of the name.
@@ -102,7 +145,12 @@ func Issuer(region, cluster string) string {
 }
 
 func (e *Emulator) listClusters(*call) (any, error) {
-	return map[string]any{"clusters": []string{e.eks().Cluster.Name}}, nil
+	names := []string{}
+	for _, cluster := range e.clusters() {
+		names = append(names, cluster.Name)
+	}
+	slices.Sort(names)
+	return map[string]any{"clusters": names}, nil
 }
 
 // clusterControl shows and changes the cluster. Absent members stay as they are.

@@ -83,8 +83,10 @@ func (e *Emulator) MayJoin(profile string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	role := e.iam().Profiles[profile].Role
-	return role != "" && slices.ContainsFunc(e.eks().Cluster.AccessEntries, func(a AccessEntry) bool {
-		return a.Principal[strings.LastIndex(a.Principal, "/")+1:] == role && (a.Type == entryLinux || a.Type == entryWindows)
+	return role != "" && slices.ContainsFunc(e.clusters(), func(c *Cluster) bool {
+		return slices.ContainsFunc(c.AccessEntries, func(a AccessEntry) bool {
+			return a.Principal[strings.LastIndex(a.Principal, "/")+1:] == role && (a.Type == entryLinux || a.Type == entryWindows)
+		})
 	})
 }
 
@@ -96,29 +98,29 @@ func (e *Emulator) registerAccessEntries() {
 	e.registerMutating(wire.EKS, "DeleteAccessEntry", e.deleteAccessEntry)
 }
 
-// accessPath reads the cluster and the principal of a path, and checks that the cluster is ours.
-func (e *Emulator) accessPath(c *call) (principal string, err error) {
-	cluster, rest, _ := strings.Cut(strings.TrimPrefix(c.Path, "/clusters/"), "/")
-	if cluster != e.eks().Cluster.Name {
-		return "", wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", cluster)
+// accessPath reads the cluster and the principal of a path.
+func (e *Emulator) accessPath(c *call) (cluster *Cluster, principal string, err error) {
+	name, rest, _ := strings.Cut(strings.TrimPrefix(c.Path, "/clusters/"), "/")
+	if cluster, err = e.clusterNamed(name); err != nil {
+		return nil, "", err
 	}
-	return strings.TrimPrefix(strings.TrimPrefix(rest, "access-entries"), "/"), nil
+	return cluster, strings.TrimPrefix(strings.TrimPrefix(rest, "access-entries"), "/"), nil
 }
 
 // entryOf finds the entry that a path names, by its place.
-func (e *Emulator) entryOf(c *call) (int, error) {
-	principal, err := e.accessPath(c)
+func (e *Emulator) entryOf(c *call) (cluster *Cluster, at int, err error) {
+	cluster, principal, err := e.accessPath(c)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	at := slices.IndexFunc(e.eks().Cluster.AccessEntries, func(a AccessEntry) bool { return a.Principal == principal })
+	at = slices.IndexFunc(cluster.AccessEntries, func(a AccessEntry) bool { return a.Principal == principal })
 	if at < 0 {
-		return 0, wire.Errorf("ResourceNotFoundException", "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
+		return nil, 0, wire.Errorf("ResourceNotFoundException", "The specified principalArn could not be found. You can view your available access entries with 'list-access-entries'.")
 	}
-	return at, nil
+	return cluster, at, nil
 }
 
-func (e *Emulator) renderEntry(a AccessEntry) map[string]any {
+func (e *Emulator) renderEntry(cluster *Cluster, a AccessEntry) map[string]any {
 	username := a.Username
 	if username == "" {
 		username = "system:node:{{EC2PrivateDNSName}}"
@@ -136,28 +138,29 @@ func (e *Emulator) renderEntry(a AccessEntry) map[string]any {
 		tags = map[string]string{}
 	}
 	return map[string]any{"accessEntry": map[string]any{
-		"clusterName": e.eks().Cluster.Name, "principalArn": a.Principal, "type": a.Type, "username": username, "kubernetesGroups": groups,
-		"accessEntryArn": e.entryARN(a),
+		"clusterName": cluster.Name, "principalArn": a.Principal, "type": a.Type, "username": username, "kubernetesGroups": groups,
+		"accessEntryArn": e.entryARN(cluster.Name, a),
 		"createdAt":      wire.Epoch(a.Created), "modifiedAt": wire.Epoch(modified), "tags": tags,
 	}}
 }
 
 // entryARN names an entry: arn:aws:eks:<region>:<account>:access-entry/<cluster>/role/<account>/<name>/<id>.
-func (e *Emulator) entryARN(a AccessEntry) string {
+func (e *Emulator) entryARN(cluster string, a AccessEntry) string {
 	kind, name, _ := strings.Cut(a.Principal[strings.LastIndex(a.Principal, ":")+1:], "/")
-	return e.arn("eks", "access-entry/"+e.eks().Cluster.Name+"/"+kind+"/"+e.fixture.Account+"/"+name+"/"+stableID("", a.Principal))
+	return e.arn("eks", "access-entry/"+cluster+"/"+kind+"/"+e.fixture.Account+"/"+name+"/"+stableID("", a.Principal))
 }
 
 func (e *Emulator) describeAccessEntry(c *call) (any, error) {
-	at, err := e.entryOf(c)
+	cluster, at, err := e.entryOf(c)
 	if err != nil {
 		return nil, err
 	}
-	return e.renderEntry(e.eks().Cluster.AccessEntries[at]), nil
+	return e.renderEntry(cluster, cluster.AccessEntries[at]), nil
 }
 
 func (e *Emulator) listAccessEntries(c *call) (any, error) {
-	if _, err := e.accessPath(c); err != nil {
+	cluster, _, err := e.accessPath(c)
+	if err != nil {
 		return nil, err
 	}
 	most := 100
@@ -169,7 +172,7 @@ func (e *Emulator) listAccessEntries(c *call) (any, error) {
 		most = n
 	}
 	principals := []string{}
-	for _, a := range e.eks().Cluster.AccessEntries {
+	for _, a := range cluster.AccessEntries {
 		if a.Principal > c.Query.Get("nextToken") {
 			principals = append(principals, a.Principal)
 		}
@@ -192,7 +195,8 @@ type accessInput struct {
 }
 
 func (e *Emulator) createAccessEntry(c *call) (any, error) {
-	if _, err := e.accessPath(c); err != nil {
+	cluster, _, err := e.accessPath(c)
+	if err != nil {
 		return nil, err
 	}
 	var in accessInput
@@ -205,7 +209,7 @@ func (e *Emulator) createAccessEntry(c *call) (any, error) {
 	if err := e.checkEntry(entry); err != nil {
 		return nil, err
 	}
-	for _, a := range e.eks().Cluster.AccessEntries {
+	for _, a := range cluster.AccessEntries {
 		if a.Principal == entry.Principal {
 			return nil, wire.Errorf("ResourceInUseException", "The specified access entry resource is already in use on this cluster.")
 		}
@@ -213,8 +217,8 @@ func (e *Emulator) createAccessEntry(c *call) (any, error) {
 	if entry.Type == entryStandard && entry.Username == "" {
 		entry.Username = entry.Principal
 	}
-	e.eks().Cluster.AccessEntries = append(e.eks().Cluster.AccessEntries, entry)
-	return e.renderEntry(entry), nil
+	cluster.AccessEntries = append(cluster.AccessEntries, entry)
+	return e.renderEntry(cluster, entry), nil
 }
 
 // checkEntry refuses what EKS refuses: principals that do not exist, and groups of nodes.
@@ -244,7 +248,7 @@ func (e *Emulator) checkEntry(a AccessEntry) error {
 }
 
 func (e *Emulator) updateAccessEntry(c *call) (any, error) {
-	at, err := e.entryOf(c)
+	cluster, at, err := e.entryOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +256,7 @@ func (e *Emulator) updateAccessEntry(c *call) (any, error) {
 	if err := c.JSON(&in); err != nil {
 		return nil, err
 	}
-	entry := e.eks().Cluster.AccessEntries[at]
+	entry := cluster.AccessEntries[at]
 	entry.Modified = c.now
 	if in.Username != "" {
 		entry.Username = in.Username
@@ -263,15 +267,15 @@ func (e *Emulator) updateAccessEntry(c *call) (any, error) {
 	if err := e.checkEntry(entry); err != nil {
 		return nil, err
 	}
-	e.eks().Cluster.AccessEntries[at] = entry
-	return e.renderEntry(entry), nil
+	cluster.AccessEntries[at] = entry
+	return e.renderEntry(cluster, entry), nil
 }
 
 func (e *Emulator) deleteAccessEntry(c *call) (any, error) {
-	at, err := e.entryOf(c)
+	cluster, at, err := e.entryOf(c)
 	if err != nil {
 		return nil, err
 	}
-	e.eks().Cluster.AccessEntries = slices.Delete(slices.Clone(e.eks().Cluster.AccessEntries), at, at+1)
+	cluster.AccessEntries = slices.Delete(slices.Clone(cluster.AccessEntries), at, at+1)
 	return nil, nil
 }

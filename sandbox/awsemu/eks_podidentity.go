@@ -52,18 +52,10 @@ func (e *Emulator) PodIdentity(namespace, account string) bool {
 // associationPath reads cluster and id of a path.
 func (e *Emulator) associationPath(c *call) (cluster, id string, err error) {
 	cluster, rest, _ := strings.Cut(strings.TrimPrefix(c.Path, "/clusters/"), "/")
-	if err := e.knownCluster(cluster); err != nil {
+	if _, err := e.clusterNamed(cluster); err != nil {
 		return "", "", err
 	}
 	return cluster, strings.TrimPrefix(strings.TrimPrefix(rest, "pod-identity-associations"), "/"), nil
-}
-
-// knownCluster refuses names of clusters that there are not.
-func (e *Emulator) knownCluster(name string) error {
-	if name != e.eks().Cluster.Name {
-		return wire.Errorf("ResourceNotFoundException", "No cluster found for name: %s.", name)
-	}
-	return nil
 }
 
 func (e *Emulator) findAssociation(c *call) (id string, a Association, err error) {

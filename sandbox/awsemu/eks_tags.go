@@ -22,10 +22,25 @@ func (e *Emulator) clusterTags(c *call) (tags map[string]string, set func(map[st
 			return a.Tags, func(tags map[string]string) { a.Tags = tags; e.eks().associate(id, a) }, nil
 		}
 	}
-	entries := e.eks().Cluster.AccessEntries
-	for n := range entries {
-		if e.entryARN(entries[n]) == arn {
-			return entries[n].Tags, func(tags map[string]string) { entries[n].Tags = tags }, nil
+	for _, cluster := range e.clusters() {
+		entries := cluster.AccessEntries
+		for n := range entries {
+			if e.entryARN(cluster.Name, entries[n]) == arn {
+				return entries[n].Tags, func(tags map[string]string) { entries[n].Tags = tags }, nil
+			}
+		}
+		if e.arn("eks", "cluster/"+cluster.Name) == arn {
+			return cluster.Tags, func(tags map[string]string) { cluster.Tags = tags }, nil
+		}
+		for name, group := range cluster.Groups {
+			if e.groupARN(cluster, name) == arn {
+				return group.Tags, func(tags map[string]string) { group.Tags = tags; cluster.Groups[name] = group }, nil
+			}
+		}
+		for name, addon := range cluster.Addons {
+			if e.addonARN(cluster, name) == arn {
+				return addon.Tags, func(tags map[string]string) { addon.Tags = tags; cluster.Addons[name] = addon }, nil
+			}
 		}
 	}
 	return nil, nil, wire.Errorf("NotFoundException", "No resource found for ARN %s, or its tags are not emulated.", arn)

@@ -64,6 +64,7 @@ func (e *Emulator) registerIAM() {
 		e.registerMutating(wire.IAM, action, run)
 	}
 	e.registerPolicies()
+	e.registerLinkedRoles()
 	e.registerOIDC()
 	e.controls["roles"] = e.rolesControl()
 }

@@ -195,12 +195,16 @@ func clusterAction(method, rest string) string {
 	kind, entry, _ := strings.Cut(below, "/")
 	one, many := "", ""
 	switch {
-	case cluster == "" && method == http.MethodGet:
-		return "ListClusters"
 	case cluster == "":
-		return ""
-	case below == "" && method == http.MethodGet:
-		return "DescribeCluster"
+		return map[string]string{http.MethodGet: "ListClusters", http.MethodPost: "CreateCluster"}[method]
+	case below == "":
+		return map[string]string{http.MethodGet: "DescribeCluster", http.MethodDelete: "DeleteCluster"}[method]
+	case kind == "node-groups" && strings.HasSuffix(entry, "/update-config") && method == http.MethodPost:
+		return "UpdateNodegroupConfig"
+	case kind == "node-groups" && !strings.Contains(entry, "/"):
+		one, many = "Nodegroup", "Nodegroups"
+	case kind == "addons" && !strings.Contains(entry, "/"):
+		one, many = "Addon", "Addons"
 	case kind == "access-entries" && !strings.HasSuffix(entry, "/access-policies") && !strings.Contains(entry, "/access-policies/"):
 		one, many = "AccessEntry", "AccessEntries"
 	case kind == "pod-identity-associations" && !strings.Contains(entry, "/"):
