@@ -42,6 +42,7 @@ func list() []page {
 		},
 		{name: "docs/how-to/install.md", aws: true, before: owned, after: cleanUp, replace: []string{"hack/setup-karpenter-iam.sh", "true"}},
 		{name: "docs/how-to/troubleshoot.md", aws: true, before: class, after: cleanUp},
+		{name: "docs/how-to/monitor.md", before: "kubectl create namespace monitoring", after: "kubectl delete namespace monitoring"},
 		{name: "docs/how-to/upgrade.md"},
 		{name: "docs/how-to/migrate-from-karpenter.md"},
 		{name: "docs/how-to/tune-consolidation.md", before: class, after: cleanUp},
