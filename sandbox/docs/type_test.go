@@ -24,7 +24,6 @@ type page struct {
 	replace []string // pairs: what is on the page, what is typed
 	before  string   // typed first: what the page takes as given
 	after   string   // typed last, even if a command failed: clean up
-	aws     bool     // it calls aws
 }
 
 // passage is a part of the script of a page, with an output of its own.
