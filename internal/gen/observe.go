@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -83,4 +84,31 @@ func code(names []string) []string {
 		out = append(out, "`"+name+"`")
 	}
 	return out
+}
+
+// conditionsPage lists every state of every condition.
+func conditionsPage() file {
+	var b strings.Builder
+	b.WriteString(generatedNote + "# Conditions\n\n" +
+		"Conditions that Dovetail writes on objects. `kubectl describe` shows them, `kubectl wait --for=condition=Ready nodepool/default` waits for one, and " +
+		"`operator_nodepool_status_condition_count` and the like count them ([metrics.md](metrics.md)). " +
+		"A condition that is True has its type as reason unless the table says otherwise; its message says more than the reason wherever there is more to say. " +
+		"Each change of a status is also an event ([events.md](events.md)).\n")
+	kind := ""
+	for _, d := range condition.Docs() {
+		if d.Kind != kind {
+			kind = d.Kind
+			b.WriteString("\n## " + kind + "\n\n| Condition | Status | Reason | Meaning | What to do |\n|---|---|---|---|---|\n")
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", codeOrWords(d.Type), d.Status, codeOrWords(d.Reason), oneLine(d.Meaning), oneLine(d.Fix))
+	}
+	return file{filepath.Join("docs", "reference", "conditions.md"), []byte(b.String())}
+}
+
+// codeOrWords leaves words in italics as they are.
+func codeOrWords(name string) string {
+	if strings.HasPrefix(name, "*") {
+		return name
+	}
+	return "`" + name + "`"
 }

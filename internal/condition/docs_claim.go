@@ -1,0 +1,71 @@
+package condition
+
+func claimDocs() []Doc {
+	return append(rootDocs("the node runs pods", "the node does not run pods"), append(launchDocs(), []Doc{
+		{Type: "Registered", Status: yes, Reason: "Registered", Meaning: "the node joined the cluster and has its labels and taints"},
+		{Type: "Registered", Status: open, Reason: "NodeNotFound", Meaning: "the instance runs and no node has joined; after 15 minutes the NodeClaim is replaced", Fix: "see docs/runbooks/nodes-do-not-join.md"},
+		{Type: "Registered", Status: open, Reason: "RegistrationHookPending", Meaning: "something that must be known of the instance is not known yet"},
+		{Type: "Registered", Status: no, Reason: "MultipleNodesFound", Meaning: "several nodes have the provider ID of the instance", Fix: "delete the node that is not that of the instance"},
+		{Type: "Initialized", Status: yes, Reason: "Initialized", Meaning: "the node is ready, its startup taints are gone and its resources are there"},
+		{Type: "Initialized", Status: open, Reason: "NodeNotFound", Meaning: "there is not exactly one node of the instance"},
+		{Type: "Initialized", Status: open, Reason: "NodeNotReady", Meaning: "the kubelet does not report the node as ready", Fix: "see the conditions of the node, often the CNI plugin"},
+		{Type: "Initialized", Status: open, Reason: "StartupTaintsExist", Meaning: "a startup taint of the NodePool is still on the node", Fix: "see who should remove it"},
+		{Type: "Initialized", Status: open, Reason: "KnownEphemeralTaintsExist", Meaning: "a taint of Kubernetes that passes, such as not-ready, is still on the node", Fix: "see the cloud controller and the CNI plugin, if it lasts"},
+		{Type: "Initialized", Status: open, Reason: "ResourceNotRegistered", Meaning: "a resource that pods were planned with, such as nvidia.com/gpu, is not on the node", Fix: "install the device plugin"},
+		{Type: "Initialized", Status: open, Reason: "DRADriverPoolsNotPublished", Meaning: "a DRA driver has not published its devices of the node", Fix: "install the driver"},
+		{Type: "Initialized", Status: open, Reason: "Rebooting", Meaning: "the node is being rebooted by node repair"},
+		{Type: "ConsistentStateFound", Status: yes, Reason: "ConsistentStateFound", Meaning: "the node is as large as was expected"},
+		{Type: "ConsistentStateFound", Status: no, Reason: "ConsistencyCheckFailed", Meaning: "the node has less than 90 % of an expected resource", Fix: "see the message; raise vmMemoryOverheadPercent if it is memory"},
+		{Type: "Consolidatable", Status: yes, Reason: "Consolidatable", Meaning: "no pod came or went for as long as consolidateAfter says, so that the node is a candidate for consolidation"},
+		{Type: "Drifted", Status: yes, Reason: "*a code of reasons.md*", Meaning: "the node differs from its NodePool or EC2NodeClass; the message says in what", Fix: "nothing: it is replaced as budgets allow"},
+		{Type: "DisruptionReason", Status: yes, Reason: "*why, such as Empty, Underutilized, Drifted or Unhealthy*", Meaning: "a disruption of the node has begun"},
+		{Type: "DisruptionBlocked", Status: yes, Reason: "*a code of reasons.md*", Meaning: "something keeps the node from being disrupted until somebody acts; Dovetail's own", Fix: "see the code in reasons.md"},
+		{Type: "Rebooting", Status: yes, Reason: "RebootRequested", Meaning: "node repair wants the node rebooted"},
+		{Type: "Rebooting", Status: yes, Reason: "RebootIssued", Meaning: "the instance was told to reboot"},
+		{Type: "Rebooting", Status: no, Reason: "RebootSucceeded", Meaning: "the node is back"},
+		{Type: "Rebooting", Status: no, Reason: "RebootFailed", Meaning: "the reboot did not help, or could not be asked for; the node is replaced"},
+		{Type: "Drained", Status: open, Reason: "Draining", Meaning: "pods are being evicted; the message says which are left and what holds them", Fix: "see docs/runbooks/drain-blocked.md"},
+		{Type: "Drained", Status: yes, Reason: "Drained", Meaning: "no pod that counts is left on the node"},
+		{Type: "VolumesDetached", Status: open, Reason: "AwaitingVolumeDetachment", Meaning: "volumes are still attached to the node", Fix: "see the CSI driver, if it lasts"},
+		{Type: "VolumesDetached", Status: yes, Reason: "VolumesDetached", Meaning: "no volume is attached any more"},
+		{Type: "VolumesDetached", Status: no, Reason: "TerminationGracePeriodElapsed", Meaning: "the deadline of the node came before its volumes were detached"},
+		{Type: "InstanceTerminating", Status: yes, Reason: "InstanceTerminating", Meaning: "EC2 was told to terminate the instance"},
+		{Type: "InstanceTerminating", Status: open, Reason: "Unauthorized", Meaning: "the controller may not terminate the instance", Fix: "allow ec2:TerminateInstances; see iam.md"},
+		{Type: "InstanceTerminating", Status: open, Reason: "Throttled", Meaning: "EC2 throttles the account; it is tried again"},
+		{Type: "InstanceTerminating", Status: open, Reason: "TerminationFailed", Meaning: "EC2 did not terminate the instance; the message says why", Fix: "often termination protection of the instance: switch it off"},
+		{Type: "InstanceTerminating", Status: open, Reason: "ZoneShifted", Meaning: "the zone is shifted away, and instances of it are left alone meanwhile"},
+		{Type: "*any*", Status: open, Reason: AwaitingReconciliation, Meaning: awaited},
+	}...)...)
+}
+
+// launchDocs are the states of Launched. A launch that is denied is tried again, or given up after five minutes.
+func launchDocs() []Doc {
+	failed := func(reason, meaning, fix string) Doc {
+		return Doc{Type: "Launched", Status: open, Reason: reason, Meaning: meaning, Fix: fix}
+	}
+	const again = "nothing: it is tried again"
+	return []Doc{
+		{Type: "Launched", Status: yes, Reason: "Launched", Meaning: "the instance exists"},
+		failed("LaunchFailed", "EC2 denied the launch for a reason that is not in this list", "see the message"),
+		failed("NodeClassReadinessUnknown", "the EC2NodeClass was not checked yet", "see its conditions, if it lasts"),
+		failed("InstanceTypeResolutionFailed", "instance types could not be listed, or that of the instance is unknown", "see the message"),
+		failed("ClusterCIDRResolutionFailed", "the service CIDR of the cluster cannot be found", "allow eks:DescribeCluster"),
+		failed("Unauthorized", "the controller may not launch", "allow the action that the message names; see iam.md"),
+		failed("AMIAuthorizationFailure", "the account may not use the image", "have it shared with the account, or change amiSelectorTerms"),
+		failed("AMINotFound", "the image does not exist any more", "change amiSelectorTerms"),
+		failed("InvalidAMIID", "the ID of the image is malformed", "change amiSelectorTerms"),
+		failed("SecurityGroupSubnetVPCMismatch", "security groups and subnets are in different VPCs", "change the selector terms of the EC2NodeClass"),
+		failed("InstanceProfileNameInvalid", "EC2 does not know the instance profile", "one that was just made needs some seconds; else correct the EC2NodeClass"),
+		failed("LaunchTemplateNotFound", "the launch template was deleted", again),
+		failed("UserDataSizeLimitExceeded", "user data is longer than the 16384 bytes that EC2 takes", "shorten userData or kubelet"),
+		failed("SpotSLRCreationFailed", "the account has no service-linked role for spot, and the controller may not create it", "run aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"),
+		failed("SpotQuotaExceeded", "the spot quota of the account is used up", "ask for a higher one, or allow on-demand"),
+		failed("VCPULimitExceeded", "the vCPU quota of the account is used up", "ask for a higher one, or allow other instance families"),
+		failed("FleetQuotaExceeded", "the account has too many fleets", "ask for a higher quota"),
+		failed("InsufficientFreeAddressesInSubnet", "the subnet has no free addresses", "add subnets"),
+		failed("FreeTierIneligible", "the account may only launch types of the free tier", "upgrade the account"),
+		failed("AccountPendingVerification", "AWS is still verifying the account for this region", "wait up to four hours"),
+		failed("RequestLimitExceeded", "EC2 throttles the account", again),
+		failed("InternalError", "EC2 had an internal error", again),
+	}
+}
