@@ -1,6 +1,6 @@
 // Command gen writes what is derived from the Go types: the CRDs in api/crds and in the charts, the pages under
 // docs/reference, and the dashboards. It copies the IAM policies to the Terraform module and the rules for Prometheus to the
-// chart. With -check it writes nothing and fails when a file is stale.
+// chart, and lists the inputs of the charts and of the module. With -check it writes nothing and fails when a file is stale.
 //
 // Not here: deepcopy functions, which controller-gen writes by itself (make generate).
 package main
@@ -62,6 +62,11 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 		return err
 	}
 	files = append(files, observed...)
+	inputs, err := terraformPage()
+	if err != nil {
+		return err
+	}
+	files = append(files, inputs)
 	if check {
 		return checkFiles(files, out)
 	}
