@@ -54,7 +54,7 @@ var readTree = sync.OnceValues(func() (*tree, error) {
 			return err
 		case entry.IsDir() && skipped(name):
 			return fs.SkipDir
-		case entry.IsDir() || !entry.Type().IsRegular():
+		case entry.IsDir() || !entry.Type().IsRegular() || name == ".git": // of a worktree, where it is a file
 			return nil
 		}
 		t.files = append(t.files, name)

@@ -2,14 +2,10 @@
 // sandbox only says that it runs: a Deployment of the chart then runs the program that users have, with the arguments, the
 // environment and the service account that the chart gives it.
 //
-// A container has what a container of a pod has: its environment and nothing of ours, fields of its pod and its resources,
-// files of ConfigMaps and Secrets, tokens of its service account, bound to its pod and renewed. There is no file system of
-// its own: where an argument or a variable names a path below a mount, it gets the folder that stands for it, and the token
-// of the service account comes as a kubeconfig. There is no network of its own either: the ports of the program are mapped
-// to free ones, and Options.Network is what a network would lead to.
-//
-// What admission adds to a pod works as in a cluster: EKS gives credentials of AWS with variables and a projected token of
-// another audience, and both are followed here like any other.
+// A container has what one of a pod has, and what admission adds, as EKS does for credentials: its environment, fields of its
+// pod, files of ConfigMaps and Secrets, tokens bound to its pod and renewed. It has no file system: a path below a mount becomes
+// the folder that stands for it, and the token comes as a kubeconfig. It has no network: its ports are mapped to free ones, and
+// Options.Network is what a network would lead to.
 //
 // Enter at New; fakenode.Options.Runtime takes it. Not here: when a container starts, is probed, restarted and stopped,
 // which is what a kubelet decides.

@@ -66,7 +66,7 @@ func (r *Runtime) Start(ctx context.Context, p *corev1.Pod, container string, al
 	if err := s.prepare(ctx); err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(r.program(s.container.Image), s.args...) //nolint:noctx // it outlives the request; Stop ends it
+	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.program(s.container.Image), s.args...) // it outlives the request; Stop ends it
 	cmd.Env, cmd.Dir = s.env, s.dir
 	EndWithParent(cmd)
 	logs := filepath.Join(s.dir, container)
