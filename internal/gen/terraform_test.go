@@ -86,6 +86,27 @@ func chartVersion(t *testing.T) string {
 	return slices.Collect(maps.Keys(versions))[0]
 }
 
+// What readers copy names the version of the charts that it was written for.
+func TestVersionsInTerraformExamples(t *testing.T) {
+	t.Parallel()
+	named := regexp.MustCompile(`(?m)^\s*(?:helm_chart_version|version)\s+= "([0-9][^"]*)"$`)
+	for _, file := range []string{"../../docs/how-to/install-terraform.md", "../../terraform/examples/complete/main.tf"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := named.FindAllStringSubmatch(string(text), -1)
+		if len(all) == 0 {
+			t.Errorf("%s names no version", file)
+		}
+		for _, m := range all {
+			if want := chartVersion(t); m[1] != want {
+				t.Errorf("%s: %s, want %s", file, m[0], want)
+			}
+		}
+	}
+}
+
 func TestS_154_OutputsOfTheTerraformModule(t *testing.T) {
 	t.Parallel()
 	outputs := blocksOf(t, tfModule, "outputs.tf")
