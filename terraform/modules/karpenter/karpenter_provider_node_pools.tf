@@ -30,5 +30,12 @@ resource "kubectl_manifest" "provider_node_pool" {
   })
   wait = true # until its NodeClaims are gone
 
+  lifecycle {
+    precondition {
+      condition     = !(each.key == "infra" && var.create_infra_node_pool || each.key == "app" && var.create_app_node_pool)
+      error_message = "An entry of karpenter_provider is called \"${each.key}\", which is a NodePool of this module: give it another provider_name, or set create_${each.key}_node_pool = false."
+    }
+  }
+
   depends_on = [kubectl_manifest.node_class, time_sleep.spot_role]
 }

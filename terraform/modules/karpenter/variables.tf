@@ -255,6 +255,11 @@ variable "karpenter_provider" {
   }
 
   validation {
+    condition     = alltrue([for limit in flatten([for provider in var.karpenter_provider : [provider.cpu_limit, provider.memory_limit]]) : limit == null ? true : can(regex("^[0-9]+([.][0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$", limit))])
+    error_message = "These values of cpu_limit and memory_limit in karpenter_provider are not quantities; write them as in 100 or 400Gi: ${join(", ", [for limit in flatten([for provider in var.karpenter_provider : [provider.cpu_limit, provider.memory_limit]]) : jsonencode(limit) if limit == null ? false : !can(regex("^[0-9]+([.][0-9]+)?(m|k|M|G|T|Ki|Mi|Gi|Ti)?$", limit))])}."
+  }
+
+  validation {
     condition     = alltrue([for seconds in flatten([for provider in var.karpenter_provider : [provider.ttl_scaling_empty, provider.ttl_nodes]]) : seconds == null ? true : seconds >= 0 && floor(seconds) == seconds])
     error_message = "ttl_scaling_empty and ttl_nodes in karpenter_provider are whole numbers of seconds, 0 or more; leave them out for never. Not so in: ${join(", ", [for provider in var.karpenter_provider : provider.provider_name if !alltrue([for seconds in [provider.ttl_scaling_empty, provider.ttl_nodes] : seconds == null ? true : seconds >= 0 && floor(seconds) == seconds])])}."
   }

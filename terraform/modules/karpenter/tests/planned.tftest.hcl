@@ -195,7 +195,7 @@ run "local_charts" {
   }
 
   assert {
-    condition     = helm_release.controller.repository == null && helm_release.controller.chart == "../../../charts/karpenter" && helm_release.crd.chart == "../../../charts/karpenter-crd" && helm_release.controller.version == null
+    condition     = helm_release.controller.repository == null && helm_release.controller.chart == "../../../charts/karpenter" && helm_release.crd.chart == "../../../charts/karpenter-crd"
     error_message = "charts of a folder"
   }
 }
@@ -397,11 +397,11 @@ run "spot_role_exists" {
   command = plan
 
   override_data {
-    target = data.aws_iam_roles.spot_before[0]
+    target = data.aws_iam_roles.spot_before
     values = { arns = ["arn:aws:iam::111122223333:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"] }
   }
   override_data {
-    target = data.aws_iam_roles.spot[0]
+    target = data.aws_iam_roles.spot
     values = { arns = ["arn:aws:iam::111122223333:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot"] }
   }
 

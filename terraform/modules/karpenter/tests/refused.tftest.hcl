@@ -287,6 +287,26 @@ run "negative_ttl" {
   expect_failures = [var.karpenter_provider]
 }
 
+run "limit_with_a_unit_of_its_own" {
+  command = plan
+
+  variables {
+    karpenter_provider = [{ provider_name = "general", cpu_limit = "100 cores" }]
+  }
+
+  expect_failures = [var.karpenter_provider]
+}
+
+run "provider_name_of_a_pool_of_the_module" {
+  command = plan
+
+  variables {
+    karpenter_provider = [{ provider_name = "app" }]
+  }
+
+  expect_failures = [kubectl_manifest.provider_node_pool]
+}
+
 run "irsa_without_oidc_provider" {
   command = plan
 
