@@ -80,6 +80,7 @@ var layers = map[string]layer{
 	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
 	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/...", "internal/scenario"}, offline)},
+	"5 uninstall":   {packages: []string{"internal/uninstall"}, may: join(values, api, []string{"internal/condition", "k8s.io/client-go/util/retry", "k8s.io/klog/...", "sigs.k8s.io/controller-runtime/..."})},
 	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/admission", "internal/cli", "internal/scenario"})},
 	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
 

@@ -9,7 +9,9 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,27 +35,35 @@ func newController(s Streams) *cobra.Command {
 	}
 	loader := config.Bind(cmd.Flags())
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, warnings, err := loader.Load(s.LookupEnv)
-		if err != nil {
-			return usageError{err}
-		}
-		log, err := app.Logger(string(cfg.Log.Level), cfg.Log.OutputPaths, cfg.Log.ErrorOutputPaths, version.Get().Commit)
+		cfg, kube, log, err := connect(s, loader)
 		if err != nil {
 			return err
-		}
-		klog.SetLogger(log) // libraries log there; all lines have one form
-		for _, w := range warnings {
-			log.Error(nil, "setting deserves a look", "warning", w)
-		}
-		kube, err := ctrl.GetConfig()
-		if err != nil {
-			return noCluster(s.LookupEnv, err)
 		}
 		ctx, stop := signal.NotifyContext(parent(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
 		return app.Run(ctx, cfg, kube, log)
 	}
 	return cmd
+}
+
+// connect reads the settings, and finds the log and the cluster that they name.
+func connect(s Streams, loader *config.Loader) (cfg config.Config, kube *rest.Config, log logr.Logger, err error) {
+	cfg, warnings, err := loader.Load(s.LookupEnv)
+	if err != nil {
+		return cfg, nil, log, usageError{err}
+	}
+	log, err = app.Logger(string(cfg.Log.Level), cfg.Log.OutputPaths, cfg.Log.ErrorOutputPaths, version.Get().Commit)
+	if err != nil {
+		return cfg, nil, log, err
+	}
+	klog.SetLogger(log) // libraries log there; all lines have one form
+	for _, w := range warnings {
+		log.Error(nil, "setting deserves a look", "warning", w)
+	}
+	if kube, err = ctrl.GetConfig(); err != nil {
+		return cfg, nil, log, noCluster(s.LookupEnv, err)
+	}
+	return cfg, kube, log, nil
 }
 
 // noCluster says which kubeconfig was looked for. The library would name an old variable instead.

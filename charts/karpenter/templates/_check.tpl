@@ -75,6 +75,16 @@
 {{- $faults = append $faults (printf "optionalRights.%s is %q; give true or false" $key (toString $value)) -}}
 {{- end -}}
 {{- end -}}
+{{- $uninstall := .Values.uninstall | default dict -}}
+{{- if not (has (toString (get $uninstall "enabled")) (list "true" "false" "<nil>" "")) -}}
+{{- $faults = append $faults (printf "uninstall.enabled is %q; give true or false" (toString $uninstall.enabled)) -}}
+{{- end -}}
+{{- if not (has (get $uninstall "nodes" | default "Keep") (list "Keep" "Delete" "Release")) -}}
+{{- $faults = append $faults (printf "uninstall.nodes is %q; give Keep, Delete or Release" (toString $uninstall.nodes)) -}}
+{{- end -}}
+{{- if not (regexMatch "^[1-9][0-9]*$" (get $uninstall "timeoutSeconds" | default 240 | toString)) -}}
+{{- $faults = append $faults (printf "uninstall.timeoutSeconds is %q; give a whole number of seconds" (toString $uninstall.timeoutSeconds)) -}}
+{{- end -}}
 {{- $level := include "karpenter.text" (dict "root" . "value" .Values.logLevel) -}}
 {{- if not (has $level (list "debug" "info" "error" "")) -}}
 {{- $faults = append $faults (printf "logLevel is %q; give debug, info or error" $level) -}}

@@ -1,4 +1,4 @@
-{{/* Every setting as the environment variable that the program reads, always in one order. */}}
+{{/* Every setting as the environment variable that the program reads, always in one order, and then what users add. */}}
 {{- define "karpenter.environment" -}}
 {{- $settings := .Values.settings | default dict -}}
 {{- $rights := .Values.optionalRights | default dict -}}
@@ -62,6 +62,11 @@
   value: {{ get $rights "nominatePods" | default false | quote }}
 {{- include "karpenter.variable" (dict "root" . "name" "FEATURE_GATES" "value" (include "karpenter.gates" (dict "root" . "gates" $settings.featureGates))) }}
 {{- include "karpenter.variable" (dict "root" . "name" "AWS_FEATURE_GATES" "value" (include "karpenter.gates" (dict "root" . "gates" $settings.awsFeatureGates))) }}
+{{- range .Values.controller.env }}
+{{- /* --set makes a number of what looks like one, and Kubernetes takes only text */}}
+{{- $variable := hasKey . "value" | ternary (merge (dict "value" (toString .value)) .) . }}
+- {{- toYaml $variable | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "karpenter.metricsPort" -}}

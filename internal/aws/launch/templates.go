@@ -113,6 +113,11 @@ func (t *templates) load(ctx context.Context) error {
 	})
 }
 
+// ForgetTemplates deletes the launch templates of a class, for programs that launch nothing.
+func ForgetTemplates(ctx context.Context, api EC2, cluster string, class *awsv1.EC2NodeClass) error {
+	return (&templates{ec2: api, cluster: func() string { return cluster }}).forget(ctx, class)
+}
+
 // forget deletes the templates of a class.
 func (t *templates) forget(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	var failed []error
