@@ -22,6 +22,7 @@ type rivals struct {
 	reader    client.Reader // of the API server itself
 	lease     string        // name that both use
 	namespace string        // ours
+	home      string        // of our pods; empty outside a cluster
 	every     time.Duration
 	now       func() time.Time
 }
@@ -31,7 +32,7 @@ func alone(ctx context.Context, mgr ctrl.Manager, cfg config.Config) error {
 	if cfg.Leader.Disabled {
 		return nil
 	}
-	r := &rivals{reader: mgr.GetAPIReader(), lease: cfg.Leader.Name, namespace: leaseNamespace(cfg), every: rivalsEvery, now: time.Now}
+	r := &rivals{reader: mgr.GetAPIReader(), lease: cfg.Leader.Name, namespace: leaseNamespace(cfg), home: cfg.Namespace, every: rivalsEvery, now: time.Now}
 	if err := r.check(ctx); err != nil {
 		return err
 	}
@@ -57,20 +58,19 @@ func (r *rivals) Start(ctx context.Context) error {
 	}
 }
 
-// check returns an error if somebody else leads. Who may not read the leases of all namespaces cannot know,
-// and goes on.
+// check returns an error if somebody else leads. Who may not read the leases of all namespaces looks for
+// Deployments instead.
 func (r *rivals) check(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
 	if err := r.reader.List(ctx, leases, client.MatchingFields{"metadata.name": r.lease}); err != nil {
 		if !apierrors.IsForbidden(err) && ctx.Err() == nil {
 			log.FromContext(ctx).V(1).Info("cannot look for another controller", "error", err.Error())
 		}
-		return nil
+		return r.checkDeployments(ctx)
 	}
 	for i := range leases.Items {
 		if lease := &leases.Items[i]; lease.Name == r.lease && lease.Namespace != r.namespace && fresh(lease, r.now()) {
-			return fmt.Errorf("another controller leads: lease %s in namespace %s is held by %s; two controllers would buy and remove the same nodes, so this one does nothing; uninstall one of them",
-				lease.Name, lease.Namespace, *lease.Spec.HolderIdentity)
+			return rivalError(fmt.Sprintf("lease %s in namespace %s is held by %s", lease.Name, lease.Namespace, *lease.Spec.HolderIdentity))
 		}
 	}
 	return nil
