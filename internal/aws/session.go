@@ -2,7 +2,9 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -102,9 +104,12 @@ func reachable(ctx context.Context, api dryRunner, region string) error {
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	_, err := api.DescribeInstanceTypes(limited, &ec2.DescribeInstanceTypesInput{DryRun: new(true)})
+	unknown, noName := errors.AsType[*net.DNSError](err)
 	switch code := awserr.Code(err); {
 	case awserr.DryRunPassed(err):
 		return nil
+	case noName:
+		return fmt.Errorf("the name %s cannot be resolved; check the DNS of the pod, and if the DNS of the cluster runs on nodes that this controller makes, set dnsPolicy=Default in the values of the chart: %w", unknown.Name, err)
 	case err == nil:
 		return fmt.Errorf("EC2 in %s answered a dry run as if it were none; check AWS_ENDPOINT_URL", region)
 	case slices.Contains([]string{"AuthFailure", "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException", "ExpiredToken", "ExpiredTokenException", "RequestExpired"}, code):

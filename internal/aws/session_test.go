@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -120,6 +121,18 @@ func TestTheFixIsNamed(t *testing.T) {
 	} {
 		if got := reachable(t.Context(), refusing{err}, "eu-west-1"); got == nil || !strings.Contains(got.Error(), want) {
 			t.Errorf("%v does not say %q", got, want)
+		}
+	}
+}
+
+// FM C19: the DNS of the cluster runs on nodes that are not there yet. What to set is told, with the name that was looked up.
+func TestFM_C19_NoNameIsResolved(t *testing.T) {
+	t.Parallel()
+	err := fmt.Errorf("operation error EC2: DescribeInstanceTypes: %w", &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "ec2.eu-west-1.amazonaws.com", IsNotFound: true}})
+	got := fmt.Sprint(reachable(t.Context(), refusing{err}, "eu-west-1"))
+	for _, want := range []string{"the name ec2.eu-west-1.amazonaws.com cannot be resolved", "dnsPolicy=Default"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s does not say %q", got, want)
 		}
 	}
 }
