@@ -29,6 +29,9 @@ type Options struct {
 	// Network has the variables, each NAME=value, that lead a program to what it would reach by the network of a cluster
 	// under names that everybody knows, such as ec2.eu-west-1.amazonaws.com. The pod wins where it has them too.
 	Network []string
+	// Resolves reports whether pods with a DNS policy can look these names up; nil: all can. Where they cannot, the variables of
+	// Network lead to a name that nobody knows.
+	Resolves func(policy corev1.DNSPolicy) bool
 }
 
 // Runtime runs containers as processes. It is a fakenode.Runtime.

@@ -79,8 +79,12 @@ func (s *setup) local(text string) string {
 // variables are the environment of the container, as a kubelet puts it together.
 func (s *setup) variables(ctx context.Context) (map[string]string, error) {
 	values := map[string]string{"PATH": os.Getenv("PATH"), "HOME": s.dir, "TMPDIR": os.TempDir(), "HOSTNAME": s.pod.Name}
+	resolves := s.runtime.Resolves == nil || s.runtime.Resolves(s.pod.Spec.DNSPolicy)
 	for _, line := range s.runtime.Network {
 		name, value, _ := strings.Cut(line, "=")
+		if !resolves {
+			value = strings.Replace(value, "://127.0.0.1:", "://aws.sandbox.invalid:", 1) // a name that never exists (RFC 6761)
+		}
 		values[name] = value
 	}
 	for _, from := range s.container.EnvFrom {

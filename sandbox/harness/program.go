@@ -21,6 +21,8 @@ const (
 	Dovetail Program = "dovetail" // the controller
 	Kubectl  Program = "kubectl"
 	Helm     Program = "helm"
+	// Predecessor stands for the controller that a cluster had before: it leads, and does nothing else.
+	Predecessor Program = "predecessor"
 )
 
 // recipe is how a program is built. The flags are those of the Makefile and of everything else in the sandbox, so that
@@ -41,6 +43,8 @@ func (p Program) recipe() (module, pkg, output, linker string) {
 	case Dovetail:
 		// Not bin/dovetail, which has a version in it: each would be linked again after the other.
 		return ".", "./cmd/dovetail", "bin/programs/dovetail", ""
+	case Predecessor:
+		return "sandbox", "./takeover/predecessor", "bin/programs/predecessor", ""
 	}
 	panic("no program " + string(p))
 }

@@ -35,3 +35,15 @@ func (w *World) installDNS(ctx context.Context) error {
 	}, metav1.CreateOptions{})
 	return err
 }
+
+// CutDNS ends the DNS of the cluster, as if it ran on nodes that are gone: pods that use it find no name from then on, if
+// they start after it. Pods with the DNS of their machine do. Mend brings it back.
+func (w *World) CutDNS() (mend func()) {
+	w.noDNS.Store(true)
+	return func() { w.noDNS.Store(false) }
+}
+
+// resolves reports whether a pod with a DNS policy finds the names of AWS.
+func (w *World) resolves(policy corev1.DNSPolicy) bool {
+	return !w.noDNS.Load() || policy == corev1.DNSDefault || policy == corev1.DNSNone
+}

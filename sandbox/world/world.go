@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -42,17 +44,19 @@ const saveInterval = 2 * time.Second
 
 // Options of a world. Only Dir is required.
 type Options struct {
-	Dir      string        // state; made when it is missing
-	Port     int           // of the API server; 0 takes a free one
-	AWSPort  int           // of the emulated AWS; 0 takes a free one
-	Speed    float64       // how much faster instances boot and end, and notices run out; 0 means 1. Time stamps are real
-	Nodes    int           // of the bootstrap group
-	Scale    bool          // settings for a thousand nodes, see controlplane.Options; leases last 200 s
-	Metrics  bool          // serve metrics.k8s.io, as a metrics-server does
-	Driver   bool          // run the DaemonSet of the volume driver, as the add-on of EKS does
-	Boot     time.Duration // from running to the registration of a node, at speed 1; 0 means 20 s
-	Seed     uint64        // of ids and everything else that varies in the emulated account
-	Program  string        // the dovetail that pods of its Image run; empty: they are simulated like all others
+	Dir     string        // state; made when it is missing
+	Port    int           // of the API server; 0 takes a free one
+	AWSPort int           // of the emulated AWS; 0 takes a free one
+	Speed   float64       // how much faster instances boot and end, and notices run out; 0 means 1. Time stamps are real
+	Nodes   int           // of the bootstrap group
+	Scale   bool          // settings for a thousand nodes, see controlplane.Options; leases last 200 s
+	Metrics bool          // serve metrics.k8s.io, as a metrics-server does
+	Driver  bool          // run the DaemonSet of the volume driver, as the add-on of EKS does
+	Boot    time.Duration // from running to the registration of a node, at speed 1; 0 means 20 s
+	Seed    uint64        // of ids and everything else that varies in the emulated account
+	Program string        // the dovetail that pods of its Image run; empty: they are simulated like all others
+	// Programs are what pods of further images run, by repository.
+	Programs map[string]string
 	Progress func(step string, took time.Duration)
 }
 
@@ -70,6 +74,7 @@ type World struct {
 	EnvFile       string // shell lines that point clients at all of it
 
 	dir     string
+	noDNS   atomic.Bool
 	stop    func() error
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -165,13 +170,13 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	boot := &bootClock{Clock: w.Clock, began: w.Clock.Now(), speed: o.Speed}
 	options := fakenode.Options{
 		KubeletPort: port,
-		Client: client, Cloud: &cloud{emulator: w.AWS, boot: boot}, Volumes: volumes{w.AWS}, Clock: boot, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
+		Client:      client, Cloud: &cloud{emulator: w.AWS, boot: boot}, Volumes: volumes{w.AWS}, Clock: boot, Cluster: Cluster, MemoryLoss: 0.02, JobTime: time.Second, BootTime: o.Boot,
 		Static: fakenode.Bootstrap(o.Nodes, Region, Region+"a", Region+"b"),
 	}
 	if o.Scale {
 		options.LeaseDuration = scaledLease
 	}
-	if options.Runtime, err = w.runtime(client, o.Program); err != nil {
+	if options.Runtime, err = w.runtime(client, o); err != nil {
 		return err
 	}
 	w.Nodes, err = fakenode.New(options)
@@ -183,13 +188,20 @@ func (w *World) startNodes(ctx context.Context, o Options) error {
 	return nil
 }
 
-// runtime runs the pods of our image; nil if there is no program for them.
-func (w *World) runtime(client kubernetes.Interface, program string) (fakenode.Runtime, error) {
-	if program == "" {
+// runtime runs the pods of our image and of others that there is a program for; nil if there is none.
+func (w *World) runtime(client kubernetes.Interface, o Options) (fakenode.Runtime, error) {
+	programs := maps.Clone(o.Programs)
+	if programs == nil {
+		programs = map[string]string{}
+	}
+	if o.Program != "" {
+		programs[Image] = o.Program
+	}
+	if len(programs) == 0 {
 		return nil, nil
 	}
 	return containers.New(containers.Options{
-		Dir: filepath.Join(w.dir, "pods"), Programs: map[string]string{Image: program}, Client: client, Config: w.ControlPlane.Config, Network: w.network(),
+		Dir: filepath.Join(w.dir, "pods"), Programs: programs, Client: client, Config: w.ControlPlane.Config, Network: w.network(), Resolves: w.resolves,
 	})
 }
 

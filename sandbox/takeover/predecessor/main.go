@@ -1,0 +1,60 @@
+// Command predecessor stands for the controller that ran in a cluster before Dovetail. It takes the lease of the two, says
+// when it leads and when it has stopped, answers probes, and does nothing else: what such a controller leaves on objects is
+// made by the tests.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	go serveProbes()
+	name := os.Getenv("HOSTNAME") + "_predecessor"
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Name: "karpenter-leader-election", Namespace: os.Getenv("SYSTEM_NAMESPACE")},
+			Client:    client.CoordinationV1(), LockConfig: resourcelock.ResourceLockConfig{Identity: name},
+		},
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) { fmt.Println(name, "leads"); <-ctx.Done() },
+			OnStoppedLeading: func() { fmt.Println(name, "does not lead") },
+		},
+	})
+	return ctx.Err() // nil unless the lease was lost
+}
+
+func serveProbes() {
+	ok := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	server := &http.Server{Addr: "127.0.0.1:" + os.Getenv("HEALTH_PROBE_PORT"), Handler: ok, ReadHeaderTimeout: 10 * time.Second}
+	fmt.Fprintln(os.Stderr, server.ListenAndServe())
+}
