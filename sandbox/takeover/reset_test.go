@@ -1,0 +1,99 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/ec2"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// fresh gives a test a cluster with CRDs that are not Helm's, no release, no node that was bought, and nothing in the
+// account that was made for one. What the test leaves is told if it fails, and taken away by the next one.
+func fresh(t *testing.T) *karpenter {
+	t.Helper()
+	ctx := t.Context()
+	typed(t, `kubectl delete deployment --all -n default --timeout=60s
+for ns in kube-system karpenter; do for name in karpenter karpenter-crd second; do helm uninstall $name -n $ns --no-hooks --wait --ignore-not-found; done; done
+for ns in kube-system karpenter; do kubectl delete lease karpenter-leader-election -n $ns --ignore-not-found; kubectl delete jobs --all -n $ns; done`)
+	k := newKarpenter(t)
+	k.empty()
+	lists := []client.ObjectList{&karpv1.NodeClaimList{}, &corev1.NodeList{}, &awsv1.EC2NodeClassList{}, &karpv1.NodePoolList{}}
+	for _, all := range lists {
+		if err := kube.List(ctx, all); meta.IsNoMatchError(err) {
+			continue
+		} else if err != nil && !strings.Contains(err.Error(), "could not find the requested resource") {
+			t.Fatal(err)
+		}
+		if err := meta.EachListItem(all, discard(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=60s")
+	if _, err := sandbox.Kube.InstallCRDs(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			describe(t)
+		}
+	})
+	return k
+}
+
+// empty takes away what was made in the account.
+func (k *karpenter) empty() {
+	k.Helper()
+	ctx := context.WithoutCancel(k.Context())
+	for _, i := range sandbox.AWS.Instances() {
+		if i.State != "terminated" {
+			_, err := k.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{i.ID}})
+			k.must(err)
+		}
+	}
+	for _, name := range k.templates() {
+		_, err := k.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
+		k.must(err)
+	}
+	for _, name := range k.made() {
+		found, err := k.iam.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
+		k.must(err)
+		for _, role := range found.InstanceProfile.Roles {
+			_, err := k.iam.RemoveRoleFromInstanceProfile(ctx, &iam.RemoveRoleFromInstanceProfileInput{InstanceProfileName: &name, RoleName: role.RoleName})
+			k.must(err)
+		}
+		_, err = k.iam.DeleteInstanceProfile(ctx, &iam.DeleteInstanceProfileInput{InstanceProfileName: &name})
+		k.must(err)
+	}
+}
+
+// made are the instance profiles that a controller made.
+func (k *karpenter) made() []string {
+	k.Helper()
+	return slices.DeleteFunc(k.profiles(), func(name string) bool { return !strings.HasPrefix(name, "sandbox_") })
+}
+
+// discard deletes an object whatever holds it.
+func discard(t *testing.T) func(obj runtime.Object) error {
+	t.Helper()
+	return func(obj runtime.Object) error {
+		o, is := obj.(client.Object)
+		if n, node := o.(*corev1.Node); !is || node && n.Labels[karpv1.LabelNodePool] == "" {
+			return nil
+		}
+		if err := kube.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("%s: %w", o.GetName(), err)
+		}
+		return client.IgnoreNotFound(kube.Delete(t.Context(), o))
+	}
+}
