@@ -17,7 +17,7 @@ func (e *Emulator) wanted(c *call) []access {
 	case wire.EC2:
 		return e.ec2Access(c, plain)
 	case wire.IAM:
-		return []access{e.iamAccess(c, plain)}
+		return e.iamAccess(c, plain)
 	case wire.SQS:
 		return []access{e.sqsAccess(c, plain)}
 	case wire.SSM:
@@ -146,8 +146,8 @@ func tagsAsked(kind string, forms ...wire.Form) map[string]string {
 func (e *Emulator) resourceARN(id string) string {
 	prefix, _, _ := strings.Cut(id, "-")
 	kind := resourceKind(prefix)
-	if prefix == "ami" { // of no account, since most are AWS's
-		return "arn:aws:ec2:" + e.fixture.Region + "::image/" + id
+	if prefix == "ami" || prefix == "snap" { // of no account, since most are AWS's
+		return "arn:aws:ec2:" + e.fixture.Region + "::" + kind + "/" + id
 	}
 	return e.arn("ec2", kind+"/"+id)
 }
@@ -163,6 +163,8 @@ func resourceKind(prefix string) string {
 		return "security-group"
 	case "ami":
 		return "image"
+	case "snap":
+		return "snapshot"
 	case "lt":
 		return "launch-template"
 	case "cr":
@@ -182,7 +184,7 @@ func resourceKind(prefix string) string {
 
 // permitLaunch says what of a launch its caller may not do. The emulator must be locked.
 func (e *Emulator) permitLaunch(c *call, pools []*launchPool) error {
-	if len(e.rules.Permissions) == 0 { // spare hundreds of pools the trouble
+	if e.authority(c.Key).free() { // spare hundreds of pools the trouble
 		return nil
 	}
 	return e.permit(c, e.launchAccess(c, pools)...)
@@ -242,6 +244,9 @@ func (e *Emulator) resourcesUsed(p *launchPool) []string {
 	}
 	ids = append(ids, p.data.String("Placement.GroupId"), p.data.String("CapacityReservationSpecification.CapacityReservationTarget.CapacityReservationId"))
 	var list []string
+	for _, d := range p.data.List("BlockDeviceMapping") {
+		ids = append(ids, d.String("Ebs.SnapshotId"))
+	}
 	for _, id := range ids {
 		if id != "" {
 			list = append(list, e.resourceARN(id))
@@ -259,11 +264,25 @@ func (e *Emulator) passRole(name string) access {
 	return a.with(keyPassedTo, "ec2.amazonaws.com")
 }
 
-func (e *Emulator) iamAccess(c *call, plain access) access {
+// iamAccess is an action of IAM. What is made with tags is tagged too, which is a right of its own; the tags are those of
+// the new resource then.
+func (e *Emulator) iamAccess(c *call, plain access) []access {
+	tags := tagMembers(c.Form)
+	plain = e.onIdentity(c, plain.withRequestTags(tags))
+	what, creating := strings.CutPrefix(plain.action, "iam:Create")
+	if !creating || len(tags) == 0 {
+		return []access{plain}
+	}
+	tagging := plain.withTags(keyResourceTag, tags)
+	tagging.action = "iam:Tag" + what
+	return []access{plain, tagging}
+}
+
+// onIdentity says which resource of IAM a call is about.
+func (e *Emulator) onIdentity(c *call, plain access) access {
 	name := c.Form.String("InstanceProfileName")
 	switch {
 	case name != "":
-		plain = plain.withRequestTags(tagMembers(c.Form))
 		profile, found := e.iam().Profiles[name]
 		if !found {
 			plain.unsure = []string{keyResourceTag}
@@ -277,6 +296,8 @@ func (e *Emulator) iamAccess(c *call, plain access) access {
 	case c.Form.String("RoleName") != "":
 		role := e.iam().Roles[c.Form.String("RoleName")]
 		plain.resource = e.arn("iam", "role"+pathOf(role.Path)+c.Form.String("RoleName"))
+	case c.Form.String("PolicyArn") != "":
+		plain.resource = c.Form.String("PolicyArn")
 	}
 	return plain
 }

@@ -15,6 +15,7 @@ type Call struct {
 	Service    wire.Service      `json:"service"`
 	Action     string            `json:"action"`
 	Key        string            `json:"key,omitempty"`
+	Role       string            `json:"role,omitempty"` // whose session the key is
 	Invocation string            `json:"invocation,omitempty"`
 	Attempt    string            `json:"attempt,omitempty"`
 	Parameters map[string]string `json:"parameters,omitempty"` // of JSON services the top level: texts as they are, the rest as JSON
@@ -29,9 +30,9 @@ const maxCalls = 20000
 
 type recorder struct{ list []*Call }
 
-func (r *recorder) add(c *call) *Call {
+func (r *recorder) add(c *call, role string) *Call {
 	record := &Call{
-		Time: c.now, Service: c.Service, Action: c.Action, Key: c.Key, Invocation: c.Invocation, Attempt: c.Attempt,
+		Time: c.now, Service: c.Service, Action: c.Action, Key: c.Key, Role: role, Invocation: c.Invocation, Attempt: c.Attempt,
 		Parameters: c.Form.Map(), Path: c.Path,
 	}
 	if len(record.Parameters) == 0 {

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/catalogue"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 )
 
 // loadCatalogue reads the embedded instance types once: they are part of the program.
@@ -38,7 +39,7 @@ func (e *Emulator) Catalogue() *catalogue.Catalogue { return e.catalogue.Load() 
 type TypeOffer struct {
 	catalogue.Type
 	OnDemandPrice float64            `json:"onDemandPrice"`        // USD per hour; 0: in no price list
-	Zones         Texts              `json:"zones"`                // names of those that sell it
+	Zones         policy.Texts       `json:"zones"`                // names of those that sell it
 	SpotPrices    map[string]float64 `json:"spotPrices,omitempty"` // by name of the zone; 0 or absent: not sold as spot
 	Retired       bool               `json:"retired,omitempty"`    // cannot be bought any more
 }
@@ -62,7 +63,7 @@ func (e *Emulator) typeOffer(name string) (*TypeOffer, bool) {
 	if !found {
 		return nil, false
 	}
-	t := &TypeOffer{Type: o.Type, OnDemandPrice: o.OnDemand, Zones: Texts{}, SpotPrices: map[string]float64{}}
+	t := &TypeOffer{Type: o.Type, OnDemandPrice: o.OnDemand, Zones: policy.Texts{}, SpotPrices: map[string]float64{}}
 	for n, zone := range e.fixture.Zones {
 		if e.Catalogue().Offered(name, n) {
 			t.Zones = append(t.Zones, zone.Name)

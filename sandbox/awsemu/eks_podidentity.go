@@ -41,6 +41,20 @@ func (e *Emulator) associationOf(cluster, namespace, account string) (id string,
 	return "", false
 }
 
+// Associate gives the pods of a service account of the fixture's cluster a role, unless they have one.
+func (e *Emulator) Associate(namespace, account, role string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, found := e.associationOf(e.fixture.Cluster, namespace, account); found {
+		return
+	}
+	now := e.clock.Now()
+	e.eks().associate(e.nextID("a-"), Association{
+		Cluster: e.fixture.Cluster, Namespace: namespace, ServiceAccount: account, Role: e.arn("iam", "role/"+role), Created: now, Modified: now,
+	})
+	e.touch()
+}
+
 // PodIdentity says whether the pods of a service account of the fixture's cluster have a role by an association.
 func (e *Emulator) PodIdentity(namespace, account string) bool {
 	e.mu.Lock()

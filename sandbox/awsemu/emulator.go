@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/catalogue"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
@@ -58,13 +59,14 @@ type Emulator struct {
 	controls   map[string]control
 	catalogue  atomic.Pointer[catalogue.Catalogue] // replaced as a whole, so that it can be read without the lock
 
-	mu      sync.Mutex // guards everything below
-	random  *rand.Rand
-	model   *Model
-	calls   recorder
-	rules   rules
-	alarms  alarms
-	changed chan struct{} // closed and replaced whenever the model changed
+	mu        sync.Mutex // guards everything below
+	random    *rand.Rand
+	model     *Model
+	calls     recorder
+	rules     rules
+	alarms    alarms
+	documents map[string]*policy.Document // of policies, by their text; nil: it cannot be read
+	changed   chan struct{}               // closed and replaced whenever the model changed
 }
 
 // Model is the state of the emulated account: each service owns its part.
@@ -107,7 +109,7 @@ func (c *call) locked(run func(*Model) error) error {
 func New(o Options) *Emulator {
 	e := &Emulator{
 		clock: o.Clock, speed: cmp.Or(max(o.Speed, 0), 1), fixture: o.Fixture, random: rand.New(rand.NewPCG(o.Seed, 0)),
-		operations: map[wire.Service]map[string]operation{}, controls: map[string]control{}, changed: make(chan struct{}),
+		operations: map[wire.Service]map[string]operation{}, controls: map[string]control{}, documents: map[string]*policy.Document{}, changed: make(chan struct{}),
 	}
 	e.registerEC2()
 	e.registerIAM()
@@ -235,7 +237,7 @@ func (e *Emulator) receive(c *call) (*Call, fault, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c.now = e.clock.Now()
-	record := e.calls.add(c)
+	record := e.calls.add(c, e.iam().Sessions[c.Key].Role)
 	fault, err := e.judge(c)
 	return record, fault, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	guide "github.com/dovetail-sh/dovetail/iam"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
@@ -77,15 +78,35 @@ func (e *Emulator) resetIAM(now time.Time) {
 	state := e.iam()
 	for _, name := range []string{e.nodeRole(), nodeRolePrefix, seedRoleName} {
 		role := e.newRole(now, name, "/", ec2Trust)
-		for _, policy := range nodePolicies() {
-			role.Policies = append(role.Policies, "arn:aws:iam::aws:policy/"+policy)
+		for _, policy := range guide.ManagedPolicies() {
+			role.Policies = append(role.Policies, awsPolicies+policy)
 		}
 		state.Roles[name] = role
 	}
-	state.Roles[e.controllerRole()] = e.newRole(now, e.controllerRole(), "/", podTrust)
+	e.makeController(now)
 	state.Providers[e.oidcARN(Issuer(e.fixture.Region, e.fixture.Cluster))] = OIDCProvider{ClientIDs: []string{stsAudience}, Created: now}
 	state.Roles[spotRoleName] = e.newRole(now, spotRoleName, "/aws-service-role/"+spotServiceName+"/", spotTrust)
 	state.Profiles[seedProfileName] = InstanceProfile{Name: seedProfileName, ID: e.iamID("AIPA"), Path: "/", Role: seedRoleName, Created: now}
+}
+
+// makeController makes the role of the controller with the policies of the installation guide. One whose placeholders the
+// fixture has no values for is left out.
+func (e *Emulator) makeController(now time.Time) {
+	role := e.newRole(now, e.controllerRole(), "/", podTrust)
+	values := guide.Values{
+		Partition: "aws", Region: e.fixture.Region, AccountID: e.fixture.Account, ClusterName: e.fixture.Cluster, NodeRoleName: e.nodeRole(), QueueName: e.fixture.Queue,
+	}
+	for _, d := range guide.Controller() {
+		text, err := guide.Fill(d, values)
+		if err != nil {
+			continue
+		}
+		name := d.Name + "-" + e.fixture.Cluster
+		arn := e.arn("iam", "policy/"+name)
+		e.iam().Policies[arn] = Policy{Name: name, ID: e.iamID("ANPA"), Path: "/", Document: text, Created: now}
+		role.Policies = append(role.Policies, arn)
+	}
+	e.iam().Roles[role.Name] = role
 }
 
 func (e *Emulator) nodeRole() string       { return nodeRolePrefix + "-" + e.fixture.Cluster }

@@ -2,7 +2,6 @@ package awsemu
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"net/url"
 	"slices"
@@ -13,8 +12,8 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 )
 
-// Policy is a policy of the account that can be attached to roles. It is kept, not evaluated: what a
-// caller may do is a matter of permissions.
+// Policy is a policy of the account that can be attached to roles: whoever has such a role may do what its default
+// version says.
 type Policy struct {
 	Name     string    `json:"name"`
 	ID       string    `json:"id"`
@@ -117,19 +116,11 @@ func (e *Emulator) findPolicy(arn string) (Policy, error) {
 
 // attachable reports whether a policy exists: every policy of AWS does, of ours those that were made.
 func (e *Emulator) attachable(arn string) error {
-	if strings.HasPrefix(arn, "arn:aws:iam::aws:policy/") {
+	if strings.HasPrefix(arn, awsPolicies) {
 		return nil
 	}
 	_, err := e.findPolicy(arn)
 	return err
-}
-
-func validDocument(document string) error {
-	var members map[string]json.RawMessage
-	if json.Unmarshal([]byte(document), &members) != nil || members["Statement"] == nil {
-		return wire.Errorf("MalformedPolicyDocument", "Syntax errors in policy.")
-	}
-	return nil
 }
 
 func (e *Emulator) createPolicy(c *call) (any, error) {
@@ -140,7 +131,7 @@ func (e *Emulator) createPolicy(c *call) (any, error) {
 	if err := validPath("path", path); err != nil {
 		return nil, err
 	}
-	if err := validDocument(document); err != nil {
+	if err := validManaged(document); err != nil {
 		return nil, err
 	}
 	tags, err := tagsOf(c, nil)
@@ -237,7 +228,7 @@ func (e *Emulator) createPolicyVersion(c *call) (any, error) {
 	var made versionXML
 	err := e.changePolicy(c, func(p *Policy) error {
 		document := c.Form.String("PolicyDocument")
-		if err := validDocument(document); err != nil {
+		if err := validManaged(document); err != nil {
 			return err
 		}
 		if len(p.Versions) >= maxVersions {
@@ -389,6 +380,9 @@ func (e *Emulator) putRolePolicy(c *call) (any, error) {
 		inline = map[string]string{}
 	}
 	inline[name] = document
+	if err := validInline(role.Name, inline); err != nil {
+		return nil, err
+	}
 	role.Inline = inline
 	e.iam().Roles[role.Name] = role
 	return nil, nil

@@ -2,6 +2,7 @@ package awsemu
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,11 +17,12 @@ func TestPoliciesOfTheController(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	client, ctx := iam.NewFromConfig(c.cfg), t.Context()
-	role := aws.String("KarpenterControllerRole-sandbox")
-	made, err := client.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: aws.String("KarpenterControllerNodeLifecyclePolicy-sandbox"), PolicyDocument: aws.String(anyPolicy)})
+	role := aws.String("KarpenterControllerRole-mine")
+	check(t, second(client.CreateRole(ctx, &iam.CreateRoleInput{RoleName: role, AssumeRolePolicyDocument: aws.String(podTrust)})))
+	made, err := client.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: aws.String("KarpenterControllerPolicy-sandbox"), PolicyDocument: aws.String(anyPolicy)})
 	check(t, err)
 	arn := made.Policy.Arn
-	if *arn != "arn:aws:iam::111122223333:policy/KarpenterControllerNodeLifecyclePolicy-sandbox" || len(*made.Policy.PolicyId) != 20 {
+	if *arn != "arn:aws:iam::111122223333:policy/KarpenterControllerPolicy-sandbox" || len(*made.Policy.PolicyId) != 20 {
 		t.Errorf("policy %+v", *made.Policy)
 	}
 	check(t, second(client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: role, PolicyArn: arn})))
@@ -31,7 +33,8 @@ func TestPoliciesOfTheController(t *testing.T) {
 	if document, err := url.QueryUnescape(*version.PolicyVersion.Document); err != nil || document != anyPolicy || *got.Policy.AttachmentCount != 1 {
 		t.Errorf("document %s, %v; %d roles", document, err, *got.Policy.AttachmentCount)
 	}
-	for scope, want := range map[types.PolicyScopeType]int{types.PolicyScopeTypeLocal: 1, types.PolicyScopeTypeAws: 0} {
+	for scope, want := range map[types.PolicyScopeType]int{types.PolicyScopeTypeLocal: 7, // with those of the fixture
+		types.PolicyScopeTypeAws: 0} {
 		list, err := client.ListPolicies(ctx, &iam.ListPoliciesInput{Scope: scope})
 		check(t, err)
 		if len(list.Policies) != want {
@@ -74,6 +77,9 @@ func TestPolicyErrors(t *testing.T) {
 		"twice":            {create("There", anyPolicy), "EntityAlreadyExists", 409},
 		"no JSON":          {create("a", "{"), "MalformedPolicyDocument", 400},
 		"no statement":     {create("a", "{}"), "MalformedPolicyDocument", 400},
+		"no action":        {create("a", `{"Statement":[{"Effect":"Allow","Resource":"*"}]}`), "MalformedPolicyDocument", 400},
+		"a variable":       {create("a", `{"Statement":[{"Effect":"Allow","Action":"*","Resource":"arn:aws:iam::1:user/${aws:username}"}]}`), "MalformedPolicyDocument", 400},
+		"too long":         {create("a", strings.Replace(anyPolicy, `"*"`, `"iam:`+strings.Repeat("a", 6144)+`"`, 1)), "LimitExceeded", 409},
 		"no name":          {create("a b", anyPolicy), "ValidationError", 400},
 		"attach":           {second(client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: role, PolicyArn: none})), "NoSuchEntity", 404},
 		"delete":           {second(client.DeletePolicy(ctx, &iam.DeletePolicyInput{PolicyArn: none})), "NoSuchEntity", 404},

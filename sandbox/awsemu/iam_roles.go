@@ -36,11 +36,6 @@ const (
 	spotTrust = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"spot.amazonaws.com"},"Action":"sts:AssumeRole"}]}`
 )
 
-// nodePolicies are the managed policies that a node needs.
-func nodePolicies() []string {
-	return []string{"AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryReadOnly", "AmazonSSMManagedInstanceCore"}
-}
-
 type roleXML struct {
 	Path                     string
 	RoleName                 string
@@ -248,6 +243,9 @@ func (e *Emulator) attachRolePolicy(c *call) (any, error) {
 		return nil, err
 	}
 	if !slices.Contains(role.Policies, arn) {
+		if len(role.Policies) >= maxAttachments {
+			return nil, wire.Errorf("LimitExceeded", "Cannot exceed quota for PoliciesPerRole: %d", maxAttachments)
+		}
 		role.Policies = append(slices.Clone(role.Policies), arn)
 		e.iam().Roles[role.Name] = role
 	}

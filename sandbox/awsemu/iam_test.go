@@ -11,6 +11,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+
+	guide "github.com/dovetail-sh/dovetail/iam"
 )
 
 func TestInstanceProfileLife(t *testing.T) {
@@ -168,7 +170,7 @@ func TestSetUpAndCleanUpOfTheNodeRole(t *testing.T) {
 	_, err := client.CreateRole(ctx, &iam.CreateRoleInput{RoleName: role, AssumeRolePolicyDocument: aws.String(ec2Trust)})
 	check(t, err)
 	var arns []string
-	for _, policy := range nodePolicies()[:3] {
+	for _, policy := range guide.ManagedPolicies()[:3] {
 		arns = append(arns, "arn:aws:iam::aws:policy/"+policy)
 		_, err = client.AttachRolePolicy(ctx, &iam.AttachRolePolicyInput{RoleName: role, PolicyArn: &arns[len(arns)-1]})
 		check(t, err)

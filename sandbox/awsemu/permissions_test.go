@@ -16,6 +16,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/smithy-go"
+
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/policy"
 )
 
 func asAPIError(err error) (smithy.APIError, bool) {
@@ -28,7 +30,7 @@ func TestPassRoleIsAskedFor(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	c.locked(func(now time.Time) {
-		c.rules.Permissions = []Permission{{Action: "iam:PassRole", Deny: true}}
+		c.rules.Denials = []Denial{{Action: policy.Texts{"iam:PassRole"}}}
 		c.iam().Profiles["p"] = InstanceProfile{Name: "p", Path: "/", Created: now}
 	})
 	_, err := iam.NewFromConfig(c.cfg).AddRoleToInstanceProfile(t.Context(), &iam.AddRoleToInstanceProfileInput{InstanceProfileName: aws.String("p"), RoleName: aws.String("KarpenterNodeRole")})
@@ -38,8 +40,8 @@ func TestPassRoleIsAskedFor(t *testing.T) {
 	}
 }
 
-// A table of rules, each with a call that it lets pass and one that it stops.
-func TestConditionsOfPermissions(t *testing.T) {
+// A table of statements, each with a call that it allows and one that it does not. The role may do everything else.
+func TestConditionsOfPolicies(t *testing.T) {
 	t.Parallel()
 	tag := func(lab *ec2Lab, id string, tags ...string) error {
 		in := &ec2.CreateTagsInput{Resources: []string{id}}
@@ -59,68 +61,68 @@ func TestConditionsOfPermissions(t *testing.T) {
 	}
 	own, other := subnet("a"), subnet("b")
 	for name, tc := range map[string]struct {
-		rule string // comes after one that denies the action
-		pass func(*ec2Lab) error
-		stop func(*ec2Lab) error
-		want string // in the refusal
+		allow string // of the statement, besides its action
+		pass  func(*ec2Lab) error
+		stop  func(*ec2Lab) error
+		want  string // in the refusal
 	}{
 		"request tag": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"aws:RequestTag/team":"a"}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
-			want: `StringEquals aws:RequestTag/team ["a"], not ["b"]`,
+			allow: `"Resource":"*","Condition":{"StringEquals":{"aws:RequestTag/team":"a"}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want:  `StringEquals aws:RequestTag/team ["a"], not ["b"]`,
 		},
 		"one of several values": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"StringLike":{"aws:RequestTag/team":["a*","b"]}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "team", "abc") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "team", "bcd") },
-			want: "aws:RequestTag/team",
+			allow: `"Resource":"*","Condition":{"StringLike":{"aws:RequestTag/team":["a*","b"]}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "abc") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "bcd") },
+			want:  "aws:RequestTag/team",
 		},
 		"resource tag": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"StringLike":{"aws:ResourceTag/Name":"*-private-eu-west-1a"}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "x", "y") },
-			stop: func(l *ec2Lab) error { return tag(l, other, "x", "y") },
-			want: "aws:ResourceTag/Name",
+			allow: `"Resource":"*","Condition":{"StringLike":{"aws:ResourceTag/Name":"*-private-eu-west-1a"}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "x", "y") },
+			stop:  func(l *ec2Lab) error { return tag(l, other, "x", "y") },
+			want:  "aws:ResourceTag/Name",
 		},
 		"every tag key": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"ForAllValues:StringEquals":{"aws:TagKeys":["Name","team"]}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "Name", "n", "cost", "a") },
-			want: "aws:TagKeys",
+			allow: `"Resource":"*","Condition":{"ForAllValues:StringEquals":{"aws:TagKeys":["Name","team"]}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "Name", "n", "cost", "a") },
+			want:  "aws:TagKeys",
 		},
 		"any tag key": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"ForAnyValue:StringEquals":{"aws:TagKeys":["team"]}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
-			want: "aws:TagKeys",
+			allow: `"Resource":"*","Condition":{"ForAnyValue:StringEquals":{"aws:TagKeys":["team"]}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n", "team", "a") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			want:  "aws:TagKeys",
 		},
 		"if it exists": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"StringEqualsIfExists":{"aws:RequestTag/team":"a"}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
-			want: "aws:RequestTag/team",
+			allow: `"Resource":"*","Condition":{"StringEqualsIfExists":{"aws:RequestTag/team":"a"}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want:  "aws:RequestTag/team",
 		},
 		"absent": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"Null":{"aws:RequestTag/team":"true"}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
-			want: "Null aws:RequestTag/team",
+			allow: `"Resource":"*","Condition":{"Null":{"aws:RequestTag/team":"true"}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want:  "Null aws:RequestTag/team",
 		},
 		"not": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"StringNotEquals":{"aws:RequestTag/team":"b"}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "team", "b") },
-			want: "StringNotEquals",
+			allow: `"Resource":"*","Condition":{"StringNotEquals":{"aws:RequestTag/team":"b"}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "Name", "n") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "b") },
+			want:  "StringNotEquals",
 		},
 		"create action": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"ec2:CreateAction":["CreateLaunchTemplate"]}}}`,
-			pass: func(l *ec2Lab) error { return template(l, "tagged", "team", "a") },
-			stop: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
-			want: "ec2:CreateAction",
+			allow: `"Resource":"*","Condition":{"StringEquals":{"ec2:CreateAction":["CreateLaunchTemplate"]}}`,
+			pass:  func(l *ec2Lab) error { return template(l, "tagged", "team", "a") },
+			stop:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			want:  "ec2:CreateAction",
 		},
 		"region": {
-			rule: `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"aws:RequestedRegion":"eu-west-1"}}}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			allow: `"Resource":"*","Condition":{"StringEquals":{"aws:RequestedRegion":"eu-west-1"}}`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
 			stop: func(l *ec2Lab) error {
 				elsewhere := *l
 				elsewhere.ec2 = ec2.NewFromConfig(l.sdk, func(o *ec2.Options) { o.Region = "us-east-1" })
@@ -129,16 +131,17 @@ func TestConditionsOfPermissions(t *testing.T) {
 			want: `not ["us-east-1"]`,
 		},
 		"resource": {
-			rule: `{"action":"ec2:CreateTags","resources":["arn:aws:ec2:*:111122223333:subnet/` + own + `"]}`,
-			pass: func(l *ec2Lab) error { return tag(l, own, "team", "a") },
-			stop: func(l *ec2Lab) error { return tag(l, other, "team", "a") },
-			want: "on resource: arn:aws:ec2:eu-west-1:111122223333:subnet/" + other,
+			allow: `"Resource":["arn:aws:ec2:*:111122223333:subnet/` + own + `"]`,
+			pass:  func(l *ec2Lab) error { return tag(l, own, "team", "a") },
+			stop:  func(l *ec2Lab) error { return tag(l, other, "team", "a") },
+			want:  "on resource: arn:aws:ec2:eu-west-1:111122223333:subnet/" + other,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			lab := newEC2Lab(t)
-			lab.control(http.MethodPut, "permissions", `[{"action":"ec2:CreateTags","deny":true},`+tc.rule+`]`)
+			person := newEC2Lab(t)
+			person.grant("KarpenterNodeRole", "tags", `{"Sid":"Tags","Effect":"Allow","Action":"ec2:CreateTags",`+tc.allow+`},{"Effect":"Allow","NotAction":"ec2:CreateTags","Resource":"*"}`)
+			lab := person.as("KarpenterNodeRole")
 			if err := tc.pass(lab); err != nil {
 				t.Errorf("the call that should pass: %v", err)
 			}
@@ -168,20 +171,78 @@ func TestDenialsHaveTheirPhrases(t *testing.T) {
 	}
 }
 
-func TestPermissionsAreChecked(t *testing.T) {
+func TestDenialsAreChecked(t *testing.T) {
 	t.Parallel()
 	lab := newEC2Lab(t)
 	for body, want := range map[string]string{
 		`[{"deny":true}]`: "action: is required",
-		`[{"action":"*","conditions":{"NumericLessThan":{"x":"1"}}}]`: `"NumericLessThan" is not emulated`,
-		`{"profile":"lax"}`:                  `want open or strict`,
-		`{"profile":"strict","nodeRule":""}`: `unknown field`,
-		`{"action":"*","effect":"Deny"}`:     `cannot unmarshal object`,
+		`[{"action":"*","conditions":{"NumericLessThan":{"x":"1"}}}]`: `"NumericLessThan" is not evaluated`,
+		`[{"action":"CreateFleet"}]`:                                  `want a service and an action`,
+		`[{"action":"ec2:*","deny":false}]`:                           `aws iam put-role-policy`,
+		`[{"action":"ec2:*","resources":["i-1"]}]`:                    `want an ARN`,
+		`[{"action":"ec2:*","profile":"strict"}]`:                     `unknown field`,
+		`{"action":"*","effect":"Deny"}`:                              `cannot unmarshal object`,
 	} {
 		if status, answer := lab.tryControl(http.MethodPut, "permissions", body); status != http.StatusBadRequest || !strings.Contains(answer, want) {
 			t.Errorf("PUT %s: %d %s, want %q", body, status, answer, want)
 		}
 	}
+}
+
+// attach gives a role a policy.
+func (c *cloud) attach(t *testing.T, role, arn string) {
+	t.Helper()
+	check(t, second(iam.NewFromConfig(c.cfg).AttachRolePolicy(t.Context(), &iam.AttachRolePolicyInput{RoleName: &role, PolicyArn: &arn})))
+}
+
+// What a role may do is what the policies say that it has at this moment.
+func TestPoliciesOfARole(t *testing.T) {
+	t.Parallel()
+	c := startCloud(t)
+	ctx, client := t.Context(), iam.NewFromConfig(c.cfg)
+	session, _ := c.session("me")
+	list := func() error {
+		return second(iam.NewFromConfig(session).ListRoles(ctx, &iam.ListRolesInput{}))
+	}
+	wants := func(what, code, text string) {
+		t.Helper()
+		err := list()
+		switch {
+		case code == "" && err != nil:
+			t.Errorf("%s: %v", what, err)
+		case code != "" && (apiCode(err) != code || !strings.Contains(err.Error(), text)):
+			t.Errorf("%s: %v, want %s with %q", what, err, code, text)
+		}
+	}
+	role, inline := aws.String("KarpenterControllerRole-sandbox"), aws.String("more")
+	put := func(statements string) {
+		t.Helper()
+		check(t, second(client.PutRolePolicy(ctx, &iam.PutRolePolicyInput{RoleName: role, PolicyName: inline, PolicyDocument: aws.String(`{"Statement":[` + statements + `]}`)})))
+	}
+	wants("the guide's policies", "AccessDenied", "because no identity-based policy allows the iam:ListRoles action")
+	put(`{"Effect":"Allow","Action":"iam:List*","Resource":"*"}`)
+	wants("an inline policy", "", "")
+	put(`{"Effect":"Allow","Action":"iam:List*","Resource":"*"},{"Sid":"NoRoles","Effect":"Deny","Action":"iam:*Roles","Resource":"*"}`)
+	wants("a deny wins", "AccessDenied", "with an explicit deny in an identity-based policy (NoRoles)")
+	check(t, second(client.DeleteRolePolicy(ctx, &iam.DeleteRolePolicyInput{RoleName: role, PolicyName: inline})))
+	wants("it is gone", "AccessDenied", "no identity-based policy")
+
+	made, err := client.CreatePolicy(ctx, &iam.CreatePolicyInput{PolicyName: aws.String("p"), PolicyDocument: aws.String(`{"Statement":{"Effect":"Allow","Action":"iam:GetRole","Resource":"*"}}`)})
+	check(t, err)
+	c.attach(t, *role, *made.Policy.Arn)
+	wants("another action", "AccessDenied", "iam:ListRoles")
+	check(t, second(client.CreatePolicyVersion(ctx, &iam.CreatePolicyVersionInput{PolicyArn: made.Policy.Arn, PolicyDocument: aws.String(anyPolicy)})))
+	wants("a version that is not the default", "AccessDenied", "iam:ListRoles")
+	check(t, second(client.SetDefaultPolicyVersion(ctx, &iam.SetDefaultPolicyVersionInput{PolicyArn: made.Policy.Arn, VersionId: aws.String("v2")})))
+	wants("the default version", "", "")
+	check(t, second(client.DetachRolePolicy(ctx, &iam.DetachRolePolicyInput{RoleName: role, PolicyArn: made.Policy.Arn})))
+	wants("detached", "AccessDenied", "iam:ListRoles")
+	c.attach(t, *role, "arn:aws:iam::aws:policy/NobodyKnowsThisOne")
+	wants("an unknown policy of AWS", "AccessDenied", "iam:ListRoles")
+	c.attach(t, *role, "arn:aws:iam::aws:policy/AdministratorAccess")
+	wants("a policy of AWS", "", "")
+	c.set(t, http.MethodPut, "roles", `[]`)
+	wants("the role is gone", "AccessDenied", "iam:ListRoles")
 }
 
 // podIdentity is a configuration with the credentials that a pod of the controller gets.
@@ -193,11 +254,12 @@ func (c *cloud) podIdentity(t *testing.T) aws.Config {
 }
 
 // Who calls decides: a key, or the role behind a session of STS.
-func TestPermissionsOfARole(t *testing.T) {
+func TestPermissionsOfACaller(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	ctx := t.Context()
 	session, _ := c.session("me")
+	c.attach(t, "KarpenterControllerRole-sandbox", "arn:aws:iam::aws:policy/AdministratorAccess")
 	ask := func(cfg aws.Config) error {
 		_, err := iam.NewFromConfig(cfg).GetRole(ctx, &iam.GetRoleInput{RoleName: aws.String("KarpenterNodeRole-sandbox")})
 		return err
@@ -213,10 +275,7 @@ func TestPermissionsOfARole(t *testing.T) {
 	c.set(t, http.MethodPut, "permissions", `[{"action":"iam:*","deny":true,"key":"AKIDTEST"}]`)
 	wantCode(t, ask(c.cfg), "AccessDenied", 403)
 	check(t, ask(session))
-	c.set(t, http.MethodPut, "permissions", `{"profile":"strict","role":"KarpenterControllerRole-sandbox"}`)
-	check(t, ask(c.cfg))
-	wantCode(t, ask(session), "AccessDenied", 403)
-	c.set(t, http.MethodPut, "permissions", `{"profile":"open"}`)
+	c.set(t, http.MethodDelete, "permissions", "")
 	check(t, ask(session))
 }
 
@@ -224,6 +283,7 @@ func TestKnownKeys(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	ctx := t.Context()
+	c.attach(t, "KarpenterControllerRole-sandbox", "arn:aws:iam::aws:policy/AdministratorAccess")
 	_, key := c.session("me")
 	c.set(t, http.MethodPut, "keys", `["AKIDTEST"]`)
 	with := func(key string) aws.Config {

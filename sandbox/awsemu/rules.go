@@ -10,12 +10,12 @@ import (
 
 // rules decide over a call before its operation runs: who may, how often, and what goes wrong.
 type rules struct {
-	Keys        []string            `json:"keys"`               // access key ids that are known besides those of STS; none lets all in
-	Permissions []Permission        `json:"permissions"`        // the last one that matches counts; none allows
-	Throttle    map[string]*Bucket  `json:"throttle"`           // by action pattern such as ec2:Describe*; the longest pattern counts
-	Faults      []*Fault            `json:"faults"`             // in order; the first that matches and is not used up counts
-	Sessions    Duration            `json:"sessions,omitempty"` // how long credentials of roles last; 0: as long as AWS makes them
-	Lag         map[string]Duration `json:"lag"`                // eventual consistency by what lags: instances, tags, profiles, templates
+	Keys     []string            `json:"keys"`               // access key ids that are known besides those of STS; none lets all in
+	Denials  []Denial            `json:"denials,omitempty"`  // over what policies say
+	Throttle map[string]*Bucket  `json:"throttle"`           // by action pattern such as ec2:Describe*; the longest pattern counts
+	Faults   []*Fault            `json:"faults"`             // in order; the first that matches and is not used up counts
+	Sessions Duration            `json:"sessions,omitempty"` // how long credentials of roles last; 0: as long as AWS makes them
+	Lag      map[string]Duration `json:"lag"`                // eventual consistency by what lags: instances, tags, profiles, templates
 }
 
 func newRules() rules {
@@ -95,11 +95,8 @@ func (e *Emulator) judge(c *call) (fault, error) {
 	if bucket := r.bucketOf(name); bucket != nil && !bucket.take(c.now) {
 		return fault{}, throttled(c.Service)
 	}
-	if len(r.Permissions) > 0 && c.Service != wire.EKSAuth { // a pod that asks for credentials is nobody yet
-		e.advance(c.now) // tags that arrive by now count
-		if err := e.permit(c, e.wanted(c)...); err != nil {
-			return fault{}, err
-		}
+	if err := e.authorize(c); err != nil {
+		return fault{}, err
 	}
 	for _, f := range r.Faults {
 		if !matchAction(f.Action, name) || f.Count < 0 || f.Text != "" && !(&Call{Body: string(c.Body), Parameters: c.Form.Map()}).holds(f.Text) {
@@ -117,6 +114,15 @@ func (e *Emulator) judge(c *call) (fault, error) {
 		return decided, nil
 	}
 	return fault{}, nil
+}
+
+// authorize asks the policies of the caller. A pod that asks for credentials is nobody yet.
+func (e *Emulator) authorize(c *call) error {
+	if c.Service == wire.EKSAuth || e.authority(c.Key).free() {
+		return nil
+	}
+	e.advance(c.now) // tags that arrive by now count
+	return e.permit(c, e.wanted(c)...)
 }
 
 func (r *rules) bucketOf(name string) *Bucket {

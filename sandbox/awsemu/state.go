@@ -8,7 +8,7 @@ import (
 )
 
 // stateVersion is raised when an old snapshot can no longer be read.
-const stateVersion = 1
+const stateVersion = 2
 
 // snapshot is everything that a restart must bring back.
 type snapshot struct {

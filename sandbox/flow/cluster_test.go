@@ -81,7 +81,7 @@ func (c *cluster) begin(ctx context.Context, running *sync.WaitGroup) error {
 		return err
 	}
 	c.served = fmt.Sprintf("http://127.0.0.1:%d", port)
-	c.checker = invariant.New(invariant.Options{Cluster: world.Cluster, Key: "AKIASANDBOX"})
+	c.checker = invariant.New(invariant.Options{Cluster: world.Cluster, Role: world.ControllerRole})
 	running.Go(func() {
 		c.checker.Follow(ctx, invariant.Sources{Kube: c.kube, AWS: c.world.AWS, Proxy: c.world.Proxy})
 	})

@@ -136,6 +136,7 @@ func TestS_057_TheClassOfTheLab(t *testing.T) {
 	if _, err := client.CreateTags(t.Context(), &ec2.CreateTagsInput{Resources: append(tagged, group), Tags: eksctl}); err != nil {
 		t.Fatal(err)
 	}
+	f.allow("iam:PassRole", "arn:aws:iam::"+world.Account+":role/KarpenterNodeInstanceRole") // as the nodes of the lab have
 	class := f.seed("s-076-077.yaml", "default", "-lab")
 	f.create(class)
 	f.Cleanup(func() { f.remove(class) })

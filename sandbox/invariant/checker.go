@@ -39,7 +39,7 @@ const (
 // Options of a checker. Only Cluster is required.
 type Options struct {
 	Cluster string // whose instances are ours, by their tag
-	Key     string // access key of the controller; calls with another one are somebody else's; empty: all are its
+	Role    string // of the controller in AWS; calls of others are somebody else's; empty: all are its
 	Limits  Limits
 }
 

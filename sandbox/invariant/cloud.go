@@ -41,7 +41,7 @@ func (c *Checker) Cloud(at time.Time, instances []awsemu.InstanceView) {
 func (c *Checker) Call(at time.Time, call awsemu.Call) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.options.Key != "" && call.Key != c.options.Key {
+	if c.options.Role != "" && call.Role != c.options.Role {
 		return
 	}
 	c.countCall(at, call)

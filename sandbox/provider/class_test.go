@@ -141,7 +141,7 @@ func TestFM_E13_E17_AClassOutlivesTrouble(t *testing.T) {
 			}
 			e.remove("throttle")
 			e.remove("faults")
-			e.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`)
+			e.remove("permissions")
 			e.put("groups", `[{"id":"sg-more","tags":{"karpenter.sh/discovery":"`+cluster+`"}}]`)
 			if groups := e.reconcile().Status.SecurityGroups; len(groups) != 3 {
 				t.Errorf("afterwards: %v, want the new group too", groups)

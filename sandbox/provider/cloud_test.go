@@ -40,8 +40,9 @@ type estate struct {
 	classes *nodeclass.Classes
 	hashes  *nodeclass.Hashes
 
-	mu   sync.Mutex
-	told []string
+	mu    sync.Mutex
+	told  []string
+	texts []string
 }
 
 // Emit notes an event.
@@ -50,6 +51,7 @@ func (e *estate) Emit(obj client.Object, events ...event.Event) {
 	defer e.mu.Unlock()
 	for _, one := range events {
 		e.told = append(e.told, string(one.Reason)+" "+obj.GetName())
+		e.texts = append(e.texts, string(one.Reason)+": "+one.Text)
 	}
 }
 
@@ -101,18 +103,22 @@ func (e *estate) edit(change func(*awsv1.EC2NodeClass)) {
 }
 
 // start starts a process of the controller.
-func (e *estate) start() (*aws.Cloud, error) {
+func (e *estate) start() (*aws.Cloud, error) { return e.startWith() }
+
+// startWith is start with other settings.
+func (e *estate) startWith(settings ...func(*config.AWS)) (*aws.Cloud, error) {
 	for key, value := range map[string]string{
-		"AWS_ENDPOINT_URL": e.server.URL, "AWS_REGION": region, "AWS_ACCESS_KEY_ID": controllerKey, "AWS_SECRET_ACCESS_KEY": "secret",
-		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "",
+		"AWS_ENDPOINT_URL": e.server.URL, "AWS_REGION": region, "AWS_ACCESS_KEY_ID": e.keys.Value.AccessKeyID, "AWS_SECRET_ACCESS_KEY": e.keys.Value.SecretAccessKey,
+		"AWS_EC2_METADATA_DISABLED": "true", "AWS_CONFIG_FILE": "/dev/null", "AWS_SHARED_CREDENTIALS_FILE": "/dev/null", "AWS_SESSION_TOKEN": e.keys.Value.SessionToken, "AWS_PROFILE": "",
 	} {
 		e.Setenv(key, value)
 	}
+	set := config.AWS{ClusterName: cluster, ClusterCABundle: caBundle, EKSControlPlane: true, VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute}
+	for _, change := range settings {
+		change(&set)
+	}
 	return aws.New(e.Context(), aws.Options{
-		Config: config.Config{
-			AWS:   config.AWS{ClusterName: cluster, ClusterCABundle: caBundle, EKSControlPlane: true, VMMemoryOverheadPercent: 0.075, AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute},
-			Gates: config.Gates{ReservedCapacity: true},
-		},
+		Config:  config.Config{AWS: set, Gates: config.Gates{ReservedCapacity: true}},
 		Version: "test", Kube: &rest.Config{Host: "https://127.0.0.1:6443"},
 		Client: e.kube, Reader: e.kube, Events: e, Metrics: e.metrics, Now: e.now,
 	})
@@ -406,7 +412,7 @@ func TestFM_E16_CloudThatCannotStart(t *testing.T) {
 	}
 }
 
-// Every call is allowed under the strict permissions, and none is sent twice.
+// Every call is allowed by the policies, and none is sent twice.
 func TestCloudIsAllowedWhatItDoes(t *testing.T) {
 	e := newEstate(t)
 	c := e.ready()

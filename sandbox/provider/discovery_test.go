@@ -328,7 +328,7 @@ func TestFM_E13_E15_NothingFoundIsNotAnError(t *testing.T) {
 				}
 				l.remove("faults")
 				l.remove("throttle")
-				l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`)
+				l.remove("permissions")
 				if found, err := look(t, d, class); err != nil || found == 0 {
 					t.Errorf("after the fault: %d things, %v", found, err)
 				}

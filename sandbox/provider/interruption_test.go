@@ -317,12 +317,12 @@ func TestFM_H06_H07_AQueueThatCannotBeRead(t *testing.T) {
 		},
 		"it may not be found": {
 			spoil:  func(l *lab) { l.deny("sqs:GetQueueUrl") },
-			repair: func(l *lab) { l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`) },
+			repair: func(l *lab) { l.remove("permissions") },
 			says:   "sqs:GetQueueUrl",
 		},
 		"it may not be read": {
 			spoil:  func(l *lab) { l.deny("sqs:ReceiveMessage") },
-			repair: func(l *lab) { l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`) },
+			repair: func(l *lab) { l.remove("permissions") },
 			says:   "sqs:ReceiveMessage",
 		},
 		"SQS fails": {

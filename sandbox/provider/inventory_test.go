@@ -348,7 +348,7 @@ func TestFM_E08_E09_G3_TroubleIsNeverNotFound(t *testing.T) {
 			}
 			l.remove("throttle")
 			l.remove("faults")
-			l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`)
+			l.remove("permissions")
 			for id, err := range together(ids, func(id string) error { _, err := inv.Find(t.Context(), id); return err }) {
 				if err != nil {
 					t.Errorf("afterwards %s: %v", id, err)

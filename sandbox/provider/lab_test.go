@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,8 +46,8 @@ const (
 	zoneB    = "eu-west-1b"
 	zoneC    = "eu-west-1c"
 
-	controllerKey = "AKIACONTROLLER" // bound by the strict permissions
-	personKey     = "AKIAPERSON"     // who sets the scene; may do everything
+	controllerRole = "KarpenterControllerRole-sandbox" // with the policies of the installation guide
+	personKey      = "AKIAPERSON"                      // who sets the scene; may do everything
 )
 
 func TestMain(m *testing.M) {
@@ -61,12 +62,13 @@ type lab struct {
 	clock   *awsemu.Clock
 	server  *httptest.Server
 	sdk     aws.Config // of the controller
+	keys    credentials.StaticCredentialsProvider
 	person  aws.Config // of whoever sets the scene
 	metrics *metric.Set
 	ids     atomic.Int64
 }
 
-// newLab starts the emulator with the permissions that the installation guides give the controller, and with the
+// newLab starts the emulator with a controller that has the policies of the installation guide, and with the
 // families of instance types that most tests name.
 func newLab(t *testing.T) *lab {
 	t.Helper()
@@ -93,15 +95,42 @@ func newLabOf(t *testing.T, families ...string) *lab {
 		l.server.CloseClientConnections() // ends long polls
 		l.server.Close()
 	})
-	l.sdk, l.person = l.config(controllerKey), l.config(personKey)
-	l.put("permissions", `{"profile":"strict","key":"`+controllerKey+`"}`)
+	l.person = l.config(credentials.NewStaticCredentialsProvider(personKey, "secret", ""))
+	l.keys = l.assume(controllerRole)
+	l.sdk = l.config(l.keys)
 	return l
 }
 
+// assume gets credentials of a role, which has to trust the account for that.
+func (l *lab) assume(role string) credentials.StaticCredentialsProvider {
+	l.Helper()
+	const trust = `{"Version":"2012-10-17","Statement":{"Effect":"Allow","Principal":{"AWS":"arn:aws:iam::111122223333:root"},"Action":"sts:AssumeRole"}}`
+	if _, err := iam.NewFromConfig(l.person).UpdateAssumeRolePolicy(l.Context(), &iam.UpdateAssumeRolePolicyInput{RoleName: &role, PolicyDocument: new(trust)}); err != nil {
+		l.Fatal(err)
+	}
+	out, err := sts.NewFromConfig(l.person).AssumeRole(l.Context(), &sts.AssumeRoleInput{RoleArn: new("arn:aws:iam::111122223333:role/" + role), RoleSessionName: new("lab")})
+	if err != nil {
+		l.Fatal(err)
+	}
+	given := out.Credentials
+	return credentials.NewStaticCredentialsProvider(*given.AccessKeyId, *given.SecretAccessKey, *given.SessionToken)
+}
+
+// mayPass lets the controller pass more roles than that of the guide.
+func (l *lab) mayPass(role string) {
+	l.Helper()
+	if _, err := iam.NewFromConfig(l.person).PutRolePolicy(l.Context(), &iam.PutRolePolicyInput{
+		RoleName: new(controllerRole), PolicyName: new("pass"),
+		PolicyDocument: new(`{"Statement":{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::111122223333:role/` + role + `"}}`),
+	}); err != nil {
+		l.Fatal(err)
+	}
+}
+
 // config is the SDK as the controller uses it: three attempts, only without the waits between them.
-func (l *lab) config(key string) aws.Config {
+func (l *lab) config(keys aws.CredentialsProvider) aws.Config {
 	return aws.Config{
-		Region: region, BaseEndpoint: &l.server.URL, Credentials: credentials.NewStaticCredentialsProvider(key, "secret", ""),
+		Region: region, BaseEndpoint: &l.server.URL, Credentials: keys,
 		HTTPClient: &http.Client{Transport: whole{l.server.Client().Transport}},
 		Retryer: func() aws.Retryer {
 			return retry.NewStandard(func(o *retry.StandardOptions) {
@@ -170,7 +199,7 @@ func (l *lab) fault(f awsemu.Fault) {
 // deny forbids the controller an action.
 func (l *lab) deny(action string) {
 	l.Helper()
-	l.post("permissions", `{"key":"`+controllerKey+`","action":"`+action+`","deny":true}`)
+	l.post("permissions", `{"role":"`+controllerRole+`","action":"`+action+`"}`)
 }
 
 // throttle gives a budget of no calls at all to actions such as ec2:*.
@@ -199,7 +228,7 @@ func show[T any](l *lab, path string) T {
 func (l *lab) calls(service wire.Service, action string) int { return len(l.seen(service, action)) }
 
 func (l *lab) seen(service wire.Service, action string) []awsemu.Call {
-	return slices.DeleteFunc(l.emu.Calls(service, action), func(c awsemu.Call) bool { return c.Key != controllerKey })
+	return slices.DeleteFunc(l.emu.Calls(service, action), func(c awsemu.Call) bool { return c.Role != controllerRole })
 }
 
 // reach returns a channel that is closed when the controller has made a number of successful calls.
@@ -209,7 +238,7 @@ func (l *lab) reach(action string, count int) <-chan struct{} {
 	stop := l.emu.Watch(func(c awsemu.Call) {
 		mu.Lock()
 		defer mu.Unlock()
-		if c.Key != controllerKey || string(c.Service)+":"+c.Action != action || c.Code != "" {
+		if c.Role != controllerRole || string(c.Service)+":"+c.Action != action || c.Code != "" {
 			return
 		}
 		if count--; count == 0 {

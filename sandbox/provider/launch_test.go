@@ -61,9 +61,17 @@ func (l *lab) shop(changes ...func(*awsv1.EC2NodeClass)) *shop {
 // restart forgets everything that only the launcher knows.
 func (s *shop) restart() {
 	s.Helper()
-	s.facts = eks.New(eks.Options{
-		Settings: config.AWS{ClusterName: cluster, EKSControlPlane: true, ClusterCABundle: caBundle}, EKS: awseks.NewFromConfig(s.sdk),
-	})
+	s.restartWith()
+}
+
+// restartWith is restart with other settings.
+func (s *shop) restartWith(changes ...func(*eks.Options)) {
+	s.Helper()
+	o := eks.Options{Settings: config.AWS{ClusterName: cluster, EKSControlPlane: true, ClusterCABundle: caBundle}, EKS: awseks.NewFromConfig(s.sdk)}
+	for _, change := range changes {
+		change(&o)
+	}
+	s.facts = eks.New(o)
 	if err := s.facts.Start(s.Context()); err != nil {
 		s.Fatal(err)
 	}
@@ -165,7 +173,7 @@ func (l *lab) fleets() int {
 	return len(slices.DeleteFunc(l.seen(wire.EC2, "CreateFleet"), func(c awsemu.Call) bool { return c.Parameters["DryRun"] == "true" }))
 }
 
-// An instance is bought as spot or on demand, with the tags that the strict permissions ask for, and is
+// An instance is bought as spot or on demand, with the tags that the policies ask for, and is
 // what the answer says (AWS provider 5.3, 5.4, 13.1; S-140).
 func TestLaunch(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -17,10 +18,11 @@ func TestCloudReboot(t *testing.T) {
 	e.written(one, launched(t, c, one))
 	e.advance(time.Minute)
 	// The policies that users have from Karpenter do not permit it.
-	if err := c.Reboot(t.Context(), one, "op"); !cloud.Is(err, cloud.Denied) {
+	e.deny("ec2:RebootInstances")
+	if err := c.Reboot(t.Context(), one, "op"); !cloud.Is(err, cloud.Denied) || !strings.Contains(err.Error(), "ec2:RebootInstances") {
 		t.Errorf("no permission: %v", err)
 	}
-	e.post("permissions", `{"key":"`+controllerKey+`","action":"ec2:RebootInstances"}`)
+	e.remove("permissions")
 	if err := c.Reboot(t.Context(), one, "op"); err != nil {
 		t.Errorf("reboot: %v", err)
 	}

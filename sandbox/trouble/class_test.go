@@ -91,7 +91,7 @@ func TestPermissionMissing(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(action, ":", " "), func(t *testing.T) {
 			s := begin(t)
-			end := s.sandbox("permissions", `{"key":"AKIASANDBOX","action":"`+action+`","deny":true}`)
+			end := s.sandbox("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"`+action+`"}`)
 			s.class()
 			out := s.shows("describe ec2nodeclass "+s.name, want, "not authorized to perform: "+action)
 			if !strings.Contains(out, "the controller may not call "+action) && !strings.Contains(out, "role of the controller") && !strings.Contains(out, "policy of the controller") {

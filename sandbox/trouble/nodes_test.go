@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // Row "NodeClaim stuck unlaunched" (S-058, LC-04). Not parallel: nobody could launch.
@@ -17,7 +18,7 @@ func TestStuckUnlaunched(t *testing.T) {
 	s.class()
 	s.pool("m5.large")
 	s.ready()
-	end := s.sandbox("permissions", `{"key":"AKIASANDBOX","action":"ec2:CreateFleet","deny":true}`)
+	end := s.sandbox("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"ec2:CreateFleet"}`)
 	s.pod("web")
 	claim := s.claim()
 	s.shows("describe nodeclaim "+claim, "Reason: Unauthorized Status: Unknown Type: Launched", "no policy of the controller's role allows this; compare the role with the policies of the installation guide", "not authorized to perform: ec2:CreateFleet")
@@ -45,6 +46,12 @@ func TestNodeUnauthorized(t *testing.T) {
 		RoleName: new("Stranger"), AssumeRolePolicyDocument: new(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":{"Service":"ec2.amazonaws.com"},"Action":"sts:AssumeRole"}]}`),
 	})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := iam.NewFromConfig(person()).PutRolePolicy(t.Context(), &iam.PutRolePolicyInput{
+		RoleName: new(world.ControllerRole), PolicyName: new("stranger"),
+		PolicyDocument: new(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::` + world.Account + `:role/Stranger"}]}`),
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s.class("KarpenterNodeRole-sandbox", "Stranger")

@@ -75,7 +75,7 @@ func TestSpotRoleMissing(t *testing.T) {
 	if _, err := iam.NewFromConfig(person()).DeleteRole(t.Context(), &iam.DeleteRoleInput{RoleName: new("AWSServiceRoleForEC2Spot")}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Control(t.Context(), "POST", "permissions", `{"key":"AKIASANDBOX","action":"iam:CreateServiceLinkedRole","deny":true}`); err != nil {
+	if _, err := server.Control(t.Context(), "POST", "permissions", `{"role":"KarpenterControllerRole-sandbox","action":"iam:CreateServiceLinkedRole"}`); err != nil {
 		t.Fatal(err)
 	}
 	s.class()

@@ -34,7 +34,7 @@ func TestExitsAtStart(t *testing.T) {
 		"no kubeconfig":          {env: []string{"KUBECONFIG=/does/not/exist"}, want: []string{"the file that KUBECONFIG names does not exist: /does/not/exist"}, code: 1},
 		"no region":              {without: []string{"AWS_REGION", "AWS_DEFAULT_REGION"}, want: []string{"set AWS_REGION"}, code: 1},
 		"EC2 cannot be reached":  {env: []string{"AWS_ENDPOINT_URL_EC2=" + nobody}, want: []string{"EC2 in eu-west-1 cannot be used", "check the network", "connection refused"}, code: 1},
-		"no credentials":         {without: []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, want: []string{"credentials of the pod (IRSA or pod identity)"}, code: 1},
+		"no credentials":         {without: []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, want: []string{"the controller has no credentials for AWS", "aws eks create-pod-identity-association --cluster-name sandbox", "eks.amazonaws.com/role-arn"}, code: 1},
 		"EKS cannot be reached":  {without: []string{"CLUSTER_ENDPOINT"}, env: []string{"AWS_ENDPOINT_URL_EKS=" + nobody}, want: []string{`endpoint of cluster "sandbox"`, "set cluster-endpoint"}, code: 1},
 		"EKS knows no such name": {without: []string{"CLUSTER_ENDPOINT"}, env: []string{"CLUSTER_NAME=nope"}, want: []string{`endpoint of cluster "nope"`, "No cluster found for name: nope"}, code: 1},
 		"STS cannot be reached": {
@@ -103,7 +103,7 @@ func TestQueueOutOfReach(t *testing.T) {
 	s := begin(t)
 	const works = "watching interruption queue"
 	before := len(s.log(works))
-	end := s.sandbox("permissions", `{"key":"AKIASANDBOX","action":"sqs:*","deny":true}`)
+	end := s.sandbox("permissions", `{"role":"KarpenterControllerRole-sandbox","action":"sqs:*"}`)
 	controller.Kill()
 	s.logs(`"ERROR"`, "reading the interruption queue", "Karpenter-sandbox", "sqs:GetQueueUrl")
 	end()

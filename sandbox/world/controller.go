@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -58,6 +60,7 @@ type Controller struct {
 	stop    func() error
 
 	kubeconfig string
+	identity   []string // variables that lead to the credentials of its role
 
 	mu       sync.Mutex
 	running  *process // nil while none does
@@ -122,8 +125,8 @@ func (c *Controller) signal(s syscall.Signal, ends bool) *process {
 	return c.running
 }
 
-// RunController runs the binary that users run, with the environment that users source, as the service account that the
-// chart makes and with no more than its rights.
+// RunController runs the binary that users run, as the service account that the chart makes and with no more than its
+// rights, in the cluster and, by the role that the account is associated with, in AWS.
 func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Controller, error) {
 	o.Installation = o.complete()
 	if o.Log == "" {
@@ -138,6 +141,9 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 	var err error
 	if c.kubeconfig, err = w.kubeconfig(ctx, o.Installation, o.Proxied); err != nil {
 		return nil, fmt.Errorf("the service account of the controller: %w", err)
+	}
+	if c.identity, err = w.identify(ctx, o.Installation); err != nil {
+		return nil, fmt.Errorf("the credentials of the controller: %w", err)
 	}
 	if err := os.Remove(c.Log); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -201,7 +207,7 @@ func (c *Controller) launch(ctx context.Context) error {
 		return err
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), c.options.Binary, c.arguments()...)
-	cmd.Env = append(append(os.Environ(), c.world.Environment()...), c.environment()...)
+	cmd.Env = append(surroundings(), c.environment()...)
 	cmd.Stdout, cmd.Stderr = log, log
 	containers.EndWithParent(cmd)
 	if err := cmd.Start(); err != nil {
@@ -229,8 +235,13 @@ func (c *Controller) arguments() []string {
 	return append(arguments, c.options.Flags...)
 }
 
+// surroundings are the variables of this process, but for what would lead the controller to another account.
+func surroundings() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AWS_") })
+}
+
 func (c *Controller) environment() []string {
-	env := []string{"KUBECONFIG=" + c.kubeconfig}
+	env := slices.Concat(c.world.network(), c.world.clusterSettings(), c.identity, []string{"KUBECONFIG=" + c.kubeconfig})
 	if c.options.Proxied {
 		// The proxy speaks plain HTTP, so that its kubeconfig has no certificate for nodes to learn.
 		env = append(env, "CLUSTER_CA_BUNDLE="+base64.StdEncoding.EncodeToString(c.world.ControlPlane.Config.CAData))

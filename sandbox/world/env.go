@@ -11,27 +11,29 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Environment is what a process needs to see to live in this world: a controller, kubectl, aws.
+// Environment is what a shell needs to see to live in this world: kubectl, helm, aws. Who sources it may do everything.
 func (w *World) Environment() []string {
-	env := append(w.network(),
+	env := append(append(w.network(), w.clusterSettings()...),
+		"AWS_ACCESS_KEY_ID=AKIASANDBOX", // of somebody who may do everything, as the person in the shell
+		"AWS_SECRET_ACCESS_KEY=sandbox",
 		"KUBECONFIG="+w.ControlPlane.Kubeconfig,
-		"CLUSTER_NAME="+Cluster,
-		"CLUSTER_ENDPOINT="+w.ControlPlane.Config.Host,
-		"INTERRUPTION_QUEUE="+Queue,
 	)
 	slices.Sort(env)
 	return env
 }
 
-// network is what a process finds in a real account without a setting: the endpoints of the services under their names, its
-// region and its credentials.
+// clusterSettings are those of a controller of this cluster.
+func (w *World) clusterSettings() []string {
+	return []string{"CLUSTER_NAME=" + Cluster, "CLUSTER_ENDPOINT=" + w.ControlPlane.Config.Host, "INTERRUPTION_QUEUE=" + Queue}
+}
+
+// network is what a process finds in a real account without a setting: the endpoints of the services under their names, and
+// its region. Credentials are another matter: see identify and podIdentity.
 func (w *World) network() []string {
 	env := []string{
 		"AWS_ENDPOINT_URL=" + w.AWSEndpoint,
 		"AWS_REGION=" + Region,
 		"AWS_DEFAULT_REGION=" + Region,
-		"AWS_ACCESS_KEY_ID=AKIASANDBOX",
-		"AWS_SECRET_ACCESS_KEY=sandbox",
 		"AWS_EC2_METADATA_DISABLED=true",
 	}
 	for _, service := range []string{"EC2", "IAM", "SQS", "SSM", "PRICING", "EKS", "STS", "ARC_ZONAL_SHIFT", "EVENTBRIDGE", "FIS"} {

@@ -151,8 +151,11 @@ func (w *World) Grant(ctx context.Context, i Installation) error {
 }
 
 // Install does what helm install does with the chart: pods of the controller run, as processes, if the world has a Program.
+// Its service account is associated with the role of the controller, as the installation guide says.
 func (w *World) Install(ctx context.Context, i Installation) error {
-	return w.install(ctx, i.complete())
+	i = i.complete()
+	w.AWS.Associate(i.Namespace, i.ServiceAccount, ControllerRole)
+	return w.install(ctx, i)
 }
 
 // Uninstall takes away what Install made, but for the namespace.

@@ -114,6 +114,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		}},
 		{"AWS", func() error { return w.startAWS(background, o) }},
 		{"nodes", func() error { return w.startNodes(background, o) }},
+		{"pod identity", func() error { return w.startPodIdentity(background, o) }},
 		{"metrics", func() error { return w.startMetrics(background, o) }},
 		{"proxy", func() error { return w.startProxy(background) }},
 		{"environment", func() error { return errors.Join(w.writeEnv(), w.savePorts()) }},
@@ -243,6 +244,20 @@ func (w *World) prepareTLS(ctx context.Context, name string) (port int32, serve 
 	if err != nil {
 		return 0, nil, err
 	}
+	return w.listenTLS(ctx, config)
+}
+
+// prepareWebhook is prepareTLS for a webhook, which the API server calls without a certificate of its own.
+func (w *World) prepareWebhook(ctx context.Context) (port int32, serve func(http.Handler), err error) {
+	config, err := w.ControlPlane.ServingConfig("localhost")
+	if err != nil {
+		return 0, nil, err
+	}
+	config.ClientAuth, config.VerifyConnection = tls.NoClientCert, nil
+	return w.listenTLS(ctx, config)
+}
+
+func (w *World) listenTLS(ctx context.Context, config *tls.Config) (port int32, serve func(http.Handler), err error) {
 	listener, err := listenLocally(ctx, 0)
 	if err != nil {
 		return 0, nil, err

@@ -268,3 +268,17 @@ func (w *written) variables() error {
 	}
 	return nil
 }
+
+// Denying is a document with one statement, which denies actions on resources under conditions. No resources are all.
+func Denying(actions, resources Texts, conditions Conditions) (*Document, error) {
+	if len(resources) == 0 {
+		resources = Texts{"*"}
+	}
+	w := written{Effect: "Deny", Action: actions, Resource: resources, Condition: conditions}
+	s, err := w.read(Identity)
+	if err != nil {
+		return nil, fmt.Errorf("policy: %w", err)
+	}
+	s.name = "denied"
+	return &Document{statements: []statement{s}}, nil
+}

@@ -34,7 +34,7 @@ func newFault() *cobra.Command {
 			"  quota          limits of the account\n" +
 			"  faults         a call goes wrong: action=ec2:CreateFleet [code= count= latency= drop=before|after truncate=true]\n" +
 			"  throttle       profile=realistic | off, or calls per second by action: ec2:CreateFleet.rate= ec2:CreateFleet.burst=\n" +
-			"  permissions    profile=strict | open [key= role= nodeRole=], or one more: action=ec2:CreateFleet deny=true [key= role= message=]\n" +
+			"  permissions    a right is taken away, whatever policies say: action=ec2:CreateFleet [key= role= resources= message=]\n" +
 			"  catalogue      an instance type: name= [like= vcpu= memoryMiB= onDemandPrice= zones=]; catalogue/m5.large --end retires it\n" +
 			"  lag            eventual consistency: instances= tags= profiles= templates=\n" +
 			"  interrupt      spot interruption: instance= or selector.nodepool= selector.type= selector.zone= [notice=]\n" +
@@ -48,7 +48,7 @@ func newFault() *cobra.Command {
 			"  time           the emulated clock: speed= | advance=",
 		Example: "  # no spot m5.large in one zone for five minutes\n  sandbox fault ice capacityType=spot instanceType=m5.large zone=eu-west-1a ttl=5m\n\n" +
 			"  # the next two launches are throttled\n  sandbox fault faults action=ec2:CreateFleet code=RequestLimitExceeded count=2\n\n" +
-			"  # the controller gets the reference policies and nothing more\n  sandbox fault permissions profile=strict\n\n" +
+			"  # nobody may launch, until it is ended\n  sandbox fault permissions action=ec2:CreateFleet\n  sandbox fault permissions --end\n\n" +
 			"  # nodes of a pool never join, until it is ended\n  sandbox fault nodes name=stuck selector.nodepool=default neverJoin=true\n  sandbox fault nodes --end name=stuck",
 		Args: cobra.MinimumNArgs(1),
 	}

@@ -2,11 +2,12 @@ package awsemu
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/arczonalshift"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	"github.com/aws/aws-sdk-go-v2/service/ec2/types"
@@ -19,29 +20,49 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// Tags that the reference policies ask for, and their values in the lab.
+// Tags that the policies ask for, and their values in the lab.
 var (
 	nodeTags    = []string{"kubernetes.io/cluster/sandbox=owned", "eks:eks-cluster-name=sandbox", "karpenter.sh/nodepool=default", "karpenter.k8s.aws/ec2nodeclass=default"}
 	profileTags = []string{"kubernetes.io/cluster/sandbox=owned", "eks:eks-cluster-name=sandbox", "karpenter.k8s.aws/ec2nodeclass=default", "topology.kubernetes.io/region=eu-west-1"}
 )
 
-// strictLab does what a controller does, under the strict profile. Tags may be left out: the key of the
+// boundLab does what a controller does, with the credentials of its role. Tags may be left out: the key of the
 // map is the resource type, its value the tag key.
-type strictLab struct {
+type boundLab struct {
 	*ec2Lab
+	person  *ec2Lab // who sets the scene and may do everything
 	without map[string]string
 	role    string
 }
 
-func newStrictLab(t *testing.T) *strictLab {
+func newBoundLab(t *testing.T) *boundLab {
 	t.Helper()
-	lab := &strictLab{ec2Lab: newEC2Lab(t), without: map[string]string{}, role: "KarpenterNodeRole-sandbox"}
-	lab.control(http.MethodPost, "permissions", `{"profile":"strict"}`)
-	return lab
+	person := newEC2Lab(t)
+	return &boundLab{ec2Lab: person.as("KarpenterControllerRole-sandbox"), person: person, without: map[string]string{}, role: "KarpenterNodeRole-sandbox"}
+}
+
+// as is the lab with the credentials of a role.
+func (l *ec2Lab) as(role string) *ec2Lab {
+	l.emu.mu.Lock()
+	given := l.emu.issue(role, "me", time.Hour)
+	l.emu.mu.Unlock()
+	bound := *l
+	bound.sdk = l.sdk.Copy()
+	bound.sdk.Credentials = credentials.NewStaticCredentialsProvider(given.key, given.secret, given.token)
+	bound.ec2 = ec2.NewFromConfig(bound.sdk)
+	return &bound
+}
+
+// grant gives a role an inline policy with one statement.
+func (l *ec2Lab) grant(role, name, statement string) {
+	l.Helper()
+	check(l.T, second(iam.NewFromConfig(l.sdk).PutRolePolicy(l.Context(), &iam.PutRolePolicyInput{
+		RoleName: &role, PolicyName: &name, PolicyDocument: aws.String(`{"Version":"2012-10-17","Statement":[` + statement + `]}`),
+	})))
 }
 
 // pairsFor is the tags of a resource type without the one that is to be missing.
-func (l *strictLab) pairsFor(kind string, tags []string) [][2]string {
+func (l *boundLab) pairsFor(kind string, tags []string) [][2]string {
 	var list [][2]string
 	for _, tag := range tags {
 		if key, value, _ := strings.Cut(tag, "="); l.without[kind] != key {
@@ -51,7 +72,7 @@ func (l *strictLab) pairsFor(kind string, tags []string) [][2]string {
 	return list
 }
 
-func (l *strictLab) tags(kind types.ResourceType) types.TagSpecification {
+func (l *boundLab) tags(kind types.ResourceType) types.TagSpecification {
 	spec := types.TagSpecification{ResourceType: kind}
 	for _, pair := range l.pairsFor(string(kind), nodeTags) {
 		spec.Tags = append(spec.Tags, types.Tag{Key: &pair[0], Value: &pair[1]})
@@ -59,7 +80,7 @@ func (l *strictLab) tags(kind types.ResourceType) types.TagSpecification {
 	return spec
 }
 
-func (l *strictLab) createProfile() error {
+func (l *boundLab) createProfile() error {
 	in := &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("sandbox_1"), Path: aws.String("/karpenter/eu-west-1/sandbox/uid/")}
 	for _, pair := range l.pairsFor("instance-profile", profileTags) {
 		in.Tags = append(in.Tags, iamtypes.Tag{Key: &pair[0], Value: &pair[1]})
@@ -72,7 +93,7 @@ func (l *strictLab) createProfile() error {
 	return err
 }
 
-func (l *strictLab) createTemplate(name string) error {
+func (l *boundLab) createTemplate(name string) error {
 	data := &types.RequestLaunchTemplateData{
 		ImageId: aws.String(image("x86_64")), IamInstanceProfile: &types.LaunchTemplateIamInstanceProfileSpecificationRequest{Name: aws.String("sandbox_1")},
 		NetworkInterfaces: []types.LaunchTemplateInstanceNetworkInterfaceSpecificationRequest{{DeviceIndex: aws.Int32(0), Groups: []string{stableID("sg-", "nodes")}}},
@@ -87,7 +108,7 @@ func (l *strictLab) createTemplate(name string) error {
 	return err
 }
 
-func (l *strictLab) fleetInput() *ec2.CreateFleetInput {
+func (l *boundLab) fleetInput() *ec2.CreateFleetInput {
 	in := fleetInput(spot, 1, "m5.large/a")
 	in.TagSpecifications = []types.TagSpecification{l.tags(types.ResourceTypeFleet), l.tags(types.ResourceTypeInstance), l.tags(types.ResourceTypeVolume)}
 	return in
@@ -95,7 +116,7 @@ func (l *strictLab) fleetInput() *ec2.CreateFleetInput {
 
 // launchCycle is everything that a controller does to get one instance. It returns the instance, or
 // the refusal wherever that came from.
-func (l *strictLab) launchCycle() (id, refusal string) {
+func (l *boundLab) launchCycle() (id, refusal string) {
 	l.Helper()
 	if err := l.createProfile(); err != nil {
 		return "", err.Error()
@@ -128,10 +149,11 @@ func (l *strictLab) launchCycle() (id, refusal string) {
 	return out.Instances[0].InstanceIds[0], ""
 }
 
-// aws-emulator 12, number 21: the strict profile passes a full create, tag and terminate cycle.
-func TestStrictProfilePassesAFullCycle(t *testing.T) {
+// aws-emulator 12, number 21: the policies of the installation guide are enough for a full create, tag and terminate
+// cycle, and for a reboot (S-129).
+func TestS_129_PoliciesOfTheControllerPassAFullCycle(t *testing.T) {
 	t.Parallel()
-	lab := newStrictLab(t)
+	lab := newBoundLab(t)
 	ctx, profiles := t.Context(), iam.NewFromConfig(lab.sdk)
 	id, refusal := lab.launchCycle()
 	if refusal != "" {
@@ -189,6 +211,9 @@ func TestStrictProfilePassesAFullCycle(t *testing.T) {
 			}})
 			return err
 		}},
+		{"reboot", func() error {
+			return second(lab.ec2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}}))
+		}},
 		{"terminate", func() error {
 			_, err := lab.ec2.TerminateInstances(ctx, &ec2.TerminateInstancesInput{InstanceIds: []string{id}})
 			return err
@@ -212,13 +237,13 @@ func TestStrictProfilePassesAFullCycle(t *testing.T) {
 	}
 }
 
-func TestStrictProfileCatchesMissingTags(t *testing.T) {
+func TestPoliciesOfTheControllerCatchMissingTags(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"fleet", "instance", "volume", "network-interface", "spot-instances-request", "launch-template"} {
 		for _, tag := range []string{"kubernetes.io/cluster/sandbox", "eks:eks-cluster-name", "karpenter.sh/nodepool"} {
 			t.Run(kind+" without "+tag, func(t *testing.T) {
 				t.Parallel()
-				lab := newStrictLab(t)
+				lab := newBoundLab(t)
 				lab.without[kind] = tag
 				_, refusal := lab.launchCycle()
 				for _, want := range []string{"UnauthorizedOperation", "no identity-based policy", ":" + kind + "/*", "aws:RequestTag/" + tag} {
@@ -232,7 +257,7 @@ func TestStrictProfileCatchesMissingTags(t *testing.T) {
 	for _, tag := range []string{"kubernetes.io/cluster/sandbox", "eks:eks-cluster-name", "karpenter.k8s.aws/ec2nodeclass", "topology.kubernetes.io/region"} {
 		t.Run("instance profile without "+tag, func(t *testing.T) {
 			t.Parallel()
-			lab := newStrictLab(t)
+			lab := newBoundLab(t)
 			lab.without["instance-profile"] = tag
 			if _, refusal := lab.launchCycle(); !strings.Contains(refusal, "AccessDenied") || !strings.Contains(refusal, "aws:RequestTag/"+tag) {
 				t.Errorf("refusal %q", refusal)
@@ -241,17 +266,15 @@ func TestStrictProfileCatchesMissingTags(t *testing.T) {
 	}
 }
 
-func TestStrictProfileRefuses(t *testing.T) {
+func TestPoliciesOfTheControllerRefuse(t *testing.T) {
 	t.Parallel()
-	lab := newStrictLab(t)
+	lab := newBoundLab(t)
 	id, refusal := lab.launchCycle()
 	if refusal != "" {
 		t.Fatal(refusal)
 	}
-	lab.control(http.MethodPut, "permissions", `{"profile":"open"}`)
-	lab.template("untagged", nil)
-	foreign := lab.fleet(fleetInputOf("untagged", "m5.large/b")).Instances[0].InstanceIds[0]
-	lab.control(http.MethodPut, "permissions", `{"profile":"strict"}`)
+	lab.person.template("untagged", nil)
+	foreign := lab.person.fleet(fleetInputOf("untagged", "m5.large/b")).Instances[0].InstanceIds[0]
 	ctx, profiles, queues := t.Context(), iam.NewFromConfig(lab.sdk), sqs.NewFromConfig(lab.sdk)
 	tag := func(id, key, value string) error {
 		_, err := lab.ec2.CreateTags(ctx, &ec2.CreateTagsInput{Resources: []string{id}, Tags: []types.Tag{{Key: &key, Value: &value}}})
@@ -321,26 +344,27 @@ func TestStrictProfileRefuses(t *testing.T) {
 }
 
 // The controller may pass the role of the nodes and no other.
-func TestStrictProfilePassesOneRole(t *testing.T) {
+func TestPoliciesOfTheControllerPassOneRole(t *testing.T) {
 	t.Parallel()
-	lab := newStrictLab(t)
+	lab := newBoundLab(t)
 	lab.role = "KarpenterNodeInstanceRole"
 	_, refusal := lab.launchCycle()
 	if !strings.Contains(refusal, "iam:PassRole on resource: arn:aws:iam::111122223333:role/KarpenterNodeInstanceRole") {
 		t.Errorf("refusal %q", refusal)
 	}
-	lab = newStrictLab(t)
+	lab = newBoundLab(t)
 	lab.role = "KarpenterNodeInstanceRole"
-	lab.control(http.MethodPut, "permissions", `{"profile":"strict","nodeRole":"KarpenterNodeInstanceRole"}`)
+	lab.person.grant("KarpenterControllerRole-sandbox", "pass", `{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::111122223333:role/KarpenterNodeInstanceRole"}`)
 	if _, refusal := lab.launchCycle(); refusal != "" {
 		t.Error(refusal)
 	}
 }
 
-// A snapshot brings permissions with their conditions back.
-func TestPermissionsSurviveASnapshot(t *testing.T) {
+// A snapshot brings what is denied back, with its conditions.
+func TestDenialsSurviveASnapshot(t *testing.T) {
 	t.Parallel()
-	lab := newStrictLab(t)
+	lab := newEC2Lab(t)
+	lab.control(http.MethodPost, "permissions", `{"action":"ec2:CreateTags","conditions":{"StringEquals":{"aws:RequestTag/team":"a"}},"message":"no"}`)
 	before := lab.control(http.MethodGet, "permissions", "")
 	text, err := lab.emu.Snapshot()
 	if err != nil {
@@ -350,8 +374,12 @@ func TestPermissionsSurviveASnapshot(t *testing.T) {
 	if err := lab.emu.Restore(text); err != nil {
 		t.Fatal(err)
 	}
-	if after := lab.control(http.MethodGet, "permissions", ""); after != before || !slices.Contains(strings.Fields(after), `"AllowScopedDeletion",`) {
+	if after := lab.control(http.MethodGet, "permissions", ""); after != before || !strings.Contains(after, "aws:RequestTag/team") {
 		t.Errorf("after %s", after)
+	}
+	tag := &ec2.CreateTagsInput{Resources: []string{subnet("a")}, Tags: []types.Tag{{Key: aws.String("team"), Value: aws.String("a")}}}
+	if err := second(lab.ec2.CreateTags(t.Context(), tag)); apiCode(err) != "UnauthorizedOperation" {
+		t.Errorf("tag: %v", err)
 	}
 }
 
