@@ -88,7 +88,7 @@ func New(ctx context.Context, o Options) (*Cloud, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := reachable(ctx, clients.ec2, clients.region); err != nil {
+	if err := reachable(ctx, clients.ec2, clients.region, o.Config.AWS.ClusterName); err != nil {
 		return nil, err
 	}
 	c := &Cloud{o: o, clients: clients}

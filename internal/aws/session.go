@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -100,7 +100,7 @@ type dryRunner interface {
 }
 
 // reachable checks that EC2 answers and that the controller may use it, before anything depends on it.
-func reachable(ctx context.Context, api dryRunner, region string) error {
+func reachable(ctx context.Context, api dryRunner, region, cluster string) error {
 	limited, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	_, err := api.DescribeInstanceTypes(limited, &ec2.DescribeInstanceTypesInput{DryRun: new(true)})
@@ -112,13 +112,13 @@ func reachable(ctx context.Context, api dryRunner, region string) error {
 		return fmt.Errorf("the name %s cannot be resolved; check the DNS of the pod, and if the DNS of the cluster runs on nodes that this controller makes, set dnsPolicy=Default in the values of the chart: %w", unknown.Name, err)
 	case err == nil:
 		return fmt.Errorf("EC2 in %s answered a dry run as if it were none; check AWS_ENDPOINT_URL", region)
+	case withoutCredentials(err):
+		return nameMissing(err, cluster, os.Getenv)
 	case slices.Contains([]string{"AuthFailure", "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException", "ExpiredToken", "ExpiredTokenException", "RequestExpired"}, code):
 		return fmt.Errorf("EC2 in %s does not accept the credentials of the controller; check the role annotation or pod identity association of its service account, AWS_ACCESS_KEY_ID, and the clock: %w", region, err)
-	case strings.Contains(fmt.Sprint(err), "AssumeRoleWithWebIdentity"):
-		return fmt.Errorf("STS gives no credentials for the web identity of the service account; check the role in its annotation and the trust policy of that role, and if STS cannot be reached its endpoint and DNS (without cluster DNS set dnsPolicy=Default): %w", err)
 	case awserr.Unauthorized(err):
 		return fmt.Errorf("EC2 in %s can be reached, but the role of the controller may not use it; compare its policies with the installation guide (docs/reference/iam.md): %w", region, err)
 	default:
-		return fmt.Errorf("EC2 in %s cannot be used; check the network (endpoint, proxy, security groups) and the credentials of the pod (IRSA or pod identity): %w", region, err)
+		return fmt.Errorf("EC2 in %s cannot be used; check the network (endpoint, proxy, security groups): %w", region, err)
 	}
 }
