@@ -67,6 +67,7 @@ func Docs() []Doc {
 		{Reason: TerminatingOnInterruption, Warning: true, On: []string{claim, node}, When: "the claim is deleted because of an interruption"},
 		{Reason: SpotServiceLinkedRoleMissing, Warning: true, On: []string{claim}, When: "the account lacks the role AWSServiceRoleForEC2Spot and it cannot be created; spot is not used for a while"},
 		{Reason: WaitingOnNodeClaimTermination, On: []string{class}, When: "the class is being deleted and waits for its last NodeClaims"},
+		{Reason: CleanupFailed, Warning: true, On: []string{class}, When: "the class is being deleted and AWS does not delete its instance profiles or launch templates, often for want of a right; the text names it", Every: seldom},
 		{Reason: ZonalShiftActive, Warning: true, On: []string{pool}, When: "a zone of the pool is shifted away"},
 		{Reason: ZonalShiftCleared, On: []string{pool}, When: "a shift away from a zone of the pool ended"},
 		{Reason: DefaultAssumed, On: []string{pool, class, pod}, When: "something was read into a manifest that is not strict v1, or a pod has more preferences than planning looks at; the text says what"},

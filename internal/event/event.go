@@ -53,6 +53,7 @@ const (
 	TerminatingOnInterruption              Reason = "TerminatingOnInterruption"
 	SpotServiceLinkedRoleMissing           Reason = "SpotServiceLinkedRoleMissing"
 	WaitingOnNodeClaimTermination          Reason = "WaitingOnNodeClaimTermination"
+	CleanupFailed                          Reason = "CleanupFailed"
 	ZonalShiftActive                       Reason = "ZonalShiftActive"
 	ZonalShiftCleared                      Reason = "ZonalShiftCleared"
 	DefaultAssumed                         Reason = "DefaultAssumed"

@@ -225,9 +225,10 @@ func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step S
 	return nil
 }
 
-// clean deletes what was made for a class and lets it go.
+// clean deletes what was made for a class and lets it go. Who deletes a class waits for that, and is told what is in the way.
 func (r *Classes) clean(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	if err := errors.Join(r.Profiles.Remove(ctx, class), r.Launch.Forget(ctx, class)); err != nil {
+		r.Events.Emit(class, event.Event{Reason: event.CleanupFailed, Text: "the class is deleted once what was made for it is: " + plain(err)})
 		return fmt.Errorf("clean up after EC2NodeClass %s: %w", class.Name, err)
 	}
 	before := class.DeepCopy()
