@@ -1,4 +1,4 @@
-# Values that are refused at plan time. The text of the refusal is that of the validation in variables.tf.
+# Values that are refused at plan time. A run has one such value of every input that it sets, and all of them must be refused.
 
 mock_provider "aws" {
   mock_data "aws_caller_identity" {
@@ -27,247 +27,75 @@ variables {
   aws_region           = "us-west-2"
 }
 
-run "cluster_name_with_a_space" {
+run "first_values" {
   command = plan
 
   variables {
-    eks_cluster_name = "my cluster"
-  }
-
-  expect_failures = [var.eks_cluster_name]
-}
-
-run "cluster_name_of_101_letters" {
-  command = plan
-
-  variables {
-    eks_cluster_name = join("", [for i in range(101) : "a"])
-  }
-
-  expect_failures = [var.eks_cluster_name]
-}
-
-run "endpoint_without_scheme" {
-  command = plan
-
-  variables {
-    eks_cluster_endpoint = "EXAMPLE.eks.amazonaws.com"
-  }
-
-  expect_failures = [var.eks_cluster_endpoint]
-}
-
-run "endpoint_with_a_path" {
-  command = plan
-
-  variables {
-    eks_cluster_endpoint = "https://example.com/api"
-  }
-
-  expect_failures = [var.eks_cluster_endpoint]
-}
-
-run "zone_as_region" {
-  command = plan
-
-  variables {
-    aws_region = "us-west-2a"
-  }
-
-  expect_failures = [var.aws_region]
-}
-
-run "empty_environment" {
-  command = plan
-
-  variables {
-    environment = ""
-  }
-
-  expect_failures = [var.environment]
-}
-
-run "namespace_in_capitals" {
-  command = plan
-
-  variables {
-    namespace = "Karpenter"
-  }
-
-  expect_failures = [var.namespace]
-}
-
-run "service_account_with_underscore" {
-  command = plan
-
-  variables {
-    service_account_name = "node_autoscaler"
-  }
-
-  expect_failures = [var.service_account_name]
-}
-
-run "chart_version_with_v" {
-  command = plan
-
-  variables {
-    helm_chart_version = "v0.1.0"
-  }
-
-  expect_failures = [var.helm_chart_version]
-}
-
-run "chart_version_range" {
-  command = plan
-
-  variables {
-    helm_chart_version = ">= 0.1.0"
-  }
-
-  expect_failures = [var.helm_chart_version]
-}
-
-run "tag_of_the_controller" {
-  command = plan
-
-  variables {
-    resource_tag = { "karpenter.sh/nodepool" = "x" }
-  }
-
-  expect_failures = [var.resource_tag]
-}
-
-run "tag_of_the_cluster" {
-  command = plan
-
-  variables {
-    resource_tag = { "kubernetes.io/cluster/eks-cluster-dev" = "owned" }
-  }
-
-  expect_failures = [var.resource_tag]
-}
-
-run "auth_mode_in_capitals" {
-  command = plan
-
-  variables {
-    auth_mode = "IRSA"
-  }
-
-  expect_failures = [var.auth_mode]
-}
-
-run "oidc_provider_as_url" {
-  command = plan
-
-  variables {
-    oidc_provider_arn = "https://oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE"
-  }
-
-  expect_failures = [var.oidc_provider_arn]
-}
-
-run "fifo_queue" {
-  command = plan
-
-  variables {
-    queue_name = "interruptions.fifo"
-  }
-
-  expect_failures = [var.queue_name]
-}
-
-run "node_policy_by_name" {
-  command = plan
-
-  variables {
+    eks_cluster_name                  = "my cluster"
+    eks_cluster_endpoint              = "EXAMPLE.eks.amazonaws.com"
+    aws_region                        = "us-west-2a"
+    environment                       = ""
+    namespace                         = "Karpenter"
+    service_account_name              = "node_autoscaler"
+    helm_chart_version                = "v0.1.0"
+    resource_tag                      = { "karpenter.sh/nodepool" = "x" }
+    auth_mode                         = "IRSA"
+    oidc_provider_arn                 = "https://oidc.eks.us-west-2.amazonaws.com/id/EXAMPLE"
+    queue_name                        = "interruptions.fifo"
     node_iam_role_additional_policies = { cloudwatch = "CloudWatchAgentServerPolicy" }
+    rule_name_prefix                  = "My rules"
+    replicas                          = 0
+    helm_values                       = ["- a\n- b\n"]
+    helm_repository                   = ""
+    ami_alias                         = "al2023"
+    karpenter_provider                = [{ provider_name = "General" }]
   }
 
-  expect_failures = [var.node_iam_role_additional_policies]
+  expect_failures = [
+    var.eks_cluster_name,
+    var.eks_cluster_endpoint,
+    var.aws_region,
+    var.environment,
+    var.namespace,
+    var.service_account_name,
+    var.helm_chart_version,
+    var.resource_tag,
+    var.auth_mode,
+    var.oidc_provider_arn,
+    var.queue_name,
+    var.node_iam_role_additional_policies,
+    var.rule_name_prefix,
+    var.replicas,
+    var.helm_values,
+    var.helm_repository,
+    var.ami_alias,
+    var.karpenter_provider,
+  ]
 }
 
-run "rule_prefix_with_a_space" {
+run "second_values" {
   command = plan
 
   variables {
-    rule_name_prefix = "My rules"
+    eks_cluster_name     = join("", [for i in range(101) : "a"])
+    eks_cluster_endpoint = "https://example.com/api"
+    helm_chart_version   = ">= 0.1.0"
+    resource_tag         = { "kubernetes.io/cluster/eks-cluster-dev" = "owned" }
+    replicas             = 1.5
+    karpenter_provider   = [{ provider_name = "general" }, { provider_name = "general" }]
   }
 
-  expect_failures = [var.rule_name_prefix]
+  expect_failures = [
+    var.eks_cluster_name,
+    var.eks_cluster_endpoint,
+    var.helm_chart_version,
+    var.resource_tag,
+    var.replicas,
+    var.karpenter_provider,
+  ]
 }
 
-run "no_replica" {
-  command = plan
-
-  variables {
-    replicas = 0
-  }
-
-  expect_failures = [var.replicas]
-}
-
-run "half_a_replica" {
-  command = plan
-
-  variables {
-    replicas = 1.5
-  }
-
-  expect_failures = [var.replicas]
-}
-
-run "values_that_are_no_mapping" {
-  command = plan
-
-  variables {
-    helm_values = ["- a\n- b\n"]
-  }
-
-  expect_failures = [var.helm_values]
-}
-
-run "empty_repository" {
-  command = plan
-
-  variables {
-    helm_repository = ""
-  }
-
-  expect_failures = [var.helm_repository]
-}
-
-run "alias_without_version" {
-  command = plan
-
-  variables {
-    ami_alias = "al2023"
-  }
-
-  expect_failures = [var.ami_alias]
-}
-
-run "provider_name_in_capitals" {
-  command = plan
-
-  variables {
-    karpenter_provider = [{ provider_name = "General" }]
-  }
-
-  expect_failures = [var.karpenter_provider]
-}
-
-run "two_providers_of_one_name" {
-  command = plan
-
-  variables {
-    karpenter_provider = [{ provider_name = "general" }, { provider_name = "general" }]
-  }
-
-  expect_failures = [var.karpenter_provider]
-}
-
-run "capacity_type_in_capitals" {
+run "unknown_capacity_type" {
   command = plan
 
   variables {
