@@ -292,6 +292,7 @@ func (e *Emulator) createServiceLinkedRole(c *call) (any, error) {
 		return nil, wire.Errorf("InvalidInput", "Service role name %s has been taken in this account, please try a different suffix.", spotRoleName)
 	}
 	role := e.newRole(c.now, spotRoleName, "/aws-service-role/"+spotServiceName+"/", spotTrust)
+	role.Description = c.Form.String("Description")
 	e.iam().Roles[spotRoleName] = role
 	return roleResult{Role: e.renderRole(role)}, nil
 }

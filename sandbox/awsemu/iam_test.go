@@ -212,7 +212,10 @@ func TestSpotRoleIsRemovedAndCreated(t *testing.T) {
 	c := startCloud(t)
 	client := iam.NewFromConfig(c.cfg)
 	create := func() error {
-		_, err := client.CreateServiceLinkedRole(t.Context(), &iam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String(spotServiceName)})
+		made, err := client.CreateServiceLinkedRole(t.Context(), &iam.CreateServiceLinkedRoleInput{AWSServiceName: aws.String(spotServiceName), Description: aws.String("for spot")})
+		if err == nil && aws.ToString(made.Role.Description) != "for spot" {
+			t.Errorf("the description is %q", aws.ToString(made.Role.Description))
+		}
 		return err
 	}
 	present := func() (found bool) {
