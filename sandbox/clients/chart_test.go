@@ -265,6 +265,17 @@ release coordination.k8s.io leases[karpenter-leader-election] patch,update
 kube-system core services[kube-dns] get
 `
 
+// devices are the rights to read what Dynamic Resource Allocation is about.
+func devices(verbs ...string) string {
+	var list []string
+	for _, resource := range []string{"deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"} {
+		for _, verb := range verbs {
+			list = append(list, "cluster resource.k8s.io "+resource+": "+verb)
+		}
+	}
+	return strings.Join(list, ",")
+}
+
 // S-116, install.md 4: the rights of the table, and not one verb more; further ones are asked for by name.
 func TestS_116_ChartAsksForTheRightsOfTheTable(t *testing.T) {
 	t.Parallel()
@@ -287,6 +298,7 @@ func TestS_116_ChartAsksForTheRightsOfTheTable(t *testing.T) {
 		"nominations":          {"optionalRights.nominatePods=true", "cluster core pods/status: patch"},
 		"limit ranges":         {"optionalRights.limitRanges=true", "cluster core limitranges: list,cluster core limitranges: watch"},
 		"foreign leases":       {"optionalRights.foreignLeases=true", "cluster coordination.k8s.io leases: list"},
+		"devices":              {"settings.ignoreDRARequests=false", devices("get", "list", "watch")},
 		"default spread":       {"settings.schedulerConfig=podTopologySpread: {}", "cluster core services: list,cluster core services: watch"},
 		"rules of the user":    {"additionalClusterRoleRules[0].apiGroups[0]=x,additionalClusterRoleRules[0].resources[0]=y,additionalClusterRoleRules[0].verbs[0]=get", "cluster x y: get"},
 		"nothing for a string": {"optionalRights.nominatePods=false", ""},
@@ -553,6 +565,21 @@ func TestChartRefuses(t *testing.T) {
 		"settings.featureGates.nodeRepair=on":                                 `settings.featureGates.nodeRepair is "on"; give true or false`,
 		"optionalRights.limitRanges=some":                                     `optionalRights.limitRanges is "some"; give true or false`,
 		"logLevel=trace":                                                      `logLevel is "trace"; give debug, info or error`,
+		"hostNetwork=yes":                                                     `hostNetwork is "yes"; give true or false`,
+		"serviceAccount.create=no":                                            `serviceAccount.create is "no"; give true or false`,
+		"networkPolicy.enabled=on":                                            `networkPolicy.enabled is "on"; give true or false`,
+		"flowSchemas.enabled=1":                                               "at '/flowSchemas/enabled': got number",
+		"imagePullPolicy=always":                                              `imagePullPolicy is "always"; give Always or IfNotPresent or Never`,
+		"dnsPolicy=None":                                                      "dnsPolicy is None and dnsConfig.nameservers is empty; give the addresses of name servers",
+		"dnsPolicy=default":                                                   `dnsPolicy is "default"; give ClusterFirst or`,
+		"revisionHistoryLimit=ten":                                            `revisionHistoryLimit is "ten"; give a whole number`,
+		"terminationGracePeriodSeconds=30s":                                   `terminationGracePeriodSeconds is "30s"; give a whole number`,
+		"podDisruptionBudget.maxUnavailable=half":                             `podDisruptionBudget.maxUnavailable is "half"; give a whole number or a percentage`,
+		"controller.resources.requests.cpu=lots":                              `controller.resources.requests.cpu is "lots"; give a quantity, such as 500m`,
+		"controller.resources.request.cpu=1":                                  "controller.resources.request is unknown; give requests and limits",
+		"controller.metrics.port=http":                                        "controller.metrics.port is http; give a port from 1 to 65535",
+		"controller.image.repository=mirror/dovetail:v1":                      `controller.image.repository is "mirror/dovetail:v1"; give the part before the tag`,
+		"controller.image.tag=a/b":                                            `controller.image.tag is "a/b"; give letters, digits`,
 		"replicas=-1":                                                         `replicas is "-1"; give a whole number`,
 		"controller.metrics.port=8081":                                        "controller.metrics.port and controller.healthProbe.port are both 8081",
 		"controller.metrics.port=70000":                                       "controller.metrics.port is 70000; give a port from 1 to 65535",

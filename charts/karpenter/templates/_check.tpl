@@ -71,8 +71,47 @@
 {{- end -}}
 {{- end -}}
 {{- range $key, $value := .Values.optionalRights | default dict -}}
-{{- if not (has (toString $value) (list "true" "false" "<nil>" "")) -}}
-{{- $faults = append $faults (printf "optionalRights.%s is %q; give true or false" $key (toString $value)) -}}
+{{- $faults = concat $faults (include "karpenter.checkBoolean" (list (printf "optionalRights.%s" $key) $value) | fromJsonArray) -}}
+{{- end -}}
+{{- $controller := .Values.controller | default dict -}}
+{{- range $pair := list
+  (list "hostNetwork" .Values.hostNetwork) (list "serviceAccount.create" (.Values.serviceAccount).create)
+  (list "networkPolicy.enabled" (.Values.networkPolicy).enabled) (list "flowSchemas.enabled" (.Values.flowSchemas).enabled)
+-}}
+{{- $faults = concat $faults (include "karpenter.checkBoolean" $pair | fromJsonArray) -}}
+{{- end -}}
+{{- range $pair := list
+  (list "imagePullPolicy" .Values.imagePullPolicy (list "Always" "IfNotPresent" "Never"))
+  (list "dnsPolicy" .Values.dnsPolicy (list "ClusterFirst" "ClusterFirstWithHostNet" "Default" "None"))
+-}}
+{{- $given := include "karpenter.plain" (index $pair 1) -}}
+{{- if and $given (not (has $given (last $pair))) -}}
+{{- $faults = append $faults (printf "%s is %q; give %s" (first $pair) $given (join " or " (last $pair))) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (eq (toString .Values.dnsPolicy) "None") (not (.Values.dnsConfig).nameservers) -}}
+{{- $faults = append $faults "dnsPolicy is None and dnsConfig.nameservers is empty; give the addresses of name servers, or another dnsPolicy" -}}
+{{- end -}}
+{{- range $key := list "revisionHistoryLimit" "terminationGracePeriodSeconds" -}}
+{{- $given := include "karpenter.plain" (get $.Values $key) -}}
+{{- if not (regexMatch "^[0-9]*$" $given) -}}
+{{- $faults = append $faults (printf "%s is %q; give a whole number of 0 or more" $key $given) -}}
+{{- end -}}
+{{- end -}}
+{{- $budget := include "karpenter.plain" (.Values.podDisruptionBudget).maxUnavailable -}}
+{{- if not (regexMatch "^([0-9]+%?)?$" $budget) -}}
+{{- $faults = append $faults (printf "podDisruptionBudget.maxUnavailable is %q; give a whole number or a percentage" $budget) -}}
+{{- end -}}
+{{- range $kind, $amounts := $controller.resources | default dict -}}
+{{- if and (has $kind (list "requests" "limits")) (kindIs "map" $amounts) -}}
+{{- range $name, $amount := $amounts -}}
+{{- $given := include "karpenter.plain" $amount -}}
+{{- if not (regexMatch "^([0-9]+\\.?[0-9]*|\\.[0-9]+)([eE][-+]?[0-9]+|[numkMGTPE]|[KMGTPE]i)?$" $given) -}}
+{{- $faults = append $faults (printf "controller.resources.%s.%s is %q; give a quantity, such as 500m or 1 for CPU and 512Mi or 1Gi for memory" $kind $name $given) -}}
+{{- end -}}
+{{- end -}}
+{{- else if not (has $kind (list "requests" "limits" "claims")) -}}
+{{- $faults = append $faults (printf "controller.resources.%s is unknown; give requests and limits" $kind) -}}
 {{- end -}}
 {{- end -}}
 {{- $uninstall := .Values.uninstall | default dict -}}
@@ -89,22 +128,28 @@
 {{- if not (has $level (list "debug" "info" "error" "")) -}}
 {{- $faults = append $faults (printf "logLevel is %q; give debug, info or error" $level) -}}
 {{- end -}}
-{{- if not (regexMatch "^[0-9]+$" (toString .Values.replicas)) -}}
-{{- $faults = append $faults (printf "replicas is %q; give a whole number, 2 in production and 1 where there is one node" (toString .Values.replicas)) -}}
+{{- $replicas := include "karpenter.plain" .Values.replicas -}}
+{{- if not (regexMatch "^[0-9]*$" $replicas) -}}
+{{- $faults = append $faults (printf "replicas is %q; give a whole number, 2 in production and 1 where there is one node" $replicas) -}}
 {{- end -}}
 {{- if eq (include "karpenter.metricsPort" .) (include "karpenter.healthPort" .) -}}
 {{- $faults = append $faults (printf "controller.metrics.port and controller.healthProbe.port are both %s; give two ports" (include "karpenter.metricsPort" .)) -}}
 {{- end -}}
-{{- range $key, $port := dict "metrics" (include "karpenter.metricsPort" .) "healthProbe" (include "karpenter.healthPort" .) -}}
-{{- if or (lt (int $port) 1) (gt (int $port) 65535) -}}
-{{- $faults = append $faults (printf "controller.%s.port is %s; give a port from 1 to 65535" $key $port) -}}
+{{- range $key := list "metrics" "healthProbe" -}}
+{{- $given := include "karpenter.plain" (dig "port" "" (get $controller $key | default dict)) -}}
+{{- if and $given (or (not (regexMatch "^[0-9]{1,5}$" $given)) (lt (int $given) 1) (gt (int $given) 65535)) -}}
+{{- $faults = append $faults (printf "controller.%s.port is %s; give a port from 1 to 65535" $key $given) -}}
 {{- end -}}
 {{- end -}}
-{{- $image := .Values.controller.image | default dict -}}
+{{- $image := $controller.image | default dict -}}
 {{- if regexMatch "(^|/)karpenter/controller$" (toString $image.repository) -}}
 {{- $faults = append $faults (printf "controller.image.repository is %q, the image of Karpenter: --reuse-values has kept it, or a values file of Karpenter names it; upgrade with --reset-then-reuse-values and leave controller.image out of the values" $image.repository) -}}
-{{- else if not $image.repository -}}
-{{- $faults = append $faults "controller.image.repository is empty; leave it out, or give the place of a copy of the image" -}}
+{{- end -}}
+{{- if regexMatch "(:[^/]*|@.*)$" (toString $image.repository) -}}
+{{- $faults = append $faults (printf "controller.image.repository is %q; give the part before the tag and the digest, which have values of their own: controller.image.tag and controller.image.digest" $image.repository) -}}
+{{- end -}}
+{{- if not (regexMatch "^[A-Za-z0-9_]?[A-Za-z0-9_.-]{0,127}$" (include "karpenter.plain" $image.tag)) -}}
+{{- $faults = append $faults (printf "controller.image.tag is %q; give letters, digits, dots, - and _, or leave it empty to use the version of the chart" (include "karpenter.plain" $image.tag)) -}}
 {{- end -}}
 {{- with $image.digest -}}
 {{- if not (regexMatch "^sha256:[0-9a-f]{64}$" .) -}}
@@ -119,4 +164,30 @@
 {{- with $faults -}}
 {{- fail (printf "\n\n%d value%s cannot be used:\n  - %s\n" (len .) (ternary "" "s" (eq (len .) 1)) (join "\n  - " .)) -}}
 {{- end -}}
+{{- end -}}
+
+{{/* A list, as JSON, of what is wrong with a value that is true or false. Takes its name and the value. */}}
+{{- define "karpenter.checkBoolean" -}}
+{{- $given := include "karpenter.plain" (last .) -}}
+{{- if has $given (list "true" "false" "") -}}
+[]
+{{- else -}}
+{{- list (printf "%s is %q; give true or false" (first .) $given) | toJson -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The given values that the chart does not know, at the top and in the two large groups. They are told and not refused: they may be
+     those of another version. */}}
+{{- define "karpenter.unknown" -}}
+{{- $known := include "karpenter.known" . | splitList "\n" -}}
+{{- $unknown := list -}}
+{{- range $group, $values := dict "" .Values "controller." (.Values.controller | default dict) "settings." (.Values.settings | default dict) -}}
+{{- range $key := keys $values -}}
+{{- $name := printf "%s%s" $group $key -}}
+{{- if not (has $name (append $known "global")) -}}
+{{- $unknown = append $unknown $name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- join ", " (sortAlpha $unknown) -}}
 {{- end -}}

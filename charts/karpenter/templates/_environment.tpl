@@ -13,13 +13,13 @@
 - name: CPU_REQUESTS
   valueFrom:
     resourceFieldRef:
-      containerName: {{ .Values.controller.containerName | default "controller" }}
+      containerName: {{ (.Values.controller).containerName | default "controller" }}
       divisor: 1m
       resource: requests.cpu
 - name: MEMORY_LIMIT
   valueFrom:
     resourceFieldRef:
-      containerName: {{ .Values.controller.containerName | default "controller" }}
+      containerName: {{ (.Values.controller).containerName | default "controller" }}
       divisor: "1"
       resource: limits.memory
 - name: METRICS_PORT
@@ -62,17 +62,17 @@
   value: {{ get $rights "nominatePods" | default false | quote }}
 {{- include "karpenter.variable" (dict "root" . "name" "FEATURE_GATES" "value" (include "karpenter.gates" (dict "root" . "gates" $settings.featureGates))) }}
 {{- include "karpenter.variable" (dict "root" . "name" "AWS_FEATURE_GATES" "value" (include "karpenter.gates" (dict "root" . "gates" $settings.awsFeatureGates))) }}
-{{- range .Values.controller.env }}
+{{- range (.Values.controller).env }}
 {{- /* --set makes a number of what looks like one, and Kubernetes takes only text */}}
-{{- $variable := hasKey . "value" | ternary (merge (dict "value" (toString .value)) .) . }}
+{{- $variable := hasKey . "value" | ternary (merge (dict "value" (include "karpenter.plain" .value)) .) . }}
 - {{- toYaml $variable | nindent 2 }}
 {{- end }}
 {{- end -}}
 
 {{- define "karpenter.metricsPort" -}}
-{{- dig "metrics" "port" 8080 .Values.controller | int -}}
+{{- dig "metrics" "port" 8080 (.Values.controller | default dict) | int -}}
 {{- end -}}
 
 {{- define "karpenter.healthPort" -}}
-{{- dig "healthProbe" "port" 8081 .Values.controller | int -}}
+{{- dig "healthProbe" "port" 8081 (.Values.controller | default dict) | int -}}
 {{- end -}}

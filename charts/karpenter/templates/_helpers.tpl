@@ -53,8 +53,8 @@ annotations:
 {{- end -}}
 
 {{- define "karpenter.image" -}}
-{{- $image := .Values.controller.image | default dict -}}
-{{- $image.repository }}:{{ $image.tag | default .Chart.AppVersion }}
+{{- $image := (.Values.controller).image | default dict -}}
+{{- $image.repository | default "ghcr.io/dovetail-sh/dovetail" }}:{{ $image.tag | default .Chart.AppVersion }}
 {{- with $image.digest }}@{{ . }}{{ end -}}
 {{- end -}}
 
@@ -69,7 +69,7 @@ runAsGroup: 65532
 capabilities:
   drop:
     - ALL
-{{- $own := .Values.controller.securityContext | default dict }}
+{{- $own := (.Values.controller).securityContext | default dict }}
 {{- range $field := list "appArmorProfile" "seLinuxOptions" "seccompProfile" }}
 {{- with get $own $field }}
 {{ $field }}:
@@ -103,11 +103,23 @@ capabilities:
 {{- toYaml $constraints -}}
 {{- end -}}
 
+{{/* A value as it was written. Numbers of a values file are floating point, and large ones would become 1e+06. */}}
+{{- define "karpenter.plain" -}}
+{{- if and (kindIs "float64" .) (eq (floor .) .) -}}
+{{- printf "%.0f" . -}}
+{{- else if not (kindIs "invalid" .) -}}
+{{- toString . -}}
+{{- end -}}
+{{- end -}}
+
 {{/* A text of the values, templates in it resolved. Takes root and value. */}}
 {{- define "karpenter.text" -}}
-{{- if not (kindIs "invalid" .value) -}}
-{{- tpl (toString .value) .root | trim -}}
+{{- tpl (include "karpenter.plain" .value) .root | trim -}}
 {{- end -}}
+
+{{/* Something if the value is true, also where it came as text, as with --set-string. */}}
+{{- define "karpenter.isTrue" -}}
+{{- if eq (toString .) "true" }}true{{ end -}}
 {{- end -}}
 
 {{/* One environment variable, or nothing if the value is empty: the program knows the default. false and 0 are not
