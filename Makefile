@@ -16,8 +16,11 @@ export GOFLAGS := $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false
 export GOWORK := off
 
 MODULE  := github.com/dovetail-sh/dovetail
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+# The program, the tag of the image and the packaged charts have one version.
+VERSION ?= $(shell tools/version.sh)
 COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+# When the commit was made, so that two builds of it are equal.
+SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 LDFLAGS  = -X $(MODULE)/internal/version.Version=$(VERSION) -X $(MODULE)/internal/version.Commit=$(COMMIT)
 
 # kubectl and helm know the version of Kubernetes only when the linker tells them; the control plane tells itself.
@@ -26,6 +29,7 @@ kubernetes-version = $(shell $(GO) -C sandbox list -m -f '{{.Version}}' k8s.io/k
 kubectl-flags = $(call kubernetes-version,-X k8s.io/component-base/version.gitVersion=%s -X k8s.io/component-base/version.gitMajor=%s -X k8s.io/component-base/version.gitMinor=%s,$$0$(comma) $$2$(comma) $$3)
 helm-flags = $(call kubernetes-version,-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=%s -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=%s,$$2$(comma) $$3)
 comma := ,
+build-helm = $(GO) build -C sandbox/clients/helm -ldflags '$(helm-flags)' -o ../../../bin/helm helm.sh/helm/v3/cmd/helm
 
 CHECKS   ?= 10000
 SEEDS    ?= 20000
@@ -33,6 +37,7 @@ FROM     ?= 1
 FUZZTIME ?= 60s
 SOAK     ?= 20
 EXPLORE  ?= 10m
+PLATFORMS ?= linux/amd64,linux/arm64
 BENCH    ?= .
 COUNT    ?= 1
 PKG      ?=
@@ -81,11 +86,26 @@ sandbox: ## bin/sandbox: Kubernetes, an emulated AWS and nodes in one process (t
 .PHONY: clients
 clients: ## bin/kubectl and bin/helm, to try the sandbox with (some minutes the first time)
 	$(GO) build -C sandbox -ldflags '$(kubectl-flags)' -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
-	$(GO) build -C sandbox/clients/helm -ldflags '$(helm-flags)' -o ../../../bin/helm helm.sh/helm/v3/cmd/helm
+	$(build-helm)
 
 .PHONY: demo
 demo: build sandbox ## the main job, on the embedded sandbox
 	bin/sandbox demo
+
+.PHONY: image
+image: ## dist/image: an OCI layout for PLATFORMS, and dist/sbom; nothing is pulled or pushed
+	$(GO) run -C tools/image . -root '$(CURDIR)' -o '$(CURDIR)/dist/image' -sbom '$(CURDIR)/dist/sbom' -platforms '$(PLATFORMS)' \
+		-version '$(VERSION)' -commit '$(COMMIT)' -created '$(SOURCE_DATE_EPOCH)' -ldflags '$(LDFLAGS)'
+
+.PHONY: charts
+charts: ## dist/charts: both charts, packaged for the version of the build
+	$(build-helm)
+	rm -rf dist/charts
+	for chart in karpenter karpenter-crd; do bin/helm package charts/$$chart --version '$(VERSION)' --app-version '$(VERSION)' --destination dist/charts; done
+
+.PHONY: release-dry
+release-dry: image charts ## dist/release: what a release consists of, with checksums; nothing is tagged or pushed
+	VERSION='$(VERSION)' SOURCE_DATE_EPOCH='$(SOURCE_DATE_EPOCH)' tools/release.sh
 
 .PHONY: clean
 clean: ## remove what was built
@@ -211,7 +231,7 @@ docs: generate ## the same; the reference pages are generated with the CRDs
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for dir in . tools sandbox sandbox/clients/helm sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
+	for dir in . tools tools/image sandbox sandbox/clients/helm sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
 	cd bench/peer && GOTOOLCHAIN=auto $(GO) mod tidy
 
 ##@ Set up

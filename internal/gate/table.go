@@ -12,9 +12,9 @@ import (
 var suites = map[string][]string{
 	"quick": {"format", "lint-changed", "unit"},
 	"test": {
-		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "sandbox-race", "sandbox", "sandbox-lint",
+		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "image", "sandbox-race", "sandbox", "sandbox-lint",
 	},
-	"deep": {"soak", "planted", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
+	"deep": {"soak", "planted", "image-deep", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
 }
 
 // settings are what the caller may choose about steps.
@@ -33,6 +33,7 @@ const (
 	simPackage         = "./internal/sim"
 	determinismPackage = "./internal/determinism"
 	lintTool           = "bin/tools/golangci-lint"
+	imageModule        = "tools/image"
 )
 
 // Kubernetes compiles for minutes. What is linked with it is compiled once: in the sandbox's module,
@@ -71,7 +72,7 @@ func checkSteps(all survey, o settings) catalogue {
 		},
 		{
 			name: "lint", about: "golangci-lint, with all of go vet", lane: laneCPU, needs: []string{"tools"}, usually: 20 * time.Second,
-			commands: []command{{argv: []string{lintTool, "run", "./..."}}},
+			commands: []command{{argv: []string{lintTool, "run", "./..."}}, {what: "the builder of the image", dir: imageModule, argv: []string{"../../" + lintTool, "run", "./..."}}},
 		},
 		{
 			name: "lint-changed", about: "golangci-lint on the packages of the root module that you changed", lane: laneCPU, needs: []string{"tools"}, usually: 10 * time.Second,
@@ -116,6 +117,12 @@ func rootSteps(all survey, o settings) catalogue {
 			after: []string{"sandbox-build"}, usually: 2 * time.Minute,
 			commands: []command{goTestOf("", []string{"-vet=off", "-timeout=30m"}, []string{simPackage}, nil)},
 		},
+		{
+			// Not from the cache, which does not see what the image is built from.
+			name: "image", about: "the image for amd64, built twice, and what is in it", lane: laneCPU,
+			after: []string{"sandbox-build"}, usually: 20 * time.Second,
+			commands: []command{goTestOf(imageModule, []string{"-vet=off", "-count=1", "-timeout=30m"}, []string{"./..."}, nil)},
+		},
 	}
 }
 
@@ -158,6 +165,10 @@ func deepSteps(all survey, o settings) catalogue {
 		{
 			name: "planted", about: "the determinism test finds every bug that is planted for it", lane: laneCPU, usually: time.Minute,
 			commands: []command{{env: []string{"DOVETAIL_DEEP=1"}, test: &goTest{flags: []string{"-vet=off", "-count=1"}, packages: []string{determinismPackage}}}},
+		},
+		{
+			name: "image-deep", about: "the image for both architectures, compiled twice", lane: laneCPU, usually: 15 * time.Minute,
+			commands: []command{{dir: imageModule, env: []string{"DOVETAIL_DEEP=1"}, test: &goTest{flags: []string{"-vet=off", "-count=1", "-timeout=0"}, packages: []string{"./..."}}}},
 		},
 		{
 			name: "race-pure", about: "the packages without goroutines under the race detector too", lane: laneCPU, usually: 10 * time.Minute,

@@ -3,9 +3,10 @@ package version
 import (
 	"runtime"
 	"runtime/debug"
+	"strings"
 )
 
-// Set by the linker: -X github.com/dovetail-sh/dovetail/internal/version.Version=v1.2.3
+// Set by the linker: -X github.com/dovetail-sh/dovetail/internal/version.Version=1.2.3
 var (
 	Version = ""
 	Commit  = ""
@@ -24,7 +25,7 @@ func Get() Info {
 	info := Info{Version: Version, Commit: Commit, GoVersion: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	build, ok := debug.ReadBuildInfo()
 	if ok && info.Version == "" && build.Main.Version != "" {
-		info.Version = build.Main.Version
+		info.Version = strings.TrimPrefix(build.Main.Version, "v") // as charts and images are numbered
 	}
 	if ok && info.Commit == "" {
 		for _, s := range build.Settings {
