@@ -179,6 +179,9 @@ func TestClaimBecomesANode(t *testing.T) {
 	if result := w.pass(t); result.RequeueAfter != 15*time.Minute {
 		t.Errorf("LC-14: looks again after %s", result.RequeueAfter)
 	}
+	if n := testutil.CollectAndCount(w.metrics.NodeClaimsDisrupted); n != 2 { // so that the first timeout is an increase
+		t.Errorf("%d series of disruptions before any, want those of the two timeouts, at 0", n)
+	}
 	if err := w.api.Create(t.Context(), joinedNode()); err != nil {
 		t.Fatal(err)
 	}

@@ -61,6 +61,7 @@ func (r *Claims) Close() { r.launches.close() }
 // buy asks the cloud and remembers the answer.
 func (r *Claims) buy(ctx context.Context, claim *karpv1.NodeClaim) {
 	asked := r.Now()
+	foresee(r.Metrics, claim, lifecycle.RemovedLaunchTimeout)
 	instance, err := r.Provider.Launch(ctx, claim)
 	r.launches.remember(claim.UID, instance, err, asked, r.Now())
 }

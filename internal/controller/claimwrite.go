@@ -84,6 +84,9 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 		return nil, r.refused(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
 	}
 	r.written.note(next)
+	if condition.True(next.Status.Conditions, karpv1.ConditionLaunched) && !condition.True(next.Status.Conditions, karpv1.ConditionRegistered) {
+		foresee(r.Metrics, next, lifecycle.RemovedRegistrationTimeout)
+	}
 	r.Events.Flips(next, condition.Flips(seen.Status.Conditions, want.Status.Conditions))
 	return next, nil
 }

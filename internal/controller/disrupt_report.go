@@ -242,8 +242,10 @@ func (d *Disruption) sayScores(ctx context.Context, scores []disruption.Score) {
 // spend keeps the gauge of what pools cost. A node without a known price is counted once.
 func (d *Disruption) spend(view disruption.View) {
 	costs, unpriced := map[string]float64{}, map[string]bool{}
+	// any order: each has a series of its own
 	for pool := range view.Pools {
 		costs[pool] = 0
+		d.Metrics.PoolsCostErrors.WithLabelValues(pool) // shows 0 until there is one
 	}
 	for _, n := range view.Nodes {
 		costs[n.Pool] += max(0, n.Price)

@@ -16,9 +16,19 @@ import (
 // have to start elsewhere. The reason is one of the documented reasons of the metric, in snake case.
 func Disrupted(m *metric.Set, claim *karpv1.NodeClaim, reason string, pods []*corev1.Pod) {
 	moving := countMoving(pods)
-	labels := []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
+	labels := disruptedLabels(claim, reason)
 	m.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
 	m.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
+}
+
+func disruptedLabels(claim *karpv1.NodeClaim, reason string) []string {
+	return []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
+}
+
+// foresee shows 0 for a removal that may follow. Prometheus does not see the first increase of a counter that has no series
+// before it, and so the first node that does not join would raise no alert.
+func foresee(m *metric.Set, claim *karpv1.NodeClaim, reason string) {
+	m.NodeClaimsDisrupted.WithLabelValues(disruptedLabels(claim, reason)...)
 }
 
 // PodsToMove counts the pods on a node that will have to start elsewhere. It asks the cache: a list that

@@ -26,6 +26,9 @@ func (*ticker) NeedLeaderElection() bool { return true }
 // Start runs until the context ends.
 func (t *ticker) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.name))
+	if t.metrics != nil {
+		t.metrics.Panics.WithLabelValues(t.name) // shows 0 from the start
+	}
 	tick := time.NewTicker(t.every)
 	defer tick.Stop()
 	for {

@@ -57,10 +57,9 @@ func (b *builder) disruption(s *Set) {
 	s.DisruptionEligibleNodes = b.gauge("karpenter_voluntary_disruption_eligible_nodes", "nodes that may be disrupted", "reason")
 	s.DisruptionBlockedNodes = b.gauge("dovetail_disruption_blocked_nodes", "nodes that something keeps from being disrupted, by what that is: a code of the reasons, in snake case", "nodepool", "reason")
 	s.DisruptionTimeouts = b.counter("karpenter_voluntary_disruption_consolidation_timeouts_total", "searches for consolidation that ran out of time: all nodes together (`multi`, a minute) or a few at a time (`single`, three minutes); what was found until then is used", "consolidation_type")
-	for _, kind := range []string{"multi", "single"} {
-		s.DisruptionTimeouts.WithLabelValues(kind) // shows 0 from the start
-	}
+	show(s.DisruptionTimeouts, "multi", "single")
 	s.DisruptionFailedValidations = b.counter("karpenter_voluntary_disruption_failed_validations_total", "moves that did not hold when they were checked again", "consolidation_type")
+	show(s.DisruptionFailedValidations, "empty", "multi", "single")
 	s.DisruptionQueueFailures = b.counter("karpenter_voluntary_disruption_queue_failures_total", "commands that were rolled back", "decision", "reason", "consolidation_type")
 	s.DisruptionTerminateFirst = b.counter("karpenter_voluntary_disruption_terminate_first_decisions_total", "decisions to remove a node before its replacement is there", "nodepool", "reason", "terminate_first_reason")
 	s.DisruptionDriftBackoffs = b.counter("karpenter_voluntary_disruption_drift_backoffs_total", "times that drift of a pool was put off after a failure", "nodepool")
@@ -74,6 +73,7 @@ func (b *builder) disruption(s *Set) {
 
 func (b *builder) planning(s *Set) {
 	s.Panics = b.counter("dovetail_panics_total", "panics that were recovered in loops that are not reconcilers", "controller")
+	show(s.Panics, "provisioner", "disruption", "nodeclaim.lifecycle", "interruption", "instance.garbagecollection")
 	s.SchedulingDuration = b.histogram("karpenter_scheduler_scheduling_duration_seconds", "time to make one plan", durations(), "controller")
 	s.SchedulerQueueDepth = b.gauge("karpenter_scheduler_queue_depth", "pods in the plan that is being made", "controller", "scheduling_id")
 	s.SchedulerUnfinishedWork = b.gauge("karpenter_scheduler_unfinished_work_seconds", "time the plan that is being made has taken so far", "controller", "scheduling_id")
@@ -105,6 +105,7 @@ func (b *builder) cloud(s *Set) {
 	s.InterruptionDeleted = b.counter("karpenter_interruption_deleted_messages_total", "messages deleted from the interruption queue")
 	s.InterruptionQueueDuration = b.histogram("karpenter_interruption_message_queue_duration_seconds", "from the event in AWS until its message is handled", durations())
 	s.InstanceStatusUnhealthy = b.counter("karpenter_interruption_instance_status_unhealthy_total", "instances found unhealthy, once per episode", "category")
+	show(s.InstanceStatusUnhealthy, "InstanceStatus", "SystemStatus", "EventStatus")
 	s.UserDataBytes = b.gauge("karpenter_ec2nodeclasses_userdata_bytes", "size of the user data of a node class; EC2 takes 16384", "nodeclass")
 	s.SDKRequests = b.counter("aws_sdk_go_request_total", "requests to AWS", "service", "action", "status_code")
 	s.SDKAttempts = b.counter("aws_sdk_go_request_attempt_total", "attempts at requests to AWS", "service", "action", "status_code")

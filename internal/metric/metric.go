@@ -112,6 +112,14 @@ func (b *builder) counter(name, help string, labels ...string) *prometheus.Count
 	return v
 }
 
+// show has counters say 0 from the start. Prometheus sees an increase only of a series that it knows, so that an alert about the
+// first event needs the series before it.
+func show(v *prometheus.CounterVec, values ...string) {
+	for _, value := range values {
+		v.WithLabelValues(value)
+	}
+}
+
 func (b *builder) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	b.note("gauge", name, help, labels)
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)

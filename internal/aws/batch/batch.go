@@ -78,6 +78,7 @@ func New[Req, Res any](o Options[Req, Res]) *Batcher[Req, Res] {
 			}
 		}
 	}
+	o.Metrics.Panics.WithLabelValues(o.Name) // shows 0 from the start
 	return &Batcher[Req, Res]{options: o, slots: make(chan struct{}, o.Concurrency), pending: map[string]*bucket[Req, Res]{}}
 }
 

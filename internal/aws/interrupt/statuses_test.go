@@ -87,7 +87,7 @@ func TestAnEpisodeIsCountedOnceAndActedOnOnce(t *testing.T) {
 			return ec2types.InstanceStatus{InstanceId: new("i-1"), SystemStatus: check(time.Now().Add(-time.Hour))}, nil
 		}}
 		poll(t, f, c, 5*time.Minute+time.Second)
-		if diff := cmp.Diff(map[string]float64{"SystemStatus": 2}, c.counted(t, "karpenter_interruption_instance_status_unhealthy_total")); diff != "" {
+		if diff := cmp.Diff(map[string]float64{"SystemStatus": 2, "InstanceStatus": 0, "EventStatus": 0}, c.counted(t, "karpenter_interruption_instance_status_unhealthy_total")); diff != "" {
 			t.Error(diff)
 		}
 		if c.count("delete") != 1 || c.count("patch") != 1 {
@@ -104,8 +104,9 @@ func TestInstancesOfOthersAreNotCounted(t *testing.T) {
 			return ec2types.InstanceStatus{InstanceId: new("i-other"), SystemStatus: check(time.Now().Add(-time.Hour))}, nil
 		}}
 		poll(t, f, c, 3*time.Minute)
-		if got := c.counted(t, "karpenter_interruption_instance_status_unhealthy_total"); len(got) != 0 || len(c.did) != 0 {
-			t.Error(got, c.did)
+		none := map[string]float64{"SystemStatus": 0, "InstanceStatus": 0, "EventStatus": 0}
+		if diff := cmp.Diff(none, c.counted(t, "karpenter_interruption_instance_status_unhealthy_total")); diff != "" || len(c.did) != 0 {
+			t.Error(diff, c.did)
 		}
 	})
 }
