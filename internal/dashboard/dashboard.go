@@ -27,6 +27,8 @@ type Panel struct {
 	Stat        bool
 	Stack       bool
 	Wide        bool // takes the whole width
+	// Warn is the value from which on there is something to do, Least the value below which; 0 means that there is none.
+	Warn, Least float64
 	Queries     []Query
 }
 
@@ -97,11 +99,15 @@ func (p *Panel) size() (width, height int) {
 func (p *Panel) draw() panel {
 	out := panel{
 		Type: "timeseries", Title: p.Title, Description: p.Description, Source: source,
-		Field: &field{Defaults: defaults{Unit: p.Unit, Min: new(0.0)}, Overrides: []string{}},
+		Field: &field{Defaults: defaults{Unit: p.Unit, Min: new(0.0), Thresholds: p.thresholds()}, Overrides: []string{}},
 	}
 	if p.Stat {
 		out.Type = "stat"
-		out.Options = map[string]any{"reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}}, "colorMode": "none"}
+		color := "none"
+		if p.Warn > 0 || p.Least > 0 {
+			color = "value"
+		}
+		out.Options = map[string]any{"reduceOptions": map[string]any{"calcs": []string{"lastNotNull"}}, "colorMode": color}
 	} else {
 		out.Options = map[string]any{"legend": map[string]any{"displayMode": "list", "placement": "bottom"}, "tooltip": map[string]any{"mode": "multi", "sort": "desc"}}
 		out.Field.Defaults.Custom = map[string]any{"fillOpacity": 10, "showPoints": "never"}
@@ -109,19 +115,43 @@ func (p *Panel) draw() panel {
 	if p.Stack {
 		out.Field.Defaults.Custom = map[string]any{"fillOpacity": 30, "showPoints": "never", "stacking": map[string]any{"mode": "normal"}}
 	}
+	if p.Warn > 0 && !p.Stat {
+		out.Field.Defaults.Custom["thresholdsStyle"] = map[string]any{"mode": "dashed"}
+	}
 	for i, q := range p.Queries {
 		out.Targets = append(out.Targets, target{Expr: q.Expr, Legend: q.Legend, Ref: string(rune('A' + i)), Source: source, Instant: p.Stat, Range: !p.Stat})
 	}
 	return out
 }
 
+// thresholds colour what is well green. Without any of them Grafana turns red at 80.
+func (p *Panel) thresholds() thresholds {
+	const well, bad = "green", "red"
+	steps := []threshold{{Color: well}}
+	switch {
+	case p.Warn > 0:
+		steps = append(steps, threshold{Color: bad, Value: &p.Warn})
+	case p.Least > 0:
+		steps = []threshold{{Color: bad}, {Color: well, Value: &p.Least}}
+	}
+	return thresholds{Mode: "absolute", Steps: steps}
+}
+
 // variables are what a reader can choose at the top: where Prometheus is, which controller, and which pools.
 func (b Board) variables() []variable {
-	return []variable{
-		{Name: "datasource", Label: "Prometheus", Type: "datasource", Query: "prometheus"},
-		{Name: "job", Label: "Job", Type: "query", Query: "label_values(karpenter_build_info, job)", Source: &source, Refresh: 2, Multi: true, IncludeAll: true, AllValue: ".+"},
-		{Name: "nodepool", Label: "NodePool", Type: "query", Query: "label_values(karpenter_nodepools_usage, nodepool)", Source: &source, Refresh: 2, Multi: true, IncludeAll: true, AllValue: ".+"},
+	list := []variable{{Name: "datasource", Label: "Prometheus", Type: "datasource", Query: "prometheus"}}
+	for i, query := range Variables() {
+		list = append(list, variable{
+			Name: []string{"job", "nodepool"}[i], Label: []string{"Job", "NodePool"}[i], Type: "query", Query: query,
+			Source: &source, Refresh: 2, Multi: true, IncludeAll: true, AllValue: ".+",
+		})
 	}
+	return list
+}
+
+// Variables are the queries that find out what can be chosen: the job and the NodePools.
+func Variables() []string {
+	return []string{"label_values(karpenter_build_info, job)", "label_values(karpenter_nodepools_usage, nodepool)"}
 }
 
 var source = datasource{Type: "prometheus", UID: "${datasource}"}
@@ -195,9 +225,18 @@ type (
 		Overrides []string `json:"overrides"`
 	}
 	defaults struct {
-		Unit   string         `json:"unit"`
-		Min    *float64       `json:"min"`
-		Custom map[string]any `json:"custom,omitempty"`
+		Unit       string         `json:"unit"`
+		Min        *float64       `json:"min"`
+		Thresholds thresholds     `json:"thresholds"`
+		Custom     map[string]any `json:"custom,omitempty"`
+	}
+	thresholds struct {
+		Mode  string      `json:"mode"`
+		Steps []threshold `json:"steps"`
+	}
+	threshold struct {
+		Color string   `json:"color"`
+		Value *float64 `json:"value"` // the first has none
 	}
 	target struct {
 		Ref     string     `json:"refId"`
