@@ -67,6 +67,38 @@ func constants(files []*ast.File, fits func(name, comment string) bool) map[stri
 	return found
 }
 
+// valuesOf are the string constants of files, by name.
+func valuesOf(files []*ast.File) map[string]string {
+	values := map[string]string{}
+	for _, file := range files {
+		for _, decl := range file.Decls {
+			block, ok := decl.(*ast.GenDecl)
+			if !ok || block.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range block.Specs {
+				for i, name := range spec.(*ast.ValueSpec).Names {
+					if list := spec.(*ast.ValueSpec).Values; i < len(list) {
+						values[name.Name] = unquote(list[i])
+					}
+				}
+			}
+		}
+	}
+	return values
+}
+
+// typeName is the last part of a name, such as Change of condition.Change; empty if it is none.
+func typeName(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return e.Name
+	case *ast.SelectorExpr:
+		return e.Sel.Name
+	}
+	return ""
+}
+
 // Every condition, and every reason that code gives for one, is in the reference with its meaning; and what is there exists.
 func TestEveryConditionIsDocumented(t *testing.T) {
 	t.Parallel()
@@ -114,15 +146,23 @@ var (
 // those of the table of launch failures.
 func reasonsGiven(t *testing.T) map[string]bool {
 	t.Helper()
-	files := sources(t, "internal/condition", "internal/lifecycle", "internal/pool", "internal/reboot", "internal/drain", "internal/aws")
+	files := sources(t, "internal/condition", "internal/controller", "internal/disrupt", "internal/lifecycle", "internal/pool", "internal/reboot", "internal/drain", "internal/aws")
 	given := constants(files, func(name, comment string) bool {
 		return aboutReasons.MatchString(comment) && !notReasons.MatchString(name)
 	})
+	values := valuesOf(files)
 	for _, file := range files {
 		ast.Inspect(file, func(node ast.Node) bool {
 			lit, ok := node.(*ast.CompositeLit)
 			if !ok {
 				return true
+			}
+			if typeName(lit.Type) == "Change" { // a condition, whatever the comment of its reason says
+				for _, element := range lit.Elts {
+					if pair, ok := element.(*ast.KeyValueExpr); ok && pair.Key.(*ast.Ident).Name == "Reason" {
+						given[unquote(pair.Value)], given[values[typeName(pair.Value)]] = true, true
+					}
+				}
 			}
 			if kind, ok := lit.Type.(*ast.SelectorExpr); ok && kind.Sel.Name == "Error" {
 				for _, element := range lit.Elts {
