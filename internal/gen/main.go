@@ -78,7 +78,7 @@ func ownedDirs() []string {
 	return []string{
 		filepath.Join("api", "crds"), filepath.Join("charts", "karpenter", "crds"), filepath.Join("charts", "karpenter-crd", "templates"),
 		filepath.Join("docs", "reference", "api"), filepath.Join("docs", "reference", "cli"),
-		dashboards(), chartRules(),
+		dashboards(), chartDashboards(), chartRules(),
 		modulePolicies(), filepath.Join(modulePolicies(), "trust"), filepath.Join(modulePolicies(), "event-rules"),
 	}
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 
@@ -13,7 +15,10 @@ func dashboards() string { return filepath.Join("observability", "dashboards") }
 // chartRules is where the chart has its copy of the rules: Helm reads no file outside a chart.
 func chartRules() string { return filepath.Join("charts", "karpenter", "files", "rules") }
 
-// observabilityFiles are the dashboards, and the chart's copy of the rules for Prometheus.
+// chartDashboards is where the chart has its copy of the dashboards, in one line each: nobody reads them there.
+func chartDashboards() string { return filepath.Join("charts", "karpenter", "files", "dashboards") }
+
+// observabilityFiles are the dashboards, and the chart's copies of them and of the rules for Prometheus.
 func observabilityFiles() ([]file, error) {
 	var files []file
 	for _, board := range dashboard.Boards() {
@@ -21,7 +26,13 @@ func observabilityFiles() ([]file, error) {
 		if err != nil {
 			return nil, err
 		}
-		files = append(files, file{filepath.Join(dashboards(), board.Name+".json"), text})
+		var line bytes.Buffer
+		if err := json.Compact(&line, text); err != nil {
+			return nil, err
+		}
+		files = append(files,
+			file{filepath.Join(dashboards(), board.Name+".json"), text},
+			file{filepath.Join(chartDashboards(), board.Name+".json"), line.Bytes()})
 	}
 	for _, name := range []string{"alerts.yaml", "recording.yaml"} {
 		text, err := os.ReadFile(filepath.Join("observability", "rules", name))
