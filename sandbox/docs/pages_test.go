@@ -60,7 +60,7 @@ func TestPages(t *testing.T) {
 	if _, err := exec.LookPath("aws"); err != nil {
 		t.Skip("no aws in PATH, which the installation needs; Debian's package awscli has one")
 	}
-	for _, p := range list() {
+	for _, p := range withRunbooks(t, list()) {
 		t.Run(p.name, p.typeIn)
 	}
 }
