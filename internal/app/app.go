@@ -55,6 +55,8 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	wire := &line{now: time.Now}
 	kube.Wrap(wire.wrap)
 	kube.Wrap(controller.Answered)
+	missing := newDenials(log)
+	kube.Wrap(missing.wrap)
 	limited := withLimits(kube, cfg.Kube)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)
@@ -104,7 +106,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := mgr.Add(hands); err != nil {
 		return err
 	}
-	if err := addChecks(mgr, c.store, wire, c.plans, c.changes, c.ends); err != nil {
+	if err := addChecks(mgr, c.store, wire, missing, c.plans, c.changes, c.ends); err != nil {
 		return err
 	}
 	err = endsInTime(ctx, stopLimit, mgr.Start)
@@ -198,9 +200,12 @@ func withLimits(kube *rest.Config, limits config.Kube) *rest.Config {
 	return limited
 }
 
-// addChecks adds liveness, which fails when a loop is stuck, and readiness: caches are filled, and the
-// CRDs are served in the version that is used.
-func addChecks(mgr ctrl.Manager, fed feeds, wire *line, loops ...*Pulse) error {
+// addChecks adds liveness, which fails when a loop is stuck, and readiness: caches are filled, no right is missing that
+// they need, and the CRDs are served in the version that is used.
+func addChecks(mgr ctrl.Manager, fed feeds, wire *line, missing *denials, loops ...*Pulse) error {
+	if err := mgr.AddReadyzCheck("rights", missing.check); err != nil {
+		return err
+	}
 	if err := mgr.AddHealthzCheck("watches", delivered(fed)); err != nil {
 		return err
 	}
@@ -225,7 +230,8 @@ func addChecks(mgr ctrl.Manager, fed feeds, wire *line, loops ...*Pulse) error {
 		ctx, cancel := context.WithTimeout(req.Context(), 5*time.Second)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return fmt.Errorf("caches are not filled yet")
+			_, kinds := fed.Unsynced()
+			return fmt.Errorf("caches are not filled yet: nothing is known of %s", cmp.Or(strings.Join(kinds, ", "), "some kinds"))
 		}
 		return nil
 	})

@@ -87,7 +87,7 @@ func (c *core) add(ctx context.Context) error {
 	if err := c.store.Watch(ctx, c.mgr.GetCache()); err != nil {
 		return err
 	}
-	if err := followLimitRanges(ctx, c.mgr, c.store); err != nil {
+	if err := followWhatMayBeRead(ctx, c.mgr, c.store, c.cfg); err != nil {
 		return err
 	}
 	plans := c.provisioner()

@@ -25,6 +25,7 @@ type rivals struct {
 	home      string        // of our pods; empty outside a cluster
 	every     time.Duration
 	now       func() time.Time
+	told      bool // that leases may not be listed
 }
 
 // alone fails if another controller leads already, and has the leader look for others from then on.
@@ -58,14 +59,12 @@ func (r *rivals) Start(ctx context.Context) error {
 	}
 }
 
-// check returns an error if somebody else leads. Who may not read the leases of all namespaces looks for
-// Deployments instead.
+// check returns an error if somebody else leads. Who may not read the leases of all namespaces says so once, and
+// looks for Deployments instead.
 func (r *rivals) check(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
 	if err := r.reader.List(ctx, leases, client.MatchingFields{"metadata.name": r.lease}); err != nil {
-		if !apierrors.IsForbidden(err) && ctx.Err() == nil {
-			log.FromContext(ctx).V(1).Info("cannot look for another controller", "error", err.Error())
-		}
+		r.cannotSee(ctx, err)
 		return r.checkDeployments(ctx)
 	}
 	for i := range leases.Items {
@@ -74,6 +73,19 @@ func (r *rivals) check(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// cannotSee says why leases are not looked at, once if a right is missing.
+func (r *rivals) cannotSee(ctx context.Context, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case !apierrors.IsForbidden(err):
+		log.FromContext(ctx).V(1).Info("cannot look for another controller", "error", err.Error())
+	case !r.told:
+		r.told = true
+		log.FromContext(ctx).Error(nil, "a second controller in another namespace is noticed by its Deployment only, not by its lease; where it has none, both would buy and remove the same nodes; "+
+			"allow the service account to list leases.coordination.k8s.io in all namespaces (value optionalRights.foreignLeases of the chart)", "reason", err.Error())
+	}
 }
 
 // fresh reports whether a lease is held and was renewed in time.

@@ -1,14 +1,21 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // FM C11: a controller that leads in another namespace is found, and nobody acts beside it.
@@ -43,5 +50,23 @@ func TestFM_C11_AnotherControllerLeads(t *testing.T) {
 				t.Errorf("check() = %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// Decision 14: who may not list leases of other namespaces goes on, and says once which right is missing.
+func TestFM_C11_WithoutTheRightToListLeases(t *testing.T) {
+	t.Parallel()
+	denied := apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, "", errors.New("no rule"))
+	reader := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return denied }}).Build()
+	var lines []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	r := &rivals{reader: reader, lease: "karpenter-leader-election", namespace: "kube-system", now: time.Now}
+	for range 3 {
+		if err := r.check(ctx); err != nil {
+			t.Errorf("check() = %v, want to go on", err)
+		}
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "allow the service account to list leases.coordination.k8s.io in all namespaces") {
+		t.Errorf("log: %q, want one line that names the right", lines)
 	}
 }

@@ -76,6 +76,7 @@ var layers = map[string]layer{
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 
 	"5 iam":         {packages: []string{"iam"}, may: []string{"std"}, never: effects},
+	"5 rights":      {packages: []string{"internal/rights"}, may: []string{"std"}, never: effects},
 	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
 	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},

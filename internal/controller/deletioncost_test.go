@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -20,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -243,5 +246,34 @@ func TestV15_56_Writes(t *testing.T) {
 				t.Errorf("annotations (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Decision 14: without the right to patch pods no cost is written, and one line of the log names the right. Nothing is tried
+// again before the next ranking.
+func TestV15_56_WithoutTheRightToPatchPods(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "p"}}
+	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "p", errors.New(`User "u" cannot patch resource "pods" in API group "" in the namespace "default"`))
+	api := fake.NewClientBuilder().WithObjects(pod).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return denied
+		},
+	}).Build()
+	var lines []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
+	q := &controller.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
+	id := controller.PodID{Namespace: "default", Name: "p", UID: "p"}
+	for range 2 {
+		q.Wish(controller.CostWish{Pod: id, Value: "3"})
+		if _, err := q.Reconcile(ctx, id); err != nil || q.Len() != 0 {
+			t.Errorf("%v, %d left", err, q.Len())
+		}
+	}
+	if n := testutil.ToFloat64(q.Metrics.DeletionCostWrites.WithLabelValues("error")); n != 2 {
+		t.Errorf("%v errors, want 2", n)
+	}
+	if len(lines) != 1 || !strings.Contains(lines[0], "allow the service account to patch pods ") {
+		t.Errorf("log: %q, want one line that names the right", lines)
 	}
 }

@@ -12,8 +12,10 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/rights"
 )
 
 // Results of writing a deletion cost, as the metric names them (V15-56).
@@ -41,6 +43,7 @@ type CostWrites struct {
 	mu     sync.Mutex
 	wishes map[PodID]string
 	queue  workqueue.TypedRateLimitingInterface[PodID] // nil until started
+	told   bool                                        // that pods may not be patched
 }
 
 // Register adds the queue to a manager.
@@ -93,11 +96,17 @@ func (q *CostWrites) Reconcile(ctx context.Context, id PodID) (ctrl.Result, erro
 	}
 	result, err := q.write(ctx, id, value)
 	q.Metrics.DeletionCostWrites.WithLabelValues(result).Inc()
-	if err != nil {
+	_, denied := rights.Read(fmt.Sprint(err))
+	if err != nil && !denied {
 		return ctrl.Result{}, fmt.Errorf("writing the deletion cost of pod %s: %w", id, err)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if denied && !q.told { // the next ranking tries again
+		q.told = true
+		log.FromContext(ctx).Error(nil, "deletion costs of pods are not written, so ReplicaSets do not prefer pods on nodes that are about to be removed; "+
+			"allow the service account to patch pods (value settings.featureGates.podDeletionCostManagement of the chart), or switch the gate PodDeletionCostManagement off", "reason", err.Error())
+	}
 	if q.wishes[id] == value { // else there is a new wish, which is queued
 		delete(q.wishes, id)
 	}

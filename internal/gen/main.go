@@ -49,7 +49,7 @@ func run(ctx context.Context, controllerGen string, check bool, out io.Writer) e
 		files = append(files, file{filepath.Join("api", "crds", crdFileName(crd)), text}, crdPage(crd))
 		files = append(files, chartCRDs(crdFileName(crd), text)...)
 	}
-	files = append(files, reasonsPage(), settingsPage(), metricsPage(), eventsPage(), conditionsPage(), iamPage())
+	files = append(files, reasonsPage(), settingsPage(), metricsPage(), eventsPage(), conditionsPage(), iamPage(), rbacPage())
 	files = append(files, cliPages()...)
 	files = append(files, moduleFiles()...)
 	charts, err := chartFiles()

@@ -44,7 +44,6 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 		{&storagev1.CSINode{}, s.onCSINode},
 		{&policyv1.PodDisruptionBudget{}, s.onBudget},
 		{&appsv1.DaemonSet{}, s.onDaemonSet},
-		{&corev1.Service{}, s.onOwner},
 		{&corev1.ReplicationController{}, s.onOwner},
 		{&appsv1.ReplicaSet{}, s.onOwner},
 		{&appsv1.StatefulSet{}, s.onOwner},
@@ -66,6 +65,12 @@ func (s *Store) WatchLimitRanges(ctx context.Context, from informers) error {
 	return s.follow(ctx, from, &corev1.LimitRange{}, s.onLimitRange)
 }
 
+// WatchServices feeds the Store with Services, which default spread constraints look at. They are not among what Watch
+// asks for, for the same reason.
+func (s *Store) WatchServices(ctx context.Context, from informers) error {
+	return s.follow(ctx, from, &corev1.Service{}, s.onOwner)
+}
+
 // follow has objects of a kind taken in. Memory is incomplete until those that exist were.
 func (s *Store) follow(ctx context.Context, from informers, obj client.Object, take func(client.Object, bool)) error {
 	informer, err := from.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
@@ -84,7 +89,7 @@ func (s *Store) follow(ctx context.Context, from informers, obj client.Object, t
 
 func isOwner(obj client.Object) bool {
 	switch obj.(type) {
-	case *corev1.Service, *corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
+	case *corev1.ReplicationController, *appsv1.ReplicaSet, *appsv1.StatefulSet:
 		return true
 	}
 	return false

@@ -34,7 +34,10 @@ func TestTrust_A12_LimitRangesMayBeForbidden(t *testing.T) {
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
 	followed := 0
-	l := &limitRanges{reader: api, every: time.Millisecond, follow: func(context.Context) error { followed++; return nil }}
+	l := &lateWatch{
+		reader: api, every: time.Millisecond, follow: func(context.Context) error { followed++; return nil },
+		list: func() client.ObjectList { return &corev1.LimitRangeList{} }, effect: "allow the service account to list and watch limitranges",
+	}
 	for range 2 {
 		if done, err := l.try(ctx); done || err != nil || followed != 0 {
 			t.Fatalf("try() = %v, %v, followed %d times; want to try again later", done, err, followed)

@@ -1,0 +1,153 @@
+package app
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+
+	"github.com/dovetail-sh/dovetail/internal/rights"
+)
+
+const (
+	// toldAgainAfter is how often a right that is still missing is named.
+	toldAgainAfter = 10 * time.Minute
+	// deniedLately is longer than the back-off of an informer, so that a right that is missing is seen as missing between
+	// two attempts.
+	deniedLately = 2 * time.Minute
+	// refusalSize is more than the answer to a forbidden request has.
+	refusalSize = 64 << 10
+)
+
+// denials notices which requests the API server forbids for want of a right. Each is told once with the rule to add: callers
+// know what they failed to do, not which role of the chart has the rule, and an informer would only try for ever.
+type denials struct {
+	log logr.Logger
+	now func() time.Time
+
+	mu   sync.Mutex
+	seen map[rights.Denial]*denied
+}
+
+// denied is a right that is missing.
+type denied struct {
+	request    string // the last one that was forbidden
+	told, last time.Time
+}
+
+func newDenials(log logr.Logger) *denials {
+	return &denials{log: log, now: time.Now, seen: map[rights.Denial]*denied{}}
+}
+
+// wrap listens to answers.
+func (d *denials) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTrip(func(r *http.Request) (*http.Response, error) {
+		answer, err := next.RoundTrip(r)
+		switch {
+		case err != nil:
+		case answer.StatusCode == http.StatusForbidden:
+			d.read(r, answer)
+		case answer.StatusCode < http.StatusBadRequest, answer.StatusCode == http.StatusNotFound, answer.StatusCode == http.StatusConflict:
+			d.lift(r)
+		}
+		return answer, err
+	})
+}
+
+// read finds out which right is missing. The caller reads the answer after it.
+func (d *denials) read(r *http.Request, answer *http.Response) {
+	text, err := io.ReadAll(io.LimitReader(answer.Body, refusalSize))
+	rest := answer.Body
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text), rest), rest}
+	if err != nil {
+		return // the caller meets the same error
+	}
+	if denial, is := rights.Read(string(text)); is {
+		d.note(denial, requestKey(r))
+	}
+}
+
+// note keeps a denial and tells of it, unless the part that needs the right does so itself: whoever may do without a right
+// says what it does instead.
+func (d *denials) note(denial rights.Denial, request string) {
+	now, right := d.now(), rightOf(denial)
+	if right.Value != "" && denial.Verb != "watch" {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	was := d.seen[denial]
+	if was == nil {
+		was = &denied{}
+		d.seen[denial] = was
+	}
+	was.request, was.last = request, now
+	if !was.told.IsZero() && now.Sub(was.told) < toldAgainAfter {
+		return
+	}
+	was.told = now
+	if right.Vital {
+		d.log.Error(errors.New("forbidden"), denial.Warning())
+		return
+	}
+	d.log.Error(nil, denial.Warning())
+}
+
+func rightOf(denial rights.Denial) rights.Right {
+	right, _ := rights.Find(denial) // none: a right that the chart does not know is not vital
+	return right
+}
+
+// lift forgets what is allowed now. An informer whose watch begins needs no list any more.
+func (d *denials) lift(r *http.Request) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.seen) == 0 {
+		return // the usual case, which costs nothing
+	}
+	request := requestKey(r)
+	list := strings.TrimSuffix(request, watchSuffix)
+	for denial, was := range d.seen { // any order: all that match
+		if was.request == request || was.request == list {
+			delete(d.seen, denial)
+			d.log.Info("the service account may now "+denial.Verb+" "+denial.Resource, "group", denial.Group)
+		}
+	}
+}
+
+const watchSuffix = " watch"
+
+// requestKey is the same for a request that is sent again.
+func requestKey(r *http.Request) string {
+	key := r.Method + " " + r.URL.Path
+	if watch := r.URL.Query().Get("watch"); watch == "true" || watch == "1" {
+		key += watchSuffix
+	}
+	return key
+}
+
+// check fails while a right is missing without which nothing is planned, and says which.
+func (d *denials) check(*http.Request) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var missing []string
+	for denial, was := range d.seen { // sorted below
+		if rightOf(denial).Vital && d.now().Sub(was.last) <= deniedLately {
+			missing = append(missing, denial.Warning())
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return errors.New(strings.Join(missing, "; "))
+}
