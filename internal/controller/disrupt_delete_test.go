@@ -171,3 +171,35 @@ func TestRebootsAreWaitedFor(t *testing.T) {
 		t.Error("the node may be replaced although the watch has not told of its reboot")
 	}
 }
+
+// G9: a claim that cannot be deleted when its command begins is tried again soon: the queue, which nothing else wakes, is
+// asked to.
+func TestADeletionThatFailedIsTriedAgainSoon(t *testing.T) {
+	t.Parallel()
+	denied := true
+	s := newScene(t, interceptor.Funcs{
+		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
+			if denied {
+				return errors.New("forbidden")
+			}
+			return c.Delete(ctx, obj, opts...)
+		},
+	})
+	s.node("a")
+	s.remove(karpv1.ReasonEmpty, "empty", "a")
+	if err := s.pass(); err == nil || !s.Asked() {
+		t.Fatalf("pass: %v, and the queue is not asked to go on", err)
+	}
+	wait, err := s.Work(t.Context())
+	if err != nil || wait > 10*time.Second {
+		t.Errorf("the queue looks again in %s, %v; want seconds", wait, err)
+	}
+	denied = false
+	s.clock = s.clock.Add(wait)
+	if _, err := s.Work(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, gone := s.claims(); len(gone) != 1 {
+		t.Errorf("claims %v are deleted, want one", gone)
+	}
+}

@@ -150,10 +150,10 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, decided, 
 	d.Store.Replace(nodesIn(c), planned) // not before the order: pods would get a second place (disruption 17)
 	d.countDecision(c)
 	entry := d.queue.add(r)
+	defer nudge(d.queue.kick) // also if nothing is waited for: what cannot be deleted now is tried again there
 	if len(r.Wait) == 0 {
 		return d.advance(ctx, entry)
 	}
-	nudge(d.queue.kick)
 	return nil
 }
 

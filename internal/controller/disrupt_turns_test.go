@@ -59,3 +59,13 @@ func TestTurnsFollowEachOther(t *testing.T) {
 		}
 	})
 }
+
+// Asked reports once whether something asked for a turn of the queue of commands.
+func (d *Disruption) Asked() bool {
+	select {
+	case <-d.queue.kick:
+		return true
+	default:
+		return false
+	}
+}
