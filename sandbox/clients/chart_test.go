@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/dovetail-sh/dovetail/internal/rights"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the chart renders into sandbox/world/installed.yaml")
@@ -215,8 +217,8 @@ func TestS_119_ChartKeepsTheControllerOffItsOwnNodes(t *testing.T) {
 	}
 }
 
-// rights is a list of "where group resource[names]: verb", one for each verb.
-func rights(where string, rules []rbacv1.PolicyRule) []string {
+// rightsOf is a list of "where group resource[names]: verb", one for each verb.
+func rightsOf(where string, rules []rbacv1.PolicyRule) []string {
 	var out []string
 	for _, rule := range rules {
 		for _, group := range rule.APIGroups {
@@ -235,11 +237,30 @@ func rights(where string, rules []rbacv1.PolicyRule) []string {
 	return slices.Compact(out)
 }
 
+// explained are the rights that internal/rights explains, in the form of rights.
+func explained(about func(rights.Right) bool) []string {
+	where := map[rights.Role]string{rights.Core: "cluster", rights.Classes: "cluster", rights.Release: "release", rights.DNS: "kube-system"}
+	var out []string
+	for _, r := range rights.All() {
+		if !about(r) {
+			continue
+		}
+		rule := rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: r.Verbs}
+		if r.Name != "" {
+			rule.ResourceNames = []string{r.Name}
+		}
+		out = append(out, rightsOf(where[r.Role], []rbacv1.PolicyRule{rule})...)
+	}
+	return sorted(out)
+}
+
+func sorted(list []string) []string { return slices.Sorted(slices.Values(list)) }
+
 func (r rendered) rights(t *testing.T) []string {
 	t.Helper()
 	return slices.Concat(
-		rights("cluster", slices.Concat(as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter").Rules, as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter-core").Rules)),
-		rights("kube-system", as[rbacv1.Role](t, r, "Role/karpenter-dns").Rules), rights("release", as[rbacv1.Role](t, r, "Role/karpenter").Rules),
+		rightsOf("cluster", slices.Concat(as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter").Rules, as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter-core").Rules)),
+		rightsOf("kube-system", as[rbacv1.Role](t, r, "Role/karpenter-dns").Rules), rightsOf("release", as[rbacv1.Role](t, r, "Role/karpenter").Rules),
 	)
 }
 
@@ -300,6 +321,7 @@ func TestS_116_ChartAsksForTheRightsOfTheTable(t *testing.T) {
 		"foreign leases":       {"optionalRights.foreignLeases=true", "cluster coordination.k8s.io leases: list"},
 		"devices":              {"settings.ignoreDRARequests=false", devices("get", "list", "watch")},
 		"default spread":       {"settings.schedulerConfig=podTopologySpread: {}", "cluster core services: list,cluster core services: watch"},
+		"deletion costs":       {"settings.featureGates.podDeletionCostManagement=true", "cluster core pods: patch"},
 		"rules of the user":    {"additionalClusterRoleRules[0].apiGroups[0]=x,additionalClusterRoleRules[0].resources[0]=y,additionalClusterRoleRules[0].verbs[0]=get", "cluster x y: get"},
 		"nothing for a string": {"optionalRights.nominatePods=false", ""},
 	} {
@@ -316,9 +338,26 @@ func TestS_116_ChartAsksForTheRightsOfTheTable(t *testing.T) {
 			}
 		})
 	}
+	if diff := gocmp.Diff(explained(func(r rights.Right) bool { return r.Value == "" }), plain.rights(t)); diff != "" {
+		t.Errorf("rights (-internal/rights +chart):\n%s", diff)
+	}
+	for _, r := range rights.All() {
+		if r.Value == "" {
+			continue
+		}
+		value := r.Value
+		if !strings.Contains(value, "=") {
+			value += "=podTopologySpread: {}" // that of the scheduler, which is on if it says anything
+		}
+		granted := slices.Concat(want, explained(func(x rights.Right) bool { return x.Value == r.Value }))
+		slices.Sort(granted)
+		if diff := gocmp.Diff(granted, sorted(render(t, "--set", value).rights(t))); diff != "" {
+			t.Errorf("%s (-internal/rights +chart):\n%s", value, diff)
+		}
+	}
 	admin := as[rbacv1.ClusterRole](t, plain, "ClusterRole/karpenter-admin")
-	if admin.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true" || len(rights("", admin.Rules)) != 5*6 {
-		t.Errorf("admin: %v", rights("", admin.Rules))
+	if admin.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "true" || len(rightsOf("", admin.Rules)) != 5*6 {
+		t.Errorf("admin: %v", rightsOf("", admin.Rules))
 	}
 	for _, key := range []string{"ClusterRoleBinding/karpenter", "ClusterRoleBinding/karpenter-core", "RoleBinding/karpenter", "RoleBinding/karpenter-dns"} {
 		binding := as[rbacv1.ClusterRoleBinding](t, rendered{key: plain[key]}, key)

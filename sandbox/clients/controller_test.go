@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -14,9 +12,8 @@ import (
 func TestController(t *testing.T) {
 	for _, namespace := range []string{"kube-system", "karpenter"} {
 		t.Run(namespace, func(t *testing.T) {
-			installation := world.Installation{Namespace: namespace, Rules: []rbacv1.PolicyRule{
-				{APIGroups: []string{""}, Resources: []string{"limitranges"}, Verbs: []string{"list", "watch"}}, // optionalRights.limitRanges, so that nothing is missed
-			}}
+			// So that nothing is missed, which would be said.
+			installation := world.Installation{Namespace: namespace, Rules: world.Granted("optionalRights.limitRanges=true", "optionalRights.foreignLeases=true")}
 			uninstall := func() {
 				if err := shell.world.Uninstall(context.WithoutCancel(t.Context()), installation); err != nil {
 					t.Error(err)

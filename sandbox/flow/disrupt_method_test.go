@@ -20,9 +20,16 @@ import (
 // with runs a controller with other flags in place of the one that all tests share.
 func (f *flow) with(flags ...string) {
 	f.Helper()
+	f.withRights(nil, flags...)
+}
+
+// withRights is with, for a controller that is granted more than by default: what values of the chart add.
+func (f *flow) withRights(values []string, flags ...string) {
+	f.Helper()
 	f.down()
+	installed := world.Installation{ServiceAccount: f.name, Rules: world.Granted(values...)} // the other controller keeps its rights
 	c, err := f.world.RunController(f.Context(), world.ControllerOptions{
-		Binary: binary, Proxied: true, Restart: true, Log: f.name + ".log", Flags: append([]string{"--log-level=debug"}, flags...),
+		Binary: binary, Installation: installed, Proxied: true, Restart: true, Log: f.name + ".log", Flags: append([]string{"--log-level=debug"}, flags...),
 	})
 	if err != nil {
 		f.Fatal(err)

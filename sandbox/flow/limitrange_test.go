@@ -1,7 +1,6 @@
 package flow_test
 
 import (
-	"net/http"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -9,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 )
 
 // agent makes a DaemonSet on the nodes of the test that asks for nothing, in a namespace whose LimitRange has it ask
@@ -40,7 +38,8 @@ func (f *flow) agent() {
 // for both, so no other is bought.
 func TestTrust_A12_LimitRangeOfADaemonSetCountsOnTheFirstNode(t *testing.T) {
 	t.Parallel()
-	f := newFlow(t, calm)
+	f := newFlow(t, alone)
+	f.withRights([]string{"optionalRights.limitRanges=true"})
 	f.agent()
 	f.pool("")
 	f.deploy("inflate", 1)
@@ -59,7 +58,6 @@ func TestTrust_A12_LimitRangeOfADaemonSetCountsOnTheFirstNode(t *testing.T) {
 func TestTrust_A12_WithoutTheRightPodsRunAllTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
-	f.proxyFault(apiproxy.Fault{Verb: "list", Resource: "limitranges", Status: http.StatusForbidden}, apiproxy.Fault{Verb: "watch", Resource: "limitranges", Status: http.StatusForbidden})
 	f.with()
 	f.pool("")
 	f.deploy("inflate", 1)

@@ -2,14 +2,12 @@ package flow_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/sandbox/apiproxy"
 )
 
 // A03: while nodes come up, each pod is nominated for one of those that were bought, no two for the same, and again
@@ -18,7 +16,8 @@ import (
 func TestTrust_A03_PodsAreNominatedForWhatWasBought(t *testing.T) {
 	t.Parallel()
 	const pods, hold = 3, "example.com/not-yet"
-	f := newFlow(t, calm)
+	f := newFlow(t, alone)
+	f.withRights([]string{"optionalRights.nominatePods=true"})
 	f.pool("", func(p *karpv1.NodePool) {
 		p.Spec.Template.Spec.StartupTaints = []corev1.Taint{{Key: hold, Effect: corev1.TaintEffectNoSchedule}}
 	})
@@ -51,8 +50,7 @@ func TestTrust_A03_PodsAreNominatedForWhatWasBought(t *testing.T) {
 func TestTrust_A03_WithoutTheRightPodsRunAllTheSame(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
-	f.with() // the controller that others share would nominate nothing for minutes afterwards
-	f.proxyFault(apiproxy.Fault{Verb: "patch", Resource: "pods/status", Status: http.StatusForbidden})
+	f.with("--nominate-pods=true")
 	f.pool("")
 	f.deploy("denied", 2, apart("denied"))
 	f.running("denied", 2)

@@ -11,12 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
-
-	rbacv1 "k8s.io/api/rbac/v1"
 
 	"github.com/dovetail-sh/dovetail/sandbox/containers"
 )
@@ -62,12 +61,12 @@ type Controller struct {
 	kubeconfig string
 	identity   []string // variables that lead to the credentials of its role
 
-	mu       sync.Mutex
-	running  *process // nil while none does
-	starts   int
-	held     bool // down until Start
-	stopped  bool
-	delay    time.Duration // before the next start
+	mu      sync.Mutex
+	running *process // nil while none does
+	starts  int
+	held    bool // down until Start
+	stopped bool
+	delay   time.Duration // before the next start
 }
 
 // process is one start of a controller.
@@ -132,8 +131,6 @@ func (w *World) RunController(ctx context.Context, o ControllerOptions) (*Contro
 	if o.Log == "" {
 		o.Log = "controller.log"
 	}
-	// More than the chart grants, until all flows do without.
-	o.Rules = append(o.Rules, rbacv1.PolicyRule{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}})
 	if err := w.Grant(ctx, o.Installation); err != nil {
 		return nil, fmt.Errorf("the rights of the controller: %w", err)
 	}
@@ -241,7 +238,9 @@ func surroundings() []string {
 }
 
 func (c *Controller) environment() []string {
-	env := slices.Concat(c.world.network(), c.world.clusterSettings(), c.identity, []string{"KUBECONFIG=" + c.kubeconfig})
+	env := slices.Concat(c.world.network(), c.world.clusterSettings(), c.identity, []string{
+		"KUBECONFIG=" + c.kubeconfig, "NOMINATE_PODS=" + strconv.FormatBool(c.options.nominates()),
+	})
 	if c.options.Proxied {
 		// The proxy speaks plain HTTP, so that its kubeconfig has no certificate for nodes to learn.
 		env = append(env, "CLUSTER_CA_BUNDLE="+base64.StdEncoding.EncodeToString(c.world.ControlPlane.Config.CAData))

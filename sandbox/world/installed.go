@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/dovetail-sh/dovetail/internal/rights"
 	"github.com/dovetail-sh/dovetail/sandbox/containers"
 	"github.com/dovetail-sh/dovetail/sandbox/kubectl"
 )
@@ -37,10 +39,33 @@ var installed []byte
 type Installation struct {
 	Namespace      string // empty means kube-system
 	ServiceAccount string // empty means karpenter
-	// Rules are appended to the rights, as the value additionalClusterRoleRules of the chart does.
+	// Rules are appended to the rights, as the value additionalClusterRoleRules of the chart does; see Granted.
 	Rules []rbacv1.PolicyRule
 	// Without takes a right away, for tests of what is told then.
 	Without func(rbacv1.PolicyRule) []rbacv1.PolicyRule
+}
+
+// Granted are the rules that the chart adds to its own if values are set, such as optionalRights.limitRanges=true.
+func Granted(values ...string) []rbacv1.PolicyRule {
+	var rules []rbacv1.PolicyRule
+	for _, value := range values {
+		found := false
+		for _, r := range rights.All() {
+			if r.Value == value {
+				rules = append(rules, rbacv1.PolicyRule{APIGroups: []string{r.Group}, Resources: []string{r.Resource}, Verbs: r.Verbs})
+				found = true
+			}
+		}
+		if !found {
+			panic("no value of the chart grants anything as " + value) // a typo in a test
+		}
+	}
+	return rules
+}
+
+// nominates is what the chart sets NOMINATE_PODS to: it comes with the right.
+func (i Installation) nominates() bool {
+	return slices.ContainsFunc(i.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/status") })
 }
 
 func (i Installation) complete() Installation {
@@ -140,14 +165,14 @@ func (i Installation) adaptRules(o *unstructured.Unstructured, core bool) error 
 	return unstructured.SetNestedSlice(o.Object, list, "rules")
 }
 
-// rights are the kinds of a service account and of what it may do.
-func rights() []string {
+// rightsKinds are the kinds of a service account and of what it may do.
+func rightsKinds() []string {
 	return []string{"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
 }
 
 // Grant makes the service account of an installation, with the rights of the chart. Called again, it changes them.
 func (w *World) Grant(ctx context.Context, i Installation) error {
-	return w.install(ctx, i.complete(), rights()...)
+	return w.install(ctx, i.complete(), rightsKinds()...)
 }
 
 // Install does what helm install does with the chart: pods of the controller run, as processes, if the world has a Program.
@@ -205,10 +230,24 @@ func (w *World) kubeconfig(ctx context.Context, i Installation, proxied bool) (s
 	base := filepath.Join(w.dir, i.Namespace+"-"+i.ServiceAccount)
 	host, authority := w.ControlPlane.Config.Host, w.ControlPlane.Config.CAData
 	if proxied {
-		host, authority, base = w.ProxyEndpoint, nil, base+"-proxied" // it speaks plain HTTP
+		authority, base = nil, base+"-proxied"
+		if host, err = w.serveAs(ctx, given.Status.Token); err != nil {
+			return "", err
+		}
 	}
 	if err := os.WriteFile(base+".token", []byte(given.Status.Token), 0o600); err != nil {
 		return "", err
 	}
 	return base + ".kubeconfig", containers.WriteKubeconfig(base+".kubeconfig", host, authority, base+".token")
+}
+
+// serveAs serves the proxy to the owner of a token, and returns the address. The proxy speaks plain HTTP, over which clients
+// send no token: whoever came without one would be an administrator.
+func (w *World) serveAs(ctx context.Context, token string) (string, error) {
+	return w.serve(ctx, 0, http.HandlerFunc(func(answer http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		w.Proxy.ServeHTTP(answer, r)
+	}))
 }

@@ -78,6 +78,7 @@ type World struct {
 	stop    func() error
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	serving sync.Mutex // of servers
 	servers []*http.Server
 	failed  chan error
 }
@@ -229,7 +230,9 @@ func (w *World) serve(ctx context.Context, port int, handler http.Handler) (stri
 
 func (w *World) serveOn(listener net.Listener, handler http.Handler) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	w.serving.Lock()
 	w.servers = append(w.servers, server)
+	w.serving.Unlock()
 	w.background(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -289,7 +292,10 @@ func (w *World) Stop() error { return w.stop() }
 func (w *World) stopAll() error {
 	w.cancel()
 	var errs []error
-	for _, server := range w.servers {
+	w.serving.Lock()
+	servers := w.servers
+	w.serving.Unlock()
+	for _, server := range servers {
 		errs = append(errs, server.Close())
 	}
 	w.running.Wait()

@@ -21,11 +21,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
@@ -181,6 +183,24 @@ func TestWorld(t *testing.T) {
 	})
 }
 
+// identity is who the API server takes the owner of a kubeconfig for.
+func identity(t *testing.T, kubeconfig string) string {
+	t.Helper()
+	settings, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := client.AuthenticationV1().SelfSubjectReviews().Create(t.Context(), &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return who.Status.UserInfo.Username
+}
+
 // checkController runs a program in place of a controller, which tells how it was called and waits.
 func checkController(t *testing.T, w *world.World) {
 	t.Helper()
@@ -206,6 +226,10 @@ func checkController(t *testing.T, w *world.World) {
 		if !strings.Contains(lines()[0], want) {
 			t.Errorf("%q is missing in %s", want, lines()[0])
 		}
+	}
+	kubeconfig := filepath.Join(filepath.Dir(c.Log), "kube-system-karpenter-proxied.kubeconfig")
+	if who := identity(t, kubeconfig); who != "system:serviceaccount:kube-system:karpenter" {
+		t.Errorf("S-116: the controller acts as %s", who)
 	}
 	c.Pause()
 	c.Resume()
