@@ -109,7 +109,10 @@ func (s *stage) start(ctx context.Context, is setting) (err error) {
 	if err != nil {
 		return err
 	}
-	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{Binary: s.Binary, Proxied: true, Flags: append(flags, s.Flags...)})
+	s.controller, err = s.world.RunController(ctx, world.ControllerOptions{
+		// Without nominations the scheduler decides where pods land, and figures of two runs would not compare.
+		Binary: s.Binary, Proxied: true, Flags: append(flags, s.Flags...), Installation: world.Installation{Rules: world.Granted("optionalRights.nominatePods=true")},
+	})
 	if err != nil {
 		return err
 	}
