@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/rights"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -58,7 +59,11 @@ func (s *subject) zones(pool string) map[string]bool {
 // Decision 14, FM C11, SC-37: without the rights that are off in the chart, features that need them rest, with one warning
 // each that names the right. Everything else works: pods that only a Service selects are not spread, and run.
 func TestS_116_OptionalRightsMayBeMissing(t *testing.T) {
-	s := begin(t, world.Installation{Namespace: server.Namespace(t), ServiceAccount: "modest"}, nil, world.ControllerOptions{LeaderElection: true, Flags: []string{spread, "--nominate-pods=true"}})
+	namespace, deployments := server.Namespace(t), right(t, "apps", "deployments", "list")
+	s := begin(t, world.Installation{Namespace: namespace, ServiceAccount: "modest"}, []rights.Right{deployments}, world.ControllerOptions{
+		LeaderElection: true, Flags: []string{spread, "--nominate-pods=true"}, Env: []string{"SYSTEM_NAMESPACE=" + namespace},
+	})
+	s.told(deployments) // by which another controller would be found without its lease
 	for _, pod := range s.demand("modest") {
 		s.runs(pod)
 	}
