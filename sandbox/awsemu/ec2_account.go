@@ -122,12 +122,6 @@ func (e *Emulator) deleteGroup(c *call) (any, error) {
 	return returnAnswer{Return: true}, nil
 }
 
-// changeRules takes rules of a group and forgets them: no traffic flows here.
-func (e *Emulator) changeRules(c *call) (any, error) {
-	_, err := e.groupAsked(c)
-	return returnAnswer{Return: true}, err
-}
-
 type imageAnswer struct {
 	ID string `xml:"imageId"`
 }

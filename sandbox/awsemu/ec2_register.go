@@ -25,6 +25,7 @@ func (e *Emulator) registerEC2() {
 		"DescribeLaunchTemplateVersions": e.describeTemplateVersions,
 		"DescribeNetworkInterfaces":      e.describeInterfaces,
 		"DescribePlacementGroups":        e.describePlacementGroups,
+		"DescribeSecurityGroupRules":     e.describeGroupRules,
 		"DescribeSecurityGroups":         e.describeSecurityGroups,
 		"DescribeSpotInstanceRequests":   e.describeSpotRequests,
 		"DescribeSpotPriceHistory":       e.describeSpotPrices,
@@ -39,8 +40,8 @@ func (e *Emulator) registerEC2() {
 		"CreateLaunchTemplate":                             e.createTemplate, // dry runs look at the content first
 		"RunInstances":                                     e.runInstances,   // so do these
 		"AttachVolume":                                     dryRunnable(e.attachVolume),
-		"AuthorizeSecurityGroupEgress":                     dryRunnable(e.changeRules),
-		"AuthorizeSecurityGroupIngress":                    dryRunnable(e.changeRules),
+		"AuthorizeSecurityGroupEgress":                     dryRunnable(e.authorizeRules),
+		"AuthorizeSecurityGroupIngress":                    dryRunnable(e.authorizeRules),
 		"CancelCapacityReservation":                        dryRunnable(e.cancelReservation),
 		"CopyImage":                                        dryRunnable(e.copyImage),
 		"CreateCapacityReservation":                        dryRunnable(e.createReservation),
@@ -63,8 +64,8 @@ func (e *Emulator) registerEC2() {
 		"RebootInstances":                                  dryRunnable(e.rebootInstances),
 		"StartInstances":                                   dryRunnable(e.startInstances),
 		"StopInstances":                                    dryRunnable(e.stopInstances),
-		"RevokeSecurityGroupEgress":                        dryRunnable(e.changeRules),
-		"RevokeSecurityGroupIngress":                       dryRunnable(e.changeRules),
+		"RevokeSecurityGroupEgress":                        dryRunnable(e.revokeRules),
+		"RevokeSecurityGroupIngress":                       dryRunnable(e.revokeRules),
 		"TerminateInstances":                               dryRunnable(e.terminateInstances),
 		"UpdateInterruptibleCapacityReservationAllocation": dryRunnable(e.updateLent),
 	} {

@@ -47,6 +47,8 @@ type SecurityGroup struct {
 	Description string            `json:"description,omitempty"`
 	VPC         string            `json:"vpc"`
 	Tags        map[string]string `json:"tags,omitempty"`
+	// Rules by id.
+	Rules map[string]*GroupRule `json:"rules,omitempty"`
 }
 
 // Image is a machine image.

@@ -136,6 +136,12 @@ func (e *Emulator) tagsOf(c *call, id string) (*map[string]string, error) {
 			return &r.Tags, nil
 		}
 		return nil, groupNotFound(id)
+	case "sgr":
+		r, err := e.groupRule(id)
+		if err != nil {
+			return nil, err
+		}
+		return &r.Tags, nil
 	case "ami":
 		if r := s.Images[id]; r != nil {
 			return &r.Tags, nil

@@ -282,6 +282,7 @@ func (e *Emulator) registerAddons() {
 	e.register(wire.EKS, "DescribeAddon", e.describeAddon)
 	e.register(wire.EKS, "ListAddons", e.listAddons)
 	e.registerMutating(wire.EKS, "CreateAddon", e.createAddon)
+	e.registerMutating(wire.EKS, "UpdateAddon", e.updateAddon)
 	e.registerMutating(wire.EKS, "DeleteAddon", e.deleteAddon)
 }
 
@@ -348,6 +349,20 @@ func (e *Emulator) createAddon(c *call) (any, error) {
 	}
 	cluster.Addons[in.AddonName] = addon
 	return e.renderAddon(cluster, in.AddonName, addon), nil
+}
+
+func (e *Emulator) updateAddon(c *call) (any, error) {
+	cluster, name, addon, err := e.findAddon(c)
+	if err != nil {
+		return nil, err
+	}
+	var in struct{ AddonVersion, ServiceAccountRoleArn string }
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	addon.Version, addon.Role = cmp.Or(in.AddonVersion, addon.Version), cmp.Or(in.ServiceAccountRoleArn, addon.Role)
+	cluster.Addons[name] = addon
+	return map[string]any{"update": map[string]any{"id": e.nextID(""), "status": "Successful", "type": "AddonUpdate"}}, nil
 }
 
 func (e *Emulator) deleteAddon(c *call) (any, error) {
