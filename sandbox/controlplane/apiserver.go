@@ -14,6 +14,8 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	cliflag "k8s.io/component-base/cli/flag"
 	apiapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
@@ -43,7 +45,7 @@ const usualAudience = "https://kubernetes.default.svc"
 
 // launchAPIServer uses the options and Run of the command, not the command itself, which installs
 // signal handlers and flags for the whole process.
-func (cp *ControlPlane) launchAPIServer(ctx context.Context, issuer string) error {
+func (cp *ControlPlane) launchAPIServer(ctx context.Context, o Options) error {
 	if err := nameVersion(); err != nil {
 		return err
 	}
@@ -55,12 +57,12 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, issuer string) erro
 		serving.BindPort = address.Port
 	}
 	pki := func(file string) string { return cp.folder.path("pki", file) }
-	err := parse(options.Flags(), []string{
+	flags := []string{
 		"--etcd-servers=unix:" + cp.folder.path("etcd", clientSocket),
 		"--tls-cert-file=" + pki("apiserver.crt"),
 		"--tls-private-key-file=" + pki("apiserver.key"),
 		"--client-ca-file=" + pki("ca.crt"),
-		"--service-account-issuer=" + cmp.Or(issuer, usualAudience),
+		"--service-account-issuer=" + cmp.Or(o.Issuer, usualAudience),
 		"--api-audiences=" + usualAudience,
 		"--service-account-key-file=" + pki("service-account.key"),
 		"--service-account-signing-key-file=" + pki("service-account.key"),
@@ -75,8 +77,15 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, issuer string) erro
 		"--kubelet-client-key=" + pki(serverAsClient+".key"),
 		"--proxy-client-cert-file=" + pki(serverAsClient+".crt"),
 		"--proxy-client-key-file=" + pki(serverAsClient+".key"),
-	})
-	if err != nil {
+	}
+	if o.TokenReview != "" {
+		file, err := cp.writeTokenReview(o.TokenReview)
+		if err != nil {
+			return err
+		}
+		flags = append(flags, "--authentication-token-webhook-version=v1", "--authentication-token-webhook-config-file="+file)
+	}
+	if err := parse(options.Flags(), flags); err != nil {
 		return err
 	}
 	// Feature gates: one set for all components of the process.
@@ -92,6 +101,17 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, issuer string) erro
 	}
 	cp.keep(ctx, "kube-apiserver", func() error { return apiapp.Run(ctx, completed) })
 	return nil
+}
+
+// writeTokenReview writes the file that leads the API server to whoever knows tokens that are not its own.
+func (cp *ControlPlane) writeTokenReview(url string) (file string, err error) {
+	const name = "token-review"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: url}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name}
+	config.CurrentContext = name
+	file = cp.folder.path(name + ".kubeconfig")
+	return file, clientcmd.WriteToFile(*config, file)
 }
 
 func (cp *ControlPlane) awaitAPIServer(ctx context.Context) error {

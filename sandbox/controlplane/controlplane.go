@@ -39,6 +39,8 @@ type Options struct {
 	Scale bool
 	// Issuer of the tokens of service accounts; empty means https://kubernetes.default.svc, which is also their usual audience.
 	Issuer string
+	// TokenReview is the URL of a server that reviews tokens which are not of service accounts; empty means that there are none.
+	TokenReview string
 	// Progress, when set, is told of each step of the start once it is done.
 	Progress func(step string, took time.Duration)
 }
@@ -143,7 +145,7 @@ func (cp *ControlPlane) steps(o Options) []step {
 	steps := []step{
 		{name: "certificates", launch: cp.writeCredentials},
 		{name: "etcd", launch: cp.launchEtcd, await: cp.awaitEtcd},
-		{name: "kube-apiserver", launch: func(ctx context.Context) error { return cp.launchAPIServer(ctx, o.Issuer) }, await: cp.awaitAPIServer},
+		{name: "kube-apiserver", launch: func(ctx context.Context) error { return cp.launchAPIServer(ctx, o) }, await: cp.awaitAPIServer},
 	}
 	if !o.NoControllers {
 		steps = append(steps, step{name: "kube-controller-manager", launch: func(ctx context.Context) error { return cp.launchControllers(ctx, o.Scale) }})

@@ -54,6 +54,7 @@ type Options struct {
 	Driver  bool          // run the DaemonSet of the volume driver, as the add-on of EKS does
 	Boot    time.Duration // from running to the registration of a node, at speed 1; 0 means 20 s
 	Seed    uint64        // of ids and everything else that varies in the emulated account
+	Bare    bool          // no CRDs, and nothing of an installation in the account
 	Program string        // the dovetail that pods of its Image run; empty: they are simulated like all others
 	// Programs are what pods of further images run, by repository.
 	Programs map[string]string
@@ -75,6 +76,7 @@ type World struct {
 
 	dir     string
 	noDNS   atomic.Bool
+	account atomic.Pointer[awsemu.Emulator] // AWS, for requests that come before it is there
 	stop    func() error
 	cancel  context.CancelFunc
 	running sync.WaitGroup
@@ -100,8 +102,12 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		}
 	}()
 	w.recallPorts(ctx, &o)
+	review, err := w.serve(background, 0, http.HandlerFunc(w.reviewToken))
+	if err != nil {
+		return w, err
+	}
 	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
-		Dir: o.Dir, Port: o.Port, Scale: o.Scale, Progress: o.Progress, Issuer: awsemu.Issuer(Region, Cluster),
+		Dir: o.Dir, Port: o.Port, Scale: o.Scale, Progress: o.Progress, Issuer: awsemu.Issuer(Region, Cluster), TokenReview: review,
 	}); err != nil {
 		return w, err
 	}
@@ -109,7 +115,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 		name string
 		run  func() error
 	}{
-		{"CRDs", func() error { return w.installCRDs(ctx) }},
+		{"CRDs", func() error { return w.installCRDs(ctx, o) }},
 		{"objects", func() error {
 			return errors.Join(w.installStorage(ctx), w.installDriver(ctx, o), w.installDNS(ctx))
 		}},
@@ -130,9 +136,15 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 	return w, nil
 }
 
-func (w *World) installCRDs(ctx context.Context) (err error) {
+// ClusterVersion is that of the emulated EKS cluster, such as 1.34.
+func (w *World) ClusterVersion() string { return version.DefaultKubeBinaryVersion }
+
+func (w *World) installCRDs(ctx context.Context, o Options) (err error) {
 	if w.Kube, err = kubectl.New(w.ControlPlane.Config); err != nil {
 		return err
+	}
+	if o.Bare {
+		return nil
 	}
 	_, err = w.Kube.InstallCRDs(ctx)
 	return err
@@ -147,7 +159,9 @@ func (w *World) startAWS(ctx context.Context, o Options) error {
 		ClusterEndpoint: w.ControlPlane.Config.Host,
 		ClusterCA:       base64.StdEncoding.EncodeToString(w.ControlPlane.Config.CAData),
 		TokenKey:        w.ControlPlane.TokenKey,
+		Bare:            o.Bare,
 	}})
+	w.account.Store(w.AWS)
 	if err := w.restore(); err != nil {
 		return err
 	}
