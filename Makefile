@@ -84,9 +84,10 @@ sandbox: ## bin/sandbox: Kubernetes, an emulated AWS and nodes in one process (t
 	cd sandbox && $(GO) build -ldflags '$(LDFLAGS)' -o ../bin/sandbox ./cmd/sandbox
 
 .PHONY: clients
-clients: ## bin/kubectl and bin/helm, to try the sandbox with (some minutes the first time)
+clients: ## bin/kubectl, bin/helm and bin/tofu, to try the sandbox with (some minutes the first time)
 	$(GO) build -C sandbox -ldflags '$(kubectl-flags)' -o ../bin/kubectl k8s.io/kubernetes/cmd/kubectl
 	$(build-helm)
+	$(GO) build -C sandbox/terraform/tofu -o ../../../bin/tofu github.com/opentofu/opentofu/cmd/tofu
 
 .PHONY: demo
 demo: build sandbox ## the main job, on the embedded sandbox
@@ -231,7 +232,7 @@ docs: generate ## the same; the reference pages are generated with the CRDs
 
 .PHONY: tidy
 tidy: ## go mod tidy in every module
-	for dir in . tools tools/image sandbox sandbox/clients/helm sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
+	for dir in . tools tools/image sandbox sandbox/clients/helm sandbox/terraform/tofu sandbox/terraform/kubectl sandbox/terraform/providers sandbox/awsemu/catalogue/generate; do (cd $$dir && $(GO) mod tidy); done
 	cd bench/peer && GOTOOLCHAIN=auto $(GO) mod tidy
 
 ##@ Set up

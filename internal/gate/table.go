@@ -60,6 +60,9 @@ func checkSteps(all survey, o settings) catalogue {
 				compile("the controller", "", "./cmd/dovetail"),
 				compile("Kubernetes, ten minutes the first time", "sandbox", "-test", "./...", "k8s.io/kubernetes/cmd/kubectl"),
 				compile("helm", "sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm"),
+				compile("OpenTofu, five minutes the first time", "sandbox/terraform/tofu", "github.com/opentofu/opentofu/cmd/tofu"),
+				compile("its provider of Kubernetes objects", "sandbox/terraform/kubectl", "github.com/gavinbunney/terraform-provider-kubectl"),
+				compile("its other providers", "sandbox/terraform/providers", "./...", "github.com/hashicorp/terraform-provider-time"),
 			},
 		},
 		{

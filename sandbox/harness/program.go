@@ -23,6 +23,14 @@ const (
 	Helm     Program = "helm"
 	// Predecessor stands for the controller that a cluster had before: it leads, and does nothing else.
 	Predecessor Program = "predecessor"
+	Tofu        Program = "tofu"
+)
+
+// The providers that tofu runs in tests.
+const (
+	TofuKubectl   Program = "terraform-provider-kubectl"
+	TofuTime      Program = "terraform-provider-time"
+	TofuProviders Program = "terraform-providers" // those of AWS and Helm in one
 )
 
 // recipe is how a program is built. The flags are those of the Makefile and of everything else in the sandbox, so that
@@ -40,6 +48,14 @@ func (p Program) recipe() (module, pkg, output, linker string) {
 		// Without a cluster it takes the version of Kubernetes from the linker, and else one that no chart supports.
 		const variable = "-X helm.sh/helm/v3/pkg/chartutil.k8sVersion"
 		return "sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm", "bin/helm", variable + "Major=" + major + " " + variable + "Minor=" + minor
+	case Tofu:
+		return "sandbox/terraform/tofu", "github.com/opentofu/opentofu/cmd/tofu", "bin/tofu", ""
+	case TofuKubectl:
+		return "sandbox/terraform/kubectl", "github.com/gavinbunney/terraform-provider-kubectl", "bin/programs/" + string(p), ""
+	case TofuTime:
+		return "sandbox/terraform/providers", "github.com/hashicorp/terraform-provider-time", "bin/programs/" + string(p), ""
+	case TofuProviders:
+		return "sandbox/terraform/providers", ".", "bin/programs/" + string(p), ""
 	case Dovetail:
 		// Not bin/dovetail, which has a version in it: each would be linked again after the other.
 		return ".", "./cmd/dovetail", "bin/programs/dovetail", ""

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/iam/types"
+)
+
+// What AWS does in the background is asked for this often, and for no longer than this.
+const (
+	askEvery = 200 * time.Millisecond
+	askFor   = 10 * time.Minute
+)
+
+// until asks until it is done.
+func until(ctx context.Context, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("not done after %v: %w", askFor, ctx.Err())
+		case <-time.After(askEvery):
+		}
+	}
+}
+
+// untilGone asks until it does not exist any more.
+func untilGone(ctx context.Context, ask func() error) error {
+	return until(ctx, func() (bool, error) {
+		err := gone(ask())
+		if errors.Is(err, errGone) {
+			return true, nil
+		}
+		return false, err
+	})
+}
+
+func failedDeletion(reason *types.DeletionTaskFailureReasonType) error {
+	if reason == nil {
+		return errors.New("the deletion failed")
+	}
+	return fmt.Errorf("the deletion failed: %s", strings.TrimSpace(aws.ToString(reason.Reason)))
+}
+
+func equal(a, b any) bool { return reflect.DeepEqual(a, b) }
