@@ -68,14 +68,14 @@ func (e *Emulator) assumeRoleForPodIdentity(c *call) (any, error) {
 		return nil, err
 	}
 	cluster := token.Cluster
-	id, found := e.associationOf(e.fixture.Cluster, cluster.Namespace, cluster.Account.Name)
+	id, found := e.podAssociation(cluster.Namespace, cluster.Account.Name)
 	if !found {
 		return nil, wire.Errorf("ResourceNotFoundException", "No pod identity association was found in the cluster %s for the service account %s of the namespace %s", e.fixture.Cluster, cluster.Account.Name, cluster.Namespace)
 	}
 	association := e.eks().Associations[id]
 	role, found := e.roleByARN(association.Role)
-	context := map[string][]string{"aws:SourceAccount": {e.fixture.Account}, "aws:SourceArn": {e.clusterARN()}}
-	tags := e.sessionTags(token)
+	context := map[string][]string{"aws:SourceAccount": {e.fixture.Account}, "aws:SourceArn": {e.arn("eks", "cluster/"+association.Cluster)}}
+	tags := e.sessionTags(association.Cluster, token)
 	if !association.NoSessionTags {
 		context[keyTagKeys] = slices.Sorted(maps.Keys(tags))
 		for key, value := range tags {
@@ -86,7 +86,7 @@ func (e *Emulator) assumeRoleForPodIdentity(c *call) (any, error) {
 	if !found || !role.trusts(pods, assumeRoleAction, context) || !association.NoSessionTags && !role.trusts(pods, tagSessionAction, context) {
 		return nil, wire.Errorf("AccessDeniedException", "Unauthorized Exception! EKS does not have permissions to assume the associated role.")
 	}
-	name := "eks-" + e.fixture.Cluster + "-" + cluster.Pod.Name
+	name := "eks-" + association.Cluster + "-" + cluster.Pod.Name
 	given := e.issue(role.Name, name[:min(len(name), 46)]+"-"+e.nextID(""), podCredentialsValid)
 	return map[string]string{
 		"AccessKeyId": given.key, "SecretAccessKey": given.secret, "Token": given.token,
@@ -113,9 +113,9 @@ func (e *Emulator) podToken(raw string) (serviceToken, error) {
 }
 
 // sessionTags say which pod a session belongs to.
-func (e *Emulator) sessionTags(t serviceToken) map[string]string {
+func (e *Emulator) sessionTags(cluster string, t serviceToken) map[string]string {
 	return map[string]string{
-		"eks-cluster-arn": e.clusterARN(), "eks-cluster-name": e.fixture.Cluster, "kubernetes-namespace": t.Cluster.Namespace,
+		"eks-cluster-arn": e.arn("eks", "cluster/"+cluster), "eks-cluster-name": cluster, "kubernetes-namespace": t.Cluster.Namespace,
 		"kubernetes-service-account": t.Cluster.Account.Name, "kubernetes-pod-name": t.Cluster.Pod.Name, "kubernetes-pod-uid": t.Cluster.Pod.UID,
 	}
 }

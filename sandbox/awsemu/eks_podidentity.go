@@ -41,6 +41,17 @@ func (e *Emulator) associationOf(cluster, namespace, account string) (id string,
 	return "", false
 }
 
+// podAssociation finds the association of a service account. All clusters are on one API server, and the pods of each: that
+// of the fixture is asked first.
+func (e *Emulator) podAssociation(namespace, account string) (id string, found bool) {
+	for _, cluster := range e.clusters() {
+		if id, found := e.associationOf(cluster.Name, namespace, account); found {
+			return id, true
+		}
+	}
+	return "", false
+}
+
 // Associate gives the pods of a service account of the fixture's cluster a role, unless they have one.
 func (e *Emulator) Associate(namespace, account, role string) {
 	e.mu.Lock()
@@ -55,11 +66,11 @@ func (e *Emulator) Associate(namespace, account, role string) {
 	e.touch()
 }
 
-// PodIdentity says whether the pods of a service account of the fixture's cluster have a role by an association.
+// PodIdentity says whether the pods of a service account have a role by an association.
 func (e *Emulator) PodIdentity(namespace, account string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, found := e.associationOf(e.fixture.Cluster, namespace, account)
+	_, found := e.podAssociation(namespace, account)
 	return found
 }
 
