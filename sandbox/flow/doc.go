@@ -6,6 +6,8 @@
 // a test has a NodePool, a node class and a namespace of its own, so that most share a cluster. What a test does
 // to the others is its mode, see clusters_test.go. No test depends on the speed of the machine: it waits for what
 // must come, with a deadline that only a defect misses. Enter at newFlow in flow_test.go.
+//
+// What Helm, a rolling update and the cluster's DNS do to the controller's own pods is in package takeover.
 package flow
 
 // What cannot be tested here, by its number in the lists of failure modes, of seeds and of rules, with the reason:
@@ -17,8 +19,6 @@ package flow
 //   - C04, C06, H09, I12: loads that only the benchmarks bring (make bench-controller).
 //   - N01, N02: 5,000 nodes are more than the sandbox has room for. Benchmarks of package store are a pass over
 //     them (make bench-go BENCH=FM_N).
-//   - C10, C15, C16, C18, C19: what Helm, a rolling update and the cluster's DNS do to the controller's own pods.
-//     Package takeover has the chart.
 //   - D12: takes fifteen minutes. A unit test moves the clock.
 //   - E10 to E12: catalogues that age. Package provider tests them against the same emulated AWS.
 //   - E16: the controller ends at its start, which all tests need. Package provider tests it.
@@ -33,7 +33,6 @@ package flow
 //   - LC-09: the emulated EC2 knows the partition of an instance from the start, so that no hook is ever pending.
 //   - LC-38: emulated instances send a message when they end, as those of EC2 do, and the claim goes by that. The
 //     round that finds what no message told of comes every two minutes; unit tests have it.
-//   - LC-63: the Job that runs before an uninstallation is the chart's. Package takeover has it.
 //   - S-016, S-017, S-018, S-020: times that EC2 and real machines take; here these are emulated. What the
 //     controller adds is measured by make bench-controller, and TestS_019_Timeline bounds the whole.
 //   - S-026: EC2 gives notice of two minutes. The flows give 15 to 90 seconds, which is harder.

@@ -101,7 +101,7 @@ type scene struct {
 }
 
 // TestTakeOver is decision 1: a user swaps the controller in place with helm upgrade and back, and no node is replaced by
-// the swap. Issue: FM C09, C10, C11, C15, LC-59 to LC-62, install.md 1, 5 and 13.
+// the swap (install.md 1, 5 and 13; FM C09, FM C10, FM C11, FM C15, LC-59, LC-60, LC-61).
 func TestTakeOver(t *testing.T) {
 	s := &scene{karpenter: fresh(t), lease: followLease(t)}
 	steps(t, []step{

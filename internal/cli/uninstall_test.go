@@ -1,0 +1,23 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+// LC-63: a wrong choice is told before anything is touched, with those there are.
+func TestLC_63_UninstallRefusesWhatItDoesNotKnow(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		`--nodes "delete" is not known; want Keep, Delete or Release`: {"uninstall", "--cluster-name=x", "--nodes=delete"},
+		"--cluster-name, CLUSTER_NAME: not given":                     {"uninstall"},
+		"takes no arguments":                                          {"uninstall", "karpenter"},
+		"did you mean --nodes?":                                       {"uninstall", "--node=Keep"},
+	} {
+		var told strings.Builder
+		code := Run(args, Streams{Out: &strings.Builder{}, Err: &told, LookupEnv: func(string) (string, bool) { return "", false }})
+		if code != exitUsage || !strings.Contains(told.String(), want) {
+			t.Errorf("%q ends with %d, want %q in %q", args, code, want, told.String())
+		}
+	}
+}
