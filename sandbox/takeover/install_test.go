@@ -56,7 +56,7 @@ func TestS_114_InstallAsInTheSeeds(t *testing.T) {
 				t.Helper()
 				return typed(t, strings.ReplaceAll(line, "$NAMESPACE", namespace))
 			}
-			typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --timeout=60s")
+			typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --timeout=240s")
 			for _, s := range []struct {
 				name, run string
 				want      []string
@@ -68,7 +68,7 @@ func TestS_114_InstallAsInTheSeeds(t *testing.T) {
 				{"S-118 what it tolerates", "kubectl get deployment karpenter -n $NAMESPACE -o jsonpath={.spec.template.spec.tolerations}", []string{`"effect":"NoSchedule","key":"CriticalAddonsOnly","operator":"Exists"`}},
 				{"helm test", "helm test karpenter -n $NAMESPACE", []string{"karpenter-test", "Succeeded"}},
 				{"S-202 upgrade with values of 1.0.x", "helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reset-then-reuse-values -f values-1.0.yaml --wait", []string{"REVISION: 2", "The value webhook is one of another version of the chart and is ignored"}},
-				{"it leads", "kubectl wait lease/karpenter-leader-election -n $NAMESPACE --for=jsonpath='{.spec.holderIdentity}' --timeout=60s", nil},
+				{"it leads", "kubectl wait lease/karpenter-leader-election -n $NAMESPACE --for=jsonpath='{.spec.holderIdentity}' --timeout=240s", nil},
 				{"the CRDs get a release of their own", `kubectl label crd --all app.kubernetes.io/managed-by=Helm --overwrite && kubectl annotate crd --all --overwrite meta.helm.sh/release-name=karpenter-crd meta.helm.sh/release-namespace=$NAMESPACE &&
 					helm upgrade --install karpenter-crd $CHARTS/karpenter-crd -n $NAMESPACE`, []string{"STATUS: deployed"}},
 				{"rollback", "helm rollback karpenter 1 -n $NAMESPACE --wait", []string{"Rollback was a success"}},

@@ -23,7 +23,7 @@ import (
 func fresh(t *testing.T) *karpenter {
 	t.Helper()
 	ctx := t.Context()
-	typed(t, `kubectl delete deployment --all -n default --timeout=60s
+	typed(t, `kubectl delete deployment --all -n default --timeout=240s
 for ns in kube-system karpenter; do for name in karpenter karpenter-crd second; do helm uninstall $name -n $ns --no-hooks --wait --ignore-not-found; done; done
 for ns in kube-system karpenter; do kubectl delete lease karpenter-leader-election -n $ns --ignore-not-found; kubectl delete jobs --all -n $ns; done`)
 	k := newKarpenter(t)
@@ -39,7 +39,7 @@ for ns in kube-system karpenter; do kubectl delete lease karpenter-leader-electi
 			t.Fatal(err)
 		}
 	}
-	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=60s")
+	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=240s")
 	if _, err := sandbox.Kube.InstallCRDs(ctx); err != nil {
 		t.Fatal(err)
 	}

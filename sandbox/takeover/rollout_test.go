@@ -64,7 +64,7 @@ func TestRollingUpdate(t *testing.T) {
 	for i := range 3 {
 		typed(t, fmt.Sprintf("helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values --set-string podAnnotations.round=%d", i))
 		typed(t, fmt.Sprintf("kubectl scale deployment rolling --replicas=%d", i+2))
-		typed(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=180s")
+		typed(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=240s")
 	}
 	running(t, "rolling", 4)
 	if ids := launched("rolling"); len(ids) != 4 {
@@ -114,7 +114,7 @@ func TestFM_C16_TheNewReplicaHasNoPlace(t *testing.T) {
 		return now == leader, now
 	})
 	typed(t, "kubectl uncordon bootstrap-2.eu-west-1.compute.internal")
-	typed(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=180s")
+	typed(t, "kubectl rollout status deployment karpenter -n $NAMESPACE --timeout=240s")
 	leads(t, "a new replica", func(now string) bool { return isDovetail(now) && now != leader })
 	lease.handedOver(t)
 }

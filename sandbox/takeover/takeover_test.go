@@ -121,6 +121,7 @@ func TestTakeOver(t *testing.T) {
 }
 
 func (s *scene) releaseOfKarpenter(t *testing.T) {
+	t.Helper()
 	out := typed(t, "helm install karpenter reference/karpenter -n $NAMESPACE --set settings.clusterName=$CLUSTER_NAME,settings.interruptionQueue=$INTERRUPTION_QUEUE --set controller.resources.requests.cpu=100m --wait")
 	if !strings.Contains(out, "STATUS: deployed") {
 		t.Error(out)
@@ -129,6 +130,7 @@ func (s *scene) releaseOfKarpenter(t *testing.T) {
 }
 
 func (s *scene) leavings(t *testing.T) {
+	t.Helper()
 	k := s.karpenter.in(t)
 	s.claims = map[string]*karpv1.NodeClaim{}
 	newest, oldest := release{poolHash: "v3", classHash: "v6"}, release{poolHash: "v3", classHash: "v3", legacyProfile: true}
@@ -173,6 +175,7 @@ func (s *scene) leavings(t *testing.T) {
 }
 
 func (s *scene) crds(t *testing.T) {
+	t.Helper()
 	if out := refused(t, "helm upgrade --install karpenter-crd $CHARTS/karpenter-crd -n $NAMESPACE"); !strings.Contains(out, "invalid ownership metadata") {
 		t.Error(out)
 	}
@@ -184,6 +187,7 @@ helm upgrade --install karpenter-crd $CHARTS/karpenter-crd -n $NAMESPACE`)
 
 // reuseValues is the hazard of install.md 1: users' values and the old defaults are one for Helm then.
 func (s *scene) reuseValues(t *testing.T) {
+	t.Helper()
 	out := refused(t, "helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --reuse-values")
 	if !strings.Contains(out, "--reuse-values has kept it") || !strings.Contains(out, "--reset-then-reuse-values") {
 		t.Errorf("the fix is not told:\n%s", out)
@@ -197,6 +201,7 @@ const swapCommand = `helm upgrade karpenter $CHARTS/karpenter -n $NAMESPACE --re
   --set controller.image.repository=ghcr.io/dovetail-sh/dovetail --set controller.image.tag= --set controller.image.digest= --wait`
 
 func (s *scene) swap(t *testing.T) {
+	t.Helper()
 	s.calls = recordCalls(t)
 	typed(t, swapCommand)
 	leads(t, "Dovetail", isDovetail)
@@ -214,6 +219,7 @@ func (s *scene) handedOver(t *testing.T) {
 }
 
 func (s *scene) adopted(t *testing.T) {
+	t.Helper()
 	stamped := map[string]string{karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion, awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion}
 	await(t, "all claims, pools and classes carry hashes of Dovetail", func() (bool, string) {
 		for _, c := range list(t, &karpv1.NodeClaimList{}).Items {
@@ -260,6 +266,7 @@ func (s *scene) adopted(t *testing.T) {
 // hour makes everything an hour older and the leader a new one, which begins all its rounds: instances, profiles and
 // claims are collected, drift and consolidation are looked at. Nothing comes of it.
 func (s *scene) hour(t *testing.T) {
+	t.Helper()
 	for range 2 { // more than one hour
 		older(t, time.Hour)
 		leader := leads(t, "Dovetail", isDovetail)
@@ -281,6 +288,7 @@ func (s *scene) hour(t *testing.T) {
 }
 
 func (s *scene) newNode(t *testing.T) {
+	t.Helper()
 	typed(t, "kubectl scale deployment general --replicas=3")
 	running(t, "general", 3)
 	now := s.state(t)
@@ -296,6 +304,7 @@ func (s *scene) newNode(t *testing.T) {
 }
 
 func (s *scene) rollback(t *testing.T) {
+	t.Helper()
 	out := typed(t, "helm rollback karpenter 1 -n $NAMESPACE --wait")
 	if !strings.Contains(out, "Rollback was a success") {
 		t.Error(out)
@@ -304,6 +313,7 @@ func (s *scene) rollback(t *testing.T) {
 }
 
 func (s *scene) upgradeBack(t *testing.T) {
+	t.Helper()
 	typed(t, `helm upgrade karpenter reference/karpenter -n $NAMESPACE --reset-then-reuse-values \
   --set controller.image.repository=public.ecr.aws/karpenter/controller --set controller.image.tag= --set controller.image.digest= --wait`)
 	s.givenBack(t)
@@ -325,6 +335,7 @@ func (s *scene) givenBack(t *testing.T) {
 }
 
 func (s *scene) again(t *testing.T) {
+	t.Helper()
 	typed(t, swapCommand)
 	leads(t, "Dovetail", isDovetail)
 	s.handedOver(t)

@@ -67,7 +67,9 @@ func TestS_133_S_134_S_135_UninstallInTheOrderOfTheSeed(t *testing.T) {
 	needAWS(t)
 	k := fresh(t)
 	const node, profile = "KarpenterNodeInstanceRole", "KarpenterNodeInstanceProfile"
-	// Role and profile of the guide are there; its nodes may join.
+	// Role and profile of the guide are there; the controller may pass the role on, and its nodes may join.
+	typed(t, `aws iam put-role-policy --role-name KarpenterControllerRole-$CLUSTER_NAME --policy-name pass --policy-document \
+  '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:PassRole","Resource":"arn:aws:iam::111122223333:role/`+node+`","Condition":{"StringEquals":{"iam:PassedToService":"ec2.amazonaws.com"}}}]}'`)
 	const entry = "--cluster-name $CLUSTER_NAME --principal-arn arn:aws:iam::111122223333:role/" + node
 	typed(t, "aws eks describe-access-entry "+entry+" || aws eks create-access-entry "+entry+" --type EC2_LINUX")
 	typed(t, install)
@@ -90,7 +92,7 @@ func TestS_133_S_134_S_135_UninstallInTheOrderOfTheSeed(t *testing.T) {
 	if classes := list(t, &awsv1.EC2NodeClassList{}).Items; len(classes) != 1 || classes[0].Spec.Role != node {
 		t.Errorf("what the user wrote is gone or changed: %v", classes)
 	}
-	typed(t, "kubectl delete crd nodepools.karpenter.sh ec2nodeclasses.karpenter.k8s.aws --timeout=60s")
+	typed(t, "kubectl delete crd nodepools.karpenter.sh ec2nodeclasses.karpenter.k8s.aws --timeout=240s")
 	if left := append(k.made(), k.templates()...); len(left) > 0 {
 		t.Errorf("%v are left in the account", left)
 	}
@@ -173,7 +175,7 @@ func TestLC_63_NodesAreReleased(t *testing.T) {
 	if held := finalizers(t); len(held) > 0 {
 		t.Errorf("finalizers on %q", held)
 	}
-	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh ec2nodeclasses.karpenter.k8s.aws --timeout=60s")
+	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh ec2nodeclasses.karpenter.k8s.aws --timeout=240s")
 	stays(t, 5*time.Second, "the instance runs", func() (bool, string) { return len(alive()) == 1, fmt.Sprint(alive()) })
 }
 
@@ -217,7 +219,7 @@ func TestUninstalledForGood(t *testing.T) {
 		`kubectl patch nodeclaim ` + claim.Name + ` --type=merge -p '{"metadata":{"finalizers":null}}'`,
 		`kubectl patch node ` + claim.Status.NodeName + ` --type=merge -p '{"metadata":{"finalizers":null}}'`,
 		`kubectl patch ec2nodeclass orphan --type=merge -p '{"metadata":{"finalizers":null}}'`,
-		"kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh ec2nodeclasses.karpenter.k8s.aws --timeout=60s",
+		"kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh ec2nodeclasses.karpenter.k8s.aws --timeout=240s",
 	} {
 		typed(t, line)
 	}

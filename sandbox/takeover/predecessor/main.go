@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -20,15 +21,15 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx); err != nil {
+	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
 		return err
@@ -50,7 +51,10 @@ func run(ctx context.Context) error {
 			OnStoppedLeading: func() { fmt.Println(name, "does not lead") },
 		},
 	})
-	return ctx.Err() // nil unless the lease was lost
+	if ctx.Err() == nil {
+		return errors.New("the lease is lost")
+	}
+	return nil // told to stop
 }
 
 func serveProbes() {
