@@ -267,18 +267,16 @@ func (s *scene) adopted(t *testing.T) {
 // claims are collected, drift and consolidation are looked at. Nothing comes of it.
 func (s *scene) hour(t *testing.T) {
 	t.Helper()
-	for range 2 { // more than one hour
-		older(t, time.Hour)
-		leader := leads(t, "Dovetail", isDovetail)
-		typed(t, "kubectl delete pod -n $NAMESPACE -l app.kubernetes.io/name=karpenter")
-		next := leads(t, "another process", func(holder string) bool { return isDovetail(holder) && holder != leader })
-		stays(t, 45*time.Second, "all nodes, and nothing else", func() (bool, string) {
-			diff := cmp.Diff(s.was, s.state(t), cmp.AllowUnexported(state{}))
-			return diff == "", "(-before +now)\n" + diff
-		})
-		if now := leads(t, "Dovetail", isDovetail); now != next {
-			t.Errorf("%s leads, and %s did a moment ago", now, next)
-		}
+	older(t, time.Hour)
+	leader := leads(t, "Dovetail", isDovetail)
+	typed(t, "kubectl delete pod -n $NAMESPACE -l app.kubernetes.io/name=karpenter")
+	next := leads(t, "another process", func(holder string) bool { return isDovetail(holder) && holder != leader })
+	stays(t, 45*time.Second, "all nodes, and nothing else", func() (bool, string) {
+		diff := cmp.Diff(s.was, s.state(t), cmp.AllowUnexported(state{}))
+		return diff == "", "(-before +now)\n" + diff
+	})
+	if now := leads(t, "Dovetail", isDovetail); now != next {
+		t.Errorf("%s leads, and %s did a moment ago", now, next)
 	}
 	s.calls.check(t, instanceOf(s.claims["leaving"]))
 	s.handedOver(t)

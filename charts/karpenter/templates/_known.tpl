@@ -28,6 +28,11 @@ prometheusRule
 prometheusRule.enabled
 prometheusRule.additionalLabels
 prometheusRule.additionalGroups
+grafanaDashboards
+grafanaDashboards.enabled
+grafanaDashboards.namespace
+grafanaDashboards.additionalLabels
+grafanaDashboards.annotations
 networkPolicy
 networkPolicy.enabled
 networkPolicy.metricsFrom
