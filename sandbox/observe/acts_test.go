@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"testing"
 	"time"
 
 	eventsv1 "k8s.io/api/events/v1"
@@ -99,131 +98,131 @@ func metadata(more string) string {
 // act is something that happens in the cluster, to a NodePool of its own.
 type act struct {
 	name string
-	run  func(*testing.T, *living)
+	run  func(*living)
 }
 
 // acts run side by side.
 func acts() []act {
 	return []act{
-		{"pods get nodes", func(t *testing.T, l *living) {
-			l.apply(t, class("steady", "")+pool("steady", "steady", "m5.xlarge", "on-demand", stays)+deployment("steady", 3, "1", "")+daemon)
-			l.running(t, "steady", 3)
+		{"pods get nodes", func(l *living) {
+			l.apply(class("steady", "") + pool("steady", "steady", "m5.xlarge", "on-demand", stays) + deployment("steady", 3, "1", "") + daemon)
+			l.running("steady", 3)
 		}},
-		{"a spot instance is interrupted", func(t *testing.T, l *living) {
-			l.apply(t, class("spot", "")+pool("spot", "spot", "m5.large, m5a.large", "spot", stays)+deployment("spot", 1, "1", ""))
-			l.running(t, "spot", 1)
-			claim := l.ready(t, "spot", 1)[0]
+		{"a spot instance is interrupted", func(l *living) {
+			l.apply(class("spot", "") + pool("spot", "spot", "m5.large, m5a.large", "spot", stays) + deployment("spot", 1, "1", ""))
+			l.running("spot", 1)
+			claim := l.ready("spot", 1)[0]
 			id := claim.Status.ProviderID[strings.LastIndex(claim.Status.ProviderID, "/")+1:]
-			l.steer(t, http.MethodPost, "interrupt", fmt.Sprintf(`{"instance":%q,"notice":"60s"}`, id))
-			l.gone(t, &claim)
-			l.running(t, "spot", 1)
+			l.steer(http.MethodPost, "interrupt", fmt.Sprintf(`{"instance":%q,"notice":"60s"}`, id))
+			l.gone(&claim)
+			l.running("spot", 1)
 		}},
-		{"empty nodes are removed", func(t *testing.T, l *living) {
-			l.apply(t, class("empty", "")+pool("empty", "empty", "m5.large", "on-demand", consolidates)+deployment("empty", 0, "1", ""))
+		{"empty nodes are removed", func(l *living) {
+			l.apply(class("empty", "") + pool("empty", "empty", "m5.large", "on-demand", consolidates) + deployment("empty", 0, "1", ""))
 			// A rate needs a series that goes on after it was scraped. The end of an instance is not measured if it is over
 			// before the controller looks.
 			for rounds, measured := 1.0, 0.0; measured < 2; rounds++ {
 				if rounds > 10 {
-					t.Fatalf("the end of instances was measured %v times", measured)
+					l.Fatalf("the end of instances was measured %v times", measured)
 				}
-				l.scale(t, "empty", 1)
-				l.running(t, "empty", 1)
-				claim := l.ready(t, "empty", 1)[0]
-				l.scale(t, "empty", 0)
-				l.gone(t, &claim)
-				await(t, "Prometheus knows that the node is gone", func() (bool, string) {
+				l.scale("empty", 1)
+				l.running("empty", 1)
+				claim := l.ready("empty", 1)[0]
+				l.scale("empty", 0)
+				l.gone(&claim)
+				l.await("Prometheus knows that the node is gone", func() (bool, string) {
 					n := l.latest(`sum(karpenter_nodeclaims_terminated_total{nodepool="empty"})`)
 					return n >= rounds, fmt.Sprint(n)
 				})
 				measured = l.latest(`karpenter_nodeclaims_instance_termination_duration_seconds_count{nodepool="empty"}`)
 			}
 		}},
-		{"a node that is too large is replaced", func(t *testing.T, l *living) {
-			l.apply(t, class("swap", "")+deployment("swap", 1, "500m", "")+onPool("swap-large", "swap", 1, "6", ""))
-			l.unscheduled(t, "swap", 1)
-			l.unscheduled(t, "swap-large", 1)
-			l.apply(t, pool("swap", "swap", "m5.large, m5.2xlarge", "on-demand", stays))
-			l.running(t, "swap", 1)
-			old := l.ready(t, "swap", 1)[0]
-			l.scale(t, "swap-large", 0)
-			l.running(t, "swap-large", 0)
-			l.apply(t, pool("swap", "swap", "m5.large, m5.2xlarge", "on-demand", consolidates))
-			l.gone(t, &old)
-			l.ready(t, "swap", 1)
+		{"a node that is too large is replaced", func(l *living) {
+			l.apply(class("swap", "") + deployment("swap", 1, "500m", "") + onPool("swap-large", "swap", 1, "6", ""))
+			l.unscheduled("swap", 1)
+			l.unscheduled("swap-large", 1)
+			l.apply(pool("swap", "swap", "m5.large, m5.2xlarge", "on-demand", stays))
+			l.running("swap", 1)
+			old := l.ready("swap", 1)[0]
+			l.scale("swap-large", 0)
+			l.running("swap-large", 0)
+			l.apply(pool("swap", "swap", "m5.large, m5.2xlarge", "on-demand", consolidates))
+			l.gone(&old)
+			l.ready("swap", 1)
 		}},
-		{"a node drifts", func(t *testing.T, l *living) {
-			l.apply(t, class("drift", "")+pool("drift", "drift", "m5.large", "on-demand", stays)+deployment("drift", 1, "1", ""))
-			l.running(t, "drift", 1)
-			old := l.ready(t, "drift", 1)[0]
-			l.apply(t, class("drift", "  tags: {team: drift}"))
-			l.gone(t, &old)
-			l.ready(t, "drift", 1)
+		{"a node drifts", func(l *living) {
+			l.apply(class("drift", "") + pool("drift", "drift", "m5.large", "on-demand", stays) + deployment("drift", 1, "1", ""))
+			l.running("drift", 1)
+			old := l.ready("drift", 1)[0]
+			l.apply(class("drift", "  tags: {team: drift}"))
+			l.gone(&old)
+			l.ready("drift", 1)
 		}},
-		{"a replacement never joins", func(t *testing.T, l *living) {
-			l.apply(t, class("rollback", "")+pool("rollback", "rollback", "m5.large", "on-demand", stays)+deployment("rollback", 1, "1", ""))
-			l.running(t, "rollback", 1)
-			old := l.ready(t, "rollback", 1)[0]
+		{"a replacement never joins", func(l *living) {
+			l.apply(class("rollback", "") + pool("rollback", "rollback", "m5.large", "on-demand", stays) + deployment("rollback", 1, "1", ""))
+			l.running("rollback", 1)
+			old := l.ready("rollback", 1)[0]
 			l.World.Nodes.Faults().Set("rollback", fakenode.Selector{NodePool: "rollback"}, fakenode.Fault{NeverJoin: true})
-			l.apply(t, class("rollback", "  tags: {team: rollback}"))
-			next := l.claim(t, "rollback", "replaces "+old.Name, func(c *karpv1.NodeClaim) bool {
+			l.apply(class("rollback", "  tags: {team: rollback}"))
+			next := l.claim("rollback", "replaces "+old.Name, func(c *karpv1.NodeClaim) bool {
 				return c.Name != old.Name && condition.True(c.Status.Conditions, karpv1.ConditionLaunched)
 			})
-			l.age(t, next, 16*time.Minute)
-			l.gone(t, next)
+			l.age(next, 16*time.Minute)
+			l.gone(next)
 		}},
-		{"EC2 has no capacity", func(t *testing.T, l *living) {
-			l.steer(t, http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`)
-			l.apply(t, class("scarce", "")+pool("scarce", "scarce", "m6i.large", "on-demand", stays)+deployment("scarce", 1, "1", ""))
-			l.told(t, "InsufficientCapacityError")
+		{"EC2 has no capacity", func(l *living) {
+			l.steer(http.MethodPost, "ice", `{"capacityType":"on-demand","instanceType":"m6i.large"}`)
+			l.apply(class("scarce", "") + pool("scarce", "scarce", "m6i.large", "on-demand", stays) + deployment("scarce", 1, "1", ""))
+			l.told("InsufficientCapacityError")
 		}},
-		{"a launch is denied", func(t *testing.T, l *living) {
-			l.apply(t, class("denied", ""))
-			await(t, "EC2NodeClass denied is ready", func() (bool, string) { // else its dry run meets the fault
+		{"a launch is denied", func(l *living) {
+			l.apply(class("denied", ""))
+			l.await("EC2NodeClass denied is ready", func() (bool, string) { // else its dry run meets the fault
 				o := object("karpenter.k8s.aws/v1", "EC2NodeClass", "denied")
-				err := l.kube.Get(t.Context(), client.ObjectKeyFromObject(o), o)
+				err := l.kube.Get(l.Context(), client.ObjectKeyFromObject(o), o)
 				text, _ := json.Marshal(o.Object["status"])
 				return err == nil && strings.Contains(string(text), `"status":"True","type":"Ready"`), string(text)
 			})
 			fault, err := json.Marshal(awsemu.Fault{Action: "ec2:CreateFleet", Text: "denied", Count: 1, Code: "UnauthorizedOperation", Message: "denied by a policy", Status: http.StatusForbidden})
 			if err != nil {
-				t.Fatal(err)
+				l.Fatal(err)
 			}
-			l.steer(t, http.MethodPost, "faults", string(fault))
-			l.apply(t, pool("denied", "denied", "m5.large", "on-demand", stays)+deployment("denied", 1, "1", ""))
-			l.running(t, "denied", 1)
+			l.steer(http.MethodPost, "faults", string(fault))
+			l.apply(pool("denied", "denied", "m5.large", "on-demand", stays) + deployment("denied", 1, "1", ""))
+			l.running("denied", 1)
 		}},
-		{"a pod fits nowhere, and one has a volume claim that is missing", func(t *testing.T, l *living) {
-			l.apply(t, class("none", "")+pool("none", "none", "m5.large", "on-demand", stays)+deployment("none", 1, "200", "")+
+		{"a pod fits nowhere, and one has a volume claim that is missing", func(l *living) {
+			l.apply(class("none", "") + pool("none", "none", "m5.large", "on-demand", stays) + deployment("none", 1, "200", "") +
 				onPool("lost", "none", 1, "1", "      volumes: [{name: data, persistentVolumeClaim: {claimName: missing}}]"))
-			l.told(t, "FailedScheduling")
+			l.told("FailedScheduling")
 		}},
-		{"something keeps a node", func(t *testing.T, l *living) {
-			l.apply(t, class("kept", "")+pool("kept", "kept", "m5.large", "on-demand", consolidates)+deployment("kept", 1, "100m", `annotations: {karpenter.sh/do-not-disrupt: "true"}`))
-			l.running(t, "kept", 1)
-			l.told(t, "DisruptionBlocked")
+		{"something keeps a node", func(l *living) {
+			l.apply(class("kept", "") + pool("kept", "kept", "m5.large", "on-demand", consolidates) + deployment("kept", 1, "100m", `annotations: {karpenter.sh/do-not-disrupt: "true"}`))
+			l.running("kept", 1)
+			l.told("DisruptionBlocked")
 		}},
-		{"a drain is blocked", func(t *testing.T, l *living) {
-			l.apply(t, class("stuck", "")+pool("stuck", "stuck", "m5.large", "on-demand", stays)+deployment("stuck", 1, "1", "")+`
+		{"a drain is blocked", func(l *living) {
+			l.apply(class("stuck", "") + pool("stuck", "stuck", "m5.large", "on-demand", stays) + deployment("stuck", 1, "1", "") + `
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: stuck, namespace: default}
 spec: {maxUnavailable: 0, selector: {matchLabels: {app: stuck}}}`)
-			l.running(t, "stuck", 1)
-			claim := l.ready(t, "stuck", 1)[0]
-			if err := l.kube.Delete(t.Context(), &claim); err != nil {
-				t.Fatal(err)
+			l.running("stuck", 1)
+			claim := l.ready("stuck", 1)[0]
+			if err := l.kube.Delete(l.Context(), &claim); err != nil {
+				l.Fatal(err)
 			}
-			l.claim(t, "stuck", "waits for its pods", func(c *karpv1.NodeClaim) bool {
+			l.claim("stuck", "waits for its pods", func(c *karpv1.NodeClaim) bool {
 				drained := condition.Find(c.Status.Conditions, karpv1.ConditionDrained)
 				return drained != nil && drained.Status == metav1.ConditionUnknown
 			})
 		}},
-		{"a class is not ready", func(t *testing.T, l *living) {
-			l.apply(t, strings.Replace(class("broken", ""), "[{tags: {karpenter.sh/discovery: sandbox}}]", "[{tags: {no: subnet}}]", 1)+pool("broken", "broken", "m5.large", "on-demand", stays))
-			await(t, "NodePool broken is not ready", func() (bool, string) {
+		{"a class is not ready", func(l *living) {
+			l.apply(strings.Replace(class("broken", ""), "[{tags: {karpenter.sh/discovery: sandbox}}]", "[{tags: {no: subnet}}]", 1) + pool("broken", "broken", "m5.large", "on-demand", stays))
+			l.await("NodePool broken is not ready", func() (bool, string) {
 				p := &karpv1.NodePool{}
-				err := l.kube.Get(t.Context(), client.ObjectKey{Name: "broken"}, p)
+				err := l.kube.Get(l.Context(), client.ObjectKey{Name: "broken"}, p)
 				ready := condition.Find(p.Status.Conditions, karpv1.ConditionReady)
 				return ready != nil && ready.Status == metav1.ConditionFalse, fmt.Sprint(err, p.Status.Conditions)
 			})
@@ -247,11 +246,11 @@ spec:
       - {name: pause, image: "public.ecr.aws/eks-distro/kubernetes/pause:3.7", resources: {requests: {cpu: 50m, memory: 32Mi}}}`
 
 // told waits for an event of the controller.
-func (l *living) told(t *testing.T, reason string) {
-	t.Helper()
-	await(t, "event "+reason, func() (bool, string) {
+func (l *living) told(reason string) {
+	l.Helper()
+	l.await("event "+reason, func() (bool, string) {
 		var list eventsv1.EventList
-		err := l.kube.List(t.Context(), &list)
+		err := l.kube.List(l.Context(), &list)
 		for i := range list.Items {
 			if e := &list.Items[i]; e.Reason == reason && e.ReportingController == "karpenter" {
 				return true, ""
@@ -262,10 +261,10 @@ func (l *living) told(t *testing.T, reason string) {
 }
 
 // age sets the launch of a claim back in time, so that a timeout of minutes comes at once.
-func (l *living) age(t *testing.T, claim *karpv1.NodeClaim, by time.Duration) {
-	t.Helper()
-	await(t, "the launch of "+claim.Name+" is set back", func() (bool, string) {
-		if err := l.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
+func (l *living) age(claim *karpv1.NodeClaim, by time.Duration) {
+	l.Helper()
+	l.await("the launch of "+claim.Name+" is set back", func() (bool, string) {
+		if err := l.kube.Get(l.Context(), client.ObjectKeyFromObject(claim), claim); err != nil {
 			return false, err.Error()
 		}
 		before := claim.DeepCopy()
@@ -274,7 +273,7 @@ func (l *living) age(t *testing.T, claim *karpv1.NodeClaim, by time.Duration) {
 				c.LastTransitionTime = metav1.NewTime(time.Now().Add(-by))
 			}
 		}
-		err := l.kube.Status().Patch(t.Context(), claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		err := l.kube.Status().Patch(l.Context(), claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 		return err == nil, fmt.Sprint(err)
 	})
 }

@@ -38,7 +38,7 @@ func TestEveryQueryReturnsData(t *testing.T) {
 		for _, a := range acts() {
 			t.Run(a.name, func(t *testing.T) {
 				t.Parallel()
-				a.run(t, l)
+				a.run(l.of(t))
 			})
 		}
 	})

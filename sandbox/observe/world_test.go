@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -42,8 +41,9 @@ func await(t *testing.T, what string, holds func() (ok bool, now string)) {
 	}
 }
 
-// living is a world with the controller in it, as the chart installs it.
+// living is a world with the controller in it, as the chart installs it, for one test.
 type living struct {
+	*testing.T
 	*harness.Server
 	*prometheus
 
@@ -59,21 +59,17 @@ func start(t *testing.T, program string) *living {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "dovetail-") // shorter than TempDir: there are sockets in it
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := harness.Start(ctx, dir, harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond})
+	s, err := harness.Start(ctx, t.TempDir(), harness.Options{World: true, Speed: 1, Boot: 500 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := errors.Join(s.Stop(), os.RemoveAll(dir)); err != nil {
+		if err := s.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	l := &living{Server: s, kube: s.Typed(t)}
-	l.steer(t, http.MethodPut, "timing", `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"3s"}`)
+	l := &living{T: t, Server: s, kube: s.Typed(t)}
+	l.steer(http.MethodPut, "timing", `{"fleetAnswer":"50ms","pending":"300ms","shuttingDown":"3s"}`)
 	port, err := harness.LastingPort(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -96,40 +92,54 @@ func start(t *testing.T, program string) *living {
 	return l
 }
 
-// steer calls the control API of the emulated account.
-func (l *living) steer(t *testing.T, method, path, body string) {
+// of is the same world for a part of the test.
+func (l *living) of(t *testing.T) *living {
 	t.Helper()
-	if _, err := l.Control(t.Context(), method, path, body); err != nil {
-		t.Fatal(err)
+	mine := *l
+	mine.T = t
+	return &mine
+}
+
+// await is await for this test.
+func (l *living) await(what string, holds func() (ok bool, now string)) {
+	l.Helper()
+	await(l.T, what, holds)
+}
+
+// steer calls the control API of the emulated account.
+func (l *living) steer(method, path, body string) {
+	l.Helper()
+	if _, err := l.Control(l.Context(), method, path, body); err != nil {
+		l.Fatal(err)
 	}
 }
 
 // apply is kubectl apply.
-func (l *living) apply(t *testing.T, manifests string) {
-	t.Helper()
-	list, err := kubectl.Read(t.Name(), []byte(manifests))
+func (l *living) apply(manifests string) {
+	l.Helper()
+	list, err := kubectl.Read(l.Name(), []byte(manifests))
 	if err != nil {
-		t.Fatal(err)
+		l.Fatal(err)
 	}
 	for _, m := range list {
-		if _, err := l.Apply(t.Context(), m.Object); err != nil {
-			t.Fatalf("%s %s: %v", m.Object.GetKind(), m.Object.GetName(), err)
+		if _, err := l.Apply(l.Context(), m.Object); err != nil {
+			l.Fatalf("%s %s: %v", m.Object.GetKind(), m.Object.GetName(), err)
 		}
 	}
 }
 
 // patch is kubectl patch --type merge.
-func (l *living) patch(t *testing.T, obj client.Object, text string) {
-	t.Helper()
-	if err := l.kube.Patch(t.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
-		t.Fatal(err)
+func (l *living) patch(obj client.Object, text string) {
+	l.Helper()
+	if err := l.kube.Patch(l.Context(), obj, client.RawPatch("application/merge-patch+json", []byte(text))); err != nil {
+		l.Fatal(err)
 	}
 }
 
 // scale is kubectl scale.
-func (l *living) scale(t *testing.T, deployment string, replicas int) {
-	t.Helper()
-	l.patch(t, object("apps/v1", "Deployment", deployment), fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
+func (l *living) scale(deployment string, replicas int) {
+	l.Helper()
+	l.patch(object("apps/v1", "Deployment", deployment), fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
 }
 
 // object names an object of the namespace default, or of none.
@@ -145,21 +155,21 @@ func object(version, kind, name string) *unstructured.Unstructured {
 }
 
 // claims are those of a NodePool.
-func (l *living) claims(t *testing.T, pool string) []karpv1.NodeClaim {
-	t.Helper()
+func (l *living) claims(pool string) []karpv1.NodeClaim {
+	l.Helper()
 	var list karpv1.NodeClaimList
-	if err := l.kube.List(t.Context(), &list, client.MatchingLabels{karpv1.LabelNodePool: pool}); err != nil {
-		t.Fatal(err)
+	if err := l.kube.List(l.Context(), &list, client.MatchingLabels{karpv1.LabelNodePool: pool}); err != nil {
+		l.Fatal(err)
 	}
 	return list.Items
 }
 
 // ready waits until a NodePool has so many claims, all of them ready and none on its way out.
-func (l *living) ready(t *testing.T, pool string, n int) []karpv1.NodeClaim {
-	t.Helper()
+func (l *living) ready(pool string, n int) []karpv1.NodeClaim {
+	l.Helper()
 	var claims []karpv1.NodeClaim
-	await(t, fmt.Sprintf("%d NodeClaims of %s, all ready", n, pool), func() (bool, string) {
-		claims = l.claims(t, pool)
+	l.await(fmt.Sprintf("%d NodeClaims of %s, all ready", n, pool), func() (bool, string) {
+		claims = l.claims(pool)
 		all := len(claims) == n
 		for i := range claims {
 			all = all && claims[i].DeletionTimestamp == nil && condition.True(claims[i].Status.Conditions, karpv1.ConditionReady)
@@ -170,11 +180,11 @@ func (l *living) ready(t *testing.T, pool string, n int) []karpv1.NodeClaim {
 }
 
 // claim waits for a claim of a NodePool.
-func (l *living) claim(t *testing.T, pool, what string, is func(*karpv1.NodeClaim) bool) *karpv1.NodeClaim {
-	t.Helper()
+func (l *living) claim(pool, what string, is func(*karpv1.NodeClaim) bool) *karpv1.NodeClaim {
+	l.Helper()
 	var found *karpv1.NodeClaim
-	await(t, "a NodeClaim of "+pool+" that "+what, func() (bool, string) {
-		claims := l.claims(t, pool)
+	l.await("a NodeClaim of "+pool+" that "+what, func() (bool, string) {
+		claims := l.claims(pool)
 		for i := range claims {
 			if is(&claims[i]) {
 				found = &claims[i]
@@ -187,21 +197,21 @@ func (l *living) claim(t *testing.T, pool, what string, is func(*karpv1.NodeClai
 }
 
 // gone waits until a claim is not there any more.
-func (l *living) gone(t *testing.T, claim *karpv1.NodeClaim) {
-	t.Helper()
-	await(t, "NodeClaim "+claim.Name+" is gone", func() (bool, string) {
+func (l *living) gone(claim *karpv1.NodeClaim) {
+	l.Helper()
+	l.await("NodeClaim "+claim.Name+" is gone", func() (bool, string) {
 		now := &karpv1.NodeClaim{}
-		err := l.kube.Get(t.Context(), client.ObjectKeyFromObject(claim), now)
+		err := l.kube.Get(l.Context(), client.ObjectKeyFromObject(claim), now)
 		return apierrors.IsNotFound(err), describe([]karpv1.NodeClaim{*now})
 	})
 }
 
 // running waits until a Deployment has so many pods that run.
-func (l *living) running(t *testing.T, deployment string, n int) []corev1.Pod {
-	t.Helper()
+func (l *living) running(deployment string, n int) []corev1.Pod {
+	l.Helper()
 	var list corev1.PodList
-	await(t, fmt.Sprintf("%d pods of %s run", n, deployment), func() (bool, string) {
-		if err := l.kube.List(t.Context(), &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment}); err != nil {
+	l.await(fmt.Sprintf("%d pods of %s run", n, deployment), func() (bool, string) {
+		if err := l.kube.List(l.Context(), &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment}); err != nil {
 			return false, err.Error()
 		}
 		up := 0
@@ -217,11 +227,11 @@ func (l *living) running(t *testing.T, deployment string, n int) []corev1.Pod {
 
 // unscheduled waits until the scheduler found no place for so many pods of a Deployment: a NodePool that is made after that
 // has them planned together.
-func (l *living) unscheduled(t *testing.T, deployment string, n int) {
-	t.Helper()
-	await(t, fmt.Sprintf("%d pods of %s are unschedulable", n, deployment), func() (bool, string) {
+func (l *living) unscheduled(deployment string, n int) {
+	l.Helper()
+	l.await(fmt.Sprintf("%d pods of %s are unschedulable", n, deployment), func() (bool, string) {
 		var list corev1.PodList
-		if err := l.kube.List(t.Context(), &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment}); err != nil {
+		if err := l.kube.List(l.Context(), &list, client.InNamespace(metav1.NamespaceDefault), client.MatchingLabels{"app": deployment}); err != nil {
 			return false, err.Error()
 		}
 		waiting := 0
