@@ -59,7 +59,7 @@ func TestLC_63_ChartValuesOfTheUninstallation(t *testing.T) {
 		var got []string
 		if u := r["ClusterRole/karpenter-uninstall"]; u != nil {
 			role := as[rbacv1.ClusterRole](t, r, "ClusterRole/karpenter-uninstall")
-			got = rights("cluster", role.Rules)
+			got = rightsOf("cluster", role.Rules)
 			if !strings.Contains(role.Annotations["helm.sh/hook-delete-policy"], "hook-failed") || role.Annotations["helm.sh/hook"] != "pre-delete" {
 				t.Errorf("the right outlives the Job: %v", role.Annotations)
 			}
