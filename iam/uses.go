@@ -20,7 +20,7 @@ func Uses() []Use {
 		{"ec2:CreateFleet", "every launch", validation + "`CreateFleetAuthCheckFailed`; a claim that is launched all the same waits with reason `Unauthorized`"},
 		{"ec2:CreateLaunchTemplate", "image, user data, disks and network of the instances", validation + "`CreateLaunchTemplateAuthCheckFailed`"},
 		{"ec2:CreateTags", "tags of what is created, by which it is found again; later the name of an instance", validation + "`CreateLaunchTemplateAuthCheckFailed`; if only names are denied, an error in the log and instances without a name"},
-		{"ec2:TerminateInstances", "the end of every node", "NodeClaim `InstanceTerminating=Unknown` with reason `TerminationFailed`: the instance stays, and costs"},
+		{"ec2:TerminateInstances", "the end of every node", "NodeClaim `InstanceTerminating=Unknown` with reason `Unauthorized`: the instance stays, and costs"},
 		{"ec2:DeleteLaunchTemplate", "launch templates that are no longer used", "an error in the log, and launch templates pile up until the account's limit; " + stuck},
 		{"ec2:RebootInstances", "node repair, where a reboot may help (feature gate NodeRepair)", "an error in the log; the node is replaced instead"},
 		{"iam:PassRole", "instances get the role of the nodes", profile + "; of a class with an instance profile `ValidationSucceeded=False` with reason `CreateFleetAuthCheckFailed`"},

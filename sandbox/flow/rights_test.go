@@ -26,7 +26,7 @@ func TestS_129_AnInstanceThatMayNotBeTerminated(t *testing.T) {
 	allow := f.forbid("ec2:TerminateInstances", "arn:aws:ec2:"+world.Region+":"+world.Account+":instance/"+instanceOf(&claim))
 	f.scale(d, 0)
 	f.remove(&claim)
-	said := f.condition(&claim, karpv1.ConditionInstanceTerminating, metav1.ConditionUnknown, "TerminationFailed")
+	said := f.condition(&claim, karpv1.ConditionInstanceTerminating, metav1.ConditionUnknown, "Unauthorized")
 	if !strings.Contains(said.Message, "ec2:TerminateInstances") {
 		t.Errorf("the claim says %q", said.Message)
 	}

@@ -350,7 +350,7 @@ func withoutActionOnInstances() map[string]miss {
 	return map[string]miss{
 		"ec2:TerminateInstances": bought(func(s *sights, c cloud.Provider, one *karpv1.NodeClaim) {
 			s.failed("terminate", c.Terminate(s.Context(), cloud.ID(one.Status.ProviderID)))
-		}, "InstanceTerminating=Unknown", "TerminationFailed"),
+		}, "InstanceTerminating=Unknown", "Unauthorized"),
 		"ec2:RebootInstances": bought(func(s *sights, c cloud.Provider, one *karpv1.NodeClaim) {
 			s.failed("reboot", c.Reboot(s.Context(), one, "op"))
 		}),

@@ -98,6 +98,19 @@ func Unauthorized(err error) bool {
 	}, code)
 }
 
+// DeniedAction is the action that a denial is about, such as ec2:TerminateInstances: the one that the service names, since
+// a launch needs others beside its own, or else the call; empty if neither is known.
+func DeniedAction(err error) string {
+	_, rest, named := strings.Cut(Text(err), "is not authorized to perform: ")
+	if word, _, _ := strings.Cut(rest, " "); named && strings.Contains(word, ":") {
+		return word
+	}
+	if call, ok := errors.AsType[*smithy.OperationError](err); ok {
+		return strings.ToLower(call.Service()) + ":" + call.Operation()
+	}
+	return ""
+}
+
 // Server reports whether the service itself failed, so that nothing is known about the request. EC2
 // errors carry no fault, so the HTTP state counts too. Throttling, which EC2 answers with 503, is not
 // a failure of the service.

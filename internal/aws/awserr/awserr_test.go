@@ -140,3 +140,24 @@ func TestV15_62_TextsAreCut(t *testing.T) {
 		t.Error("a text that fits was cut")
 	}
 }
+
+func TestDeniedAction(t *testing.T) {
+	t.Parallel()
+	call := func(message string) error {
+		return &smithy.OperationError{ServiceID: "EC2", OperationName: "CreateFleet", Err: &smithy.GenericAPIError{Code: "UnauthorizedOperation", Message: message}}
+	}
+	for name, tc := range map[string]struct {
+		err  error
+		want string
+	}{
+		"the service names it":      {call("User: arn:aws:sts::1:assumed-role/c is not authorized to perform: iam:PassRole on resource: arn:aws:iam::1:role/n because"), "iam:PassRole"},
+		"it names it last":          {call("User: x is not authorized to perform: ec2:CreateFleet"), "ec2:CreateFleet"},
+		"it encodes it":             {call("You are not authorized to perform this operation. Encoded authorization failure message: abc"), "ec2:CreateFleet"},
+		"no call is known":          {&smithy.GenericAPIError{Code: "AccessDenied", Message: "no"}, ""},
+		"something else altogether": {errors.New("no route"), ""},
+	} {
+		if got := awserr.DeniedAction(tc.err); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}

@@ -232,5 +232,9 @@ func failed(op, id string, err error) error {
 	if kind == cloud.NotFound || kind == cloud.NoCapacity {
 		kind = cloud.Unknown
 	}
-	return &cloud.Error{Kind: kind, Op: op, Err: err}
+	out := &cloud.Error{Kind: kind, Op: op, Err: err}
+	if action := awserr.DeniedAction(err); kind == cloud.Denied && action != "" {
+		out.Message = "the role of the controller may not call " + action + ": " + err.Error() // first, since conditions cut long answers
+	}
+	return out
 }

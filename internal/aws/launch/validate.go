@@ -112,9 +112,8 @@ func judge(class *awsv1.EC2NodeClass, denied, action string, err error) (reason,
 
 // deniedAction is the action that EC2 names as denied: a fleet needs others beside its own.
 func deniedAction(err error, asked string) string {
-	_, rest, named := strings.Cut(awserr.Text(err), "is not authorized to perform: ")
-	if word, _, _ := strings.Cut(rest, " "); named && strings.Contains(word, ":") && word != asked {
-		return word + ", which " + asked + " needs"
+	if action := awserr.DeniedAction(err); action != "" && action != asked {
+		return action + ", which " + asked + " needs"
 	}
 	return asked
 }
