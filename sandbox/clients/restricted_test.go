@@ -18,9 +18,14 @@ func TestS_114_ChartInARestrictedNamespace(t *testing.T) {
 	args := " -n restricted --set settings.clusterName=$CLUSTER_NAME,settings.clusterNme=typo,webhook.enabled=true"
 	everything := args + ",networkPolicy.enabled=true,flowSchemas.enabled=true,podDisruptionBudget.maxUnavailable=50%,terminationGracePeriodSeconds=0,controller.resources.requests.cpu=100m,controller.env[0].name=A,controller.env[0].value=1"
 	t.Cleanup(func() {
-		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-ec", "helm uninstall karpenter -n restricted --ignore-not-found --wait --timeout 60s; kubectl delete namespace restricted --ignore-not-found")
+		told := ""
+		if t.Failed() {
+			told = "kubectl get pods,events -n restricted; kubectl logs -n restricted -l app.kubernetes.io/name=karpenter --tail=20 || true; "
+		}
+		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "bash", "-ec", told+"helm uninstall karpenter -n restricted --ignore-not-found --wait --timeout 60s; kubectl delete namespace restricted --ignore-not-found")
 		cmd.Dir, cmd.Env = shell.home, shell.env
-		if out, err := cmd.CombinedOutput(); err != nil {
+		out, err := cmd.CombinedOutput()
+		if err != nil || t.Failed() {
 			t.Errorf("clean up: %v\n%s", err, out)
 		}
 	})
@@ -28,7 +33,7 @@ func TestS_114_ChartInARestrictedNamespace(t *testing.T) {
 		{name: "namespace", run: "kubectl create namespace restricted && kubectl label namespace restricted pod-security.kubernetes.io/enforce=restricted pod-security.kubernetes.io/warn=restricted"},
 		{name: "the level is enforced", run: "kubectl run loose --image=busybox -n restricted", want: []string{`violates PodSecurity "restricted:latest"`}, fails: true},
 		{name: "every object is accepted", run: "helm template karpenter " + chart + everything + " | kubectl apply --dry-run=server -f -", want: []string{"networkpolicy.networking.k8s.io/karpenter created", "flowschema.flowcontrol.apiserver.k8s.io/karpenter-leader-election created", "pod/karpenter-test created"}, avoid: []string{violates, "Warning"}},
-		{name: "install", run: "helm install karpenter " + chart + args + " --wait --timeout 180s", want: []string{"STATUS: deployed", "These are no values of this chart and have no effect: settings.clusterNme, webhook."}, avoid: []string{violates}},
+		{name: "install", run: "helm install karpenter " + chart + args + " --wait --timeout 240s", want: []string{"STATUS: deployed", "These are no values of this chart and have no effect: settings.clusterNme, webhook."}, avoid: []string{violates}},
 		{name: "it runs", run: "kubectl get deployment karpenter -n restricted", want: []string{"2/2"}},
 		{name: "helm test", run: "helm test karpenter -n restricted --timeout 120s", want: []string{"karpenter-test", "Succeeded"}, avoid: []string{violates}},
 		{name: "uninstall", run: "helm uninstall karpenter -n restricted --wait --timeout 60s", want: []string{`release "karpenter" uninstalled`}},
