@@ -68,12 +68,8 @@ func TestVersionOfABuild(t *testing.T) {
 		{"its tag, and a change", "echo '# x' >> tools/version.sh", "-dev" + commit + `\.dirty`},
 	} {
 		t.Run(step.name, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), "bash", "-ec", step.run+"; tools/version.sh")
-			cmd.Dir = dir
-			// The repository around a temporary directory is not ours, nor is the configuration of the user.
-			cmd.Env = append(os.Environ(), "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_DIR="+filepath.Join(dir, ".git"))
-			out, err := cmd.CombinedOutput()
-			got := strings.TrimSpace(string(out))
+			out, err := inTree(t, dir, step.run+"; tools/version.sh")
+			got := strings.TrimSpace(out)
 			if rest, ok := strings.CutPrefix(got, chart); err != nil || !ok || !regexp.MustCompile("^"+step.want+"$").MatchString(rest) {
 				t.Errorf("%v, the version is %q, want %s%s", err, got, chart, step.want)
 			}
