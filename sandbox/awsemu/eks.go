@@ -58,9 +58,20 @@ func (e *Emulator) registerEKS() {
 	e.controls["cluster"] = e.clusterControl()
 }
 
+// hasQueue reports whether there is an interruption queue before anybody makes one.
+func (f Fixture) hasQueue() bool { return f.Queue != "" && !f.Bare }
+
+// guideRoles are the roles of nodes that guides make.
+func (f Fixture) guideRoles() []string {
+	if f.Bare {
+		return nil
+	}
+	return []string{nodeRolePrefix + "-" + f.Cluster, nodeRolePrefix, seedRoleName}
+}
+
 func (e *Emulator) resetEKS(now time.Time) {
 	var entries []AccessEntry
-	for _, role := range []string{e.nodeRole(), nodeRolePrefix, seedRoleName} {
+	for _, role := range e.fixture.guideRoles() {
 		entries = append(entries, AccessEntry{Principal: e.arn("iam", "role/"+role), Type: entryLinux, Created: now})
 	}
 	e.model.EKS = &EKSState{
@@ -69,6 +80,9 @@ func (e *Emulator) resetEKS(now time.Time) {
 			Name: e.fixture.Cluster, Version: e.fixture.KubernetesVersion, Endpoint: e.fixture.ClusterEndpoint, CA: e.fixture.ClusterCA,
 			ServiceCIDR: "10.100.0.0/16", Created: now, AccessEntries: entries,
 		},
+	}
+	if e.fixture.Bare {
+		return
 	}
 	for _, namespace := range []string{"kube-system", "karpenter"} { // guides use either
 		e.eks().associate(stableID("a-", namespace), Association{

@@ -39,8 +39,8 @@ type Fixture struct {
 	KubernetesVersion string           // such as 1.34
 	TokenKey          crypto.PublicKey // that the tokens of the cluster's service accounts are signed with; without, none is believed
 	Queue             string
-	// Bare leaves out what an installation makes in the account: roles, instance profiles, queue, rules, associations. The
-	// role of spot instances is not there either.
+	// Bare is an account that nobody prepared for the cluster: no role, instance profile, OIDC provider, access entry or pod
+	// identity association, and no queue.
 	Bare bool
 	// Families of instance types that there are; none means all. Reading the whole catalogue takes a client a
 	// tenth of a second of a core, and a second under the race detector.
@@ -140,9 +140,6 @@ func (e *Emulator) reset() {
 	e.resetSSM(now)
 	e.resetEKS(now)
 	e.resetIAM(now)
-	if e.fixture.Bare {
-		e.uninstall()
-	}
 	e.resetEC2(now) // last: it refers to images, roles and queues
 	e.linkCluster()
 	e.touch()

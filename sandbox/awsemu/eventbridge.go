@@ -47,6 +47,7 @@ func (e *Emulator) registerEvents() {
 	e.register(wire.Events, "ListRules", e.listRules)
 	e.register(wire.Events, "DescribeRule", e.describeRule)
 	e.register(wire.Events, "ListTargetsByRule", e.listTargetsByRule)
+	e.register(wire.Events, "ListRuleNamesByTarget", e.listRuleNamesByTarget)
 	e.register(wire.Events, "ListTagsForResource", e.listRuleTags)
 	e.registerMutating(wire.Events, "TagResource", e.tagRule)
 	e.registerMutating(wire.Events, "UntagResource", e.untagRule)
@@ -57,7 +58,7 @@ func (e *Emulator) registerEvents() {
 }
 
 func (e *Emulator) resetEvents() {
-	if e.fixture.Queue == "" {
+	if !e.fixture.hasQueue() {
 		return
 	}
 	for kind := range eventRules() {
@@ -230,6 +231,20 @@ func (e *Emulator) listTargetsByRule(c *call) (any, error) {
 		targets = append(targets, ruleTargetJSON{ID: id, Arn: rule.Targets[id]})
 	}
 	return map[string]any{"Targets": targets}, nil
+}
+
+func (e *Emulator) listRuleNamesByTarget(c *call) (any, error) {
+	var in struct{ TargetArn string }
+	if err := c.JSON(&in); err != nil {
+		return nil, err
+	}
+	names := []string{}
+	for _, name := range slices.Sorted(maps.Keys(e.sqs().Rules)) {
+		if rule := e.sqs().Rules[name]; rule != nil && slices.Contains(slices.Collect(maps.Values(rule.Targets)), in.TargetArn) {
+			names = append(names, name)
+		}
+	}
+	return map[string]any{"RuleNames": names}, nil
 }
 
 // putRule takes patterns on source and detail-type. Others are refused: they would silently match

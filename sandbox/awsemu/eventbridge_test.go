@@ -53,6 +53,15 @@ func TestRulesOfTheFixture(t *testing.T) {
 	if rule.EventPattern != `{"source":["aws.health"],"detail-type":["AWS Health Event"]}` || rule.State != "ENABLED" || rule.Arn != "arn:aws:events:eu-west-1:111122223333:rule/Karpenter-sandbox-ScheduledChangeRule" {
 		t.Errorf("rule %+v", rule)
 	}
+	var filling struct{ RuleNames []string }
+	c.events(t, "ListRuleNamesByTarget", `{"TargetArn":"arn:aws:sqs:eu-west-1:111122223333:Karpenter-sandbox"}`, &filling)
+	if len(filling.RuleNames) != len(names) || filling.RuleNames[0] != "Karpenter-sandbox-"+names[0] {
+		t.Errorf("rules that fill the queue %v", filling.RuleNames)
+	}
+	c.events(t, "ListRuleNamesByTarget", `{"TargetArn":"arn:aws:sqs:eu-west-1:111122223333:other"}`, &filling)
+	if len(filling.RuleNames) != 0 {
+		t.Errorf("rules that fill another queue %v", filling.RuleNames)
+	}
 	var targets struct{ Targets []ruleTargetJSON }
 	c.events(t, "ListTargetsByRule", `{"Rule":"Karpenter-sandbox-SpotInterruptionRule"}`, &targets)
 	if want := (ruleTargetJSON{ID: "KarpenterInterruptionQueueTarget", Arn: "arn:aws:sqs:eu-west-1:111122223333:Karpenter-sandbox"}); len(targets.Targets) != 1 || targets.Targets[0] != want {

@@ -74,9 +74,12 @@ func (e *Emulator) registerIAM() {
 // are from yesterday, so that no lag of new profiles concerns them.
 func (e *Emulator) resetIAM(now time.Time) {
 	e.model.IAM = nil
-	now = now.Add(-24 * time.Hour)
 	state := e.iam()
-	for _, name := range []string{e.nodeRole(), nodeRolePrefix, seedRoleName} {
+	if e.fixture.Bare {
+		return
+	}
+	now = now.Add(-24 * time.Hour)
+	for _, name := range e.fixture.guideRoles() {
 		role := e.newRole(now, name, "/", ec2Trust)
 		for _, policy := range guide.ManagedPolicies() {
 			role.Policies = append(role.Policies, awsPolicies+policy)

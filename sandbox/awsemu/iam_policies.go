@@ -123,6 +123,9 @@ func (e *Emulator) attachable(arn string) error {
 	return err
 }
 
+// escapeDocument encodes a document as RFC 3986 does, and so IAM: a blank is not a plus.
+func escapeDocument(text string) string { return strings.ReplaceAll(url.QueryEscape(text), "+", "%20") }
+
 func (e *Emulator) createPolicy(c *call) (any, error) {
 	name, path, document := c.Form.String("PolicyName"), pathOf(c.Form.String("Path")), c.Form.String("PolicyDocument")
 	if err := validName("policyName", name, 128); err != nil {
@@ -168,7 +171,7 @@ type versionXML struct {
 func (p Policy) renderVersion(v PolicyVersion, withDocument bool) versionXML {
 	out := versionXML{VersionID: v.ID, IsDefaultVersion: v.ID == p.defaultVersion(), CreateDate: wire.Time(v.Created)}
 	if withDocument {
-		out.Document = url.QueryEscape(v.Document)
+		out.Document = escapeDocument(v.Document)
 	}
 	return out
 }
@@ -405,7 +408,7 @@ func (e *Emulator) getRolePolicy(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct{ RoleName, PolicyName, PolicyDocument string }{role.Name, name, url.QueryEscape(role.Inline[name])}, nil
+	return struct{ RoleName, PolicyName, PolicyDocument string }{role.Name, name, escapeDocument(role.Inline[name])}, nil
 }
 
 func (e *Emulator) deleteRolePolicy(c *call) (any, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/iam/types"
 )
 
-const anyPolicy = `{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`
+const anyPolicy = `{"Version": "2012-10-17","Statement":[{"Effect":"Allow","Action":"*","Resource":"*"}]}`
 
 // What a script does to give a controller its rights, and to take them away.
 func TestPoliciesOfTheController(t *testing.T) {
@@ -30,7 +30,8 @@ func TestPoliciesOfTheController(t *testing.T) {
 	check(t, err)
 	version, err := client.GetPolicyVersion(ctx, &iam.GetPolicyVersionInput{PolicyArn: arn, VersionId: got.Policy.DefaultVersionId})
 	check(t, err)
-	if document, err := url.QueryUnescape(*version.PolicyVersion.Document); err != nil || document != anyPolicy || *got.Policy.AttachmentCount != 1 {
+	// Clients such as awscli take a plus for a plus.
+	if document, err := url.PathUnescape(*version.PolicyVersion.Document); err != nil || document != anyPolicy || *got.Policy.AttachmentCount != 1 {
 		t.Errorf("document %s, %v; %d roles", document, err, *got.Policy.AttachmentCount)
 	}
 	for scope, want := range map[types.PolicyScopeType]int{types.PolicyScopeTypeLocal: 7, // with those of the fixture

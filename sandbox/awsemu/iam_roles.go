@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +56,7 @@ func (e *Emulator) newRole(now time.Time, name, path, trust string) Role {
 func (e *Emulator) renderRole(r Role) roleXML {
 	return roleXML{
 		Path: r.Path, RoleName: r.Name, RoleID: r.ID, Arn: e.arn("iam", "role"+r.Path+r.Name), CreateDate: wire.Time(r.Created),
-		AssumeRolePolicyDocument: url.QueryEscape(r.Trust), Description: r.Description, MaxSessionDuration: cmp.Or(r.MaxSession, usualSession),
+		AssumeRolePolicyDocument: escapeDocument(r.Trust), Description: r.Description, MaxSessionDuration: cmp.Or(r.MaxSession, usualSession),
 	}
 }
 

@@ -285,3 +285,21 @@ func messageOf(err error) string {
 	}
 	return ""
 }
+
+// An account that nobody has prepared has nothing that the guides make, and comes back from a snapshot.
+func TestBareAccount(t *testing.T) {
+	t.Parallel()
+	f := testFixture()
+	f.Bare = true
+	e := New(Options{Clock: NewClock(time.Now, 0), Seed: 1, Fixture: f})
+	text, err := e.Snapshot()
+	check(t, err)
+	check(t, e.Restore(text))
+	m := e.model
+	if n := len(m.IAM.Roles) + len(m.IAM.Profiles) + len(m.IAM.Providers) + len(m.EKS.Cluster.AccessEntries) + len(m.EKS.Associations) + len(m.SQS.Queues) + len(m.SQS.Rules); n != 0 {
+		t.Errorf("%d things are there: %+v %+v %+v", n, m.IAM, m.EKS, m.SQS)
+	}
+	if e.MayJoin(seedProfileName) || e.PodIdentity("kube-system", "karpenter") {
+		t.Error("nodes may join, or pods have a role")
+	}
+}

@@ -47,8 +47,9 @@ func (e *Emulator) registerSQS() {
 
 func (e *Emulator) resetSQS(now time.Time) {
 	e.model.SQS = nil
-	if e.fixture.Queue != "" {
-		e.sqs().Queues[e.fixture.Queue] = newQueue(now, e.fixture.Queue, interruptionQueue())
+	queues := e.sqs().Queues // a snapshot has all parts, also without a queue
+	if e.fixture.hasQueue() {
+		queues[e.fixture.Queue] = newQueue(now, e.fixture.Queue, interruptionQueue())
 	}
 	e.resetEvents()
 }

@@ -13,8 +13,10 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/eks"
 	ekstypes "github.com/aws/aws-sdk-go-v2/service/eks/types"
+	"github.com/aws/aws-sdk-go-v2/service/iam"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -65,7 +67,7 @@ func TestS_147_S_149_S_155_Basic(t *testing.T) {
 // from a list. The account refuses a call in the middle of the first apply.
 func TestS_157_Complete(t *testing.T) {
 	vars := clusterVars()
-	vars["oidc_provider_arn"] = "arn:aws:iam::111122223333:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/SANDBOX"
+	vars["oidc_provider_arn"] = oidcProvider(t)
 	trial{
 		example: "complete", vars: vars, namespace: "node-autoscaling",
 		breaks: func(t *testing.T, r root) { t.Helper(); r.refuse(t, "sqs:CreateQueue") },
@@ -102,6 +104,24 @@ func TestS_159_S_161_S_162_S_163_S_164_S_165_FullStack(t *testing.T) {
 		breaks: interruptedAfter("eks:CreateNodegroup"),
 		works:  func(t *testing.T, r root) { t.Helper(); hasStack(t, r, subnets) },
 	}.run(t)
+}
+
+// oidcProvider makes the OIDC provider of the cluster for the time of a test, and returns its ARN. Users of IRSA have one.
+func oidcProvider(t *testing.T) string {
+	t.Helper()
+	client := iam.NewFromConfig(cloud())
+	made, err := client.CreateOpenIDConnectProvider(t.Context(), &iam.CreateOpenIDConnectProviderInput{
+		Url: aws.String(awsemu.Issuer(world.Region, world.Cluster)), ClientIDList: []string{"sts.amazonaws.com"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := client.DeleteOpenIDConnectProvider(context.WithoutCancel(t.Context()), &iam.DeleteOpenIDConnectProviderInput{OpenIDConnectProviderArn: made.OpenIDConnectProviderArn}); err != nil {
+			t.Error(err)
+		}
+	})
+	return *made.OpenIDConnectProviderArn
 }
 
 func interruptedAfter(action string) func(t *testing.T, r root) {
