@@ -75,6 +75,7 @@ var layers = map[string]layer{
 	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 
+	"5 scripts":     {packages: []string{"hack"}, may: []string{"std"}, never: effects},
 	"5 iam":         {packages: []string{"iam"}, may: []string{"std"}, never: effects},
 	"5 rights":      {packages: []string{"internal/rights"}, may: []string{"std"}, never: effects},
 	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
