@@ -14,7 +14,7 @@ var suites = map[string][]string{
 	"test": {
 		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "image", "sandbox-race", "sandbox", "sandbox-lint",
 	},
-	"deep": {"soak", "planted", "image-deep", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
+	"deep": {"soak", "planted", "image-deep", "interrupted", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
 }
 
 // settings are what the caller may choose about steps.
@@ -172,6 +172,10 @@ func deepSteps(all survey, o settings) catalogue {
 		{
 			name: "image-deep", about: "the image for both architectures, compiled twice", lane: laneCPU, usually: 15 * time.Minute,
 			commands: []command{{dir: imageModule, env: []string{"DOVETAIL_DEEP=1"}, test: &goTest{flags: []string{"-vet=off", "-count=1", "-timeout=0"}, packages: []string{"./..."}}}},
+		},
+		{
+			name: "interrupted", about: "the script that prepares an AWS account, killed after each call that writes", lane: laneCPU, usually: 3 * time.Minute,
+			commands: []command{{dir: "sandbox", env: []string{"DOVETAIL_DEEP=1"}, test: &goTest{flags: []string{"-vet=off", "-count=1", "-timeout=0", "-run=Interrupted"}, packages: []string{"./setup"}}}},
 		},
 		{
 			name: "race-pure", about: "the packages without goroutines under the race detector too", lane: laneCPU, usually: 10 * time.Minute,
