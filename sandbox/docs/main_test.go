@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/dovetail-sh/dovetail/sandbox/awscli"
 	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
@@ -22,6 +22,8 @@ var reader struct {
 	clone string   // a folder that looks like a clone of the repository, and may be written to
 	env   []string // what points commands at the world
 	world *world.World
+
+	missing string // why there is no aws
 }
 
 func TestMain(m *testing.M) {
@@ -51,7 +53,13 @@ func run(m *testing.M) (code int, err error) {
 	if err := clone(programs); err != nil {
 		return 1, err
 	}
-	if reader.world, err = world.Start(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true, Program: programs[harness.Dovetail]}); err != nil {
+	aws, err := awscli.Install(ctx, filepath.Join(reader.clone, "bin"))
+	if err != nil {
+		return 1, err
+	}
+	defer aws.Stop()
+	reader.missing = aws.Missing
+	if reader.world, err = world.Start(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true, Bare: true, Program: programs[harness.Dovetail]}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, reader.world.Stop()) }()
@@ -78,10 +86,6 @@ func clone(programs map[harness.Program]string) error {
 			err = errors.Join(err, os.Symlink(filepath.Join(root, e.Name()), filepath.Join(reader.clone, e.Name())))
 		}
 	}
-	aws, missing := exec.LookPath("aws")
-	if missing != nil {
-		aws = "false" // and all pages are skipped
-	}
 	for name, text := range map[string]string{
 		// What goes on until it is interrupted is interrupted.
 		"kubectl": `case " $* " in
@@ -90,8 +94,6 @@ func clone(programs map[harness.Program]string) error {
 esac`,
 		"helm":     `exec ` + programs[harness.Helm] + ` "$@"`,
 		"dovetail": `exec ` + programs[harness.Dovetail] + ` "$@"`,
-		// Version 1 does not look at AWS_ENDPOINT_URL_SQS, and versions before 2.13 look at none of the variables.
-		"aws": `exec ` + aws + ` --endpoint-url "$AWS_ENDPOINT_URL" "$@"`,
 	} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/bash\n"+text+"\n"), 0o700))
 	}

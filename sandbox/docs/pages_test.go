@@ -1,9 +1,6 @@
 package docs
 
-import (
-	"os/exec"
-	"testing"
-)
+import "testing"
 
 // Every page takes a cluster without NodePools and workloads as given, and leaves one.
 const cleanUp = `kubectl delete deployment,statefulset,job,pdb,limitrange --all
@@ -13,16 +10,12 @@ kubectl delete ec2nodeclasses --all --timeout=60s`
 // The class that the pools of the examples name.
 const class = `sed "s/my-cluster/$CLUSTER_NAME/g" examples/nodepools/default-class.yaml | kubectl apply -f -`
 
-// The CRDs of this world are not Helm's, and become so.
-const owned = `kubectl label crd --all app.kubernetes.io/managed-by=Helm
-kubectl annotate crd --all meta.helm.sh/release-name=karpenter-crd meta.helm.sh/release-namespace=$NAMESPACE`
-
 // The pages, in the order in which they are read.
 func list() []page {
 	return []page{
 		{name: "README.md"},
 		// Before all others: what it installs is the controller that they talk to.
-		{name: "docs/how-to/install.md", before: owned, after: cleanUp, replace: []string{"hack/setup-karpenter-iam.sh", "true"}},
+		{name: "docs/how-to/install.md", after: cleanUp},
 		{
 			name: "docs/tutorials/first-look.md", after: cleanUp,
 			replace: []string{"/tmp/dovetail/", reader.world.EnvFile[:len(reader.world.EnvFile)-len("aws.env")]},
@@ -51,14 +44,14 @@ func list() []page {
 		{name: "docs/how-to/stateful-workloads.md", before: class + "\nkubectl apply -f examples/nodepools/general.yaml", after: cleanUp + "\nkubectl delete pvc --all"},
 		{name: "docs/how-to/migrate-from-cluster-autoscaler.md", after: cleanUp},
 		{name: "docs/how-to/install-eksctl.md"},
-		{name: "docs/how-to/uninstall.md", replace: []string{"hack/setup-karpenter-iam.sh", "true"}}, // last: it takes the CRDs away
+		{name: "docs/how-to/uninstall.md"}, // last: it takes the CRDs away
 	}
 }
 
 // Every shell block of the documentation does what the page says.
 func TestPages(t *testing.T) {
-	if _, err := exec.LookPath("aws"); err != nil {
-		t.Skip("no aws in PATH, which the installation needs; Debian's package awscli has one")
+	if reader.missing != "" {
+		t.Skip("the installation needs aws: " + reader.missing)
 	}
 	for _, p := range withRunbooks(t, list()) {
 		t.Run(p.name, p.typeIn)
