@@ -41,6 +41,13 @@ func TestController(t *testing.T) {
 				},
 				{name: "S-100 logs of the container", run: "kubectl logs -n NS -l app.kubernetes.io/name=karpenter -c controller --tail=1 | wc -l", want: []string{"2"}},
 				{name: "S-100 logs, followed", run: "timeout 3 kubectl logs -f -n NS -l app.kubernetes.io/name=karpenter --tail=-1 || test $? -eq 124", want: []string{"Starting workers"}},
+				{
+					// It is read until the first line, not for a time.
+					name: "S-195 logs of a pod by its name, followed", want: []string{`"level":`},
+					run: `pod=$(kubectl get pods -n NS -l app.kubernetes.io/name=karpenter -o jsonpath='{.items[0].metadata.name}')
+						[[ $pod =~ ^karpenter-[a-z0-9]+-[a-z0-9]+$ ]] && head -n 1 < <(kubectl logs -f "$pod" -n NS 2> /dev/null)`,
+				},
+				{name: "S-195 the Deployment", run: "kubectl get deployment karpenter -n NS -o name", want: []string{"deployment.apps/karpenter"}},
 				{name: "S-101 logs, searched", run: `kubectl logs -n NS -l app.kubernetes.io/name=karpenter --tail=-1 | grep "instance type"`, want: []string{"discovered instance types"}},
 				{name: "no log before this one", run: "kubectl logs -p -n NS -l app.kubernetes.io/name=karpenter", want: []string{"previous terminated container"}, fails: true},
 				{name: "S-102 events", run: "kubectl get events -n NS --sort-by=.lastTimestamp", want: []string{"pod/karpenter-", "deployment/karpenter"}},

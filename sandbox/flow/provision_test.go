@@ -1,7 +1,9 @@
 package flow_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -39,7 +41,7 @@ func TestS_040_TenPodsGetNodesAndRun(t *testing.T) {
 	}
 }
 
-// S-103, S-196, S-008: kubectl scale deployment inflate --replicas=5, then 0, which leaves no node of the pool.
+// S-103, S-174, S-196, S-008: kubectl scale deployment inflate --replicas=5, then 0, which leaves no node of the pool.
 func TestS_103_InflateUpAndToZero(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
@@ -48,9 +50,16 @@ func TestS_103_InflateUpAndToZero(t *testing.T) {
 	f.stays(3*time.Second, "no claim", func() (bool, string) { return len(f.claims()) == 0, sayConditions(f.claims()) })
 	f.scale(inflate, 5)
 	f.running("inflate", 5)
-	f.ready(len(f.claims()))
+	node := f.ready(len(f.claims()))[0].Status.NodeName
 	f.scale(inflate, 0)
 	f.nothingLeft()
+	for message, text := range map[string]string{"disrupting node(s)": `"reason":"empty"`, "tainted node": "karpenter.sh/disrupted", "deleted node": "provider-id"} {
+		if !slices.ContainsFunc(f.log(), func(line string) bool {
+			return strings.Contains(line, `"message":"`+message+`"`) && strings.Contains(line, text) && strings.Contains(line, node)
+		}) {
+			t.Errorf("S-174 the log does not say %s of %s", message, node)
+		}
+	}
 }
 
 // S-041, S-140: 100m and 128Mi with a selector for arm64 lead to one small arm64 spot node.
@@ -194,7 +203,7 @@ func TestS_199_Weight(t *testing.T) {
 	}
 }
 
-// S-019, S-039, S-049, S-050, LC-01, LC-03, LC-10, LC-12, LC-56, nodeclaim-lifecycle 17: the way of one pod, in
+// S-019, S-039, S-049, S-050, S-170, S-173, LC-01, LC-03, LC-10, LC-12, LC-56, nodeclaim-lifecycle 17: the way of one pod, in
 // this order and each step visible. The user makes a pool and a pod; the claim is the work of the controller.
 func TestS_019_Timeline(t *testing.T) {
 	t.Parallel()
@@ -239,10 +248,39 @@ func TestS_019_Timeline(t *testing.T) {
 	for _, message := range []string{"created nodeclaim", "launched nodeclaim", "registered nodeclaim", "initialized nodeclaim"} {
 		f.await(soon, "the log says "+message, func() (bool, string) { return f.logged(message, claim.Name), claim.Name }) // after the object does
 	}
+	f.launchLine(claim)
 	f.await(soon, "the time of the last pod event", func() (bool, string) {
 		c := f.claims()
 		return len(c) == 1 && !c[0].Status.LastPodEventTime.IsZero(), ""
 	})
+}
+
+// launchLine checks what the log says of a launch (S-170), which is all that the line of earlier releases said (S-173).
+func (f *flow) launchLine(claim *karpv1.NodeClaim) {
+	f.Helper()
+	for _, line := range f.log() {
+		if !strings.Contains(line, `"message":"launched nodeclaim"`) || !strings.Contains(line, claim.Name) {
+			continue
+		}
+		var got map[string]any
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			f.Errorf("%v: %s", err, line)
+		}
+		for key, want := range map[string]any{
+			"level": "INFO", "provider-id": claim.Status.ProviderID, "instance-type": claim.Labels[corev1.LabelInstanceTypeStable],
+			"capacity-type": claim.Labels[karpv1.LabelCapacityType], "zone": claim.Labels[corev1.LabelTopologyZone],
+			"NodeClaim": map[string]any{"name": claim.Name},
+		} {
+			if !reflect.DeepEqual(got[key], want) {
+				f.Errorf("%s is %v and not %v: %s", key, got[key], want, line)
+			}
+		}
+		if commit, ok := got["commit"].(string); !ok || commit == "" {
+			f.Errorf("no commit: %s", line)
+		}
+		return
+	}
+	f.Errorf("no line about the launch of %s", claim.Name)
 }
 
 // logged says whether the log has a line with a message and a text.

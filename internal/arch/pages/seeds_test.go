@@ -40,6 +40,8 @@ func TestSeedsThatAreDocumentation(t *testing.T) {
 			"| delete local data, ignore DaemonSets | on |", "120 s, -1", "| metadata tries | 3 |", "| metrics port | 9092 |",
 		}},
 		"S-145 log of the termination handler": {"docs/how-to/termination-handler.md", []string{"account, zone, instance id and type, addresses", "the arguments", "watches for interruption events", "SPOT_ITN"}},
+		"S-173 S-174 old lines of the log":     {"docs/how-to/migrate-from-karpenter.md", []string{"| launched instance: id, host name, type, zone, capacity type, provisioner | `launched nodeclaim`", "`\"reason\":\"empty\"`", "`tainted node`", "`deleted node`"}},
+		"S-195 logs of a pod":                  {"docs/how-to/migrate-from-karpenter.md", []string{"`kubectl logs -f POD -n NAMESPACE`"}},
 		"S-152 the submodule of terraform-aws-modules": {"docs/how-to/install-terraform.md", []string{
 			"terraform-aws-modules/eks/aws//modules/karpenter", "module.karpenter.queue_name", "module.karpenter.service_account", "enable_v1_permissions", "node_iam_role_name",
 		}},
