@@ -149,7 +149,10 @@ func sandboxSteps(all survey, o settings) catalogue {
 		{
 			name: "sandbox-lint", about: "golangci-lint on the sandbox; needs 4 GB of memory", lane: laneCPU,
 			needs: []string{"tools"}, after: []string{"sandbox-build"}, usually: time.Minute,
-			commands: []command{{dir: "sandbox", env: []string{"GOWORK=" + filepath.Join(o.root, "sandbox", "lint.work")}, argv: []string{"../" + lintTool, "run", "./..."}}},
+			commands: []command{
+				{dir: "sandbox", env: []string{"GOWORK=" + filepath.Join(o.root, "sandbox", "lint.work")}, argv: []string{"../" + lintTool, "run", "./..."}},
+				{dir: "sandbox/terraform/providers", argv: []string{"../../../" + lintTool, "run", "./..."}},
+			},
 		},
 	}
 }

@@ -3,7 +3,9 @@ package terraform
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
+	"github.com/dovetail-sh/dovetail/sandbox/awsemu/wire"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -180,6 +183,18 @@ func buysNodes(t *testing.T) {
 	if nodes := shell(t, "kubectl get nodes -l karpenter.sh/nodepool -o name"); nodes == "" {
 		t.Error("the pods run, and there is no node of a NodePool")
 	}
+	launches := setting.world.AWS.Calls(wire.EC2, "CreateFleet")
+	for _, c := range launches {
+		if c.Role != "KarpenterControllerRole-sandbox" {
+			t.Errorf("S-149: a fleet was made by role %q", c.Role)
+		}
+	}
+	if len(launches) == 0 {
+		t.Error("S-149: no fleet was made")
+	}
+	if polls := setting.world.AWS.Calls(wire.SQS, "ReceiveMessage"); len(polls) == 0 || !strings.HasSuffix(polls[0].Parameters["QueueUrl"], "/Karpenter-sandbox") {
+		t.Errorf("S-149: the queue that was made is not read: %+v", polls)
+	}
 }
 
 // cleanCluster checks that nothing of the controller is left in the cluster but the CRDs, whose deletion would take objects
@@ -274,6 +289,29 @@ func hasStack(t *testing.T, r root, subnets []string) {
 	}
 	if got := shell(t, `kubectl get serviceaccount reader -o jsonpath='{.metadata.annotations.eks\.amazonaws\.com/role-arn}'`); got != "arn:aws:iam::111122223333:role/backend-default-reader" {
 		t.Errorf("S-163: the service account has role %q", got)
+	}
+}
+
+// An argument that the real provider does not have is refused here too: the double would else hide typos in the module.
+func TestUnknownArguments(t *testing.T) {
+	r := root{dir: t.TempDir()}
+	text := `terraform {
+  required_providers {
+    aws = { source = "hashicorp/aws" }
+  }
+}
+
+resource "aws_sqs_queue" "this" {
+  name                   = "a"
+  message_retention_secs = 300
+}
+`
+	if err := os.WriteFile(filepath.Join(r.dir, "main.tf"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.tofu(t, 0, "init", "-input=false")
+	if out := r.tofu(t, 1, "validate"); !strings.Contains(out, `"message_retention_secs" is not expected here`) {
+		t.Errorf("does not name the argument:\n%s", out)
 	}
 }
 

@@ -92,7 +92,7 @@ func (m *managed[C]) ValidateConfig(_ context.Context, req resource.ValidateConf
 }
 
 // ModifyPlan says which tags there will be.
-func (m *managed[C]) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+func (m *managed[C]) ModifyPlan(_ context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if m.tag == nil || req.Plan.Raw.IsNull() {
 		return
 	}
