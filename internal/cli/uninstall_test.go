@@ -11,8 +11,8 @@ func TestLC_63_UninstallRefusesWhatItDoesNotKnow(t *testing.T) {
 	for want, args := range map[string][]string{
 		`--nodes "delete" is not known; want Keep, Delete or Release`: {"uninstall", "--cluster-name=x", "--nodes=delete"},
 		"--cluster-name, CLUSTER_NAME: not given":                     {"uninstall"},
-		"takes no arguments":                                          {"uninstall", "karpenter"},
-		"did you mean --nodes?":                                       {"uninstall", "--node=Keep"},
+		"takes no arguments":    {"uninstall", "karpenter"},
+		"did you mean --nodes?": {"uninstall", "--node=Keep"},
 	} {
 		var told strings.Builder
 		code := Run(args, Streams{Out: &strings.Builder{}, Err: &told, LookupEnv: func(string) (string, bool) { return "", false }})

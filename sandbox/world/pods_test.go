@@ -54,8 +54,10 @@ func ourPod(name string, policy corev1.RestartPolicy, args ...string) *corev1.Po
 			Containers: []corev1.Container{{
 				Name: "main", Image: world.Image + ":1.2.3@sha256:" + strings.Repeat("0", 64), Args: args,
 				Env: []corev1.EnvVar{
-					{Name: "FIRST", Value: "one"}, {Name: "SECOND", Value: "$(FIRST) and two"},
-					{Name: "NAMESPACE", ValueFrom: field("metadata.namespace")}, {Name: "NODE", ValueFrom: field("spec.nodeName")},
+					{Name: "FIRST", Value: "one"},
+					{Name: "SECOND", Value: "$(FIRST) and two"},
+					{Name: "NAMESPACE", ValueFrom: field("metadata.namespace")},
+					{Name: "NODE", ValueFrom: field("spec.nodeName")},
 					{Name: "LIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}},
 					{Name: "AWS_WEB_IDENTITY_TOKEN_FILE", Value: "/var/run/secrets/eks.amazonaws.com/serviceaccount/token"},
 				},
@@ -130,7 +132,9 @@ func checkPods(t *testing.T, w *world.World, kube kubernetes.Interface) {
 	} {
 		c.create(p)
 	}
-	c.await("runs", func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].Ready })
+	c.await("runs", func(p *corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodRunning && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].Ready
+	})
 	awaitCall(t, w, func() bool { return variable(c.logs("runs", false), "TMPDIR") != "" })
 	text := c.logs("runs", false)
 	for name, want := range map[string]string{
