@@ -22,7 +22,7 @@ import (
 
 var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
-const key = "AKIACONTROLLER"
+const role = "KarpenterControllerRole-sandbox"
 
 // lab is a checker with a clock, and words for what it is told.
 type lab struct {
@@ -34,7 +34,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{T: t, Checker: invariant.New(invariant.Options{Cluster: "sandbox", Key: key}), now: start, instances: map[string]awsemu.InstanceView{}}
+	l := &lab{T: t, Checker: invariant.New(invariant.Options{Cluster: "sandbox", Role: role}), now: start, instances: map[string]awsemu.InstanceView{}}
 	l.set(&karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "pool", UID: "pool"}})
 	return l
 }
@@ -72,7 +72,7 @@ func (l *lab) instance(id, state string, tags ...string) {
 var ourTags = []string{"eks:eks-cluster-name=sandbox", "karpenter.sh/nodepool=pool"}
 
 func (l *lab) call(action string, parameters ...string) {
-	call := awsemu.Call{Service: wire.EC2, Action: action, Key: key, Done: true, Parameters: map[string]string{}}
+	call := awsemu.Call{Service: wire.EC2, Action: action, Role: role, Done: true, Parameters: map[string]string{}}
 	for _, p := range parameters {
 		name, value, _ := strings.Cut(p, "=")
 		call.Parameters[name] = value
@@ -216,7 +216,7 @@ func TestRules(t *testing.T) {
 		}, "", ""},
 		"G2 somebody else ends an instance": {func(l *lab) {
 			l.instance("i-1", "running")
-			l.Call(l.now, awsemu.Call{Service: wire.EC2, Action: "TerminateInstances", Key: "another", Parameters: map[string]string{"InstanceId.1": "i-1"}})
+			l.Call(l.now, awsemu.Call{Service: wire.EC2, Action: "TerminateInstances", Role: "another", Parameters: map[string]string{"InstanceId.1": "i-1"}})
 		}, "", ""},
 		"G3 the finalizer goes while the instance runs": {func(l *lab) {
 			l.instance("i-1", "shutting-down", ourTags...)

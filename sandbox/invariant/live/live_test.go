@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 func follow(t *testing.T) (*invariant.Checker, client.WithWatch) {
 	t.Helper()
 	kube := server.Typed(t)
-	c := invariant.New(invariant.Options{Cluster: world.Cluster, Key: "AKIACONTROLLER", Limits: invariant.Limits{Orphan: 2 * time.Second, Settle: time.Second}})
+	c := invariant.New(invariant.Options{Cluster: world.Cluster, Limits: invariant.Limits{Orphan: 2 * time.Second, Settle: time.Second}})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan struct{})
 	go func() {
