@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // Logger writes one JSON object per line with the keys that users grep for (operations 10): level in
@@ -93,7 +94,7 @@ func (l lines) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 func (l lines) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	failed := slices.IndexFunc(fields, func(f zapcore.Field) bool { return f.Type == zapcore.ErrorType })
 	switch {
-	case failed >= 0 && cutOff(fields[failed].Interface):
+	case failed >= 0 && (cutOff(fields[failed].Interface) || lostElection(entry.LoggerName, fields[failed].Interface)):
 		entry.Level = zapcore.DebugLevel
 		if !l.Enabled(entry.Level) {
 			return nil
@@ -121,6 +122,13 @@ func cutOff(value any) bool {
 		return !slices.ContainsFunc(causes, func(c cause) bool { return !cutOff(c.err) })
 	}
 	return errors.Is(err, context.Canceled)
+}
+
+// lostElection reports whether all that is wrong is that another replica was quicker to take the lease, as happens whenever
+// two start together.
+func lostElection(logger string, value any) bool {
+	err, ok := value.(error)
+	return ok && strings.HasSuffix(logger, ".leaderelection") && (apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err))
 }
 
 // cause is one of several errors that were joined.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"github.com/dovetail-sh/dovetail/internal/app"
@@ -119,6 +121,23 @@ func TestLogOfTheEnd(t *testing.T) {
 		log.Error(errors.Join(context.Canceled, errors.New("denied")), "Reconciler error")
 	})
 	if len(lines) != 1 || !strings.Contains(fmt.Sprint(lines[0]["error"]), "denied") {
+		t.Errorf("lines: %v", lines)
+	}
+}
+
+// Trust B08: two replicas that start together both create the lease, and one of them is too late. That is no error; a lease
+// that cannot be created is.
+func TestTrust_B08_LosingAnElectionIsNoError(t *testing.T) {
+	t.Parallel()
+	leases := schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+	lines := written(t, "info", func(log logr.Logger) {
+		election := log.WithName("leaderelection")
+		election.Error(apierrors.NewAlreadyExists(leases, "karpenter-leader-election"), "Error initially creating lease lock")
+		election.Error(apierrors.NewConflict(leases, "karpenter-leader-election", errors.New("changed")), "Failed to update lease")
+		election.Error(apierrors.NewForbidden(leases, "karpenter-leader-election", errors.New("no rule")), "Error initially creating lease lock")
+		log.Error(apierrors.NewAlreadyExists(leases, "other"), "create")
+	})
+	if len(lines) != 2 || !strings.Contains(fmt.Sprint(lines[0]["error"]), "no rule") || lines[1]["message"] != "create" {
 		t.Errorf("lines: %v", lines)
 	}
 }
