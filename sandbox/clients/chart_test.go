@@ -380,21 +380,22 @@ func valuesFile(t *testing.T, text string) string {
 // S-114: the command of the guides, with an archive of the chart instead of a registry; it has the same names.
 func TestS_114_InstalledAsTyped(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if _, told, err := helm(t, "package", theChart, "--version", "1.0.1", "--destination", dir); err != nil {
-		t.Fatalf("%v\n%s", err, told)
-	}
-	out, told, err := helm(t, "install", "karpenter", filepath.Join(dir, "karpenter-1.0.1.tgz"), "--version", "1.0.1", "--namespace", "kube-system", "--create-namespace", "--dry-run=client",
-		"--set", "settings.clusterName=sandbox", "--set", "settings.interruptionQueue=sandbox", "--set", "controller.resources.requests.cpu=1", "--set", "controller.resources.requests.memory=1Gi",
-		"--set", "controller.resources.limits.cpu=1", "--set", "controller.resources.limits.memory=1Gi", "--wait")
+	chart, err := filepath.Abs(theChart)
 	if err != nil {
-		t.Fatalf("%v\n%s", err, told)
+		t.Fatal(err)
 	}
-	for _, text := range []string{"NAME: karpenter\n", "NAMESPACE: kube-system\n", "kind: Deployment", "name: CLUSTER_NAME", "name: INTERRUPTION_QUEUE", "memory: 1Gi", "helm.sh/chart: karpenter-1.0.1"} {
-		if !strings.Contains(out, text) {
-			t.Errorf("it does not say %q:\n%s", text, out)
-		}
-	}
+	dir := t.TempDir()
+	perform(t, []step{
+		{name: "archive", run: "helm package " + chart + " --version 1.0.1 --destination " + dir, want: []string{"karpenter-1.0.1.tgz"}},
+		{
+			name: "as typed", want: []string{
+				"NAME: karpenter\n", "NAMESPACE: kube-system\n", "kind: Deployment", "name: CLUSTER_NAME", "name: INTERRUPTION_QUEUE", "memory: 1Gi", "helm.sh/chart: karpenter-1.0.1",
+			},
+			run: "helm install karpenter " + dir + "/karpenter-1.0.1.tgz --version 1.0.1 --namespace kube-system --create-namespace --dry-run=client " +
+				"--set settings.clusterName=sandbox --set settings.interruptionQueue=sandbox --set controller.resources.requests.cpu=1 --set controller.resources.requests.memory=1Gi " +
+				"--set controller.resources.limits.cpu=1 --set controller.resources.limits.memory=1Gi --wait",
+		},
+	})
 }
 
 // install.md 2, S-115, S-202: what values become.

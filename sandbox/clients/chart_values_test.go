@@ -134,6 +134,10 @@ settings.featureGates.terminateFirstDrift=true                             Termi
 settings.featureGates.terminateFirstRepair=true                            TerminateFirstRepair=true
 settings.featureGates.podDeletionCostManagement=true                       PodDeletionCostManagement=true
 settings.awsFeatureGates.nodeClassCEL=true                                 NodeClassCEL=true
+grafanaDashboards.enabled=true                                             kind: ConfigMap
+grafanaDashboards.namespace=grafana,grafanaDashboards.enabled=true         namespace: grafana
+grafanaDashboards.additionalLabels.folder=Nodes,grafanaDashboards.enabled=true   folder: Nodes
+grafanaDashboards.annotations.folder=Cost,grafanaDashboards.enabled=true   folder: Cost
 `
 
 // Those for Prometheus need its API, and have a test of their own.

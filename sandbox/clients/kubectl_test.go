@@ -60,7 +60,7 @@ func TestKubectlWorkload(t *testing.T) {
 		{name: "S-109 pods, by use", run: "kubectl top pods -l app=nginx", want: []string{"nginx-", "10m", "8Mi"}},
 		{name: "S-109 containers", run: "kubectl top pods --containers", want: []string{"POD", "NAME", "nginx"}},
 		{name: "logs of a pod that runs nothing", run: "kubectl logs deployment/nginx", want: []string{"simulated"}},
-		{name: "exec has nowhere to go", run: "kubectl exec deployment/nginx -- ls", want: []string{"runs no containers"}, fails: true},
+		{name: "exec has nowhere to go", run: "kubectl exec deployment/nginx -- ls", want: []string{"has only logs and forwarded ports"}, fails: true},
 		{name: "S-111 deployments", run: "kubectl get deploy", want: []string{"5/5"}},
 		{name: "S-111 pods and their nodes", run: "kubectl get pods -o wide", want: []string{"Running", "10.", first, second}},
 		{
