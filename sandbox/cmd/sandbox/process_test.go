@@ -5,11 +5,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -113,32 +113,59 @@ func TestKilledUpRecovers(t *testing.T) {
 	upAgain(t, dir, func() {})
 }
 
-// A killed sandbox takes its controller along, and what stood for it is gone after the next start.
+// After kill -9 no process of the controller is left, and the next up finds it installed as it was.
 func TestKilledUpTakesItsController(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	cmd := startUntil(t, isUp, "up", "--dir", dir, "--controller", "dovetail", "--binary", buildController(t))
-	found, err := clientOf(t, dir).AppsV1().Deployments("kube-system").Get(t.Context(), "karpenter", metav1.GetOptions{})
+	var containers []int
+	await(t, "no pod of the controller runs", func() bool {
+		containers = childrenOf(t, cmd.Process.Pid)
+		return len(containers) > 0
+	})
+	kill(t, cmd)
+	for _, pid := range containers {
+		await(t, fmt.Sprintf("process %d still runs", pid), func() bool { return ended(pid) })
+	}
+	upAgain(t, dir, func() {
+		if _, err := clientOf(t, dir).AppsV1().Deployments("kube-system").Get(t.Context(), "karpenter", metav1.GetOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// await looks again and again, since there is no watch on processes of others.
+func await(t *testing.T, otherwise string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(3 * time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(otherwise)
+		}
+	}
+}
+
+// childrenOf lists the processes that a process has started.
+func childrenOf(t *testing.T, parent int) (list []int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := found.Spec.Template.Annotations["sandbox.dovetail.sh/process"]
-	pid, err := strconv.Atoi(regexp.MustCompile(`\d+`).FindString(text))
-	if err != nil {
-		t.Fatalf("%q names no process: %v", text, err)
-	}
-	kill(t, cmd)
-	for deadline := time.Now().Add(3 * time.Minute); !ended(pid); time.Sleep(20 * time.Millisecond) { // there is no watch on a process of others
-		if time.Now().After(deadline) {
-			t.Fatalf("process %d still runs", pid)
+	for _, path := range all {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		_, rest, _ := strings.Cut(string(text), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == strconv.Itoa(parent) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, pid)
 		}
 	}
-	upAgain(t, dir, func() {
-		list, err := clientOf(t, dir).AppsV1().Deployments("").List(t.Context(), metav1.ListOptions{})
-		if err != nil || len(list.Items) > 0 {
-			t.Errorf("left: %v %v", list.Items, err)
-		}
-	})
+	return list
 }
 
 // ended counts a process that only waits to be asked how it ended.
