@@ -605,11 +605,12 @@ delete_instance_profile() {
 	fi
 }
 
-# detach ROLE detaches all policies of a role.
+# detach ROLE detaches all policies of a role that are not detached yet, in a dry run too.
 detach() {
 	local policy attached
 	attached_to "$1"
 	for policy in $attached; do
+		[[ $detached != *" $policy "* ]] || continue
 		change deleted "policy ${policy##*/} of the role $1" iam detach-role-policy --role-name "$1" --policy-arn "$policy"
 	done
 }
@@ -629,14 +630,21 @@ delete_node_role() {
 	fi
 }
 
+# delete_policies takes our policies off the role of the controller and deletes them. Policies that are not ours stay where
+# they are.
 delete_policies() {
-	local pair arn known
+	local pair arn known attached
 	list_policies
+	attached_to "$controller_role"
 	for pair in $policies; do
 		arn=$(policy_arn "${pair#*:}")
 		if [[ $known != *" $arn "* ]] || ! look iam get-policy --policy-arn "$arn" --query 'to_string(Policy.Tags[].Key)'; then
 			report absent "policy ${arn##*/}"
 		elif releasable "policy ${arn##*/}" "$answer"; then
+			if [[ $attached == *" $arn "* ]]; then
+				change deleted "policy ${arn##*/} of the role $controller_role" iam detach-role-policy --role-name "$controller_role" --policy-arn "$arn"
+				detached+="$arn "
+			fi
 			prune_versions "$arn" 0
 			change deleted "policy ${arn##*/}" iam delete-policy --policy-arn "$arn"
 		fi
@@ -662,19 +670,9 @@ delete_controller_role() {
 	if ! find_role "$controller_role"; then
 		report absent "$what"
 	elif releasable "$what" "$tags"; then
+		detach "$controller_role"
 		change deleted "$what" iam delete-role --role-name "$controller_role"
 	fi
-}
-
-# detach_controller takes our policies off the role of the controller, so that they can be deleted; a role that is not
-# ours keeps the rest.
-detach_controller() {
-	local pair arn attached
-	attached_to "$controller_role"
-	for pair in $policies; do
-		arn=$(policy_arn "${pair#*:}")
-		[[ $attached != *" $arn "* ]] || change deleted "policy ${arn##*/} of the role $controller_role" iam detach-role-policy --role-name "$controller_role" --policy-arn "$arn"
-	done
 }
 
 # ---- Command line ----
@@ -840,13 +838,12 @@ delete() {
 	fi
 	delete_instance_profile
 	delete_node_role
-	detach_controller
 	delete_policies
 	delete_oidc_provider
 	delete_controller_role
 }
 
-account='' caller='' partition='' mode='' oidc_provider='' oidc_arn='' controller_role_arn='' controller_tags='' node_role_arn='' queue='' faults=0
+account='' caller='' partition='' mode='' oidc_provider='' oidc_arn='' controller_role_arn='' controller_tags='' node_role_arn='' queue='' detached=' ' faults=0
 parse "$@"
 prepare
 errors=$(mktemp)
