@@ -103,10 +103,9 @@ func (r rendered) deployment(t *testing.T) *appsv1.Deployment {
 
 // variable is the value of an environment variable of the controller, and whether it is there.
 func variable(d *appsv1.Deployment, name string) (string, bool) {
-	env := d.Spec.Template.Spec.Containers[0].Env
-	for i := len(env) - 1; i >= 0; i-- { // the last one counts
-		if env[i].Name == name {
-			return env[i].Value, true
+	for _, v := range slices.Backward(d.Spec.Template.Spec.Containers[0].Env) { // the last one counts
+		if v.Name == name {
+			return v.Value, true
 		}
 	}
 	return "", false
@@ -428,8 +427,8 @@ func TestS_115_ChartValues(t *testing.T) {
 	}{
 		"false is rendered":             {set: "settings.ignoreDRARequests=false", check: env("IGNORE_DRA_REQUESTS", "false")},
 		"zero is rendered":              {set: "settings.vmMemoryOverheadPercent=0", check: env("VM_MEMORY_OVERHEAD_PERCENT", "0")},
-		"a gate that is on by default":  {set: "settings.featureGates.reservedCapacity=false", check: func(t *testing.T, r rendered) { has(t, r, "FEATURE_GATES", "ReservedCapacity=false") }},
-		"a gate nobody knows":           {set: "settings.featureGates.drift=true", check: func(t *testing.T, r rendered) { has(t, r, "FEATURE_GATES", "Drift=true") }},
+		"a gate that is on by default":  {set: "settings.featureGates.reservedCapacity=false", check: func(t *testing.T, r rendered) { t.Helper(); has(t, r, "FEATURE_GATES", "ReservedCapacity=false") }},
+		"a gate nobody knows":           {set: "settings.featureGates.drift=true", check: func(t *testing.T, r rendered) { t.Helper(); has(t, r, "FEATURE_GATES", "Drift=true") }},
 		"S-156: a queue":                {set: "settings.interruptionQueue=karpenter-sandbox", check: env("INTERRUPTION_QUEUE", "karpenter-sandbox")},
 		"a template":                    {values: "global: {env: prod}\nsettings: {interruptionQueue: 'queue-{{ .Values.global.env }}'}", check: env("INTERRUPTION_QUEUE", "queue-prod")},
 		"a cluster named like a number": {set: "settings.clusterName=42", check: env("CLUSTER_NAME", "42")},
@@ -441,8 +440,8 @@ func TestS_115_ChartValues(t *testing.T) {
 		"nominations":                   {set: "optionalRights.nominatePods=true", check: env("NOMINATE_PODS", "true")},
 		"S-033: the size of the guide":  {set: "controller.resources.requests.cpu=1,controller.resources.requests.memory=1Gi,controller.resources.limits.cpu=1,controller.resources.limits.memory=1Gi", check: pod(func(p corev1.PodSpec) bool { return p.Containers[0].Resources.Limits.Memory().String() == "1Gi" })},
 		"S-033: a small one":            {set: "controller.resources.requests.cpu=100m,controller.resources.requests.memory=256Mi", check: pod(func(p corev1.PodSpec) bool { return p.Containers[0].Resources.Requests.Cpu().String() == "100m" })},
-		"S-034: one replica":            {set: "replicas=1", check: func(t *testing.T, r rendered) { equal(t, *r.deployment(t).Spec.Replicas, 1) }},
-		"no replica":                    {set: "replicas=0", check: func(t *testing.T, r rendered) { equal(t, *r.deployment(t).Spec.Replicas, 0) }},
+		"S-034: one replica":            {set: "replicas=1", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.deployment(t).Spec.Replicas, 1) }},
+		"no replica":                    {set: "replicas=0", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.deployment(t).Spec.Replicas, 0) }},
 		"S-116: another account":        {set: "serviceAccount.name=auto", check: func(t *testing.T, r rendered) { as[corev1.ServiceAccount](t, r, "ServiceAccount/auto") }},
 		"an account of somebody else":   {set: "serviceAccount.create=false,serviceAccount.name=auto", check: noAccount("auto")},
 		"the account of the namespace":  {set: "serviceAccount.create=false", check: noAccount("default")},

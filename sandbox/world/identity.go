@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
 )
 
-// The role of the controller in the emulated account, with the policies of the installation guide.
+// ControllerRole is the role of the controller in the emulated account, with the policies of the installation guide.
 const ControllerRole = "KarpenterControllerRole-" + Cluster
 
 // Variables by which the SDK gets credentials.

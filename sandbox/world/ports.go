@@ -63,15 +63,6 @@ func isFree(ctx context.Context, port int) bool {
 	return listener.Close() == nil
 }
 
-// freePort is one that nobody listens on now.
-func freePort(ctx context.Context) (int, error) {
-	listener, err := listenLocally(ctx, 0)
-	if err != nil {
-		return 0, err
-	}
-	return portOf("tcp://" + listener.Addr().String()), listener.Close()
-}
-
 func listenLocally(ctx context.Context, port int) (net.Listener, error) {
 	return new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 }
