@@ -442,7 +442,7 @@ func TestS_115_ChartValues(t *testing.T) {
 		"S-033: a small one":            {set: "controller.resources.requests.cpu=100m,controller.resources.requests.memory=256Mi", check: pod(func(p corev1.PodSpec) bool { return p.Containers[0].Resources.Requests.Cpu().String() == "100m" })},
 		"S-034: one replica":            {set: "replicas=1", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.deployment(t).Spec.Replicas, 1) }},
 		"no replica":                    {set: "replicas=0", check: func(t *testing.T, r rendered) { t.Helper(); equal(t, *r.deployment(t).Spec.Replicas, 0) }},
-		"S-116: another account":        {set: "serviceAccount.name=auto", check: func(t *testing.T, r rendered) { as[corev1.ServiceAccount](t, r, "ServiceAccount/auto") }},
+		"S-116: another account":        {set: "serviceAccount.name=auto", check: func(t *testing.T, r rendered) { t.Helper(); as[corev1.ServiceAccount](t, r, "ServiceAccount/auto") }},
 		"an account of somebody else":   {set: "serviceAccount.create=false,serviceAccount.name=auto", check: noAccount("auto")},
 		"the account of the namespace":  {set: "serviceAccount.create=false", check: noAccount("default")},
 		"S-123: a role":                 {args: []string{"--set", `serviceAccount.annotations.eks\.amazonaws\.com/role-arn=arn:aws:iam::111122223333:role/karpenter`}, check: annotated},
@@ -467,10 +467,13 @@ func TestS_115_ChartValues(t *testing.T) {
 		"a sidecar": {values: "controller: {extraVolumeMounts: [{name: a, mountPath: /a}], sidecarVolumeMounts: [{name: b, mountPath: /b}], sidecarContainer: [{name: s, image: i, volumeMounts: [{name: c, mountPath: /c}]}]}", check: pod(func(p corev1.PodSpec) bool {
 			return len(p.Containers) == 2 && len(p.Containers[1].VolumeMounts) == 3 && len(p.Containers[0].VolumeMounts) == 1
 		})},
-		"an init container":             {values: "initContainers: [{name: wait, image: i}]", check: pod(func(p corev1.PodSpec) bool { return len(p.InitContainers) == 1 })},
-		"another base name":             {set: "nameOverride=scaler", check: func(t *testing.T, r rendered) { as[appsv1.Deployment](t, r, "Deployment/karpenter-scaler") }},
-		"another full name":             {set: "fullnameOverride=scaler", check: func(t *testing.T, r rendered) { as[rbacv1.ClusterRole](t, r, "ClusterRole/scaler-core") }},
-		"another budget":                {set: "podDisruptionBudget.name=pdb,podDisruptionBudget.maxUnavailable=50%", check: func(t *testing.T, r rendered) { as[policyv1.PodDisruptionBudget](t, r, "PodDisruptionBudget/pdb") }},
+		"an init container": {values: "initContainers: [{name: wait, image: i}]", check: pod(func(p corev1.PodSpec) bool { return len(p.InitContainers) == 1 })},
+		"another base name": {set: "nameOverride=scaler", check: func(t *testing.T, r rendered) { t.Helper(); as[appsv1.Deployment](t, r, "Deployment/karpenter-scaler") }},
+		"another full name": {set: "fullnameOverride=scaler", check: func(t *testing.T, r rendered) { t.Helper(); as[rbacv1.ClusterRole](t, r, "ClusterRole/scaler-core") }},
+		"another budget": {set: "podDisruptionBudget.name=pdb,podDisruptionBudget.maxUnavailable=50%", check: func(t *testing.T, r rendered) {
+			t.Helper()
+			as[policyv1.PodDisruptionBudget](t, r, "PodDisruptionBudget/pdb")
+		}},
 		"no monitor without its API":    {set: "serviceMonitor.enabled=true,prometheusRule.enabled=true", check: without("ServiceMonitor/karpenter", "PrometheusRule/karpenter")},
 		"a monitor":                     {set: "serviceMonitor.enabled=true,serviceMonitor.sampleLimit=5,serviceMonitor.endpointConfig.interval=30s,serviceMonitor.additionalLabels.release=prom", args: []string{"--api-versions", "monitoring.coreos.com/v1"}, check: monitored},
 		"a network policy":              {set: "networkPolicy.enabled=true", check: with("NetworkPolicy/karpenter")},
