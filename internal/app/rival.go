@@ -26,6 +26,7 @@ type rivals struct {
 	every     time.Duration
 	now       func() time.Time
 	told      bool // that leases may not be listed
+	leading   bool
 }
 
 // alone fails if another controller leads already, and has the leader look for others from then on.
@@ -45,6 +46,7 @@ func (r *rivals) NeedLeaderElection() bool { return true }
 
 // Start ends the process when somebody else begins to lead. It starts anew, and then refuses to.
 func (r *rivals) Start(ctx context.Context) error {
+	r.leading = true
 	tick := time.NewTicker(r.every)
 	defer tick.Stop()
 	for {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,7 +14,8 @@ import (
 
 // checkDeployments returns an error if the chart, or Karpenter's, is installed in another namespace and a replica there is
 // ready (LC-60). Every installation may list Deployments. One that refuses to start beside another is never ready, so that
-// the one which was there first goes on.
+// the one which was there first goes on. If both were let in, since neither was ready yet, the older one goes on: were both
+// to end, nobody would lead.
 func (r *rivals) checkDeployments(ctx context.Context) error {
 	if r.home == "" {
 		return nil
@@ -23,8 +25,13 @@ func (r *rivals) checkDeployments(ctx context.Context) error {
 		log.FromContext(ctx).V(1).Info("cannot look for the Deployment of another controller", "error", err.Error())
 		return nil
 	}
+	own := slices.IndexFunc(list.Items, func(d appsv1.Deployment) bool { return d.Namespace == r.home && isController(&d.Spec.Template.Spec) })
 	for i := range list.Items {
-		if d := &list.Items[i]; d.Namespace != r.home && d.Namespace != r.namespace && d.Status.ReadyReplicas > 0 && isController(&d.Spec.Template.Spec) {
+		d := &list.Items[i]
+		if r.leading && own >= 0 && yields(&d.Spec.Template.Spec) && older(&list.Items[own], d) {
+			continue // it ends when it looks
+		}
+		if d.Namespace != r.home && d.Namespace != r.namespace && d.Status.ReadyReplicas > 0 && isController(&d.Spec.Template.Spec) {
 			return rivalError(fmt.Sprintf("Deployment %s in namespace %s has %d ready replicas", d.Name, d.Namespace, d.Status.ReadyReplicas))
 		}
 	}
@@ -32,10 +39,21 @@ func (r *rivals) checkDeployments(ctx context.Context) error {
 }
 
 // isController knows a controller by a variable that both charts set. Others may carry the label, such as dashboards.
-func isController(pod *corev1.PodSpec) bool {
+func isController(pod *corev1.PodSpec) bool { return sets(pod, "KARPENTER_SERVICE") }
+
+// yields reports whether a controller is one like this, which ends beside an older one. Karpenter does not. A variable tells
+// that only our chart sets.
+func yields(pod *corev1.PodSpec) bool { return sets(pod, "NOMINATE_PODS") }
+
+func sets(pod *corev1.PodSpec, variable string) bool {
 	return slices.ContainsFunc(pod.Containers, func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "KARPENTER_SERVICE" })
+		return slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == variable })
 	})
+}
+
+// older compares the ages of two Deployments, and their namespaces if they are of one second.
+func older(a, b *appsv1.Deployment) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace)) < 0
 }
 
 func rivalError(what string) error {

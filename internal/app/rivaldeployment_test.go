@@ -53,3 +53,38 @@ func TestLC_60_AnotherDeploymentIsReady(t *testing.T) {
 		})
 	}
 }
+
+// LC-60, FM C11: of two that were let in since neither was ready, one goes on: the older. Karpenter yields to nobody.
+func TestLC_60_TheOlderOneGoesOn(t *testing.T) {
+	t.Parallel()
+	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for what, tc := range map[string]struct {
+		age     time.Duration // of the other beyond ours
+		leading bool
+		env     string
+		ends    bool
+	}{
+		"a younger one":               {age: -time.Minute, leading: true, env: "NOMINATE_PODS"},
+		"an older one":                {age: time.Minute, leading: true, env: "NOMINATE_PODS", ends: true},
+		"of one second, by namespace": {leading: true, env: "NOMINATE_PODS", ends: true},
+		"a younger Karpenter":         {age: -time.Minute, leading: true, env: "BATCH_IDLE_DURATION", ends: true},
+		"a younger one, at the start": {age: -time.Minute, env: "NOMINATE_PODS", ends: true},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			deployment := func(namespace string, made time.Time) *appsv1.Deployment {
+				d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
+					Name: "karpenter", Namespace: namespace, CreationTimestamp: metav1.NewTime(made), Labels: map[string]string{"app.kubernetes.io/name": "karpenter"},
+				}}
+				d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "controller", Env: []corev1.EnvVar{{Name: "KARPENTER_SERVICE"}, {Name: tc.env}}}}
+				d.Status.ReadyReplicas = 1
+				return d
+			}
+			reader := fake.NewClientBuilder().WithObjects(deployment("kube-system", made), deployment("karpenter", made.Add(-tc.age))).Build()
+			r := &rivals{reader: reader, namespace: "kube-system", home: "kube-system", now: time.Now, leading: tc.leading}
+			if err := r.checkDeployments(t.Context()); (err != nil) != tc.ends {
+				t.Errorf("checkDeployments() = %v, want it to end: %t", err, tc.ends)
+			}
+		})
+	}
+}

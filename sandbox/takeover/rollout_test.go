@@ -124,6 +124,8 @@ func TestFM_C16_TheNewReplicaHasNoPlace(t *testing.T) {
 func TestFM_C11_ASecondRelease(t *testing.T) {
 	fresh(t)
 	typed(t, install+"--set replicas=1")
+	// Helm does not wait for a replica that the update strategy may take away.
+	typed(t, "kubectl wait deployment/karpenter -n $NAMESPACE --for=jsonpath='{.status.readyReplicas}'=1 --timeout=240s")
 	if out := refused(t, "helm install karpenter $CHARTS/karpenter -n karpenter --create-namespace --set settings.clusterName=$CLUSTER_NAME"); !strings.Contains(out, "invalid ownership metadata") {
 		t.Error(out)
 	}
