@@ -51,12 +51,11 @@ func TestS_114_InstallAsInTheSeeds(t *testing.T) {
 	}
 	for _, namespace := range []string{"karpenter", "kube-system"} {
 		t.Run(namespace, func(t *testing.T) {
-			fresh(t)
+			bare(t)
 			here := func(line string) string {
 				t.Helper()
 				return typed(t, strings.ReplaceAll(line, "$NAMESPACE", namespace))
 			}
-			typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --timeout=240s")
 			for _, s := range []struct {
 				name, run string
 				want      []string

@@ -18,9 +18,19 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// fresh gives a test a cluster with CRDs that are not Helm's, no release, no node that was bought, and nothing in the
-// account that was made for one. What the test leaves is told if it fails, and taken away by the next one.
+// fresh gives a test a cluster as bare does, with CRDs that are not Helm's.
 func fresh(t *testing.T) *karpenter {
+	t.Helper()
+	k := bare(t)
+	if _, err := sandbox.Kube.InstallCRDs(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// bare gives a test a cluster without CRDs, release and nodes that were bought, and an account in which nothing was made for
+// one. What the test leaves is told if it fails, and taken away by the next one.
+func bare(t *testing.T) *karpenter {
 	t.Helper()
 	ctx := t.Context()
 	typed(t, `kubectl delete deployment --all -n default --timeout=240s
@@ -40,9 +50,6 @@ for ns in kube-system karpenter; do kubectl delete lease karpenter-leader-electi
 		}
 	}
 	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=240s")
-	if _, err := sandbox.Kube.InstallCRDs(ctx); err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			describe(t)
