@@ -9,9 +9,11 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 GO ?= go
 export GO
-# Version control is read below, once, and only for the version. Without this flag every build would
-# read it too, and fail in a checkout that git calls dubious.
-export GOFLAGS := $(filter-out -buildvcs=%,$(GOFLAGS)) -buildvcs=false
+# Version control is read below, once, and only for the version: with -buildvcs every build would read it too, and fail in
+# a checkout that git calls dubious. With trimmed paths a second clone finds compiled what the first one compiled, and
+# without cgo the image consists of the same packages as everything else. internal/gate sets the same three.
+export GOFLAGS := $(filter-out -buildvcs=% -trimpath,$(GOFLAGS)) -buildvcs=false -trimpath
+export CGO_ENABLED := 0
 # The module says which Go it needs; a surrounding workspace would change what is built.
 export GOWORK := off
 

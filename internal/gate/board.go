@@ -33,6 +33,15 @@ func newBoard(steps []step, r rules, usual map[string]time.Duration, now time.Ti
 	return &board{steps: steps, rules: r, began: now, usual: usual, states: map[string]state{}, runs: map[string]*stepRun{}}
 }
 
+// keepUnchanged marks the steps whose inputs are those over which they passed before. They are not run.
+func (b *board) keepUnchanged(record, inputs map[string]string) {
+	for _, s := range b.steps {
+		if inputs[s.name] != "" && inputs[s.name] == record[s.name] {
+			b.states[s.name] = unchanged
+		}
+	}
+}
+
 // next returns the steps to start now.
 func (b *board) next() []step { return next(b.steps, b.states, b.rules) }
 
@@ -118,7 +127,9 @@ func (b *board) count() (passes, failures, skips int) {
 // passed says whether every step ran and passed, as far as it was meant to.
 func (b *board) passed() bool {
 	for _, s := range b.steps {
-		if b.states[s.name] != passed && b.states[s.name] != timeUp {
+		switch b.states[s.name] {
+		case passed, unchanged, timeUp:
+		case waiting, running, failed, stopped:
 			return false
 		}
 	}

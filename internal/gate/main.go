@@ -84,6 +84,14 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		verbose: o.verbose,
 		now:     time.Now,
 	}
+	record, inputs, err := recordAndInputs(os.DirFS(root), chosen)
+	if err != nil {
+		fmt.Fprintln(errs, "gate:", err)
+		return 2
+	}
+	if o.steps == "" && o.suite == "test" {
+		r.board.keepUnchanged(record, inputs)
+	}
 	code := r.untilSignal(ctx, func(ctx context.Context) {
 		if o.explore > 0 {
 			r.explore(ctx, all, o.explore, cmp.Or(o.seed, uint64(time.Now().UnixNano())))
@@ -94,6 +102,11 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 	r.screen.close()
 	if err := writeTimes(times, r.board, list); err != nil {
 		fmt.Fprintln(errs, "gate:", err)
+	}
+	if after := recorded(record, inputs, r.board.states); !maps.Equal(record, after) {
+		if err := writeRecord(filepath.Join(root, recordFile), after); err != nil {
+			fmt.Fprintln(errs, "gate:", err)
+		}
 	}
 	r.screen.print(r.board.summary(logDir, time.Now())...)
 	if code == 0 && !r.board.passed() {

@@ -111,23 +111,23 @@ func signalGroup(leader int, signal syscall.Signal) error {
 // environment is that of every process: what the Makefile exports too, so that nothing is compiled
 // twice with different flags, and without what a make around us would tell a make below us.
 func environment(given []string) []string {
-	goFlags := []string{"-buildvcs=false"}
+	goFlags := []string{"-buildvcs=false", "-trimpath"}
 	var env []string
 	for _, entry := range given {
 		name, value, _ := strings.Cut(entry, "=")
 		switch name {
 		case "GOFLAGS":
 			for flag := range strings.FieldsSeq(value) {
-				if !strings.HasPrefix(flag, "-buildvcs=") {
+				if !strings.HasPrefix(flag, "-buildvcs=") && flag != "-trimpath" {
 					goFlags = append(goFlags, flag)
 				}
 			}
-		case "GOWORK", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES":
+		case "CGO_ENABLED", "GOWORK", "MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES":
 		default:
 			env = append(env, entry)
 		}
 	}
-	return append(env, "GOFLAGS="+strings.Join(goFlags, " "), "GOWORK=off")
+	return append(env, "GOFLAGS="+strings.Join(goFlags, " "), "GOWORK=off", "CGO_ENABLED=0")
 }
 
 // lineWriter calls a function for every line written to it, without its end.

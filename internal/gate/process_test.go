@@ -90,8 +90,8 @@ func TestProcessesThatStay(t *testing.T) {
 
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
-	got := environment([]string{"HOME=/h", "GOFLAGS=-buildvcs=auto -mod=mod", "GOWORK=/w/go.work", "MAKEFLAGS=j", "MAKELEVEL=1"})
-	if want := []string{"HOME=/h", "GOFLAGS=-buildvcs=false -mod=mod", "GOWORK=off"}; !slices.Equal(got, want) {
+	got := environment([]string{"HOME=/h", "GOFLAGS=-buildvcs=auto -mod=mod -trimpath", "CGO_ENABLED=1", "GOWORK=/w/go.work", "MAKEFLAGS=j", "MAKELEVEL=1"})
+	if want := []string{"HOME=/h", "GOFLAGS=-buildvcs=false -trimpath -mod=mod", "GOWORK=off", "CGO_ENABLED=0"}; !slices.Equal(got, want) {
 		t.Errorf("environment = %q, want %q", got, want)
 	}
 }

@@ -48,7 +48,7 @@ func (c *command) repeatFailure(f *failure) string {
 // repeat is the command line that runs only the named tests of a package again, from the root of the
 // repository. Without tests it runs the whole package.
 func (c *command) repeat(pattern string, tests []string) string {
-	words := slices.Concat(c.env, []string{"go", "test"})
+	words := slices.Concat(compiledAs(c.env), []string{"go", "test"})
 	if c.dir != "" {
 		words = append(words, "-C", c.dir)
 	}
@@ -68,6 +68,15 @@ func (c *command) repeat(pattern string, tests []string) string {
 		words = append(words, quote(arg))
 	}
 	return strings.Join(words, " ")
+}
+
+// compiledAs is the environment that a person needs to find compiled what the gate compiled.
+func compiledAs(env []string) []string {
+	words := []string{"GOFLAGS=-trimpath"}
+	if !slices.ContainsFunc(env, func(entry string) bool { return strings.HasPrefix(entry, "CGO_ENABLED=") }) {
+		words = append(words, "CGO_ENABLED=0")
+	}
+	return append(words, env...)
 }
 
 // relative turns an import path into the pattern of that package, seen from the directory of the command.

@@ -12,6 +12,7 @@ const (
 	waiting state = iota
 	running
 	passed
+	unchanged // not run: it passed over the same inputs before
 	failed
 	timeUp  // stopped, as it was meant to be, when the time for exploring was over
 	stopped // by a signal
@@ -40,7 +41,7 @@ func next(steps []step, states map[string]state, r rules) []step {
 			}
 		case stopped:
 			return nil
-		case waiting, passed, timeUp:
+		case waiting, passed, unchanged, timeUp:
 		}
 	}
 	var start []step
@@ -98,7 +99,7 @@ func remaining(steps []step, states map[string]state, usual, ran map[string]time
 			left[r.laneOf(s)] += expected
 		case running:
 			left[r.laneOf(s)] += max(0, expected-ran[s.name])
-		case passed, failed, timeUp, stopped:
+		case passed, unchanged, failed, timeUp, stopped:
 		}
 	}
 	return max(left[laneCPU], left[laneCluster])

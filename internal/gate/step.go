@@ -29,6 +29,9 @@ type step struct {
 	usually  time.Duration
 	commands []command // one after the other, until one fails
 	mend     string    // the command that does away with most failures, where there is one
+	// inputs are the files and folders that the step is about, where these are few. The gate runs it only when they differ
+	// from those over which it passed last, see recordFile.
+	inputs []string
 }
 
 // A command is one process.

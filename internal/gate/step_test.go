@@ -72,31 +72,31 @@ func TestRepeat(t *testing.T) {
 	}{
 		"a row of a table": {
 			command: flows, pkg: module + "/sandbox/flow", tests: []string{"TestX/row_2"},
-			want: `go test -C sandbox -timeout=30m ./flow -run '^TestX$/^row_2$' -count=1`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test -C sandbox -timeout=30m ./flow -run '^TestX$/^row_2$' -count=1`,
 		},
 		"a name that the shell and regular expressions know": {
 			command: flows, pkg: module + "/sandbox/flow", tests: []string{"TestX/it's_a(b)"},
-			want: `go test -C sandbox -timeout=30m ./flow -run '^TestX$/^it'\''s_a\(b\)$' -count=1`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test -C sandbox -timeout=30m ./flow -run '^TestX$/^it'\''s_a\(b\)$' -count=1`,
 		},
 		"the race detector and its environment": {
 			command: patterns{"./..."}.race(""), pkg: module + "/internal/store", tests: []string{"TestX"},
-			want: `CGO_ENABLED=1 go test -race -trimpath ./internal/store -run '^TestX$' -count=1`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=1 go test -race ./internal/store -run '^TestX$' -count=1`,
 		},
 		"arguments of the tests": {
 			command: sim, pkg: module + "/internal/sim", tests: []string{"TestSeeds/group_3"},
-			want: `go test ./internal/sim -run '^TestSeeds$/^group_3$' -count=1 -seeds=2000`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test ./internal/sim -run '^TestSeeds$/^group_3$' -count=1 -seeds=2000`,
 		},
 		"any of several": {
 			command: sim, pkg: module + "/internal/sim", tests: []string{"TestB/x", "TestA", "TestB/y"},
-			want: `go test ./internal/sim -run '^(TestA|TestB)$' -count=1 -seeds=2000`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test ./internal/sim -run '^(TestA|TestB)$' -count=1 -seeds=2000`,
 		},
 		"a package that does not build": {
 			command: flows, pkg: module + "/sandbox/flow",
-			want: `go test -C sandbox -timeout=30m ./flow -count=1`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test -C sandbox -timeout=30m ./flow -count=1`,
 		},
 		"a fuzz target": {
 			command: fuzzCommands(survey{{dir: "internal/reqs", module: ".", fuzz: []string{"FuzzNew"}}}, time.Minute)[0], pkg: module + "/internal/reqs",
-			want: `go test '-run=^$' '-fuzz=^FuzzNew$' -fuzztime=1m0s ./internal/reqs -count=1`,
+			want: `GOFLAGS=-trimpath CGO_ENABLED=0 go test '-run=^$' '-fuzz=^FuzzNew$' -fuzztime=1m0s ./internal/reqs -count=1`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestRepeatWhatTheOutputSays(t *testing.T) {
 	}{
 		"a property": {
 			command: prop, pkg: "/internal/reqs", test: "TestX", line: `To reproduce, specify -run="TestX" -rapid.failfile="a" (or -rapid.seed=12)`,
-			want: "go test ./internal/reqs -run '^TestX$' -count=1 -rapid.seed=12",
+			want: "GOFLAGS=-trimpath CGO_ENABLED=0 go test ./internal/reqs -run '^TestX$' -count=1 -rapid.seed=12",
 		},
 		"a simulated cluster": {
 			command: prop, pkg: "/internal/sim", test: "TestSeeds/group_1", line: "    sim_test.go:75: replay with: go test ./internal/sim -run TestSeeds -seed=7 -v",
@@ -130,7 +130,7 @@ func TestRepeatWhatTheOutputSays(t *testing.T) {
 		},
 		"an input of a fuzz target": {
 			command: fuzz, pkg: "/sandbox/awsemu", test: "FuzzRead", line: "    go test -run=FuzzRead/582528ddfad69eb5",
-			want: "go test -C sandbox ./awsemu -run '^FuzzRead$/^582528ddfad69eb5$' -count=1",
+			want: "GOFLAGS=-trimpath CGO_ENABLED=0 go test -C sandbox ./awsemu -run '^FuzzRead$/^582528ddfad69eb5$' -count=1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -31,7 +31,11 @@ func (b *board) stepTable() []string {
 	for _, s := range b.steps {
 		run := b.runs[s.name]
 		if run == nil {
-			rows = append(rows, []string{s.name, "not run", "", "", "", "", "", ""})
+			row := []string{s.name, b.word(s), "", "", "", "", "", ""}
+			if b.states[s.name] == unchanged {
+				row[7] = "its inputs are those over which it passed; STEP=" + s.name + " runs it"
+			}
+			rows = append(rows, row)
 			continue
 		}
 		row := []string{s.name, b.word(s), brief(run.wall), brief(run.cpu), "", "", "", ""}
@@ -52,6 +56,8 @@ func (b *board) word(s step) string {
 	switch b.states[s.name] {
 	case passed:
 		return "passed"
+	case unchanged:
+		return "unchanged"
 	case failed:
 		return "FAILED"
 	case timeUp:
@@ -167,7 +173,7 @@ func (b *board) verdict(now time.Time) string {
 			bad = append(bad, s.name)
 		case waiting, running, stopped:
 			missed = append(missed, s.name)
-		case passed, timeUp:
+		case passed, unchanged, timeUp:
 		}
 		if run := b.runs[s.name]; run != nil {
 			cpu += run.cpu

@@ -103,7 +103,7 @@ func TestSurvey(t *testing.T) {
 		t.Errorf("root module (-want +got):\n%s", diff)
 	}
 	properties := propertiesOf(all)
-	if got, want := properties.text(), "go test -timeout=0 '-run=^(TestA)$' ./internal/a -count=1"; got != want {
+	if got, want := properties.text(), "GOFLAGS=-trimpath CGO_ENABLED=0 go test -timeout=0 '-run=^(TestA)$' ./internal/a -count=1"; got != want {
 		t.Errorf("properties: %s, want %s", got, want)
 	}
 	linked := all.reaching(isKubernetes)

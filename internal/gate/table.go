@@ -12,9 +12,9 @@ import (
 var suites = map[string][]string{
 	"quick": {"format", "lint-changed", "unit"},
 	"test": {
-		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "image", "sandbox-race", "sandbox", "sandbox-lint",
+		"sandbox-build", "format", "lint", "verify", "pure", "race", "sim", "image", "sandbox-race", "sandbox", "sandbox-lint", "iam-script", "terraform",
 	},
-	"deep": {"soak", "planted", "image-deep", "interrupted", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
+	"deep": {"soak", "planted", "image-deep", "iam-script", "interrupted", "terraform", "race-pure", "prop", "sim-deep", "fuzz", "bench", "sandbox-bench", "bars"},
 }
 
 // settings are what the caller may choose about steps.
@@ -34,6 +34,8 @@ const (
 	determinismPackage = "./internal/determinism"
 	lintTool           = "bin/tools/golangci-lint"
 	imageModule        = "tools/image"
+	scriptPackage      = "./setup"     // in the sandbox
+	terraformPackage   = "./terraform" // in the sandbox
 )
 
 // Kubernetes compiles for minutes. What is linked with it is compiled once: in the sandbox's module,
@@ -60,9 +62,6 @@ func checkSteps(all survey, o settings) catalogue {
 				compile("the controller", "", "./cmd/dovetail"),
 				compile("Kubernetes, ten minutes the first time", "sandbox", "-test", "./...", "k8s.io/kubernetes/cmd/kubectl"),
 				compile("helm", "sandbox/clients/helm", "helm.sh/helm/v3/cmd/helm"),
-				compile("OpenTofu, five minutes the first time", "sandbox/terraform/tofu", "github.com/opentofu/opentofu/cmd/tofu"),
-				compile("its provider of Kubernetes objects", "sandbox/terraform/kubectl", "github.com/gavinbunney/terraform-provider-kubectl"),
-				compile("its other providers", "sandbox/terraform/providers", "./...", "github.com/hashicorp/terraform-provider-time"),
 			},
 		},
 		{
@@ -130,11 +129,13 @@ func rootSteps(all survey, o settings) catalogue {
 }
 
 // sandboxSteps test the sandbox. What is not linked with Kubernetes runs under the race detector; the
-// rest runs on control planes, never from the cache: it does not see manifests outside the module.
+// rest runs on control planes, never from the cache: it does not see manifests outside the module. Two are about few files,
+// take long, and have steps of their own that name these.
 func sandboxSteps(all survey, o settings) catalogue {
 	linked := all.reaching(isKubernetes)
-	raced := all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] })
-	onPlane := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })
+	ownStep := func(p goPackage) bool { return p.pattern() == scriptPackage || p.pattern() == terraformPackage }
+	raced := all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] && !ownStep(p) })
+	onPlane := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] && !ownStep(p) })
 	return catalogue{
 		{
 			name: "sandbox-race", about: "emulated AWS, provider, kubelets and metrics, under the race detector", lane: laneCPU,
@@ -151,7 +152,24 @@ func sandboxSteps(all survey, o settings) catalogue {
 			needs: []string{"tools"}, after: []string{"sandbox-build"}, usually: time.Minute,
 			commands: []command{
 				{dir: "sandbox", env: []string{"GOWORK=" + filepath.Join(o.root, "sandbox", "lint.work")}, argv: []string{"../" + lintTool, "run", "./..."}},
-				{dir: "sandbox/terraform/providers", argv: []string{"../../../" + lintTool, "run", "./..."}},
+			},
+		},
+		{
+			name: "iam-script", about: "the script that prepares an AWS account, with the real aws", lane: laneCPU,
+			after: []string{"sandbox-build"}, usually: 3 * time.Minute,
+			inputs:   []string{"hack", "iam", "sandbox/awscli", "sandbox/awsemu", "sandbox/setup"},
+			commands: []command{goTestOf("sandbox", []string{"-vet=off", "-count=1", "-timeout=30m"}, []string{scriptPackage}, nil)},
+		},
+		{
+			name: "terraform", about: "the Terraform module with OpenTofu, from init to destroy", lane: laneCluster,
+			needs: []string{"sandbox-build", "tools"}, usually: 5 * time.Minute,
+			inputs: []string{"charts", "docs/how-to/install-terraform.md", "iam", "sandbox/awsemu", "sandbox/go.mod", "sandbox/terraform", "terraform"},
+			commands: []command{
+				{what: "lint of the providers", dir: "sandbox/terraform/providers", argv: []string{"../../../" + lintTool, "run", "./..."}},
+				compile("OpenTofu, five minutes the first time", "sandbox/terraform/tofu", "github.com/opentofu/opentofu/cmd/tofu"),
+				compile("its provider of Kubernetes objects", "sandbox/terraform/kubectl", "github.com/gavinbunney/terraform-provider-kubectl"),
+				compile("its other providers", "sandbox/terraform/providers", "./...", "github.com/hashicorp/terraform-provider-time"),
+				onPlanes([]string{"-vet=off", "-count=1", "-timeout=30m"}, []string{terraformPackage}),
 			},
 		},
 	}
@@ -222,10 +240,8 @@ func lintChanged(packages patterns) []command {
 // patterns are packages as the go command takes them.
 type patterns []string
 
-// race trims paths, so that a new clone finds compiled what another one compiled: nothing but tests is compiled for the
-// race detector, and so nobody else compiles it a second time for that.
 func (p patterns) race(dir string) command {
-	c := goTestOf(dir, []string{"-vet=off", "-race", "-trimpath"}, p, nil)
+	c := goTestOf(dir, []string{"-vet=off", "-race"}, p, nil)
 	c.env = []string{"CGO_ENABLED=1"}
 	return c
 }
