@@ -43,6 +43,7 @@ PLATFORMS ?= linux/amd64,linux/arm64
 BENCH    ?= .
 COUNT    ?= 1
 PKG      ?=
+RULE     ?=
 
 # Scenarios are made anew for each run unless SCENARIO_DIR holds files to use. WORKERS=0 leaves each tool
 # at its default: dovetail decides with one worker per CPU, the peer with one. Any other number holds for
@@ -193,8 +194,8 @@ bench-controller: build sandbox ## the controller against its bars: memory, CPU,
 	bin/sandbox bench controller $(BARS)
 
 .PHONY: rules
-rules: ## which rules of the specification are cited by which tests, and which by none
-	@$(GO) run ./internal/arch/rules -missing compat/rules.txt
+rules: ## which tests hold which rules of docs/spec, and which rules have none; RULE=SC-04 for one
+	@$(GO) run ./internal/arch/rules $(RULE)
 
 ##@ Check
 

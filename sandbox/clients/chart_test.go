@@ -315,14 +315,14 @@ func TestS_116_ChartAsksForTheRightsOfTheTable(t *testing.T) {
 		t.Errorf("rights (-table +chart):\n%s", diff)
 	}
 	for name, tc := range map[string]struct{ set, more string }{
-		"nominations":          {"optionalRights.nominatePods=true", "cluster core pods/status: patch"},
-		"limit ranges":         {"optionalRights.limitRanges=true", "cluster core limitranges: list,cluster core limitranges: watch"},
-		"foreign leases":       {"optionalRights.foreignLeases=true", "cluster coordination.k8s.io leases: list"},
-		"devices":              {"settings.ignoreDRARequests=false", devices("get", "list", "watch")},
-		"default spread":       {"settings.schedulerConfig=podTopologySpread: {}", "cluster core services: list,cluster core services: watch"},
-		"deletion costs":       {"settings.featureGates.podDeletionCostManagement=true", "cluster core pods: patch"},
-		"rules of the user":    {"additionalClusterRoleRules[0].apiGroups[0]=x,additionalClusterRoleRules[0].resources[0]=y,additionalClusterRoleRules[0].verbs[0]=get", "cluster x y: get"},
-		"nothing for a string": {"optionalRights.nominatePods=false", ""},
+		"nominations":            {"optionalRights.nominatePods=true", "cluster core pods/status: patch"},
+		"limit ranges":           {"optionalRights.limitRanges=true", "cluster core limitranges: list,cluster core limitranges: watch"},
+		"foreign leases":         {"optionalRights.foreignLeases=true", "cluster coordination.k8s.io leases: list"},
+		"devices":                {"settings.ignoreDRARequests=false", devices("get", "list", "watch")},
+		"default spread":         {"settings.schedulerConfig=podTopologySpread: {}", "cluster core services: list,cluster core services: watch"},
+		"V15-05: deletion costs": {"settings.featureGates.podDeletionCostManagement=true", "cluster core pods: patch"},
+		"rules of the user":      {"additionalClusterRoleRules[0].apiGroups[0]=x,additionalClusterRoleRules[0].resources[0]=y,additionalClusterRoleRules[0].verbs[0]=get", "cluster x y: get"},
+		"nothing for a string":   {"optionalRights.nominatePods=false", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -161,7 +161,7 @@ func (l lineSet) has(part string) bool {
 	return false
 }
 
-// S-115, install.md 2: every value there is makes a difference, zeros and booleans too.
+// S-115, V15-04, install.md 2: every value there is makes a difference, zeros and booleans too.
 func TestS_115_EveryValueIsRendered(t *testing.T) {
 	t.Parallel()
 	values, _ := chartValues(t)

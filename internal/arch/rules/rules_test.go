@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -46,10 +45,12 @@ func TestReportNamesTestsAndGaps(t *testing.T) {
 		"a/doc.go":               {Data: []byte("// Package a is about NP-04.\npackage a\n\n// What cannot be tested here:\n//\n//   - L-02, B09: it takes\n//     NP-04 hours.\n//   - NP-01: it is tested after all.\n")},
 		"a/a.go":                 {Data: []byte("package a // NP-03")},
 		"bin/testdata/case.yaml": {Data: []byte("rule: NP-03")},
-		"known.txt":              {Data: []byte(strings.Join([]string{"FM-B09", "NP-01", "NP-03", "NP-04", "NP-05", "L-01", "L-02", "L-04", "L-05"}, "\n"))},
+		"docs/spec/README.md":    {Data: []byte("| Family | File |\n| --- | --- |\n| `NP` | api.md |\n")},
+		"docs/spec/api.md":       {Data: []byte(book("NP-01", "NP-03", "NP-04", "NP-05", "L-01", "L-02", "L-04", "L-05"))},
+		"docs/spec/faults.md":    {Data: []byte(book("FM-B09") + "| FM-B10 | " + notBuilt + "a thing. |\n")},
 	}
 	var out bytes.Buffer
-	if err := run(&out, root, "known.txt"); err != nil {
+	if err := run(&out, root, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -59,7 +60,8 @@ func TestReportNamesTestsAndGaps(t *testing.T) {
 		"L-04     a/b_test.go:6 TestB\n",
 		"L-05     a/b_test.go:7 TestB\n",
 		"not testable here:\nFM-B09   a/doc.go:4 it takes NP-04 hours.\nL-02     a/doc.go:4 it takes NP-04 hours.\n\n",
-		"FM       0 of 1: \n",
+		"FM       0 of 2: \n",
+		"not built yet:\nFM-B10   docs/spec/faults.md:4\n\n",
 		"L        1 of 4: L-01\n",
 		"NP       3 of 4: NP-03 NP-04 NP-05\n",
 		"cited but unknown: L-03 NP-02\n",
@@ -70,25 +72,80 @@ func TestReportNamesTestsAndGaps(t *testing.T) {
 	}
 }
 
-// A citation of a rule that does not exist is a misspelling.
-func TestEveryCitedRuleExists(t *testing.T) {
+// book is a page of rules whose demands say nothing.
+func book(ids ...string) string {
+	text := "| Rule | What it demands |\n| --- | --- |\n"
+	for _, id := range ids {
+		text += "| " + id + " | Demand of " + id + ". |\n"
+	}
+	return text
+}
+
+func TestOneRule(t *testing.T) {
 	t.Parallel()
+	root := fstest.MapFS{
+		"a/a_test.go":      {Data: []byte("package a\nfunc TestNP_01(t *T) {}\n")},
+		"docs/spec/api.md": {Data: []byte(book("NP-01", "NP-02"))},
+	}
+	var out bytes.Buffer
+	if err := run(&out, root, []string{"NP-01"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "NP-01  Demand of NP-01.\n    a/a_test.go:2 TestNP_01\n"; out.String() != want {
+		t.Errorf("printed %q, want %q", out.String(), want)
+	}
+	if err := run(&out, root, []string{"NP-03"}); err == nil || !strings.Contains(err.Error(), "there is no rule NP-03") {
+		t.Errorf("a rule that does not exist: %v", err)
+	}
+	root["docs/spec/b.md"] = &fstest.MapFile{Data: []byte(book("NP-02"))}
+	if err := run(&out, root, nil); err == nil || !strings.Contains(err.Error(), "docs/spec/b.md:3: rule NP-02 is also in docs/spec/api.md:4") {
+		t.Errorf("a rule that is there twice: %v", err)
+	}
+}
+
+// repositoryRules are the rule book and the citations of this repository.
+func repositoryRules(t *testing.T) ([]rule, *findings) {
+	t.Helper()
 	root := os.DirFS("../../..")
+	book, err := readBook(root)
+	if err != nil {
+		t.Fatal(err)
+	}
 	found, err := collect(root)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known, err := os.ReadFile("../../../compat/rules.txt")
+	return book, found
+}
+
+// A citation of a rule that does not exist is a misspelling. Comments of code cite rules too.
+func TestEveryCitedRuleExists(t *testing.T) {
+	t.Parallel()
+	book, found := repositoryRules(t)
+	mentioned, err := mentions(os.DirFS("../../.."))
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := strings.Fields(string(known))
-	for _, places := range []map[string][]cite{found.cited, found.excepted} {
-		for _, id := range unknown(places, list) {
-			t.Errorf("%s, cited in %s, is not in compat/rules.txt", id, places[id][0].file)
+	for _, places := range []map[string][]cite{found.cited, found.excepted, mentioned} {
+		for _, id := range unknown(places, book) {
+			t.Errorf("%s, cited in %s:%d, is not in %s", id, places[id][0].file, places[id][0].line, bookDir)
 		}
 	}
-	if !slices.IsSortedFunc(list, compareIDs) {
-		t.Error("compat/rules.txt is not in order")
+	if len(mentioned) < 100 {
+		t.Errorf("comments mention %d rules: the test looks at the wrong files", len(mentioned))
+	}
+}
+
+// Every rule is held by a test, or it is said why none can.
+func TestEveryRuleIsTested(t *testing.T) {
+	t.Parallel()
+	book, found := repositoryRules(t)
+	for _, r := range untested(found, book) {
+		t.Errorf("%s:%d: no test cites %s, and no list says why none can: %s", r.file, r.line, r.id, r.demand)
+	}
+	for _, r := range book {
+		if strings.HasPrefix(r.demand, notBuilt) && len(found.cited[r.id]) > 0 {
+			t.Errorf("%s:%d: %s is not built yet and has a test, %s", r.file, r.line, r.id, found.cited[r.id][0].test)
+		}
 	}
 }
