@@ -106,7 +106,7 @@ func TestSurvey(t *testing.T) {
 	if got, want := properties.text(), "GOFLAGS=-trimpath CGO_ENABLED=0 go test -timeout=0 '-run=^(TestA)$' ./internal/a -count=1"; got != want {
 		t.Errorf("properties: %s, want %s", got, want)
 	}
-	linked := all.reaching(isKubernetes)
+	linked := all.reaching(startsKubernetes)
 	got := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] })
 	if diff := cmp.Diff(patterns{"./testsuse", "./flow", "./plane"}, got); diff != "" {
 		t.Errorf("packages whose tests are linked with Kubernetes (-want +got):\n%s", diff)

@@ -38,10 +38,11 @@ const (
 	terraformPackage   = "./terraform" // in the sandbox
 )
 
-// Kubernetes compiles for minutes. What is linked with it is compiled once: in the sandbox's module,
-// with the flags of `make sandbox`, and never for the race detector.
-func isKubernetes(importPath string) bool {
-	return strings.HasPrefix(importPath, "k8s.io/kubernetes/")
+// startsKubernetes says whether a package that imports this one runs control planes in its tests: in a process of its own
+// or, where it is linked with Kubernetes, in that of the test. Kubernetes compiles for minutes, so it is compiled once, in
+// the sandbox's module, with the flags of `make sandbox`, and never for the race detector.
+func startsKubernetes(importPath string) bool {
+	return strings.HasPrefix(importPath, "k8s.io/kubernetes/") || importPath == module+"/sandbox/controlplane"
 }
 
 // steps returns all there are. A lane runs them in this order: what takes seconds first, and what needs
@@ -132,7 +133,7 @@ func rootSteps(all survey, o settings) catalogue {
 // rest runs on control planes, never from the cache: it does not see manifests outside the module. Two are about few files,
 // take long, and have steps of their own that name these.
 func sandboxSteps(all survey, o settings) catalogue {
-	linked := all.reaching(isKubernetes)
+	linked := all.reaching(startsKubernetes)
 	ownStep := func(p goPackage) bool { return p.pattern() == scriptPackage || p.pattern() == terraformPackage }
 	raced := all.where("sandbox", func(p goPackage) bool { return !linked[p.dir] && !ownStep(p) })
 	onPlane := all.where("sandbox", func(p goPackage) bool { return linked[p.dir] && !ownStep(p) })

@@ -13,12 +13,15 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // Options of a benchmark. Nodes and Pods are required.
 type Options struct {
+	ControlPlane controlplane.Starter
+
 	Dir   string        // state, which stays; empty means a temporary folder
 	Nodes int           // machines to launch
 	Pods  int           // pods to run on them
@@ -133,7 +136,7 @@ func (r *run) calls() int {
 
 func (r *run) start(ctx context.Context) (err error) {
 	r.world, err = world.Start(ctx, world.Options{
-		Dir: r.Dir, Speed: r.Speed, Scale: true,
+		Dir: r.Dir, ControlPlane: r.ControlPlane, Speed: r.Speed, Scale: true,
 		Progress: func(step string, took time.Duration) {
 			fmt.Fprintf(r.Out, "%7.1f s    %s (%.1f s)\n", time.Since(r.began).Seconds(), step, took.Seconds())
 		},

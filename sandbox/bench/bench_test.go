@@ -1,53 +1,11 @@
 package bench
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
 )
-
-// A small cluster comes and goes, and all of it is accounted for.
-func TestRun(t *testing.T) {
-	var progress bytes.Buffer
-	report, err := Run(t.Context(), Options{Nodes: 5, Pods: 20, Out: &progress})
-	if err != nil {
-		t.Fatalf("%v\n%s", err, &progress)
-	}
-	var names []string
-	for _, p := range report.Phases {
-		names = append(names, p.Name)
-	}
-	if got, want := strings.Join(names, ", "), "start, nodes ready, pods running, idle, pods deleted, nodes deleted, stop"; got != want {
-		t.Fatalf("phases %s, want %s", got, want)
-	}
-	for _, p := range report.Phases[1:3] {
-		if p.Wall <= 0 || p.CPU <= 0 || p.PeakRSS <= 0 || p.Heap <= 0 || p.Requests <= 0 || len(p.Parts) == 0 {
-			t.Errorf("something was not measured: %+v", p)
-		}
-	}
-	if report.Heap["kube-apiserver"] == 0 {
-		t.Errorf("the API server has no heap: %v", report.Heap)
-	}
-	var parts []string
-	for part := range report.Phases[0].Parts {
-		parts = append(parts, part)
-	}
-	if !strings.Contains(strings.Join(parts, " "), "kube-apiserver") {
-		t.Errorf("the start has no API server in it: %v", parts)
-	}
-	var table bytes.Buffer
-	if err := report.Print(&table); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"5 nodes, 20 pods", "pods running", "kube-apiserver"} {
-		if !strings.Contains(table.String(), want) {
-			t.Errorf("the table lacks %q:\n%s", want, &table)
-		}
-	}
-	t.Logf("%s%s", &progress, &table)
-}
 
 func TestCheck(t *testing.T) {
 	t.Parallel()

@@ -2,8 +2,6 @@ package clients
 
 import (
 	"testing"
-
-	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 )
 
 const (
@@ -17,7 +15,7 @@ func TestKubectlWorkload(t *testing.T) {
 	perform(t, namespace("workload", []step{
 		{
 			name: "version", run: "kubectl version --warnings-as-errors",
-			want: []string{"Client Version: " + controlplane.Version(), "Server Version: " + controlplane.Version(), "Version: v1."},
+			want: []string{"Client Version: " + shell.world.ControlPlane.Version, "Server Version: " + shell.world.ControlPlane.Version, "Version: v1."},
 		},
 		{name: "nodes join", run: "kubectl wait nodes --all --for=condition=Ready --timeout=60s", want: []string{first, second}},
 		{name: "S-097 nodes", run: "kubectl get nodes", want: []string{first, second, " Ready ", "v1.37"}},

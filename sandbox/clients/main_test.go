@@ -52,7 +52,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := os.Mkdir(shell.home, 0o700); err != nil {
 		return 1, err
 	}
-	if shell.world, err = world.Start(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true, Program: program}); err != nil {
+	if shell.world, err = harness.StartWorld(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true, Program: program}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, shell.world.Stop()) }()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
+	"go.uber.org/zap"
 )
 
 // Rewrite changes an object where it is stored, past the API server and whatever it checks or stamps: so a
@@ -13,8 +13,11 @@ import (
 // datastore, such as /registry/minions/NAME for a Node; custom resources are stored as JSON, others as
 // protobuf.
 func (cp *ControlPlane) Rewrite(ctx context.Context, key string, change func(stored []byte) ([]byte, error)) error {
-	client := v3client.New(cp.etcd.Server)
-	defer func() { _ = client.Close() }() // it holds nothing but a reference
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"unix:" + EtcdSocket(cp.dir)}, Logger: zap.NewNop()})
+	if err != nil {
+		return fmt.Errorf("connect to the datastore: %w", err)
+	}
+	defer func() { _ = client.Close() }() // what it was for is done
 	for {
 		got, err := client.Get(ctx, key)
 		if err != nil {

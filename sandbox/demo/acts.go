@@ -54,7 +54,7 @@ const (
 // start brings the world and the controller up, and has the invariants checked.
 func (s *show) start(ctx context.Context) (string, error) {
 	var err error
-	s.world, err = world.Start(ctx, world.Options{Dir: s.dir, Nodes: 2, Boot: bootTime, Progress: func(part string, took time.Duration) {
+	s.world, err = world.Start(ctx, world.Options{Dir: s.dir, ControlPlane: s.ControlPlane, Nodes: 2, Boot: bootTime, Progress: func(part string, took time.Duration) {
 		s.say("      %-26s%s", part, seconds(took))
 	}})
 	if err != nil {

@@ -16,15 +16,17 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/invariant"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
 // Options of a demo.
 type Options struct {
-	Controller string    // the dovetail binary
-	Replicas   int       // of the workload; 0 means 12
-	Out        io.Writer // text; on a terminal the line of what happens is written over
+	ControlPlane controlplane.Starter
+	Controller   string    // the dovetail binary
+	Replicas     int       // of the workload; 0 means 12
+	Out          io.Writer // text; on a terminal the line of what happens is written over
 }
 
 // bootTime is from running to the registration of a node. A real instance takes about twice that.

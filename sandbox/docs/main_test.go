@@ -59,7 +59,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	defer aws.Stop()
 	reader.missing = aws.Missing
-	if reader.world, err = world.Start(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true, Bare: true, Program: programs[harness.Dovetail]}); err != nil {
+	if reader.world, err = harness.StartWorld(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Metrics: true, Bare: true, Program: programs[harness.Dovetail]}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, reader.world.Stop()) }()

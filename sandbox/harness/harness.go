@@ -61,7 +61,7 @@ type Server struct {
 	stop func() error
 }
 
-// Tune fits a test binary to control planes: a quarter of their CPU time would go into collecting garbage. The memory is
+// Tune fits a test binary to worlds: a quarter of their CPU time would go into collecting garbage. The memory is
 // what the Go runtime may take then; 0 is enough for one cluster. Where tests wait for most of their time, it says how
 // many run at once, whatever the number of CPUs; 0 leaves that as it is.
 func Tune(parallel int, memory int64) {
@@ -135,13 +135,13 @@ func start(ctx context.Context, dir string, o Options) (*Server, error) {
 		if o.Speed == 0 {
 			o.Speed = 20
 		}
-		w, err := world.Start(ctx, world.Options{Dir: dir, Speed: o.Speed, Boot: o.Boot, Nodes: 2})
+		w, err := StartWorld(ctx, world.Options{Dir: dir, Speed: o.Speed, Boot: o.Boot, Nodes: 2})
 		if err != nil {
 			return nil, err
 		}
 		return &Server{Client: w.Kube, Config: w.ControlPlane.Config, World: w, stop: w.Stop}, nil
 	}
-	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, NoControllers: !o.Controllers, NoScheduler: !o.Scheduler})
+	cp, err := StartControlPlane(ctx, controlplane.Options{Dir: dir, NoControllers: !o.Controllers, NoScheduler: !o.Scheduler})
 	if err != nil {
 		return nil, err
 	}
@@ -151,6 +151,24 @@ func start(ctx context.Context, dir string, o Options) (*Server, error) {
 	}
 	return &Server{Client: client, Config: cp.Config, stop: cp.Stop}, nil
 }
+
+// StartWorld starts a world whose control plane is a process of its own: tests are not linked with Kubernetes.
+func StartWorld(ctx context.Context, o world.Options) (*world.World, error) {
+	o.ControlPlane = StartControlPlane
+	return world.Start(ctx, o)
+}
+
+// StartControlPlane is a controlplane.Starter that builds the program where it is not fresh. Like Tune, it has the process
+// collect less garbage than a user's would.
+func StartControlPlane(ctx context.Context, o controlplane.Options) (*controlplane.ControlPlane, error) {
+	program, err := ControlPlane.Build(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return controlplane.Process(program, "GOGC=400", "GOMEMLIMIT=1GiB")(ctx, o)
+}
+
+var _ controlplane.Starter = StartControlPlane
 
 // Typed returns a client that knows the kinds of Kubernetes and ours.
 func (s *Server) Typed(t *testing.T) client.WithWatch {

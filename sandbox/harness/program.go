@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 )
 
 // A Program is one that tests start as users do.
@@ -24,6 +22,8 @@ const (
 	// Predecessor stands for the controller that a cluster had before: it leads, and does nothing else.
 	Predecessor Program = "predecessor"
 	Tofu        Program = "tofu"
+	// ControlPlane is the process of a control plane, see controlplane.Process.
+	ControlPlane Program = "controlplane"
 )
 
 // The providers that tofu runs in tests.
@@ -35,8 +35,7 @@ const (
 
 // recipe is how a program is built. The flags are those of the Makefile and of everything else in the sandbox, so that
 // nothing is compiled twice.
-func (p Program) recipe() (module, pkg, output, linker string) {
-	release := controlplane.Version()
+func (p Program) recipe(release string) (module, pkg, output, linker string) {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(release, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	switch p {
@@ -59,6 +58,8 @@ func (p Program) recipe() (module, pkg, output, linker string) {
 	case Dovetail:
 		// Not bin/dovetail, which has a version in it: each would be linked again after the other.
 		return ".", "./cmd/dovetail", "bin/programs/dovetail", ""
+	case ControlPlane:
+		return "sandbox", "./controlplane/program", "bin/programs/controlplane", ""
 	case Predecessor:
 		return "sandbox", "./takeover/predecessor", "bin/programs/predecessor", ""
 	}
@@ -72,7 +73,11 @@ func (p Program) Build(ctx context.Context) (path string, err error) {
 	if err != nil {
 		return "", err
 	}
-	module, pkg, output, linker := p.recipe()
+	release, err := kubernetesVersion(root)
+	if err != nil {
+		return "", err
+	}
+	module, pkg, output, linker := p.recipe(release)
 	path = filepath.Join(root, output)
 	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
 		return "", err
@@ -91,6 +96,20 @@ func (p Program) Build(ctx context.Context) (path string, err error) {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
 	}
 	return path, nil
+}
+
+// kubernetesVersion is that of the module, such as v1.37.1. It is no part of this binary.
+func kubernetesVersion(root string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "sandbox", "go.mod"))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if fields := strings.Fields(line); len(fields) >= 2 && fields[0] == "k8s.io/kubernetes" {
+			return fields[1], nil
+		}
+	}
+	return "", errors.New("sandbox/go.mod requires no k8s.io/kubernetes")
 }
 
 // repository is the folder of the root module; tests run in the folder of their package.

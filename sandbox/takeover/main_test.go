@@ -61,7 +61,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	if sandbox, err = world.Start(ctx, world.Options{
+	if sandbox, err = harness.StartWorld(ctx, world.Options{
 		Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Program: programs[harness.Dovetail], Programs: map[string]string{before: programs[harness.Predecessor]},
 	}); err != nil {
 		return 1, err

@@ -51,7 +51,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	if setting.world, err = world.Start(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Program: program, Bare: true}); err != nil {
+	if setting.world, err = harness.StartWorld(ctx, world.Options{Dir: filepath.Join(dir, "world"), Speed: speed, Nodes: 2, Program: program, Bare: true}); err != nil {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, setting.world.Stop()) }()

@@ -42,9 +42,12 @@ const scaledLease = 200 * time.Second
 // saveInterval is how often the state of the emulated account is written down while it changes.
 const saveInterval = 2 * time.Second
 
-// Options of a world. Only Dir is required.
+// Options of a world. Only Dir and ControlPlane are required.
 type Options struct {
-	Dir     string        // state; made when it is missing
+	Dir string // state; made when it is missing
+	// ControlPlane is how one is started: embedded.Start in this process, or controlplane.Process.
+	ControlPlane controlplane.Starter
+
 	Port    int           // of the API server; 0 takes a free one
 	AWSPort int           // of the emulated AWS; 0 takes a free one
 	Speed   float64       // how much faster instances boot and end, and notices run out; 0 means 1. Time stamps are real
@@ -106,7 +109,7 @@ func Start(ctx context.Context, o Options) (w *World, err error) {
 	if err != nil {
 		return w, err
 	}
-	if w.ControlPlane, err = controlplane.Start(ctx, controlplane.Options{
+	if w.ControlPlane, err = o.ControlPlane(ctx, controlplane.Options{
 		Dir: o.Dir, Port: o.Port, Scale: o.Scale, Progress: o.Progress, Issuer: awsemu.Issuer(Region, Cluster), TokenReview: review,
 	}); err != nil {
 		return w, err

@@ -29,6 +29,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
 
@@ -263,7 +264,7 @@ func TestStateThatCannotBeReadIsNamed(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"version":99}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := world.Start(t.Context(), world.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "remove the file") {
+	if _, err := harness.StartWorld(t.Context(), world.Options{Dir: dir}); err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), "remove the file") {
 		t.Errorf("error %v, want the file and what to do", err)
 	}
 }
@@ -280,7 +281,7 @@ func servesMetrics(t *testing.T, kube kubernetes.Interface) bool {
 func start(t *testing.T, o world.Options) *world.World {
 	t.Helper()
 	o.Speed, o.Nodes = 50, 2
-	w, err := world.Start(t.Context(), o)
+	w, err := harness.StartWorld(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,10 +11,14 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 )
 
 // Options of a run. Only Binary is required.
 type Options struct {
+	ControlPlane controlplane.Starter
+
 	Binary    string        // the dovetail to run
 	Scenarios []string      // names; none means all
 	Scale     float64       // of the pods and pools of burst, backlog and shrink; 0 means 1

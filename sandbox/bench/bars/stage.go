@@ -75,7 +75,7 @@ func (s *stage) say(format string, args ...any) {
 
 // start brings up the world, the pools and the controller, and returns when all pools are ready.
 func (s *stage) start(ctx context.Context, is setting) (err error) {
-	options := world.Options{Dir: s.dir, Speed: is.speed, Scale: is.large, Nodes: 1}
+	options := world.Options{Dir: s.dir, ControlPlane: s.ControlPlane, Speed: is.speed, Scale: is.large, Nodes: 1}
 	if is.quick {
 		options.Boot = bootTime
 	}

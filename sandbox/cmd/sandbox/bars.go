@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/sandbox/bench/bars"
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane/embedded"
 )
 
 // Values of --format.
@@ -22,7 +23,7 @@ const (
 )
 
 func newBars() *cobra.Command {
-	options, format := bars.Options{}, formatTable
+	options, format := bars.Options{ControlPlane: embedded.Start}, formatTable
 	cmd := &cobra.Command{
 		Use:   "controller [SCENARIO ...]",
 		Short: "Measure the controller against its bars",

@@ -11,10 +11,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/sandbox/bench"
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane/embedded"
 )
 
 func newBench() *cobra.Command {
-	options, asJSON := bench.Options{}, false
+	options, asJSON := bench.Options{ControlPlane: embedded.Start}, false
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure how large a cluster the sandbox holds, or the controller in it",

@@ -8,11 +8,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane/embedded"
 	"github.com/dovetail-sh/dovetail/sandbox/demo"
 )
 
 func newDemo() *cobra.Command {
-	options := demo.Options{}
+	options := demo.Options{ControlPlane: embedded.Start}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Show the main job: pods that wait get nodes",

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane/embedded"
 	"github.com/dovetail-sh/dovetail/sandbox/demo"
 	"github.com/dovetail-sh/dovetail/sandbox/world"
 )
@@ -32,7 +33,7 @@ type upFlags struct {
 }
 
 func newUp() *cobra.Command {
-	flags := upFlags{}
+	flags := upFlags{Options: world.Options{ControlPlane: embedded.Start}}
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run a sandbox until Ctrl-C",

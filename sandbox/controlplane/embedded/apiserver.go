@@ -1,4 +1,4 @@
-package controlplane
+package embedded
 
 import (
 	"cmp"
@@ -19,6 +19,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	apiapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	apioptions "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 )
 
 const loopback = "127.0.0.1"
@@ -36,7 +38,7 @@ func listen(ctx context.Context, port int) (net.Listener, error) {
 	return listener, nil
 }
 
-func (cp *ControlPlane) address() string {
+func (cp *plane) address() string {
 	return "https://" + cp.listener.Addr().String()
 }
 
@@ -45,7 +47,7 @@ const usualAudience = "https://kubernetes.default.svc"
 
 // launchAPIServer uses the options and Run of the command, not the command itself, which installs
 // signal handlers and flags for the whole process.
-func (cp *ControlPlane) launchAPIServer(ctx context.Context, o Options) error {
+func (cp *plane) launchAPIServer(ctx context.Context, o controlplane.Options) error {
 	if err := nameVersion(); err != nil {
 		return err
 	}
@@ -58,7 +60,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, o Options) error {
 	}
 	pki := func(file string) string { return cp.folder.path("pki", file) }
 	flags := []string{
-		"--etcd-servers=unix:" + cp.folder.path("etcd", clientSocket),
+		"--etcd-servers=unix:" + controlplane.EtcdSocket(cp.folder.dir),
 		"--tls-cert-file=" + pki("apiserver.crt"),
 		"--tls-private-key-file=" + pki("apiserver.key"),
 		"--client-ca-file=" + pki("ca.crt"),
@@ -73,10 +75,10 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, o Options) error {
 		// Kubelets that have a port are on this machine, and say so by a name that no client looks at.
 		"--kubelet-preferred-address-types=ExternalDNS,InternalIP",
 		"--kubelet-certificate-authority=" + pki("ca.crt"),
-		"--kubelet-client-certificate=" + pki(serverAsClient+".crt"),
-		"--kubelet-client-key=" + pki(serverAsClient+".key"),
-		"--proxy-client-cert-file=" + pki(serverAsClient+".crt"),
-		"--proxy-client-key-file=" + pki(serverAsClient+".key"),
+		"--kubelet-client-certificate=" + pki(controlplane.ServerAsClient+".crt"),
+		"--kubelet-client-key=" + pki(controlplane.ServerAsClient+".key"),
+		"--proxy-client-cert-file=" + pki(controlplane.ServerAsClient+".crt"),
+		"--proxy-client-key-file=" + pki(controlplane.ServerAsClient+".key"),
 	}
 	if o.TokenReview != "" {
 		file, err := cp.writeTokenReview(o.TokenReview)
@@ -104,7 +106,7 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, o Options) error {
 }
 
 // writeTokenReview writes the file that leads the API server to whoever knows tokens that are not its own.
-func (cp *ControlPlane) writeTokenReview(url string) (file string, err error) {
+func (cp *plane) writeTokenReview(url string) (file string, err error) {
 	const name = "token-review"
 	config := clientcmdapi.NewConfig()
 	config.Clusters[name] = &clientcmdapi.Cluster{Server: url}
@@ -114,9 +116,9 @@ func (cp *ControlPlane) writeTokenReview(url string) (file string, err error) {
 	return file, clientcmd.WriteToFile(*config, file)
 }
 
-func (cp *ControlPlane) awaitAPIServer(ctx context.Context) error {
+func (cp *plane) awaitAPIServer(ctx context.Context) error {
 	var err error
-	if cp.client, err = kubernetes.NewForConfig(cp.Config); err != nil {
+	if cp.client, err = kubernetes.NewForConfig(cp.config); err != nil {
 		return err
 	}
 	err = cp.pollReady(ctx)
@@ -130,7 +132,7 @@ func (cp *ControlPlane) awaitAPIServer(ctx context.Context) error {
 }
 
 // pollReady asks again and again: readiness is the one thing that cannot be watched.
-func (cp *ControlPlane) pollReady(ctx context.Context) error {
+func (cp *plane) pollReady(ctx context.Context) error {
 	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		answer, err := cp.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
 		return err == nil && string(answer) == "ok", nil

@@ -1,4 +1,4 @@
-package controlplane
+package embedded
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const unwanted = "-horizontal-pod-autoscaler-controller -node-ipam-controller -b
 // scaledGrace is how long a node may be silent in a large cluster. Leases of 200 s fit it.
 const scaledGrace = "240s"
 
-func (cp *ControlPlane) launchControllers(ctx context.Context, scale bool) error {
+func (cp *plane) launchControllers(ctx context.Context, scale bool) error {
 	options, err := kcmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (cp *ControlPlane) launchControllers(ctx context.Context, scale bool) error
 }
 
 // awaitServiceAccount returns once pods are admitted: they need the service account "default".
-func (cp *ControlPlane) awaitServiceAccount(ctx context.Context) error {
+func (cp *plane) awaitServiceAccount(ctx context.Context) error {
 	accounts := cp.client.CoreV1().ServiceAccounts(metav1.NamespaceDefault)
 	byName := fields.OneTermEqualSelector(metav1.ObjectNameField, "default").String()
 	source := &cache.ListWatch{

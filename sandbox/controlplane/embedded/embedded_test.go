@@ -1,4 +1,4 @@
-package controlplane_test
+package embedded_test
 
 import (
 	"bytes"
@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane/embedded"
 )
 
 // A second start in the same process, on the same folder, finds what the first one stored.
@@ -36,7 +37,7 @@ func TestStartStopAndGoOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantVersion(t, cp)
-	if _, err := controlplane.Start(t.Context(), options); err == nil || !strings.Contains(err.Error(), "belongs to a sandbox that still runs") {
+	if _, err := embedded.Start(t.Context(), options); err == nil || !strings.Contains(err.Error(), "belongs to a sandbox that still runs") {
 		t.Errorf("two control planes on one folder: %v", err)
 	}
 	wantSeparate(t, cp)
@@ -137,8 +138,8 @@ func wantVersion(t *testing.T, cp *controlplane.ControlPlane) {
 		t.Fatal(err)
 	}
 	release, err := version.ParseSemantic(info.GitVersion)
-	if err != nil || info.GitVersion != controlplane.Version() {
-		t.Fatalf("the server says it is %q (%v), want %s", info.GitVersion, err, controlplane.Version())
+	if err != nil || info.GitVersion != embedded.Version() {
+		t.Fatalf("the server says it is %q (%v), want %s", info.GitVersion, err, embedded.Version())
 	}
 	if major, minor := strconv.Itoa(int(release.Major())), strconv.Itoa(int(release.Minor())); info.Major != major || info.Minor != minor || info.EmulationMinor != minor {
 		t.Errorf("%s is %s.%s and emulates %s.%s", info.GitVersion, info.Major, info.Minor, info.EmulationMajor, info.EmulationMinor)
@@ -168,7 +169,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		"a port too high": {controlplane.Options{Dir: t.TempDir(), Port: 70000}, "listen"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cp, err := controlplane.Start(t.Context(), tc.options)
+			cp, err := embedded.Start(t.Context(), tc.options)
 			if err == nil {
 				t.Fatal("started", cp.Stop())
 			}
@@ -182,7 +183,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			dir := t.TempDir()
-			_, err := controlplane.Start(ctx, controlplane.Options{Dir: dir, Progress: func(step string, _ time.Duration) {
+			_, err := embedded.Start(ctx, controlplane.Options{Dir: dir, Progress: func(step string, _ time.Duration) {
 				if step == "etcd" {
 					time.AfterFunc(delay, cancel)
 				}
@@ -199,7 +200,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 
 func start(t *testing.T, o controlplane.Options) *controlplane.ControlPlane {
 	t.Helper()
-	cp, err := controlplane.Start(t.Context(), o)
+	cp, err := embedded.Start(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +246,7 @@ func TestDamagedState(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, "db"), []byte(strings.Repeat("not a database ", 10000)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := controlplane.Start(t.Context(), controlplane.Options{Dir: dir})
+	_, err := embedded.Start(t.Context(), controlplane.Options{Dir: dir})
 	if err == nil || !strings.Contains(err.Error(), "remove "+filepath.Join(dir, "etcd", "data")) {
 		t.Errorf("error %v, want one that says what to remove", err)
 	}

@@ -1,4 +1,4 @@
-package controlplane
+package embedded
 
 import (
 	"context"
@@ -10,24 +10,23 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
-)
 
-const clientSocket = "client.sock"
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+)
 
 // launchEtcd runs the datastore on unix sockets in a folder that only this user may enter, so it
 // needs neither TLS nor ports.
-func (cp *ControlPlane) launchEtcd(context.Context) error {
-	socket := func(name string) []url.URL {
-		return []url.URL{{Scheme: "unix", Path: cp.folder.path("etcd", name)}}
-	}
+func (cp *plane) launchEtcd(context.Context) error {
+	socket := func(path string) []url.URL { return []url.URL{{Scheme: "unix", Path: path}} }
+	clients, peers := socket(controlplane.EtcdSocket(cp.folder.dir)), socket(cp.folder.path("etcd", "peer.sock"))
 	broken := make(chan error, 1)
 	config := embed.NewConfig()
 	config.Dir = cp.folder.path("etcd", "data")
 	config.ZapLoggerBuilder = embed.NewZapLoggerBuilder(cp.etcdLogger(broken))
 	config.UnsafeNoFsync = true // a crash of the machine may lose the state; a crash of the process does not
 	config.QuotaBackendBytes = 4 << 30
-	config.ListenClientUrls, config.AdvertiseClientUrls = socket(clientSocket), socket(clientSocket)
-	config.ListenPeerUrls, config.AdvertisePeerUrls = socket("peer.sock"), socket("peer.sock")
+	config.ListenClientUrls, config.AdvertiseClientUrls = clients, clients
+	config.ListenPeerUrls, config.AdvertisePeerUrls = peers, peers
 	config.InitialCluster = config.InitialClusterFromName(config.Name)
 
 	// In a goroutine, which stays behind when etcd gives up: see etcdLogger.
@@ -47,7 +46,7 @@ func (cp *ControlPlane) launchEtcd(context.Context) error {
 	}
 }
 
-func (cp *ControlPlane) awaitEtcd(ctx context.Context) error {
+func (cp *plane) awaitEtcd(ctx context.Context) error {
 	select {
 	case <-cp.etcd.Server.ReadyNotify():
 		return nil
@@ -60,7 +59,7 @@ func (cp *ControlPlane) awaitEtcd(ctx context.Context) error {
 
 // etcdLogger writes beside the other components. Where etcd would log its last words and then panic,
 // in whatever goroutine, or end the process, the error is reported and only that goroutine ends.
-func (cp *ControlPlane) etcdLogger(broken chan<- error) *zap.Logger {
+func (cp *plane) etcdLogger(broken chan<- error) *zap.Logger {
 	encoder := zapcore.NewConsoleEncoder(zap.NewProductionEncoderConfig())
 	core := zapcore.NewCore(encoder, zapcore.AddSync(cp.folder.log), zapcore.WarnLevel)
 	hook := lastWords(func(err error) {

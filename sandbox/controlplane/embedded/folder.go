@@ -1,4 +1,4 @@
-package controlplane
+package embedded
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"go.etcd.io/etcd/client/pkg/v3/fileutil"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 )
 
 // The kernel holds the path of a unix socket in 108 bytes (104 on macOS), with a zero at the end.
@@ -29,8 +31,8 @@ func (f *folder) path(elem ...string) string {
 	return filepath.Join(append([]string{f.dir}, elem...)...)
 }
 
-func (f *folder) kubeconfig() string { return f.path("kubeconfig") }
-func (f *folder) logFile() string    { return f.path("components.log") }
+func (f *folder) kubeconfig() string { return controlplane.KubeconfigFile(f.dir) }
+func (f *folder) logFile() string    { return controlplane.LogFile(f.dir) }
 
 // openFolder makes the folder and checks all that can be wrong with it before anything starts.
 func openFolder(dir string) (*folder, error) {
@@ -42,7 +44,7 @@ func openFolder(dir string) (*folder, error) {
 		return nil, err
 	}
 	f := &folder{dir: dir}
-	if longest := f.path("etcd", clientSocket); len(longest) > maxSocketPath {
+	if longest := controlplane.EtcdSocket(dir); len(longest) > maxSocketPath {
 		return nil, fmt.Errorf("the path of folder %s is too long for the unix sockets in it: it may have %d bytes and has %d; choose a shorter one",
 			dir, len(dir)-(len(longest)-maxSocketPath), len(dir))
 	}

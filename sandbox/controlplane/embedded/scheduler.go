@@ -1,4 +1,4 @@
-package controlplane
+package embedded
 
 import (
 	"context"
@@ -38,7 +38,7 @@ profiles:
   - {name: PodTopologySpread, args: {defaultingType: List}}
 `
 
-func (cp *ControlPlane) launchScheduler(ctx context.Context, scale bool) error {
+func (cp *plane) launchScheduler(ctx context.Context, scale bool) error {
 	file := cp.folder.path("pki", "scheduler.yaml")
 	text := fmt.Sprintf(schedulerConfig, cp.folder.path("pki", "scheduler.kubeconfig"))
 	if scale {
@@ -78,7 +78,7 @@ func (b broadcaster) StartRecordingToSink(stop <-chan struct{}) {
 	b.EventBroadcasterAdapter.StartRecordingToSink(stop)
 }
 
-func (cp *ControlPlane) awaitScheduler(ctx context.Context) error {
+func (cp *plane) awaitScheduler(ctx context.Context) error {
 	select {
 	case <-cp.scheduling:
 		return nil

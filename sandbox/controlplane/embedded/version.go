@@ -1,4 +1,4 @@
-package controlplane
+package embedded
 
 import (
 	"runtime/debug"

@@ -23,6 +23,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
 	"github.com/dovetail-sh/dovetail/sandbox/fakenode"
+	"github.com/dovetail-sh/dovetail/sandbox/harness"
 )
 
 // What all tests share: a control plane, a cloud and the simulator between them.
@@ -54,7 +55,7 @@ func withSimulator(run func() int) (code int, err error) {
 	defer os.RemoveAll(dir)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	cp, err := controlplane.Start(ctx, controlplane.Options{Dir: dir})
+	cp, err := harness.StartControlPlane(ctx, controlplane.Options{Dir: dir})
 	if err != nil {
 		return 1, err
 	}

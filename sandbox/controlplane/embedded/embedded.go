@@ -1,8 +1,7 @@
-package controlplane
+package embedded
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +15,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/component-base/configz"
 	kcmapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane"
+	"github.com/dovetail-sh/dovetail/sandbox/controlplane/pki"
 )
 
 const (
@@ -23,43 +25,13 @@ const (
 	stopLimit  = 30 * time.Second // for all components together; they need about one second
 )
 
-// Options say where a control plane lives and what it is made of. Only Dir is required.
-type Options struct {
-	// Dir holds the state, and is made when it is missing.
-	Dir string
-	// Port of the API server on 127.0.0.1; 0 takes a free one.
-	Port int
-	// NoControllers leaves kube-controller-manager out: no service accounts, so no pods either.
-	NoControllers bool
-	// NoScheduler leaves kube-scheduler out.
-	NoScheduler bool
-	// Scale trades fidelity for size, so that two cores hold a thousand nodes: kube-controller-manager
-	// waits longer for a heartbeat, so that nodes may send fewer, and kube-scheduler looks at a tenth of
-	// the nodes and spreads only the pods that ask for it.
-	Scale bool
-	// Issuer of the tokens of service accounts; empty means https://kubernetes.default.svc, which is also their usual audience.
-	Issuer string
-	// TokenReview is the URL of a server that reviews tokens which are not of service accounts; empty means that there are none.
-	TokenReview string
-	// Progress, when set, is told of each step of the start once it is done.
-	Progress func(step string, took time.Duration)
-}
-
-// ControlPlane is a running control plane.
-type ControlPlane struct {
-	// Kubeconfig is the path of a kubeconfig file of a cluster administrator.
-	Kubeconfig string
-	// Config is the same for clients in this process, without a rate limit.
-	Config *rest.Config
-	// TokenKey is what the tokens of service accounts are signed with, its public half.
-	TokenKey crypto.PublicKey
-	// Log is the path of the file that all components log to.
-	Log string
-
+// plane is a control plane that runs in this process.
+type plane struct {
 	folder   *folder
 	listener net.Listener // of the API server, which closes it once it runs
-	admin    *keyPair
-	ca       *keyPair
+	admin    *pki.Pair
+	ca       *pki.Pair
+	config   *rest.Config // of the administrator, without a rate limit
 	client   kubernetes.Interface
 	etcd     *embed.Etcd
 	// closed once kube-scheduler has registered its names
@@ -69,7 +41,6 @@ type ControlPlane struct {
 	failed  chan error
 	cancel  context.CancelFunc      // ends the components
 	giveUp  context.CancelCauseFunc // ends the start
-	stop    func() error
 }
 
 // Kubernetes registers the names of informers and of configz in package variables, and a component whose name
@@ -83,28 +54,22 @@ func releaseNames() {
 	cache.ResetInformerNamesForTesting()
 }
 
-// Start returns a control plane that answers requests and, unless NoControllers is set, admits pods.
-// When a step fails, or ctx ends before the last one, what already runs is stopped again. Afterwards
-// ctx has no say: only Stop ends the components, in order.
-func Start(ctx context.Context, o Options) (*ControlPlane, error) {
+// Start is a controlplane.Starter: the components run in this process. Several control planes may; they start one after
+// another, and share what Kubernetes keeps in package variables: the log, feature gates and metrics.
+func Start(ctx context.Context, o controlplane.Options) (*controlplane.ControlPlane, error) {
 	starts.Lock()
 	defer starts.Unlock()
 	defer releaseNames()
 	components, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	cp := &ControlPlane{cancel: cancel, failed: make(chan error, 4), scheduling: make(chan struct{})}
-	cp.stop = sync.OnceValue(cp.stopAll)
+	cp := &plane{cancel: cancel, failed: make(chan error, 4), scheduling: make(chan struct{})}
+	stop := sync.OnceValue(cp.stopAll)
 	if err := cp.start(ctx, components, o); err != nil {
-		return nil, errors.Join(err, cp.Stop())
+		return nil, errors.Join(err, stop())
 	}
-	return cp, nil
+	return controlplane.Open(controlplane.Running{Dir: cp.folder.dir, Version: Version(), Failed: cp.failed, Stop: stop})
 }
 
-// Err receives the error of a component that ended although nobody stopped it.
-func (cp *ControlPlane) Err() <-chan error { return cp.failed }
-
-// Stop ends every component, the datastore last. It returns when all have ended, or with an error
-// after half a minute. Calling it again does nothing.
-func (cp *ControlPlane) Stop() error { return cp.stop() }
+var _ controlplane.Starter = Start
 
 // step is one part of the start: launch begins what then runs until Stop, await returns once it can
 // be used. Either may be nil.
@@ -114,12 +79,11 @@ type step struct {
 	await  func(context.Context) error
 }
 
-func (cp *ControlPlane) start(ctx, components context.Context, o Options) error {
+func (cp *plane) start(ctx, components context.Context, o controlplane.Options) error {
 	var err error
 	if cp.folder, err = openFolder(o.Dir); err != nil {
 		return err
 	}
-	cp.Kubeconfig, cp.Log = cp.folder.kubeconfig(), cp.folder.logFile()
 	if cp.listener, err = listen(ctx, o.Port); err != nil {
 		return err
 	}
@@ -141,7 +105,7 @@ func (cp *ControlPlane) start(ctx, components context.Context, o Options) error 
 	return nil
 }
 
-func (cp *ControlPlane) steps(o Options) []step {
+func (cp *plane) steps(o controlplane.Options) []step {
 	steps := []step{
 		{name: "certificates", launch: cp.writeCredentials},
 		{name: "etcd", launch: cp.launchEtcd, await: cp.awaitEtcd},
@@ -190,7 +154,7 @@ func (s step) run(starting, components context.Context) error {
 }
 
 // keep runs a component until Stop. If it ends before, that ends the start and is reported by Err.
-func (cp *ControlPlane) keep(ctx context.Context, name string, component func() error) {
+func (cp *plane) keep(ctx context.Context, name string, component func() error) {
 	cp.running.Go(func() {
 		err := component()
 		if ctx.Err() != nil {
@@ -204,7 +168,7 @@ func (cp *ControlPlane) keep(ctx context.Context, name string, component func() 
 }
 
 // fail ends the start, if it is under way, and tells who listens.
-func (cp *ControlPlane) fail(err error) {
+func (cp *plane) fail(err error) {
 	cp.giveUp(err)
 	select {
 	case cp.failed <- cp.folder.explain(err):
@@ -212,7 +176,7 @@ func (cp *ControlPlane) fail(err error) {
 	}
 }
 
-func (cp *ControlPlane) stopAll() error {
+func (cp *plane) stopAll() error {
 	if cp.folder != nil {
 		cp.folder.stopping.Store(true)
 	}
@@ -232,7 +196,7 @@ func (cp *ControlPlane) stopAll() error {
 	case <-ended:
 	case <-time.After(stopLimit):
 		// The folder stays locked: something still runs.
-		return fmt.Errorf("the control plane did not stop within %s; end the process, and see %s", stopLimit, cp.Log)
+		return fmt.Errorf("the control plane did not stop within %s; end the process, and see %s", stopLimit, cp.folder.logFile())
 	}
 	if cp.folder != nil {
 		cp.folder.close()
