@@ -77,6 +77,7 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		fmt.Fprintln(errs, "gate:", err)
 		return 2
 	}
+	stampFiles(ctx, root)
 	r := &runner{
 		board:   newBoard(chosen, rules{lanes: o.lanes, keepGoing: o.keepGoing}, readTimes(times), time.Now()),
 		shell:   newShell(root, o.lanes > 1 && usesBothLanes(chosen)),
