@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -31,16 +30,11 @@ func digest(root fs.FS, inputs []string) (string, error) {
 			case entry.IsDir() || strings.HasPrefix(path.Base(name), "."):
 				return nil
 			}
-			file, err := root.Open(name)
+			content, err := fs.ReadFile(root, name)
 			if err != nil {
 				return err
 			}
-			defer file.Close()
-			content := sha256.New()
-			if _, err := io.Copy(content, file); err != nil {
-				return err
-			}
-			fmt.Fprintf(sum, "%s %x\n", name, content.Sum(nil))
+			fmt.Fprintf(sum, "%s %x\n", name, sha256.Sum256(content))
 			return nil
 		})
 		if err != nil {
