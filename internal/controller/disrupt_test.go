@@ -85,7 +85,7 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		n.Going, n.Commanded = n.Going || s.marks[n.Name], n.Commanded || s.held[n.Name]
+		n.Deleting, n.Commanded = n.Deleting || s.marks[n.Name], n.Commanded || s.held[n.Name]
 		n.Nominated = n.Nominated || s.cuts > 1 && s.nominated == n.Name
 	}
 	return v

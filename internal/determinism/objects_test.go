@@ -302,7 +302,7 @@ func disruption() string {
 	view.Repairs = must(disrupt.NewRepairSet([]cloud.Repair{{Condition: "Ready", Status: "False", ReasonRegex: "x", Toleration: time.Minute, Action: cloud.ReplaceNode}, {Condition: "Ready", Status: "Unknown", Toleration: time.Minute, Action: cloud.ReplaceNode}}))
 	decided := disrupt.Next(view, never)
 	costs := disrupt.DeletionCosts(view, map[string]disrupt.NodeNote{"node-1": {Pinned: true}, "node-2": {Pinned: true}, "node-3": {Tainted: true}})
-	return dump(decided, decided.Stay, decided.Allowed, decided.Busy, disrupt.Standing(view), disrupt.Blocked(view), costs, view.Nodes, view.Promised)
+	return dump(decided, decided.Events, decided.Allowed, decided.Busy, disrupt.PersistentBlocks(view), disrupt.Blocked(view), costs, view.Nodes, view.PlannedBinds)
 }
 
 // reservations are how much pools use, and what is refused because of it.

@@ -13,18 +13,18 @@ type Backoff struct {
 	Base, Cap time.Duration
 	Seed      uint64
 
-	rests map[string]rest
+	entries map[string]backoffEntry
 }
 
-type rest struct {
+type backoffEntry struct {
 	until    time.Time
 	failures int
 }
 
-// Failed notes a failure and reports whether it counts: one that comes while the last one still rests
+// RecordFailure notes a failure and reports whether it counts: one that comes while the last one still rests
 // does not, as it was under way already.
-func (b *Backoff) Failed(name string, now time.Time) bool {
-	r := b.rests[name]
+func (b *Backoff) RecordFailure(name string, now time.Time) bool {
+	r := b.entries[name]
 	if now.Before(r.until) {
 		return false
 	}
@@ -34,16 +34,16 @@ func (b *Backoff) Failed(name string, now time.Time) bool {
 	}
 	r.failures++
 	half := window / 2
-	r.until = now.Add(half + time.Duration(b.draw(name, r.failures)%uint64(max(half, 1))))
-	if b.rests == nil {
-		b.rests = map[string]rest{}
+	r.until = now.Add(half + time.Duration(b.jitter(name, r.failures)%uint64(max(half, 1))))
+	if b.entries == nil {
+		b.entries = map[string]backoffEntry{}
 	}
-	b.rests[name] = r
+	b.entries[name] = r
 	return true
 }
 
-// draw is a number that looks random and is the same for the same seed.
-func (b *Backoff) draw(name string, n int) uint64 {
+// jitter is a number that looks random and is the same for the same seed.
+func (b *Backoff) jitter(name string, n int) uint64 {
 	var numbers [16]byte
 	binary.BigEndian.PutUint64(numbers[:8], b.Seed)
 	binary.BigEndian.PutUint64(numbers[8:], uint64(n))
@@ -53,19 +53,19 @@ func (b *Backoff) draw(name string, n int) uint64 {
 	return h.Sum64()
 }
 
-// Worked notes a success: the next failure is a first one.
-func (b *Backoff) Worked(name string) { delete(b.rests, name) }
+// RecordSuccess notes a success: the next failure is a first one.
+func (b *Backoff) RecordSuccess(name string) { delete(b.entries, name) }
 
-// Resting returns what is not to be tried yet, and until when. What has rested for long after its last
+// Deadlines returns what is not to be tried yet, and until when. What has rested for long after its last
 // failure is forgotten.
-func (b *Backoff) Resting(now time.Time) map[string]time.Time {
+func (b *Backoff) Deadlines(now time.Time) map[string]time.Time {
 	out := map[string]time.Time{}
-	for name, r := range b.rests {
+	for name, r := range b.entries {
 		switch {
 		case now.Before(r.until):
 			out[name] = r.until
 		case now.Sub(r.until) > 4*b.Cap:
-			delete(b.rests, name)
+			delete(b.entries, name)
 		}
 	}
 	return out

@@ -97,12 +97,12 @@ func (n *Node) moveCost() float64 {
 
 // Decision is what is to be done, what is to be said about nodes that stay, and what it rests on.
 type Decision struct {
-	At       time.Time `json:"at"`
-	Commands []Command `json:"commands,omitempty"` // independent of each other; to be started in this order
-	Stay     []News    `json:"-"`
-	Refused  []Refused `json:"refused,omitempty"` // all nodes that something keeps until somebody ends it; then, bounded, those kept for a moment, candidates that stay and moves that were not made
-	Kept     int       `json:"-"`                 // how many are of the first kind
-	Nodes    []string  `json:"-"`                 // all that were looked at: there, and not on their way out
+	At       time.Time     `json:"at"`
+	Commands []Command     `json:"commands,omitempty"` // independent of each other; to be started in this order
+	Events   []ObjectEvent `json:"-"`
+	Refused  []Refused     `json:"refused,omitempty"` // all nodes that something keeps until somebody ends it; then, bounded, those kept for a moment, candidates that stay and moves that were not made
+	Kept     int           `json:"-"`                 // how many are of the first kind
+	Nodes    []string      `json:"-"`                 // all that were looked at: there, and not on their way out
 
 	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before what already goes is taken off
 	Busy     map[karpv1.DisruptionReason]map[string]int `json:"-"`        // nodes that use budgets up
@@ -145,8 +145,8 @@ type Score struct {
 	K         int     `json:"k"`                  // how many times the share of its saving a move may disrupt
 }
 
-// News is something to tell about a node and its claim, or about a pool.
-type News struct {
+// ObjectEvent is something to tell about a node and its claim, or about a pool.
+type ObjectEvent struct {
 	Node, Claim, Pool string
 	Event             event.Event
 }

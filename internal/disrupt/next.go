@@ -14,25 +14,25 @@ func Next(v View, stop func() bool) Decision {
 	d := Decision{
 		At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{},
 	}
-	g := newGround(&v, stop)
-	d.budgets(&v)
-	d.judge(&v)
-	for _, m := range Turns(v.Methods) {
-		if len(d.Commands) > 0 || m.prices && v.Unpriced || m.unchanged && v.Quiet {
+	g := newPlanningState(&v, stop)
+	d.computeBudgets(&v)
+	d.reportBlockedNodes(&v)
+	for _, m := range EnabledMethods(v.Methods) {
+		if len(d.Commands) > 0 || m.prices && v.Unpriced || m.unchanged && v.Unchanged {
 			continue
 		}
-		if v.Turn != nil {
-			v.Turn(m)
+		if v.OnMethod != nil {
+			v.OnMethod(m)
 		}
-		m.find(&d, &v, g)
+		m.run(&d, &v, g)
 	}
-	d.fall(&v)
-	d.sum(&v)
+	d.dropRevertedMoves(&v)
+	d.computeCosts(&v)
 	return d
 }
 
-// start adds a command.
-func (d *Decision) start(c Command) {
+// addCommand adds a command.
+func (d *Decision) addCommand(c Command) {
 	for i := range c.Remove {
 		c.Cost += c.Remove[i].Cost
 		c.Moved += len(c.Remove[i].Pods)
@@ -41,8 +41,8 @@ func (d *Decision) start(c Command) {
 	d.Commands = append(d.Commands, c)
 }
 
-// sum works out what the cluster costs before and after. Nodes that go already are paid for no longer, in either.
-func (d *Decision) sum(v *View) {
+// computeCosts works out what the cluster costs before and after. Nodes that go already are paid for no longer, in either.
+func (d *Decision) computeCosts(v *View) {
 	switch {
 	case v.Cluster != nil:
 		for i := range v.Cluster.Nodes {
@@ -61,10 +61,10 @@ func (d *Decision) sum(v *View) {
 	}
 }
 
-// blockedBy tells of a candidate of drift or repair that stays.
-func (d *Decision) blockedBy(n *Node, r Refused) {
+// reportBlocked tells of a candidate of drift or repair that stays.
+func (d *Decision) reportBlocked(n *Node, r Refused) {
 	r.Nodes = []string{n.Name}
 	r.Why.Subject = "node/" + n.Name
-	d.say(n, event.DisruptionBlocked, r.Why.Code, r.Why.Text())
-	d.refuse(r)
+	d.addEvent(n, event.DisruptionBlocked, r.Why.Code, r.Why.Text())
+	d.addRefusal(r)
 }

@@ -14,9 +14,9 @@ import (
 type Running struct {
 	Command
 
-	Wait   []string        // claims of the replacements
-	Up     map[string]bool // those that were initialized, once seen
-	Failed bool            // a claim could not be deleted at the first try
+	ReplacementClaims []string        // claims of the replacements
+	InitializedClaims map[string]bool // those that were initialized, once seen
+	Failed            bool            // a claim could not be deleted at the first try
 }
 
 // Token tells a command from every other one, also from one for the same nodes at another time.
@@ -47,10 +47,10 @@ func (c Command) Without(stays func(Candidate) bool) Command {
 	return c
 }
 
-// Seen is what is known of a claim now.
-type Seen struct {
-	Gone        bool // neither the API server nor memory has it
-	Going       bool // is being deleted
+// ClaimStatus is what is known of a claim now.
+type ClaimStatus struct {
+	NotFound    bool // neither the API server nor memory has it
+	Deleting    bool // is being deleted
 	Launched    bool
 	Initialized bool
 	Protected   string // what forbids to disrupt its Node; empty: nothing does
@@ -74,60 +74,60 @@ type Progress struct {
 	Why         string      // of Broken
 	Replacement bool        // is to blame for that
 	Pending     []string    // replacements that are not up
-	Spared      []Candidate // nodes that stay, although the command goes on
+	Retained    []Candidate // nodes that stay, although the command goes on
 }
 
 // Shortest and longest time that a command may take (disruption 17).
 const (
-	perNode    = 80 * time.Millisecond
-	leastLimit = 10 * time.Minute
-	mostLimit  = time.Hour
+	timeoutPerNode    = 80 * time.Millisecond
+	minCommandTimeout = 10 * time.Minute
+	maxCommandTimeout = time.Hour
 )
 
-// Patience is how long commands may take while so many nodes are in the queue.
-func Patience(nodes int) time.Duration {
-	return min(max(time.Duration(nodes)*perNode, leastLimit), mostLimit)
+// CommandTimeout is how long commands may take while so many nodes are in the queue.
+func CommandTimeout(nodes int) time.Duration {
+	return min(max(time.Duration(nodes)*timeoutPerNode, minCommandTimeout), maxCommandTimeout)
 }
 
 // Advance looks at the claims of a command and says what comes next. Nodes that went without it are
 // dropped from the command (FM K09).
-func (r *Running) Advance(seen map[string]Seen, queued int, now time.Time) Progress {
-	r.Remove = slices.DeleteFunc(slices.Clone(r.Remove), func(c Candidate) bool { return seen[c.Claim].Gone || seen[c.Claim].Going })
+func (r *Running) Advance(seen map[string]ClaimStatus, queued int, now time.Time) Progress {
+	r.Remove = slices.DeleteFunc(slices.Clone(r.Remove), func(c Candidate) bool { return seen[c.Claim].NotFound || seen[c.Claim].Deleting })
 	if len(r.Remove) == 0 {
 		return Progress{Stage: Over}
 	}
 	var p Progress
-	for _, claim := range r.Wait {
+	for _, claim := range r.ReplacementClaims {
 		switch s := seen[claim]; {
-		case s.Gone || s.Going:
+		case s.NotFound || s.Deleting:
 			return Progress{Stage: Broken, Why: "replacement " + claim + " is gone", Replacement: true}
 		case s.Initialized:
-			r.Up[claim] = true
+			r.InitializedClaims[claim] = true
 		}
-		if !r.Up[claim] {
+		if !r.InitializedClaims[claim] {
 			p.Pending = append(p.Pending, claim)
 		}
 	}
-	if limit := Patience(queued); now.Sub(r.Decided) > limit && (len(p.Pending) > 0 || r.Failed) {
+	if limit := CommandTimeout(queued); now.Sub(r.Decided) > limit && (len(p.Pending) > 0 || r.Failed) {
 		return Progress{Stage: Broken, Why: "it is not done after " + limit.String(), Replacement: len(p.Pending) > 0, Pending: p.Pending}
 	}
 	if len(p.Pending) > 0 {
 		return p
 	}
-	return r.spare(seen)
+	return r.retainProtected(seen)
 }
 
-// spare keeps nodes that users have protected since, and that of the leader if its standby was lost: an
+// retainProtected keeps nodes that users have protected since, and that of the leader if its standby was lost: an
 // empty one stays alone, else the whole command is undone, as its parts depend on each other. Repair does
 // not ask.
-func (r *Running) spare(seen map[string]Seen) Progress {
+func (r *Running) retainProtected(seen map[string]ClaimStatus) Progress {
 	p := Progress{Stage: Ready}
 	for _, c := range r.Remove {
 		s := seen[c.Claim]
 		switch {
 		case r.Reason == karpv1.ReasonUnhealthy || s.Protected == "" && !s.Leading:
 		case r.Reason == karpv1.ReasonEmpty:
-			p.Spared = append(p.Spared, c)
+			p.Retained = append(p.Retained, c)
 		case s.Protected != "":
 			return Progress{Stage: Broken, Why: s.Protected + " now"}
 		default:
@@ -135,7 +135,7 @@ func (r *Running) spare(seen map[string]Seen) Progress {
 		}
 	}
 	r.Remove = slices.DeleteFunc(r.Remove, func(c Candidate) bool {
-		return slices.ContainsFunc(p.Spared, func(s Candidate) bool { return s.Claim == c.Claim })
+		return slices.ContainsFunc(p.Retained, func(s Candidate) bool { return s.Claim == c.Claim })
 	})
 	if len(r.Remove) == 0 {
 		p.Stage = Over

@@ -78,7 +78,7 @@ func (c *clinic) sick(_ *script.World, l *script.Line) string {
 				continue
 			}
 			n.Health = append(n.Health, condition)
-			n.Unrepaired, n.Reboots, n.Bounded, n.Bound = vetoed, reboots, period > 0, period
+			n.DoNotRepair, n.Reboots, n.Bounded, n.Bound = vetoed, reboots, period > 0, period
 			if rebooted > 0 {
 				n.Rebooted = v.Now.Add(-rebooted)
 			}

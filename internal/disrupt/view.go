@@ -17,22 +17,22 @@ type View struct {
 	Nodes []Node // managed, with a Node, by name
 	Pools map[string]Pool
 
-	Cluster  *cluster.Snapshot // of the same instant; nil: nothing is decided that needs a simulation
-	Homeless []cluster.Pod     // pending, and of nodes that go: free room is theirs first
-	Promised []solve.Bind      // where earlier plans put some of them
+	Cluster      *cluster.Snapshot // of the same instant; nil: nothing is decided that needs a simulation
+	PodsToPlace  []cluster.Pod     // pending, and of nodes that go: free room is theirs first
+	PlannedBinds []solve.Bind      // where earlier plans put some of them
 
-	Policy   solve.Policy
-	Tuning   Tuning
-	Methods  Methods
-	Promises map[uint64]Promise   // what earlier moves brought, by workload
-	Resting  map[string]time.Time // pools whose drift failed lately: not before then
-	Repairs  *RepairSet           // what helps sick nodes; nil: nothing
-	Unpriced bool                 // prices were not read yet: what compares or chooses by them waits (FM P05)
-	Quiet    bool                 // nothing changed since consolidation last found nothing: it is left out
-	Turn     func(Method)         // is told which method has its turn; nil: nobody is
-	First    []string             // pools that an earlier search of consolidation had no time for
-	Joint    func() bool          // whether time is up for consolidating all nodes together; nil: never
-	Single   func() bool          // the same for what follows it, a few nodes at a time, and for saying why nodes stay
+	Policy       solve.Policy
+	Tuning       Tuning
+	Methods      Methods
+	Outcomes     map[uint64]MoveOutcome // what earlier moves brought, by workload
+	DriftBackoff map[string]time.Time   // pools whose drift failed lately: not before then
+	Repairs      *RepairSet             // what helps sick nodes; nil: nothing
+	Unpriced     bool                   // prices were not read yet: what compares or chooses by them waits (FM P05)
+	Unchanged    bool                   // nothing changed since consolidation last found nothing: it is left out
+	OnMethod     func(Method)           // is told which method has its turn; nil: nobody is
+	First        []string               // pools that an earlier search of consolidation had no time for
+	Joint        func() bool            // whether time is up for consolidating all nodes together; nil: never
+	Single       func() bool            // the same for what follows it, a few nodes at a time, and for saying why nodes stay
 }
 
 // Methods says what may be done at all.
@@ -70,22 +70,22 @@ type Node struct {
 	Bounded     bool          // has a terminationGracePeriod,
 	Bound       time.Duration // which is this
 
-	Registered     bool
-	Initialized    bool
-	Ready          bool // as its kubelet says
-	Terminating    bool // its instance is on its way out
-	Going          bool // being deleted, or marked for it by a running command
-	Commanded      bool // part of a running command
-	Rebooting      bool
-	Nominated      bool   // a pending pod is expected
-	Refuge         bool   // a pod is expected that still runs on a node which goes: maybe for ever, so repair does not wait
-	Protected      bool   // carries do-not-disrupt,
-	Mark           string // as this annotation says; empty: that one (LC-62)
-	Leading        bool   // this very controller runs on it, and no other replica could take over (FM C17)
-	Unrepaired     bool   // carries do-not-repair
-	Consolidatable bool
-	Tired          bool // a command for it came to nothing a moment ago: only repair looks at it
-	Untreated      bool // so did its repair: not even that
+	Registered       bool
+	Initialized      bool
+	Ready            bool // as its kubelet says
+	Terminating      bool // its instance is on its way out
+	Deleting         bool // being deleted, or marked for it by a running command
+	Commanded        bool // part of a running command
+	Rebooting        bool
+	Nominated        bool   // a pending pod is expected
+	ExpectsDisplaced bool   // a pod is expected that still runs on a node which goes: maybe for ever, so repair does not wait
+	Protected        bool   // carries do-not-disrupt,
+	Mark             string // as this annotation says; empty: that one (LC-62)
+	Leading          bool   // this very controller runs on it, and no other replica could take over (FM C17)
+	DoNotRepair      bool   // carries do-not-repair
+	Consolidatable   bool
+	BackingOff       bool // a command for it came to nothing a moment ago: only repair looks at it
+	RepairBackingOff bool // so did its repair: not even that
 
 	Drift     string // why it is not what is wanted now; empty if it is
 	DriftedAt time.Time
@@ -111,17 +111,17 @@ type Pod struct {
 
 // Pool is what disruption knows of a pool.
 type Pool struct {
-	Name      string
-	Policy    karpv1.ConsolidationPolicy
-	Static    bool
-	Replicas  int64  // of a static pool
-	NodeLimit int64  // of a static pool; below 0: none
-	Claims    int64  // of a static pool: all that exist, whatever becomes of them
-	Running   int64  // of a static pool: those that neither go nor are part of a command
-	Never     bool   // consolidateAfter
-	Protected bool   // carries do-not-disrupt (L-15),
-	Mark      string // as this annotation says; empty: that one (LC-62)
-	Known     bool   // it is clear what it could buy
-	Ready     bool   // may be bought from: ready, and not being deleted
-	Budgets   []budget.Budget
+	Name             string
+	Policy           karpv1.ConsolidationPolicy
+	Static           bool
+	Replicas         int64  // of a static pool
+	NodeLimit        int64  // of a static pool; below 0: none
+	Claims           int64  // of a static pool: all that exist, whatever becomes of them
+	Running          int64  // of a static pool: those that neither go nor are part of a command
+	NeverConsolidate bool   // consolidateAfter
+	Protected        bool   // carries do-not-disrupt (L-15),
+	Mark             string // as this annotation says; empty: that one (LC-62)
+	Known            bool   // it is clear what it could buy
+	Ready            bool   // may be bought from: ready, and not being deleted
+	Budgets          []budget.Budget
 }

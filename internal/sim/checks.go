@@ -65,10 +65,10 @@ func (c *checks) died(p *process) {
 		}
 	}
 	for token, cmd := range p.commands {
-		if cmd.committed && len(there[token]) == len(cmd.Wait) || !cmd.committed && len(there[token]) == cmd.Replacements() {
+		if cmd.committed && len(there[token]) == len(cmd.ReplacementClaims) || !cmd.committed && len(there[token]) == cmd.Replacements() {
 			continue
 		}
-		for _, name := range append(there[token], cmd.Wait...) {
+		for _, name := range append(there[token], cmd.ReplacementClaims...) {
 			c.failed[name] = true
 		}
 	}
@@ -288,7 +288,7 @@ func (c *checks) repaired() {
 
 // swapping notes a command whose replacements stand for its nodes, be it one that a process has taken over.
 func (c *checks) swapping(cmd *command) {
-	if len(cmd.Wait) > 0 {
+	if len(cmd.ReplacementClaims) > 0 {
 		c.swaps = append(c.swaps, cmd)
 	}
 }
@@ -309,7 +309,7 @@ func (c *checks) spare() map[string]bool {
 	}
 	c.swaps = slices.DeleteFunc(c.swaps, func(cmd *command) bool {
 		there := slices.ContainsFunc(cmd.Remove, func(n disrupt.Candidate) bool { return stays(n.Claim) })
-		for _, name := range cmd.Wait {
+		for _, name := range cmd.ReplacementClaims {
 			out[name] = there || out[name]
 		}
 		return !there

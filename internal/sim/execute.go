@@ -38,20 +38,20 @@ func (p *process) pass() {
 	}
 	p.cleanUp(&view)
 	hidden := p.spareTired(&view)
-	view.Policy, view.Tuning, view.Methods, view.Resting = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Resting(p.w.now)
+	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Deadlines(p.w.now)
 	view.Repairs = p.w.repairs
-	view.Promises = p.promises.Observe(&view)
-	view.Quiet = changes == p.still.changes && p.w.now.Before(p.still.until)
+	view.Outcomes = p.promises.Observe(&view)
+	view.Unchanged = changes == p.still.changes && p.w.now.Before(p.still.until)
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
 	p.tell(&decision)
 	switch {
 	case len(decision.Commands) > 0 || decision.Limited || hidden:
 		p.still = stillness{}
-	case !view.Quiet:
+	case !view.Unchanged:
 		p.still = stillness{changes, p.stillUntil(&view)}
 	}
-	p.promises.Note(&decision)
+	p.promises.RecordMoves(&decision)
 	p.w.checks.decided(p, decision)
 	p.start(view, decision.Commands)
 }
@@ -67,7 +67,7 @@ func (p *process) stillUntil(view *disrupt.View) time.Time {
 	until := p.w.now.Add(quietFor)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		if n.Nominated || n.Refuge {
+		if n.Nominated || n.ExpectsDisplaced {
 			return p.w.now
 		}
 		if old := n.Created.Add(p.w.config.Tuning.MinAge); old.After(p.w.now) && old.Before(until) {
@@ -79,11 +79,11 @@ func (p *process) stillUntil(view *disrupt.View) time.Time {
 
 // spareTired marks nodes whose command came to nothing a moment ago, and reports whether there are any.
 func (p *process) spareTired(view *disrupt.View) (hidden bool) {
-	tired, untreated := p.tired.Resting(p.w.now), p.untreated.Resting(p.w.now)
+	tired, untreated := p.tired.Deadlines(p.w.now), p.untreated.Deadlines(p.w.now)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		n.Tired, n.Untreated = !tired[n.Claim].IsZero(), !untreated[n.Claim].IsZero()
-		hidden = hidden || n.Tired || n.Untreated
+		n.BackingOff, n.RepairBackingOff = !tired[n.Claim].IsZero(), !untreated[n.Claim].IsZero()
+		hidden = hidden || n.BackingOff || n.RepairBackingOff
 	}
 	return hidden
 }
@@ -91,8 +91,8 @@ func (p *process) spareTired(view *disrupt.View) (hidden bool) {
 // tire notes that nodes stay although a command was to remove them.
 func (p *process) tire(why karpv1.DisruptionReason, list []disrupt.Candidate) {
 	for _, n := range list {
-		if p.tired.Failed(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
-			p.untreated.Failed(n.Claim, p.w.now)
+		if p.tired.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
+			p.untreated.RecordFailure(n.Claim, p.w.now)
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (w *World) decide(view disrupt.View) disrupt.Decision {
 
 // tell sends what there is to say about nodes that stay.
 func (p *process) tell(d *disrupt.Decision) {
-	for _, n := range d.Stay {
+	for _, n := range d.Events {
 		switch {
 		case n.Pool != "":
 			p.say("pool/"+n.Pool, n.Event.Text)
@@ -138,7 +138,7 @@ func (p *process) start(decided disrupt.View, list []disrupt.Command) {
 			continue
 		}
 		p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
-		cmd := &command{Running: disrupt.Running{Command: c, Up: map[string]bool{}}}
+		cmd := &command{Running: disrupt.Running{Command: c, InitializedClaims: map[string]bool{}}}
 		p.commands[c.Token()] = cmd
 		for _, n := range c.Remove {
 			p.hold(n, c.Token(), c.Reason)
@@ -158,7 +158,7 @@ func (p *process) start(decided disrupt.View, list []disrupt.Command) {
 
 // goOn carries out what still holds (disruption 16).
 func (p *process) goOn(decided disrupt.View, held []*command) {
-	live := map[string][]disrupt.Live{}
+	live := map[string][]disrupt.LivePod{}
 	for _, cmd := range held {
 		for _, n := range cmd.Remove {
 			live[n.Node] = p.look(n.Node)
@@ -166,7 +166,7 @@ func (p *process) goOn(decided disrupt.View, held []*command) {
 	}
 	fresh := p.store.Disruption(p.types())
 	for _, cmd := range held {
-		p.settle(cmd, disrupt.Again(cmd.Command, decided, fresh, live))
+		p.settle(cmd, disrupt.Revalidate(cmd.Command, decided, fresh, live))
 	}
 	for i, fault := range p.faults(held, fresh) {
 		if fault != "" {
@@ -177,7 +177,7 @@ func (p *process) goOn(decided disrupt.View, held []*command) {
 	for _, cmd := range held {
 		list = append(list, cmd.Command)
 	}
-	beyond := disrupt.Beyond(list, fresh)
+	beyond := disrupt.OverBudget(list, fresh)
 	for i, cmd := range held {
 		p.settle(cmd, beyond[i])
 	}
@@ -218,10 +218,10 @@ func names(list []disrupt.Candidate) []string {
 }
 
 // look reads the pods of a node past all caches.
-func (p *process) look(node string) []disrupt.Live {
-	out := []disrupt.Live{}
+func (p *process) look(node string) []disrupt.LivePod {
+	out := []disrupt.LivePod{}
 	for _, pod := range p.w.api.podsOn(node) {
-		out = append(out, disrupt.Live{
+		out = append(out, disrupt.LivePod{
 			Name: namespace + "/" + pod.Name, Moves: cluster.Reschedulable(pod), EvictCost: cluster.EvictCost(pod, false),
 			Protected: pod.DeletionTimestamp == nil && cluster.DoNotDisrupt(pod, p.w.now), Mark: cluster.ProtectedBy(pod, p.w.now),
 		})
@@ -259,8 +259,8 @@ func (p *process) faults(held []*command, fresh disrupt.View) []string {
 		}
 	}
 	ground := fresh.Cluster
-	if len(order) > 0 && len(fresh.Homeless) > 0 {
-		ground = disrupt.Settled(fresh, func() bool { return false })
+	if len(order) > 0 && len(fresh.PodsToPlace) > 0 {
+		ground = disrupt.PlacePendingPods(fresh, func() bool { return false })
 	}
 	if len(order) == 0 || ground == nil {
 		return out
@@ -308,7 +308,7 @@ func (p *process) commit(c *command, decided, fresh disrupt.View) {
 			complete = false
 			continue
 		}
-		c.Wait = append(c.Wait, claim.Name)
+		c.ReplacementClaims = append(c.ReplacementClaims, claim.Name)
 		for _, pod := range list[i].Pods {
 			planned[pod] = claim.Name
 		}
@@ -330,7 +330,7 @@ func (p *process) commit(c *command, decided, fresh disrupt.View) {
 // cancel gives up a command that does not get all of its replacements, and those that it got. If others were
 // faster the next one sees what they did.
 func (p *process) cancel(c *command, outdated bool) {
-	for _, name := range c.Wait {
+	for _, name := range c.ReplacementClaims {
 		if claim := p.w.api.claims[name]; claim != nil {
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}
@@ -361,7 +361,7 @@ func (w *World) started(c *command) {
 func (p *process) setBack(c *disrupt.Command) {
 	if c.Reason == karpv1.ReasonDrifted {
 		for _, n := range c.Remove {
-			p.drift.Failed(n.Pool, p.w.now)
+			p.drift.RecordFailure(n.Pool, p.w.now)
 		}
 	}
 }

@@ -65,16 +65,16 @@ func (p *process) heal(name string) {
 // stopped says why the controller of old repairs nothing now.
 func (p *process) stopped(node *corev1.Node) string {
 	var same []*corev1.Node
-	var all []disrupt.Witness
+	var all []disrupt.NodeHealth
 	for _, obj := range objects(p.seen[nodes]) {
 		other := obj.(*corev1.Node)
 		if pool := node.Labels[karpv1.LabelNodePool]; pool == "" || other.Labels[karpv1.LabelNodePool] == pool {
 			same = append(same, other)
 		}
-		all = append(all, disrupt.Witness{Born: other.CreationTimestamp.Time, Health: other.Status.Conditions})
+		all = append(all, disrupt.NodeHealth{Created: other.CreationTimestamp.Time, Health: other.Status.Conditions})
 	}
-	if silent, of := disrupt.Silent(all); silent > 0 {
-		return disrupt.SilentText(silent, of)
+	if silent, of := disrupt.CountUnreachable(all); silent > 0 {
+		return disrupt.UnreachableText(silent, of)
 	}
 	if sick, stop := p.w.ailments.TooMany(same); stop {
 		return fmt.Sprintf("%d of %d nodes are unhealthy", sick, len(same))

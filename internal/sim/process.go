@@ -63,7 +63,7 @@ type process struct {
 	calls     map[types.UID]call   // what the cloud said about reboots
 	rests     rests                // pools whose launches fail
 	still     stillness
-	promises  disrupt.Promises
+	promises  disrupt.OutcomeHistory
 	batch     batch
 	passed    look // the last pass of disruption
 	planned   look // the last plan

@@ -92,7 +92,7 @@ func (p *process) resume(view *disrupt.View) bool {
 			held[n.Claim] = node.Annotations[karpv1.AnnotationHeldBy]
 		}
 	}
-	found := disrupt.Recover(disrupt.Left{Nodes: view.Nodes, Held: held, Orders: orders, Known: func(token string) bool { return p.commands[token] != nil || p.ended[token] }})
+	found := disrupt.Recover(disrupt.RecoveryInput{Nodes: view.Nodes, Held: held, Orders: orders, Known: func(token string) bool { return p.commands[token] != nil || p.ended[token] }})
 	for _, r := range found {
 		p.w.logf("controller: goes on with %s of %v", r.Reason, names(r.Remove))
 		c := &command{Running: r, committed: true}
@@ -112,7 +112,7 @@ func (p *process) resume(view *disrupt.View) bool {
 func (p *process) cleanUp(view *disrupt.View) {
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		if !n.Going && !n.Commanded && !n.Rebooting {
+		if !n.Deleting && !n.Commanded && !n.Rebooting {
 			p.release(disrupt.Candidate{Node: n.Name, Claim: n.Claim})
 		}
 	}
@@ -148,10 +148,10 @@ func (p *process) advance(c *command, wait time.Duration) {
 		queued += len(other.Remove)
 	}
 	progress := c.Advance(p.observe(c), queued, p.w.now)
-	for _, name := range c.Wait {
+	for _, name := range c.ReplacementClaims {
 		p.store.Nominate(name, p.w.now.Add(nomination))
 	}
-	p.letGo(progress.Spared)
+	p.letGo(progress.Retained)
 	switch progress.Stage {
 	case disrupt.Waiting:
 		p.after(wait, func() { p.advance(c, min(2*wait, slowestLook)) })
@@ -171,26 +171,26 @@ func (p *process) advance(c *command, wait time.Duration) {
 // back (G8).
 func (p *process) lost(claim string) {
 	for _, token := range sorted(p.commands) {
-		if c := p.commands[token]; slices.Contains(c.Wait, claim) {
+		if c := p.commands[token]; slices.Contains(c.ReplacementClaims, claim) {
 			p.after(afterWrite, func() { p.advance(c, slowestLook) })
 		}
 	}
 }
 
 // observe reads the claims of a command.
-func (p *process) observe(c *command) map[string]disrupt.Seen {
-	seen := map[string]disrupt.Seen{}
+func (p *process) observe(c *command) map[string]disrupt.ClaimStatus {
+	seen := map[string]disrupt.ClaimStatus{}
 	look := func(name, node string) {
 		claim, _ := p.seen[claims][name].(*karpv1.NodeClaim)
 		if claim == nil {
 			claim = p.w.api.claims[name]
 		}
 		if claim == nil {
-			seen[name] = disrupt.Seen{Gone: true}
+			seen[name] = disrupt.ClaimStatus{NotFound: true}
 			return
 		}
-		s := disrupt.Seen{
-			Going:    claim.DeletionTimestamp != nil,
+		s := disrupt.ClaimStatus{
+			Deleting: claim.DeletionTimestamp != nil,
 			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
 		}
 		if at, _ := p.seen[nodes][node].(*corev1.Node); at != nil {
@@ -201,7 +201,7 @@ func (p *process) observe(c *command) map[string]disrupt.Seen {
 	for _, n := range c.Remove {
 		look(n.Claim, n.Node)
 	}
-	for _, name := range c.Wait {
+	for _, name := range c.ReplacementClaims {
 		look(name, "")
 	}
 	return seen
@@ -260,7 +260,7 @@ func (p *process) done(c *command) {
 	p.ended[c.Token()] = true
 	if c.Reason == karpv1.ReasonDrifted {
 		for _, n := range c.Remove {
-			p.drift.Worked(n.Pool)
+			p.drift.RecordSuccess(n.Pool)
 		}
 	}
 }
@@ -272,7 +272,7 @@ func (p *process) undo(c *command, why string) {
 		p.say("node/"+n.Node, "stays: "+why)
 	}
 	p.tire(c.Reason, c.Remove)
-	for _, name := range c.Wait {
+	for _, name := range c.ReplacementClaims {
 		p.w.checks.failed[name] = true
 		p.ordinary(name)
 	}

@@ -37,7 +37,7 @@ func toReboot(claim *karpv1.NodeClaim) bool {
 // requestReboot writes the request of a command down, unless the budget is spent meanwhile (V15-34).
 func (p *process) requestReboot(c disrupt.Command) {
 	n := c.Remove[0]
-	if objections := disrupt.Beyond([]disrupt.Command{c}, p.store.Disruption(p.types()))[0]; len(objections) > 0 {
+	if objections := disrupt.OverBudget([]disrupt.Command{c}, p.store.Disruption(p.types()))[0]; len(objections) > 0 {
 		p.say("node/"+n.Node, "is not rebooted: "+objections[0].Text)
 		return
 	}

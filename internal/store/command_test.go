@@ -24,26 +24,26 @@ func TestHeldThenReplaced(t *testing.T) {
 	s.feedObject(podObject("w1", "ip-1"), false)
 	s.Hold("ip-1", true)
 	v := s.Disruption(testTypes())
-	if n := v.Nodes[0]; !n.Commanded || n.Going || len(v.Homeless) > 0 {
-		t.Errorf("held: commanded %v, going %v, %d pods without a place", n.Commanded, n.Going, len(v.Homeless))
+	if n := v.Nodes[0]; !n.Commanded || n.Deleting || len(v.PodsToPlace) > 0 {
+		t.Errorf("held: commanded %v, going %v, %d pods without a place", n.Commanded, n.Deleting, len(v.PodsToPlace))
 	}
 	s.feedObject(claimObject("general-y", "aws:///a/i-2", true), false)
 	s.feedObject(nodeObject("ip-2", "aws:///a/i-2", true), false)
 	s.Replace([]string{"ip-1"}, map[cluster.PodKey]string{w1: "ip-2"})
 	v = s.Disruption(testTypes())
-	if n := v.Nodes[0]; !n.Going || len(v.Homeless) != 1 {
-		t.Errorf("marked: going %v, %d pods without a place", n.Going, len(v.Homeless))
+	if n := v.Nodes[0]; !n.Deleting || len(v.PodsToPlace) != 1 {
+		t.Errorf("marked: going %v, %d pods without a place", n.Deleting, len(v.PodsToPlace))
 	}
-	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.Promised) != 1 || v.Promised[0] != want || !v.Nodes[1].Refuge {
-		t.Errorf("promised %+v, spoken for %v", v.Promised, v.Nodes[1].Refuge)
+	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.PlannedBinds) != 1 || v.PlannedBinds[0] != want || !v.Nodes[1].ExpectsDisplaced {
+		t.Errorf("promised %+v, spoken for %v", v.PlannedBinds, v.Nodes[1].ExpectsDisplaced)
 	}
 	s.feedObject(podObject("w1", "ip-1"), true)
-	if v := s.Disruption(testTypes()); v.Nodes[1].Refuge || v.Nodes[1].Nominated {
+	if v := s.Disruption(testTypes()); v.Nodes[1].ExpectsDisplaced || v.Nodes[1].Nominated {
 		t.Error("the place is spoken for although the pod is gone")
 	}
 	s.Hold("ip-1", false)
 	s.Mark("ip-1", false)
-	if n := s.Disruption(testTypes()).Nodes[0]; n.Going || n.Commanded {
+	if n := s.Disruption(testTypes()).Nodes[0]; n.Deleting || n.Commanded {
 		t.Error("the node is not released")
 	}
 }

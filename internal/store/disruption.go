@@ -28,11 +28,11 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	frozen := s.snapshot(types, now)
-	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}, Cluster: frozen.Snapshot, Homeless: frozen.Pods}
+	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}, Cluster: frozen.Snapshot, PodsToPlace: frozen.Pods}
 	for pod, node := range frozen.Promised {
-		v.Promised = append(v.Promised, solve.Bind{Pod: pod, Node: node})
+		v.PlannedBinds = append(v.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	slices.SortFunc(v.Promised, func(a, b solve.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
+	slices.SortFunc(v.PlannedBinds, func(a, b solve.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
 	for name, p := range s.pools {
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
@@ -43,7 +43,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 		s.countStatic(v.Pools, p)
 		if p.claim != nil && p.node != nil {
 			n := s.disruptNode(p, sizes, guards, now)
-			n.Nominated, n.Refuge = s.spokenFor(p, now) || waiting[n.Claim], n.Refuge || now.Before(p.refuge) || leaving[n.Claim]
+			n.Nominated, n.ExpectsDisplaced = s.spokenFor(p, now) || waiting[n.Claim], n.ExpectsDisplaced || now.Before(p.refuge) || leaving[n.Claim]
 			v.Nodes = append(v.Nodes, n)
 		}
 	}
@@ -84,12 +84,12 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 		Initialized:    labels[karpv1.LabelInitialized] == "true",
 		Ready:          lifecycle.Ready(p.node),
 		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
-		Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
+		Deleting:       p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
 		Commanded:      p.held,
 		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
 		Protected:      mark != "",
 		Mark:           mark,
-		Unrepaired:     p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
+		DoNotRepair:    p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
 		Consolidatable: !p.settling(),
 		Health:         p.node.Status.Conditions,
 		Reboots:        s.rebootsOf(p.claim.UID, now),
@@ -116,7 +116,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
 			continue
 		}
-		n.Refuge = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
+		n.ExpectsDisplaced = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
 		n.Pods = append(n.Pods, disrupt.Pod{
 			Name: slot.pod.Namespace + "/" + slot.pod.Name, Moves: cluster.Reschedulable(slot.pod), EvictCost: cluster.EvictCost(slot.pod, s.opts.CostManaged),
 		})
@@ -163,7 +163,7 @@ func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 	mark := cluster.ForbiddenBy(p.Annotations)
 	out := disrupt.Pool{
 		Name: p.Name, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, NodeLimit: -1,
-		Never: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
+		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
 		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
 		Budgets: budget.Of(p.Spec.Disruption.Budgets),
 	}

@@ -159,8 +159,8 @@ func TestExpectedNodesAreSpokenFor(t *testing.T) {
 			tc.do(s)
 			at = at.Add(tc.late)
 			n := s.Disruption(testTypes()).Nodes[0]
-			if n.Nominated != tc.want || n.Refuge != tc.refuge || s.Nominated("ip-1") != (tc.want || tc.refuge) {
-				t.Errorf("spoken for: %v, by pods that still run: %v; want %v and %v", n.Nominated, n.Refuge, tc.want, tc.refuge)
+			if n.Nominated != tc.want || n.ExpectsDisplaced != tc.refuge || s.Nominated("ip-1") != (tc.want || tc.refuge) {
+				t.Errorf("spoken for: %v, by pods that still run: %v; want %v and %v", n.Nominated, n.ExpectsDisplaced, tc.want, tc.refuge)
 			}
 		})
 	}

@@ -118,11 +118,11 @@ func TestTrust_A06_NodesOfSuchPodsStay(t *testing.T) {
 	s.feedObject(poolObject("general"), false)
 	joined(s, "general-x")
 	s.feedObject(nominated("w1", "ip-1"), false)
-	if n := s.Disruption(testTypes()).Nodes[0]; !n.Refuge || n.Nominated {
-		t.Errorf("refuge %v, nominated %v; want a refuge", n.Refuge, n.Nominated)
+	if n := s.Disruption(testTypes()).Nodes[0]; !n.ExpectsDisplaced || n.Nominated {
+		t.Errorf("refuge %v, nominated %v; want a refuge", n.ExpectsDisplaced, n.Nominated)
 	}
 	s.feedObject(podObject("w1", "ip-1"), false)
-	if n := s.Disruption(testTypes()).Nodes[0]; n.Refuge || n.Nominated {
+	if n := s.Disruption(testTypes()).Nodes[0]; n.ExpectsDisplaced || n.Nominated {
 		t.Error("the node is a refuge although its pod is there")
 	}
 }

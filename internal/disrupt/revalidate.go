@@ -16,8 +16,8 @@ const (
 	Scheduling = "scheduling" // the pods no longer find the places they were given
 )
 
-// Live is a pod on a node of a command, as the API server has it now.
-type Live struct {
+// LivePod is a pod on a node of a command, as the API server has it now.
+type LivePod struct {
 	Name      string // namespace/name
 	Moves     bool
 	Protected bool
@@ -33,11 +33,11 @@ type Objection struct {
 	Text     string
 }
 
-// Again looks at a command once more, when no pod can come to its nodes any longer: at a view that is
+// Revalidate looks at a command once more, when no pod can come to its nodes any longer: at a view that is
 // younger than the taints, and at the pods that the API server itself lists for each node. What was so
 // when it was decided has been weighed then, and is no objection now. A command whose parts depend on
 // each other is to be given up whole; an Empty one only loses the nodes that are named.
-func Again(c Command, decided, fresh View, live map[string][]Live) []Objection {
+func Revalidate(c Command, decided, fresh View, live map[string][]LivePod) []Objection {
 	then, now := byClaim(decided.Nodes), byClaim(fresh.Nodes)
 	var out []Objection
 	for i := range c.Remove {
@@ -49,16 +49,16 @@ func Again(c Command, decided, fresh View, live map[string][]Live) []Objection {
 		}
 		var known []concern
 		if was := then[candidate.Claim]; was != nil {
-			known = c.concerns(candidate, was, decided.Pools[was.Pool], asLive(was.Pods))
+			known = c.findConcerns(candidate, was, decided.Pools[was.Pool], livePodsOf(was.Pods))
 		}
-		for _, found := range c.concerns(candidate, n, fresh.Pools[n.Pool], live[candidate.Node]) {
+		for _, found := range c.findConcerns(candidate, n, fresh.Pools[n.Pool], live[candidate.Node]) {
 			if !slices.Contains(known, found) {
 				out = append(out, Objection{*candidate, found.category, found.text})
 				break
 			}
 		}
 	}
-	if where := c.lost(fresh); where != "" && len(out) == 0 {
+	if where := c.findLostTarget(fresh); where != "" && len(out) == 0 {
 		out = append(out, Objection{c.Remove[0], Scheduling, "node " + where + " no longer takes pods"})
 	}
 	return out
@@ -72,10 +72,10 @@ func byClaim(nodes []Node) map[string]*Node {
 	return out
 }
 
-func asLive(pods []Pod) []Live {
-	out := make([]Live, 0, len(pods))
+func livePodsOf(pods []Pod) []LivePod {
+	out := make([]LivePod, 0, len(pods))
 	for i := range pods {
-		out = append(out, Live{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost, pods[i].Mark})
+		out = append(out, LivePod{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost, pods[i].Mark})
 	}
 	return out
 }
@@ -83,7 +83,7 @@ func asLive(pods []Pod) []Live {
 // concern is something that speaks against removing a node.
 type concern struct{ category, text string }
 
-func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live) []concern {
+func (c *Command) findConcerns(candidate *Candidate, n *Node, pool Pool, live []LivePod) []concern {
 	var out []concern
 	note := func(holds bool, category, text string) {
 		if holds {
@@ -92,14 +92,14 @@ func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live
 	}
 	repair := c.Reason == karpv1.ReasonUnhealthy
 	consolidation := c.Reason == karpv1.ReasonEmpty || c.Reason == karpv1.ReasonUnderutilized
-	note(n.Going, Churn, "it is already on its way out")
+	note(n.Deleting, Churn, "it is already on its way out")
 	note(n.Rebooting, Churn, "it is rebooting")
-	note(n.Nominated || n.Refuge && !repair, Budget, "a pending pod is expected on it")
-	note(repair && n.Unrepaired, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
-	note(!repair && n.Protected, Churn, "it carries annotation "+marked(n.Mark))
-	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+marked(pool.Mark))
+	note(n.Nominated || n.ExpectsDisplaced && !repair, Budget, "a pending pod is expected on it")
+	note(repair && n.DoNotRepair, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
+	note(!repair && n.Protected, Churn, "it carries annotation "+protectionAnnotation(n.Mark))
+	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+protectionAnnotation(pool.Mark))
 	note(!repair && n.Leading, Churn, reason.Reason{Code: reason.LeaderAlone}.Text())
-	note(consolidation && (pool.Never || !n.Consolidatable), Churn, "it is not consolidatable any more")
+	note(consolidation && (pool.NeverConsolidate || !n.Consolidatable), Churn, "it is not consolidatable any more")
 	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
 		for _, p := range live {
 			known := slices.Contains(candidate.Pods, p.Name) || c.Reason == karpv1.ReasonEmpty && p.EvictCost <= 0
@@ -108,7 +108,7 @@ func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live
 	}
 	if consolidation || c.Reason == karpv1.ReasonDrifted && !n.Bounded {
 		for _, p := range live {
-			note(p.Protected, Churn, "pod "+p.Name+" carries annotation "+marked(p.Mark))
+			note(p.Protected, Churn, "pod "+p.Name+" carries annotation "+protectionAnnotation(p.Mark))
 		}
 		for i := range n.Pods {
 			p := &n.Pods[i]
@@ -118,8 +118,8 @@ func (c *Command) concerns(candidate *Candidate, n *Node, pool Pool, live []Live
 	return out
 }
 
-// lost finds a node that pods were to go to and that does not take them any more.
-func (c *Command) lost(fresh View) string {
+// findLostTarget finds a node that pods were to go to and that does not take them any more.
+func (c *Command) findLostTarget(fresh View) string {
 	if fresh.Cluster == nil {
 		return ""
 	}
@@ -135,6 +135,8 @@ func (c *Command) lost(fresh View) string {
 	return ""
 }
 
-// Settled is the cluster once the pods that look for a place have the ones they will get; nil if that
+// PlacePendingPods is the cluster once the pods that look for a place have the ones they will get; nil if that
 // is not found out.
-func Settled(v View, stop func() bool) *cluster.Snapshot { return newGround(&v, stop).on() }
+func PlacePendingPods(v View, stop func() bool) *cluster.Snapshot {
+	return newPlanningState(&v, stop).snapshot()
+}
