@@ -252,9 +252,11 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
 	// any order: a pod is promised one node, and Solve looks it up by pod
 	for pod, node := range view.Promised {
-		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
+		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) { return solve.Around(q, view.Settled, stop) }, p.judge())
+	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
+		return solve.SolveAwaitingReplacement(q, view.Settled, stop)
+	}, p.judge())
 	for _, found := range answer.Rejected {
 		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()
 		log.FromContext(ctx).Error(errors.New(found[0].String()), "refusing a plan that breaks a rule; it is made again without the pods that are to blame", "violations", len(found))

@@ -279,9 +279,9 @@ func plan() string {
 	view := s.Snapshot(offers())
 	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: solve.Policy{NodeFee: 0.02}}
 	for pod, node := range view.Promised {
-		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
+		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	_, made := solve.Around(problem, view.Settled, never)
+	_, made := solve.SolveAwaitingReplacement(problem, view.Settled, never)
 	parts := []any{made, check.Plan(problem, solve.Plan{})}
 	for i := range made.Unplaced {
 		parts = append(parts, reason.Join(made.Unplaced[i].Why, 10))

@@ -79,7 +79,7 @@ func (g *planningState) placePendingPods() {
 	if v.Cluster == nil || len(v.PodsToPlace) == 0 {
 		return
 	}
-	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.PodsToPlace, Policy: v.Policy, Promised: v.PlannedBinds}, g.stop)
+	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.PodsToPlace, Policy: v.Policy, PlannedBinds: v.PlannedBinds}, g.stop)
 	if plan.Partial {
 		g.cluster = nil
 		return

@@ -39,7 +39,7 @@ func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) 
 
 // settled is the cluster once pods that look for a place have the one they get on nodes that exist.
 func settled(v disrupt.View) *cluster.Snapshot {
-	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.PodsToPlace, Policy: v.Policy, Promised: v.PlannedBinds}, nil)
+	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.PodsToPlace, Policy: v.Policy, PlannedBinds: v.PlannedBinds}, nil)
 	at := map[cluster.PodKey]string{}
 	for _, b := range plan.Bind {
 		at[b.Pod] = b.Node

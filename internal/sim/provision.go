@@ -74,11 +74,11 @@ func (p *process) provision() {
 	if len(view.Pods) == 0 {
 		return
 	}
-	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.w.config.Policy, Promised: promised(view)}
+	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.w.config.Policy, PlannedBinds: promised(view)}
 	if p.w.config.Log != nil {
-		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.Promised)
+		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
 	}
-	problem, plan := solve.Around(problem, view.Settled, func() bool { return false })
+	problem, plan := solve.SolveAwaitingReplacement(problem, view.Settled, func() bool { return false })
 	for _, fault := range check.Plan(problem, plan) {
 		p.w.broken("plan", "%s", fault)
 	}

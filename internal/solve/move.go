@@ -87,14 +87,14 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 // nothing, the simple way has its turn all the same (decision 0025).
 func ConsolidateWithin(q Question, l Limits) Consolidation {
 	stop, joint, single := either(l.Stop, nil), either(l.Stop, l.Joint), either(l.Stop, l.Single)
-	g := survey(q, nil, stop)
+	g := compileCluster(q, nil, stop)
 	if g == nil {
-		return unread(q)
+		return timedOutConsolidation(q)
 	}
 	second := g.m.fork()
 	var one, whole *mover
 	var moves []Move
-	var stays *stays
+	var stays *keepReasons
 	each(2, q.Policy.Workers, func(i int) {
 		if i == 0 {
 			one = g.newMover(g.m, nil, joint)
@@ -105,7 +105,7 @@ func ConsolidateWithin(q Question, l Limits) Consolidation {
 	})
 	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || stays.stopped}
 	used := one
-	found := g.lasting(out.Moves, moves, single)
+	found := g.selectStableMoves(out.Moves, moves, single)
 	if out.Moves = found.moves; found.second {
 		used = whole
 	}
@@ -113,7 +113,7 @@ func ConsolidateWithin(q Question, l Limits) Consolidation {
 	out.Limited = one.trimmed || whole.trimmed
 	simple := false
 	if !out.Partial || len(out.Moves) == 0 && !single() {
-		found := g.simplest(q, out.Moves, single)
+		found := g.compareWithSteps(q, out.Moves, single)
 		out.Moves, simple, out.Unreached = found.moves, found.simple, found.unreached
 		out.Partial, out.Limited = out.Partial || found.stopped, out.Limited || found.limited
 	}
@@ -124,17 +124,17 @@ func ConsolidateWithin(q Question, l Limits) Consolidation {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})
 	}
-	out.Before = staying(one.m.view)
+	out.Before = remainingCost(one.m.view)
 	out.After = out.Before - saved(out.Moves)
-	out.Kept = one.verdicts(&out, stays)
+	out.Kept = one.explainKept(&out, stays)
 	if len(out.Moves) == 0 && !out.Partial {
-		g.nameWishes(out.Kept, single)
+		g.namePreferences(out.Kept, single)
 	}
 	return out
 }
 
-// staying is what the nodes cost that are not going already.
-func staying(view *cluster.Snapshot) float64 {
+// remainingCost is what the nodes cost that are not going already.
+func remainingCost(view *cluster.Snapshot) float64 {
 	total := 0.0
 	for i := 0; view != nil && i < len(view.Nodes); i++ {
 		if !view.Nodes[i].Deleting {
@@ -144,10 +144,10 @@ func staying(view *cluster.Snapshot) float64 {
 	return total
 }
 
-// unread is the answer when there was no time to read the cluster: everything stays.
-func unread(q Question) Consolidation {
+// timedOutConsolidation is the answer when there was no time to read the cluster: everything stays.
+func timedOutConsolidation(q Question) Consolidation {
 	out := Consolidation{Partial: true}
-	out.Before = staying(q.View)
+	out.Before = remainingCost(q.View)
 	out.After = out.Before
 	for _, name := range slices.Sorted(slices.Values(q.Candidates)) {
 		out.Kept = append(out.Kept, Verdict{Node: name, Why: reason.Reason{Code: reason.OutOfTime, Subject: "node/" + name}})
@@ -180,14 +180,14 @@ func (v *mover) removeAll() {
 	slices.SortStableFunc(list, func(a, b int) int {
 		return cmp.Or(
 			cmp.Compare(boolInt(len(v.pods[b]) == 0), boolInt(len(v.pods[a]) == 0)),
-			cmp.Compare(v.dear[b], v.dear[a]),
+			cmp.Compare(v.overpricing[b], v.overpricing[a]),
 			cmp.Compare(len(v.pods[a]), len(v.pods[b])),
 		)
 	})
 	v.examined = len(v.stuck)
 	gone := map[string]int{}
 	for _, n := range list {
-		if v.s.halt() {
+		if v.s.shouldStop() {
 			break
 		}
 		pool := v.m.nodes[n].src.Pool
@@ -196,7 +196,7 @@ func (v *mover) removeAll() {
 			continue
 		}
 		v.examined++
-		if v.host[n] || !v.drain(n) {
+		if v.host[n] || !v.drainNode(n) {
 			continue
 		}
 		gone[pool]++
@@ -207,8 +207,8 @@ func (v *mover) removeAll() {
 	}
 }
 
-// verdicts says why the other candidates stay.
-func (v *mover) verdicts(answer *Consolidation, stays *stays) []Verdict {
+// explainKept says why the other candidates stay.
+func (v *mover) explainKept(answer *Consolidation, stays *keepReasons) []Verdict {
 	goes := map[string]bool{}
 	for i := range answer.Moves {
 		for _, name := range answer.Moves[i].Remove {
@@ -225,7 +225,7 @@ func (v *mover) verdicts(answer *Consolidation, stays *stays) []Verdict {
 		switch pods := v.stuck[n]; {
 		case pods > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
-		case stays.stranded[name] || v.barren && len(v.pods[n]) > 0:
+		case stays.stranded[name] || v.nothingBuyable && len(v.pods[n]) > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(len(v.pods[n]))
 		case stays.refused[name].Code != "":
 			refused := stays.refused[name]

@@ -38,7 +38,7 @@ func promised(nodes int) solve.Problem {
 		for i := range 10 {
 			key := cluster.PodKey{Namespace: "default", Name: fmt.Sprintf("%s-%d", name, i)}
 			problem.Pods = append(problem.Pods, cluster.Pod{Key: key, Shape: shape})
-			problem.Promised = append(problem.Promised, solve.Bind{Pod: key, Node: name})
+			problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: key, Node: name})
 		}
 	}
 	problem.View.Pending = problem.Pods
@@ -60,15 +60,15 @@ func TestEachPodKeepsItsOwnPromise(t *testing.T) {
 	problem := promised(30)
 	want := map[cluster.PodKey]string{}
 	var kept []solve.Bind
-	for i, b := range problem.Promised {
+	for i, b := range problem.PlannedBinds {
 		if i%7 == 0 {
 			continue // such pods take the places that are left
 		}
-		b.Node = problem.Promised[len(problem.Promised)-1-i].Node // in another order than that of the pods
+		b.Node = problem.PlannedBinds[len(problem.PlannedBinds)-1-i].Node // in another order than that of the pods
 		want[b.Pod] = b.Node
 		kept = append(kept, b)
 	}
-	problem.Promised = kept
+	problem.PlannedBinds = kept
 	plan := solve.Solve(problem, func() bool { return false })
 	if len(plan.Bind) != 300 {
 		t.Fatalf("%d of 300 pods have a place", len(plan.Bind))
