@@ -40,11 +40,11 @@ type disruptStore interface {
 	Pools() []*karpv1.NodePool
 	Pod(key cluster.PodKey) *corev1.Pod
 	Disruption(types map[string][]catalog.InstanceType) disruption.View
-	Hold(node string, held bool)
-	Mark(node string, going bool)
+	SetCommanded(node string, held bool)
+	SetRemoving(node string, going bool)
 	Replace(nodes []string, places map[cluster.PodKey]string)
 	Nominate(node string, until time.Time)
-	Exposed() string
+	UnreplicatedLeaderNode() string
 }
 
 // orderer writes claims.

@@ -272,7 +272,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected, s.Leading = d.forbidden(at, pool), node == d.Store.Exposed()
+			s.Protected, s.Leading = d.forbidden(at, pool), node == d.Store.UnreplicatedLeaderNode()
 		}
 		seen[name], claims[name] = s, claim
 		return nil
@@ -318,7 +318,7 @@ func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[stri
 		if failed[i] != nil {
 			rest = append(rest, n)
 		} else {
-			d.Store.Hold(n.Node, false) // it stays marked: it goes
+			d.Store.SetCommanded(n.Node, false) // it stays marked: it goes
 		}
 	}
 	if e.run.Remove = rest; len(rest) > 0 {

@@ -74,7 +74,7 @@ func (d *Disruption) resume(ctx context.Context, view disruption.View, l leftove
 	for _, r := range found {
 		nodes := make([]string, 0, len(r.Remove))
 		for _, n := range r.Remove {
-			d.Store.Hold(n.Node, true)
+			d.Store.SetCommanded(n.Node, true)
 			nodes = append(nodes, n.Node)
 		}
 		d.Store.Replace(nodes, nil) // the replacements are there: their pods find them again

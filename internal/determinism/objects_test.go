@@ -267,7 +267,7 @@ func texts(pods []cluster.Pod) []string {
 // podNames shows promises, whose keys JSON does not take.
 func podNames(view store.View) map[string]string {
 	out := map[string]string{}
-	for key, node := range view.Promised {
+	for key, node := range view.PlannedNodes {
 		out[key.String()] = node
 	}
 	return out
@@ -278,10 +278,10 @@ func plan() string {
 	s := told()
 	view := s.Snapshot(offers())
 	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: solve.Policy{NodeFee: 0.02}}
-	for pod, node := range view.Promised {
+	for pod, node := range view.PlannedNodes {
 		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	_, made := solve.SolveAwaitingReplacement(problem, view.Settled, never)
+	_, made := solve.SolveAwaitingReplacement(problem, view.AwaitingReplacement, never)
 	parts := []any{made, check.Plan(problem, solve.Plan{})}
 	for i := range made.Unplaced {
 		parts = append(parts, reason.Join(made.Unplaced[i].Why, 10))
@@ -314,9 +314,9 @@ func reservations() string {
 		c, _ := running(9 - i)
 		c.Status.ProviderID = ""
 		c.Annotations = (&disrupt.Command{ID: fmt.Sprint(i), Decided: noon(), Remove: []disrupt.Candidate{{Claim: "d-0"}}, Create: make([]solve.NewNode, 1)}).Marks()
-		s.Claimed(c, waits)
+		s.RecordCreatedClaim(c, waits)
 	}
-	s.Hold("node-0", true)
+	s.SetCommanded("node-0", true)
 	var nodes []solve.NewNode
 	for _, name := range poolNames() {
 		for i := range 4 {

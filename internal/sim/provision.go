@@ -78,7 +78,7 @@ func (p *process) provision() {
 	if p.w.config.Log != nil {
 		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
 	}
-	problem, plan := solve.SolveAwaitingReplacement(problem, view.Settled, func() bool { return false })
+	problem, plan := solve.SolveAwaitingReplacement(problem, view.AwaitingReplacement, func() bool { return false })
 	for _, fault := range check.Plan(problem, plan) {
 		p.w.broken("plan", "%s", fault)
 	}
@@ -88,8 +88,8 @@ func (p *process) provision() {
 		}
 	}
 	for _, b := range plan.Bind {
-		p.store.Expect(b.Pod, b.Node, p.w.now.Add(nomination))
-		p.store.Promise(b.Pod, b.Node)
+		p.store.ExpectPod(b.Pod, b.Node, p.w.now.Add(nomination))
+		p.store.RecordPlannedNode(b.Pod, b.Node)
 		p.say("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
 	p.orderAll(plan.Create, view.Resources, view.Version, fmt.Sprint(p.number, "/", view.Version), nil)
@@ -97,7 +97,7 @@ func (p *process) provision() {
 
 func promised(view store.View) []solve.Bind {
 	var out []solve.Bind
-	for pod, node := range view.Promised {
+	for pod, node := range view.PlannedNodes {
 		out = append(out, solve.Bind{Pod: pod, Node: node})
 	}
 	slices.SortFunc(out, func(a, b solve.Bind) int { return a.Pod.Compare(b.Pod) })
@@ -106,9 +106,9 @@ func promised(view store.View) []solve.Bind {
 
 // confirm looks up claims that were created and that no watch has told of yet.
 func (p *process) confirm() {
-	for _, name := range p.store.Unseen() {
+	for _, name := range p.store.UnwatchedClaims() {
 		if claim := p.w.api.claims[name]; claim != nil {
-			p.store.Confirm(name, claim)
+			p.store.ConfirmClaim(name, claim)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (p *process) order(pool *karpv1.NodePool, n solve.NewNode, lanes resources.
 	p.w.logf("controller: claim %s is created %s: %s, %d pods %s", claim.Name, why, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n)
 	p.write(func() { p.w.api.put(claim) })
-	p.store.Claimed(claim, n.Pods)
+	p.store.RecordCreatedClaim(claim, n.Pods)
 	for _, key := range n.Pods {
 		p.say("pod/"+key.Name, "should be scheduled on nodeclaim/"+claim.Name)
 	}

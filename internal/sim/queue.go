@@ -18,7 +18,7 @@ const slowestLook = 5 * time.Second // at a command that waits
 
 // hold keeps new pods away from a node and says why and for which command.
 func (p *process) hold(n disrupt.Candidate, token string, why karpv1.DisruptionReason) {
-	p.store.Hold(n.Node, true)
+	p.store.SetCommanded(n.Node, true)
 	if node := p.w.api.nodes[n.Node]; node != nil {
 		next := node.DeepCopy()
 		if !karpv1.Disrupted(next) {
@@ -67,8 +67,8 @@ func (p *process) release(n disrupt.Candidate) {
 func (p *process) letGo(list []disrupt.Candidate) {
 	for _, n := range list {
 		p.release(n)
-		p.store.Mark(n.Node, false)
-		p.store.Hold(n.Node, false)
+		p.store.SetRemoving(n.Node, false)
+		p.store.SetCommanded(n.Node, false)
 	}
 }
 
@@ -98,7 +98,7 @@ func (p *process) resume(view *disrupt.View) bool {
 		c := &command{Running: r, committed: true}
 		p.commands[r.Token()] = c
 		for _, n := range r.Remove {
-			p.store.Hold(n.Node, true)
+			p.store.SetCommanded(n.Node, true)
 		}
 		p.store.Replace(names(r.Remove), nil)
 		p.w.checks.swapping(c)
@@ -224,7 +224,7 @@ func (p *process) deleteAll(c *command) {
 			p.bound(c, claim)
 			p.write(func() { p.w.api.delete(p.w.api.claims[n.Claim], p.w.now) })
 		}
-		p.store.Hold(n.Node, false) // it stays marked: it goes
+		p.store.SetCommanded(n.Node, false) // it stays marked: it goes
 	}
 	if len(rest) > 0 {
 		c.Remove, c.Failed = rest, true

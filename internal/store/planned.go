@@ -11,30 +11,30 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// unseen is how long a claim that was created counts although no watch has told of it (FM D10).
-const unseen = 15 * time.Second
+// unwatchedTimeout is how long a claim that was created counts although no watch has told of it (FM D10).
+const unwatchedTimeout = 15 * time.Second
 
-// Claimed takes in a claim that was just created, before a watch tells of it, and the pods it is for
+// RecordCreatedClaim takes in a claim that was just created, before a watch tells of it, and the pods it is for
 // (SC-51). So the next plan finds it, and no pod gets a second one.
-func (s *Store) Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
+func (s *Store) RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.revision++
 	s.planned[claim.Name], s.ordered[claim.Name] = pods, s.revision
 	for _, key := range pods {
-		s.promised[key] = claim.Name
+		s.plannedClaims[key] = claim.Name
 	}
 	if s.claims[claim.Name] != nil {
 		return // the watch was faster
 	}
 	s.setClaim(claim.Name, claim)
-	s.fresh[claim.Name] = s.opts.Now().Add(unseen)
+	s.unwatched[claim.Name] = s.opts.Now().Add(unwatchedTimeout)
 }
 
-// Altered says that a claim was stored in another form than was asked for, as admission can do. Its pods
+// RecordAlteredClaim says that a claim was stored in another form than was asked for, as admission can do. Its pods
 // may not fit it any more. They wait for it all the same for as long as it exists, since the next claim
 // would be altered too, and the one after it (FM A13).
-func (s *Store) Altered(claim string) {
+func (s *Store) RecordAlteredClaim(claim string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.claims[claim] != nil {
@@ -43,19 +43,19 @@ func (s *Store) Altered(claim string) {
 	}
 }
 
-// bound reports whether a pod waits for a claim that was altered.
-func (s *Store) bound(key podKey) bool {
-	name := s.promised[key]
+// awaitsAlteredClaim reports whether a pod waits for a claim that was altered.
+func (s *Store) awaitsAlteredClaim(key podKey) bool {
+	name := s.plannedClaims[key]
 	return s.altered[name] && s.claims[name].DeletionTimestamp == nil
 }
 
-// Unseen names the claims that were created some seconds ago and that no watch has told of yet.
-func (s *Store) Unseen() []string {
+// UnwatchedClaims names the claims that were created some seconds ago and that no watch has told of yet.
+func (s *Store) UnwatchedClaims() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var names []string
-	for name, until := range s.fresh {
-		if until.Sub(s.opts.Now()) < 2*unseen/3 {
+	for name, until := range s.unwatched {
+		if until.Sub(s.opts.Now()) < 2*unwatchedTimeout/3 {
 			names = append(names, name)
 		}
 	}
@@ -63,25 +63,25 @@ func (s *Store) Unseen() []string {
 	return names
 }
 
-// Confirm says that such a claim may be counted on for some more time, and how it looks now if that is
+// ConfirmClaim says that such a claim may be counted on for some more time, and how it looks now if that is
 // known: a watch that stands still must not make its pods cause another one (G8).
-func (s *Store) Confirm(name string, now *karpv1.NodeClaim) {
+func (s *Store) ConfirmClaim(name string, now *karpv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, unknown := s.fresh[name]; !unknown {
+	if _, unknown := s.unwatched[name]; !unknown {
 		return // the watch told of it meanwhile
 	}
 	if now != nil {
 		s.revision++
 		s.setClaim(name, now)
 	}
-	s.fresh[name] = s.opts.Now().Add(unseen)
+	s.unwatched[name] = s.opts.Now().Add(unwatchedTimeout)
 }
 
-// expire forgets claims that were created and that no watch ever told of.
-func (s *Store) expire(now time.Time) {
+// expireUnwatched forgets claims that were created and that no watch ever told of.
+func (s *Store) expireUnwatched(now time.Time) {
 	// any order: each is forgotten by itself
-	for name, until := range s.fresh {
+	for name, until := range s.unwatched {
 		if now.After(until) {
 			s.setClaim(name, nil)
 		}
@@ -94,7 +94,7 @@ func (s *Store) Planned(claim string) []*corev1.Pod {
 	defer s.mu.Unlock()
 	var pods []*corev1.Pod
 	for _, key := range s.planned[claim] {
-		if s.unbound(key) {
+		if s.isUnbound(key) {
 			pods = append(pods, s.pods[key].pod)
 		}
 	}
@@ -107,7 +107,7 @@ func (s *Store) Nominees(claim string) []*corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var pods []*corev1.Pod
-	for key, name := range s.promised {
+	for key, name := range s.plannedClaims {
 		if slot := s.waiting[key]; name == claim && slot != nil && slot.pod.Status.NominatedNodeName == "" {
 			pods = append(pods, slot.pod)
 		}
@@ -120,78 +120,80 @@ func (s *Store) Nominees(claim string) []*corev1.Pod {
 func (s *Store) Nominate(node string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.find(node); p != nil && until.After(p.nominated) {
+	if p := s.findPlace(node); p != nil && until.After(p.nominated) {
 		p.nominated = until
 	}
 }
 
-// Expect says that a pod is expected on a node until a time, or until it is bound or gone (SC-52). One that
+// ExpectPod says that a pod is expected on a node until a time, or until it is bound or gone (SC-52). One that
 // still runs on a node that goes will come under another name, so the time counts for it alone.
-func (s *Store) Expect(pod cluster.PodKey, node string, until time.Time) {
+func (s *Store) ExpectPod(pod cluster.PodKey, node string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p, slot := s.find(node), s.pods[pod]
+	p, slot := s.findPlace(node), s.pods[pod]
 	switch {
 	case p == nil || slot == nil:
-	case s.unbound(pod):
+	case s.isUnbound(pod):
 		if p.expected == nil {
 			p.expected = map[podKey]time.Time{}
 		}
 		p.expected[pod] = until
 	case slot.pod.Spec.NodeName == "" || slot.pod.Spec.NodeName == node:
-	case until.After(p.refuge):
-		p.refuge = until
+	case until.After(p.displacedUntil):
+		p.displacedUntil = until
 	}
 }
 
-// unbound reports whether a pod exists and is on no node yet.
-func (s *Store) unbound(pod podKey) bool {
+// isUnbound reports whether a pod exists and is on no node yet.
+func (s *Store) isUnbound(pod podKey) bool {
 	slot := s.pods[pod]
 	return slot != nil && slot.pod.Spec.NodeName == "" && slot.pod.DeletionTimestamp == nil
 }
 
-// spokenFor reports whether pods that wait are expected on a place, and forgets those that are not any more.
-func (s *Store) spokenFor(p *place, now time.Time) bool {
+// podsExpected reports whether pods that wait are expected on a place, and forgets those that are not any more.
+func (s *Store) podsExpected(p *place, now time.Time) bool {
 	for pod, until := range p.expected {
-		if !now.Before(until) || !s.unbound(pod) {
+		if !now.Before(until) || !s.isUnbound(pod) {
 			delete(p.expected, pod)
 		}
 	}
 	return now.Before(p.nominated) || len(p.expected) > 0
 }
 
-// Promise notes that a plan put a pod on a node, so that the next plan puts it there again (G8), whatever
+// RecordPlannedNode notes that a plan put a pod on a node, so that the next plan puts it there again (G8), whatever
 // was promised before: a promise that a later plan broke would book its node twice. On a node that is up
 // the scheduler decides. So nothing is kept there for a pod whose claim was altered, which might never
 // fit, nor on nodes that are not ours.
-func (s *Store) Promise(pod cluster.PodKey, node string) {
+func (s *Store) RecordPlannedNode(pod cluster.PodKey, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.find(node)
+	p := s.findPlace(node)
 	switch {
 	case p == nil:
-	case p.claim == nil, p.up() && s.altered[p.claim.Name]:
-		delete(s.promised, pod)
+	case p.claim == nil, p.isInitialized() && s.altered[p.claim.Name]:
+		delete(s.plannedClaims, pod)
 	default:
-		s.promised[pod] = p.claim.Name
+		s.plannedClaims[pod] = p.claim.Name
 	}
 }
 
-// up reports whether pods can run on a place.
-func (p *place) up() bool { return p.node != nil && p.node.Labels[karpv1.LabelInitialized] == "true" }
+// isInitialized reports whether pods can run on a place.
+func (p *place) isInitialized() bool {
+	return p.node != nil && p.node.Labels[karpv1.LabelInitialized] == "true"
+}
 
 // Nominated reports whether pods are expected on a node.
 func (s *Store) Nominated(node string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p := s.find(node)
+	p := s.findPlace(node)
 	now := s.opts.Now()
-	return p != nil && (s.spokenFor(p, now) || now.Before(p.refuge))
+	return p != nil && (s.podsExpected(p, now) || now.Before(p.displacedUntil))
 }
 
-// find returns the place of a name as snapshots show it: of a Node, or of a claim.
-func (s *Store) find(name string) *place {
-	if p := s.places[s.home[name]]; p != nil {
+// findPlace returns the place of a name as snapshots show it: of a Node, or of a claim.
+func (s *Store) findPlace(name string) *place {
+	if p := s.places[s.placeKeys[name]]; p != nil {
 		return p
 	}
 	return s.places[claimKey(name)]
@@ -217,7 +219,7 @@ func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 	if slot == nil || slot.pod.Spec.NodeName == "" {
 		return slot != nil
 	}
-	p := s.places[s.home[slot.pod.Spec.NodeName]]
+	p := s.places[s.placeKeys[slot.pod.Spec.NodeName]]
 	return p == nil || s.orphaned(p) || p.node != nil && p.node.DeletionTimestamp != nil || p.claim != nil &&
 		(p.claim.DeletionTimestamp != nil || condition.True(p.claim.Status.Conditions, karpv1.ConditionInstanceTerminating))
 }
@@ -227,10 +229,10 @@ func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 func (s *Store) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lapse(s.opts.Now())
+	s.expireTargets(s.opts.Now())
 	n := len(s.waiting)
 	for _, p := range s.places {
-		if p.node != nil && goes(p.node) && len(s.onNode[p.node.Name]) > 0 || p.claim != nil && p.claim.DeletionTimestamp != nil {
+		if p.node != nil && isTerminating(p.node) && len(s.onNode[p.node.Name]) > 0 || p.claim != nil && p.claim.DeletionTimestamp != nil {
 			n++
 		}
 	}
