@@ -151,7 +151,7 @@ func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fres
 	}
 	bad, upTo := map[int]check.Violation(nil), 0
 	if ground != nil {
-		bad, upTo = check.Sift(solve.Question{View: ground, Candidates: names, Policy: d.Policy}, moves, func() bool { return l.look.stop(ctx) })
+		bad, upTo = check.FilterMoves(solve.Question{View: ground, Candidates: names, Policy: d.Policy}, moves, func() bool { return l.look.stop(ctx) })
 	}
 	for at, i := range order {
 		if v, is := bad[at]; is {

@@ -76,7 +76,7 @@ func asked(view disruption.View, name string) string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("cpu %d%%, memory %d%%", n.Asked(resources.CPU), n.Asked(resources.Memory))
+	return fmt.Sprintf("cpu %d%%, memory %d%%", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
 }
 
 // outcome tells the journal what became of a command.

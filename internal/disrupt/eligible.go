@@ -177,7 +177,7 @@ func (g *planningState) utilizationText(name string) string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", n.Asked(resources.CPU), n.Asked(resources.Memory))
+	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
 }
 
 // countMovingPods are the pods that need another place when the node goes.

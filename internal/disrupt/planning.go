@@ -114,7 +114,7 @@ func (g *planningState) excludeEmptyNodes(allowed map[string]int) *cluster.Snaps
 	if len(deleting) == 0 {
 		return g.cluster
 	}
-	return g.cluster.Settled(deleting)
+	return g.cluster.WithSettling(deleting)
 }
 
 // relocation is where the pods of a node would live without it.
@@ -147,7 +147,7 @@ func (g *planningState) relocateFromDrifted(n *Node) relocation {
 		return g.relocatePods(n, false)
 	}
 	if g.withoutDrifted == nil {
-		g.withoutDrifted = g.cluster.Settled(g.drifted)
+		g.withoutDrifted = g.cluster.WithSettling(g.drifted)
 	}
 	rest, _ := g.withoutDrifted.Without(n.Name)
 	if h := g.solvePlacement(rest, g.podsToRelocate(n, false), g.policy); h.allPlaced() || !h.Known {
@@ -165,7 +165,7 @@ func (g *planningState) relocateAfterTermination(n *Node, all bool) relocation {
 	rest, _ := g.cluster.Without(n.Name)
 	strict := g.policy
 	strict.ReservedFallback = false
-	return g.solvePlacement(rest.Vacated(n.Reservation), g.podsToRelocate(n, all), strict)
+	return g.solvePlacement(rest.WithFreedSlot(n.Reservation), g.podsToRelocate(n, all), strict)
 }
 
 func (g *planningState) solvePlacement(on *cluster.Snapshot, pods []cluster.Pod, policy solve.Policy) relocation {

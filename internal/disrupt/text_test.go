@@ -77,11 +77,11 @@ func TestTrust_B07_EndingPodsAreNotUsage(t *testing.T) {
 	t.Parallel()
 	v := scripted(t, "type name=m cpu=4 price=1\npool name=default\nnode name=n1 pool=default type=m\nbound name=a cpu=2 node=n1\nbound name=b cpu=1 node=n1\n")
 	n := &v.Cluster.Nodes[0]
-	if got := n.Asked(0); got != 75 {
+	if got := n.RequestedPercent(0); got != 75 {
 		t.Fatalf("its pods ask for %d %% of the CPU, want 75", got)
 	}
 	n.Pods[1].Terminating = true
-	if got := n.Asked(0); got != 50 {
+	if got := n.RequestedPercent(0); got != 50 {
 		t.Errorf("its pods ask for %d %% of the CPU when one of them ends, want 50", got)
 	}
 	if text := disrupt.Next(v, never).Events; len(text) != 1 || !strings.Contains(text[0].Event.Text, "ask for 50 % of its CPU") {

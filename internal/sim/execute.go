@@ -25,45 +25,45 @@ type command struct {
 	committed bool // its nodes count as going
 }
 
-// pass takes over or cleans up what an earlier process left, decides what goes of our own will, and
+// runDisruptionPass takes over or cleans up what an earlier process left, decides what goes of our own will, and
 // begins with it (disruption 3).
-func (p *process) pass() {
+func (p *process) runDisruptionPass() {
 	if !p.store.Synced() || p.starting || p.same(&p.passed) {
 		return
 	}
 	changes := p.store.Changes()
 	view := p.store.Disruption(p.types())
-	if p.resume(&view) {
+	if p.resumeCommands(&view) {
 		view = p.store.Disruption(p.types())
 	}
 	p.cleanUp(&view)
-	hidden := p.spareTired(&view)
+	hidden := p.markBackingOff(&view)
 	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Deadlines(p.w.now)
 	view.Repairs = p.w.repairs
 	view.Outcomes = p.promises.Observe(&view)
 	view.Unchanged = changes == p.still.changes && p.w.now.Before(p.still.until)
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
-	p.tell(&decision)
+	p.emitDecisionEvents(&decision)
 	switch {
 	case len(decision.Commands) > 0 || decision.Limited || hidden:
-		p.still = stillness{}
+		p.still = idleConsolidation{}
 	case !view.Unchanged:
-		p.still = stillness{changes, p.stillUntil(&view)}
+		p.still = idleConsolidation{changes, p.consolidationIdleUntil(&view)}
 	}
 	p.promises.RecordMoves(&decision)
 	p.w.checks.decided(p, decision)
-	p.start(view, decision.Commands)
+	p.holdCommandNodes(view, decision.Commands)
 }
 
-// stillness is when consolidation last found nothing to do, and what memory was like then.
-type stillness struct {
+// idleConsolidation is when consolidation last found nothing to do, and what memory was like then.
+type idleConsolidation struct {
 	changes uint64
 	until   time.Time
 }
 
-// stillUntil is until when consolidation finds nothing again if nothing changes.
-func (p *process) stillUntil(view *disrupt.View) time.Time {
+// consolidationIdleUntil is until when consolidation finds nothing again if nothing changes.
+func (p *process) consolidationIdleUntil(view *disrupt.View) time.Time {
 	until := p.w.now.Add(quietFor)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
@@ -77,8 +77,8 @@ func (p *process) stillUntil(view *disrupt.View) time.Time {
 	return until
 }
 
-// spareTired marks nodes whose command came to nothing a moment ago, and reports whether there are any.
-func (p *process) spareTired(view *disrupt.View) (hidden bool) {
+// markBackingOff marks nodes whose command came to nothing a moment ago, and reports whether there are any.
+func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
 	tired, untreated := p.tired.Deadlines(p.w.now), p.untreated.Deadlines(p.w.now)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
@@ -88,8 +88,8 @@ func (p *process) spareTired(view *disrupt.View) (hidden bool) {
 	return hidden
 }
 
-// tire notes that nodes stay although a command was to remove them.
-func (p *process) tire(why karpv1.DisruptionReason, list []disrupt.Candidate) {
+// recordBackoff notes that nodes stay although a command was to remove them.
+func (p *process) recordBackoff(why karpv1.DisruptionReason, list []disrupt.Candidate) {
 	for _, n := range list {
 		if p.tired.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
 			p.untreated.RecordFailure(n.Claim, p.w.now)
@@ -104,44 +104,44 @@ func (w *World) decide(view disrupt.View) disrupt.Decision {
 	return disrupt.Next(view, func() bool { return false })
 }
 
-// tell sends what there is to say about nodes that stay.
-func (p *process) tell(d *disrupt.Decision) {
+// emitDecisionEvents sends what there is to say about nodes that stay.
+func (p *process) emitDecisionEvents(d *disrupt.Decision) {
 	for _, n := range d.Events {
 		switch {
 		case n.Pool != "":
-			p.say("pool/"+n.Pool, n.Event.Text)
+			p.recordEvent("pool/"+n.Pool, n.Event.Text)
 		case n.Node != "":
-			p.say("node/"+n.Node, n.Event.Text)
+			p.recordEvent("node/"+n.Node, n.Event.Text)
 		default:
-			p.say("claim/"+n.Claim, n.Event.Text)
+			p.recordEvent("claim/"+n.Claim, n.Event.Text)
 		}
 	}
 	for _, r := range d.Refused {
 		for _, n := range r.Nodes {
-			p.sayWhy("node/"+n, r.Why)
+			p.recordReason("node/"+n, r.Why)
 		}
 	}
 }
 
-// start holds the nodes of commands, and looks again once the taints have come back through the watch.
-func (p *process) start(decided disrupt.View, list []disrupt.Command) {
+// holdCommandNodes holds the nodes of commands, and looks again once the taints have come back through the watch.
+func (p *process) holdCommandNodes(decided disrupt.View, list []disrupt.Command) {
 	var held []*command
 	for _, c := range list {
 		if c.Decision == disrupt.Reboot {
 			// Whatever comes of it, it is not looked at again before the watch has told of the reboot.
-			p.tire(c.Reason, c.Remove)
+			p.recordBackoff(c.Reason, c.Remove)
 			p.requestReboot(c)
-			p.after(afterWrite, p.pass)
+			p.after(afterWrite, p.runDisruptionPass)
 			continue
 		}
-		if !p.fit(&c) {
+		if !p.mayStart(&c) {
 			continue
 		}
 		p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
 		cmd := &command{Running: disrupt.Running{Command: c, InitializedClaims: map[string]bool{}}}
 		p.commands[c.Token()] = cmd
 		for _, n := range c.Remove {
-			p.hold(n, c.Token(), c.Reason)
+			p.holdNode(n, c.Token(), c.Reason)
 		}
 		held = append(held, cmd)
 	}
@@ -150,27 +150,27 @@ func (p *process) start(decided disrupt.View, list []disrupt.Command) {
 	}
 	p.starting = true
 	p.after(min(taintSeen, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
-		p.goOn(decided, held)
+		p.carryOutCommands(decided, held)
 		p.starting = false
 		p.passed = look{rev: -1}
 	})
 }
 
-// goOn carries out what still holds (disruption 16).
-func (p *process) goOn(decided disrupt.View, held []*command) {
+// carryOutCommands carries out what still holds (disruption 16).
+func (p *process) carryOutCommands(decided disrupt.View, held []*command) {
 	live := map[string][]disrupt.LivePod{}
 	for _, cmd := range held {
 		for _, n := range cmd.Remove {
-			live[n.Node] = p.look(n.Node)
+			live[n.Node] = p.livePodsOn(n.Node)
 		}
 	}
 	fresh := p.store.Disruption(p.types())
 	for _, cmd := range held {
-		p.settle(cmd, disrupt.Revalidate(cmd.Command, decided, fresh, live))
+		p.releaseRetained(cmd, disrupt.Revalidate(cmd.Command, decided, fresh, live))
 	}
-	for i, fault := range p.faults(held, fresh) {
+	for i, fault := range p.judgeCommands(held, fresh) {
 		if fault != "" {
-			p.settle(held[i], []disrupt.Objection{{Candidate: held[i].Remove[0], Category: disrupt.Scheduling, Text: fault}})
+			p.releaseRetained(held[i], []disrupt.Objection{{Candidate: held[i].Remove[0], Category: disrupt.Scheduling, Text: fault}})
 		}
 	}
 	list := make([]disrupt.Command, 0, len(held))
@@ -179,21 +179,21 @@ func (p *process) goOn(decided disrupt.View, held []*command) {
 	}
 	beyond := disrupt.OverBudget(list, fresh)
 	for i, cmd := range held {
-		p.settle(cmd, beyond[i])
+		p.releaseRetained(cmd, beyond[i])
 	}
 	for _, cmd := range held {
 		if len(cmd.Remove) > 0 {
-			p.commit(cmd, decided, fresh)
+			p.orderReplacements(cmd, decided, fresh)
 		}
 	}
 }
 
-// fit reports whether a command may be started now.
-func (p *process) fit(c *disrupt.Command) bool {
+// mayStart reports whether a command may be started now.
+func (p *process) mayStart(c *disrupt.Command) bool {
 	c.Remove = slices.Clone(c.Remove)
 	if slices.ContainsFunc(c.Remove, func(n disrupt.Candidate) bool { return p.commanded(n.Node) }) ||
 		slices.ContainsFunc(c.Template, func(name string) bool { return p.rests.resting(name, p.w.now) }) {
-		p.tire(c.Reason, c.Remove)
+		p.recordBackoff(c.Reason, c.Remove)
 		return false
 	}
 	return len(c.Remove) > 0
@@ -217,8 +217,8 @@ func names(list []disrupt.Candidate) []string {
 	return out
 }
 
-// look reads the pods of a node past all caches.
-func (p *process) look(node string) []disrupt.LivePod {
+// livePodsOn reads the pods of a node past all caches.
+func (p *process) livePodsOn(node string) []disrupt.LivePod {
 	out := []disrupt.LivePod{}
 	for _, pod := range p.w.api.podsOn(node) {
 		out = append(out, disrupt.LivePod{
@@ -229,29 +229,29 @@ func (p *process) look(node string) []disrupt.LivePod {
 	return out
 }
 
-// settle releases the nodes of a command that stay after all.
-func (p *process) settle(c *command, objections []disrupt.Objection) {
+// releaseRetained releases the nodes of a command that stay after all.
+func (p *process) releaseRetained(c *command, objections []disrupt.Objection) {
 	if len(objections) == 0 {
 		return
 	}
 	stays := map[string]bool{}
 	for _, o := range objections {
 		stays[o.Claim] = true
-		p.say("node/"+o.Node, "stays after all: "+o.Text)
+		p.recordEvent("node/"+o.Node, "stays after all: "+o.Text)
 	}
 	back, token, whole := slices.Clone(c.Remove), c.Token(), c.Reason != karpv1.ReasonEmpty
-	p.tire(c.Reason, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] }))
+	p.recordBackoff(c.Reason, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] }))
 	c.Command = c.Without(func(n disrupt.Candidate) bool { return whole || stays[n.Claim] })
-	p.letGo(slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !whole && !stays[n.Claim] }))
+	p.releaseNodes(slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !whole && !stays[n.Claim] }))
 	if len(c.Remove) == 0 {
 		p.w.stats.Abandoned++
 		delete(p.commands, token)
 	}
 }
 
-// faults has moves judged by rules that were written apart from those that found them. It returns what is
+// judgeCommands has moves judged by rules that were written apart from those that found them. It returns what is
 // wrong with each command; empty: nothing.
-func (p *process) faults(held []*command, fresh disrupt.View) []string {
+func (p *process) judgeCommands(held []*command, fresh disrupt.View) []string {
 	out, order, list := make([]string, len(held)), []int{}, []string{}
 	for i, c := range held {
 		if c.Reason == karpv1.ReasonUnderutilized && len(c.Remove) > 0 {
@@ -270,15 +270,15 @@ func (p *process) faults(held []*command, fresh disrupt.View) []string {
 	for _, i := range order {
 		c := held[i]
 		next := append(slices.Clone(good), solve.Move{Remove: names(c.Remove), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Frees: c.Frees, Moved: c.Moved})
-		if out[i] = wrong(question, next); out[i] == "" {
+		if out[i] = firstViolation(question, next); out[i] == "" {
 			good = next
 		}
 	}
 	return out
 }
 
-// wrong is what is wrong with moves; what they save was weighed when they were found.
-func wrong(question solve.Question, moves []solve.Move) string {
+// firstViolation is what is wrong with moves; what they save was weighed when they were found.
+func firstViolation(question solve.Question, moves []solve.Move) string {
 	for _, v := range check.Consolidation(question, solve.Consolidation{Moves: moves}) {
 		switch v.Code {
 		case check.SavesWrong, check.MovedWrong, check.TotalsWrong, check.VerdictMissing, check.BoundWrong:
@@ -289,8 +289,8 @@ func wrong(question solve.Question, moves []solve.Move) string {
 	return ""
 }
 
-// commit orders the replacements of a command and says that its nodes go.
-func (p *process) commit(c *command, decided, fresh disrupt.View) {
+// orderReplacements orders the replacements of a command and says that its nodes go.
+func (p *process) orderReplacements(c *command, decided, fresh disrupt.View) {
 	planned := map[cluster.PodKey]string{}
 	list := slices.Clone(c.Create)
 	for _, name := range c.Template {
@@ -314,7 +314,7 @@ func (p *process) commit(c *command, decided, fresh disrupt.View) {
 		}
 	}
 	if !complete {
-		p.cancel(c, outdated)
+		p.cancelCommand(c, outdated)
 		return
 	}
 	for _, b := range c.Bind {
@@ -324,20 +324,20 @@ func (p *process) commit(c *command, decided, fresh disrupt.View) {
 	p.store.Replace(names(c.Remove), planned)
 	c.committed = true
 	p.w.started(c)
-	p.advance(c, time.Second)
+	p.advanceCommand(c, time.Second)
 }
 
-// cancel gives up a command that does not get all of its replacements, and those that it got. If others were
+// cancelCommand gives up a command that does not get all of its replacements, and those that it got. If others were
 // faster the next one sees what they did.
-func (p *process) cancel(c *command, outdated bool) {
+func (p *process) cancelCommand(c *command, outdated bool) {
 	for _, name := range c.ReplacementClaims {
 		if claim := p.w.api.claims[name]; claim != nil {
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}
 	}
-	p.undo(c, "its replacement could not be created")
+	p.undoCommand(c, "its replacement could not be created")
 	if !outdated {
-		p.setBack(&c.Command)
+		p.backOffDrift(&c.Command)
 	}
 }
 
@@ -357,8 +357,8 @@ func (w *World) started(c *command) {
 	w.checks.started(c)
 }
 
-// setBack has drift of the pools of a command rest.
-func (p *process) setBack(c *disrupt.Command) {
+// backOffDrift has drift of the pools of a command rest.
+func (p *process) backOffDrift(c *disrupt.Command) {
 	if c.Reason == karpv1.ReasonDrifted {
 		for _, n := range c.Remove {
 			p.drift.RecordFailure(n.Pool, p.w.now)

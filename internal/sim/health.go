@@ -31,8 +31,8 @@ func (w *World) readRepairs() {
 	}
 }
 
-// heal is repair of old: a node that has been sick for too long is removed by force (V15-33).
-func (p *process) heal(name string) {
+// forceRepair is repair of old: a node that has been sick for too long is removed by force (V15-33).
+func (p *process) forceRepair(name string) {
 	node := p.w.api.nodes[name]
 	if node == nil || p.w.ailments == nil || node.DeletionTimestamp != nil {
 		return
@@ -46,13 +46,13 @@ func (p *process) heal(name string) {
 		p.lookAt(health+name, left)
 		return
 	}
-	if why := p.stopped(node); why != "" {
-		p.say("node/"+name, "is not repaired: "+why)
+	if why := p.repairBlockedReason(node); why != "" {
+		p.recordEvent("node/"+name, "is not repaired: "+why)
 		p.lookAt(health+name, repairRetry)
 		return
 	}
 	p.w.logf("controller: node %s is removed because of %s", name, condition)
-	p.w.checks.heals(p, node.Labels[karpv1.LabelNodePool])
+	p.w.checks.checkRepairBreakers(p, node.Labels[karpv1.LabelNodePool])
 	p.w.checks.repaired()
 	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err != nil || at.After(p.w.now) {
 		next := claim.DeepCopy()
@@ -62,8 +62,8 @@ func (p *process) heal(name string) {
 	p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
 }
 
-// stopped says why the controller of old repairs nothing now.
-func (p *process) stopped(node *corev1.Node) string {
+// repairBlockedReason says why the controller of old repairs nothing now.
+func (p *process) repairBlockedReason(node *corev1.Node) string {
 	var same []*corev1.Node
 	var all []disrupt.NodeHealth
 	for _, obj := range objects(p.seen[nodes]) {
@@ -96,8 +96,8 @@ func withCondition(list []corev1.NodeCondition, c corev1.NodeCondition) []corev1
 	return append(list, c)
 }
 
-// sicken has something befall a node that repair policies are about. It may pass by itself.
-func (w *World) sicken() {
+// makeUnhealthy has something befall a node that repair policies are about. It may pass by itself.
+func (w *World) makeUnhealthy() {
 	names := sorted(w.api.nodes)
 	if len(names) == 0 || len(w.config.Repairs) == 0 {
 		return
@@ -112,7 +112,7 @@ func (w *World) sicken() {
 	w.stats.Sick++
 	w.logf("fault: node %s has %s=%s, %s", name, policy.Condition, policy.Status, reason)
 	if policy.Condition == corev1.NodeReady {
-		w.hang(name, policy.Status, passes)
+		w.stopKubelet(name, policy.Status, passes)
 		return
 	}
 	next := w.api.nodes[name].DeepCopy()
@@ -138,8 +138,8 @@ func (w *World) recover(name string, what corev1.NodeConditionType) {
 	w.api.put(next)
 }
 
-// hang has a kubelet fall silent, for good or for a while.
-func (w *World) hang(name string, status corev1.ConditionStatus, passes time.Duration) {
+// stopKubelet has a kubelet fall silent, for good or for a while.
+func (w *World) stopKubelet(name string, status corev1.ConditionStatus, passes time.Duration) {
 	i := w.market.byID[w.api.nodes[name].Spec.ProviderID]
 	if i == nil {
 		return
@@ -155,8 +155,8 @@ func (w *World) hang(name string, status corev1.ConditionStatus, passes time.Dur
 	}
 }
 
-// cutOff has most nodes fall silent at once: the network is gone, not they.
-func (w *World) cutOff() {
+// disconnectNodes has most nodes fall silent at once: the network is gone, not they.
+func (w *World) disconnectNodes() {
 	share := 0.4 + 0.6*w.rnd.Float64()
 	lasts := w.between(2*time.Minute, 25*time.Minute)
 	for _, name := range sorted(w.api.nodes) {
@@ -167,8 +167,8 @@ func (w *World) cutOff() {
 	}
 }
 
-// settleNode has a node be well that nothing would repair.
-func (w *World) settleNode(name string) {
+// makeHealthy has a node be well that nothing would repair.
+func (w *World) makeHealthy(name string) {
 	node := w.api.nodes[name]
 	if i := w.market.byID[node.Spec.ProviderID]; i != nil && len(w.config.Repairs) == 0 {
 		i.hung = false
@@ -176,8 +176,8 @@ func (w *World) settleNode(name string) {
 	w.setReady(name, true)
 }
 
-// leaveSick has somebody keep a node from being repaired.
-func (w *World) leaveSick() {
+// forbidRepair has somebody keep a node from being repaired.
+func (w *World) forbidRepair() {
 	if names := sorted(w.api.nodes); len(names) > 0 {
 		next := w.api.nodes[names[w.rnd.IntN(len(names))]].DeepCopy()
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationDoNotRepair, "true")

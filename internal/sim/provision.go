@@ -27,8 +27,8 @@ type batch struct {
 	last  time.Time
 }
 
-// wake asks for a plan: a second after the last who asked, ten seconds after the first at most.
-func (p *process) wake() {
+// requestPlan asks for a plan: a second after the last who asked, ten seconds after the first at most.
+func (p *process) requestPlan() {
 	b := &p.batch
 	if b.last = p.w.now; b.open {
 		return
@@ -84,13 +84,13 @@ func (p *process) provision() {
 	}
 	for _, u := range plan.Unplaced {
 		if len(u.Why) > 0 {
-			p.sayWhy("pod/"+u.Pod.Name, u.Why[0])
+			p.recordReason("pod/"+u.Pod.Name, u.Why[0])
 		}
 	}
 	for _, b := range plan.Bind {
 		p.store.ExpectPod(b.Pod, b.Node, p.w.now.Add(nomination))
 		p.store.RecordPlannedNode(b.Pod, b.Node)
-		p.say("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
+		p.recordEvent("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
 	p.orderAll(plan.Create, view.Resources, view.Version, fmt.Sprint(p.number, "/", view.Version), nil)
 }
@@ -171,7 +171,7 @@ func (p *process) order(pool *karpv1.NodePool, n solve.NewNode, lanes resources.
 	p.write(func() { p.w.api.put(claim) })
 	p.store.RecordCreatedClaim(claim, n.Pods)
 	for _, key := range n.Pods {
-		p.say("pod/"+key.Name, "should be scheduled on nodeclaim/"+claim.Name)
+		p.recordEvent("pod/"+key.Name, "should be scheduled on nodeclaim/"+claim.Name)
 	}
 	return claim
 }

@@ -24,8 +24,8 @@ const (
 	rebootsLong = reboot.BackTime + 5*time.Minute
 )
 
-// asking is what was asked of the cloud for one reboot.
-type asking struct {
+// rebootCalls is what was asked of the cloud for one reboot.
+type rebootCalls struct {
 	operation string
 	accepted  int // number of the process to which the cloud said yes
 }
@@ -49,9 +49,9 @@ func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) 
 	c.asked[key] = was
 }
 
-// heals checks that nothing is repaired where too many nodes are sick: more than a fifth of a pool, or most
+// checkRepairBreakers checks that nothing is repaired where too many nodes are sick: more than a fifth of a pool, or most
 // of the cluster silent at once.
-func (c *checks) heals(p *process, pool string) {
+func (c *checks) checkRepairBreakers(p *process, pool string) {
 	all, sick, silent := 0, 0, []time.Time{}
 	nodesSeen, claimed := 0, map[string]string{} // pools by machine: nodes that have just joined name none yet
 	// any order: an instance has one claim
@@ -150,7 +150,7 @@ func (c *checks) repairs() {
 			up.Reason == reboot.Rebooting && c.w.now.Sub(up.LastTransitionTime.Time) > rebootsLong {
 			c.w.broken("reboot", "claim %s has been rebooting since %s", claim.Name, up.LastTransitionTime)
 		}
-		if c.lasts(c.ill, name, c.w.quiet && !going && c.treatable(p, node, claim)) > treated {
+		if c.lasts(c.ill, name, c.w.quiet && !going && c.repairDue(p, node, claim)) > treated {
 			c.w.broken("repair", "node %s is sick and nothing keeps it from being repaired", name)
 			c.ill[name] = c.w.now
 		}
@@ -169,9 +169,9 @@ func (c *checks) lasts(since map[string]time.Time, name string, is bool) time.Du
 	return c.w.now.Sub(since[name])
 }
 
-// treatable reports whether a node is sick and surely may be repaired now: drains are bounded, and neither
+// repairDue reports whether a node is sick and surely may be repaired now: drains are bounded, and neither
 // breakers, nor budgets, nor limits are in the way.
-func (c *checks) treatable(p *process, node *corev1.Node, claim *karpv1.NodeClaim) bool {
+func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	of := c.w.api.pools[node.Labels[karpv1.LabelNodePool]]
 	if !c.overdue(node, claim) || of == nil || len(of.Spec.Limits) > 0 || c.limited() || node.Annotations[karpv1.AnnotationDoNotRepair] != "" || len(p.commands) > 0 {
 		return false
@@ -209,7 +209,7 @@ func (c *checks) sizes() {
 	if of == nil {
 		return
 	}
-	live, both, all, spare := 0, 0, 0, c.spare() // without and with replacements of nodes that are still there
+	live, both, all, spare := 0, 0, 0, c.surplusReplacements() // without and with replacements of nodes that are still there
 	for name, claim := range c.w.api.claims {
 		if claim.Labels[karpv1.LabelNodePool] != fixed {
 			continue

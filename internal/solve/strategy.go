@@ -156,7 +156,7 @@ func (q Question) after(moves []Move, round int) Question {
 		rest, pods := view.Without(m.Remove...)
 		for j := range m.Create {
 			if id := m.Create[j].Offer.Reservation; id != "" {
-				rest = rest.Occupied(id)
+				rest = rest.WithTakenSlot(id)
 			}
 		}
 		rest.Pools = slices.Clone(rest.Pools)
