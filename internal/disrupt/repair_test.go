@@ -262,8 +262,8 @@ func TestRepairSaysWhatItRestsOn(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		nodes, sick int
-		want        bool // repaired
+		nodes, unhealthy int
+		want             bool // repaired
 	}{
 		"one of one":         {1, 1, true},
 		"one of three":       {3, 1, true},
@@ -277,7 +277,7 @@ func TestBreaker(t *testing.T) {
 			t.Parallel()
 			v := repairView(t)
 			v.Nodes = v.Nodes[:tc.nodes]
-			for i := range tc.sick {
+			for i := range tc.unhealthy {
 				v.Nodes[i] = broken(fmt.Sprintf("sick-%02d", i))
 			}
 			d := decideRepair(v, nil)

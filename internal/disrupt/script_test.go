@@ -22,7 +22,7 @@ func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		t.Helper()
 		f := &facts{}
-		world := script.New(append(f.commands(), (&clinic{facts: f}).commands()...)...)
+		world := script.New(append(f.commands(), (&repairScript{facts: f}).commands()...)...)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			printed, err := world.Run(text(d))

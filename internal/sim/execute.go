@@ -40,7 +40,7 @@ func (p *process) runDisruptionPass() {
 	hidden := p.markBackingOff(&view)
 	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Deadlines(p.w.now)
 	view.Repairs = p.w.repairs
-	view.Outcomes = p.promises.Observe(&view)
+	view.Outcomes = p.moveOutcomes.Observe(&view)
 	view.Unchanged = changes == p.still.changes && p.w.now.Before(p.still.until)
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
@@ -51,7 +51,7 @@ func (p *process) runDisruptionPass() {
 	case !view.Unchanged:
 		p.still = idleConsolidation{changes, p.consolidationIdleUntil(&view)}
 	}
-	p.promises.RecordMoves(&decision)
+	p.moveOutcomes.RecordMoves(&decision)
 	p.w.checks.decided(p, decision)
 	p.holdCommandNodes(view, decision.Commands)
 }
@@ -79,10 +79,10 @@ func (p *process) consolidationIdleUntil(view *disrupt.View) time.Time {
 
 // markBackingOff marks nodes whose command came to nothing a moment ago, and reports whether there are any.
 func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
-	tired, untreated := p.tired.Deadlines(p.w.now), p.untreated.Deadlines(p.w.now)
+	backingOff, repairBackingOff := p.backoff.Deadlines(p.w.now), p.repairBackoff.Deadlines(p.w.now)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		n.BackingOff, n.RepairBackingOff = !tired[n.Claim].IsZero(), !untreated[n.Claim].IsZero()
+		n.BackingOff, n.RepairBackingOff = !backingOff[n.Claim].IsZero(), !repairBackingOff[n.Claim].IsZero()
 		hidden = hidden || n.BackingOff || n.RepairBackingOff
 	}
 	return hidden
@@ -91,8 +91,8 @@ func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
 // recordBackoff notes that nodes stay although a command was to remove them.
 func (p *process) recordBackoff(why karpv1.DisruptionReason, list []disrupt.Candidate) {
 	for _, n := range list {
-		if p.tired.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
-			p.untreated.RecordFailure(n.Claim, p.w.now)
+		if p.backoff.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
+			p.repairBackoff.RecordFailure(n.Claim, p.w.now)
 		}
 	}
 }
@@ -258,14 +258,14 @@ func (p *process) judgeCommands(held []*command, fresh disrupt.View) []string {
 			order, list = append(order, i), append(list, names(c.Remove)...)
 		}
 	}
-	ground := fresh.Cluster
+	snapshot := fresh.Cluster
 	if len(order) > 0 && len(fresh.PodsToPlace) > 0 {
-		ground = disrupt.PlacePendingPods(fresh, func() bool { return false })
+		snapshot = disrupt.PlacePendingPods(fresh, func() bool { return false })
 	}
-	if len(order) == 0 || ground == nil {
+	if len(order) == 0 || snapshot == nil {
 		return out
 	}
-	question := solve.Question{View: ground, Candidates: list, Policy: p.w.config.Policy}
+	question := solve.Question{View: snapshot, Candidates: list, Policy: p.w.config.Policy}
 	var good []solve.Move
 	for _, i := range order {
 		c := held[i]

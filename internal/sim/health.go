@@ -37,9 +37,9 @@ func (p *process) forceRepair(name string) {
 	if node == nil || p.w.ailments == nil || node.DeletionTimestamp != nil {
 		return
 	}
-	condition, at, sick := p.w.ailments.Due(node)
+	condition, at, unhealthy := p.w.ailments.Due(node)
 	claim := p.w.api.claimOf(node)
-	if !sick || claim == nil || claim.DeletionTimestamp != nil {
+	if !unhealthy || claim == nil || claim.DeletionTimestamp != nil {
 		return
 	}
 	if left := at.Sub(p.w.now); left > 0 {
@@ -76,8 +76,8 @@ func (p *process) repairBlockedReason(node *corev1.Node) string {
 	if silent, of := disrupt.CountUnreachable(all); silent > 0 {
 		return disrupt.UnreachableText(silent, of)
 	}
-	if sick, stop := p.w.ailments.TooMany(same); stop {
-		return fmt.Sprintf("%d of %d nodes are unhealthy", sick, len(same))
+	if unhealthy, stop := p.w.ailments.TooMany(same); stop {
+		return fmt.Sprintf("%d of %d nodes are unhealthy", unhealthy, len(same))
 	}
 	return ""
 }

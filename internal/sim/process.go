@@ -47,26 +47,26 @@ type process struct {
 	stalled  [kinds]time.Time // until when a watch tells nothing
 	seen     [kinds]map[string]client.Object
 
-	outcomes  map[types.UID]*lifecycle.Outcome
-	launching map[types.UID]bool
-	tried     map[types.UID]time.Time // when the cloud was first asked for an instance
-	told      map[string]time.Time    // instances, when the cloud was told to end them
-	asked     map[string]time.Time
-	podEvents map[string]time.Time // latest event of each node
-	due       map[string]time.Time // when a claim or node is looked at next
-	commands  map[string]*command  // running, by token
-	ended     map[string]bool      // tokens of commands that are over
-	starting  bool                 // a start is not complete
-	drift     disrupt.Backoff      // by pool
-	tired     disrupt.Backoff      // by claim
-	untreated disrupt.Backoff      // by claim: nodes whose repair came to nothing
-	calls     map[types.UID]call   // what the cloud said about reboots
-	rests     rests                // pools whose launches fail
-	still     idleConsolidation
-	promises  disrupt.OutcomeHistory
-	batch     batch
-	passed    look // the last pass of disruption
-	planned   look // the last plan
+	outcomes      map[types.UID]*lifecycle.Outcome
+	launching     map[types.UID]bool
+	tried         map[types.UID]time.Time // when the cloud was first asked for an instance
+	told          map[string]time.Time    // instances, when the cloud was told to end them
+	asked         map[string]time.Time
+	podEvents     map[string]time.Time // latest event of each node
+	due           map[string]time.Time // when a claim or node is looked at next
+	commands      map[string]*command  // running, by token
+	ended         map[string]bool      // tokens of commands that are over
+	starting      bool                 // a start is not complete
+	drift         disrupt.Backoff      // by pool
+	backoff       disrupt.Backoff      // by claim
+	repairBackoff disrupt.Backoff      // by claim: nodes whose repair came to nothing
+	calls         map[types.UID]call   // what the cloud said about reboots
+	rests         rests                // pools whose launches fail
+	still         idleConsolidation
+	moveOutcomes  disrupt.OutcomeHistory
+	batch         batch
+	passed        look // the last pass of disruption
+	planned       look // the last plan
 
 	said   map[string]lastEvent // what was told about objects
 	logged map[string]bool
@@ -104,8 +104,8 @@ func (w *World) boot() {
 		w: w, number: w.processes, started: w.now,
 		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: map[string]*command{}, ended: map[string]bool{},
-		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, tired: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
-		untreated: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed}, calls: map[types.UID]call{}, rests: rests{},
+		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, backoff: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
+		repairBackoff: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed}, calls: map[types.UID]call{}, rests: rests{},
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
 	}
 	p.store = store.New(store.Options{

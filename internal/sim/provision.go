@@ -74,7 +74,7 @@ func (p *process) provision() {
 	if len(view.Pods) == 0 {
 		return
 	}
-	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.w.config.Policy, PlannedBinds: promised(view)}
+	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.w.config.Policy, PlannedBinds: plannedBinds(view)}
 	if p.w.config.Log != nil {
 		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
 	}
@@ -95,7 +95,7 @@ func (p *process) provision() {
 	p.orderAll(plan.Create, view.Resources, view.Version, fmt.Sprint(p.number, "/", view.Version), nil)
 }
 
-func promised(view store.View) []solve.Bind {
+func plannedBinds(view store.View) []solve.Bind {
 	var out []solve.Bind
 	for pod, node := range view.PlannedNodes {
 		out = append(out, solve.Bind{Pod: pod, Node: node})

@@ -52,7 +52,7 @@ func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) 
 // checkRepairBreakers checks that nothing is repaired where too many nodes are sick: more than a fifth of a pool, or most
 // of the cluster silent at once.
 func (c *checks) checkRepairBreakers(p *process, pool string) {
-	all, sick, silent := 0, 0, []time.Time{}
+	all, unhealthy, silent := 0, 0, []time.Time{}
 	nodesSeen, claimed := 0, map[string]string{} // pools by machine: nodes that have just joined name none yet
 	// any order: an instance has one claim
 	for _, obj := range p.seen[claims] {
@@ -68,8 +68,8 @@ func (c *checks) checkRepairBreakers(p *process, pool string) {
 			continue
 		}
 		if nodesSeen++; of == pool {
-			if all++; c.sick(node) {
-				sick++
+			if all++; c.unhealthy(node) {
+				unhealthy++
 			}
 		}
 		for _, health := range node.Status.Conditions {
@@ -78,8 +78,8 @@ func (c *checks) checkRepairBreakers(p *process, pool string) {
 			}
 		}
 	}
-	if 5*sick > all+4 {
-		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d are sick", pool, sick, all)
+	if 5*unhealthy > all+4 {
+		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d are sick", pool, unhealthy, all)
 	}
 	slices.SortFunc(silent, time.Time.Compare)
 	if len(silent) > 2 && 2*len(silent) > nodesSeen && silent[len(silent)-1].Sub(silent[0]) <= 5*time.Minute {
@@ -87,9 +87,9 @@ func (c *checks) checkRepairBreakers(p *process, pool string) {
 	}
 }
 
-// sick reports whether a node has a condition that policies are about, whatever its reason. Repair of old
+// unhealthy reports whether a node has a condition that policies are about, whatever its reason. Repair of old
 // knows only those that replace a node, and asks for their reasons.
-func (c *checks) sick(node *corev1.Node) bool {
+func (c *checks) unhealthy(node *corev1.Node) bool {
 	for _, health := range node.Status.Conditions {
 		for _, r := range c.w.config.Repairs {
 			if r.Condition != health.Type || r.Status != health.Status {
@@ -105,7 +105,7 @@ func (c *checks) sick(node *corev1.Node) bool {
 
 // overdue reports whether a node has been sick for longer than any policy tolerates.
 func (c *checks) overdue(node *corev1.Node, claim *karpv1.NodeClaim) bool {
-	if !c.sick(node) {
+	if !c.unhealthy(node) {
 		return false
 	}
 	longest := time.Duration(0)
@@ -179,7 +179,7 @@ func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClai
 	if claim.Spec.TerminationGracePeriod == "" && slices.ContainsFunc(c.w.config.Repairs, func(r cloud.Repair) bool { return r.Bound == nil }) {
 		return false
 	}
-	all, sick, busy := 0, 0, 0
+	all, unhealthy, busy := 0, 0, 0
 	// any order: they are counted
 	for _, other := range c.w.api.nodes {
 		if !lifecycle.Ready(other) && other.Name != node.Name {
@@ -188,8 +188,8 @@ func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClai
 		if other.Labels[karpv1.LabelNodePool] != of.Name {
 			continue
 		}
-		if all++; c.sick(other) {
-			sick++
+		if all++; c.unhealthy(other) {
+			unhealthy++
 		}
 		if owner := c.w.api.claimOf(other); owner == nil || owner.DeletionTimestamp != nil || condition.True(owner.Status.Conditions, karpv1.ConditionRebooting) || other.Labels[karpv1.LabelInitialized] != "true" {
 			busy++
@@ -200,7 +200,7 @@ func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClai
 	if c.w.config.OldRepair {
 		allowed = all
 	}
-	return 5*sick <= all+4 && busy < allowed && busy == 0
+	return 5*unhealthy <= all+4 && busy < allowed && busy == 0
 }
 
 // sizes checks that static pools have as many claims as they should, or will soon.

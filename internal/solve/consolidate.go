@@ -31,7 +31,7 @@ type mover struct {
 	host           []bool // has taken pods in
 	order          []int  // places to put pods, least overpriced first
 	candidate      []bool
-	wishes         []int32        // of each class, see wish
+	lastMoveSteps  []int32        // of each class, see wish
 	byName         map[string]int // nodes of the model
 	examined       int
 	moves          []Move
@@ -338,19 +338,19 @@ func (v *mover) bestTarget(k int) (at, profileID int) {
 // take away again.
 func (v *mover) lastMoveStep(k int) int {
 	c := &v.m.classes[k]
-	if v.wishes == nil {
-		v.wishes = slices.Repeat([]int32{-1}, len(v.m.classes))
+	if v.lastMoveSteps == nil {
+		v.lastMoveSteps = slices.Repeat([]int32{-1}, len(v.m.classes))
 	}
-	if v.wishes[k] < 0 {
-		v.wishes[k] = int32(len(c.variants) - 1)
+	if v.lastMoveSteps[k] < 0 {
+		v.lastMoveSteps[k] = int32(len(c.variants) - 1)
 		for i, variant := range c.variants {
 			if p := v.m.profiles[variant.profile]; v.s.firstPoolFor(k, p, p.need) != -1 {
-				v.wishes[k] = int32(i)
+				v.lastMoveSteps[k] = int32(i)
 				break
 			}
 		}
 	}
-	return int(v.wishes[k])
+	return int(v.lastMoveSteps[k])
 }
 
 // alike is how much more overpriced a node may be to be looked at together with a better one.

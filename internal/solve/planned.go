@@ -92,7 +92,7 @@ func (m *model) readPlannedBinds() {
 	m.plannedPods = map[plannedPlacement][]int32{}
 	for k := range m.classes {
 		for _, p := range m.classes[k].pods {
-			if n, promised := places[m.pods[p].Key]; promised {
+			if n, planned := places[m.pods[p].Key]; planned {
 				m.plannedPods[plannedPlacement{k, n}] = append(m.plannedPods[plannedPlacement{k, n}], p)
 			}
 		}

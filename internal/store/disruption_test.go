@@ -130,10 +130,10 @@ func launched(c *karpv1.NodeClaim) {
 func TestExpectedNodesAreSpokenFor(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		do     func(*Store)
-		late   time.Duration
-		want   bool
-		refuge bool // for pods that still run
+		do               func(*Store)
+		late             time.Duration
+		want             bool
+		expectsDisplaced bool // for pods that still run
 	}{
 		"both wait":                   {do: func(*Store) {}, want: true},
 		"one is bound":                {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, want: true},
@@ -141,7 +141,7 @@ func TestExpectedNodesAreSpokenFor(t *testing.T) {
 		"both are bound elsewhere":    {do: bindBoth("ip-2", "ip-3")},
 		"one is bound, one is gone":   {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false); s.feedObject(podObject("w2", ""), true) }},
 		"the time is over":            {do: func(*Store) {}, late: 20 * time.Second},
-		"one leaves another node":     {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, refuge: true},
+		"one leaves another node":     {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, expectsDisplaced: true},
 		"it left, and time went by":   {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, late: 20 * time.Second},
 		"somebody else speaks for it": {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); s.Nominate("ip-1", now().Add(time.Second)) }, want: true},
 	} {
@@ -159,8 +159,8 @@ func TestExpectedNodesAreSpokenFor(t *testing.T) {
 			tc.do(s)
 			at = at.Add(tc.late)
 			n := s.Disruption(testTypes()).Nodes[0]
-			if n.Nominated != tc.want || n.ExpectsDisplaced != tc.refuge || s.Nominated("ip-1") != (tc.want || tc.refuge) {
-				t.Errorf("spoken for: %v, by pods that still run: %v; want %v and %v", n.Nominated, n.ExpectsDisplaced, tc.want, tc.refuge)
+			if n.Nominated != tc.want || n.ExpectsDisplaced != tc.expectsDisplaced || s.Nominated("ip-1") != (tc.want || tc.expectsDisplaced) {
+				t.Errorf("spoken for: %v, by pods that still run: %v; want %v and %v", n.Nominated, n.ExpectsDisplaced, tc.want, tc.expectsDisplaced)
 			}
 		})
 	}

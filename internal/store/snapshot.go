@@ -185,8 +185,8 @@ func (s *Store) keepPlannedClaims(pods []cluster.Pod, names map[string]string) m
 	kept, shown := map[podKey]string{}, map[podKey]string{}
 	for i := range pods {
 		key := pods[i].Key
-		claim, promised := s.plannedClaims[key]
-		if name, there := names[claim]; promised && there {
+		claim, planned := s.plannedClaims[key]
+		if name, there := names[claim]; planned && there {
 			kept[key], shown[key] = claim, name
 		}
 	}
