@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// Backoff keeps what fails from being tried again at once: each failure doubles the time until the next
-// try, from Base up to Cap. The time is drawn from [w/2, w), so that what failed together is not tried
-// together (disruption 18).
+// Backoff delays retries: each failure doubles the delay, from Base up to Cap. The delay is drawn from
+// [w/2, w), so that operations that failed together are not retried together (disruption 18).
 type Backoff struct {
 	Base, Cap time.Duration
 	Seed      uint64
@@ -21,8 +20,8 @@ type backoffEntry struct {
 	failures int
 }
 
-// RecordFailure notes a failure and reports whether it counts: one that comes while the last one still rests
-// does not, as it was under way already.
+// RecordFailure records a failure and reports whether it counts. A failure during a back-off does not: the
+// operation was started before the back-off.
 func (b *Backoff) RecordFailure(name string, now time.Time) bool {
 	r := b.entries[name]
 	if now.Before(r.until) {
@@ -42,7 +41,7 @@ func (b *Backoff) RecordFailure(name string, now time.Time) bool {
 	return true
 }
 
-// jitter is a number that looks random and is the same for the same seed.
+// jitter returns a pseudo-random number that is the same for the same seed.
 func (b *Backoff) jitter(name string, n int) uint64 {
 	var numbers [16]byte
 	binary.BigEndian.PutUint64(numbers[:8], b.Seed)
@@ -53,11 +52,10 @@ func (b *Backoff) jitter(name string, n int) uint64 {
 	return h.Sum64()
 }
 
-// RecordSuccess notes a success: the next failure is a first one.
+// RecordSuccess resets the back-off of a name.
 func (b *Backoff) RecordSuccess(name string) { delete(b.entries, name) }
 
-// Deadlines returns what is not to be tried yet, and until when. What has rested for long after its last
-// failure is forgotten.
+// Deadlines returns the names in back-off, and until when. Entries that expired long ago are dropped.
 func (b *Backoff) Deadlines(now time.Time) map[string]time.Time {
 	out := map[string]time.Time{}
 	for name, r := range b.entries {

@@ -8,22 +8,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Repair must not take a cluster down that only looks sick. Of a pool a fifth of the nodes may be sick,
-// rounded up (V15-25). And if most nodes of the cluster fell silent at about the same time, it was not
-// they who failed: their way to the API server was cut (features 4, FM K12, M12).
+// Repair must not take down a cluster that only appears unhealthy. At most a fifth of the nodes of a pool may be
+// unhealthy, rounded up (V15-25). If most nodes of the cluster became unreachable at about the same time, the
+// cause is the network path to the API server, not the nodes (features 4, FM K12, M12).
 const (
-	unhealthyDivisor  = 5 // one in so many
+	unhealthyDivisor  = 5 // one unhealthy node in this many is tolerated
 	unreachableWindow = 5 * time.Minute
-	minUnreachable    = 3 // fewer silent nodes are no sign
+	minUnreachable    = 3 // fewer unreachable nodes are no evidence
 )
 
-// breaker stops repair where too many nodes are sick.
+// breaker stops repair when too many nodes are unhealthy.
 type breaker struct {
 	nodes, unhealthy map[string]int // by pool
-	unreachable, of  int            // nodes that fell silent together, and of how many; 0: not most of them
+	unreachable, of  int            // nodes that became unreachable together, and of how many; 0: less than a majority
 }
 
-// newBreaker counts the nodes of each pool, whatever becomes of them.
+// newBreaker counts all nodes of each pool, including those being deleted.
 func newBreaker(v *View) breaker {
 	b := breaker{nodes: map[string]int{}, unhealthy: map[string]int{}}
 	all := make([]NodeHealth, 0, len(v.Nodes))
@@ -39,7 +39,7 @@ func newBreaker(v *View) breaker {
 	return b
 }
 
-// blockedReason says why no node of a pool is repaired now; empty if one may be.
+// blockedReason returns why no node of a pool is repaired now; empty if repair is allowed.
 func (b breaker) blockedReason(pool string) string {
 	most := (b.nodes[pool] + unhealthyDivisor - 1) / unhealthyDivisor
 	switch {
@@ -52,7 +52,7 @@ func (b breaker) blockedReason(pool string) string {
 	}
 }
 
-// NodeHealth is a node that could tell of a network that is cut.
+// NodeHealth is what CountUnreachable needs of a node.
 type NodeHealth struct {
 	Created time.Time
 	Health  []corev1.NodeCondition
@@ -67,9 +67,9 @@ func (w *NodeHealth) unreachableSince() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// CountUnreachable is how many nodes fell silent at about the same time, and of how many, if that is most of them;
-// else 0. Nodes that came after that are no witnesses: they are bought while the others are silent, and
-// would soon be the most.
+// CountUnreachable returns how many nodes became unreachable at about the same time, and of how many; 0 unless
+// it is a majority. Nodes created later do not count: they replace unreachable ones, and would soon be the
+// majority.
 func CountUnreachable(all []NodeHealth) (silent, of int) {
 	var since []time.Time
 	for i := range all {
@@ -89,12 +89,12 @@ func CountUnreachable(all []NodeHealth) (silent, of int) {
 	return 0, of
 }
 
-// UnreachableText says what that means.
+// UnreachableText explains the result of CountUnreachable to users.
 func UnreachableText(silent, all int) string {
 	return fmt.Sprintf("%d of %d nodes of the cluster stopped reporting within %s: that is a fault of the network or the control plane rather than of nodes, so none is repaired", silent, all, unreachableWindow)
 }
 
-// mostWithin is the largest number of times that lie within a window, and the first of them.
+// mostWithin returns the largest number of times within a window, and the first of them.
 func mostWithin(times []time.Time, window time.Duration) (most int, from time.Time) {
 	slices.SortFunc(times, time.Time.Compare)
 	first := 0

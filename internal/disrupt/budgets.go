@@ -13,12 +13,12 @@ import (
 
 const maxBudgetErrors = 3 // fields of budgets that an event names
 
-// disruptionReasons are the reasons for which nodes go, in the order in which they have their turn.
+// disruptionReasons are the reasons for voluntary disruption, in the order in which they are tried.
 func disruptionReasons() []karpv1.DisruptionReason {
 	return []karpv1.DisruptionReason{karpv1.ReasonUnhealthy, karpv1.ReasonEmpty, karpv1.ReasonDrifted, karpv1.ReasonUnderutilized}
 }
 
-// computeBudgets works out how many nodes of each pool may go for each reason (disruption 8, V15-16).
+// computeBudgets computes how many nodes of each pool may be disrupted for each reason (disruption 8, V15-16).
 func (d *Decision) computeBudgets(v *View) {
 	total := map[string]int{}
 	for i := range v.Nodes {
@@ -49,17 +49,17 @@ func (d *Decision) computeBudgets(v *View) {
 	}
 }
 
-// countsTowardBudget reports whether a node is part of what budgets are a share of. One that reboots is, although
-// it is not initialized meanwhile; others that are not are not: a replacement must not inflate a share.
+// countsTowardBudget reports whether a node is part of the total that percentages refer to. A rebooting node is,
+// although it is not initialized. Other uninitialized nodes are not: a replacement must not raise the budget.
 func (n *Node) countsTowardBudget() bool { return (n.Initialized || n.Rebooting) && !n.Terminating }
 
-// usesBudget reports whether a node uses a budget up. Nodes that are not ready do, except for repair: else
-// many sick nodes would keep each other from being repaired.
+// usesBudget reports whether a node already uses the budget of a reason. Nodes that are not ready do, except for
+// repair: otherwise many unhealthy nodes would block each other's repair.
 func (n *Node) usesBudget(cause karpv1.DisruptionReason) bool {
 	return n.Deleting || n.Commanded || n.Rebooting || !n.Ready && cause != karpv1.ReasonUnhealthy
 }
 
-// remainingBudgets returns how many more nodes of each pool may go for a reason.
+// remainingBudgets returns how many more nodes of each pool may be disrupted for a reason.
 func (d *Decision) remainingBudgets(cause karpv1.DisruptionReason) map[string]int {
 	left := make(map[string]int, len(d.Allowed[cause]))
 	for name, allowed := range d.Allowed[cause] {
@@ -68,8 +68,8 @@ func (d *Decision) remainingBudgets(cause karpv1.DisruptionReason) map[string]in
 	return left
 }
 
-// Remaining returns how many more nodes of each pool may go for a reason, on a view that is younger than
-// the decision. That the nodes in mine are part of a command is not held against them.
+// Remaining returns how many more nodes of each pool may be disrupted for a reason, on a view newer than the
+// decision. Nodes in mine do not count as part of a command.
 func Remaining(v View, cause karpv1.DisruptionReason, mine map[string]bool) map[string]int {
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
@@ -82,9 +82,9 @@ func Remaining(v View, cause karpv1.DisruptionReason, mine map[string]bool) map[
 	return d.remainingBudgets(cause)
 }
 
-// OverBudget returns the nodes of commands that budgets have no room for any more, by number of the command
-// (disruption 16, G5). Commands come in order; an Empty one loses the nodes that do not fit, another one
-// is objected to as a whole.
+// OverBudget returns the nodes that exceed the budgets, by index of their command (disruption 16, G5). Commands
+// are considered in order. An Empty command only loses the nodes that exceed a budget; any other command is
+// rejected as a whole.
 func OverBudget(list []Command, fresh View) map[int][]Objection {
 	open, now, out := map[string]bool{}, byClaim(fresh.Nodes), map[int][]Objection{}
 	for i := range list {
@@ -103,7 +103,7 @@ func OverBudget(list []Command, fresh View) map[int][]Objection {
 				out[i] = append(out[i], Objection{n, Budget, "the budget of NodePool " + n.Pool + " is spent"})
 			}
 		}
-		for _, n := range c.Remove { // what goes is held against the next ones
+		for _, n := range c.Remove { // disrupted nodes use the budget of later commands
 			stays := len(out[i]) > 0 && c.Reason != karpv1.ReasonEmpty
 			if !stays && !slices.ContainsFunc(out[i], func(o Objection) bool { return o.Claim == n.Claim }) {
 				delete(open, n.Claim)

@@ -12,24 +12,24 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Why a node is removed before its replacement is there, as the metric names it (V15-50).
+// Why a node is terminated before its replacement exists, as the metric names it (V15-50).
 const (
 	NoReservedCapacity = "no-reserved-capacity"
 	StaticAtLimit      = "static-at-limit"
 )
 
-// maxDriftTried is for how many nodes a place for their pods is looked for in one pass, half of them those
+// maxDriftTried is for how many nodes one pass simulates the relocation of their pods. Half of them are those
 // that drifted first.
 const maxDriftTried = 50
 
-// replaceDrifted replaces one node of a dynamic pool that is not what is wanted now (disruption 18).
+// replaceDrifted replaces one drifted node of a dynamic pool (disruption 18).
 func (d *Decision) replaceDrifted(v *View, g *planningState) {
 	candidates := drifted(v, false)
 	d.Eligible[karpv1.ReasonDrifted] += len(candidates)
 	left := d.remainingBudgets(karpv1.ReasonDrifted)
 	candidates = slices.DeleteFunc(candidates, func(n *Node) bool { return d.deferDrift(v, n, left) })
 	for _, n := range selectDriftCandidates(candidates, v.Now) {
-		if !g.stop() && g.expectsPods(n.Name) { // it would take along pods that are somebody else's to place
+		if !g.stop() && g.expectsPods(n.Name) { // pending pods are expected on it
 			d.reportBlocked(n, Refused{Reason: karpv1.ReasonDrifted, Why: reason.Reason{Code: reason.NodeNominated}})
 			continue
 		}
@@ -39,8 +39,8 @@ func (d *Decision) replaceDrifted(v *View, g *planningState) {
 	}
 }
 
-// deferDrift reports whether a drifted node has to wait: for the budget of its pool, or because replacing
-// nodes of its pool failed lately.
+// deferDrift reports whether a drifted node has to wait for the budget of its pool, or for the back-off after a
+// failed replacement in its pool.
 func (d *Decision) deferDrift(v *View, n *Node, left map[string]int) bool {
 	until := v.DriftBackoff[n.Pool]
 	switch {
@@ -56,8 +56,8 @@ func (d *Decision) deferDrift(v *View, n *Node, left map[string]int) bool {
 	return true
 }
 
-// selectDriftCandidates picks the nodes to try. If there are too many and the first ones always fail, the others must
-// have their turn as well: which of them follows from the time.
+// selectDriftCandidates picks the nodes to try. If there are too many, half of the tries rotate with the time
+// through the later nodes, so that failing ones at the front do not starve them.
 func selectDriftCandidates(nodes []*Node, now time.Time) []*Node {
 	if len(nodes) <= maxDriftTried {
 		return nodes

@@ -22,7 +22,7 @@ const (
 	repairing                        // neither pods, which V15-24 looks at, nor do-not-disrupt, nor that it is not initialized
 )
 
-// blocked says what keeps a node from being disrupted, in the order of V15-14; nil if nothing does.
+// blocked returns what blocks the disruption of a node, in the order of V15-14; nil if nothing does.
 func blocked(v *View, n *Node, c disruptionClass) *reason.Reason {
 	why := func(code reason.Code, have, want string) *reason.Reason {
 		return &reason.Reason{Code: code, Subject: "node/" + n.Name, Have: have, Want: want}
@@ -65,7 +65,7 @@ func blocked(v *View, n *Node, c disruptionClass) *reason.Reason {
 	return nil
 }
 
-// podBlockingDrain says which pod keeps a node from being drained now (disruption 5, rules 10 and 11).
+// podBlockingDrain returns the pod that prevents draining a node now (disruption 5, rules 10 and 11).
 func podBlockingDrain(n *Node) *reason.Reason {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected {
@@ -90,11 +90,11 @@ func podBlockingDrain(n *Node) *reason.Reason {
 	return nil
 }
 
-// protectionAnnotation is the annotation that protects something; old names count (LC-62).
+// protectionAnnotation is the annotation that protects an object; deprecated annotations count (LC-62).
 func protectionAnnotation(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisrupt) }
 
-// reportBlockedNodes says of every node what keeps it from being disrupted at all. A claim that has no Node yet says so
-// itself, in its condition Registered.
+// reportBlockedNodes records for every node what blocks its disruption. Claims without a Node are left out: their
+// condition Registered already says so.
 func (d *Decision) reportBlockedNodes(v *View) {
 	d.Nodes = make([]string, 0, len(v.Nodes))
 	var passing []Refused
@@ -125,12 +125,12 @@ func (d *Decision) reportBlockedNodes(v *View) {
 	d.Refused = append(d.Refused, passing...)
 }
 
-// reportDelay is how old a node is while what keeps it from being disrupted is just that it starts, or that its
-// first pods come.
+// reportDelay is the age below which it is not reported that a node is blocked because it is starting, or
+// because its first pods are expected.
 const reportDelay = 2 * time.Minute
 
-// shouldReport reports whether what keeps a node is news. That it goes was said when it was told to, and why it rests
-// when it began to; and nobody wonders why a node stays that has only just come.
+// shouldReport reports whether a block needs an event. Deletion and back-off were reported when they began, and a
+// node that has just started needs no explanation.
 func shouldReport(v *View, n *Node, code reason.Code) bool {
 	switch code {
 	case reason.NodeDeleting, reason.NodeRests:
@@ -142,7 +142,7 @@ func shouldReport(v *View, n *Node, code reason.Code) bool {
 	}
 }
 
-// cause is what a node would go for.
+// cause is the reason for which a node would be disrupted.
 func (n *Node) cause() karpv1.DisruptionReason {
 	switch {
 	case n.empty():
@@ -153,12 +153,12 @@ func (n *Node) cause() karpv1.DisruptionReason {
 	return karpv1.ReasonUnderutilized
 }
 
-// addEvent tells of a node that stays.
+// addEvent adds an event about a node and its claim.
 func (d *Decision) addEvent(n *Node, what event.Reason, cause reason.Code, text string) {
 	d.Events = append(d.Events, ObjectEvent{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text, Key: string(cause)}})
 }
 
-// maxRefused bounds what a decision keeps about what its methods did not do, and what passes by itself.
+// maxRefused bounds the refusals that a decision keeps, without the persistent ones.
 const maxRefused = 200
 
 func (d *Decision) addRefusal(r Refused) {
@@ -167,8 +167,7 @@ func (d *Decision) addRefusal(r Refused) {
 	}
 }
 
-// utilizationText says how much of a node its pods ask for: a rule of thumb that users check decisions by
-// (disruption 5).
+// utilizationText is the utilization of a node by requests, which users check decisions by (disruption 5).
 func (g *planningState) utilizationText(name string) string {
 	if g.view.Cluster == nil {
 		return ""
@@ -180,7 +179,7 @@ func (g *planningState) utilizationText(name string) string {
 	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
 }
 
-// countMovingPods are the pods that need another place when the node goes.
+// countMovingPods counts the pods that need another node if this one is removed.
 func (n *Node) countMovingPods() int {
 	count := 0
 	for i := range n.Pods {

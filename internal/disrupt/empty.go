@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// removeEmpty removes the nodes that hold no pod which would have to move, as many as budgets allow
-// (disruption 5, 8, 12). A node that pods are on their way to is not empty for long.
+// removeEmpty removes the nodes without pods that would have to move, as many as budgets allow (disruption 5, 8,
+// 12). A node on which pending pods were placed does not count as empty.
 func (d *Decision) removeEmpty(v *View, g *planningState) {
 	var candidates []*Node
 	for i := range v.Nodes {
@@ -51,20 +51,20 @@ func (d *Decision) removeEmpty(v *View, g *planningState) {
 	}
 }
 
-// sortBySavingPerMoveCost puts the nodes first that save most for what moving their pods costs (disruption 10).
+// sortBySavingPerMoveCost sorts nodes by saving per cost of moving their pods, highest first (disruption 10).
 func sortBySavingPerMoveCost(nodes []*Node) {
 	slices.SortStableFunc(nodes, func(a, b *Node) int {
 		return cmp.Or(cmp.Compare(b.Price/b.moveCost(), a.Price/a.moveCost()), strings.Compare(a.Name, b.Name))
 	})
 }
 
-// refuseOverBudget notes that budgets keep a node.
+// refuseOverBudget records that a budget prevents the disruption of a node.
 func (d *Decision) refuseOverBudget(n *Node, cause karpv1.DisruptionReason) {
 	d.Limited = true
 	d.addRefusal(Refused{Reason: cause, Nodes: []string{n.Name}, Why: reason.Reason{Code: reason.BudgetSpent, Subject: "node/" + n.Name, Have: n.Pool, Want: string(cause)}})
 }
 
-// reportUnconsolidatable tells of a node that cannot be consolidated.
+// reportUnconsolidatable records that a node cannot be consolidated, and why.
 func (d *Decision) reportUnconsolidatable(n *Node, cause karpv1.DisruptionReason, why reason.Reason, use string) {
 	why.Subject = "node/" + n.Name
 	d.addEvent(n, event.Unconsolidatable, why.Code, why.Text()+use)

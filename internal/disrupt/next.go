@@ -5,11 +5,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// Next decides what is to be done now. It is total and depends on nothing but the view; stop is polled
-// while simulations run, and once it says true what was decided is kept.
+// Next makes one decision. It never fails and depends on nothing but the view. stop is polled during
+// simulations; once it returns true, what was decided so far is kept.
 //
-// Methods have their turn one after another, and the first that finds something to do ends the pass:
-// what the others see must include it (disruption 3, V15-12).
+// Methods run in order, and the first that adds a command ends the pass, because the view of the later ones
+// would have to include that command (disruption 3, V15-12).
 func Next(v View, stop func() bool) Decision {
 	d := Decision{
 		At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{},
@@ -41,7 +41,8 @@ func (d *Decision) addCommand(c Command) {
 	d.Commands = append(d.Commands, c)
 }
 
-// computeCosts works out what the cluster costs before and after. Nodes that go already are paid for no longer, in either.
+// computeCosts computes the cost of the cluster before and after the commands. Neither includes nodes that are
+// already being deleted.
 func (d *Decision) computeCosts(v *View) {
 	switch {
 	case v.Cluster != nil:
@@ -61,7 +62,7 @@ func (d *Decision) computeCosts(v *View) {
 	}
 }
 
-// reportBlocked tells of a candidate of drift or repair that stays.
+// reportBlocked records that a candidate of drift or repair is kept, and why.
 func (d *Decision) reportBlocked(n *Node, r Refused) {
 	r.Nodes = []string{n.Name}
 	r.Why.Subject = "node/" + n.Name

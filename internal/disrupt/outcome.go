@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	revertedCostShare = 0.01             // share by which a cluster is dearer than it was if moves were in vain
-	observationPeriod = 30 * time.Minute // by then it does
-	outcomeRetention  = 24 * time.Hour   // for so long moves that were in vain are not made again
+	revertedCostShare = 0.01             // share by which the cost must rise for moves to count as reverted
+	observationPeriod = 30 * time.Minute // a cost increase later than this is not attributed to the moves
+	outcomeRetention  = 24 * time.Hour   // reverted moves are not repeated for this long
 	maxOutcomes       = 1000
 )
 
-// MoveOutcome is what moves have made of the cost of a cluster.
+// MoveOutcome is the cost of the cluster that moves led to.
 type MoveOutcome struct {
 	Cost     float64 // USD an hour
 	At       time.Time
@@ -28,29 +28,27 @@ type MoveOutcome struct {
 	decided time.Time // when the moves were; At may be later
 }
 
-// OutcomeHistory remembers, for each workload, what moves have brought. Where pods go is decided by the
-// scheduler, and if it puts them such that another node has to be bought, the same moves would be made
-// for ever. So if what moves brought did not last, there are no more of them as long as the workload is
-// the same. Moves that were given up, or a workload that changed since, say nothing.
+// OutcomeHistory records the outcome of moves for each workload. kube-scheduler decides where pods run. If it
+// places them so that another node is needed, the same moves would repeat forever. So once moves were
+// reverted, no more are made for the same workload. Cancelled moves and a changed workload are no evidence.
 type OutcomeHistory struct {
 	openMoves []openMove
 	outcomes  map[uint64]MoveOutcome
-	rates     map[uint64]rates // that what was made is counted at, by workload
+	rates     map[uint64]rates // prices that an outcome is computed with, by workload
 	now       rates
 }
 
-// rates are prices of instances, USD an hour. A cluster is compared with what it was at the prices of then:
-// that prices rose says nothing about moves.
+// rates are instance prices, USD an hour. The cost of the cluster is compared at the prices of the time of the
+// move: a price increase says nothing about moves.
 type rates map[rate]float64
 
 type rate struct{ instanceType, zone, capacityType string }
 
 func rateOf(n *cluster.Node) rate { return rate{n.InstanceType, n.Zone, n.CapacityType} }
 
-// openMove is a move that is not over: the claims it removes, when that was decided, what it saves, and what
-// the cluster was to cost after all moves of that decision; 0: not known. A node that has to be bought for its
-// pods is often there before the last of those claims is gone, so what the cluster costs at the end does not
-// show it.
+// openMove is a move in progress: the claims it removes, when it was decided, what it saves, and the expected
+// cost of the cluster after all moves of that decision (0: not known). An additional node for its pods is often
+// launched before the last of those claims is deleted, so the cost at the end would not show it.
 type openMove struct {
 	claims []string
 	at     time.Time
@@ -59,7 +57,7 @@ type openMove struct {
 	rates  rates
 }
 
-// RecordMoves remembers the moves of a decision.
+// RecordMoves adds the moves of a decision to those in progress.
 func (p *OutcomeHistory) RecordMoves(d *Decision) {
 	if len(d.Commands) == 0 || d.Commands[0].Reason != karpv1.ReasonUnderutilized || len(p.openMoves) >= maxOutcomes {
 		return
@@ -73,7 +71,7 @@ func (p *OutcomeHistory) RecordMoves(d *Decision) {
 	}
 }
 
-// Observe looks what became of moves and whether it lasts, and returns what counts now.
+// Observe updates the outcomes from a view, and returns those in effect by workload.
 func (p *OutcomeHistory) Observe(v *View) map[uint64]MoveOutcome {
 	if v.Cluster == nil {
 		return nil
@@ -119,8 +117,8 @@ func (p *OutcomeHistory) Observe(v *View) map[uint64]MoveOutcome {
 	return maps.Clone(p.outcomes)
 }
 
-// closeFinishedMoves forgets moves whose nodes are gone, and those that were given up. It returns the last of the
-// former; nil: there were none.
+// closeFinishedMoves drops moves whose nodes are deleted, and cancelled moves. It returns the last finished one;
+// nil if there is none.
 func (p *OutcomeHistory) closeFinishedMoves(v *View) *openMove {
 	nodes := byClaim(v.Nodes)
 	var done *openMove
@@ -149,8 +147,8 @@ func (p *OutcomeHistory) closeFinishedMoves(v *View) *openMove {
 	return done
 }
 
-// discountFailedMove takes what a move that was given up would have saved off what the others of its decision promised, of
-// which one may just have been done.
+// discountFailedMove adds the lost saving of a cancelled move to the expected cost of the other moves of its
+// decision. done is the move that finished in the same pass, if any.
 func (p *OutcomeHistory) discountFailedMove(failed, done *openMove) {
 	for i := range p.openMoves {
 		p.openMoves[i].addFailedSaving(failed)
@@ -172,7 +170,7 @@ func (m *openMove) addFailedSaving(failed *openMove) {
 	}
 }
 
-// dropRevertedMoves drops moves for a workload for which they were in vain.
+// dropRevertedMoves drops the moves of a decision if earlier moves of the same workload were reverted.
 func (d *Decision) dropRevertedMoves(v *View) {
 	if len(d.Commands) == 0 || d.Commands[0].Reason != karpv1.ReasonUnderutilized || v.Cluster == nil || len(v.Outcomes) == 0 {
 		return
@@ -201,8 +199,8 @@ func (d *Decision) dropRevertedMoves(v *View) {
 	}), stay...)
 }
 
-// remainingCost is what the nodes that do not go cost at the prices of then, USD an hour. What was not there then
-// costs what it does now.
+// remainingCost is the cost of the nodes that are not being deleted, USD an hour, at earlier prices. A node
+// without an earlier price counts at its current price.
 func remainingCost(s *cluster.Snapshot, then rates) float64 {
 	sum := 0.0
 	for i := range s.Nodes {
@@ -219,8 +217,8 @@ func remainingCost(s *cluster.Snapshot, then rates) float64 {
 	return sum
 }
 
-// Workload tells one set of pods from another, whatever their names and places: pods that ask for the
-// same are the same.
+// Workload is a hash of the set of pods, independent of their names and nodes. Pods of equal shape are
+// interchangeable.
 func Workload(s *cluster.Snapshot) uint64 {
 	count := map[*cluster.Shape]uint64{}
 	note := func(pods []cluster.Pod) {

@@ -5,14 +5,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// PersistentBlocks returns what keeps nodes that a method would look at, by claim: what stays as it is until
-// somebody does something about it. What passes by itself, such as a pod that is expected or the age of a
-// node, is left out, and so are nodes that one of the methods may take.
+// PersistentBlocks returns, by claim, what blocks disruption until a user acts. Temporary blocks, such as an
+// expected pod or the age of a node, are left out. So are nodes that one of the methods may disrupt.
 func PersistentBlocks(v View) map[string]reason.Reason {
 	out := map[string]reason.Reason{}
 	for i := range v.Nodes {
 		n := v.Nodes[i]
-		n.Nominated, n.ExpectsDisplaced, n.BackingOff, n.RepairBackingOff = false, false, false, false // these would hide it for a while
+		n.Nominated, n.ExpectsDisplaced, n.BackingOff, n.RepairBackingOff = false, false, false, false // temporary blocks would hide a persistent one
 		if why := persistentBlock(&v, &n); why != nil {
 			out[n.Claim] = *why
 		}
@@ -20,8 +19,8 @@ func PersistentBlocks(v View) map[string]reason.Reason {
 	return out
 }
 
-// persistentBlock is what keeps a node from the first method that wants it; nil if there is none, if one of them
-// may have it, or if it passes.
+// persistentBlock returns what blocks the first method that considers a node. It returns nil if no method does,
+// if one of them may disrupt the node, or if a block is temporary.
 func persistentBlock(v *View, n *Node) (first *reason.Reason) {
 	for _, why := range blocksByMethod(v, n) {
 		if why == nil || !isPersistent(why.Code) {
@@ -34,7 +33,7 @@ func persistentBlock(v *View, n *Node) (first *reason.Reason) {
 	return first
 }
 
-// blocksByMethod says for each method that wants a node what keeps it from having it.
+// blocksByMethod returns what blocks each method that considers a node.
 func blocksByMethod(v *View, n *Node) (out []*reason.Reason) {
 	pool := v.Pools[n.Pool]
 	if v.Methods.Repair && v.Repairs != nil {
@@ -52,7 +51,7 @@ func blocksByMethod(v *View, n *Node) (out []*reason.Reason) {
 	return out
 }
 
-// isPersistent reports whether what keeps a node stays until somebody does something about it.
+// isPersistent reports whether a block remains until a user acts.
 func isPersistent(code reason.Code) bool {
 	switch code {
 	case reason.NodeCommanded, reason.NodeRebooting, reason.NodeDeleting, reason.NodeStarting, reason.NodeNominated, reason.NodeRests:

@@ -8,10 +8,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// planningState is what moves are tried on: the cluster once every pod that looks for a place has the one it
-// will get on nodes that exist. Pods that have to wait for a new node, or have no place at all, take
-// no room and stop nothing. Thousands of pods may wait, so that is worked out when a node could go, and
-// not before.
+// planningState is the cluster that moves are simulated on. In it, every pending or displaced pod that fits
+// an existing node is placed there. Pods that wait for a new node, or are unschedulable, use no capacity
+// and block nothing. Placing thousands of pending pods is expensive, so it is done on first use.
 type planningState struct {
 	view    *View
 	policy  solve.Policy
@@ -19,10 +18,10 @@ type planningState struct {
 	drifted map[string]bool
 
 	placed         bool
-	cluster        *cluster.Snapshot // nil: nothing can be tried
-	expected       map[string]bool   // nodes that pods are on their way to
-	buffered       map[string]bool   // nodes that placeholders of buffers hold
-	withoutDrifted *cluster.Snapshot // as cluster, but nodes that have drifted take nobody in; made when it is needed
+	cluster        *cluster.Snapshot // nil: no move can be simulated
+	expected       map[string]bool   // nodes that pending pods were placed on
+	buffered       map[string]bool   // nodes that buffer placeholders were placed on
+	withoutDrifted *cluster.Snapshot // as cluster, but drifted nodes accept no moved pods; computed on first use
 }
 
 func newPlanningState(v *View, stop func() bool) *planningState {
@@ -40,7 +39,7 @@ func newPlanningState(v *View, stop func() bool) *planningState {
 	return g
 }
 
-// withStop is the same with another limit besides.
+// withStop returns a copy that also stops when limit says so.
 func (g *planningState) withStop(limit func() bool) *planningState {
 	if limit == nil {
 		return g
@@ -50,7 +49,7 @@ func (g *planningState) withStop(limit func() bool) *planningState {
 	return &out
 }
 
-// snapshot is the cluster with the homeless let in; nil if nothing can be tried.
+// snapshot returns the cluster with pending pods placed; nil if no move can be simulated.
 func (g *planningState) snapshot() *cluster.Snapshot {
 	if !g.placed {
 		g.placed = true
@@ -59,20 +58,20 @@ func (g *planningState) snapshot() *cluster.Snapshot {
 	return g.cluster
 }
 
-// expectsPods reports whether pods are on their way to a node.
+// expectsPods reports whether pending pods were placed on a node.
 func (g *planningState) expectsPods(name string) bool {
 	g.snapshot()
 	return g.expected[name]
 }
 
-// heldByBuffer reports whether placeholders of buffers hold a node.
+// heldByBuffer reports whether buffer placeholders were placed on a node.
 func (g *planningState) heldByBuffer(name string) bool {
 	g.snapshot()
 	return g.buffered[name]
 }
 
-// placePendingPods lets the homeless in. If it is stopped before all of them were asked nothing can be tried:
-// a move might take the room they need.
+// placePendingPods places the pending and displaced pods. If it is stopped early, no move is simulated at all:
+// a move could use the capacity that the remaining pods need.
 func (g *planningState) placePendingPods() {
 	v := g.view
 	g.cluster = v.Cluster
@@ -100,8 +99,8 @@ func (g *planningState) placePendingPods() {
 	g.cluster = v.Cluster.With(v.PodsToPlace, at)
 }
 
-// excludeEmptyNodes is the cluster in which nodes that go as soon as they may take nobody in: pods that moved
-// to one would keep it, however dear it is. allowed says of which pools empty nodes may go.
+// excludeEmptyNodes returns the cluster in which empty nodes that can be removed accept no moved pods. Otherwise
+// such pods would keep an empty node alive, however expensive it is. allowed is the budget of each pool for Empty.
 func (g *planningState) excludeEmptyNodes(allowed map[string]int) *cluster.Snapshot {
 	deleting := map[string]bool{}
 	for i := range g.view.Nodes {
@@ -117,21 +116,21 @@ func (g *planningState) excludeEmptyNodes(allowed map[string]int) *cluster.Snaps
 	return g.cluster.WithSettling(deleting)
 }
 
-// relocation is where the pods of a node would live without it.
+// relocation is where the pods of a node would run if it were removed.
 type relocation struct {
 	Bind     []solve.Bind
 	Create   []solve.NewNode
-	Cost     float64          // of what is created, USD an hour
-	Unplaced []solve.Unplaced // pods without a place
-	Known    bool             // false: it was not found out, as there was no time or nothing to try it on
+	Cost     float64          // of the created nodes, USD an hour
+	Unplaced []solve.Unplaced // unschedulable pods
+	Known    bool             // false: not determined, because time was up or there was no cluster to simulate on
 }
 
-// allPlaced reports whether every pod has a place.
+// allPlaced reports whether every pod is schedulable elsewhere.
 func (h *relocation) allPlaced() bool { return h.Known && len(h.Unplaced) == 0 }
 
-// relocatePods answers whether the pods of a node can live elsewhere, and with which new nodes. Pods that
-// are held where they are do not count (disruption 11), unless all is set: then every pod does that
-// would need a place once it is made to leave (V15-27).
+// relocatePods finds where the pods of a node could run instead, and with which new nodes. Pods that cannot
+// be evicted do not count (disruption 11). With all set they do, if they need another node once they are
+// forced to leave (V15-27).
 func (g *planningState) relocatePods(n *Node, all bool) relocation {
 	if g.snapshot() == nil {
 		return relocation{}
@@ -140,8 +139,8 @@ func (g *planningState) relocatePods(n *Node, all bool) relocation {
 	return g.solvePlacement(rest, g.podsToRelocate(n, all), g.policy)
 }
 
-// relocateFromDrifted answers the same for a node that has drifted. Pods go to others that have only if there is no
-// other way: they would have to move again soon.
+// relocateFromDrifted is relocatePods for a drifted node. Other drifted nodes are a last resort, because their
+// pods would soon have to move again.
 func (g *planningState) relocateFromDrifted(n *Node) relocation {
 	if g.snapshot() == nil || len(g.drifted) < 2 {
 		return g.relocatePods(n, false)
@@ -156,8 +155,8 @@ func (g *planningState) relocateFromDrifted(n *Node) relocation {
 	return g.relocatePods(n, false)
 }
 
-// relocateAfterTermination answers the same for a node that is removed first: its slot of a reservation can be had again,
-// and reserved capacity is not given up for other (V15-47).
+// relocateAfterTermination is relocatePods for a node that is terminated before it is replaced. Its slot in the
+// reservation is free again, and reserved capacity is not exchanged for other capacity (V15-47).
 func (g *planningState) relocateAfterTermination(n *Node, all bool) relocation {
 	if g.snapshot() == nil || n.Reservation == "" {
 		return relocation{}
@@ -176,7 +175,7 @@ func (g *planningState) solvePlacement(on *cluster.Snapshot, pods []cluster.Pod,
 	return relocation{Bind: plan.Bind, Create: plan.Create, Cost: plan.Cost, Unplaced: plan.Unplaced, Known: !plan.Partial}
 }
 
-// podsToRelocate are the pods that need a place without a node.
+// podsToRelocate returns the pods that need another node if this one is removed.
 func (g *planningState) podsToRelocate(n *Node, all bool) []cluster.Pod {
 	on := g.cluster.Node(n.Name)
 	if on == nil {
@@ -189,7 +188,7 @@ func (g *planningState) podsToRelocate(n *Node, all bool) []cluster.Pod {
 	var out []cluster.Pod
 	for _, p := range on.Pods {
 		if _, there := moves[p.Key.String()]; !there {
-			continue // it was to come, and is not for us to place
+			continue // a pending pod that was only placed here: the plan for pending pods handles it
 		}
 		if p.Stays && !(all && !p.Daemon && moves[p.Key.String()]) {
 			continue

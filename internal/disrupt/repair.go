@@ -14,10 +14,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// maxReboots in 24 hours: after so many a reboot does not help, and the node is replaced (V15-30).
+// maxReboots is per 24 hours. After that many reboots the node is replaced instead (V15-30).
 const maxReboots = 2
 
-// Diagnosis is what a repair rests on, for the log and the condition of the claim.
+// Diagnosis is the cause of a repair, for the log and the condition of the claim.
 type Diagnosis struct {
 	Condition string             `json:"condition"`
 	Status    string             `json:"status"`
@@ -29,19 +29,19 @@ type Diagnosis struct {
 	BoundBy   string             `json:"boundBy,omitempty"` // condition that set the bound of the drain
 }
 
-// repairCandidate is a node that something is to be done about.
+// repairCandidate is a node that is due for repair.
 type repairCandidate struct {
 	*Node
 	repairVerdict
 	escalated bool
 }
 
-// relocateFunc finds out where the pods of a node would live without it. With slot, the place that the node
-// has in its reservation is free then.
+// relocateFunc finds where the pods of a node could run instead. With slot, the slot of the node in its capacity
+// reservation is free.
 type relocateFunc func(n *Node, slot bool) relocation
 
-// repairUnhealthy picks the one sick node that is in most need, and what helps it (V15-22 to V15-30). All of its
-// pods have to find a place, also those that are held now: they are made to leave.
+// repairUnhealthy selects the most urgent unhealthy node and its repair action (V15-22 to V15-30). All of its
+// pods must be schedulable elsewhere, including those that cannot be evicted now: repair forces them to leave.
 func (d *Decision) repairUnhealthy(v *View, g *planningState) {
 	if !v.Methods.Repair || v.Repairs == nil {
 		return
@@ -54,7 +54,7 @@ func (d *Decision) repairUnhealthy(v *View, g *planningState) {
 	})
 }
 
-// startRepair starts one command at most.
+// startRepair adds at most one command.
 func (d *Decision) startRepair(v *View, stop func() bool, find relocateFunc) {
 	list := d.repairCandidates(v)
 	d.Eligible[karpv1.ReasonUnhealthy] = len(list)
@@ -79,7 +79,7 @@ func (d *Decision) startRepair(v *View, stop func() bool, find relocateFunc) {
 	}
 }
 
-// repairCandidates are the nodes that are due and may be repaired, those in most need first (V15-22).
+// repairCandidates returns the nodes that are due and may be repaired, the most urgent first (V15-22).
 func (d *Decision) repairCandidates(v *View) []repairCandidate {
 	var list []repairCandidate
 	for i := range v.Nodes {
@@ -104,7 +104,7 @@ func (d *Decision) repairCandidates(v *View) []repairCandidate {
 	return list
 }
 
-// unrepairable says what keeps a node that is due from being repaired; nil if nothing does.
+// unrepairable returns what blocks the repair of a node that is due; nil if nothing does.
 func unrepairable(v *View, n *Node, is repairVerdict) *reason.Reason {
 	why := blocked(v, n, repairing)
 	switch {
@@ -121,7 +121,7 @@ func unrepairable(v *View, n *Node, is repairVerdict) *reason.Reason {
 	return nil
 }
 
-// repairCost is what a repair costs the workloads: little for a node that would soon expire anyway.
+// repairCost is the eviction cost of a repair, reduced for a node that would soon expire anyway.
 func (n *Node) repairCost(now time.Time) float64 {
 	sum := 0.0
 	for i := range n.Pods {
@@ -136,8 +136,8 @@ func (n *Node) repairCost(now time.Time) float64 {
 	return sum * min(1, max(0, float64(left)/float64(n.ExpireAfter)))
 }
 
-// planRepair does what helps a node. It reports whether the pass is over: a command was started, or there
-// was no time to find one.
+// planRepair adds the command that repairs a node. It reports whether the pass is over: a command was added, or
+// time was up.
 func (d *Decision) planRepair(v *View, p *repairCandidate, find relocateFunc) bool {
 	c := Command{
 		Reason: karpv1.ReasonUnhealthy, Decision: Reboot, Remove: []Candidate{p.candidate()},
@@ -190,7 +190,7 @@ func (d *Decision) replaceStaticNode(v *View, p *repairCandidate, c Command) boo
 	offered, full := reservationsFull(v.Cluster, pool.Name)
 	have := pool.Running + countCommandedNodes(v, pool.Name)
 	switch {
-	case !v.Methods.Static: // nobody looks after the size of the pool
+	case !v.Methods.Static: // no controller maintains the size of the pool
 		return stays(reason.Reason{Code: reason.PoolClosed, Subject: "nodepool/" + pool.Name, Have: "it is static, and the feature gate StaticCapacity is off"})
 	case have > pool.Replicas: // an earlier exchange or a scale-down is under way
 		d.addRefusal(Refused{Reason: karpv1.ReasonUnhealthy, Nodes: []string{p.Name}, Why: reason.Reason{
@@ -214,7 +214,7 @@ func (d *Decision) replaceStaticNode(v *View, p *repairCandidate, c Command) boo
 	return true
 }
 
-// drainBound is the bound of the drain (V15-26); nil: nothing but what the claim says.
+// drainBound is the maximum duration of the drain (V15-26); nil: only that of the claim applies.
 func (p *repairCandidate) drainBound() *time.Duration {
 	switch {
 	case p.bound == nil:
@@ -226,7 +226,7 @@ func (p *repairCandidate) drainBound() *time.Duration {
 	}
 }
 
-// diagnosis is the verdict in words.
+// diagnosis returns the verdict for the log.
 func (p *repairCandidate) diagnosis() *Diagnosis {
 	m := p.drives
 	out := &Diagnosis{

@@ -9,11 +9,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// Why a command is given up when it is looked at again (disruption 16).
+// Why a command is cancelled when it is revalidated (disruption 16).
 const (
-	Churn      = "churn"      // a node is no longer what it was
-	Budget     = "budget"     // a budget is spent meanwhile, or a pending pod is expected on a node
-	Scheduling = "scheduling" // the pods no longer find the places they were given
+	Churn      = "churn"      // the state of a node changed
+	Budget     = "budget"     // a budget was used up meanwhile, or a pending pod is expected on a node
+	Scheduling = "scheduling" // the pods no longer fit the nodes they were planned for
 )
 
 // LivePod is a pod on a node of a command, as the API server has it now.
@@ -25,7 +25,7 @@ type LivePod struct {
 	Mark      string // see Pod
 }
 
-// Objection is why a node stays after all.
+// Objection is why a node of a command is kept.
 type Objection struct {
 	Candidate
 
@@ -33,10 +33,10 @@ type Objection struct {
 	Text     string
 }
 
-// Revalidate looks at a command once more, when no pod can come to its nodes any longer: at a view that is
-// younger than the taints, and at the pods that the API server itself lists for each node. What was so
-// when it was decided has been weighed then, and is no objection now. A command whose parts depend on
-// each other is to be given up whole; an Empty one only loses the nodes that are named.
+// Revalidate checks a command again once its nodes are tainted, so that no further pod can be scheduled to
+// them. fresh must be newer than the taints, and live is what the API server lists for each node. A fact
+// that was already known at the decision is no objection. If there is any objection, the whole command must
+// be cancelled; an Empty command only loses the nodes that are named.
 func Revalidate(c Command, decided, fresh View, live map[string][]LivePod) []Objection {
 	then, now := byClaim(decided.Nodes), byClaim(fresh.Nodes)
 	var out []Objection
@@ -80,7 +80,7 @@ func livePodsOf(pods []Pod) []LivePod {
 	return out
 }
 
-// concern is something that speaks against removing a node.
+// concern is a reason against removing a node.
 type concern struct{ category, text string }
 
 func (c *Command) findConcerns(candidate *Candidate, n *Node, pool Pool, live []LivePod) []concern {
@@ -118,7 +118,7 @@ func (c *Command) findConcerns(candidate *Candidate, n *Node, pool Pool, live []
 	return out
 }
 
-// findLostTarget finds a node that pods were to go to and that does not take them any more.
+// findLostTarget returns a target node of the command that no longer accepts pods; empty if there is none.
 func (c *Command) findLostTarget(fresh View) string {
 	if fresh.Cluster == nil {
 		return ""
@@ -135,8 +135,8 @@ func (c *Command) findLostTarget(fresh View) string {
 	return ""
 }
 
-// PlacePendingPods is the cluster once the pods that look for a place have the ones they will get; nil if that
-// is not found out.
+// PlacePendingPods returns the cluster with its pending and displaced pods placed on existing nodes; nil if
+// stop ended the search.
 func PlacePendingPods(v View, stop func() bool) *cluster.Snapshot {
 	return newPlanningState(&v, stop).snapshot()
 }

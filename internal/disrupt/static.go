@@ -42,7 +42,7 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 	pool := v.Pools[name]
 	offered, full := reservationsFull(v.Cluster, name)
 	full = full && v.Methods.TerminateFirstDrift
-	if full { // those that leave a slot behind go first
+	if full { // nodes whose reservation can be used again go first
 		slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(btoi(offered[b.Reservation]), btoi(offered[a.Reservation])) })
 	}
 	for _, n := range nodes[min(most, len(nodes)):] {
@@ -87,7 +87,7 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 	}
 }
 
-// countCommandedNodes counts the nodes of a pool that a running command holds but has not deleted.
+// countCommandedNodes counts the nodes of a pool that are part of a running command and not yet terminating.
 func countCommandedNodes(v *View, pool string) int64 {
 	count := int64(0)
 	for i := range v.Nodes {
@@ -98,7 +98,7 @@ func countCommandedNodes(v *View, pool string) int64 {
 	return count
 }
 
-// refuseEach notes why nodes stay for now, without telling anybody.
+// refuseEach records why nodes are kept, without an event.
 func (d *Decision) refuseEach(nodes []*Node, why reason.Reason) {
 	for _, n := range nodes {
 		why.Subject = "node/" + n.Name
@@ -106,7 +106,7 @@ func (d *Decision) refuseEach(nodes []*Node, why reason.Reason) {
 	}
 }
 
-// reportEachBlocked tells of each node why it stays.
+// reportEachBlocked records why each node is kept, with an event.
 func (d *Decision) reportEachBlocked(nodes []*Node, why reason.Reason) {
 	for _, n := range nodes {
 		d.reportBlocked(n, Refused{Reason: karpv1.ReasonDrifted, Why: why})
@@ -147,7 +147,7 @@ func reservationsFull(view *cluster.Snapshot, name string) (offered map[string]b
 	return offered, full
 }
 
-// poolAllowsOffering reports whether a pool may buy an offering.
+// poolAllowsOffering reports whether the requirements of a pool allow an offering.
 func poolAllowsOffering(pool *cluster.Pool, o *catalog.Offering) bool {
 	for key, value := range o.Labels {
 		if !pool.Requirements.Allows(key, value) {
