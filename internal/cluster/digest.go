@@ -85,7 +85,7 @@ func (d *digest) lanes(v resources.Vec, table resources.Table) {
 	d.number(-1)
 }
 
-// writeConstraints writes everything the wishes of the input depend on; build must read nothing else.
+// writeConstraints writes everything the constraints of the input depend on; build must read nothing else.
 func (r *Reader) writeConstraints(in input) {
 	d := &r.digest
 	spec := &in.pod.Spec

@@ -34,16 +34,16 @@ type Reader struct {
 	namespaces map[string]map[string]string
 	epoch      int64 // counts changes of namespaces, on which shapes depend
 
-	// A shape is an identity, wishes and requests. Each of the first two is found by the raw bytes of the
+	// A shape is an identity, constraints and requests. Each of the first two is found by the raw bytes of the
 	// fields it was read from: hashing those is far cheaper than reading them to find out that the
 	// result is known, and pods that differ in size alone share all the rest.
 	identities  map[string]*identity
 	constraints map[string]*constraints
-	meanings    map[string]*constraints // by their text: wishes written in several ways are one
+	meanings    map[string]*constraints // by their text: constraints written in several ways are one
 	selectors   map[string]Selector
 	shapes      map[string]*Shape // by the numbers of the two, and the requests
 
-	anywhere []reqs.Set // what pods without a wish for nodes require
+	anywhere []reqs.Set // what pods without node constraints require
 
 	digest  digest
 	claims  []claimFacts
@@ -217,14 +217,14 @@ func (r *Reader) identity(in input) *identity {
 	return who
 }
 
-// constraints is what a pod asks for other than an amount of resources.
+// constraints are the scheduling constraints and preferences of a pod, without its resource requests.
 type constraints struct {
 	number int64
 	shape  *Shape // the first that has them; until then it has nothing else
 	text   string // end of the key of a shape
 }
 
-// constraintsOf finds those of a pod, or builds them.
+// constraintsOf returns the interned constraints of a pod, and builds them if they are new.
 func (r *Reader) constraintsOf(in input) *constraints {
 	r.digest.buf = r.digest.buf[:0]
 	r.writeConstraints(in)

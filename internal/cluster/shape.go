@@ -14,14 +14,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// builder fills the wishes of one shape.
+// builder fills the constraints of one shape.
 type builder struct {
 	*Reader
 	in    input
 	shape *Shape
 }
 
-// build reads the wishes of an input. It may read only what printWishes writes.
+// build reads the constraints of an input. It may read only what writeConstraints writes.
 func (r *Reader) build(in input) *constraints {
 	b := &builder{Reader: r, in: in, shape: &Shape{}}
 	spec := &in.pod.Spec

@@ -6,10 +6,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// SolveAwaitingReplacement is Solve when some of the pods are settled: they run on nodes that wait for replacements. They keep
-// the room that they have on nodes that exist or are on their way, but nothing is bought for them: if the
-// replacements fail their nodes stay, and if not, the pods go there (disruption 17, G8). It returns the
-// problem that the plan is for too: without the settled pods that it has no place for.
+// SolveAwaitingReplacement is Solve when some pods run on nodes that wait for replacements. These pods keep their
+// capacity on existing and launching nodes, but no node is launched for them: if the replacements fail, their
+// nodes are kept, and otherwise the replacements take them (disruption 17, G8). It also returns the problem that
+// the plan solves, without the awaiting pods that it could not place.
 func SolveAwaitingReplacement(p Problem, awaiting map[cluster.PodKey]bool, stop func() bool) (Problem, Plan) {
 	plan := Solve(p, stop)
 	unplaced := unboundPods(p.Pods, awaiting, plan)
@@ -18,14 +18,14 @@ func SolveAwaitingReplacement(p Problem, awaiting map[cluster.PodKey]bool, stop 
 		plan = Solve(p, stop)
 		unplaced = unboundPods(p.Pods, awaiting, plan)
 	}
-	if len(unplaced) > 0 { // others have lost their places by that
+	if len(unplaced) > 0 { // leaving them out displaced other awaiting pods
 		p.Pods = without(p.Pods, awaiting)
 		plan = Solve(p, stop)
 	}
 	return p, plan
 }
 
-// unboundPods are those of some pods that a plan has no place for on nodes that exist.
+// unboundPods returns which of some pods a plan does not bind to an existing node.
 func unboundPods(pods []cluster.Pod, some map[cluster.PodKey]bool, plan Plan) map[cluster.PodKey]bool {
 	out := map[cluster.PodKey]bool{}
 	for i := range pods {

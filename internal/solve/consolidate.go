@@ -31,7 +31,7 @@ type mover struct {
 	host           []bool // has taken pods in
 	order          []int  // places to put pods, least overpriced first
 	candidate      []bool
-	lastMoveSteps  []int32        // of each class, see wish
+	lastMoveSteps  []int32        // of each class, see lastMoveStep
 	byName         map[string]int // nodes of the model
 	examined       int
 	moves          []Move
@@ -63,7 +63,7 @@ const (
 	leastPerPod = 0.001
 )
 
-// compiledCluster is a cluster compiled to ask which nodes could go. Movers share it.
+// compiledCluster is a cluster compiled for the search for removable nodes. Movers share it.
 type compiledCluster struct {
 	m     *model
 	from  map[string][2]int // pods of each candidate, into model.pods
@@ -119,7 +119,7 @@ func compileCluster(q Question, earlier *model, stop func() bool) *compiledClust
 	return g
 }
 
-// newMover starts on a model of the ground, which must be the mover's own. Candidates in except stay.
+// newMover starts on a fork of the model, which must not be shared. Candidates in except are kept.
 func (g *compiledCluster) newMover(m *model, except map[string]bool, stop func() bool) *mover {
 	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
 	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, frees: g.frees, first: g.first, reusable: map[string]bool{}, refused: map[string]reason.Reason{}}
@@ -334,8 +334,8 @@ func (v *mover) bestTarget(k int) (at, profileID int) {
 }
 
 // lastMoveStep returns the last step of relaxation that pods of a class may be moved with: the first at which a
-// new node could be bought for them. What provisioning buys for a preference, consolidation does not
-// take away again.
+// new node could be bought for them. Consolidation must not remove what provisioning
+// launched for a preference.
 func (v *mover) lastMoveStep(k int) int {
 	c := &v.m.classes[k]
 	if v.lastMoveSteps == nil {

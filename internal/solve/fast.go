@@ -52,7 +52,7 @@ func (s *state) packLots(lots []lot, left []int) {
 	}
 }
 
-// fillNodes places pods of a class on existing nodes with the wishes it has at first.
+// fillNodes places pods of a class on existing nodes with all of its preferences.
 func (s *state) fillNodes(k, want int) int {
 	c := &s.m.classes[k]
 	if len(c.variants) == 0 || len(c.shape.Invalid) > 0 || c.shape.Refuses {

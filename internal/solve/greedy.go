@@ -23,7 +23,7 @@ func (s *state) greedy(left []int) {
 	}
 }
 
-// relax places pods of a class, giving up wishes one by one for those that have no place (SC-14).
+// relax places pods of a class, relaxing preferences one by one for those that are unschedulable (SC-14).
 func (s *state) relax(k, want int) int {
 	done := 0
 	c := &s.m.classes[k]

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// plannedPlacement is that pods of a class go to a node.
+// plannedPlacement is a class of pods and the node that an earlier plan placed them on.
 type plannedPlacement struct{ class, node int }
 
 // placePlannedPods puts pods where an earlier plan put them, as far as the rules still allow that. A node that is
@@ -55,7 +55,7 @@ func (m *model) ranks() []int {
 	return rank
 }
 
-// placePlannedOnNode puts pods of a class on a node with as few wishes given up as possible, and returns how many.
+// placePlannedOnNode puts pods of a class on a node with as few preferences relaxed as possible, and returns how many.
 func (s *state) placePlannedOnNode(at plannedPlacement, want int) int {
 	c := &s.m.classes[at.class]
 	if want == 0 || len(c.shape.Invalid) > 0 || c.shape.Refuses {
@@ -74,7 +74,7 @@ func (s *state) placePlannedOnNode(at plannedPlacement, want int) int {
 	return 0
 }
 
-// readPlannedBinds finds the pods of each class that were promised each node, in queue order.
+// readPlannedBinds finds the pods of each class that an earlier plan placed on each node, in queue order.
 func (m *model) readPlannedBinds() {
 	if len(m.problem.PlannedBinds) == 0 {
 		return
@@ -100,8 +100,8 @@ func (m *model) readPlannedBinds() {
 }
 
 // assignPods says which pods of the classes go where: one list for each entry of state.placed, and for each
-// class those that go nowhere. A node gets the pods that it was promised to before others that are like
-// them: what is told and remembered of pods that wait then stays true.
+// class those that go nowhere. A node gets the pods that an earlier plan placed there before equal ones, so
+// that what was recorded and reported about pending pods stays true.
 func (s *state) assignPods() (given, rest [][]int32) {
 	given, rest = make([][]int32, len(s.placed)), make([][]int32, len(s.m.classes))
 	taken := s.assignPlannedPods(given)
@@ -123,7 +123,7 @@ func (s *state) assignPods() (given, rest [][]int32) {
 	return given, rest
 }
 
-// assignPlannedPods gives nodes the pods that they were promised to, and returns those pods.
+// assignPlannedPods gives nodes the pods that an earlier plan placed there, and returns those pods.
 func (s *state) assignPlannedPods(given [][]int32) map[int32]bool {
 	if len(s.m.plannedPods) == 0 {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// removalTooExpensive reports whether nodes cannot go for certain: what their pods have no room for elsewhere asks for a new node
-// that costs too much. It looks at sizes, labels and taints alone, which is many times faster than to place the pods,
-// and is so of most nodes.
+// removalTooExpensive reports whether nodes certainly cannot be removed: the demand that fits on no other node needs
+// a new node that costs too much. It considers sizes, labels and taints only, which is many times faster than
+// placing the pods, and it rules out most nodes.
 func (w *stepper) removalTooExpensive(g *removalSet) bool {
 	if len(g.classes) == 0 || w.m.problem.Policy.Eager {
 		return false
@@ -64,7 +64,7 @@ func (w *stepper) countFitting(c *class, want int, except []int, open []bool) in
 	return fits
 }
 
-// admits reports whether a node takes pods of a class in by labels and taints, with some of their wishes given up.
+// admits reports whether a node takes pods of a class in by labels and taints, with some of their preferences relaxed.
 func (m *model) admits(c *class, n *node) bool {
 	return slices.ContainsFunc(c.variants, func(v variant) bool {
 		p := m.profiles[v.profile]

@@ -233,7 +233,7 @@ func (w *swapper) measureUnplaceable(nodes []int) {
 	}
 }
 
-// demandWithoutHost is what pods of a node ask for that fit no other one.
+// demandWithoutHost is the demand of the pods of a node that fit on no other node.
 func (w *swapper) demandWithoutHost(n int) (sum [2]int64) {
 	for _, p := range w.pods[n] {
 		k := w.class[p]

@@ -20,7 +20,7 @@ type explainer struct {
 	ruled map[*profile][]rule
 }
 
-// try is one alternative of a class once every wish is given up: what finally failed.
+// try is one alternative of a class once every preference is relaxed: what finally failed.
 type try struct {
 	profile int // -1: the pod contradicts its volumes
 	term    int // need of the pod itself

@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// SetCommanded says that a node is part of a running command, or no longer is. Until it is marked as well, its
-// pods need no other place.
+// SetCommanded records whether a node is part of a running command. Until SetRemoving is called too, its pods need
+// no other node.
 func (s *Store) SetCommanded(node string, commanded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +25,7 @@ func (s *Store) SetCommanded(node string, commanded bool) {
 	}
 }
 
-// SetRemoving says that a node goes, or that it stays after all.
+// SetRemoving records whether a node is being removed by a command.
 func (s *Store) SetRemoving(node string, removing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

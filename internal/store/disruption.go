@@ -125,7 +125,8 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 	return n
 }
 
-// claimsWithExpectedPods returns the claims that pods which wait were promised, and those that pods whose nodes go were.
+// claimsWithExpectedPods returns the claims planned for pending pods, and those planned for pods of terminating
+// nodes.
 func (s *Store) claimsWithExpectedPods() (waiting, leaving map[string]bool) {
 	waiting, leaving = map[string]bool{}, map[string]bool{}
 	for key, claim := range s.plannedClaims {

@@ -16,7 +16,7 @@ import (
 func claimKey(name string) string { return "claim/" + name }
 func nodeKey(name string) string  { return "node/" + name }
 
-// setClaim takes in a claim; nil removes it.
+// setClaim stores a claim; nil removes it.
 func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 	old := s.claims[name]
 	if claimChanged(old, claim) {
@@ -57,7 +57,7 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 	}
 	p.claim, p.valid = s.effective(claim), false
 	if claim.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
-		s.opts.Wake(claim.UID) // its pods need a place
+		s.opts.Wake(claim.UID) // its pods need another node
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *Store) objectsOf(provider string) *providerObjects {
 	return t
 }
 
-// unbind forgets that a claim has a provider id.
+// unbind removes the provider id of a claim from the index.
 func (s *Store) unbind(provider, claim string) {
 	if t := s.byProvider[provider]; t != nil && t.claim == claim {
 		t.claim = ""
@@ -103,7 +103,7 @@ func (s *Store) place(key string) *place {
 	return p
 }
 
-// setNode takes in a Node; nil removes it.
+// setNode stores a Node; nil removes it.
 func (s *Store) setNode(name string, node *corev1.Node) {
 	old := s.nodes[name]
 	s.changes++
@@ -135,7 +135,7 @@ func (s *Store) setNode(name string, node *corev1.Node) {
 	}
 }
 
-// isTerminating reports whether pods of a node need another place soon (SC-03).
+// isTerminating reports whether a node is being removed, so that its pods need another node soon (SC-03).
 func isTerminating(n *corev1.Node) bool {
 	return n.DeletionTimestamp != nil || karpv1.Disrupted(n)
 }
@@ -206,9 +206,8 @@ func (s *Store) placeKeyOf(node *corev1.Node) string {
 	return claimKey(t.claim)
 }
 
-// orphaned reports whether a place is a Node of ours whose claim is gone: nobody will keep it, and its
-// capacity is not to be counted on. Another controller's Nodes name pools too, but not ours, and they
-// name another class.
+// orphaned reports whether a place is a managed Node without a claim. It will be removed, so its capacity does not
+// count. Nodes of another controller name pools too, but other pools and another node class.
 func (s *Store) orphaned(p *place) bool {
 	if p.claim != nil || p.node == nil || p.node.Labels[karpv1.LabelNodePool] == "" {
 		return false
@@ -221,12 +220,12 @@ func (s *Store) orphaned(p *place) bool {
 	})
 }
 
-// insideConsolidateAfter reports whether a place is inside its pool's consolidateAfter.
+// insideConsolidateAfter reports whether the consolidateAfter of the pool has not yet passed for a place.
 func (p *place) insideConsolidateAfter() bool {
 	return p.claim != nil && !condition.True(p.claim.Status.Conditions, karpv1.ConditionConsolidatable)
 }
 
-// isDeleting reports whether a place was told to go, by whomever.
+// isDeleting reports whether the claim or the Node of a place is being deleted.
 func (p *place) isDeleting() bool {
 	return p.claim != nil && p.claim.DeletionTimestamp != nil || p.node != nil && p.node.DeletionTimestamp != nil
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// unwatchedTimeout is how long a claim that was created counts although no watch has told of it (FM D10).
+// unwatchedTimeout is how long a created claim counts before the watch has delivered it (FM D10).
 const unwatchedTimeout = 15 * time.Second
 
-// RecordCreatedClaim takes in a claim that was just created, before a watch tells of it, and the pods it is for
-// (SC-51). So the next plan finds it, and no pod gets a second one.
+// RecordCreatedClaim adds a claim that was just created, and the pods it is for, before the watch delivers it
+// (SC-51). So the next plan includes it, and no pod gets a second claim.
 func (s *Store) RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -31,9 +31,9 @@ func (s *Store) RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKe
 	s.unwatched[claim.Name] = s.opts.Now().Add(unwatchedTimeout)
 }
 
-// RecordAlteredClaim says that a claim was stored in another form than was asked for, as admission can do. Its pods
-// may not fit it any more. They wait for it all the same for as long as it exists, since the next claim
-// would be altered too, and the one after it (FM A13).
+// RecordAlteredClaim records that the stored claim differs from the requested one, as admission can cause. Its
+// pods may no longer fit. They still wait for it as long as it exists, since the next claim would be altered
+// too (FM A13).
 func (s *Store) RecordAlteredClaim(claim string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,13 +43,13 @@ func (s *Store) RecordAlteredClaim(claim string) {
 	}
 }
 
-// awaitsAlteredClaim reports whether a pod waits for a claim that was altered.
+// awaitsAlteredClaim reports whether a pod is planned for an altered claim.
 func (s *Store) awaitsAlteredClaim(key podKey) bool {
 	name := s.plannedClaims[key]
 	return s.altered[name] && s.claims[name].DeletionTimestamp == nil
 }
 
-// UnwatchedClaims names the claims that were created some seconds ago and that no watch has told of yet.
+// UnwatchedClaims names the claims that were created some seconds ago and that the watch has not delivered yet.
 func (s *Store) UnwatchedClaims() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *Store) UnwatchedClaims() []string {
 	return names
 }
 
-// ConfirmClaim says that such a claim may be counted on for some more time, and how it looks now if that is
-// known: a watch that stands still must not make its pods cause another one (G8).
+// ConfirmClaim extends the timeout of such a claim, and updates it if now is not nil. A stalled watch must not
+// cause another claim for the same pods (G8).
 func (s *Store) ConfirmClaim(name string, now *karpv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Store) ConfirmClaim(name string, now *karpv1.NodeClaim) {
 	s.unwatched[name] = s.opts.Now().Add(unwatchedTimeout)
 }
 
-// expireUnwatched forgets claims that were created and that no watch ever told of.
+// expireUnwatched removes created claims that the watch has not delivered in time.
 func (s *Store) expireUnwatched(now time.Time) {
 	// any order: each is forgotten by itself
 	for name, until := range s.unwatched {
@@ -88,7 +88,7 @@ func (s *Store) expireUnwatched(now time.Time) {
 	}
 }
 
-// Planned returns the pods that were promised a claim and still wait.
+// Planned returns the pending pods that a claim was created for.
 func (s *Store) Planned(claim string) []*corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +101,8 @@ func (s *Store) Planned(claim string) []*corev1.Pod {
 	return pods
 }
 
-// Nominees returns the pods that wait, that the last plan put on a claim, and that nobody has nominated for
-// another node.
+// Nominees returns the pending pods that the last plan placed on a claim and that are not nominated for another
+// node.
 func (s *Store) Nominees(claim string) []*corev1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -116,7 +116,7 @@ func (s *Store) Nominees(claim string) []*corev1.Pod {
 	return pods
 }
 
-// Nominate says that pods are expected on a node until a time (SC-52). Unknown names are ignored.
+// Nominate records that pods are expected on a node until a time (SC-52). Unknown names are ignored.
 func (s *Store) Nominate(node string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +125,8 @@ func (s *Store) Nominate(node string, until time.Time) {
 	}
 }
 
-// ExpectPod says that a pod is expected on a node until a time, or until it is bound or gone (SC-52). One that
-// still runs on a node that goes will come under another name, so the time counts for it alone.
+// ExpectPod records that a pod is expected on a node until a time, or until it is bound or deleted (SC-52). A pod
+// that still runs on a terminating node will be recreated under another name, so only the time applies to it.
 func (s *Store) ExpectPod(pod cluster.PodKey, node string, until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,13 +144,13 @@ func (s *Store) ExpectPod(pod cluster.PodKey, node string, until time.Time) {
 	}
 }
 
-// isUnbound reports whether a pod exists and is on no node yet.
+// isUnbound reports whether a pod exists and is not bound to a node.
 func (s *Store) isUnbound(pod podKey) bool {
 	slot := s.pods[pod]
 	return slot != nil && slot.pod.Spec.NodeName == "" && slot.pod.DeletionTimestamp == nil
 }
 
-// podsExpected reports whether pods that wait are expected on a place, and forgets those that are not any more.
+// podsExpected reports whether pending pods are expected on a place, and drops expired expectations.
 func (s *Store) podsExpected(p *place, now time.Time) bool {
 	for pod, until := range p.expected {
 		if !now.Before(until) || !s.isUnbound(pod) {
@@ -160,10 +160,10 @@ func (s *Store) podsExpected(p *place, now time.Time) bool {
 	return now.Before(p.nominated) || len(p.expected) > 0
 }
 
-// RecordPlannedNode notes that a plan put a pod on a node, so that the next plan puts it there again (G8), whatever
-// was promised before: a promise that a later plan broke would book its node twice. On a node that is up
-// the scheduler decides. So nothing is kept there for a pod whose claim was altered, which might never
-// fit, nor on nodes that are not ours.
+// RecordPlannedNode records that a plan placed a pod on a node, so that the next plan places it there again (G8).
+// It replaces an earlier record: keeping both would reserve capacity twice. On an initialized node the
+// scheduler decides. So nothing is reserved there for a pod whose claim was altered, which might never fit,
+// nor on nodes that Dovetail does not manage.
 func (s *Store) RecordPlannedNode(pod cluster.PodKey, node string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (s *Store) RecordPlannedNode(pod cluster.PodKey, node string) {
 	}
 }
 
-// isInitialized reports whether pods can run on a place.
+// isInitialized reports whether the Node of a place is initialized, so that pods can run on it.
 func (p *place) isInitialized() bool {
 	return p.node != nil && p.node.Labels[karpv1.LabelInitialized] == "true"
 }
@@ -209,9 +209,9 @@ func (s *Store) Pod(key cluster.PodKey) *corev1.Pod {
 	return nil
 }
 
-// NeedsPlace reports whether a pod still needs a node: it waits, or runs on a node that goes. While a
-// command waits for its replacements, room for the pods of its nodes is made for it by the command alone:
-// if that fails they stay where they are.
+// NeedsPlace reports whether a pod still needs a node: it is pending, or runs on a terminating node. Pods of a
+// node whose command waits for replacements do not: the command provides their capacity, and if it fails they
+// stay where they are.
 func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +224,7 @@ func (s *Store) NeedsPlace(key cluster.PodKey) bool {
 		(p.claim.DeletionTimestamp != nil || condition.True(p.claim.Status.Conditions, karpv1.ConditionInstanceTerminating))
 }
 
-// Waiting is the number of pods and nodes that ask for a plan; each is looked at again until it is
-// served (SC-02, SC-03).
+// Waiting is the number of pods and nodes that need a plan. Each counts until it is served (SC-02, SC-03).
 func (s *Store) Waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,8 +238,7 @@ func (s *Store) Waiting() int {
 	return n
 }
 
-// Decided notes that something was decided about pods for the first time, and returns for each for how
-// long it had been waiting.
+// Decided records the first decision about pods, and returns how long each had been pending.
 func (s *Store) Decided(pods []cluster.PodKey) []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -50,7 +50,7 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 	s.updateCountedNode(key, slot)
 }
 
-// reportBound tells where a pod is bound for which a plan had a place.
+// reportBound calls OnBound for a planned pod that has just been bound.
 func (s *Store) reportBound(key podKey, before, after *corev1.Pod) {
 	claim, planned := s.plannedClaims[key]
 	if !planned || s.opts.OnBound == nil || before.UID != after.UID || before.Spec.NodeName != "" || after.Spec.NodeName == "" {
@@ -60,7 +60,7 @@ func (s *Store) reportBound(key podKey, before, after *corev1.Pod) {
 	s.opts.OnBound(p != nil && p.node != nil && p.node.Name == after.Spec.NodeName)
 }
 
-// removeFromNode takes a pod off its node.
+// removeFromNode removes a pod from the node whose capacity it uses.
 func (s *Store) removeFromNode(key podKey, slot *podSlot) {
 	on := s.onNode[slot.countedNode]
 	if on == nil {
@@ -73,7 +73,7 @@ func (s *Store) removeFromNode(key podKey, slot *podSlot) {
 	s.invalidateNode(slot.countedNode)
 }
 
-// addToNode puts a pod on its node.
+// addToNode adds a pod to the node whose capacity it uses.
 func (s *Store) addToNode(key podKey, slot *podSlot) {
 	if slot.countedNode == "" {
 		return
@@ -87,7 +87,7 @@ func (s *Store) addToNode(key podKey, slot *podSlot) {
 	s.invalidateNode(slot.countedNode)
 }
 
-// invalidateNode says that something about a Node changed.
+// invalidateNode marks the place of a Node to be read again.
 func (s *Store) invalidateNode(node string) {
 	if p := s.places[s.placeKeys[node]]; p != nil {
 		p.valid = false

@@ -15,15 +15,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// View is a snapshot with the pods that need a place.
+// View is a snapshot with the pods that need a node.
 type View struct {
 	*cluster.Snapshot
 
-	Pods    []cluster.Pod // pending, and of nodes that go (scheduling 3.1, 3.2)
+	Pods    []cluster.Pod // pending pods and pods of terminating nodes (scheduling 3.1, 3.2)
 	Ignored []cluster.Pod // pending, but cannot be planned for (3.4); their shape says why
 	Pending int           // pending pods among Pods
 
-	PlannedNodes        map[cluster.PodKey]string // node where an earlier plan put some of Pods
+	PlannedNodes        map[cluster.PodKey]string // node where an earlier plan placed some of Pods
 	AwaitingReplacement map[cluster.PodKey]bool   // some of Pods: their nodes wait for replacements, and stay if those fail
 }
 
@@ -155,8 +155,8 @@ func (s *Store) readChanged() {
 	}
 }
 
-// restorePlannedClaims promises pods the claims that an earlier process ordered for them, until those are up: without it a
-// restart would give their room to others and buy again (G8).
+// restorePlannedClaims assigns pods to the claims that an earlier process created for them, until those are
+// initialized. Without it, a restart would give their capacity to other pods and launch more nodes (G8).
 func (s *Store) restorePlannedClaims(pods []cluster.Pod) {
 	claims := map[uint32]string{}
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(s.recalledPods))) { // of several the first by name has the pod
@@ -179,8 +179,8 @@ func (s *Store) restorePlannedClaims(pods []cluster.Pod) {
 	}
 }
 
-// keepPlannedClaims forgets promises of claims that go and to pods that need no place any more. It returns
-// those that are left, with the names of nodes as the snapshot has them.
+// keepPlannedClaims drops entries of claims that are being deleted, and of pods that no longer need a node. It
+// returns the rest, with the node names of the snapshot.
 func (s *Store) keepPlannedClaims(pods []cluster.Pod, names map[string]string) map[podKey]string {
 	kept, shown := map[podKey]string{}, map[podKey]string{}
 	for i := range pods {
@@ -200,8 +200,8 @@ func (s *Store) keepPlannedClaims(pods []cluster.Pod, names map[string]string) m
 	return shown
 }
 
-// renewReader starts over with reading when selectors look at labels that were left out so far, or when
-// most of what the reader keeps belongs to pods that are gone.
+// renewReader replaces the reader when selectors use labels that it has left out, or when most of its shapes
+// belong to deleted pods.
 func (s *Store) renewReader() {
 	const few, share = 10_000, 4
 	switch {
@@ -217,7 +217,7 @@ func (s *Store) renewReader() {
 	s.invalidateReads()
 }
 
-// invalidateReads says that everything has to be read anew.
+// invalidateReads marks every place and pending pod to be read again.
 func (s *Store) invalidateReads() {
 	for _, p := range s.places {
 		p.valid = false

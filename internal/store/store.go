@@ -40,7 +40,7 @@ type Options struct {
 	OnBound func(asPlanned bool)
 }
 
-// Store is the memory. It is safe for concurrent use.
+// Store is the in-memory state of the cluster. It is safe for concurrent use.
 type Store struct {
 	opts Options
 
@@ -72,22 +72,22 @@ type Store struct {
 	namespaces  map[string]map[string]string
 	owners      owners
 
-	unwatched       map[string]time.Time              // claims that were created and that no watch has told of yet, until when
+	unwatched       map[string]time.Time              // created claims that the watch has not delivered yet, until when they count
 	planned         map[string][]podKey               // pods that a claim was created for, by claim
 	ordered         map[string]uint64                 // at which revision a claim was created
-	plannedClaims   map[podKey]string                 // claim where the last plan put a pod that waits
+	plannedClaims   map[podKey]string                 // claim where the last plan placed a pending pod
 	recalledPods    map[string][]uint32               // pods that claims of an earlier process were ordered for, as hashes
-	altered         map[string]bool                   // claims that were stored in another form than was asked for
-	lastTypes       map[string][]catalog.InstanceType // what each pool could buy when that was last known
+	altered         map[string]bool                   // claims whose stored form differs from the requested one
+	lastTypes       map[string][]catalog.InstanceType // instance types of each pool when they were last known
 	reserved        map[*reservation]bool
-	incompleteSince time.Time // since when memory has been incomplete; zero if it is not
+	incompleteSince time.Time // since when the cache has been incomplete; zero if it is complete
 
 	reboots map[types.UID][]time.Time // when reboots of claims were requested
 }
 
 type podKey = cluster.PodKey
 
-// feed is a watch that memory is fed from.
+// feed is a watch that updates the Store.
 type feed struct {
 	kind   string
 	synced func() bool
@@ -98,7 +98,7 @@ type pool struct {
 	effective *karpv1.NodePool
 }
 
-// providerObjects are the objects that share a provider id.
+// providerObjects are the NodeClaim and the Nodes that share a provider id.
 type providerObjects struct {
 	claim string
 	nodes map[string]bool
@@ -106,7 +106,7 @@ type providerObjects struct {
 
 // place is somewhere pods run: a claim, a Node, or both.
 type place struct {
-	claim          *karpv1.NodeClaim // effective; nil: nobody here manages it
+	claim          *karpv1.NodeClaim // effective; nil: not managed by Dovetail
 	node           *corev1.Node      // nil: only claimed so far
 	valid          bool              // read is up to date
 	timeLimited    bool              // a pod on it is protected for a limited time: valid for one snapshot
@@ -115,11 +115,11 @@ type place struct {
 	read           cluster.Node
 	nominated      time.Time            // until when pods are expected
 	expected       map[podKey]time.Time // pods that wait and are expected, until when
-	displacedUntil time.Time            // until when pods are expected that still run on nodes which go
+	displacedUntil time.Time            // until when pods of terminating nodes are expected
 	launchedAt     time.Time            // when its launch was seen; zero: not by this process
 	known          bool                 // has been part of a command of this process
 	commanded      bool                 // part of a running command,
-	removing       bool                 // which removes it for sure unless it fails
+	removing       bool                 // and will be removed unless the command fails
 }
 
 // podSlot is a pod with what was read of it.
@@ -130,7 +130,7 @@ type podSlot struct {
 	read        cluster.Pod // of a waiting pod
 	seen        time.Time   // first seen waiting
 	decided     time.Time   // first decision about it
-	countedNode string      // node that it counts on: it is bound, or about to be; empty: none
+	countedNode string      // node whose capacity it uses: it is bound, or about to be; empty: none
 	target      string      // node that it is about to be bound to; empty: none
 	targetSince time.Time   // since when
 }
@@ -173,7 +173,7 @@ func (s *Store) newReader() *cluster.Reader {
 	})
 }
 
-// Synced reports whether every object that existed at the start is in memory.
+// Synced reports whether every object that existed at the start is in the cache.
 func (s *Store) Synced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,7 +191,7 @@ func (s *Store) cacheComplete() bool {
 	return false
 }
 
-// unsyncedKinds lists the kinds of objects that memory does not hold all of yet.
+// unsyncedKinds lists the kinds of objects that are not completely in the cache yet.
 func (s *Store) unsyncedKinds() []string {
 	var kinds []string
 	for _, f := range s.feeds {
@@ -203,7 +203,7 @@ func (s *Store) unsyncedKinds() []string {
 	return kinds
 }
 
-// Unsynced is for how long memory has been incomplete, and which kinds of objects are missing.
+// Unsynced is for how long the cache has been incomplete, and which kinds of objects are missing.
 func (s *Store) Unsynced() (time.Duration, []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,8 @@ const (
 	targetTimeout = 5 * time.Minute
 )
 
-// nodeAboutToBind is the node that a pod is about to be bound to, if anything says so: the scheduler preempts others for
-// it there, or has a volume made for it there.
+// nodeAboutToBind returns the node that a pod is about to be bound to; empty if unknown. The scheduler preempts
+// other pods there, or has a volume provisioned there.
 func (s *Store) nodeAboutToBind(slot *podSlot) string {
 	switch p := slot.pod; {
 	case p.Spec.NodeName != "" || p.DeletionTimestamp != nil:
@@ -38,7 +38,7 @@ func (s *Store) nodeAboutToBind(slot *podSlot) string {
 	return ""
 }
 
-// updateCountedNode finds the node that a pod counts on, and has it wait if there is none and it should.
+// updateCountedNode finds the node whose capacity a pod uses, and adds the pod to waiting if it needs one.
 func (s *Store) updateCountedNode(key podKey, slot *podSlot) {
 	now := s.opts.Now()
 	if aim := s.nodeAboutToBind(slot); aim != slot.target {
@@ -59,7 +59,7 @@ func (s *Store) updateCountedNode(key podKey, slot *podSlot) {
 	s.updateWaiting(key, slot, now)
 }
 
-// targetStillValid reports whether a pod can still be expected to be bound where it is about to be.
+// targetStillValid reports whether a pod can still be expected to be bound to its target.
 func (s *Store) targetStillValid(slot *podSlot, now time.Time) bool {
 	if slot.target == "" || s.nodes[slot.target] == nil {
 		return false
@@ -76,7 +76,7 @@ func (s *Store) targetStillValid(slot *podSlot, now time.Time) bool {
 	return false
 }
 
-// updateWaiting has a pod wait for a node, or not.
+// updateWaiting adds a pod to waiting if it is unschedulable and has no node, and removes it otherwise.
 func (s *Store) updateWaiting(key podKey, slot *podSlot, now time.Time) {
 	if slot.countedNode != "" || !isUnschedulable(slot.pod) {
 		delete(s.waiting, key)
@@ -92,7 +92,7 @@ func (s *Store) updateWaiting(key podKey, slot *podSlot, now time.Time) {
 	}
 }
 
-// expireTargets has pods wait again that were about to be bound and were not.
+// expireTargets makes pods pending again that were not bound to their target in time.
 func (s *Store) expireTargets(now time.Time) {
 	// any order: each is looked at by itself
 	for key, slot := range s.nearlyBound {
@@ -104,7 +104,7 @@ func (s *Store) expireTargets(now time.Time) {
 	}
 }
 
-// recheckTargets looks again at the pods that are about to be bound to a node that came or went.
+// recheckTargets updates the pods whose target is a node that was added or deleted.
 func (s *Store) recheckTargets(node string) {
 	for _, pods := range []map[podKey]*podSlot{s.nearlyBound, s.waiting} {
 		// any order: each is looked at by itself
@@ -116,7 +116,7 @@ func (s *Store) recheckTargets(node string) {
 	}
 }
 
-// recheckVolumeTargets looks again at the pods that wait for a claim for a volume.
+// recheckVolumeTargets updates the pods that use a PersistentVolumeClaim whose selected node changed.
 func (s *Store) recheckVolumeTargets(before, after *corev1.PersistentVolumeClaim) {
 	if selectedNodeOf(before) == selectedNodeOf(after) {
 		return
@@ -142,7 +142,7 @@ func (s *Store) recheckVolumeTargets(before, after *corev1.PersistentVolumeClaim
 	}
 }
 
-// selectedNodeOf is the node that a volume is being made for.
+// selectedNodeOf returns the node that a volume is being provisioned for.
 func selectedNodeOf(c *corev1.PersistentVolumeClaim) string {
 	if c == nil || c.Spec.VolumeName != "" || c.DeletionTimestamp != nil {
 		return ""
