@@ -22,11 +22,11 @@ const (
 // command is a command that is being carried out.
 type command struct {
 	disrupt.Running
-	committed bool // its nodes count as going
+	committed bool // its nodes count as being removed
 }
 
-// runDisruptionPass takes over or cleans up what an earlier process left, decides what goes of our own will, and
-// begins with it (disruption 3).
+// runDisruptionPass resumes or cleans up the commands of an earlier process, decides on voluntary disruption, and
+// starts the commands (disruption 3).
 func (p *process) runDisruptionPass() {
 	if !p.store.Synced() || p.starting || p.same(&p.passed) {
 		return
@@ -56,13 +56,13 @@ func (p *process) runDisruptionPass() {
 	p.holdCommandNodes(view, decision.Commands)
 }
 
-// idleConsolidation is when consolidation last found nothing to do, and what memory was like then.
+// idleConsolidation is when consolidation last found nothing to do, and the state of the cache then.
 type idleConsolidation struct {
 	changes uint64
 	until   time.Time
 }
 
-// consolidationIdleUntil is until when consolidation finds nothing again if nothing changes.
+// consolidationIdleUntil is until when consolidation cannot find anything unless something changes.
 func (p *process) consolidationIdleUntil(view *disrupt.View) time.Time {
 	until := p.w.now.Add(quietFor)
 	for i := range view.Nodes {
@@ -77,7 +77,7 @@ func (p *process) consolidationIdleUntil(view *disrupt.View) time.Time {
 	return until
 }
 
-// markBackingOff marks nodes whose command came to nothing a moment ago, and reports whether there are any.
+// markBackingOff marks nodes in back-off after a failed command, and reports whether there are any.
 func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
 	backingOff, repairBackingOff := p.backoff.Deadlines(p.w.now), p.repairBackoff.Deadlines(p.w.now)
 	for i := range view.Nodes {
@@ -88,7 +88,7 @@ func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
 	return hidden
 }
 
-// recordBackoff notes that nodes stay although a command was to remove them.
+// recordBackoff starts the back-off of nodes whose command failed.
 func (p *process) recordBackoff(why karpv1.DisruptionReason, list []disrupt.Candidate) {
 	for _, n := range list {
 		if p.backoff.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
@@ -104,7 +104,7 @@ func (w *World) decide(view disrupt.View) disrupt.Decision {
 	return disrupt.Next(view, func() bool { return false })
 }
 
-// emitDecisionEvents sends what there is to say about nodes that stay.
+// emitDecisionEvents records the events of a decision.
 func (p *process) emitDecisionEvents(d *disrupt.Decision) {
 	for _, n := range d.Events {
 		switch {
@@ -123,7 +123,7 @@ func (p *process) emitDecisionEvents(d *disrupt.Decision) {
 	}
 }
 
-// holdCommandNodes holds the nodes of commands, and looks again once the taints have come back through the watch.
+// holdCommandNodes taints the nodes of commands, and revalidates once the watch has delivered the taints.
 func (p *process) holdCommandNodes(decided disrupt.View, list []disrupt.Command) {
 	var held []*command
 	for _, c := range list {

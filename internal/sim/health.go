@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// repairRetry is when the controller of old looks again at a node that may not be repaired now.
+// repairRetry is when the legacy repair controller retries a node whose repair is blocked.
 const repairRetry = 5 * time.Minute
 
 // readRepairs reads the repair policies of a run.
@@ -31,7 +31,7 @@ func (w *World) readRepairs() {
 	}
 }
 
-// forceRepair is repair of old: a node that has been sick for too long is removed by force (V15-33).
+// forceRepair is the legacy repair controller: a node that was unhealthy for too long is deleted by force (V15-33).
 func (p *process) forceRepair(name string) {
 	node := p.w.api.nodes[name]
 	if node == nil || p.w.ailments == nil || node.DeletionTimestamp != nil {
@@ -62,7 +62,7 @@ func (p *process) forceRepair(name string) {
 	p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
 }
 
-// repairBlockedReason says why the controller of old repairs nothing now.
+// repairBlockedReason returns why the legacy repair controller repairs nothing now.
 func (p *process) repairBlockedReason(node *corev1.Node) string {
 	var same []*corev1.Node
 	var all []disrupt.NodeHealth
@@ -138,7 +138,7 @@ func (w *World) recover(name string, what corev1.NodeConditionType) {
 	w.api.put(next)
 }
 
-// stopKubelet has a kubelet fall silent, for good or for a while.
+// stopKubelet makes a kubelet unreachable, permanently or for a while.
 func (w *World) stopKubelet(name string, status corev1.ConditionStatus, passes time.Duration) {
 	i := w.market.byID[w.api.nodes[name].Spec.ProviderID]
 	if i == nil {
@@ -155,7 +155,7 @@ func (w *World) stopKubelet(name string, status corev1.ConditionStatus, passes t
 	}
 }
 
-// disconnectNodes has most nodes fall silent at once: the network is gone, not they.
+// disconnectNodes makes most nodes unreachable at once, as a network failure does.
 func (w *World) disconnectNodes() {
 	share := 0.4 + 0.6*w.rnd.Float64()
 	lasts := w.between(2*time.Minute, 25*time.Minute)

@@ -45,7 +45,7 @@ func (p *process) idle(name string) bool {
 	return strings.HasPrefix(name, health) && p.w.ailments == nil
 }
 
-// What else is looked at, besides claims and nodes: reboots of claims, nodes that may be sick, and pools
+// What else is looked at, besides claims and nodes: reboots of claims, nodes that may be unhealthy, and pools
 // of a fixed size.
 const (
 	rebooting = "reboot/"

@@ -19,7 +19,7 @@ import (
 
 const (
 	resized     = 5 * time.Minute  // a static pool has its size after so long
-	treated     = 20 * time.Minute // so long a sick node waits at most that nothing keeps from being repaired
+	treated     = 20 * time.Minute // an unhealthy node whose repair is not blocked is repaired within this time
 	comesOff    = 2 * time.Minute  // the taint of a reboot that is over
 	rebootsLong = reboot.BackTime + 5*time.Minute
 )
@@ -49,8 +49,8 @@ func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) 
 	c.asked[key] = was
 }
 
-// checkRepairBreakers checks that nothing is repaired where too many nodes are sick: more than a fifth of a pool, or most
-// of the cluster silent at once.
+// checkRepairBreakers checks that nothing is repaired when too many nodes are unhealthy: more than a fifth of a pool,
+// or most of the cluster unreachable at once.
 func (c *checks) checkRepairBreakers(p *process, pool string) {
 	all, unhealthy, silent := 0, 0, []time.Time{}
 	nodesSeen, claimed := 0, map[string]string{} // pools by machine: nodes that have just joined name none yet
@@ -103,7 +103,7 @@ func (c *checks) unhealthy(node *corev1.Node) bool {
 	return false
 }
 
-// overdue reports whether a node has been sick for longer than any policy tolerates.
+// overdue reports whether a node has been unhealthy for longer than any policy tolerates.
 func (c *checks) overdue(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	if !c.unhealthy(node) {
 		return false
@@ -124,7 +124,7 @@ func (c *checks) overdue(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	return c.w.now.Sub(since) > longest
 }
 
-// repairs checks that sick nodes are repaired in time if nothing keeps them from it, and that reboots end.
+// repairs checks that unhealthy nodes are repaired in time unless that is blocked, and that reboots end.
 func (c *checks) repairs() {
 	p := c.w.process
 	if p == nil || !p.synced || c.w.now.Sub(p.started) < visible {
@@ -169,7 +169,7 @@ func (c *checks) lasts(since map[string]time.Time, name string, is bool) time.Du
 	return c.w.now.Sub(since[name])
 }
 
-// repairDue reports whether a node is sick and surely may be repaired now: drains are bounded, and neither
+// repairDue reports whether a node is unhealthy and certainly may be repaired now: drains are bounded, and neither
 // breakers, nor budgets, nor limits are in the way.
 func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	of := c.w.api.pools[node.Labels[karpv1.LabelNodePool]]

@@ -35,7 +35,7 @@ type Config struct {
 	Methods disrupt.Methods
 	Decide  func(disrupt.View) disrupt.Decision // nil: disrupt.Next
 
-	Repairs    []cloud.Repair       // what helps sick nodes; none: nothing is repaired
+	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair  bool                 // repair as it was before it became a method of disruption
 	Cures      float64              // share of reboots that help
 	NeverBack  float64              // share of machines that do not come back from one

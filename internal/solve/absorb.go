@@ -18,21 +18,20 @@ const keepWithin = 1.06
 const (
 	// retries is how often the whole cluster is planned again without the nodes whose pods had no place.
 	retries = 3
-	// trials is how often it is planned again when nodes that were to go had better stay: because only
-	// some may go and those turned out not to be worth it, or because the node that would replace
-	// several is there already.
+	// trials is how often it is planned again because nodes should be kept after all: only some could be
+	// removed and were not worth it, or the node that would replace several of them already exists.
 	trials = 8
 )
 
-// keepReasons is why candidates stay, as far as planning for the whole cluster has found out.
+// keepReasons is why candidates are kept, as far as planning for the whole cluster determined it.
 type keepReasons struct {
-	stranded map[string]bool          // their pods have no other place
+	stranded map[string]bool          // their pods are unschedulable elsewhere
 	refused  map[string]reason.Reason // a move that would save may not be made
 	stopped  bool                     // time was up
 }
 
-// absorbAll plans for the whole cluster. Nodes whose pods turn out to have no other place are left
-// out, and it is planned again.
+// absorbAll plans for the whole cluster. Nodes whose pods are unschedulable elsewhere are then excluded, and
+// it plans again.
 func (g *compiledCluster) absorbAll(m *model, stop func() bool) (best *mover, moves []Move, found *keepReasons) {
 	found = &keepReasons{stranded: map[string]bool{}, refused: map[string]reason.Reason{}}
 	except := map[string]bool{}
@@ -65,7 +64,7 @@ func (g *compiledCluster) absorbAll(m *model, stop func() bool) (best *mover, mo
 	return best, moves, found
 }
 
-// removedWithoutMove returns the nodes that were to go, but are in no move.
+// removedWithoutMove returns the nodes that were removed in the plan, but are in no move.
 func (v *mover) removedWithoutMove(moves []Move) map[string]bool {
 	out := map[string]bool{}
 	for n, gone := range v.removed {
@@ -81,16 +80,16 @@ func (v *mover) removedWithoutMove(moves []Move) map[string]bool {
 	return out
 }
 
-// absorb lets the nodes stay that are worth their price, as many as the pods need, and fills them with
-// the pods of all others; what is left over gets new nodes. If some pods would have no place it
-// returns the nodes they are on. If time is up before every pod has one, nothing came of it.
+// absorb keeps the nodes that are worth their price, as many as the pods need, and fills them with the pods of
+// all others. Remaining pods get new nodes. If some pods are unschedulable, it returns the nodes they run on.
+// If time is up before every pod is placed, it returns nothing.
 func (v *mover) absorb() ([]Move, map[string]bool) {
 	if v.s.shouldStop() {
 		return nil, nil
 	}
 	keep := v.nodesToKeep()
 	left := make([]int, len(v.m.classes))
-	waiting := make([][]int32, len(v.m.classes)) // pods of each class that look for a place
+	waiting := make([][]int32, len(v.m.classes)) // pods of each class to be placed
 	for n, may := range v.may {
 		if !may || keep[n] {
 			continue
@@ -130,7 +129,7 @@ func (v *mover) nodesWithUnplacedPods(left []int) map[string]bool {
 	return out
 }
 
-// identicalNodes is the existing nodes of one kind, as something to choose from.
+// identicalNodes are the candidates of equal type, price and allocatable resources.
 type identicalNodes struct {
 	nodes []int // with the most pods first: keeping those moves fewest
 	price float64
@@ -138,9 +137,9 @@ type identicalNodes struct {
 	used  bool
 }
 
-// nodesToKeep returns the nodes that stay: those that are not candidates, and of the others as many of
-// each kind as the cheapest mix has, of nodes that exist and nodes that can be bought. Existing ones
-// count a little less than they cost, since keeping them moves no pods.
+// nodesToKeep returns the nodes to keep: all that are not candidates, and of the candidates as many of each kind
+// as the cheapest mix of existing and new nodes has. Existing nodes count slightly below their price, because
+// keeping them moves no pods.
 func (v *mover) nodesToKeep() []bool {
 	keep := make([]bool, len(v.may))
 	for n, may := range v.may {
@@ -169,7 +168,7 @@ func (v *mover) nodesToKeep() []bool {
 			k := identical[x.Column-fresh]
 			all := x.Amount >= float64(len(k.nodes))
 			again = again || all
-			if !all && again { // wait until what is used up is settled
+			if !all && again { // first fix the kinds that are used up
 				continue
 			}
 			k.used = all
@@ -190,7 +189,7 @@ func (v *mover) nodesToKeep() []bool {
 	return keep
 }
 
-// trimToLimits lets nodes stay that would be too many to go: those that gain least for each pod that moves.
+// trimToLimits keeps the nodes that exceed the removal limits: those with the least gain per moved pod.
 func (v *mover) trimToLimits(keep []bool) {
 	if len(v.most) == 0 {
 		return
@@ -214,7 +213,7 @@ func (v *mover) trimToLimits(keep []bool) {
 	}
 }
 
-// demand is what all pods ask for that could move, less what nodes that stay in any case have left.
+// demand is the requests of all movable pods, less the headroom of nodes that are kept in any case.
 func (v *mover) demand() []float64 {
 	m := v.m
 	demand := make([]float64, m.view.Resources.Len())
@@ -275,7 +274,7 @@ func (v *mover) groupIdenticalNodes() []*identicalNodes {
 	return list
 }
 
-// fillKept fills the nodes that stay, each with the pods that suit it best.
+// fillKept fills the kept nodes, each with the pods that fit it best.
 func (v *mover) fillKept(left []int) {
 	s, m := v.s, v.m
 	w := &packer{job: &job{m: m}, tune: tuning{bend: 0.3}}
@@ -336,7 +335,7 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 	return false
 }
 
-// removeNode takes a node away, with all that it means to others.
+// removeNode removes a node from the state, with its share of limits and topology counts.
 func (v *mover) removeNode(n int) {
 	v.removed[n] = true
 	v.s.markRemoved(n)
@@ -344,8 +343,8 @@ func (v *mover) removeNode(n int) {
 	v.s.count(n, -1)
 }
 
-// groupIntoMoves turns the placements into moves: nodes whose pods share a new node, or a rule, go together, all others
-// on their own. Moves that save too little are left out, and those that limits leave too little for.
+// groupIntoMoves turns the placements into moves. Nodes whose pods share a new node or a topology rule are in one
+// move, every other node in a move of its own. Moves that save too little or exceed pool limits are left out.
 func (v *mover) groupIntoMoves(left *allowance) []Move {
 	plan := v.s.plan(make([]int, len(v.m.classes)))
 	from := map[cluster.PodKey]int{}
@@ -456,7 +455,7 @@ func (s *sets) join(a, b int) {
 	s.parent[max(x, y)] = min(x, y)
 }
 
-// markRemoved takes a node out of what can be used.
+// markRemoved makes a node unusable for placements.
 func (s *state) markRemoved(n int) {
 	for l := range s.m.lanes {
 		s.free[n*s.m.lanes+l] = -1

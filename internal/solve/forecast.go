@@ -10,20 +10,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// unplacedDivisor is how many pods of a move may find no place at most: one in so many.
+// unplacedDivisor bounds the unplaced pods of a move: one in this many.
 const unplacedDivisor = 20
 
-// forecast is what becomes of moves. Where pods go is decided by the scheduler, which spreads them unless
-// it is told otherwise: each goes to the node with most room, whatever was planned. A move whose pods do
-// not all find a place in that way ends with another node, and was for nothing.
+// forecast predicts the outcome of moves. kube-scheduler decides where pods run, and by default it spreads them:
+// each pod is bound to the node with the most free resources, whatever was planned. If not all pods of a move fit
+// that way, another node has to be launched and the move was useless.
 type forecast struct {
 	*mover
-	share        []float64 // of each node that is free: cpu and memory together; below 0: it takes nobody in
+	share        []float64 // free share of each node, cpu and memory together; below 0: it accepts no pods
 	sure         bool      // there is one order in which pods look for a place
 	queued       [][]int32 // pods of each node in that order, once they were asked for
 	bought       []bought
 	changes      []change
-	unplacedPods []int32 // pods that found no place
+	unplacedPods []int32 // pods that fit on no node
 }
 
 // bought is a node that moves buy, with what is left of it.
@@ -276,7 +276,7 @@ func (f *forecast) sortInDrainOrder(pods []int32, differently bool) {
 	})
 }
 
-// placeInOrder is settle for pods in an order.
+// placeInOrder is placeAsScheduler for pods in a given order.
 func (f *forecast) placeInOrder(nodes []int, pods []int32, may int, tell func(k int, at place) bool) bool {
 	f.undo, f.changes, f.unplacedPods = f.undo[:0], f.changes[:0], f.unplacedPods[:0]
 	for _, n := range nodes {
@@ -306,7 +306,7 @@ func (f *forecast) size(p int32) int64 {
 	return c.req[0]*4 + c.req[1]/memory
 }
 
-// undoPlacement is everything as it was before settle.
+// undoPlacement restores the state before placeAsScheduler.
 func (f *forecast) undoPlacement(nodes []int) {
 	touched := f.undo
 	f.putBack()
@@ -327,7 +327,7 @@ func (f *forecast) undoPlacement(nodes []int) {
 	}
 }
 
-// placeNextPod puts a pod of a class where the scheduler would.
+// placeNextPod places a pod of a class where kube-scheduler would.
 func (f *forecast) placeNextPod(k int) (place, bool) {
 	c := &f.m.classes[k]
 	for _, variant := range c.variants[:f.lastMoveStep(k)+1] {
@@ -370,7 +370,7 @@ func (f *forecast) boughtNodeAllows(p *profile, at int) bool {
 	return (!p.hosted || f.s.hostRules(p, place, 1) > 0) && (!p.zoned || f.s.zoneRules(p, b.values, 1) > 0)
 }
 
-// nodeWithMostFree is the node with most room of those that can take a pod, and how much that is.
+// nodeWithMostFree returns the node with the most free resources that can take a pod, and its free share.
 func (f *forecast) nodeWithMostFree(c *class, p *profile) (best int, most float64) {
 	best, most = -1, -1
 	for n, x := range f.share {

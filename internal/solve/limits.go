@@ -2,7 +2,7 @@ package solve
 
 import "slices"
 
-// releaseLimits gives back to the limits of its pool what a node has that goes.
+// releaseLimits returns the capacity of a removed node to the limits of its pool.
 func (s *state) releaseLimits(n int) {
 	src := s.m.nodes[n].src
 	at := slices.IndexFunc(s.m.pools, func(p pool) bool { return p.src.Name == src.Pool })

@@ -15,9 +15,9 @@ const (
 	fairStep = 0.5
 )
 
-// searchStrategy is a way to take one step after another.
+// searchStrategy is an order in which steps are tried.
 type searchStrategy struct {
-	small  bool // nodes with few pods go first, otherwise those that waste most
+	small  bool // nodes with few pods are tried first, otherwise those with the most waste
 	single bool // one step, and then all over again
 	fresh  bool // pods go to the new node rather than to those that exist
 	loose  bool // a step need not last if it saves even when it does not
@@ -35,7 +35,7 @@ type stepper struct {
 	steps           []Move
 	fair            float64 // USD an hour that a step saves for each pod at least
 	risk            float64 // USD an hour that steps which need not last may cost again
-	droppedUnstable bool    // some step was left out for no other reason than that it would not last
+	droppedUnstable bool    // some step was left out only because the scheduler would undo it
 }
 
 // searchSteps finds moves in the simple way. They depend on those before them.
@@ -169,7 +169,7 @@ func (w *stepper) allowed(nodes []int) bool {
 	return true
 }
 
-// removalSet is nodes that may go together.
+// removalSet is nodes that may be removed together.
 type removalSet struct {
 	nodes   []int
 	price   float64
