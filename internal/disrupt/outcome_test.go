@@ -70,7 +70,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// Several moves of a decision promise one cost together. If one of them is given up, the others are not to blame
+// Several moves of a decision have one expected cost together. If one of them is given up, the others are not to blame
 // for what it would have saved.
 func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 	t.Parallel()

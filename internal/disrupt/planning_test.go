@@ -57,7 +57,7 @@ func placedOn(h relocation) int {
 	return count
 }
 
-// Stopped while the homeless are let in, or without a cluster, nothing is tried.
+// If placing pending pods is stopped, or there is no cluster, no move is simulated.
 func TestNothingToTryOn(t *testing.T) {
 	t.Parallel()
 	w := script.New()

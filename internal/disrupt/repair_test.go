@@ -74,7 +74,7 @@ func anew(*Node, bool) relocation {
 
 func nowhere(*Node, bool) relocation { return relocation{Known: true, Unplaced: []solve.Unplaced{{}}} }
 
-// decideRepair is a decision about sick nodes alone.
+// decideRepair makes a decision about unhealthy nodes only.
 func decideRepair(v View, find relocateFunc) Decision {
 	d := Decision{At: now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{}}
 	d.computeBudgets(&v)
@@ -89,7 +89,7 @@ func moving(cost float64) func(*Node) {
 	return func(n *Node) { n.Pods = append(n.Pods, Pod{Name: "x/m", Moves: true, EvictCost: cost}) }
 }
 
-// V15-14, V15-15, V15-22 to V15-30, V15-47, V15-49: what is done about sick nodes.
+// V15-14, V15-15, V15-22 to V15-30, V15-47, V15-49: what is done about unhealthy nodes.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	first := func(v *View) { v.Methods.TerminateFirstRepair = true }
@@ -301,7 +301,7 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// V15-25: what is sick counts whatever its reason and however young, but only for its own pool.
+// V15-25: an unhealthy condition counts whatever its reason and however young, but only for its own pool.
 func TestBreakerCountsEverySickNode(t *testing.T) {
 	t.Parallel()
 	v := repairView(t, dead("a"))
@@ -361,7 +361,7 @@ func TestFM_K12_SilentCluster(t *testing.T) {
 	}
 }
 
-// At no time is a node of a pool repaired of which more than a fifth is sick, nor one that budgets, a
+// At no time is a node of a pool repaired of which more than a fifth is unhealthy, nor one that budgets, a
 // veto or its state forbid; at most one command comes of it.
 func TestRepairStaysWithinBounds(t *testing.T) {
 	t.Parallel()
@@ -408,7 +408,7 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 }
 
 // V15-07, V15-16, FM M12: pass after pass, no more nodes of a pool are in repair than its budget allows,
-// and none begins while more than a fifth is sick. Sick nodes do not use the budget of their own repair up.
+// and none begins while more than a fifth is unhealthy. Unhealthy nodes do not use the budget of their own repair up.
 func TestRepairIsPaced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -62,7 +62,7 @@ func (v *mover) free(m *Move) (removed float64, allowed bool) {
 	return removed, true
 }
 
-// closePaidNodes closes the nodes that cost money to pods of nodes on reserved capacity.
+// closePaidNodes keeps pods of nodes on reserved capacity off nodes that cost money.
 func (v *mover) closePaidNodes(s *state) {
 	for n, frees := range v.frees {
 		if frees <= 0 {
@@ -71,7 +71,7 @@ func (v *mover) closePaidNodes(s *state) {
 	}
 }
 
-// reopenPaidNodes undoes onlyReserved: nobody came to those nodes, so they have as much room as before.
+// reopenPaidNodes undoes closePaidNodes. No pod was placed on those nodes, so their free capacity is unchanged.
 func (v *mover) reopenPaidNodes(s, before *state) {
 	lanes := v.m.lanes
 	for n, frees := range v.frees {

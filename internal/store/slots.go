@@ -67,7 +67,7 @@ func (h *holders) add(one holder, is bool) {
 }
 
 // subtract returns instance types whose reservations are short of the slots that claims take: the next plan
-// must not promise them again (SC-45, FM F08). A claim that may come to be in any of several reservations
+// must not allocate them again (SC-45, FM F08). A claim that may come to be in any of several reservations
 // takes a slot of each. Those that the cloud has counted already are left out. Lists that pools share stay
 // shared, and the lists that were given stay as they are.
 func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]catalog.InstanceType {

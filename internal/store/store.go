@@ -60,7 +60,7 @@ type Store struct {
 	places      map[string]*place              // by placeKey
 	placeKeys   map[string]string              // name of a Node to the key of its place
 	pods        map[podKey]*podSlot            // all that have not ended
-	onNode      map[string]map[podKey]*podSlot // by seat
+	onNode      map[string]map[podKey]*podSlot // by countedNode
 	waiting     map[podKey]*podSlot            // those that may need a node
 	nearlyBound map[podKey]*podSlot            // those that are about to be bound to a node, and count there
 	daemons     map[types.UID]*daemon
