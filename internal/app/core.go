@@ -75,7 +75,7 @@ func (c *core) add(ctx context.Context) error {
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: c.clock.time, Wake: c.batcher.Trigger, Landed: c.landed,
+		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.landed,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err

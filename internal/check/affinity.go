@@ -42,10 +42,10 @@ type attraction struct {
 // sequence is an order in which pods may have come. Those that wait for nobody come before all others,
 // or after those that can start without them, so that they do not keep a group from starting elsewhere.
 type sequence struct {
-	early    bool // pods start before those come that wait for nobody
-	patient  bool // but not if they can follow these
-	backward bool
-	first    int // the pod that starts first; -1: whoever can
+	early       bool // pods start before those come that wait for nobody
+	deferStarts bool // but not if they can follow these
+	backward    bool
+	first       int // the pod that starts first; -1: whoever can
 }
 
 // sequences are the orders that are tried: a few in general, then every pod as the first of a group.
@@ -53,13 +53,13 @@ func sequences(waiting int) []sequence {
 	const most = 200 // pods alike in one domain make up most of more
 	list := []sequence{
 		{first: -1},
-		{first: -1, early: true, patient: true},
-		{first: -1, early: true, patient: true, backward: true},
+		{first: -1, early: true, deferStarts: true},
+		{first: -1, early: true, deferStarts: true, backward: true},
 		{first: -1, early: true},
 		{first: -1, early: true, backward: true},
 	}
 	for i := range min(waiting, most) {
-		list = append(list, sequence{first: i, early: true, patient: true})
+		list = append(list, sequence{first: i, early: true, deferStarts: true})
 	}
 	return list
 }
@@ -77,15 +77,15 @@ func (c *checker) affinities() {
 			slices.Reverse(a.waiting)
 		}
 		if order.first >= 0 {
-			a.lead(order.first)
+			a.placeFirst(order.first)
 		}
 		if order.early {
-			a.settle(order.patient)
+			a.placeWaiting(order.deferStarts)
 		}
 		for _, f := range a.free {
-			a.put(f)
+			a.countPod(f)
 		}
-		a.settle(false)
+		a.placeWaiting(false)
 		if len(a.waiting) == 0 {
 			return
 		}
@@ -102,21 +102,21 @@ func (c *checker) affinities() {
 	}
 }
 
-// lead puts one pod in place first, after those that wait for nobody as far as they do not keep it from
+// placeFirst puts one pod in place first, after those that wait for nobody as far as they do not keep it from
 // starting: it may follow some of them by one term and be the first by another.
-func (a *attraction) lead(i int) {
+func (a *attraction) placeFirst(i int) {
 	w := a.waiting[i]
 	var later []*arrival
 	for _, f := range a.free {
 		if slices.ContainsFunc(w.terms, func(t *tally) bool { return w.alone(t) && chooses(t.term, f.pod) }) {
 			later = append(later, f)
 		} else {
-			a.put(f)
+			a.countPod(f)
 		}
 	}
 	a.free = later
 	if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) && !w.starts(t) }) {
-		a.put(w)
+		a.countPod(w)
 		a.waiting = slices.Delete(a.waiting, i, i+1)
 	}
 }
@@ -152,7 +152,7 @@ func (c *checker) attract() *attraction {
 	for _, at := range c.places {
 		for _, p := range at.stay {
 			if !p.Terminating {
-				a.put(&arrival{pod: p, at: at})
+				a.countPod(&arrival{pod: p, at: at})
 			}
 		}
 	}
@@ -169,8 +169,8 @@ func (c *checker) attract() *attraction {
 	return a
 }
 
-// put counts a pod where it is. SC-34: for affinity a domain counts once it is the only one left.
-func (a *attraction) put(w *arrival) {
+// countPod counts a pod where it is. SC-34: for affinity a domain counts once it is the only one left.
+func (a *attraction) countPod(w *arrival) {
 	for _, t := range a.tallies {
 		if !chooses(t.term, w.pod) {
 			continue
@@ -185,19 +185,19 @@ func (a *attraction) put(w *arrival) {
 	}
 }
 
-// settle puts waiting pods in place until none can be: all that can follow, then one that can start,
+// placeWaiting puts waiting pods in place until none can be: all that can follow, then one that can start,
 // and again. With patient set no pod starts that can later follow those that wait for nobody.
-func (a *attraction) settle(patient bool) {
-	for a.follow() || a.start(patient) {
+func (a *attraction) placeWaiting(deferStarts bool) {
+	for a.placeFollowers() || a.placeStarter(deferStarts) {
 		continue
 	}
 }
 
-func (a *attraction) follow() (progress bool) {
+func (a *attraction) placeFollowers() (progress bool) {
 	var rest []*arrival
 	for _, w := range a.waiting {
 		if !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) }) {
-			a.put(w)
+			a.countPod(w)
 			progress = true
 		} else {
 			rest = append(rest, w)
@@ -207,14 +207,14 @@ func (a *attraction) follow() (progress bool) {
 	return progress
 }
 
-func (a *attraction) start(patient bool) bool {
+func (a *attraction) placeStarter(deferStarts bool) bool {
 	i := slices.IndexFunc(a.waiting, func(w *arrival) bool {
-		return !(patient && w.canWait()) && !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) && !w.starts(t) })
+		return !(deferStarts && w.canWait()) && !slices.ContainsFunc(w.terms, func(t *tally) bool { return !w.follows(t) && !w.starts(t) })
 	})
 	if i < 0 {
 		return false
 	}
-	a.put(a.waiting[i])
+	a.countPod(a.waiting[i])
 	a.waiting = slices.Delete(a.waiting, i, i+1)
 	return true
 }

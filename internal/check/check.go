@@ -15,13 +15,13 @@ import (
 
 // checker holds one view and what the plan makes of it.
 type checker struct {
-	view   *cluster.Snapshot
-	policy solve.Policy
-	stocks map[string]*stock
-	places []*place // nodes that exist, in the order of the view, then new ones in the order of the plan
-	purse  purse
-	prefix string // of subjects, such as "moves[2] "
-	found  []Violation
+	view      *cluster.Snapshot
+	policy    solve.Policy
+	offerings map[string]*poolOfferings
+	places    []*place // nodes that exist, in the order of the view, then new ones in the order of the plan
+	purse     purse
+	prefix    string // of subjects, such as "moves[2] "
+	found     []Violation
 
 	overCapacity func() bool // capacityTopology, worked out once
 }
@@ -33,7 +33,7 @@ func Plan(p solve.Problem, plan solve.Plan) []Violation {
 	if plan.Version != c.view.Version {
 		c.add(VersionWrong, "", "plan", strconv.FormatUint(c.view.Version, 10), strconv.FormatUint(plan.Version, 10))
 	}
-	batch := rosterOf(p.Pods, p.Moved)
+	batch := newBatch(p.Pods, p.Moved)
 	c.release(batch)
 	c.bind(plan.Bind, batch)
 	c.create(plan.Create, batch)
@@ -48,7 +48,7 @@ func newChecker(view *cluster.Snapshot, policy solve.Policy) *checker {
 	if view == nil {
 		view = &cluster.Snapshot{}
 	}
-	c := &checker{view: view, policy: policy, stocks: stocksOf(view)}
+	c := &checker{view: view, policy: policy, offerings: offeringsByPool(view)}
 	c.purse = purseOf(view)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
@@ -73,14 +73,14 @@ type entry struct {
 	moved  bool // of a node that would be removed: not pending, nor of a node that goes anyway
 }
 
-// roster is the batch, in the order given.
-type roster struct {
+// batchPods is the batch, in the order given.
+type batchPods struct {
 	order []cluster.PodKey
 	by    map[cluster.PodKey]*entry
 }
 
-func rosterOf(pods, moved []cluster.Pod) *roster {
-	r := &roster{by: make(map[cluster.PodKey]*entry, len(pods)+len(moved))}
+func newBatch(pods, moved []cluster.Pod) *batchPods {
+	r := &batchPods{by: make(map[cluster.PodKey]*entry, len(pods)+len(moved))}
 	for i := range pods {
 		r.add(&pods[i], false)
 	}
@@ -90,7 +90,7 @@ func rosterOf(pods, moved []cluster.Pod) *roster {
 	return r
 }
 
-func (r *roster) add(p *cluster.Pod, moved bool) {
+func (r *batchPods) add(p *cluster.Pod, moved bool) {
 	if e := r.by[p.Key]; e != nil {
 		e.given++
 		return
@@ -101,7 +101,7 @@ func (r *roster) add(p *cluster.Pod, moved bool) {
 
 // release takes the pods of the batch out of the topology counts of the nodes they are on now
 // (SC-27). Unless the node goes away they still take room there.
-func (c *checker) release(batch *roster) {
+func (c *checker) release(batch *batchPods) {
 	for _, at := range c.places {
 		var stay []*cluster.Pod
 		for _, p := range at.stay {
@@ -116,7 +116,7 @@ func (c *checker) release(batch *roster) {
 }
 
 // place counts the pod as placed and returns it, or nil if the batch does not have it.
-func (c *checker) place(batch *roster, key cluster.PodKey) *entry {
+func (c *checker) place(batch *batchPods, key cluster.PodKey) *entry {
 	e := batch.by[key]
 	if e == nil {
 		c.add(PodUnknown, "", "pod/"+key.String(), "a pod of the problem", "none of that name")
@@ -126,7 +126,7 @@ func (c *checker) place(batch *roster, key cluster.PodKey) *entry {
 	return e
 }
 
-func (c *checker) bind(binds []solve.Bind, batch *roster) {
+func (c *checker) bind(binds []solve.Bind, batch *batchPods) {
 	if !slices.IsSortedFunc(binds, func(a, b solve.Bind) int { return byKey(a.Pod, b.Pod) }) {
 		c.add(Disordered, "", "bind", "by pod", "another order")
 	}
@@ -153,21 +153,21 @@ func (c *checker) bind(binds []solve.Bind, batch *roster) {
 	}
 }
 
-func (c *checker) create(nodes []solve.NewNode, batch *roster) {
+func (c *checker) create(nodes []solve.NewNode, batch *batchPods) {
 	for i := range nodes {
 		n := &nodes[i]
 		name := "create[" + strconv.Itoa(i) + "]"
-		at := &place{name: name, host: c.prefix + name, words: c.view.Words, plan: n, stock: c.stocks[n.Pool]}
+		at := &place{name: name, host: c.prefix + name, words: c.view.Words, plan: n, offerings: c.offerings[n.Pool]}
 		for _, key := range n.Pods {
 			if e := c.place(batch, key); e != nil {
 				at.come = append(at.come, e.pod)
 			}
 		}
-		if at.stock != nil {
-			at.sight = at.stock.sightOf(n)
+		if at.offerings != nil {
+			at.sight = at.offerings.sightOf(n)
 			at.labelled = at.sight.labelled
 			for _, name := range n.Types {
-				if t := at.stock.types[name]; t != nil {
+				if t := at.offerings.types[name]; t != nil {
 					at.types = append(at.types, t)
 				}
 			}
@@ -176,7 +176,7 @@ func (c *checker) create(nodes []solve.NewNode, batch *roster) {
 	}
 }
 
-func (c *checker) unplaced(plan solve.Plan, batch *roster) {
+func (c *checker) unplaced(plan solve.Plan, batch *batchPods) {
 	if !slices.IsSortedFunc(plan.Unplaced, func(a, b solve.Unplaced) int { return byKey(a.Pod, b.Pod) }) {
 		c.add(Disordered, "", "unplaced", "by pod", "another order")
 	}
@@ -195,7 +195,7 @@ func (c *checker) unplaced(plan solve.Plan, batch *roster) {
 
 // everyPodOnce counts places. A pod that the problem lists twice may have two places or one: which of
 // the two is meant nobody can tell.
-func (c *checker) everyPodOnce(batch *roster) {
+func (c *checker) everyPodOnce(batch *batchPods) {
 	for _, key := range batch.order {
 		e := batch.by[key]
 		switch {

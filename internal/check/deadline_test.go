@@ -69,7 +69,7 @@ func TestTrust_C04_MovesAreJudgedAgain(t *testing.T) {
 			}
 		}
 		count, asked := after(1 << 40)
-		got, upTo := check.Sift(q, moves, count)
+		got, upTo := check.FilterMoves(q, moves, count)
 		if fmt.Sprint(slices.Sorted(maps.Keys(got))) != fmt.Sprint(slices.Sorted(maps.Keys(want))) || upTo != len(moves) {
 			t.Fatalf("bad are %v up to %d, want %v\nquestion %s", got, upTo, want, show(q))
 		}
@@ -78,7 +78,7 @@ func TestTrust_C04_MovesAreJudgedAgain(t *testing.T) {
 		}
 		bad += len(got)
 		cut, _ := after(rapid.Int64Range(0, asked.Load()).Draw(t, "polls"))
-		some, upTo := check.Sift(q, moves, cut)
+		some, upTo := check.FilterMoves(q, moves, cut)
 		for i := range upTo {
 			if _, is := some[i]; is != (want[i].Code != "") {
 				t.Fatalf("cut at %d: bad are %v, want %v", upTo, some, want)

@@ -15,10 +15,10 @@ import (
 // newNode judges a node to be bought (scheduling 6.2).
 func (c *checker) newNode(at *place) {
 	switch {
-	case at.stock == nil:
+	case at.offerings == nil:
 		c.add(PoolUnknown, "SC-06", at.name, "a pool of the snapshot", at.plan.Pool)
 		return
-	case at.stock.pool.Closed:
+	case at.offerings.pool.Closed:
 		c.add(PoolClosed, "SC-06", at.name, "a pool that is open", at.plan.Pool)
 	case len(at.come) == 0:
 		c.add(NodeEmpty, "SC-24", at.name, "a pod", "none")
@@ -28,7 +28,7 @@ func (c *checker) newNode(at *place) {
 	c.needs(at)
 	for _, p := range at.come {
 		c.podOn(at, p)
-		if taint, refused := untolerated(shapeOf(p.Shape), at.stock.pool.Taints); refused {
+		if taint, refused := untolerated(shapeOf(p.Shape), at.offerings.pool.Taints); refused {
 			c.add(TaintNotTolerated, "scheduling 6.2", "pod/"+p.Key.String(), "no taint "+taint, at.name)
 		}
 	}
@@ -50,7 +50,7 @@ func (c *checker) newNode(at *place) {
 
 // needs judges that the pool's requirements were narrowed and never widened.
 func (c *checker) needs(at *place) {
-	pool := at.stock.pool.Requirements
+	pool := at.offerings.pool.Requirements
 	for _, key := range pool.Keys() {
 		have, defined := at.plan.Needs[key]
 		if !defined || !within(have, pool[key]) || have.Empty() && !pool[key].Negative() {
@@ -69,7 +69,7 @@ func (c *checker) listed(at *place) {
 	}
 	seen := map[string]bool{}
 	for _, name := range at.plan.Types {
-		if at.stock.types[name] == nil {
+		if at.offerings.types[name] == nil {
 			c.add(TypeUnknown, "SC-08", at.name, "a type of pool "+at.plan.Pool, name)
 		}
 		if seen[name] {
@@ -172,7 +172,7 @@ func (c *checker) offer(at *place) {
 	}
 	bought := at.plan.Offer
 	subject := at.name + " offer " + bought.Type
-	t := at.stock.types[bought.Type]
+	t := at.offerings.types[bought.Type]
 	if t == nil || !slices.Contains(at.plan.Types, bought.Type) {
 		c.add(OfferWrong, "SC-48", subject, "a listed type", "another")
 		return
@@ -208,7 +208,7 @@ func (c *checker) requests(at *place) {
 		return
 	}
 	pods := at.asks()
-	if !slices.ContainsFunc([]overlap{bySale, byOffers, byLabels}, func(by overlap) bool {
+	if !slices.ContainsFunc([]overlap{byOffering, byOffers, byLabels}, func(by overlap) bool {
 		return resources.Add(pods, c.leastOverhead(at, by)).Equal(at.plan.Requests)
 	}) {
 		want := resources.Add(pods, c.leastOverhead(at, byOffers))
@@ -218,9 +218,9 @@ func (c *checker) requests(at *place) {
 
 // leastOverhead is the component-wise minimum of SC-24.
 func (c *checker) leastOverhead(at *place, by overlap) resources.Vec {
-	least := total(c.daemonsOf(at.stock, at.types[0], by))
+	least := total(c.daemonsOf(at.offerings, at.types[0], by))
 	for _, t := range at.types[1:] {
-		least = lesser(least, total(c.daemonsOf(at.stock, t, by)))
+		least = lesser(least, total(c.daemonsOf(at.offerings, t, by)))
 	}
 	return least
 }
@@ -236,8 +236,8 @@ func lesser(a, b resources.Vec) resources.Vec {
 // types of sold-out offerings count is not said: counting them or not, either is accepted.
 func (c *checker) minimums(at *place) {
 	lowered := false
-	for _, key := range at.stock.pool.Requirements.Keys() {
-		want := at.stock.pool.Requirements[key].MinValues
+	for _, key := range at.offerings.pool.Requirements.Keys() {
+		want := at.offerings.pool.Requirements[key].MinValues
 		if want == 0 {
 			continue
 		}

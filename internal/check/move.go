@@ -24,13 +24,13 @@ func Consolidation(q solve.Question, answer solve.Consolidation) []Violation {
 	return c.found
 }
 
-// Sift judges moves made one after another, each on the cluster that the good ones before it leave, and returns what is
+// FilterMoves judges moves made one after another, each on the cluster that the good ones before it leave, and returns what is
 // wrong with the bad ones, by number. What a move says that it saves and how many pods it says that it moves is not judged.
 // Once stop says that time is up the moves from number upTo on are left unjudged.
 //
 // A bad move leaves nothing to go on with, so that the good ones before it are made again: a few bad ones among many cost
 // a few times as much as none.
-func Sift(q solve.Question, moves []solve.Move, stop func() bool) (bad map[int]Violation, upTo int) {
+func FilterMoves(q solve.Question, moves []solve.Move, stop func() bool) (bad map[int]Violation, upTo int) {
 	bad = map[int]Violation{}
 	last := -1
 	for again := true; again; {
@@ -68,7 +68,7 @@ func asked(q solve.Question) *checker {
 }
 
 func (c *checker) move(q solve.Question, m *solve.Move) {
-	batch := &roster{by: map[cluster.PodKey]*entry{}}
+	batch := &batchPods{by: map[cluster.PodKey]*entry{}}
 	removed := c.remove(q, m, batch)
 	c.bind(m.Bind, batch)
 	c.create(m.Create, batch)
@@ -104,7 +104,7 @@ func arrived(pods []*cluster.Pod) []*cluster.Pod {
 
 // remove takes nodes away. Their pods that are planned elsewhere join the batch (scheduling 3.2); the
 // others go with the node. The room a node held in its pool's limits is given back.
-func (c *checker) remove(q solve.Question, m *solve.Move, batch *roster) (price float64) {
+func (c *checker) remove(q solve.Question, m *solve.Move, batch *batchPods) (price float64) {
 	if len(m.Remove) == 0 {
 		c.add(RemovedTwice, "", "move", "a node to remove", "none")
 	}

@@ -29,10 +29,10 @@ type place struct {
 	node   *cluster.Node // nil: to be bought
 	labels reqs.Set      // of a node that exists
 
-	plan  *solve.NewNode // nil: exists
-	stock *stock         // where a new node is bought; nil if its pool is unknown
-	types []*catalog.InstanceType
-	sight *sight // what the plan's needs leave of the types; nil if the pool is unknown
+	plan      *solve.NewNode // nil: exists
+	offerings *poolOfferings // where a new node is bought; nil if its pool is unknown
+	types     []*catalog.InstanceType
+	sight     *sight // what the plan's needs leave of the types; nil if the pool is unknown
 
 	stay  []*cluster.Pod // were here before the plan
 	leave []*cluster.Pod // are here now but are planned for: they count in no topology

@@ -204,7 +204,7 @@ func TestNewNodes(t *testing.T) {
 		"SC-19 a type outside the needs":     {lone, created(func(n *solve.NewNode) { n.Needs[size] = in("small") }), check.TypeMismatch},
 		"SC-19 no offering within the needs": {lone, created(func(n *solve.NewNode) { n.Needs[zone] = in("z") }), check.OfferingMissing},
 		"SC-19 nothing available": {lone, func(w *world) {
-			w.restock(func(t *catalog.InstanceType) {
+			w.changeTypes(func(t *catalog.InstanceType) {
 				for i := range t.Offerings {
 					t.Offerings[i].Available = t.Name != "large"
 				}
@@ -212,9 +212,9 @@ func TestNewNodes(t *testing.T) {
 		}, check.OfferingMissing},
 		"SC-19 pods do not fit a type":         {lone, func(w *world) { w.Pods[0].Shape.Requests = vec(2001, 1) }, check.TooSmall},
 		"SC-19 pods and DaemonSets do not fit": {withDaemon, func(w *world) { w.View.Daemons[0].Shape.Requests = vec(1001, 1) }, check.TooSmall},
-		"SC-19 the overhead is gone":           {lone, func(w *world) { w.restock(func(t *catalog.InstanceType) { t.Overhead = vec(1001, 0) }) }, check.TooSmall},
+		"SC-19 the overhead is gone":           {lone, func(w *world) { w.changeTypes(func(t *catalog.InstanceType) { t.Overhead = vec(1001, 0) }) }, check.TooSmall},
 		"SC-10 an offering of another size": {lone, func(w *world) {
-			w.restock(func(t *catalog.InstanceType) {
+			w.changeTypes(func(t *catalog.InstanceType) {
 				for i := range t.Offerings {
 					t.Offerings[i].Size = &catalog.Size{Capacity: vec(900, 9)}
 				}
@@ -227,7 +227,7 @@ func TestNewNodes(t *testing.T) {
 		"V15-57 too many volumes for a type": {one(func(s *cluster.Shape) {
 			s.Volumes = []cluster.Volume{{Driver: "ebs", Claim: "x"}, {Driver: "ebs", Claim: "y"}}
 		}), func(w *world) {
-			w.restock(func(t *catalog.InstanceType) { t.VolumeLimits = map[string]int{"ebs": 1, "efs": 0} })
+			w.changeTypes(func(t *catalog.InstanceType) { t.VolumeLimits = map[string]int{"ebs": 1, "efs": 0} })
 		}, check.VolumeLimit},
 		"SC-48 too many types": {lone, created(func(n *solve.NewNode) { n.Types = append(n.Types, make([]string, 600)...) }), check.TooManyTypes},
 		"SC-48 dearest first":  {lone, created(func(n *solve.NewNode) { slices.Reverse(n.Types) }), check.TypesDisordered},
@@ -290,7 +290,7 @@ func TestReservations(t *testing.T) {
 	}
 	runMutations(t, map[string]mutation{
 		"SC-45 more nodes than units": {pair, func(w *world) {
-			w.restock(func(t *catalog.InstanceType) { t.Offerings[len(t.Offerings)-1].Remaining = 1 })
+			w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[len(t.Offerings)-1].Remaining = 1 })
 		}, check.ReservationExceeded},
 		"SC-45 the smallest count of an id": {pair, func(w *world) {
 			o := w.pool().Types[0].Offerings[6]
@@ -300,13 +300,13 @@ func TestReservations(t *testing.T) {
 		"SC-47 reserved and other ways":    {pair, func(w *world) { delete(w.plan.Create[0].Needs, capacity) }, check.ReservedMixed},
 		"V15-45 a reservation passed over": {func(w *world) { reserve(w, 0); w.buy(reqs.Set{capacity: in("spot")}, pod("p", shape("web", nil))) }, func(w *world) { w.pool().Types[0].Offerings[6].Remaining = 1 }, check.ReservedPassedOver},
 		"V15-44 a full reservation is bought": {pair, func(w *world) {
-			w.restock(func(t *catalog.InstanceType) { t.Offerings[len(t.Offerings)-1].Remaining = 0 })
+			w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[len(t.Offerings)-1].Remaining = 0 })
 		}, check.OfferWrong},
 	})
 	for name, change := range map[string]func(w *world){
 		"V15-46 in fallback mode":                func(w *world) { w.Policy.ReservedFallback = true },
 		"17 a pod that wants on-demand":          func(w *world) { w.Pods[0].Shape.Required = []reqs.Set{{capacity: in("spot", "on-demand")}} },
-		"V15-45 c a full one falls back at once": func(w *world) { w.restock(func(t *catalog.InstanceType) { t.Offerings[6].Remaining = 0 }) },
+		"V15-45 c a full one falls back at once": func(w *world) { w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[6].Remaining = 0 }) },
 		"SC-12 a preference is kept while it may": func(w *world) {
 			w.Pods[0].Shape.Preferred = []cluster.Preference{{Weight: 1, Needs: reqs.Set{capacity: in("spot")}}}
 		},

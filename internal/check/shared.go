@@ -45,7 +45,7 @@ func purseOf(view *cluster.Snapshot) purse {
 func (c *checker) limits() {
 	for i := range c.view.Pools {
 		pool := &c.view.Pools[i]
-		if c.stocks[pool.Name].pool != pool {
+		if c.offerings[pool.Name].pool != pool {
 			continue
 		}
 		spent, nodes := resources.Vec{}, int64(0)
@@ -126,7 +126,7 @@ func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 // planner's own choice keeps the node from it; every other explanation is accepted: a pod that
 // excludes or dislikes reserved nodes, a topology of capacity types, minValues, a limit.
 func (c *checker) reservedFirst(at *place) {
-	pool := at.stock.pool
+	pool := at.offerings.pool
 	if len(c.purse.units) == 0 || c.policy.NoReserved || c.policy.ReservedFallback || !pool.Requirements.Allows(capacityKey, reserved) ||
 		len(pool.Limits) > 0 || hasMinimums(pool.Requirements) || c.overCapacity() {
 		return

@@ -33,7 +33,7 @@ type kind struct {
 const keptSights = 16
 
 // sightOf finds the sight that a new node shares with one before it.
-func (s *stock) sightOf(n *solve.NewNode) *sight {
+func (s *poolOfferings) sightOf(n *solve.NewNode) *sight {
 	for i := len(s.sights) - 1; i >= max(0, len(s.sights)-keptSights); i-- {
 		if known := s.sights[i]; slices.Equal(known.types, n.Types) && known.needs.Equal(n.Needs) {
 			return known
@@ -54,7 +54,7 @@ func (c *checker) of(at *place, t *catalog.InstanceType, s *sight) *kind {
 	if known := s.kinds[t]; known != nil {
 		return known
 	}
-	k := &kind{room: t.Allocatable(), daemons: c.daemonsOf(at.stock, t, bySale)}
+	k := &kind{room: t.Allocatable(), daemons: c.daemonsOf(at.offerings, t, byOffering)}
 	k.key, k.conflict = labelsOf(t).Conflict(s.needs)
 	k.overhead = total(k.daemons)
 	// Available, launchable or not (V15-44: compatibility and fit go by available).

@@ -143,7 +143,7 @@ func (c *checker) seen(at *place, r rule) bool {
 	if !r.honours(at.taints()) {
 		return false
 	}
-	if r.AnyNode || at.node == nil && at.stock == nil {
+	if r.AnyNode || at.node == nil && at.offerings == nil {
 		return true
 	}
 	if at.node != nil {
@@ -159,8 +159,8 @@ func (p *place) taints() []corev1.Taint {
 	switch {
 	case p.node != nil:
 		return p.node.Taints
-	case p.stock != nil:
-		return p.stock.pool.Taints
+	case p.offerings != nil:
+		return p.offerings.pool.Taints
 	default:
 		return nil
 	}

@@ -147,7 +147,7 @@ func TestSpreadLeavesAlone(t *testing.T) {
 			inZones(s, "a", "a", "a")(w)
 		},
 		"SC-26 a zone that is sold out is not waited for": func(w *world) {
-			w.restock(func(t *catalog.InstanceType) { t.Offerings[4].Available, t.Offerings[5].Available = false, false })
+			w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[4].Available, t.Offerings[5].Available = false, false })
 			inZones(spread(zone, 1, nil), "a", "a", "b")(w)
 		},
 	} {
@@ -236,7 +236,7 @@ func TestAntiAffinity(t *testing.T) {
 		"SC-34 two in one zone":        {inZones(lonely(zone), "a", "b"), move(1, "a"), check.AntiAffinityUnmet},
 		"SC-34 every zone left counts": {inZones(lonely(zone), "a", "b"), func(w *world) { w.plan.Create[1].Needs[zone] = in("a", "b") }, check.AntiAffinityUnmet},
 		"SC-34 a zone sold out for now counts too": {func(w *world) {
-			w.restock(func(t *catalog.InstanceType) { t.Offerings[0].Available, t.Offerings[1].Available = false, false })
+			w.changeTypes(func(t *catalog.InstanceType) { t.Offerings[0].Available, t.Offerings[1].Available = false, false })
 			w.node("n1", "a", pod("old", shape("web", nil)))
 			w.buy(reqs.Set{zone: in("b", "c")}, pod("p", lonely(zone)))
 		}, func(w *world) { delete(w.plan.Create[0].Needs, zone) }, check.AntiAffinityUnmet},

@@ -161,8 +161,8 @@ func (w *world) skip(p cluster.Pod) {
 
 func (w *world) pool() *cluster.Pool { return &w.View.Pools[0] }
 
-// restock gives the pool types of its own before they are changed.
-func (w *world) restock(change func(t *catalog.InstanceType)) {
+// changeTypes gives the pool types of its own before they are changed.
+func (w *world) changeTypes(change func(t *catalog.InstanceType)) {
 	for i := range w.pool().Types {
 		change(&w.pool().Types[i])
 	}

@@ -85,8 +85,8 @@ func (d *digest) lanes(v resources.Vec, table resources.Table) {
 	d.number(-1)
 }
 
-// printWishes writes everything the wishes of the input depend on; build must read nothing else.
-func (r *Reader) printWishes(in input) {
+// writeConstraints writes everything the constraints of the input depend on; build must read nothing else.
+func (r *Reader) writeConstraints(in input) {
 	d := &r.digest
 	spec := &in.pod.Spec
 	d.flag(in.template)

@@ -59,7 +59,7 @@ func terminal(p *corev1.Pod) bool {
 }
 
 // EvictCost is what evicting a pod costs (V15-52), one for an ordinary pod. managed says that
-// pod-deletion-cost is written by the controller and so is no wish of the user.
+// pod-deletion-cost is written by the controller and so is not set by the user.
 func EvictCost(p *corev1.Pod, managed bool) float64 {
 	const (
 		perCost, perPriority = 1 << 27, 1 << 25

@@ -45,8 +45,8 @@ func (s *Snapshot) With(pods []Pod, at map[PodKey]string) *Snapshot {
 	return &view
 }
 
-// Settled returns a view in which some nodes take no pods that would be moved to them.
-func (s *Snapshot) Settled(names map[string]bool) *Snapshot {
+// WithSettling returns a view in which some nodes take no pods that would be moved to them.
+func (s *Snapshot) WithSettling(names map[string]bool) *Snapshot {
 	view := *s
 	view.Nodes = slices.Clone(s.Nodes)
 	for i := range view.Nodes {
@@ -80,9 +80,9 @@ func (s *Snapshot) Frees(pool, instanceType, zone, capacityType string) float64 
 	return 0
 }
 
-// Asked is how much of a resource of a node its pods ask for, in percent. A pod that ends is on its way out, and
+// RequestedPercent is how much of a resource of a node its pods ask for, in percent. A pod that ends is on its way out, and
 // does not count.
-func (n *Node) Asked(lane int) int64 {
+func (n *Node) RequestedPercent(lane int) int64 {
 	sum, whole := int64(0), n.Allocatable.At(lane)
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Shape != nil && !p.Terminating {
@@ -95,12 +95,12 @@ func (n *Node) Asked(lane int) int64 {
 	return int64(float64(sum)/float64(whole)*100 + 0.5)
 }
 
-// Vacated returns a view in which one more instance fits a reservation. One that is not available for
+// WithFreedSlot returns a view in which one more instance fits a reservation. One that is not available for
 // another reason stays so (V15-47).
-func (s *Snapshot) Vacated(reservation string) *Snapshot { return s.slots(reservation, 1) }
+func (s *Snapshot) WithFreedSlot(reservation string) *Snapshot { return s.slots(reservation, 1) }
 
-// Occupied returns a view in which one instance less fits a reservation.
-func (s *Snapshot) Occupied(reservation string) *Snapshot { return s.slots(reservation, -1) }
+// WithTakenSlot returns a view in which one instance less fits a reservation.
+func (s *Snapshot) WithTakenSlot(reservation string) *Snapshot { return s.slots(reservation, -1) }
 
 func (s *Snapshot) slots(reservation string, more int) *Snapshot {
 	view := *s
@@ -116,7 +116,7 @@ func (s *Snapshot) slots(reservation string, more int) *Snapshot {
 		}
 		same, known := copied[&types[0]]
 		if !known || len(same) != len(types) {
-			same = slotted(types, reservation, more)
+			same = withSlots(types, reservation, more)
 			copied[&types[0]] = same
 		}
 		view.Pools[i].Types = same
@@ -124,7 +124,7 @@ func (s *Snapshot) slots(reservation string, more int) *Snapshot {
 	return &view
 }
 
-func slotted(types []catalog.InstanceType, reservation string, more int) []catalog.InstanceType {
+func withSlots(types []catalog.InstanceType, reservation string, more int) []catalog.InstanceType {
 	out := slices.Clone(types)
 	for i := range out {
 		is := func(o catalog.Offering) bool { return o.Reservation == reservation && o.Available }

@@ -62,7 +62,7 @@ func TestVacated(t *testing.T) {
 		{Reservation: "cr-1", Available: true}, {Reservation: "cr-2", Available: true}, {Reservation: "cr-1"}, {Available: true},
 	}}}
 	s := &cluster.Snapshot{Pools: []cluster.Pool{{Name: "a", Types: types}, {Name: "b", Types: types}, {Name: "c"}}}
-	view := s.Vacated("cr-1")
+	view := s.WithFreedSlot("cr-1")
 	var got []int
 	for _, o := range view.Pools[0].Types[0].Offerings {
 		got = append(got, o.Remaining)
@@ -81,7 +81,7 @@ func TestVacated(t *testing.T) {
 func TestSettled(t *testing.T) {
 	t.Parallel()
 	s := &cluster.Snapshot{Nodes: []cluster.Node{{Name: "a"}, {Name: "b", Settling: true}, {Name: "c"}}}
-	view := s.Settled(map[string]bool{"a": true})
+	view := s.WithSettling(map[string]bool{"a": true})
 	if !view.Node("a").Settling || !view.Node("b").Settling || view.Node("c").Settling || s.Node("a").Settling || s.Node("x") != nil {
 		t.Errorf("Settled = %+v of %+v", view.Nodes, s.Nodes)
 	}

@@ -34,16 +34,16 @@ type Reader struct {
 	namespaces map[string]map[string]string
 	epoch      int64 // counts changes of namespaces, on which shapes depend
 
-	// A shape is an identity, wishes and requests. Each of the first two is found by the raw bytes of the
+	// A shape is an identity, constraints and requests. Each of the first two is found by the raw bytes of the
 	// fields it was read from: hashing those is far cheaper than reading them to find out that the
 	// result is known, and pods that differ in size alone share all the rest.
-	identities map[string]*identity
-	wishes     map[string]*wishes
-	meanings   map[string]*wishes // by their text: wishes written in several ways are one
-	selectors  map[string]Selector
-	shapes     map[string]*Shape // by the numbers of the two, and the requests
+	identities  map[string]*identity
+	constraints map[string]*constraints
+	meanings    map[string]*constraints // by their text: constraints written in several ways are one
+	selectors   map[string]Selector
+	shapes      map[string]*Shape // by the numbers of the two, and the requests
 
-	anywhere []reqs.Set // what pods without a wish for nodes require
+	anywhere []reqs.Set // what pods without node constraints require
 
 	digest  digest
 	claims  []claimFacts
@@ -54,7 +54,7 @@ type Reader struct {
 func NewReader(words reqs.Vocabulary, opts ReaderOptions) *Reader {
 	return &Reader{
 		words: words, opts: opts, table: opts.Resources,
-		identities: map[string]*identity{}, wishes: map[string]*wishes{}, meanings: map[string]*wishes{},
+		identities: map[string]*identity{}, constraints: map[string]*constraints{}, meanings: map[string]*constraints{},
 		selectors: map[string]Selector{}, shapes: map[string]*Shape{}, anywhere: []reqs.Set{{}},
 	}
 }
@@ -168,7 +168,7 @@ func (r *Reader) shape(in input) *Shape {
 		in.spread = r.opts.SelectorOf(in.pod)
 	}
 	d := &r.digest
-	who, asks := r.identity(in), r.wishesOf(in)
+	who, asks := r.identity(in), r.constraintsOf(in)
 	d.buf = d.buf[:0]
 	d.number(who.number)
 	d.number(asks.number)
@@ -217,18 +217,18 @@ func (r *Reader) identity(in input) *identity {
 	return who
 }
 
-// wishes is what a pod asks for other than an amount of resources.
-type wishes struct {
+// constraints are the scheduling constraints and preferences of a pod, without its resource requests.
+type constraints struct {
 	number int64
 	shape  *Shape // the first that has them; until then it has nothing else
 	text   string // end of the key of a shape
 }
 
-// wishesOf finds those of a pod, or builds them.
-func (r *Reader) wishesOf(in input) *wishes {
+// constraintsOf returns the interned constraints of a pod, and builds them if they are new.
+func (r *Reader) constraintsOf(in input) *constraints {
 	r.digest.buf = r.digest.buf[:0]
-	r.printWishes(in)
-	if known, found := r.wishes[string(r.digest.buf)]; found {
+	r.writeConstraints(in)
+	if known, found := r.constraints[string(r.digest.buf)]; found {
 		return known
 	}
 	raw := string(r.digest.buf)
@@ -239,7 +239,7 @@ func (r *Reader) wishesOf(in input) *wishes {
 		built.number = int64(len(r.meanings))
 		r.meanings[built.text] = built
 	}
-	r.wishes[raw] = built
+	r.constraints[raw] = built
 	return built
 }
 
@@ -262,7 +262,7 @@ func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
 	// any order: learn looks at all of them
 	for name := range list {
 		if _, known := r.table.Lane(name); !known {
-			r.learn(list)
+			r.addLanes(list)
 			break
 		}
 	}
@@ -271,8 +271,8 @@ func (r *Reader) capacity(list corev1.ResourceList) resources.Vec {
 	return v
 }
 
-// learn gives lanes to the names of what there is some of. Nodes report zero of many things.
-func (r *Reader) learn(list corev1.ResourceList) {
+// addLanes gives lanes to the names of what there is some of. Nodes report zero of many things.
+func (r *Reader) addLanes(list corev1.ResourceList) {
 	var names []corev1.ResourceName
 	// any order: Extend sorts them
 	for name, quantity := range list {

@@ -14,15 +14,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// builder fills the wishes of one shape.
+// builder fills the constraints of one shape.
 type builder struct {
 	*Reader
 	in    input
 	shape *Shape
 }
 
-// build reads the wishes of an input. It may read only what printWishes writes.
-func (r *Reader) build(in input) *wishes {
+// build reads the constraints of an input. It may read only what writeConstraints writes.
+func (r *Reader) build(in input) *constraints {
 	b := &builder{Reader: r, in: in, shape: &Shape{}}
 	spec := &in.pod.Spec
 	if usesDevices(spec) {
@@ -37,7 +37,7 @@ func (r *Reader) build(in input) *wishes {
 	}
 	b.volumes()
 	b.shape.clip()
-	return &wishes{shape: b.shape, text: r.wishesKey(b.shape)}
+	return &constraints{shape: b.shape, text: r.constraintsKey(b.shape)}
 }
 
 // clip leaves no room behind the lists, which many shapes share.

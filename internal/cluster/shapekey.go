@@ -15,7 +15,7 @@ type keyText struct{ buf []byte }
 
 // shapeKey says everything a shape means, independent of the order of reading and of lanes: who the pod
 // is, what it requests, what else it asks for.
-func (r *Reader) shapeKey(who *identity, requests resources.Vec, asks *wishes) string {
+func (r *Reader) shapeKey(who *identity, requests resources.Vec, asks *constraints) string {
 	k := r.keyText()
 	k.buf = append(k.buf, who.text...)
 	k.section("requests")
@@ -42,7 +42,7 @@ func (r *Reader) identityKey(namespace string, labels []label) string {
 	return r.keep(k)
 }
 
-func (r *Reader) wishesKey(s *Shape) string {
+func (r *Reader) constraintsKey(s *Shape) string {
 	k := r.keyText()
 	k.sets("required", s.Required)
 	for _, p := range s.Preferred {

@@ -90,7 +90,7 @@ func (r *DeletionCosts) Pass(ctx context.Context) error {
 		if len(wishes) == 0 {
 			continue
 		}
-		if !node.Going {
+		if !node.Deleting {
 			if left == 0 {
 				break // those that go come first, so nothing is missed that should not wait
 			}

@@ -40,11 +40,11 @@ type disruptStore interface {
 	Pools() []*karpv1.NodePool
 	Pod(key cluster.PodKey) *corev1.Pod
 	Disruption(types map[string][]catalog.InstanceType) disruption.View
-	Hold(node string, held bool)
-	Mark(node string, going bool)
+	SetCommanded(node string, held bool)
+	SetRemoving(node string, going bool)
 	Replace(nodes []string, places map[cluster.PodKey]string)
 	Nominate(node string, until time.Time)
-	Exposed() string
+	UnreplicatedLeaderNode() string
 }
 
 // orderer writes claims.
@@ -102,7 +102,7 @@ type Disruption struct {
 
 	unreached []string // pools that consolidation had no time for
 
-	promises disruption.Promises
+	promises disruption.OutcomeHistory
 	sick     repairLog
 	prices   priceWait
 }
@@ -192,25 +192,25 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	}
 	d.spend(view)
 	d.countBlocked(view)
-	view.Policy, view.Tuning, view.Methods, view.Resting = d.Policy, d.Tuning, d.Methods, d.queue.resting(d.Now())
+	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = d.Policy, d.Tuning, d.Methods, d.queue.resting(d.Now())
 	view.Repairs = d.Repairs
 	d.sick.note(ctx, view)
 	view.Unpriced = d.prices.waits(ctx, d.Priced, d.Now())
 	hidden := d.spareTired(view) || view.Unpriced
-	view.Promises = d.promises.Observe(&view)
-	view.Quiet = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
+	view.Outcomes = d.promises.Observe(&view)
+	view.Unchanged = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
 	decision := d.decide(ctx, view)
-	d.promises.Note(&decision)
+	d.promises.RecordMoves(&decision)
 	d.count(decision)
 	d.sayScores(ctx, decision.Scores)
 	failed = errors.Join(failed, d.showBlocked(ctx, view))
-	d.tell(ctx, decision.Stay)
-	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Quiet) {
+	d.tell(ctx, decision.Events)
+	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Unchanged) {
 		d.Journal.Decided(decision)
 	}
 	if len(decision.Commands) > 0 || decision.Limited || decision.Partial || hidden {
 		d.quiet = stillness{}
-	} else if !view.Quiet {
+	} else if !view.Unchanged {
 		d.quiet = stillness{changes: changes, until: d.stillUntil(view)}
 	}
 	n, err := d.start(ctx, view, offers, decision)
@@ -245,10 +245,10 @@ func (d *Disruption) spareTired(view disruption.View) (hidden bool) {
 	tired, untreated := d.queue.tired(d.Now())
 	for i := range view.Nodes {
 		if n := &view.Nodes[i]; !tired[n.Claim].IsZero() {
-			n.Tired, hidden = true, true
+			n.BackingOff, hidden = true, true
 		}
 		if n := &view.Nodes[i]; !untreated[n.Claim].IsZero() {
-			n.Untreated, hidden = true, true
+			n.RepairBackingOff, hidden = true, true
 		}
 	}
 	return hidden

@@ -24,7 +24,7 @@ import (
 //
 // The answers come from the watch cache of the API server, as long as that is not older than the taints: a read that asks
 // for the newest state is a scan of all pods in etcd, for each node, on servers before 1.31.
-func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[string][]disruption.Live, []error) {
+func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[string][]disruption.LivePod, []error) {
 	var nodes []disruption.Candidate
 	for _, c := range list {
 		nodes = append(nodes, c.Remove...)
@@ -37,16 +37,16 @@ func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[s
 	if err != nil {
 		return nil, []error{err}
 	}
-	found := make([][]disruption.Live, len(nodes))
+	found := make([][]disruption.LivePod, len(nodes))
 	failed := d.each(len(nodes), func(i int) error {
 		pods := &corev1.PodList{}
 		if err := d.Reader.List(ctx, pods, client.MatchingFields{PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
 			return fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
 		}
-		found[i] = make([]disruption.Live, 0, len(pods.Items))
+		found[i] = make([]disruption.LivePod, 0, len(pods.Items))
 		for j := range pods.Items {
 			p := &pods.Items[j]
-			found[i] = append(found[i], disruption.Live{
+			found[i] = append(found[i], disruption.LivePod{
 				Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, d.CostManaged),
 				Protected: p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && cluster.DoNotDisrupt(p, d.Now()),
 				Mark:      cluster.ProtectedBy(p, d.Now()),
@@ -54,7 +54,7 @@ func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[s
 		}
 		return nil
 	})
-	live := map[string][]disruption.Live{}
+	live := map[string][]disruption.LivePod{}
 	for i, n := range nodes {
 		if failed[i] == nil {
 			live[n.Node] = found[i]
@@ -83,7 +83,7 @@ func notOlderThan(version string) client.ListOption {
 
 // settle releases the nodes that stay after all, be it because something objects or because it could
 // not be found out. What is left of the command goes on.
-func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objections []disruption.Objection, live map[string][]disruption.Live) {
+func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objections []disruption.Objection, live map[string][]disruption.LivePod) {
 	stays := map[string]bool{}
 	for _, o := range objections {
 		stays[o.Claim] = true
@@ -117,9 +117,9 @@ func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objectio
 
 // reject tells all nodes of a move why it is not made.
 func (d *Disruption) reject(ctx context.Context, c *disruption.Command, o disruption.Objection) {
-	var news []disruption.News
+	var news []disruption.ObjectEvent
 	for _, n := range c.Remove {
-		news = append(news, disruption.News{Node: n.Node, Claim: n.Claim, Event: event.Event{
+		news = append(news, disruption.ObjectEvent{Node: n.Node, Claim: n.Claim, Event: event.Event{
 			Reason: event.ConsolidationRejected, Key: o.Category, Text: "The move was given up (" + o.Category + "): node " + o.Node + ": " + o.Text,
 		}})
 	}
@@ -142,8 +142,8 @@ func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fres
 		return out
 	}
 	ground, l := fresh.Cluster, d.limits()
-	if len(fresh.Homeless) > 0 {
-		ground = disruption.Settled(fresh, func() bool { return l.whole.stop(ctx) })
+	if len(fresh.PodsToPlace) > 0 {
+		ground = disruption.PlacePendingPods(fresh, func() bool { return l.whole.stop(ctx) })
 	}
 	var moves []solve.Move
 	for _, i := range order {
@@ -151,7 +151,7 @@ func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fres
 	}
 	bad, upTo := map[int]check.Violation(nil), 0
 	if ground != nil {
-		bad, upTo = check.Sift(solve.Question{View: ground, Candidates: names, Policy: d.Policy}, moves, func() bool { return l.look.stop(ctx) })
+		bad, upTo = check.FilterMoves(solve.Question{View: ground, Candidates: names, Policy: d.Policy}, moves, func() bool { return l.look.stop(ctx) })
 	}
 	for at, i := range order {
 		if v, is := bad[at]; is {

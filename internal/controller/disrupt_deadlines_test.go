@@ -25,7 +25,7 @@ import (
 
 // consolidating is the method that limits are for.
 func consolidating(v disrupt.View) disrupt.Method {
-	all := disrupt.Turns(v.Methods)
+	all := disrupt.EnabledMethods(v.Methods)
 	return all[slices.IndexFunc(all, func(m disrupt.Method) bool { return m.Name == "consolidation" })]
 }
 
@@ -36,7 +36,7 @@ func TestTrust_C04_TheDeadlinesOfConsolidation(t *testing.T) {
 	s := newScene(t, interceptor.Funcs{})
 	slow, first, took := true, [][]string(nil), [2]time.Duration{}
 	s.Decide = func(v disrupt.View, stop func() bool) disrupt.Decision {
-		v.Turn(consolidating(v))
+		v.OnMethod(consolidating(v))
 		first = append(first, v.First)
 		for i, up := range []func() bool{v.Joint, v.Single} {
 			for begun := s.clock; slow && !up() && !stop(); s.clock = s.clock.Add(time.Second) {

@@ -137,7 +137,7 @@ func TestNodesThatGoByThemselvesEndNoRest(t *testing.T) {
 	s.work(10 * time.Second)
 	rests := false
 	s.decide = func(v disrupt.View) []disrupt.Command {
-		rests = v.Resting["general"].After(v.Now)
+		rests = v.DriftBackoff["general"].After(v.Now)
 		return nil
 	}
 	s.mustPass()
@@ -164,7 +164,7 @@ func TestRebootsAreWaitedFor(t *testing.T) {
 	}
 	rests := false
 	s.decide = func(v disrupt.View) []disrupt.Command {
-		rests = v.Nodes[0].Untreated
+		rests = v.Nodes[0].RepairBackingOff
 		return nil
 	}
 	if s.mustPass(); !rests {

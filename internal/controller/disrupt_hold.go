@@ -57,7 +57,7 @@ func (d *Disruption) write(ctx context.Context, obj client.Object, status bool, 
 // hold keeps new pods away from a node and says why and for which command.
 func (d *Disruption) hold(ctx context.Context, n disruption.Candidate, token string, why karpv1.DisruptionReason) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}
-	d.Store.Hold(n.Node, true)
+	d.Store.SetCommanded(n.Node, true)
 	fresh := false
 	err := d.write(ctx, node, false, func() bool {
 		if fresh = !karpv1.Disrupted(node); fresh {
@@ -136,8 +136,8 @@ func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 func (d *Disruption) letGo(ctx context.Context, nodes []disruption.Candidate) error {
 	return errors.Join(d.each(len(nodes), func(i int) error {
 		defer func() {
-			d.Store.Mark(nodes[i].Node, false)
-			d.Store.Hold(nodes[i].Node, false)
+			d.Store.SetRemoving(nodes[i].Node, false)
+			d.Store.SetCommanded(nodes[i].Node, false)
 		}()
 		return d.release(ctx, nodes[i])
 	})...)

@@ -22,7 +22,7 @@ func (d *Disruption) decide(ctx context.Context, view disruption.View) disruptio
 			d.Metrics.DisruptionEvaluationDuration.WithLabelValues(strings.ToLower(string(method.Reason)), kind).Observe(d.Now().Sub(began).Seconds())
 		}
 	}
-	view.Turn = func(m disruption.Method) {
+	view.OnMethod = func(m disruption.Method) {
 		end(method.Type)
 		method, began = m, d.Now()
 		d.ran[m.Name] = began
@@ -49,7 +49,7 @@ func (d *Disruption) sayLate(ctx context.Context, view disruption.View) {
 	if d.ran == nil {
 		d.ran = map[string]time.Time{}
 	}
-	for _, m := range disruption.Turns(view.Methods) {
+	for _, m := range disruption.EnabledMethods(view.Methods) {
 		last, known := d.ran[m.Name]
 		if late := now.Sub(last); known && late > stalled {
 			log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "method", m.Name, "duration", late.Round(time.Second).String())

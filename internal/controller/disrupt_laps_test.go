@@ -33,8 +33,8 @@ func TestMethodsWithoutATurnAreNamed(t *testing.T) {
 	clock := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	d.Now = func() time.Time { return clock }
 	d.Decide = func(v disrupt.View, _ func() bool) disrupt.Decision {
-		at := slices.IndexFunc(disrupt.Turns(v.Methods), func(m disrupt.Method) bool { return m.Name == "emptiness" })
-		v.Turn(disrupt.Turns(v.Methods)[at])
+		at := slices.IndexFunc(disrupt.EnabledMethods(v.Methods), func(m disrupt.Method) bool { return m.Name == "emptiness" })
+		v.OnMethod(disrupt.EnabledMethods(v.Methods)[at])
 		return disrupt.Decision{At: v.Now}
 	}
 	var lines []string

@@ -82,7 +82,7 @@ func TestConsolidationRestsWhileNothingChanges(t *testing.T) {
 	s.node("a", "web")
 	var quiet, limited bool
 	s.Decide = func(v disrupt.View, _ func() bool) disrupt.Decision {
-		quiet = v.Quiet
+		quiet = v.Unchanged
 		return disrupt.Decision{Limited: limited}
 	}
 	expect := func(when string, want bool) {

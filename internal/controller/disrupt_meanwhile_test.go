@@ -59,8 +59,8 @@ func TestFM_K24_DriftAndInterruption(t *testing.T) {
 		t.Fatalf("%d replacements, want the one that was ordered", len(list))
 	}
 	view := s.memory.Disruption(nil)
-	if len(view.Promised) != 1 || view.Promised[0].Node != list[0].Name {
-		t.Errorf("the pod of the node is promised %v, want %s", view.Promised, list[0].Name)
+	if len(view.PlannedBinds) != 1 || view.PlannedBinds[0].Node != list[0].Name {
+		t.Errorf("the pod of the node is promised %v, want %s", view.PlannedBinds, list[0].Name)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestFM_P05_ANewLeaderWaitsForPrices(t *testing.T) {
 			}
 			var waits, quiet []bool
 			s.Decide = func(v disrupt.View, _ func() bool) disrupt.Decision {
-				waits, quiet = append(waits, v.Unpriced), append(quiet, v.Quiet)
+				waits, quiet = append(waits, v.Unpriced), append(quiet, v.Unchanged)
 				return disrupt.Decision{}
 			}
 			var lines []string

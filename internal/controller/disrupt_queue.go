@@ -77,7 +77,7 @@ func (q *commands) add(r disruption.Running) *underway {
 	for _, n := range r.Remove {
 		q.claims[n.Claim] = r.Token()
 	}
-	for _, name := range r.Wait {
+	for _, name := range r.ReplacementClaims {
 		q.waits[name] = r.Token()
 	}
 	return e
@@ -164,14 +164,14 @@ func (q *commands) nodes() int {
 func (q *commands) resting(now time.Time) map[string]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.drift.Resting(now)
+	return q.drift.Deadlines(now)
 }
 
 // tired names the claims whose command came to nothing lately, and those whose repair did.
 func (q *commands) tired(now time.Time) (all, repair map[string]time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.again.Resting(now), q.cure.Resting(now)
+	return q.again.Deadlines(now), q.cure.Deadlines(now)
 }
 
 // tire notes that nodes stay although a command was to remove them. Those that do so again and again
@@ -181,9 +181,9 @@ func (q *commands) tire(why karpv1.DisruptionReason, now time.Time, nodes ...dis
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, n := range nodes {
-		q.again.Failed(n.Claim, now)
+		q.again.RecordFailure(n.Claim, now)
 		if why == karpv1.ReasonUnhealthy {
-			q.cure.Failed(n.Claim, now)
+			q.cure.RecordFailure(n.Claim, now)
 		}
 	}
 }
@@ -228,11 +228,11 @@ func (d *Disruption) advance(ctx context.Context, e *underway) error {
 		return err
 	}
 	progress := e.run.Advance(seen, queued, d.Now())
-	for _, name := range e.run.Wait {
+	for _, name := range e.run.ReplacementClaims {
 		d.Store.Nominate(name, d.Now().Add(d.Nomination)) // nobody else is to remove it meanwhile
 	}
-	if len(progress.Spared) > 0 {
-		err = d.letGo(ctx, progress.Spared)
+	if len(progress.Retained) > 0 {
+		err = d.letGo(ctx, progress.Retained)
 	}
 	switch progress.Stage {
 	case disruption.Waiting:
@@ -248,8 +248,8 @@ func (d *Disruption) advance(ctx context.Context, e *underway) error {
 }
 
 // observe reads the claims of a command. One that the cache does not have may be too young for it.
-func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[string]disruption.Seen, map[string]*karpv1.NodeClaim, error) {
-	seen, claims := map[string]disruption.Seen{}, map[string]*karpv1.NodeClaim{}
+func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[string]disruption.ClaimStatus, map[string]*karpv1.NodeClaim, error) {
+	seen, claims := map[string]disruption.ClaimStatus{}, map[string]*karpv1.NodeClaim{}
 	look := func(name, node, pool string) error {
 		claim := &karpv1.NodeClaim{}
 		err := d.Client.Get(ctx, client.ObjectKey{Name: name}, claim)
@@ -257,14 +257,14 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			err = d.Reader.Get(ctx, client.ObjectKey{Name: name}, claim)
 		}
 		if apierrors.IsNotFound(err) {
-			seen[name] = disruption.Seen{Gone: true}
+			seen[name] = disruption.ClaimStatus{NotFound: true}
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("nodeclaim %s: %w", name, err)
 		}
-		s := disruption.Seen{
-			Going:    claim.DeletionTimestamp != nil,
+		s := disruption.ClaimStatus{
+			Deleting: claim.DeletionTimestamp != nil,
 			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
 		}
 		if node != "" {
@@ -272,7 +272,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected, s.Leading = d.forbidden(at, pool), node == d.Store.Exposed()
+			s.Protected, s.Leading = d.forbidden(at, pool), node == d.Store.UnreplicatedLeaderNode()
 		}
 		seen[name], claims[name] = s, claim
 		return nil
@@ -282,7 +282,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			return nil, nil, err
 		}
 	}
-	for _, name := range r.Wait {
+	for _, name := range r.ReplacementClaims {
 		if err := look(name, "", ""); err != nil {
 			return nil, nil, err
 		}
@@ -291,7 +291,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 }
 
 // keepTelling says on the replacements what is waited for, when that changes.
-func (d *Disruption) keepTelling(e *underway, p disruption.Progress, seen map[string]disruption.Seen, claims map[string]*karpv1.NodeClaim) {
+func (d *Disruption) keepTelling(e *underway, p disruption.Progress, seen map[string]disruption.ClaimStatus, claims map[string]*karpv1.NodeClaim) {
 	for _, name := range p.Pending {
 		news := event.Event{Reason: event.DisruptionLaunching, Text: "The node is launched to replace " + names(e.run.Remove) + ", reason " + string(e.run.Reason)}
 		if seen[name].Launched {
@@ -318,7 +318,7 @@ func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[stri
 		if failed[i] != nil {
 			rest = append(rest, n)
 		} else {
-			d.Store.Hold(n.Node, false) // it stays marked: it goes
+			d.Store.SetCommanded(n.Node, false) // it stays marked: it goes
 		}
 	}
 	if e.run.Remove = rest; len(rest) > 0 {
@@ -343,7 +343,7 @@ func (d *Disruption) finish(ctx context.Context, e *underway, how string) {
 func (d *Disruption) fail(ctx context.Context, e *underway, p disruption.Progress) {
 	e.over = true
 	r := &e.run
-	d.Metrics.DisruptionQueueFailures.WithLabelValues(r.Decision, reasonLabel(r.Reason), r.Type).Add(float64(max(1, len(r.Wait)-len(r.Up))))
+	d.Metrics.DisruptionQueueFailures.WithLabelValues(r.Decision, reasonLabel(r.Reason), r.Type).Add(float64(max(1, len(r.ReplacementClaims)-len(r.InitializedClaims))))
 	log.FromContext(ctx).Error(errors.New(p.Why), "disruption command failed; its nodes stay", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove))
 	if p.Replacement {
 		d.setBack(r.Command)

@@ -70,16 +70,16 @@ func (d *Disruption) resume(ctx context.Context, view disruption.View, l leftove
 			held[n.Claim] = l.nodes[n.Name]
 		}
 	}
-	found := disruption.Recover(disruption.Left{Nodes: view.Nodes, Held: held, Orders: l.orders, Known: d.queue.known})
+	found := disruption.Recover(disruption.RecoveryInput{Nodes: view.Nodes, Held: held, Orders: l.orders, Known: d.queue.known})
 	for _, r := range found {
 		nodes := make([]string, 0, len(r.Remove))
 		for _, n := range r.Remove {
-			d.Store.Hold(n.Node, true)
+			d.Store.SetCommanded(n.Node, true)
 			nodes = append(nodes, n.Node)
 		}
 		d.Store.Replace(nodes, nil) // the replacements are there: their pods find them again
 		d.queue.add(r)
-		log.FromContext(ctx).Info("resuming a command of an earlier process", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove), "replacements", r.Wait)
+		log.FromContext(ctx).Info("resuming a command of an earlier process", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove), "replacements", r.ReplacementClaims)
 	}
 	if len(found) > 0 {
 		nudge(d.queue.kick)
@@ -93,7 +93,7 @@ func (d *Disruption) resume(ctx context.Context, view disruption.View, l leftove
 func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftovers) error {
 	var failed []error
 	for _, n := range view.Nodes {
-		if n.Going || n.Commanded || n.Rebooting {
+		if n.Deleting || n.Commanded || n.Rebooting {
 			continue
 		}
 		if _, held := l.nodes[n.Name]; held || l.claims[n.Claim] || l.bounds[n.Claim] {
@@ -127,7 +127,7 @@ func (d *Disruption) ordinary(ctx context.Context, name string) error {
 // undo gives up a command: first its replacements forget it, so that nobody takes it over, then its
 // nodes are released.
 func (d *Disruption) undo(ctx context.Context, r disruption.Running) {
-	failed := d.each(len(r.Wait), func(i int) error { return d.ordinary(ctx, r.Wait[i]) })
+	failed := d.each(len(r.ReplacementClaims), func(i int) error { return d.ordinary(ctx, r.ReplacementClaims[i]) })
 	if err := errors.Join(errors.Join(failed...), d.letGo(ctx, r.Remove)); err != nil {
 		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", r.ID, "nodes", names(r.Remove))
 	}

@@ -76,7 +76,7 @@ func asked(view disruption.View, name string) string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("cpu %d%%, memory %d%%", n.Asked(resources.CPU), n.Asked(resources.Memory))
+	return fmt.Sprintf("cpu %d%%, memory %d%%", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
 }
 
 // outcome tells the journal what became of a command.
@@ -95,7 +95,7 @@ func (d *Disruption) setBack(c disruption.Command) {
 	defer d.queue.mu.Unlock()
 	// any order: each pool is counted by itself
 	for pool := range poolsOf(c) {
-		if d.queue.drift.Failed(pool, d.Now()) {
+		if d.queue.drift.RecordFailure(pool, d.Now()) {
 			d.Metrics.DisruptionDriftBackoffs.WithLabelValues(pool).Inc()
 		}
 	}
@@ -109,7 +109,7 @@ func (d *Disruption) worked(c *disruption.Command, nodes []disruption.Candidate)
 	d.queue.mu.Lock()
 	defer d.queue.mu.Unlock()
 	for _, n := range nodes {
-		d.queue.drift.Worked(n.Pool)
+		d.queue.drift.RecordSuccess(n.Pool)
 	}
 }
 
@@ -170,7 +170,7 @@ func (d *Disruption) pool(name string) *karpv1.NodePool {
 }
 
 // tell sends what there is to say about nodes that stay.
-func (d *Disruption) tell(ctx context.Context, news []disruption.News) {
+func (d *Disruption) tell(ctx context.Context, news []disruption.ObjectEvent) {
 	for _, n := range news {
 		if n.Pool != "" {
 			if pool := d.pool(n.Pool); pool != nil {

@@ -31,7 +31,7 @@ type block struct{ since, wrote time.Time }
 // does something about it, gone on all others. It is written when it says something new, and not for all
 // claims of a large cluster at once.
 func (d *Disruption) showBlocked(ctx context.Context, view disruption.View) error {
-	kept := disruption.Standing(view)
+	kept := disruption.PersistentBlocks(view)
 	maps.DeleteFunc(d.blocks, func(name string, _ *block) bool { _, still := kept[name]; return !still })
 	claims := &karpv1.NodeClaimList{}
 	if err := d.Client.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil {

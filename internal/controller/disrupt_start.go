@@ -52,13 +52,13 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	live, unread := d.look(ctx, held)
 	fresh := d.Store.Disruption(offers)
 	for i := range held {
-		d.settle(ctx, &held[i], disruption.Again(held[i], decided, fresh, live), live)
+		d.settle(ctx, &held[i], disruption.Revalidate(held[i], decided, fresh, live), live)
 	}
 	faults := d.faults(ctx, held, fresh)
 	for _, i := range slices.Sorted(maps.Keys(faults)) {
 		d.settle(ctx, &held[i], []disruption.Objection{{Candidate: held[i].Remove[0], Category: disruption.Scheduling, Text: faults[i]}}, live)
 	}
-	beyond := disruption.Beyond(held, fresh)
+	beyond := disruption.OverBudget(held, fresh)
 	for _, i := range slices.Sorted(maps.Keys(beyond)) {
 		d.settle(ctx, &held[i], beyond[i], live)
 	}
@@ -123,11 +123,11 @@ func conflicts(list []error) []error {
 // commit orders the replacements of a command and says that its nodes go. From here on the queue has it.
 func (d *Disruption) commit(ctx context.Context, c disruption.Command, decided, fresh disruption.View) error {
 	created, err := d.order(ctx, c, decided, fresh)
-	r := disruption.Running{Command: c, Up: map[string]bool{}}
+	r := disruption.Running{Command: c, InitializedClaims: map[string]bool{}}
 	planned := map[cluster.PodKey]string{}
 	for _, made := range created {
 		if made.Claim != nil {
-			r.Wait = append(r.Wait, made.Claim.Name)
+			r.ReplacementClaims = append(r.ReplacementClaims, made.Claim.Name)
 			for _, pod := range made.Node.Pods {
 				planned[pod] = made.Claim.Name
 			}
@@ -151,7 +151,7 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, decided, 
 	d.countDecision(c)
 	entry := d.queue.add(r)
 	defer nudge(d.queue.kick) // also if nothing is waited for: what cannot be deleted now is tried again there
-	if len(r.Wait) == 0 {
+	if len(r.ReplacementClaims) == 0 {
 		return d.advance(ctx, entry)
 	}
 	return nil
@@ -236,7 +236,7 @@ func (d *Disruption) reboot(ctx context.Context, c disruption.Command, offers ma
 	if d.Reboot == nil {
 		return fmt.Errorf("reboot %s: nobody here can reboot nodes", names(c.Remove))
 	}
-	for _, o := range disruption.Beyond([]disruption.Command{c}, d.Store.Disruption(offers))[0] {
+	for _, o := range disruption.OverBudget([]disruption.Command{c}, d.Store.Disruption(offers))[0] {
 		return fmt.Errorf("reboot %s: %s", o.Node, o.Text)
 	}
 	d.announce(ctx, c, disruption.View{}, disruption.Decision{})

@@ -96,7 +96,7 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 		s.replace(karpv1.ReasonUnhealthy, "", "a")
 		decide := s.decide
 		s.decide = func(v disrupt.View) []disrupt.Command {
-			untreated = v.Nodes[0].Untreated
+			untreated = v.Nodes[0].RepairBackingOff
 			list := decide(v)
 			one := list[0].Create[0]
 			one.Pods = one.Pods[:1]

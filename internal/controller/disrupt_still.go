@@ -14,7 +14,7 @@ func (d *Disruption) stillUntil(view disruption.View) time.Time {
 	until := now.Add(quietFor)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		if n.Nominated || n.Refuge {
+		if n.Nominated || n.ExpectsDisplaced {
 			return now
 		}
 		if old := n.Created.Add(d.Tuning.MinAge); old.After(now) && old.Before(until) {

@@ -20,7 +20,7 @@ func TestConsolidationLooksAgainWhenTimeHasPassed(t *testing.T) {
 	s.node("a", "web")
 	var quiet bool
 	s.Decide = func(v disrupt.View, _ func() bool) disrupt.Decision {
-		quiet = v.Quiet
+		quiet = v.Unchanged
 		return disrupt.Decision{}
 	}
 	expect := func(when string, want bool) {

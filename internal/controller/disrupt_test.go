@@ -48,19 +48,19 @@ func (s *seen) Changes() uint64                { return s.changes }
 func (s *seen) Pools() []*karpv1.NodePool      { return s.pools }
 func (s *seen) Pod(cluster.PodKey) *corev1.Pod { return nil }
 
-func (s *seen) Mark(node string, going bool) {
+func (s *seen) SetRemoving(node string, going bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.marks[node] = going
 }
 
-func (s *seen) Hold(node string, held bool) {
+func (s *seen) SetCommanded(node string, held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held[node] = held
 }
 
-func (s *seen) Exposed() string { return "" }
+func (s *seen) UnreplicatedLeaderNode() string { return "" }
 
 func (s *seen) Nominate(node string, _ time.Time) {
 	s.mu.Lock()
@@ -85,7 +85,7 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		n.Going, n.Commanded = n.Going || s.marks[n.Name], n.Commanded || s.held[n.Name]
+		n.Deleting, n.Commanded = n.Deleting || s.marks[n.Name], n.Commanded || s.held[n.Name]
 		n.Nominated = n.Nominated || s.cuts > 1 && s.nominated == n.Name
 	}
 	return v

@@ -45,7 +45,7 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	seen := disrupt.Node{Name: "n", Claim: "c", Pool: "p", Created: claimBorn, Consolidatable: true}
 	pools := map[string]disrupt.Pool{"p": {Name: "p", Known: true}}
 	judge := func() {
-		for _, s := range disrupt.Next(disrupt.View{Now: w.now, Nodes: []disrupt.Node{seen}, Pools: pools}, nil).Stay {
+		for _, s := range disrupt.Next(disrupt.View{Now: w.now, Nodes: []disrupt.Node{seen}, Pools: pools}, nil).Events {
 			events.Emit(node, s.Event)
 			events.Emit(w.claim(t), s.Event)
 		}
@@ -83,7 +83,7 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	node.DeletionTimestamp, node.Finalizers = new(metav1.NewTime(w.now)), []string{karpv1.FinalizerTermination}
 	claim := w.claim(t)
 	claim.DeletionTimestamp, claim.Spec.TerminationGracePeriod = node.DeletionTimestamp, "1h"
-	seen.Going = true
+	seen.Deleting = true
 	events.Emit(node, event.Event{Reason: event.DisruptionTerminating, Text: "it goes"})
 	events.Emit(claim, event.Event{Reason: event.DisruptionTerminating, Text: "it goes"})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "slow", UID: "slow", DeletionTimestamp: node.DeletionTimestamp, DeletionGracePeriodSeconds: new(int64(3600))}}

@@ -93,15 +93,15 @@ func (r *NodeHealth) stopped(ctx context.Context, n *corev1.Node) (string, error
 		return "", fmt.Errorf("list nodes: %w", err)
 	}
 	var same []*corev1.Node
-	all := make([]disruption.Witness, 0, len(list.Items))
+	all := make([]disruption.NodeHealth, 0, len(list.Items))
 	for i := range list.Items {
 		if pool == "" || list.Items[i].Labels[karpv1.LabelNodePool] == pool {
 			same = append(same, &list.Items[i])
 		}
-		all = append(all, disruption.Witness{Born: list.Items[i].CreationTimestamp.Time, Health: list.Items[i].Status.Conditions})
+		all = append(all, disruption.NodeHealth{Created: list.Items[i].CreationTimestamp.Time, Health: list.Items[i].Status.Conditions})
 	}
-	if silent, of := disruption.Silent(all); silent > 0 {
-		return disruption.SilentText(silent, of), nil
+	if silent, of := disruption.CountUnreachable(all); silent > 0 {
+		return disruption.UnreachableText(silent, of), nil
 	}
 	if sick, stop := r.Ailments.TooMany(same); stop {
 		return fmt.Sprintf("%d of %d nodes are unhealthy, more than a fifth: a fault of so many is rarely cured by new nodes", sick, len(same)), nil

@@ -40,8 +40,8 @@ type planStore interface {
 	Pools() []*karpv1.NodePool
 	Snapshot(types map[string][]catalog.InstanceType) store.View
 	Pod(key cluster.PodKey) *corev1.Pod
-	Expect(pod cluster.PodKey, node string, until time.Time)
-	Promise(pod cluster.PodKey, node string)
+	ExpectPod(pod cluster.PodKey, node string, until time.Time)
+	RecordPlannedNode(pod cluster.PodKey, node string)
 	Decided(pods []cluster.PodKey) []time.Duration
 }
 
@@ -248,13 +248,15 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 		beat(ctx)
 		return false
 	}
-	now, later := p.portions.split(view.Pods, view.Promised)
+	now, later := p.portions.split(view.Pods, view.PlannedNodes)
 	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
 	// any order: a pod is promised one node, and Solve looks it up by pod
-	for pod, node := range view.Promised {
-		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
+	for pod, node := range view.PlannedNodes {
+		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) { return solve.Around(q, view.Settled, stop) }, p.judge())
+	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
+		return solve.SolveAwaitingReplacement(q, view.AwaitingReplacement, stop)
+	}, p.judge())
 	for _, found := range answer.Rejected {
 		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()
 		log.FromContext(ctx).Error(errors.New(found[0].String()), "refusing a plan that breaks a rule; it is made again without the pods that are to blame", "violations", len(found))

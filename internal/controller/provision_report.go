@@ -106,8 +106,8 @@ func (p *Provisioner) poolsWithoutTypes(view store.View) {
 func (p *Provisioner) nominate(view store.View, plan solve.Plan) {
 	until := p.Now().Add(p.Nomination)
 	for _, b := range plan.Bind {
-		p.Store.Expect(b.Pod, b.Node, until)
-		p.Store.Promise(b.Pod, b.Node)
+		p.Store.ExpectPod(b.Pod, b.Node, until)
+		p.Store.RecordPlannedNode(b.Pod, b.Node)
 		p.tell(b.Pod, nominatedOn(placeName(view, b.Node)))
 	}
 }
@@ -212,7 +212,7 @@ func displaced(view store.View, plan solve.Plan, bought purchases) int {
 	n := 0
 	for i := range plan.Create {
 		for _, pod := range plan.Create[i].Pods {
-			if _, promised := view.Promised[pod]; promised && !bought.cameUpSmall(pod) {
+			if _, promised := view.PlannedNodes[pod]; promised && !bought.cameUpSmall(pod) {
 				n++
 			}
 		}

@@ -230,15 +230,15 @@ func (m *lagging) Claims(string) int64 {
 	return int64(len(m.known))
 }
 
-func (m *lagging) Claimed(claim *karpv1.NodeClaim, _ []cluster.PodKey) {
+func (m *lagging) RecordCreatedClaim(claim *karpv1.NodeClaim, _ []cluster.PodKey) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.known[claim.Name] = claim
 }
 
-func (m *lagging) Altered(string)                            {}
-func (m *lagging) Unseen() []string                          { return nil }
-func (m *lagging) Confirm(string, *karpv1.NodeClaim)         {}
+func (m *lagging) RecordAlteredClaim(string)                 {}
+func (m *lagging) UnwatchedClaims() []string                 { return nil }
+func (m *lagging) ConfirmClaim(string, *karpv1.NodeClaim)    {}
 func (m *lagging) NeedsPlace(cluster.PodKey) bool            { return false }
 func (m *lagging) Pools() []*karpv1.NodePool                 { return []*karpv1.NodePool{m.pool()} }
 func (m *lagging) Usage(string) (corev1.ResourceList, int64) { return nil, 0 }

@@ -267,7 +267,7 @@ func texts(pods []cluster.Pod) []string {
 // podNames shows promises, whose keys JSON does not take.
 func podNames(view store.View) map[string]string {
 	out := map[string]string{}
-	for key, node := range view.Promised {
+	for key, node := range view.PlannedNodes {
 		out[key.String()] = node
 	}
 	return out
@@ -278,10 +278,10 @@ func plan() string {
 	s := told()
 	view := s.Snapshot(offers())
 	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: solve.Policy{NodeFee: 0.02}}
-	for pod, node := range view.Promised {
-		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
+	for pod, node := range view.PlannedNodes {
+		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	_, made := solve.Around(problem, view.Settled, never)
+	_, made := solve.SolveAwaitingReplacement(problem, view.AwaitingReplacement, never)
 	parts := []any{made, check.Plan(problem, solve.Plan{})}
 	for i := range made.Unplaced {
 		parts = append(parts, reason.Join(made.Unplaced[i].Why, 10))
@@ -302,7 +302,7 @@ func disruption() string {
 	view.Repairs = must(disrupt.NewRepairSet([]cloud.Repair{{Condition: "Ready", Status: "False", ReasonRegex: "x", Toleration: time.Minute, Action: cloud.ReplaceNode}, {Condition: "Ready", Status: "Unknown", Toleration: time.Minute, Action: cloud.ReplaceNode}}))
 	decided := disrupt.Next(view, never)
 	costs := disrupt.DeletionCosts(view, map[string]disrupt.NodeNote{"node-1": {Pinned: true}, "node-2": {Pinned: true}, "node-3": {Tainted: true}})
-	return dump(decided, decided.Stay, decided.Allowed, decided.Busy, disrupt.Standing(view), disrupt.Blocked(view), costs, view.Nodes, view.Promised)
+	return dump(decided, decided.Events, decided.Allowed, decided.Busy, disrupt.PersistentBlocks(view), disrupt.Blocked(view), costs, view.Nodes, view.PlannedBinds)
 }
 
 // reservations are how much pools use, and what is refused because of it.
@@ -314,9 +314,9 @@ func reservations() string {
 		c, _ := running(9 - i)
 		c.Status.ProviderID = ""
 		c.Annotations = (&disrupt.Command{ID: fmt.Sprint(i), Decided: noon(), Remove: []disrupt.Candidate{{Claim: "d-0"}}, Create: make([]solve.NewNode, 1)}).Marks()
-		s.Claimed(c, waits)
+		s.RecordCreatedClaim(c, waits)
 	}
-	s.Hold("node-0", true)
+	s.SetCommanded("node-0", true)
 	var nodes []solve.NewNode
 	for _, name := range poolNames() {
 		for i := range 4 {

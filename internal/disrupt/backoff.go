@@ -6,25 +6,24 @@ import (
 	"time"
 )
 
-// Backoff keeps what fails from being tried again at once: each failure doubles the time until the next
-// try, from Base up to Cap. The time is drawn from [w/2, w), so that what failed together is not tried
-// together (disruption 18).
+// Backoff delays retries: each failure doubles the delay, from Base up to Cap. The delay is drawn from
+// [w/2, w), so that operations that failed together are not retried together (disruption 18).
 type Backoff struct {
 	Base, Cap time.Duration
 	Seed      uint64
 
-	rests map[string]rest
+	entries map[string]backoffEntry
 }
 
-type rest struct {
+type backoffEntry struct {
 	until    time.Time
 	failures int
 }
 
-// Failed notes a failure and reports whether it counts: one that comes while the last one still rests
-// does not, as it was under way already.
-func (b *Backoff) Failed(name string, now time.Time) bool {
-	r := b.rests[name]
+// RecordFailure records a failure and reports whether it counts. A failure during a back-off does not: the
+// operation was started before the back-off.
+func (b *Backoff) RecordFailure(name string, now time.Time) bool {
+	r := b.entries[name]
 	if now.Before(r.until) {
 		return false
 	}
@@ -34,16 +33,16 @@ func (b *Backoff) Failed(name string, now time.Time) bool {
 	}
 	r.failures++
 	half := window / 2
-	r.until = now.Add(half + time.Duration(b.draw(name, r.failures)%uint64(max(half, 1))))
-	if b.rests == nil {
-		b.rests = map[string]rest{}
+	r.until = now.Add(half + time.Duration(b.jitter(name, r.failures)%uint64(max(half, 1))))
+	if b.entries == nil {
+		b.entries = map[string]backoffEntry{}
 	}
-	b.rests[name] = r
+	b.entries[name] = r
 	return true
 }
 
-// draw is a number that looks random and is the same for the same seed.
-func (b *Backoff) draw(name string, n int) uint64 {
+// jitter returns a pseudo-random number that is the same for the same seed.
+func (b *Backoff) jitter(name string, n int) uint64 {
 	var numbers [16]byte
 	binary.BigEndian.PutUint64(numbers[:8], b.Seed)
 	binary.BigEndian.PutUint64(numbers[8:], uint64(n))
@@ -53,19 +52,18 @@ func (b *Backoff) draw(name string, n int) uint64 {
 	return h.Sum64()
 }
 
-// Worked notes a success: the next failure is a first one.
-func (b *Backoff) Worked(name string) { delete(b.rests, name) }
+// RecordSuccess resets the back-off of a name.
+func (b *Backoff) RecordSuccess(name string) { delete(b.entries, name) }
 
-// Resting returns what is not to be tried yet, and until when. What has rested for long after its last
-// failure is forgotten.
-func (b *Backoff) Resting(now time.Time) map[string]time.Time {
+// Deadlines returns the names in back-off, and until when. Entries that expired long ago are dropped.
+func (b *Backoff) Deadlines(now time.Time) map[string]time.Time {
 	out := map[string]time.Time{}
-	for name, r := range b.rests {
+	for name, r := range b.entries {
 		switch {
 		case now.Before(r.until):
 			out[name] = r.until
 		case now.Sub(r.until) > 4*b.Cap:
-			delete(b.rests, name)
+			delete(b.entries, name)
 		}
 	}
 	return out

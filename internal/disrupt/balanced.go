@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// patience is how many times the share of its saving a move may disrupt (k of disruption 15a).
-	patience = 2
+	// balancedFactor is how many times the share of its saving a move may disrupt (k of disruption 15a).
+	balancedFactor = 2
 	// leastScore is what a move must score in every Balanced pool it takes nodes from.
-	leastScore = 1.0 / patience
+	leastScore = 1.0 / balancedFactor
 	// rounding is how far below that sums of prices may end up that are exactly there.
 	rounding = 1e-9
 )
@@ -27,8 +27,8 @@ type account struct {
 	price, move float64
 }
 
-// worth is what a node counts as: its price, and on reserved capacity what others would pay without it.
-func (n *Node) worth() float64 { return max(0, n.Price) + n.Frees }
+// accountedPrice is what a node counts as: its price, and on reserved capacity what others would pay without it.
+func (n *Node) accountedPrice() float64 { return max(0, n.Price) + n.Frees }
 
 // accounts adds up the pools with policy Balanced: all nodes, candidates or not.
 func accounts(v *View) map[string]*account {
@@ -41,22 +41,22 @@ func accounts(v *View) map[string]*account {
 		if out[n.Pool] == nil {
 			out[n.Pool] = &account{}
 		}
-		out[n.Pool].price += n.worth()
+		out[n.Pool].price += n.accountedPrice()
 		out[n.Pool].move += n.moveCost()
 	}
 	return out
 }
 
-// approvals scores a move for each Balanced pool that it takes nodes from, by name: the share of the
+// scoreByPool scores a move for each Balanced pool that it takes nodes from, by name: the share of the
 // pool's cost that it saves over the share of the pool's pods that it moves. What is saved is divided
 // among the pools as they share in the price of what goes.
-func (c *consolidation) approvals(m *solve.Move) []Score {
+func (c *consolidation) scoreByPool(m *solve.Move) []Score {
 	source, byPool := 0.0, map[string]account{}
 	for _, name := range m.Remove {
 		n := c.nodes[name]
-		source += n.worth()
+		source += n.accountedPrice()
 		a := byPool[n.Pool]
-		byPool[n.Pool] = account{a.price + n.worth(), a.move + n.moveCost()}
+		byPool[n.Pool] = account{a.price + n.accountedPrice(), a.move + n.moveCost()}
 	}
 	var out []Score
 	for _, name := range slices.Sorted(maps.Keys(byPool)) {
@@ -65,7 +65,7 @@ func (c *consolidation) approvals(m *solve.Move) []Score {
 			continue
 		}
 		s := Score{
-			Pool: name, Nodes: m.Remove[:min(len(m.Remove), mostTogether)], Decision: Delete, Cost: part.move, PoolPrice: pool.price, PoolCost: pool.move, Least: leastScore, K: patience,
+			Pool: name, Nodes: m.Remove[:min(len(m.Remove), maxNodesPerMove)], Decision: Delete, Cost: part.move, PoolPrice: pool.price, PoolCost: pool.move, Least: leastScore, K: balancedFactor,
 		}
 		if len(m.Create) > 0 {
 			s.Decision = Replace
@@ -82,9 +82,9 @@ func (c *consolidation) approvals(m *solve.Move) []Score {
 	return out
 }
 
-// outweighed says that a Balanced pool does not approve of a move. Others do not vote.
-func (c *consolidation) outweighed(m *solve.Move) (*reason.Reason, []Score) {
-	scores := c.approvals(m)
+// balancedRefusal says that a Balanced pool does not approve of a move. Others do not vote.
+func (c *consolidation) balancedRefusal(m *solve.Move) (*reason.Reason, []Score) {
+	scores := c.scoreByPool(m)
 	for _, s := range scores {
 		if !s.Approved {
 			return &reason.Reason{Code: reason.ScoreTooLow, Have: score(s.Value) + " for NodePool " + s.Pool, Want: score(leastScore)}, scores
@@ -93,20 +93,20 @@ func (c *consolidation) outweighed(m *solve.Move) (*reason.Reason, []Score) {
 	return nil, scores
 }
 
-// tellApproved tells that a Balanced pool approved: on the node, or on the pool if several go.
-func (c *consolidation) tellApproved(m *solve.Move, s Score) {
+// reportApproval tells that a Balanced pool approved: on the node, or on the pool if several go.
+func (c *consolidation) reportApproval(m *solve.Move, s Score) {
 	does, cost := "saving", "cost"
 	if m.Frees > 0 {
 		does, cost = "freeing", "worth"
 	}
 	text := fmt.Sprintf("Policy Balanced approves: score %s, at least %s (k %d), %s %s of the %s of NodePool %s for %s of its disruption",
-		score(s.Value), score(leastScore), patience, does, share(s.Savings), cost, s.Pool, share(s.Moving))
-	news := News{Pool: s.Pool, Event: event.Event{Reason: event.ConsolidationApproved, Text: text}}
+		score(s.Value), score(leastScore), balancedFactor, does, share(s.Savings), cost, s.Pool, share(s.Moving))
+	news := ObjectEvent{Pool: s.Pool, Event: event.Event{Reason: event.ConsolidationApproved, Text: text}}
 	if len(m.Remove) == 1 {
 		n := c.nodes[m.Remove[0]]
 		news.Pool, news.Node, news.Claim = "", n.Name, n.Claim
 	}
-	c.Stay = append(c.Stay, news)
+	c.Events = append(c.Events, news)
 }
 
 func score(v float64) string { return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) }

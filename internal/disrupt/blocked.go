@@ -2,8 +2,8 @@ package disrupt
 
 import "github.com/dovetail-sh/dovetail/internal/reason"
 
-// Blocked counts the nodes that something keeps from being disrupted at all, by pool and by what that is.
-// Those that already go are left out.
+// Blocked counts the nodes whose disruption is blocked, by pool and reason. Nodes that are being deleted or are
+// part of a command are left out.
 func Blocked(v View) map[string]map[reason.Code]int {
 	out := map[string]map[reason.Code]int{}
 	for i := range v.Nodes {

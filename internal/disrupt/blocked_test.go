@@ -15,9 +15,9 @@ func TestG13_BlockedNodesAreCounted(t *testing.T) {
 	got := disrupt.Blocked(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": general()}, Nodes: []disrupt.Node{
 		node("free"),
 		node("a", func(n *disrupt.Node) { n.Protected = true }),
-		node("b", holding(disrupt.Pod{Name: "x/p", Protected: true})),
-		node("c", holding(disrupt.Pod{Name: "x/p", Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
-		node("d", func(n *disrupt.Node) { n.Going = true }),
+		node("b", podBlockingDrain(disrupt.Pod{Name: "x/p", Protected: true})),
+		node("c", podBlockingDrain(disrupt.Pod{Name: "x/p", Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
+		node("d", func(n *disrupt.Node) { n.Deleting = true }),
 		node("e", func(n *disrupt.Node) { n.Pool = "gone" }),
 	}})
 	want := map[string]map[reason.Code]int{

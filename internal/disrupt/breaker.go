@@ -8,57 +8,57 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Repair must not take a cluster down that only looks sick. Of a pool a fifth of the nodes may be sick,
-// rounded up (V15-25). And if most nodes of the cluster fell silent at about the same time, it was not
-// they who failed: their way to the API server was cut (features 4, FM K12, M12).
+// Repair must not take down a cluster that only appears unhealthy. At most a fifth of the nodes of a pool may be
+// unhealthy, rounded up (V15-25). If most nodes of the cluster became unreachable at about the same time, the
+// cause is the network path to the API server, not the nodes (features 4, FM K12, M12).
 const (
-	sickShare    = 5 // one in so many
-	silentWindow = 5 * time.Minute
-	silentLeast  = 3 // fewer silent nodes are no sign
+	unhealthyDivisor  = 5 // one unhealthy node in this many is tolerated
+	unreachableWindow = 5 * time.Minute
+	minUnreachable    = 3 // fewer unreachable nodes are no evidence
 )
 
-// breaker stops repair where too many nodes are sick.
+// breaker stops repair when too many nodes are unhealthy.
 type breaker struct {
-	nodes, sick map[string]int // by pool
-	silent, of  int            // nodes that fell silent together, and of how many; 0: not most of them
+	nodes, unhealthy map[string]int // by pool
+	unreachable, of  int            // nodes that became unreachable together, and of how many; 0: less than a majority
 }
 
-// newBreaker counts the nodes of each pool, whatever becomes of them.
+// newBreaker counts all nodes of each pool, including those being deleted.
 func newBreaker(v *View) breaker {
-	b := breaker{nodes: map[string]int{}, sick: map[string]int{}}
-	all := make([]Witness, 0, len(v.Nodes))
+	b := breaker{nodes: map[string]int{}, unhealthy: map[string]int{}}
+	all := make([]NodeHealth, 0, len(v.Nodes))
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		b.nodes[n.Pool]++
-		if v.Repairs.sick(n) {
-			b.sick[n.Pool]++
+		if v.Repairs.unhealthy(n) {
+			b.unhealthy[n.Pool]++
 		}
-		all = append(all, Witness{Born: n.Created, Health: n.Health})
+		all = append(all, NodeHealth{Created: n.Created, Health: n.Health})
 	}
-	b.silent, b.of = Silent(all)
+	b.unreachable, b.of = CountUnreachable(all)
 	return b
 }
 
-// stops says why no node of a pool is repaired now; empty if one may be.
-func (b breaker) stops(pool string) string {
-	most := (b.nodes[pool] + sickShare - 1) / sickShare
+// blockedReason returns why no node of a pool is repaired now; empty if repair is allowed.
+func (b breaker) blockedReason(pool string) string {
+	most := (b.nodes[pool] + unhealthyDivisor - 1) / unhealthyDivisor
 	switch {
-	case b.silent > 0:
-		return SilentText(b.silent, b.of)
-	case b.sick[pool] > most:
-		return fmt.Sprintf("%d of %d nodes of NodePool %s are unhealthy and repair stops above %d: a fault of so many is rarely cured by new nodes", b.sick[pool], b.nodes[pool], pool, most)
+	case b.unreachable > 0:
+		return UnreachableText(b.unreachable, b.of)
+	case b.unhealthy[pool] > most:
+		return fmt.Sprintf("%d of %d nodes of NodePool %s are unhealthy and repair stops above %d: a fault of so many is rarely cured by new nodes", b.unhealthy[pool], b.nodes[pool], pool, most)
 	default:
 		return ""
 	}
 }
 
-// Witness is a node that could tell of a network that is cut.
-type Witness struct {
-	Born   time.Time
-	Health []corev1.NodeCondition
+// NodeHealth is what CountUnreachable needs of a node.
+type NodeHealth struct {
+	Created time.Time
+	Health  []corev1.NodeCondition
 }
 
-func (w *Witness) silentSince() (time.Time, bool) {
+func (w *NodeHealth) unreachableSince() (time.Time, bool) {
 	for i := range w.Health {
 		if c := &w.Health[i]; c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown {
 			return c.LastTransitionTime.Time, true
@@ -67,34 +67,34 @@ func (w *Witness) silentSince() (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Silent is how many nodes fell silent at about the same time, and of how many, if that is most of them;
-// else 0. Nodes that came after that are no witnesses: they are bought while the others are silent, and
-// would soon be the most.
-func Silent(all []Witness) (silent, of int) {
+// CountUnreachable returns how many nodes became unreachable at about the same time, and of how many; 0 unless
+// it is a majority. Nodes created later do not count: they replace unreachable ones, and would soon be the
+// majority.
+func CountUnreachable(all []NodeHealth) (silent, of int) {
 	var since []time.Time
 	for i := range all {
-		if at, is := all[i].silentSince(); is {
+		if at, is := all[i].unreachableSince(); is {
 			since = append(since, at)
 		}
 	}
-	together, from := mostWithin(since, silentWindow)
+	together, from := mostWithin(since, unreachableWindow)
 	for i := range all {
-		if _, is := all[i].silentSince(); is || !all[i].Born.After(from) {
+		if _, is := all[i].unreachableSince(); is || !all[i].Created.After(from) {
 			of++
 		}
 	}
-	if together >= silentLeast && 2*together > of {
+	if together >= minUnreachable && 2*together > of {
 		return together, of
 	}
 	return 0, of
 }
 
-// SilentText says what that means.
-func SilentText(silent, all int) string {
-	return fmt.Sprintf("%d of %d nodes of the cluster stopped reporting within %s: that is a fault of the network or the control plane rather than of nodes, so none is repaired", silent, all, silentWindow)
+// UnreachableText explains the result of CountUnreachable to users.
+func UnreachableText(silent, all int) string {
+	return fmt.Sprintf("%d of %d nodes of the cluster stopped reporting within %s: that is a fault of the network or the control plane rather than of nodes, so none is repaired", silent, all, unreachableWindow)
 }
 
-// mostWithin is the largest number of times that lie within a window, and the first of them.
+// mostWithin returns the largest number of times within a window, and the first of them.
 func mostWithin(times []time.Time, window time.Duration) (most int, from time.Time) {
 	slices.SortFunc(times, time.Time.Compare)
 	first := 0

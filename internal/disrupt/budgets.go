@@ -11,25 +11,25 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-const mostBroken = 3 // fields of budgets that an event names
+const maxBudgetErrors = 3 // fields of budgets that an event names
 
-// causes are the reasons for which nodes go, in the order in which they have their turn.
-func causes() []karpv1.DisruptionReason {
+// disruptionReasons are the reasons for voluntary disruption, in the order in which they are tried.
+func disruptionReasons() []karpv1.DisruptionReason {
 	return []karpv1.DisruptionReason{karpv1.ReasonUnhealthy, karpv1.ReasonEmpty, karpv1.ReasonDrifted, karpv1.ReasonUnderutilized}
 }
 
-// budgets works out how many nodes of each pool may go for each reason (disruption 8, V15-16).
-func (d *Decision) budgets(v *View) {
+// computeBudgets computes how many nodes of each pool may be disrupted for each reason (disruption 8, V15-16).
+func (d *Decision) computeBudgets(v *View) {
 	total := map[string]int{}
 	for i := range v.Nodes {
-		if v.Nodes[i].counts() {
+		if v.Nodes[i].countsTowardBudget() {
 			total[v.Nodes[i].Pool]++
 		}
 	}
-	for _, cause := range causes() {
+	for _, cause := range disruptionReasons() {
 		d.Allowed[cause], d.Busy[cause] = map[string]int{}, map[string]int{}
 		for i := range v.Nodes {
-			if n := &v.Nodes[i]; n.counts() && n.busy(cause) {
+			if n := &v.Nodes[i]; n.countsTowardBudget() && n.usesBudget(cause) {
 				d.Busy[cause][n.Pool]++
 			}
 		}
@@ -39,9 +39,9 @@ func (d *Decision) budgets(v *View) {
 			if allowed == 0 && total[name] > 0 && (cause != karpv1.ReasonUnhealthy || v.Methods.Repair) {
 				why := "a budget of the NodePool says 0"
 				if len(broken) > 0 {
-					why = "correct the budgets of the NodePool: " + reason.Join(broken, mostBroken)
+					why = "correct the budgets of the NodePool: " + reason.Join(broken, maxBudgetErrors)
 				}
-				d.Stay = append(d.Stay, News{Pool: name, Event: event.Event{
+				d.Events = append(d.Events, ObjectEvent{Pool: name, Event: event.Event{
 					Reason: event.DisruptionBlocked, Key: string(cause), Text: fmt.Sprintf("No disruption for reason %s is allowed: %s", cause, why),
 				}})
 			}
@@ -49,18 +49,18 @@ func (d *Decision) budgets(v *View) {
 	}
 }
 
-// counts reports whether a node is part of what budgets are a share of. One that reboots is, although
-// it is not initialized meanwhile; others that are not are not: a replacement must not inflate a share.
-func (n *Node) counts() bool { return (n.Initialized || n.Rebooting) && !n.Terminating }
+// countsTowardBudget reports whether a node is part of the total that percentages refer to. A rebooting node is,
+// although it is not initialized. Other uninitialized nodes are not: a replacement must not raise the budget.
+func (n *Node) countsTowardBudget() bool { return (n.Initialized || n.Rebooting) && !n.Terminating }
 
-// busy reports whether a node uses a budget up. Nodes that are not ready do, except for repair: else
-// many sick nodes would keep each other from being repaired.
-func (n *Node) busy(cause karpv1.DisruptionReason) bool {
-	return n.Going || n.Commanded || n.Rebooting || !n.Ready && cause != karpv1.ReasonUnhealthy
+// usesBudget reports whether a node already uses the budget of a reason. Nodes that are not ready do, except for
+// repair: otherwise many unhealthy nodes would block each other's repair.
+func (n *Node) usesBudget(cause karpv1.DisruptionReason) bool {
+	return n.Deleting || n.Commanded || n.Rebooting || !n.Ready && cause != karpv1.ReasonUnhealthy
 }
 
-// left returns how many more nodes of each pool may go for a reason.
-func (d *Decision) left(cause karpv1.DisruptionReason) map[string]int {
+// remainingBudgets returns how many more nodes of each pool may be disrupted for a reason.
+func (d *Decision) remainingBudgets(cause karpv1.DisruptionReason) map[string]int {
 	left := make(map[string]int, len(d.Allowed[cause]))
 	for name, allowed := range d.Allowed[cause] {
 		left[name] = max(0, allowed-d.Busy[cause][name])
@@ -68,8 +68,8 @@ func (d *Decision) left(cause karpv1.DisruptionReason) map[string]int {
 	return left
 }
 
-// Remaining returns how many more nodes of each pool may go for a reason, on a view that is younger than
-// the decision. That the nodes in mine are part of a command is not held against them.
+// Remaining returns how many more nodes of each pool may be disrupted for a reason, on a view newer than the
+// decision. Nodes in mine do not count as part of a command.
 func Remaining(v View, cause karpv1.DisruptionReason, mine map[string]bool) map[string]int {
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
@@ -78,14 +78,14 @@ func Remaining(v View, cause karpv1.DisruptionReason, mine map[string]bool) map[
 		}
 	}
 	d := Decision{Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}}
-	d.budgets(&v)
-	return d.left(cause)
+	d.computeBudgets(&v)
+	return d.remainingBudgets(cause)
 }
 
-// Beyond returns the nodes of commands that budgets have no room for any more, by number of the command
-// (disruption 16, G5). Commands come in order; an Empty one loses the nodes that do not fit, another one
-// is objected to as a whole.
-func Beyond(list []Command, fresh View) map[int][]Objection {
+// OverBudget returns the nodes that exceed the budgets, by index of their command (disruption 16, G5). Commands
+// are considered in order. An Empty command only loses the nodes that exceed a budget; any other command is
+// rejected as a whole.
+func OverBudget(list []Command, fresh View) map[int][]Objection {
 	open, now, out := map[string]bool{}, byClaim(fresh.Nodes), map[int][]Objection{}
 	for i := range list {
 		for j := range list[i].Remove {
@@ -96,14 +96,14 @@ func Beyond(list []Command, fresh View) map[int][]Objection {
 		c := &list[i]
 		left := Remaining(fresh, c.Reason, open)
 		for _, n := range c.Remove {
-			if is := now[n.Claim]; is == nil || !is.counts() { // it uses no budget (V15-16)
+			if is := now[n.Claim]; is == nil || !is.countsTowardBudget() { // it uses no budget (V15-16)
 				continue
 			}
 			if left[n.Pool]--; left[n.Pool] < 0 {
 				out[i] = append(out[i], Objection{n, Budget, "the budget of NodePool " + n.Pool + " is spent"})
 			}
 		}
-		for _, n := range c.Remove { // what goes is held against the next ones
+		for _, n := range c.Remove { // disrupted nodes use the budget of later commands
 			stays := len(out[i]) > 0 && c.Reason != karpv1.ReasonEmpty
 			if !stays && !slices.ContainsFunc(out[i], func(o Objection) bool { return o.Claim == n.Claim }) {
 				delete(open, n.Claim)

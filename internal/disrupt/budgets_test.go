@@ -37,7 +37,7 @@ func removing(why karpv1.DisruptionReason, nodes string) disrupt.Command {
 // themselves, which are held by then, do not count twice.
 func TestBudgetsAreLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	const empty, drifted, sick = karpv1.ReasonEmpty, karpv1.ReasonDrifted, karpv1.ReasonUnhealthy
+	const empty, drifted, unhealthy = karpv1.ReasonEmpty, karpv1.ReasonDrifted, karpv1.ReasonUnhealthy
 	for name, tc := range map[string]struct {
 		allowed int
 		change  func([]disrupt.Node)
@@ -45,13 +45,13 @@ func TestBudgetsAreLookedAtAgain(t *testing.T) {
 		want    string
 	}{
 		"nothing happened":                        {2, nil, []disrupt.Command{removing(empty, "ab")}, ""},
-		"another one goes":                        {1, func(n []disrupt.Node) { n[3].Going = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
+		"another one goes":                        {1, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
 		"another one is not ready":                {1, func(n []disrupt.Node) { n[3].Ready = false }, []disrupt.Command{removing(empty, "a")}, "0:a"},
-		"and that does not matter to repair":      {1, func(n []disrupt.Node) { n[3].Ready = false }, []disrupt.Command{removing(sick, "a")}, ""},
-		"some empty nodes still fit":              {2, func(n []disrupt.Node) { n[3].Going = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
-		"the first command fits":                  {2, func(n []disrupt.Node) { n[3].Going = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
-		"one that does not fit leaves room":       {2, func(n []disrupt.Node) { n[3].Going = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
-		"one that is not initialized uses none":   {0, func(n []disrupt.Node) { n[0].Initialized = false }, []disrupt.Command{removing(sick, "a")}, ""},
+		"and that does not matter to repair":      {1, func(n []disrupt.Node) { n[3].Ready = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
+		"some empty nodes still fit":              {2, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
+		"the first command fits":                  {2, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
+		"one that does not fit leaves room":       {2, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
+		"one that is not initialized uses none":   {0, func(n []disrupt.Node) { n[0].Initialized = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
 		"one that is gone is objected to already": {0, func(n []disrupt.Node) { n[0].Claim = "other" }, []disrupt.Command{removing(drifted, "a")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestBudgetsAreLookedAtAgain(t *testing.T) {
 				tc.change(v.Nodes)
 			}
 			var got []string
-			for i, list := range disrupt.Beyond(tc.list, v) {
+			for i, list := range disrupt.OverBudget(tc.list, v) {
 				for _, o := range list {
 					got = append(got, fmt.Sprintf("%d:%s", i, o.Claim))
 				}
@@ -95,7 +95,7 @@ func TestTiredNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sick := func(v *disrupt.View) {
+	unhealthy := func(v *disrupt.View) {
 		v.Repairs, v.Methods.Repair = set, true
 		v.Nodes[0].Health = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}
 	}
@@ -111,14 +111,14 @@ func TestTiredNodes(t *testing.T) {
 	}{
 		"the others use the whole budget":  {func(*disrupt.View) {}, "Empty b"},
 		"a static pool goes on":            {static, "Drifted b"},
-		"repair does not ask":              {sick, "Unhealthy a"},
-		"unless the repair itself failed":  {func(v *disrupt.View) { sick(v); v.Nodes[0].Untreated = true }, "Empty b"},
+		"repair does not ask":              {unhealthy, "Unhealthy a"},
+		"unless the repair itself failed":  {func(v *disrupt.View) { unhealthy(v); v.Nodes[0].RepairBackingOff = true }, "Empty b"},
 		"no node is left to have its turn": {func(v *disrupt.View) { v.Nodes = v.Nodes[:1] }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := fleet(4, 1)
-			v.Nodes[0].Tired = true
+			v.Nodes[0].BackingOff = true
 			tc.change(&v)
 			if got := decide(v); got != tc.want {
 				t.Errorf("decided %q, want %q", got, tc.want)

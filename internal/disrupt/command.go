@@ -19,7 +19,7 @@ const (
 	Reboot         = "reboot"
 )
 
-// Command is a decision to remove nodes, complete: whoever carries it out decides nothing more.
+// Command is a complete decision to remove nodes: executing it needs no further decision.
 type Command struct {
 	ID       string                  `json:"id"`             // follows from reason and nodes
 	Reason   karpv1.DisruptionReason `json:"reason"`         // Empty, Drifted, Underutilized, Unhealthy
@@ -40,7 +40,7 @@ type Command struct {
 	Decided  time.Time               `json:"decided"`
 }
 
-// id tells a command from others: the same nodes for the same reason give the same one.
+// id identifies a command by its reason and nodes.
 func (c *Command) id() string {
 	h := fnv.New64a()
 	h.Write([]byte(c.Reason))
@@ -51,7 +51,7 @@ func (c *Command) id() string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// Candidate is a node that a command removes, as it was when that was decided.
+// Candidate is a node that a command removes, as it was at the decision.
 type Candidate struct {
 	Node         string   `json:"node"`
 	Claim        string   `json:"claim"`
@@ -67,7 +67,7 @@ type Candidate struct {
 	Escalated    bool     `json:"escalated,omitempty"` // a reboot would have done, but there were too many (V15-30)
 }
 
-// candidate is the node as a command keeps it.
+// candidate returns the node as a command records it.
 func (n *Node) candidate() Candidate {
 	c := Candidate{
 		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Frees: n.Frees, Cost: n.moveCost(),
@@ -84,7 +84,7 @@ func (n *Node) candidate() Candidate {
 	return c
 }
 
-// moveCost is what it costs to move the pods of a node (disruption 10).
+// moveCost is the cost of moving the pods of a node (disruption 10).
 func (n *Node) moveCost() float64 {
 	cost := 1.0
 	for i := range n.Pods {
@@ -95,14 +95,14 @@ func (n *Node) moveCost() float64 {
 	return cost
 }
 
-// Decision is what is to be done, what is to be said about nodes that stay, and what it rests on.
+// Decision is the result of one pass: commands, events about nodes that are kept, and the data behind both.
 type Decision struct {
-	At       time.Time `json:"at"`
-	Commands []Command `json:"commands,omitempty"` // independent of each other; to be started in this order
-	Stay     []News    `json:"-"`
-	Refused  []Refused `json:"refused,omitempty"` // all nodes that something keeps until somebody ends it; then, bounded, those kept for a moment, candidates that stay and moves that were not made
-	Kept     int       `json:"-"`                 // how many are of the first kind
-	Nodes    []string  `json:"-"`                 // all that were looked at: there, and not on their way out
+	At       time.Time     `json:"at"`
+	Commands []Command     `json:"commands,omitempty"` // independent of each other; to be started in this order
+	Events   []ObjectEvent `json:"-"`
+	Refused  []Refused     `json:"refused,omitempty"` // all nodes that something keeps until somebody ends it; then, bounded, those kept for a moment, candidates that stay and moves that were not made
+	Kept     int           `json:"-"`                 // how many are of the first kind
+	Nodes    []string      `json:"-"`                 // all that were looked at: there, and not on their way out
 
 	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before what already goes is taken off
 	Busy     map[karpv1.DisruptionReason]map[string]int `json:"-"`        // nodes that use budgets up
@@ -118,7 +118,7 @@ type Decision struct {
 	Bound  float64 `json:"bound"`  // no cluster that holds the pods costs less; 0: not known
 }
 
-// Refused is a node or a set of nodes that stays, and why.
+// Refused is a set of nodes that is kept, and why.
 type Refused struct {
 	Reason karpv1.DisruptionReason `json:"reason"`
 	Nodes  []string                `json:"nodes"`
@@ -145,8 +145,8 @@ type Score struct {
 	K         int     `json:"k"`                  // how many times the share of its saving a move may disrupt
 }
 
-// News is something to tell about a node and its claim, or about a pool.
-type News struct {
+// ObjectEvent is an event about a node and its claim, or about a pool.
+type ObjectEvent struct {
 	Node, Claim, Pool string
 	Event             event.Event
 }

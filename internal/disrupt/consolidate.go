@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// questions is how often moves are asked for: again when some of those proposed may not be made now.
-	questions = 3
-	// mostTogether is how many nodes one move may remove: all of them wait for the slowest replacement.
-	mostTogether = 100
-	// mostExplained is for how many nodes it is found out why their pods have no other place.
-	mostExplained = 3
+	// maxSearches is how often moves are asked for: again when some of those proposed may not be made now.
+	maxSearches = 3
+	// maxNodesPerMove is how many nodes one move may remove: all of them wait for the slowest replacement.
+	maxNodesPerMove = 100
+	// maxExplained is for how many nodes it is found out why their pods have no other place.
+	maxExplained = 3
 )
 
 // consolidation is the search for moves of one pass.
@@ -31,7 +31,7 @@ type consolidation struct {
 	*Decision
 
 	v     *View
-	g     *ground
+	g     *planningState
 	on    *cluster.Snapshot // what is asked about
 	nodes map[string]*Node
 	types map[string]map[string]bool // instance types by pool
@@ -42,13 +42,13 @@ type consolidation struct {
 
 // consolidate moves pods together so that the cluster costs less (disruption 13 to 15a). All moves are
 // planned together, and each is valid once those before it are made.
-func (d *Decision) consolidate(v *View, g *ground) {
+func (d *Decision) consolidate(v *View, g *planningState) {
 	if v.Cluster == nil {
 		return
 	}
 	c := &consolidation{
 		Decision: d, v: v, g: g, nodes: make(map[string]*Node, len(v.Nodes)), types: map[string]map[string]bool{},
-		pools: accounts(v), left: d.left(karpv1.ReasonUnderutilized), seen: map[string]bool{},
+		pools: accounts(v), left: d.remainingBudgets(karpv1.ReasonUnderutilized), seen: map[string]bool{},
 	}
 	for i := range v.Cluster.Pools {
 		p := &v.Cluster.Pools[i]
@@ -71,13 +71,13 @@ func (d *Decision) consolidate(v *View, g *ground) {
 	if len(names) == 0 {
 		return
 	}
-	if g.on() == nil {
+	if g.snapshot() == nil {
 		d.Partial = true
 		return
 	}
-	c.on = g.withoutEmpty(d.Allowed[karpv1.ReasonEmpty])
-	for _, m := range c.search(names) {
-		c.make(&m)
+	c.on = g.excludeEmptyNodes(d.Allowed[karpv1.ReasonEmpty])
+	for _, m := range c.selectCommands(names) {
+		c.addMoveCommand(&m)
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *consolidation) eligible(n *Node) bool {
 		why.Code, why.Want = reason.LabelAbsent, karpv1.LabelCapacityType
 	case n.Zone == "":
 		why.Code, why.Want = reason.LabelAbsent, corev1.LabelTopologyZone
-	case pool.Never:
+	case pool.NeverConsolidate:
 		if n.empty() { // Emptiness has said so
 			return false
 		}
@@ -105,27 +105,27 @@ func (c *consolidation) eligible(n *Node) bool {
 	case pool.Policy == karpv1.ConsolidationWhenEmpty:
 		why.Code, why.Have = reason.EmptyOnly, pool.Name
 	default:
-		return n.Consolidatable && c.lasting(n)
+		return n.Consolidatable && c.worthConsolidating(n)
 	}
-	c.unconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.use(n.Name))
+	c.reportUnconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.utilizationText(n.Name))
 	return false
 }
 
-// lasting reports whether a node is old enough, expects no pods, and could be worth removing: if not even
+// worthConsolidating reports whether a node is old enough, expects no pods, and could be worth removing: if not even
 // a move without a replacement is, none is.
-func (c *consolidation) lasting(n *Node) bool {
+func (c *consolidation) worthConsolidating(n *Node) bool {
 	why := reason.Reason{Subject: "node/" + n.Name}
 	best := &solve.Move{Remove: []string{n.Name}, Saves: n.Price, Frees: n.Frees}
 	age := c.v.Now.Sub(n.Created)
 	switch {
 	case age < c.v.Tuning.MinAge:
 		why.Code, why.Have, why.Want = reason.NodeYoung, age.Truncate(time.Second).String(), c.v.Tuning.MinAge.String()
-	case c.g.expects(n.Name):
+	case c.g.expectsPods(n.Name):
 		why.Code = reason.NodeNominated
 	default:
-		bad := c.worthless(best)
+		bad := c.benefitTooSmall(best)
 		if pool := c.pools[n.Pool]; bad == nil && pool != nil && pool.price > 0 {
-			bad, _ = c.outweighed(best)
+			bad, _ = c.balancedRefusal(best)
 		}
 		if bad == nil {
 			return true
@@ -133,32 +133,32 @@ func (c *consolidation) lasting(n *Node) bool {
 		why.Code, why.Have, why.Want = bad.Code, bad.Have, bad.Want
 	}
 	if why.Code == reason.NodeYoung || why.Code == reason.BenefitTooSmall { // settings of ours that users have to know of
-		c.unconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.use(n.Name))
+		c.reportUnconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.utilizationText(n.Name))
 		return false
 	}
-	c.refuse(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: best.Remove, Why: why})
+	c.addRefusal(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: best.Remove, Why: why})
 	return false
 }
 
 func (c *consolidation) inBudget(n *Node) bool {
 	if c.left[n.Pool] == 0 {
-		c.limited(n, karpv1.ReasonUnderutilized)
+		c.refuseOverBudget(n, karpv1.ReasonUnderutilized)
 		return false
 	}
 	return true
 }
 
-// search asks for moves. What can be done now of a plan for the whole cluster is preferred: then pods go
+// selectCommands asks for moves. What can be done now of a plan for the whole cluster is preferred: then pods go
 // where they will stay. If that is little, because budgets are small or moves may not be made, it asks
 // what to do within the budgets alone.
-func (c *consolidation) search(names []string) []solve.Move {
-	plan := c.ask(names, nil)
+func (c *consolidation) selectCommands(names []string) []solve.Move {
+	plan := c.searchMoves(names, nil)
 	c.Bound = plan.Bound
-	now := c.sift(plan)
-	if !now.all && !c.over(plan, now) {
-		var best sifted
-		most, last, size := maps.Clone(c.left), now, mostTogether
-		for range questions - 1 {
+	now := c.filterMoves(plan)
+	if !now.all && !c.searchFinished(plan, now) {
+		var best filteredMoves
+		most, last, size := maps.Clone(c.left), now, maxNodesPerMove
+		for range maxSearches - 1 {
 			names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return last.bad[name] })
 			if last.large {
 				for pool := range most {
@@ -166,11 +166,11 @@ func (c *consolidation) search(names []string) []solve.Move {
 				}
 				size /= 2
 			}
-			answer := c.ask(names, most)
-			if last = c.sift(answer); len(best.good) == 0 || saved(last.good) > saved(best.good) {
+			answer := c.searchMoves(names, most)
+			if last = c.filterMoves(answer); len(best.good) == 0 || saved(last.good) > saved(best.good) {
 				best = last
 			}
-			if last.all || c.over(answer, best) {
+			if last.all || c.searchFinished(answer, best) {
 				break
 			}
 		}
@@ -179,11 +179,11 @@ func (c *consolidation) search(names []string) []solve.Move {
 			now = best
 		}
 	}
-	c.verdicts(plan, len(now.good) > 0)
+	c.reportKeptNodes(plan, len(now.good) > 0)
 	return now.good
 }
 
-func (c *consolidation) ask(names []string, most map[string]int) solve.Consolidation {
+func (c *consolidation) searchMoves(names []string, most map[string]int) solve.Consolidation {
 	answer := solve.ConsolidateWithin(
 		solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: most, First: c.v.First},
 		solve.Limits{Stop: c.g.stop, Joint: c.v.Joint, Single: c.v.Single},
@@ -195,8 +195,8 @@ func (c *consolidation) ask(names []string, most map[string]int) solve.Consolida
 	return answer
 }
 
-// over reports whether it is not asked again: time is up, and what was found can be done or nothing more will be found.
-func (c *consolidation) over(answer solve.Consolidation, found sifted) bool {
+// searchFinished reports whether it is not asked again: time is up, and what was found can be done or nothing more will be found.
+func (c *consolidation) searchFinished(answer solve.Consolidation, found filteredMoves) bool {
 	return answer.Partial && (len(found.good) > 0 || c.g.stop() || c.v.Single != nil && c.v.Single())
 }
 
@@ -208,18 +208,18 @@ func saved(moves []solve.Move) float64 {
 	return sum
 }
 
-// sifted is what became of the moves of an answer.
-type sifted struct {
+// filteredMoves is what became of the moves of an answer.
+type filteredMoves struct {
 	good  []solve.Move    // may be made now
 	bad   map[string]bool // nodes not to be asked about again
 	large bool            // some move was of too many nodes
 	all   bool            // every move may be made now
 }
 
-// sift finds the moves that may be made. One that depends on another that is not made has to wait, and
+// filterMoves finds the moves that may be made. One that depends on another that is not made has to wait, and
 // so has one that budgets have no room for.
-func (c *consolidation) sift(answer solve.Consolidation) sifted {
-	out := sifted{bad: map[string]bool{}, all: true}
+func (c *consolidation) filterMoves(answer solve.Consolidation) filteredMoves {
+	out := filteredMoves{bad: map[string]bool{}, all: true}
 	left := maps.Clone(c.left)
 	for i := range answer.Moves {
 		m := &answer.Moves[i]
@@ -228,12 +228,12 @@ func (c *consolidation) sift(answer solve.Consolidation) sifted {
 		case why != nil && why.Code == reason.MoveTooLarge:
 			out.large, out.all, c.Limited = true, false, true
 		case why != nil:
-			for _, name := range c.worse(m) {
+			for _, name := range c.leastWorthwhile(m) {
 				out.bad[name] = true
 			}
 			out.all = false
 		case !out.all && !answer.Loose:
-		case c.spend(m, left):
+		case c.takeFromBudgets(m, left):
 			out.good = append(out.good, *m)
 		default:
 			c.Limited, out.all = true, false
@@ -243,8 +243,8 @@ func (c *consolidation) sift(answer solve.Consolidation) sifted {
 	return out
 }
 
-// spend takes the nodes of a move off the budgets, if they have room for it.
-func (c *consolidation) spend(m *solve.Move, left map[string]int) bool {
+// takeFromBudgets takes the nodes of a move off the budgets, if they have room for it.
+func (c *consolidation) takeFromBudgets(m *solve.Move, left map[string]int) bool {
 	need := map[string]int{}
 	for _, name := range m.Remove {
 		need[c.nodes[name].Pool]++
@@ -263,28 +263,28 @@ func (c *consolidation) spend(m *solve.Move, left map[string]int) bool {
 // judgeMove says why a move may not be made; nil if it may. What it says is kept the first time.
 func (c *consolidation) judgeMove(m *solve.Move) *reason.Reason {
 	key := strings.Join(m.Remove, " ")
-	why := c.worthless(m)
-	if len(m.Remove) > mostTogether {
-		why = &reason.Reason{Code: reason.MoveTooLarge, Have: strconv.Itoa(len(m.Remove)), Want: strconv.Itoa(mostTogether)}
+	why := c.benefitTooSmall(m)
+	if len(m.Remove) > maxNodesPerMove {
+		why = &reason.Reason{Code: reason.MoveTooLarge, Have: strconv.Itoa(len(m.Remove)), Want: strconv.Itoa(maxNodesPerMove)}
 	}
 	if why == nil {
 		var scores []Score
-		why, scores = c.outweighed(m)
+		why, scores = c.balancedRefusal(m)
 		if !c.seen[key] {
 			c.Scores = append(c.Scores, scores...)
 		}
 	}
 	if why != nil && !c.seen[key] {
-		c.refuse(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: m.Remove[:min(len(m.Remove), mostTogether)], Why: *why, Saves: m.Saves, Cost: c.cost(m)})
+		c.addRefusal(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: m.Remove[:min(len(m.Remove), maxNodesPerMove)], Why: *why, Saves: m.Saves, Cost: c.cost(m)})
 	}
 	c.seen[key] = true
 	return why
 }
 
-// worthless says that a move saves too little over the horizon for the pods it evicts. A node whose
+// benefitTooSmall says that a move saves too little over the horizon for the pods it evicts. A node whose
 // price is not known can be removed, since nobody can say that it saves nothing. Reserved capacity that is freed counts as
 // what it costs on demand.
-func (c *consolidation) worthless(m *solve.Move) *reason.Reason {
+func (c *consolidation) benefitTooSmall(m *solve.Move) *reason.Reason {
 	if len(m.Create) == 0 && slices.ContainsFunc(m.Remove, func(name string) bool { return c.nodes[name].Price <= 0 }) {
 		return nil
 	}
@@ -309,14 +309,14 @@ func (c *consolidation) cost(m *solve.Move) float64 {
 	return sum
 }
 
-// worse returns the nodes to leave out when a move may not be made: those that save least for what
+// leastWorthwhile returns the nodes to leave out when a move may not be made: those that save least for what
 // moving their pods costs, so that a smaller move with the others can be found.
-func (c *consolidation) worse(m *solve.Move) []string {
+func (c *consolidation) leastWorthwhile(m *solve.Move) []string {
 	list := make([]*Node, 0, len(m.Remove))
 	for _, name := range m.Remove {
 		list = append(list, c.nodes[name])
 	}
-	byRatio(list)
+	sortBySavingPerMoveCost(list)
 	var out []string
 	for _, n := range list[len(list)/2:] {
 		out = append(out, n.Name)
@@ -324,8 +324,8 @@ func (c *consolidation) worse(m *solve.Move) []string {
 	return out
 }
 
-// make turns a move into a command and tells of it.
-func (c *consolidation) make(m *solve.Move) {
+// addMoveCommand turns a move into a command and tells of it.
+func (c *consolidation) addMoveCommand(m *solve.Move) {
 	cmd := Command{Reason: karpv1.ReasonUnderutilized, Type: "single", Decision: Delete, Create: m.Create, Bind: m.Bind, Saves: m.Saves, Frees: m.Frees}
 	if len(m.Remove) > 1 {
 		cmd.Type = "multi"
@@ -336,11 +336,11 @@ func (c *consolidation) make(m *solve.Move) {
 	for _, name := range m.Remove {
 		cmd.Remove = append(cmd.Remove, c.nodes[name].candidate())
 	}
-	for _, s := range c.approvals(m) {
+	for _, s := range c.scoreByPool(m) {
 		if cmd.Score == 0 || s.Value < cmd.Score {
 			cmd.Score = s.Value
 		}
-		c.tellApproved(m, s)
+		c.reportApproval(m, s)
 	}
 	for _, name := range m.Remove {
 		text := fmt.Sprintf("node/%s: %s", name, cmd.Decision)
@@ -349,19 +349,19 @@ func (c *consolidation) make(m *solve.Move) {
 		}
 		text += fmt.Sprintf("; replacements: %d", len(m.Create))
 		if m.Frees > 0 {
-			text += cmd.frees()
+			text += cmd.freesText()
 		} else {
 			text += fmt.Sprintf(", saves %s an hour", dollars(m.Saves))
 		}
-		c.say(c.nodes[name], event.ConsolidationCandidate, "", text+c.g.use(name))
+		c.addEvent(c.nodes[name], event.ConsolidationCandidate, "", text+c.g.utilizationText(name))
 	}
-	c.start(cmd)
+	c.addCommand(cmd)
 }
 
-// verdicts tells why candidates stay. While others go or budgets are short, that a node stays says
+// reportKeptNodes tells why candidates stay. While others go or budgets are short, that a node stays says
 // little about it. That nobody had time for it is no news: the next pass looks again.
-func (c *consolidation) verdicts(answer solve.Consolidation, moving bool) {
-	explained, g := 0, c.g.within(c.v.Single)
+func (c *consolidation) reportKeptNodes(answer solve.Consolidation, moving bool) {
+	explained, g := 0, c.g.withStop(c.v.Single)
 	for i := range answer.Kept {
 		k := &answer.Kept[i]
 		n, why := c.nodes[k.Node], k.Why
@@ -369,16 +369,16 @@ func (c *consolidation) verdicts(answer solve.Consolidation, moving bool) {
 			continue
 		}
 		if why.Code == reason.OutOfTime {
-			c.refuse(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: []string{k.Node}, Why: why})
+			c.addRefusal(Refused{Reason: karpv1.ReasonUnderutilized, Nodes: []string{k.Node}, Why: why})
 			continue
 		}
-		if why.Code == reason.PodsStranded && !moving && explained < mostExplained {
+		if why.Code == reason.PodsStranded && !moving && explained < maxExplained {
 			explained++
-			if h := g.without(n, false); h.Known && len(h.Lost) > 0 {
-				why = stranded(h.Lost)
+			if h := g.relocatePods(n, false); h.Known && len(h.Unplaced) > 0 {
+				why = strandedReason(h.Unplaced)
 			}
 		}
-		c.unconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.use(n.Name))
+		c.reportUnconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.utilizationText(n.Name))
 	}
 }
 

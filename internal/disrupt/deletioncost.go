@@ -19,7 +19,7 @@ type NodeNote struct {
 // empty the nodes that would go next.
 type NodeCost struct {
 	Node, Pool string
-	Going      bool  // it goes already: its pods are not put off
+	Deleting   bool  // it goes already: its pods are not put off
 	Value      int32 // below 0; 0: none, what is there is to be removed
 }
 
@@ -27,9 +27,9 @@ type NodeCost struct {
 // would take, as many as budgets leave, and the rest, which get no cost.
 func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 	d := Decision{At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}}
-	d.budgets(&v)
-	drift, waste := d.left(karpv1.ReasonDrifted), d.left(karpv1.ReasonUnderutilized)
-	types := offered(v.Cluster)
+	d.computeBudgets(&v)
+	drift, waste := d.remainingBudgets(karpv1.ReasonDrifted), d.remainingBudgets(karpv1.ReasonUnderutilized)
+	types := offeredTypes(v.Cluster)
 	var groups [4][]*Node
 	nodes := make([]*Node, 0, len(v.Nodes))
 	for i := range v.Nodes {
@@ -43,7 +43,7 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 		eligible := !notes[n.Name].Pinned && types[n.Pool][n.InstanceType] && blocked(&v, n, graceful) == nil
 		group := 3
 		switch {
-		case n.Going || notes[n.Name].Tainted:
+		case n.Deleting || notes[n.Name].Tainted:
 			group = 0
 		case !eligible:
 		case n.Drift != "" && !pool.Static:
@@ -51,7 +51,7 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 				drift[n.Pool]--
 				group = 1
 			}
-		case !pool.Never && waste[n.Pool] > 0:
+		case !pool.NeverConsolidate && waste[n.Pool] > 0:
 			waste[n.Pool]--
 			group = 2
 		}
@@ -64,7 +64,7 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 			c := NodeCost{Node: n.Name, Pool: n.Pool}
 			switch g {
 			case 0:
-				c.Going, c.Value = true, math.MinInt32
+				c.Deleting, c.Value = true, math.MinInt32
 			case 1, 2:
 				c.Value = value
 				value++
@@ -75,8 +75,8 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 	return out
 }
 
-// offered says which instance types each pool could buy.
-func offered(view *cluster.Snapshot) map[string]map[string]bool {
+// offeredTypes says which instance types each pool could buy.
+func offeredTypes(view *cluster.Snapshot) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
 	if view == nil {
 		return out

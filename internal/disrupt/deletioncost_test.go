@@ -39,7 +39,7 @@ func TestV15_54_DeletionCosts(t *testing.T) {
 		},
 		"ties by name": {nodes: []disrupt.Node{sized("b", 1), sized("a", 1)}, want: []string{"a -2", "b -1"}},
 		"those that go come first, however few pods they have": {
-			nodes: []disrupt.Node{sized("a", 1), sized("going", 1, func(n *disrupt.Node) { n.Going = true }), sized("tainted", 2)},
+			nodes: []disrupt.Node{sized("a", 1), sized("going", 1, func(n *disrupt.Node) { n.Deleting = true }), sized("tainted", 2)},
 			notes: map[string]disrupt.NodeNote{"tainted": {Tainted: true}},
 			want:  []string{fmt.Sprint("tainted ", math.MinInt32), fmt.Sprint("going ", math.MinInt32), "a -1"},
 		},
@@ -57,7 +57,7 @@ func TestV15_54_DeletionCosts(t *testing.T) {
 			want:  []string{"c -2", "a -1", none("b"), none("d")},
 		},
 		"Never leaves drift": {
-			nodes: []disrupt.Node{sized("a", 1), sized("b", 1, drifted)}, pool: general(func(p *disrupt.Pool) { p.Never = true }),
+			nodes: []disrupt.Node{sized("a", 1), sized("b", 1, drifted)}, pool: general(func(p *disrupt.Pool) { p.NeverConsolidate = true }),
 			want: []string{"b -1", none("a")},
 		},
 		"static pools count as any other, drifted or not": {

@@ -95,7 +95,7 @@ func node(name string, change ...func(*disrupt.Node)) disrupt.Node {
 	return n
 }
 
-func holding(p disrupt.Pod) func(*disrupt.Node) {
+func podBlockingDrain(p disrupt.Pod) func(*disrupt.Node) {
 	return func(n *disrupt.Node) { n.Pods = append(n.Pods, p) }
 }
 
@@ -119,26 +119,26 @@ func TestEmpty(t *testing.T) {
 		"empty nodes go, the dearest first": {
 			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Price = 2 })}, pool: general(), want: []string{"b", "a"},
 		},
-		"DaemonSet pods do not keep a node": {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", EvictCost: 1}))}, pool: general(), want: []string{"a"}},
-		"a pod that has to move does":       {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
-		"a pod nobody would miss does not":  {nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
+		"DaemonSet pods do not keep a node": {nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", EvictCost: 1}))}, pool: general(), want: []string{"a"}},
+		"a pod that has to move does":       {nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
+		"a pod nobody would miss does not":  {nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
 		"a protected DaemonSet pod does (FM K25)": {
-			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
+			nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
 		"inside the quiet time":   {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Consolidatable = false })}, pool: general()},
 		"not initialized":         {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Initialized = false })}, pool: general(), say: "not initialized"},
-		"a pod of another comes":  {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Refuge = true })}, pool: general(), say: "pending pod is expected"},
+		"a pod of another comes":  {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.ExpectsDisplaced = true })}, pool: general(), say: "pending pod is expected"},
 		"nominated":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
 		"protected":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
 		"its pool is (L-15)":      {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Protected = true }), say: "NodePool general carries"},
 		"catalogue unknown (E10)": {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Known = false }), say: "cannot be resolved"},
-		"never":                   {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Never = true }), say: "consolidateAfter Never"},
+		"never":                   {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.NeverConsolidate = true }), say: "consolidateAfter Never"},
 		"static":                  {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Static = true })},
 		"a budget of one": {
 			nodes: []disrupt.Node{node("a"), node("b")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }), want: []string{"a"},
 		},
 		"a node on its way out uses it up": {
-			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Going = true })},
+			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Deleting = true })},
 			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }),
 		},
 		"so does one that is not ready": {
@@ -158,10 +158,10 @@ func TestEmpty(t *testing.T) {
 			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "many"}} }), say: "spec.disruption.budgets[0].nodes: budget many cannot be read",
 		},
 		"two PodDisruptionBudgets for one pod (FM K03)": {
-			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
+			nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
 		},
 		"a PodDisruptionBudget that allows nothing (FM K01)": {
-			nodes: []disrupt.Node{node("a", holding(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
+			nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestEmpty(t *testing.T) {
 					got = append(got, n.Node)
 				}
 			}
-			for _, s := range d.Stay {
+			for _, s := range d.Events {
 				said = append(said, s.Event.Text)
 				if s.Event.Reason != event.DisruptionBlocked && s.Event.Reason != event.Unconsolidatable {
 					t.Errorf("event reason %s", s.Event.Reason)
@@ -204,7 +204,7 @@ func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 		node disrupt.Node
 		want int
 	}{
-		"it goes":                     {node: node("a", func(n *disrupt.Node) { n.Going = true })},
+		"it goes":                     {node: node("a", func(n *disrupt.Node) { n.Deleting = true })},
 		"its instance ends":           {node: node("a", func(n *disrupt.Node) { n.Terminating = true })},
 		"it starts":                   {node: node("a", func(n *disrupt.Node) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
 		"its first pods come":         {node: node("a", func(n *disrupt.Node) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},
@@ -215,8 +215,8 @@ func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := disrupt.Next(disrupt.View{Now: noon, Nodes: []disrupt.Node{tc.node}, Pools: map[string]disrupt.Pool{"general": general()}}, nil)
-			if len(d.Stay) != tc.want {
-				t.Errorf("told %v, want %d", d.Stay, tc.want)
+			if len(d.Events) != tc.want {
+				t.Errorf("told %v, want %d", d.Events, tc.want)
 			}
 		})
 	}

@@ -1,9 +1,9 @@
-// Package disrupt decides which nodes go of our own will: it keeps the marks that say a claim may go,
-// and picks nodes within the budgets of their pools.
+// Package disrupt decides on voluntary disruption. It maintains the conditions that make a claim a
+// candidate, and selects nodes to remove within the budgets of their pools.
 //
-// A decision is a list of commands, each complete, with what is to be said about nodes that stay. Not
-// here: carrying it out (internal/controller), nodes that must go whatever anybody says
-// (internal/lifecycle), how pods leave a node (internal/drain).
+// A decision is a list of complete commands, and the events about nodes that are kept. Executing the
+// commands is the task of internal/controller, involuntary removal that of internal/lifecycle, and
+// draining that of internal/drain.
 //
-// Enter at Next and Marks.
+// Start at Next and Marks.
 package disrupt

@@ -12,42 +12,42 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Why a node is removed before its replacement is there, as the metric names it (V15-50).
+// Why a node is terminated before its replacement exists, as the metric names it (V15-50).
 const (
 	NoReservedCapacity = "no-reserved-capacity"
 	StaticAtLimit      = "static-at-limit"
 )
 
-// mostTried is for how many nodes a place for their pods is looked for in one pass, half of them those
+// maxDriftTried is for how many nodes one pass simulates the relocation of their pods. Half of them are those
 // that drifted first.
-const mostTried = 50
+const maxDriftTried = 50
 
-// drift replaces one node of a dynamic pool that is not what is wanted now (disruption 18).
-func (d *Decision) drift(v *View, g *ground) {
+// replaceDrifted replaces one drifted node of a dynamic pool (disruption 18).
+func (d *Decision) replaceDrifted(v *View, g *planningState) {
 	candidates := drifted(v, false)
 	d.Eligible[karpv1.ReasonDrifted] += len(candidates)
-	left := d.left(karpv1.ReasonDrifted)
-	candidates = slices.DeleteFunc(candidates, func(n *Node) bool { return d.waits(v, n, left) })
-	for _, n := range inTurn(candidates, v.Now) {
-		if !g.stop() && g.expects(n.Name) { // it would take along pods that are somebody else's to place
-			d.blockedBy(n, Refused{Reason: karpv1.ReasonDrifted, Why: reason.Reason{Code: reason.NodeNominated}})
+	left := d.remainingBudgets(karpv1.ReasonDrifted)
+	candidates = slices.DeleteFunc(candidates, func(n *Node) bool { return d.deferDrift(v, n, left) })
+	for _, n := range selectDriftCandidates(candidates, v.Now) {
+		if !g.stop() && g.expectsPods(n.Name) { // pending pods are expected on it
+			d.reportBlocked(n, Refused{Reason: karpv1.ReasonDrifted, Why: reason.Reason{Code: reason.NodeNominated}})
 			continue
 		}
-		if g.stop() || d.replace(n, g, karpv1.ReasonDrifted, v.Methods.TerminateFirstDrift) {
+		if g.stop() || d.replaceDriftedNode(n, g, karpv1.ReasonDrifted, v.Methods.TerminateFirstDrift) {
 			return
 		}
 	}
 }
 
-// waits reports whether a drifted node has to wait: for the budget of its pool, or because replacing
-// nodes of its pool failed lately.
-func (d *Decision) waits(v *View, n *Node, left map[string]int) bool {
-	until := v.Resting[n.Pool]
+// deferDrift reports whether a drifted node has to wait for the budget of its pool, or for the back-off after a
+// failed replacement in its pool.
+func (d *Decision) deferDrift(v *View, n *Node, left map[string]int) bool {
+	until := v.DriftBackoff[n.Pool]
 	switch {
 	case left[n.Pool] == 0:
-		d.limited(n, karpv1.ReasonDrifted)
+		d.refuseOverBudget(n, karpv1.ReasonDrifted)
 	case v.Now.Before(until):
-		d.refuse(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: reason.Reason{
+		d.addRefusal(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: reason.Reason{
 			Code: reason.DriftRests, Subject: "node/" + n.Name, Have: n.Pool, Want: until.UTC().Format(time.RFC3339),
 		}})
 	default:
@@ -56,17 +56,17 @@ func (d *Decision) waits(v *View, n *Node, left map[string]int) bool {
 	return true
 }
 
-// inTurn picks the nodes to try. If there are too many and the first ones always fail, the others must
-// have their turn as well: which of them follows from the time.
-func inTurn(nodes []*Node, now time.Time) []*Node {
-	if len(nodes) <= mostTried {
+// selectDriftCandidates picks the nodes to try. If there are too many, half of the tries rotate with the time
+// through the later nodes, so that failing ones at the front do not starve them.
+func selectDriftCandidates(nodes []*Node, now time.Time) []*Node {
+	if len(nodes) <= maxDriftTried {
 		return nodes
 	}
-	const first = mostTried / 2
+	const first = maxDriftTried / 2
 	rest := nodes[first:]
-	turn := int(now.Unix()/10) % len(rest) * (mostTried - first) % len(rest)
+	turn := int(now.Unix()/10) % len(rest) * (maxDriftTried - first) % len(rest)
 	out := slices.Clone(nodes[:first])
-	for i := range mostTried - first {
+	for i := range maxDriftTried - first {
 		out = append(out, rest[(turn+i)%len(rest)])
 	}
 	return out
@@ -82,21 +82,21 @@ func drifted(v *View, static bool) []*Node {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(min(a.moving(), 1), min(b.moving(), 1)), a.DriftedAt.Compare(b.DriftedAt), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(min(a.countMovingPods(), 1), min(b.countMovingPods(), 1)), a.DriftedAt.Compare(b.DriftedAt), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
 
-// replace starts a command that removes one node once its pods have a place elsewhere, on as many new
+// replaceDriftedNode starts a command that removes one node once its pods have a place elsewhere, on as many new
 // nodes as that takes. If they have none and first is set, a node on reserved capacity goes before its
 // replacement comes (V15-47). It reports whether a command was started.
-func (d *Decision) replace(n *Node, g *ground, cause karpv1.DisruptionReason, first bool) bool {
+func (d *Decision) replaceDriftedNode(n *Node, g *planningState, cause karpv1.DisruptionReason, first bool) bool {
 	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{n.candidate()}}
-	h := g.renewed(n)
+	h := g.relocateFromDrifted(n)
 	switch {
-	case g.on() == nil && n.moving() == 0:
+	case g.snapshot() == nil && n.countMovingPods() == 0:
 		c.Saves = n.Price
-	case h.ok():
+	case h.allPlaced():
 		c.Create, c.Bind, c.Saves = h.Create, h.Bind, n.Price-h.Cost
 		if len(c.Create) > 0 {
 			c.Decision = Replace
@@ -104,22 +104,22 @@ func (d *Decision) replace(n *Node, g *ground, cause karpv1.DisruptionReason, fi
 	case !h.Known:
 		return false
 	default:
-		again := home{}
+		again := relocation{}
 		if first && n.CapacityType == karpv1.CapacityTypeReserved {
-			again = g.vacated(n, false)
+			again = g.relocateAfterTermination(n, false)
 		}
-		if !again.ok() {
-			d.blockedBy(n, Refused{Reason: cause, Why: stranded(h.Lost)})
+		if !again.allPlaced() {
+			d.reportBlocked(n, Refused{Reason: cause, Why: strandedReason(h.Unplaced)})
 			return false
 		}
 		c.Decision, c.Because, c.Bind, c.Saves = TerminateFirst, NoReservedCapacity, again.Bind, n.Price-again.Cost
 	}
-	d.start(c)
+	d.addCommand(c)
 	return true
 }
 
-// stranded says why pods have no other place, those with the same reason together.
-func stranded(lost []solve.Unplaced) reason.Reason {
+// strandedReason says why pods have no other place, those with the same reason together.
+func strandedReason(lost []solve.Unplaced) reason.Reason {
 	why := reason.Reason{Code: reason.PodsStranded, Have: strconv.Itoa(len(lost))}
 	at, first, count := map[string]int{}, []string(nil), []int(nil)
 	for i := range lost {

@@ -13,17 +13,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// class is what a disruption has to respect (disruption 1, V15-15).
-type class int
+// disruptionClass is what a disruption has to respect (disruption 1, V15-15).
+type disruptionClass int
 
 const (
-	graceful  class = iota // whatever objects
-	eventual               // pods only if the node has no terminationGracePeriod
-	repairing              // neither pods, which V15-24 looks at, nor do-not-disrupt, nor that it is not initialized
+	graceful  disruptionClass = iota // whatever objects
+	eventual                         // pods only if the node has no terminationGracePeriod
+	repairing                        // neither pods, which V15-24 looks at, nor do-not-disrupt, nor that it is not initialized
 )
 
-// blocked says what keeps a node from being disrupted, in the order of V15-14; nil if nothing does.
-func blocked(v *View, n *Node, c class) *reason.Reason {
+// blocked returns what blocks the disruption of a node, in the order of V15-14; nil if nothing does.
+func blocked(v *View, n *Node, c disruptionClass) *reason.Reason {
 	why := func(code reason.Code, have, want string) *reason.Reason {
 		return &reason.Reason{Code: code, Subject: "node/" + n.Name, Have: have, Want: want}
 	}
@@ -35,18 +35,18 @@ func blocked(v *View, n *Node, c class) *reason.Reason {
 		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
 	case n.Rebooting:
 		return why(reason.NodeRebooting, "", "")
-	case n.Going || n.Terminating:
+	case n.Deleting || n.Terminating:
 		return why(reason.NodeDeleting, "", "")
 	case !n.Initialized && !n.Registered:
 		return why(reason.NodeStarting, "registered", "")
 	case !n.Initialized && c != repairing:
 		return why(reason.NodeStarting, "initialized", "")
-	case n.Nominated && n.Initialized, n.Refuge && n.Initialized && c != repairing:
+	case n.Nominated && n.Initialized, n.ExpectsDisplaced && n.Initialized && c != repairing:
 		return why(reason.NodeNominated, "", "")
 	case n.Protected && c != repairing:
-		return why(reason.DoNotDisrupt, "the node", marked(n.Mark))
+		return why(reason.DoNotDisrupt, "the node", protectionAnnotation(n.Mark))
 	case pool.Protected && c != repairing:
-		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, marked(pool.Mark))
+		return why(reason.DoNotDisrupt, "NodePool "+pool.Name, protectionAnnotation(pool.Mark))
 	case n.Leading && c != repairing:
 		return why(reason.LeaderAlone, "", "")
 	case n.Pool == "":
@@ -55,21 +55,21 @@ func blocked(v *View, n *Node, c class) *reason.Reason {
 		return why(reason.PoolUnresolved, n.Pool, "")
 	}
 	if c == graceful || c == eventual && !n.Bounded {
-		if held := holding(n); held != nil {
+		if held := podBlockingDrain(n); held != nil {
 			return held
 		}
 	}
-	if n.Tired && c != repairing || n.Untreated {
+	if n.BackingOff && c != repairing || n.RepairBackingOff {
 		return why(reason.NodeRests, "", "")
 	}
 	return nil
 }
 
-// holding says which pod keeps a node from being drained now (disruption 5, rules 10 and 11).
-func holding(n *Node) *reason.Reason {
+// podBlockingDrain returns the pod that prevents draining a node now (disruption 5, rules 10 and 11).
+func podBlockingDrain(n *Node) *reason.Reason {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected {
-			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Name, Want: marked(p.Mark)}
+			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Name, Want: protectionAnnotation(p.Mark)}
 		}
 	}
 	for i := range n.Pods {
@@ -90,34 +90,34 @@ func holding(n *Node) *reason.Reason {
 	return nil
 }
 
-// marked is the annotation that protects something; old names count (LC-62).
-func marked(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisrupt) }
+// protectionAnnotation is the annotation that protects an object; deprecated annotations count (LC-62).
+func protectionAnnotation(mark string) string { return cmp.Or(mark, karpv1.AnnotationDoNotDisrupt) }
 
-// judge says of every node what keeps it from being disrupted at all. A claim that has no Node yet says so
-// itself, in its condition Registered.
-func (d *Decision) judge(v *View) {
+// reportBlockedNodes records for every node what blocks its disruption. Claims without a Node are left out: their
+// condition Registered already says so.
+func (d *Decision) reportBlockedNodes(v *View) {
 	d.Nodes = make([]string, 0, len(v.Nodes))
 	var passing []Refused
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if !n.Going && !n.Terminating {
+		if !n.Deleting && !n.Terminating {
 			d.Nodes = append(d.Nodes, n.Name)
 		}
 		why := blocked(v, n, graceful)
 		if why == nil || why.Code == reason.NodeCommanded {
 			continue
 		}
-		stands, cause := lasts(why.Code), reason.Code("")
+		stands, cause := isPersistent(why.Code), reason.Code("")
 		if stands {
 			cause = why.Code // the others come one after another while a node starts: the first will do
 		}
-		if tells(v, n, why.Code) {
-			d.say(n, event.DisruptionBlocked, cause, why.Text())
+		if shouldReport(v, n, why.Code) {
+			d.addEvent(n, event.DisruptionBlocked, cause, why.Text())
 		}
 		switch r := (Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why}); {
 		case stands:
 			d.Refused = append(d.Refused, r)
-		case why.Code != reason.NodeDeleting && len(passing) < mostRefused/4: // leave room for what methods find, also in records that keep fewer
+		case why.Code != reason.NodeDeleting && len(passing) < maxRefused/4: // leave room for what methods find, also in records that keep fewer
 			passing = append(passing, r)
 		}
 	}
@@ -125,24 +125,24 @@ func (d *Decision) judge(v *View) {
 	d.Refused = append(d.Refused, passing...)
 }
 
-// young is how old a node is while what keeps it from being disrupted is just that it starts, or that its
-// first pods come.
-const young = 2 * time.Minute
+// reportDelay is the age below which it is not reported that a node is blocked because it is starting, or
+// because its first pods are expected.
+const reportDelay = 2 * time.Minute
 
-// tells reports whether what keeps a node is news. That it goes was said when it was told to, and why it rests
-// when it began to; and nobody wonders why a node stays that has only just come.
-func tells(v *View, n *Node, code reason.Code) bool {
+// shouldReport reports whether a block needs an event. Deletion and back-off were reported when they began, and a
+// node that has just started needs no explanation.
+func shouldReport(v *View, n *Node, code reason.Code) bool {
 	switch code {
 	case reason.NodeDeleting, reason.NodeRests:
 		return false
 	case reason.NodeStarting, reason.NodeNominated:
-		return v.Now.Sub(n.Created) >= young
+		return v.Now.Sub(n.Created) >= reportDelay
 	default:
 		return true
 	}
 }
 
-// cause is what a node would go for.
+// cause is the reason for which a node would be disrupted.
 func (n *Node) cause() karpv1.DisruptionReason {
 	switch {
 	case n.empty():
@@ -153,23 +153,22 @@ func (n *Node) cause() karpv1.DisruptionReason {
 	return karpv1.ReasonUnderutilized
 }
 
-// say tells of a node that stays.
-func (d *Decision) say(n *Node, what event.Reason, cause reason.Code, text string) {
-	d.Stay = append(d.Stay, News{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text, Key: string(cause)}})
+// addEvent adds an event about a node and its claim.
+func (d *Decision) addEvent(n *Node, what event.Reason, cause reason.Code, text string) {
+	d.Events = append(d.Events, ObjectEvent{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text, Key: string(cause)}})
 }
 
-// mostRefused bounds what a decision keeps about what its methods did not do, and what passes by itself.
-const mostRefused = 200
+// maxRefused bounds the refusals that a decision keeps, without the persistent ones.
+const maxRefused = 200
 
-func (d *Decision) refuse(r Refused) {
-	if len(d.Refused)-d.Kept < mostRefused {
+func (d *Decision) addRefusal(r Refused) {
+	if len(d.Refused)-d.Kept < maxRefused {
 		d.Refused = append(d.Refused, r)
 	}
 }
 
-// use says how much of a node its pods ask for: a rule of thumb that users check decisions by
-// (disruption 5).
-func (g *ground) use(name string) string {
+// utilizationText is the utilization of a node by requests, which users check decisions by (disruption 5).
+func (g *planningState) utilizationText(name string) string {
 	if g.view.Cluster == nil {
 		return ""
 	}
@@ -177,11 +176,11 @@ func (g *ground) use(name string) string {
 	if n == nil {
 		return ""
 	}
-	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", n.Asked(resources.CPU), n.Asked(resources.Memory))
+	return fmt.Sprintf("; its pods ask for %d %% of its CPU and %d %% of its memory", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
 }
 
-// moving are the pods that need another place when the node goes.
-func (n *Node) moving() int {
+// countMovingPods counts the pods that need another node if this one is removed.
+func (n *Node) countMovingPods() int {
 	count := 0
 	for i := range n.Pods {
 		if n.Pods[i].Moves {

@@ -10,9 +10,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// empty removes the nodes that hold no pod which would have to move, as many as budgets allow
-// (disruption 5, 8, 12). A node that pods are on their way to is not empty for long.
-func (d *Decision) empty(v *View, g *ground) {
+// removeEmpty removes the nodes without pods that would have to move, as many as budgets allow (disruption 5, 8,
+// 12). A node on which pending pods were placed does not count as empty.
+func (d *Decision) removeEmpty(v *View, g *planningState) {
 	var candidates []*Node
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
@@ -21,24 +21,24 @@ func (d *Decision) empty(v *View, g *ground) {
 			continue
 		}
 		switch {
-		case pool.Never:
-			d.unconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.ConsolidationOff, Have: pool.Name}, "")
+		case pool.NeverConsolidate:
+			d.reportUnconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.ConsolidationOff, Have: pool.Name}, "")
 		case !n.Consolidatable:
-		case g.buffers(n.Name):
-			d.unconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.BufferHeld}, "")
-		case g.expects(n.Name):
-			d.refuse(Refused{Reason: karpv1.ReasonEmpty, Nodes: []string{n.Name}, Why: reason.Reason{Code: reason.NodeNominated, Subject: "node/" + n.Name}})
+		case g.heldByBuffer(n.Name):
+			d.reportUnconsolidatable(n, karpv1.ReasonEmpty, reason.Reason{Code: reason.BufferHeld}, "")
+		case g.expectsPods(n.Name):
+			d.addRefusal(Refused{Reason: karpv1.ReasonEmpty, Nodes: []string{n.Name}, Why: reason.Reason{Code: reason.NodeNominated, Subject: "node/" + n.Name}})
 		default:
 			candidates = append(candidates, n)
 		}
 	}
 	d.Eligible[karpv1.ReasonEmpty] = len(candidates)
-	byRatio(candidates)
-	left := d.left(karpv1.ReasonEmpty)
+	sortBySavingPerMoveCost(candidates)
+	left := d.remainingBudgets(karpv1.ReasonEmpty)
 	c := Command{Reason: karpv1.ReasonEmpty, Type: "empty", Decision: Delete}
 	for _, n := range candidates {
 		if left[n.Pool] == 0 {
-			d.limited(n, karpv1.ReasonEmpty)
+			d.refuseOverBudget(n, karpv1.ReasonEmpty)
 			continue
 		}
 		left[n.Pool]--
@@ -47,26 +47,26 @@ func (d *Decision) empty(v *View, g *ground) {
 		c.Frees += n.Frees
 	}
 	if len(c.Remove) > 0 {
-		d.start(c)
+		d.addCommand(c)
 	}
 }
 
-// byRatio puts the nodes first that save most for what moving their pods costs (disruption 10).
-func byRatio(nodes []*Node) {
+// sortBySavingPerMoveCost sorts nodes by saving per cost of moving their pods, highest first (disruption 10).
+func sortBySavingPerMoveCost(nodes []*Node) {
 	slices.SortStableFunc(nodes, func(a, b *Node) int {
 		return cmp.Or(cmp.Compare(b.Price/b.moveCost(), a.Price/a.moveCost()), strings.Compare(a.Name, b.Name))
 	})
 }
 
-// limited notes that budgets keep a node.
-func (d *Decision) limited(n *Node, cause karpv1.DisruptionReason) {
+// refuseOverBudget records that a budget prevents the disruption of a node.
+func (d *Decision) refuseOverBudget(n *Node, cause karpv1.DisruptionReason) {
 	d.Limited = true
-	d.refuse(Refused{Reason: cause, Nodes: []string{n.Name}, Why: reason.Reason{Code: reason.BudgetSpent, Subject: "node/" + n.Name, Have: n.Pool, Want: string(cause)}})
+	d.addRefusal(Refused{Reason: cause, Nodes: []string{n.Name}, Why: reason.Reason{Code: reason.BudgetSpent, Subject: "node/" + n.Name, Have: n.Pool, Want: string(cause)}})
 }
 
-// unconsolidatable tells of a node that cannot be consolidated.
-func (d *Decision) unconsolidatable(n *Node, cause karpv1.DisruptionReason, why reason.Reason, use string) {
+// reportUnconsolidatable records that a node cannot be consolidated, and why.
+func (d *Decision) reportUnconsolidatable(n *Node, cause karpv1.DisruptionReason, why reason.Reason, use string) {
 	why.Subject = "node/" + n.Name
-	d.say(n, event.Unconsolidatable, why.Code, why.Text()+use)
-	d.refuse(Refused{Reason: cause, Nodes: []string{n.Name}, Why: why})
+	d.addEvent(n, event.Unconsolidatable, why.Code, why.Text()+use)
+	d.addRefusal(Refused{Reason: cause, Nodes: []string{n.Name}, Why: why})
 }

@@ -24,7 +24,7 @@ func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 		used = room + "bound name=k cpu=1 node=n1\nbound name=b cpu=3 node=n2\n"
 	)
 	drifted := func(n *disrupt.Node) { n.Drift, n.Consolidatable, n.Bounded = "AMIDrift", false, true }
-	sick := func(n *disrupt.Node) {
+	unhealthy := func(n *disrupt.Node) {
 		n.Consolidatable = false
 		n.Health = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Unix(0, 0))}}
 	}
@@ -37,7 +37,7 @@ func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 		"consolidation": {world: used, change: func(*disrupt.Node) {}, reason: karpv1.ReasonUnderutilized, holds: true},
 		"emptiness":     {world: room + "bound name=b cpu=3 node=n2\n", change: func(*disrupt.Node) {}, reason: karpv1.ReasonEmpty, holds: true},
 		"drift":         {world: used, change: drifted, reason: karpv1.ReasonDrifted, holds: true},
-		"repair":        {world: used, change: sick, reason: karpv1.ReasonUnhealthy},
+		"repair":        {world: used, change: unhealthy, reason: karpv1.ReasonUnhealthy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,16 +56,16 @@ func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 				tc.change(&v.Nodes[0])
 				v.Nodes[0].Leading, v.Nodes[1].Consolidatable = leading, false
 				d := disrupt.Next(v, nil)
-				goes := len(d.Commands) == 1 && d.Commands[0].Reason == tc.reason && d.Commands[0].Remove[0].Node == "n1"
-				if goes == (leading && tc.holds) || len(d.Commands) > 1 {
+				removed := len(d.Commands) == 1 && d.Commands[0].Reason == tc.reason && d.Commands[0].Remove[0].Node == "n1"
+				if removed == (leading && tc.holds) || len(d.Commands) > 1 {
 					t.Errorf("leader's node: %v, commands %+v", leading, d.Commands)
 				}
 				said := false
-				for _, s := range d.Stay {
+				for _, s := range d.Events {
 					said = said || s.Node == "n1" && s.Event.Key == string(reason.LeaderAlone) && strings.Contains(s.Event.Text, "no other replica is ready")
 				}
 				if said != leading {
-					t.Errorf("leader's node: %v, said %+v", leading, d.Stay)
+					t.Errorf("leader's node: %v, said %+v", leading, d.Events)
 				}
 			}
 		})
@@ -79,7 +79,7 @@ func TestFM_C17_TheStandbyIsLostMeanwhile(t *testing.T) {
 		decided := disrupt.View{Nodes: []disrupt.Node{node("a")}, Pools: map[string]disrupt.Pool{"general": general()}}
 		fresh := disrupt.View{Nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Leading = true })}, Pools: decided.Pools}
 		c := disrupt.Command{Reason: cause, Remove: []disrupt.Candidate{{Node: "a", Claim: "claim-a"}}}
-		if got := disrupt.Again(c, decided, fresh, nil); len(got) != want || want == 1 && got[0].Category != disrupt.Churn {
+		if got := disrupt.Revalidate(c, decided, fresh, nil); len(got) != want || want == 1 && got[0].Category != disrupt.Churn {
 			t.Errorf("%s: objections %+v, want %d", cause, got, want)
 		}
 	}

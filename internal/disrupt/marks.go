@@ -21,9 +21,9 @@ type MarkFacts struct {
 	Now          time.Time
 }
 
-// candidacy is what Consolidatable means. A node that something keeps says so in an event, and the two stand
+// consolidatableMessage is what Consolidatable means. A node that something keeps says so in an event, and the two stand
 // side by side: one tells that the quiet time is over, the other what comes of it.
-const candidacy = "no pod came or went for as long as consolidateAfter says, so the node is a candidate for consolidation; if it stays, event Unconsolidatable says why"
+const consolidatableMessage = "no pod came or went for as long as consolidateAfter says, so the node is a candidate for consolidation; if it stays, event Unconsolidatable says why"
 
 // Marks returns the conditions of a claim with Consolidatable and Drifted as they should be (LC-55,
 // LC-57), and after what time to look again; zero: when something changes.
@@ -37,7 +37,7 @@ func Marks(f MarkFacts) (list []metav1.Condition, after time.Duration) {
 	switch {
 	case ever && !due.After(f.Now):
 		if !condition.True(list, karpv1.ConditionConsolidatable) {
-			mark(karpv1.ConditionConsolidatable, karpv1.ConditionConsolidatable, candidacy)
+			mark(karpv1.ConditionConsolidatable, karpv1.ConditionConsolidatable, consolidatableMessage)
 		}
 	default:
 		list = condition.Remove(list, karpv1.ConditionConsolidatable)

@@ -8,20 +8,20 @@ type Method struct {
 	Reason karpv1.DisruptionReason
 	Type   string // label consolidation_type, unless its commands say other
 
-	find      func(*Decision, *View, *ground)
+	run       func(*Decision, *View, *planningState)
 	prices    bool // it compares or chooses by them
 	unchanged bool // it finds nothing again as long as nothing changes
 	off       bool
 }
 
-// Turns are the methods that are switched on, in their order (disruption 3, V15-12).
-func Turns(on Methods) []Method {
+// EnabledMethods are the methods that are switched on, in their order (disruption 3, V15-12).
+func EnabledMethods(on Methods) []Method {
 	all := []Method{
-		{Name: "repair", Reason: karpv1.ReasonUnhealthy, find: (*Decision).repair, off: !on.Repair},
-		{Name: "emptiness", Reason: karpv1.ReasonEmpty, Type: "empty", find: (*Decision).empty},
-		{Name: "static drift", Reason: karpv1.ReasonDrifted, find: (*Decision).static, off: !on.Static},
-		{Name: "drift", Reason: karpv1.ReasonDrifted, find: (*Decision).drift, prices: true},
-		{Name: "consolidation", Reason: karpv1.ReasonUnderutilized, Type: "single", find: (*Decision).consolidate, prices: true, unchanged: true},
+		{Name: "repair", Reason: karpv1.ReasonUnhealthy, run: (*Decision).repairUnhealthy, off: !on.Repair},
+		{Name: "emptiness", Reason: karpv1.ReasonEmpty, Type: "empty", run: (*Decision).removeEmpty},
+		{Name: "static drift", Reason: karpv1.ReasonDrifted, run: (*Decision).replaceStaticDrifted, off: !on.Static},
+		{Name: "drift", Reason: karpv1.ReasonDrifted, run: (*Decision).replaceDrifted, prices: true},
+		{Name: "consolidation", Reason: karpv1.ReasonUnderutilized, Type: "single", run: (*Decision).consolidate, prices: true, unchanged: true},
 	}
 	out := all[:0]
 	for _, m := range all {

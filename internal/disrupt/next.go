@@ -5,34 +5,34 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// Next decides what is to be done now. It is total and depends on nothing but the view; stop is polled
-// while simulations run, and once it says true what was decided is kept.
+// Next makes one decision. It never fails and depends on nothing but the view. stop is polled during
+// simulations; once it returns true, what was decided so far is kept.
 //
-// Methods have their turn one after another, and the first that finds something to do ends the pass:
-// what the others see must include it (disruption 3, V15-12).
+// Methods run in order, and the first that adds a command ends the pass, because the view of the later ones
+// would have to include that command (disruption 3, V15-12).
 func Next(v View, stop func() bool) Decision {
 	d := Decision{
 		At: v.Now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{},
 	}
-	g := newGround(&v, stop)
-	d.budgets(&v)
-	d.judge(&v)
-	for _, m := range Turns(v.Methods) {
-		if len(d.Commands) > 0 || m.prices && v.Unpriced || m.unchanged && v.Quiet {
+	g := newPlanningState(&v, stop)
+	d.computeBudgets(&v)
+	d.reportBlockedNodes(&v)
+	for _, m := range EnabledMethods(v.Methods) {
+		if len(d.Commands) > 0 || m.prices && v.Unpriced || m.unchanged && v.Unchanged {
 			continue
 		}
-		if v.Turn != nil {
-			v.Turn(m)
+		if v.OnMethod != nil {
+			v.OnMethod(m)
 		}
-		m.find(&d, &v, g)
+		m.run(&d, &v, g)
 	}
-	d.fall(&v)
-	d.sum(&v)
+	d.dropRevertedMoves(&v)
+	d.computeCosts(&v)
 	return d
 }
 
-// start adds a command.
-func (d *Decision) start(c Command) {
+// addCommand adds a command.
+func (d *Decision) addCommand(c Command) {
 	for i := range c.Remove {
 		c.Cost += c.Remove[i].Cost
 		c.Moved += len(c.Remove[i].Pods)
@@ -41,8 +41,9 @@ func (d *Decision) start(c Command) {
 	d.Commands = append(d.Commands, c)
 }
 
-// sum works out what the cluster costs before and after. Nodes that go already are paid for no longer, in either.
-func (d *Decision) sum(v *View) {
+// computeCosts computes the cost of the cluster before and after the commands. Neither includes nodes that are
+// already being deleted.
+func (d *Decision) computeCosts(v *View) {
 	switch {
 	case v.Cluster != nil:
 		for i := range v.Cluster.Nodes {
@@ -61,10 +62,10 @@ func (d *Decision) sum(v *View) {
 	}
 }
 
-// blockedBy tells of a candidate of drift or repair that stays.
-func (d *Decision) blockedBy(n *Node, r Refused) {
+// reportBlocked records that a candidate of drift or repair is kept, and why.
+func (d *Decision) reportBlocked(n *Node, r Refused) {
 	r.Nodes = []string{n.Name}
 	r.Why.Subject = "node/" + n.Name
-	d.say(n, event.DisruptionBlocked, r.Why.Code, r.Why.Text())
-	d.refuse(r)
+	d.addEvent(n, event.DisruptionBlocked, r.Why.Code, r.Why.Text())
+	d.addRefusal(r)
 }

@@ -15,13 +15,13 @@ import (
 
 // RepairSet is the repair policies of a cloud, checked and ready to be asked. It never changes.
 type RepairSet struct {
-	policies map[pair][]policy // the specific ones
-	pairs    map[pair]bool     // all that some policy is about
+	policies map[conditionKey][]policy // the specific ones
+	pairs    map[conditionKey]bool     // all that some policy is about
 	fallback policy
 }
 
-// pair is what a policy looks for in the conditions of a node.
-type pair struct {
+// conditionKey is what a policy looks for in the conditions of a node.
+type conditionKey struct {
 	kind   corev1.NodeConditionType
 	status corev1.ConditionStatus
 }
@@ -32,11 +32,11 @@ type policy struct {
 	rank    int            // of its priority among all that occur, from 0
 }
 
-const mostPriority = 100
+const maxPriority = 100
 
 // NewRepairSet checks policies. Its error names every fault of every policy (V15-17).
 func NewRepairSet(list []cloud.Repair) (*RepairSet, error) {
-	s := &RepairSet{policies: map[pair][]policy{}, pairs: map[pair]bool{}}
+	s := &RepairSet{policies: map[conditionKey][]policy{}, pairs: map[conditionKey]bool{}}
 	if len(list) == 0 {
 		return nil, errors.New("the cloud defines no repair policy; turn gate NodeRepair off")
 	}
@@ -54,7 +54,7 @@ func NewRepairSet(list []cloud.Repair) (*RepairSet, error) {
 			faults = append(faults, fmt.Errorf("repair policy %d (%s=%s): %s", i+1, r.Condition, r.Status, text))
 		}
 		read.rank, _ = slices.BinarySearch(priorities, r.Priority)
-		at := pair{r.Condition, r.Status}
+		at := conditionKey{r.Condition, r.Status}
 		s.pairs[at] = true
 		if r.ReasonRegex == "" {
 			s.fallback = read
@@ -84,7 +84,7 @@ func readPolicy(r cloud.Repair) (out policy, wrong []string) {
 	refuse(!slices.Contains([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}, r.Status), "status %q is not True, False or Unknown", r.Status)
 	refuse(r.Toleration < 0, "toleration %s is below 0", r.Toleration)
 	refuse(r.Bound != nil && *r.Bound < 0, "the termination grace period is below 0")
-	refuse(r.Priority < 0 || r.Priority > mostPriority, "priority %d is not between 0 and %d", r.Priority, mostPriority)
+	refuse(r.Priority < 0 || r.Priority > maxPriority, "priority %d is not between 0 and %d", r.Priority, maxPriority)
 	refuse(r.Action != cloud.ReplaceNode && r.Action != cloud.RebootNode, "action %q is not ReplaceNode or RebootNode", r.Action)
 	if r.ReasonRegex == "" {
 		refuse(r.Action == cloud.RebootNode, "the fallback must have action ReplaceNode")
@@ -110,7 +110,7 @@ type Match struct {
 func (s *RepairSet) Matches(n *Node) []Match {
 	var out []Match
 	for _, c := range n.Health {
-		at := pair{c.Type, c.Status}
+		at := conditionKey{c.Type, c.Status}
 		if !s.pairs[at] {
 			continue
 		}
@@ -138,60 +138,60 @@ func (p policy) match(n *Node, c corev1.NodeCondition) Match {
 	return Match{Condition: c, Policy: p.Repair, Fallback: p.reasons == nil, Due: since.Add(p.Toleration), rank: p.rank}
 }
 
-// sick reports whether any condition of a node is one that policies are about, whatever its reason and
+// unhealthy reports whether any condition of a node is one that policies are about, whatever its reason and
 // however young (V15-25).
-func (s *RepairSet) sick(n *Node) bool {
-	return slices.ContainsFunc(n.Health, func(c corev1.NodeCondition) bool { return s.pairs[pair{c.Type, c.Status}] })
+func (s *RepairSet) unhealthy(n *Node) bool {
+	return slices.ContainsFunc(n.Health, func(c corev1.NodeCondition) bool { return s.pairs[conditionKey{c.Type, c.Status}] })
 }
 
-// verdict is what all due matches of a node come to.
-type verdict struct {
+// repairVerdict is what all due matches of a node come to.
+type repairVerdict struct {
 	action cloud.RepairAction
 	drives Match
 	bound  *Match // that sets the drain bound; nil: none does
 	score  float64
 }
 
-// overtakes is how long a node has to be due to pass a fresh one whose priority is one rank higher.
-const overtakes = 30 * time.Minute
+// overtakeAfter is how long a node has to be due to pass a fresh one whose priority is one rank higher.
+const overtakeAfter = 30 * time.Minute
 
-// judge merges the due matches of a node (V15-20, V15-21). It does not depend on their order.
-func (s *RepairSet) judge(n *Node, now time.Time) (verdict, bool) {
+// mergeDueMatches merges the due matches of a node (V15-20, V15-21). It does not depend on their order.
+func (s *RepairSet) mergeDueMatches(n *Node, now time.Time) (repairVerdict, bool) {
 	due := slices.DeleteFunc(s.Matches(n), func(m Match) bool { return m.Due.After(now) })
 	if len(due) == 0 {
-		return verdict{}, false
+		return repairVerdict{}, false
 	}
-	v := verdict{action: cloud.RebootNode}
+	v := repairVerdict{action: cloud.RebootNode}
 	for i := range due {
 		m := &due[i]
-		v.score = max(v.score, float64(m.rank)+float64(now.Sub(m.Due))/float64(overtakes))
+		v.score = max(v.score, float64(m.rank)+float64(now.Sub(m.Due))/float64(overtakeAfter))
 		if m.Policy.Action == cloud.ReplaceNode {
 			v.action = cloud.ReplaceNode
 		}
-		if m.Policy.Bound != nil && (v.bound == nil || m.tighter(v.bound) < 0) {
+		if m.Policy.Bound != nil && (v.bound == nil || m.compareBound(v.bound) < 0) {
 			v.bound = m
 		}
 	}
 	first := true
 	for _, m := range due {
-		if m.Policy.Action == v.action && (first || m.before(v.drives) < 0) {
+		if m.Policy.Action == v.action && (first || m.compareDriving(v.drives) < 0) {
 			v.drives, first = m, false
 		}
 	}
 	return v, true
 }
 
-// before orders matches of one action: the first one drives.
-func (m Match) before(other Match) int {
-	return cmp.Or(cmp.Compare(other.Policy.Priority, m.Policy.Priority), m.Due.Compare(other.Due), m.tie(other))
+// compareDriving orders matches of one action: the first one drives.
+func (m Match) compareDriving(other Match) int {
+	return cmp.Or(cmp.Compare(other.Policy.Priority, m.Policy.Priority), m.Due.Compare(other.Due), m.breakTie(other))
 }
 
-// tighter orders matches with a bound: the first one sets it.
-func (m *Match) tighter(other *Match) int {
-	return cmp.Or(cmp.Compare(*m.Policy.Bound, *other.Policy.Bound), m.Due.Compare(other.Due), m.tie(*other))
+// compareBound orders matches with a bound: the first one sets it.
+func (m *Match) compareBound(other *Match) int {
+	return cmp.Or(cmp.Compare(*m.Policy.Bound, *other.Policy.Bound), m.Due.Compare(other.Due), m.breakTie(*other))
 }
 
-// tie decides between equals by what cannot be equal twice.
-func (m Match) tie(other Match) int {
+// breakTie decides between equals by what cannot be equal twice.
+func (m Match) breakTie(other Match) int {
 	return cmp.Or(cmp.Compare(m.Condition.Type, other.Condition.Type), cmp.Compare(m.Policy.ReasonRegex, other.Policy.ReasonRegex))
 }

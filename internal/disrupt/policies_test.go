@@ -190,7 +190,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, due := testSet(t).judge(&Node{Health: tc.health}, now)
+			v, due := testSet(t).mergeDueMatches(&Node{Health: tc.health}, now)
 			if due != (tc.want != nil) {
 				t.Fatalf("due = %v", due)
 			}
@@ -212,7 +212,7 @@ func TestJudge(t *testing.T) {
 func TestJudgeDoesNotDependOnOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		n := drawSick(t, "n")
+		n := drawUnhealthyNode(t, "n")
 		shuffle := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		other := n
 		other.Health = slices.Clone(n.Health)
@@ -223,19 +223,19 @@ func TestJudgeDoesNotDependOnOrder(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, due := testSet(t).judge(&n, now)
-		second, dueToo := again.judge(&other, now)
+		first, due := testSet(t).mergeDueMatches(&n, now)
+		second, dueToo := again.mergeDueMatches(&other, now)
 		if due != dueToo {
 			t.Fatalf("due %v and %v", due, dueToo)
 		}
-		if diff := cmp.Diff(first, second, cmp.AllowUnexported(verdict{}, Match{})); diff != "" {
+		if diff := cmp.Diff(first, second, cmp.AllowUnexported(repairVerdict{}, Match{})); diff != "" {
 			t.Error(diff)
 		}
 	})
 }
 
-// drawSick is a node with random conditions.
-func drawSick(t *rapid.T, name string) Node {
+// drawUnhealthyNode is a node with random conditions.
+func drawUnhealthyNode(t *rapid.T, name string) Node {
 	n := Node{Name: name, Claim: "claim-" + name, Registered: true, Initialized: true, Joined: ago(48 * time.Hour)}
 	for _, kind := range []corev1.NodeConditionType{"Ready", "DiskReady", "GPUReady", "Odd"} {
 		if rapid.Bool().Draw(t, string(kind)) {

@@ -21,8 +21,8 @@ func scripted(t *testing.T, text string) disrupt.View {
 	if _, err := w.Run(text); err != nil {
 		t.Fatal(err)
 	}
-	view, homeless := w.Snapshot()
-	return viewOf(view, homeless, w.Policy())
+	view, pending := w.Snapshot()
+	return viewOf(view, pending, w.Policy())
 }
 
 // started is what a decision removes, by reason.
@@ -76,9 +76,9 @@ func TestFM_P05_FirstDecisionsUseFreshPrices(t *testing.T) {
 	}
 }
 
-// pair is a cluster of one node and two types of the same size, at prices of the moment, of which a replacement
+// conditionKey is a cluster of one node and two types of the same size, at prices of the moment, of which a replacement
 // must save a tenth, as settings have it unless set otherwise.
-func pair(t *testing.T, node string, a, b float64) disrupt.View {
+func conditionKey(t *testing.T, node string, a, b float64) disrupt.View {
 	t.Helper()
 	v := scripted(t, fmt.Sprintf("type name=a cpu=4 price=%g\ntype name=b cpu=4 price=%g\npool name=default\nnode name=n1 pool=default type=%s\nbound name=p1 cpu=3 node=n1\n", a, b, node))
 	v.Tuning.MinSaving = 0.1
@@ -96,7 +96,7 @@ func TestFM_P03_PricesJump(t *testing.T) {
 	t.Run("all prices together", func(t *testing.T) {
 		t.Parallel()
 		for _, now := range []float64{high, low, high, low} {
-			if moves(pair(t, "a", now, now)) {
+			if moves(conditionKey(t, "a", now, now)) {
 				t.Errorf("at %g of the price a node is replaced by its like", now)
 			}
 		}
@@ -105,7 +105,7 @@ func TestFM_P03_PricesJump(t *testing.T) {
 		t.Run(fmt.Sprintf("of one type alone, by %g", tc.jump), func(t *testing.T) {
 			t.Parallel()
 			at := func(node string, price float64) bool {
-				v := pair(t, node, 1, price)
+				v := conditionKey(t, node, 1, price)
 				v.Tuning.MinSaving = tc.share
 				return moves(v)
 			}
@@ -121,7 +121,7 @@ func TestFM_P03_PricesJump(t *testing.T) {
 	}
 	t.Run("of both, against each other", func(t *testing.T) {
 		t.Parallel()
-		if !moves(pair(t, "a", high, low)) {
+		if !moves(conditionKey(t, "a", high, low)) {
 			t.Fatal("a third is not saved")
 		}
 		// The replacement came up a moment ago, as its claim says, and the next refresh turns the prices round.
@@ -129,7 +129,7 @@ func TestFM_P03_PricesJump(t *testing.T) {
 		pool.Spec.Disruption.ConsolidateAfter = "10m"
 		replacement := claim(time.Second)
 		back := func(later time.Duration) bool {
-			v := pair(t, "b", low, high)
+			v := conditionKey(t, "b", low, high)
 			now := noon.Add(later)
 			replacement.Status.Conditions, _ = disrupt.Marks(disrupt.MarkFacts{Claim: replacement, Pool: pool, Now: now})
 			v.Nodes[0].Consolidatable = condition.True(replacement.Status.Conditions, karpv1.ConditionConsolidatable)

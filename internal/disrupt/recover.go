@@ -77,8 +77,8 @@ func ReadOrder(annotations map[string]string) (Order, bool) {
 	return out, true
 }
 
-// Left is what a process that ended left on the objects.
-type Left struct {
+// RecoveryInput is what a process that ended left on the objects.
+type RecoveryInput struct {
 	Nodes  []Node            // as they are now
 	Held   map[string]string // token of the command that holds a node, by its claim; both taint and condition are there
 	Orders map[string]Order  // by replacement; none of claims that are being deleted
@@ -88,7 +88,7 @@ type Left struct {
 // Recover returns the commands that can go on, by token: every replacement is there, and a node that
 // one stands for is still held by the same command. What cannot go on is not in the list, so that its
 // nodes are released and keep running (disruption 25.7, 25.8).
-func Recover(l Left) []Running {
+func Recover(l RecoveryInput) []Running {
 	byToken := map[string][]string{}
 	// any order: the claims of each command are sorted below
 	for claim, o := range l.Orders {
@@ -104,11 +104,11 @@ func Recover(l Left) []Running {
 		if len(claims) != o.Of {
 			continue
 		}
-		r := Running{Wait: claims, Up: map[string]bool{}, Command: Command{
+		r := Running{ReplacementClaims: claims, InitializedClaims: map[string]bool{}, Command: Command{
 			ID: o.ID, Reason: o.Reason, Type: o.Type, Decision: Replace, Decided: o.Decided, Bound: o.Bound, Because: o.Because,
 		}}
 		for i := range l.Nodes {
-			if n := &l.Nodes[i]; !n.Going && l.Held[n.Claim] == token && slices.Contains(o.Replaces, n.Claim) {
+			if n := &l.Nodes[i]; !n.Deleting && l.Held[n.Claim] == token && slices.Contains(o.Replaces, n.Claim) {
 				r.Remove = append(r.Remove, n.candidate())
 			}
 		}

@@ -26,35 +26,35 @@ func TestRecover(t *testing.T) {
 	both := map[string]Order{"x": order, "y": order}
 	nodes := []Node{{Name: "node-a", Claim: "a"}, {Name: "node-b", Claim: "b"}, {Name: "node-c", Claim: "c"}}
 	tests := map[string]struct {
-		left Left
+		left RecoveryInput
 		want []string // claims that go
 	}{
 		"all is there": {
-			Left{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"a", "b"},
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"a", "b"},
 		},
 		"row 11: a replacement was not ordered yet": {
-			Left{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: map[string]Order{"x": order}}, nil,
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: map[string]Order{"x": order}}, nil,
 		},
 		"row 9: held, and nothing ordered": {
-			Left{Nodes: nodes, Held: map[string]string{"a": token}}, nil,
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token}}, nil,
 		},
 		"row 13: one of the nodes goes already": {
-			Left{Nodes: []Node{{Name: "node-a", Claim: "a", Going: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
+			RecoveryInput{Nodes: []Node{{Name: "node-a", Claim: "a", Deleting: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
 		},
 		"the replaced nodes are gone: nothing is left of the command": {
-			Left{Nodes: nodes[2:], Orders: both}, nil,
+			RecoveryInput{Nodes: nodes[2:], Orders: both}, nil,
 		},
 		"the nodes were released": {
-			Left{Nodes: nodes, Orders: both}, nil,
+			RecoveryInput{Nodes: nodes, Orders: both}, nil,
 		},
 		"the nodes are held by another command": {
-			Left{Nodes: nodes, Held: map[string]string{"a": "other", "b": "other"}, Orders: both}, nil,
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": "other", "b": "other"}, Orders: both}, nil,
 		},
 		"a node that the command does not name claims to be its own": {
-			Left{Nodes: nodes, Held: map[string]string{"c": token}, Orders: both}, nil,
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"c": token}, Orders: both}, nil,
 		},
 		"it runs already, or has ended here": {
-			Left{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: both, Known: func(t string) bool { return t == token }}, nil,
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: both, Known: func(t string) bool { return t == token }}, nil,
 		},
 	}
 	for name, tc := range tests {
@@ -65,7 +65,7 @@ func TestRecover(t *testing.T) {
 			}
 			var got []string
 			for _, r := range Recover(tc.left) {
-				if r.Token() != token || r.Reason != c.Reason || *r.Bound != *c.Bound || !cmp.Equal(r.Wait, []string{"x", "y"}) {
+				if r.Token() != token || r.Reason != c.Reason || *r.Bound != *c.Bound || !cmp.Equal(r.ReplacementClaims, []string{"x", "y"}) {
 					t.Errorf("recovered %+v", r)
 				}
 				for _, n := range r.Remove {

@@ -19,8 +19,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// ward is a pool "p" of twenty nodes; those that are named here come first.
-func ward(t interface{ Fatal(...any) }, nodes ...Node) View {
+// repairView is a pool "p" of twenty nodes; those that are named here come first.
+func repairView(t interface{ Fatal(...any) }, nodes ...Node) View {
 	v := View{
 		Now: now, Methods: Methods{Repair: true, Static: true}, Repairs: testSet(t),
 		Pools: map[string]Pool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1}},
@@ -40,8 +40,8 @@ func inPool(change func(*Pool)) func(*View) {
 	}
 }
 
-// ill is a node of pool "p" with a condition.
-func ill(name string, c corev1.NodeCondition, change ...func(*Node)) Node {
+// unhealthyNode is a node of pool "p" with a condition.
+func unhealthyNode(name string, c corev1.NodeCondition, change ...func(*Node)) Node {
 	n := Node{Name: name, Claim: "claim-" + name, Pool: "p", Registered: true, Initialized: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
 	for _, f := range change {
 		f(&n)
@@ -51,11 +51,11 @@ func ill(name string, c corev1.NodeCondition, change ...func(*Node)) Node {
 
 // dead fell silent an hour ago, with a pod on it.
 func dead(name string, change ...func(*Node)) Node {
-	return ill(name, health("Ready", "Unknown", "NodeStatusUnknown", time.Hour), append([]func(*Node){moving(1)}, change...)...)
+	return unhealthyNode(name, health("Ready", "Unknown", "NodeStatusUnknown", time.Hour), append([]func(*Node){moving(1)}, change...)...)
 }
 
 func broken(name string, change ...func(*Node)) Node {
-	return ill(name, health("DiskReady", "False", "ReadErrors", 10*time.Minute), change...)
+	return unhealthyNode(name, health("DiskReady", "False", "ReadErrors", 10*time.Minute), change...)
 }
 
 func guarded(n *Node) {
@@ -68,16 +68,18 @@ func static(claims, running, limit int64) func(*View) {
 	})
 }
 
-func anew(*Node, bool) home { return home{Known: true, Create: []solve.NewNode{{Pool: "p"}}} }
+func anew(*Node, bool) relocation {
+	return relocation{Known: true, Create: []solve.NewNode{{Pool: "p"}}}
+}
 
-func nowhere(*Node, bool) home { return home{Known: true, Lost: []solve.Unplaced{{}}} }
+func nowhere(*Node, bool) relocation { return relocation{Known: true, Unplaced: []solve.Unplaced{{}}} }
 
-// cured is a decision about sick nodes alone.
-func cured(v View, find resettle) Decision {
+// decideRepair makes a decision about unhealthy nodes only.
+func decideRepair(v View, find relocateFunc) Decision {
 	d := Decision{At: now, Allowed: map[karpv1.DisruptionReason]map[string]int{}, Busy: map[karpv1.DisruptionReason]map[string]int{}, Eligible: map[karpv1.DisruptionReason]int{}}
-	d.budgets(&v)
+	d.computeBudgets(&v)
 	if v.Methods.Repair {
-		d.cure(&v, func() bool { return false }, find)
+		d.startRepair(&v, func() bool { return false }, find)
 	}
 	return d
 }
@@ -87,13 +89,13 @@ func moving(cost float64) func(*Node) {
 	return func(n *Node) { n.Pods = append(n.Pods, Pod{Name: "x/m", Moves: true, EvictCost: cost}) }
 }
 
-// V15-14, V15-15, V15-22 to V15-30, V15-47, V15-49: what is done about sick nodes.
+// V15-14, V15-15, V15-22 to V15-30, V15-47, V15-49: what is done about unhealthy nodes.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	first := func(v *View) { v.Methods.TerminateFirstRepair = true }
 	reserved := func(n *Node) { n.CapacityType, n.Reservation = karpv1.CapacityTypeReserved, "cr-1" }
-	elsewhere := func(*Node, bool) home { return home{Known: true, Bind: []solve.Bind{{Node: "well-19"}}} }
-	slot := func(n *Node, freed bool) home {
+	elsewhere := func(*Node, bool) relocation { return relocation{Known: true, Bind: []solve.Bind{{Node: "well-19"}}} }
+	slot := func(n *Node, freed bool) relocation {
 		if freed {
 			return anew(n, true)
 		}
@@ -104,11 +106,11 @@ func TestRepair(t *testing.T) {
 			{Zone: "z", CapacityType: karpv1.CapacityTypeReserved, Reservation: "cr-1", Available: true},
 		}}}}}}
 	}
-	noTime := func(*Node, bool) home { return home{} }
+	noTime := func(*Node, bool) relocation { return relocation{} }
 	for name, tc := range map[string]struct {
 		nodes  []Node
 		change []func(*View)
-		find   resettle
+		find   relocateFunc
 		want   string // node, decision, bound, because
 		say    string
 	}{
@@ -118,8 +120,8 @@ func TestRepair(t *testing.T) {
 		"V15-27 or deleted if others have room":    {nodes: []Node{dead("a")}, find: elsewhere, want: "a delete Ready"},
 		"V15-27 or stays if its pods have no home": {nodes: []Node{dead("a")}, find: nowhere, say: "no other place"},
 		"the next one is tried then": {
-			nodes: []Node{dead("a"), ill("b", health("Ready", "False", "", 31*time.Minute), moving(1))}, want: "b replace 0s Ready", say: "no other place",
-			find: func(n *Node, _ bool) home {
+			nodes: []Node{dead("a"), unhealthyNode("b", health("Ready", "False", "", 31*time.Minute), moving(1))}, want: "b replace 0s Ready", say: "no other place",
+			find: func(n *Node, _ bool) relocation {
 				if n.Name == "a" {
 					return nowhere(n, false)
 				}
@@ -153,9 +155,9 @@ func TestRepair(t *testing.T) {
 			}, find: anew, want: "b replace Ready",
 		},
 		"V15-22 then the name":                 {nodes: []Node{dead("b"), dead("a")}, find: anew, want: "a replace Ready"},
-		"V15-23 do-not-repair":                 {nodes: []Node{dead("a", func(n *Node) { n.Unrepaired = true })}, say: "karpenter.sh/do-not-repair"},
-		"V15-23 not before it is due":          {nodes: []Node{ill("a", health("Ready", "Unknown", "", time.Minute), func(n *Node) { n.Unrepaired = true })}},
-		"V15-23 before V15-24":                 {nodes: []Node{dead("a", guarded, func(n *Node) { n.Unrepaired = true })}, say: "do-not-repair"},
+		"V15-23 do-not-repair":                 {nodes: []Node{dead("a", func(n *Node) { n.DoNotRepair = true })}, say: "karpenter.sh/do-not-repair"},
+		"V15-23 not before it is due":          {nodes: []Node{unhealthyNode("a", health("Ready", "Unknown", "", time.Minute), func(n *Node) { n.DoNotRepair = true })}},
+		"V15-23 before V15-24":                 {nodes: []Node{dead("a", guarded, func(n *Node) { n.DoNotRepair = true })}, say: "do-not-repair"},
 		"V15-24 a guarded pod needs a bound":   {nodes: []Node{dead("a", guarded)}, say: "neither the repair policy nor the NodeClaim bounds it; node/a: PodDisruptionBudget x/b allows no eviction of pod x/p"},
 		"V15-24 a protected one too":           {nodes: []Node{dead("a", func(n *Node) { n.Pods = []Pod{{Name: "x/p", Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
 		"V15-24 the policy has one":            {nodes: []Node{broken("a", guarded)}, want: "a reboot 3m0s DiskReady"},
@@ -167,10 +169,10 @@ func TestRepair(t *testing.T) {
 		"V15-15 a pool that nobody knows":      {nodes: []Node{dead("a", func(n *Node) { n.Pool = "q" })}, say: "NodePool q"},
 		"V15-15 types that cannot be listed":   {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Known = false })}, say: "cannot be resolved"},
 		"V15-14 nominated":                     {nodes: []Node{dead("a", func(n *Node) { n.Nominated = true })}, say: "a pending pod is expected"},
-		"SC-52 a pod may come that runs still": {nodes: []Node{dead("a", func(n *Node) { n.Refuge = true })}, find: anew, want: "a replace Ready"},
+		"SC-52 a pod may come that runs still": {nodes: []Node{dead("a", func(n *Node) { n.ExpectsDisplaced = true })}, find: anew, want: "a replace Ready"},
 		"V15-14 rebooting":                     {nodes: []Node{dead("a", func(n *Node) { n.Rebooting = true })}, say: "being rebooted"},
-		"FM M14 already going":                 {nodes: []Node{dead("a", func(n *Node) { n.Going = true })}, say: "node/a: "},
-		"FM M14 in a command: nothing is said": {nodes: []Node{dead("a", func(n *Node) { n.Going, n.Commanded = true, true })}},
+		"FM M14 already going":                 {nodes: []Node{dead("a", func(n *Node) { n.Deleting = true })}, say: "node/a: "},
+		"FM M14 in a command: nothing is said": {nodes: []Node{dead("a", func(n *Node) { n.Deleting, n.Commanded = true, true })}},
 		"V15-25 a budget of none":              {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, say: "a budget of the NodePool says 0"},
 		"V15-16 what is no node yet uses none": {nodes: []Node{dead("a", func(n *Node) { n.Initialized = false })}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, find: anew, want: "a replace Ready", say: "a budget of the NodePool says 0"},
 		"V15-28 static":                        {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1)}, want: "a replace Ready template p"},
@@ -179,13 +181,13 @@ func TestRepair(t *testing.T) {
 		},
 		"V15-28 static, an exchange runs": {nodes: []Node{dead("a")}, change: []func(*View){static(21, 21, -1)}},
 		"V15-28 static, a command runs": {
-			nodes: []Node{dead("a"), {Name: "b", Pool: "p", Going: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
+			nodes: []Node{dead("a"), {Name: "b", Pool: "p", Deleting: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
 		},
 		"V15-28 static, below the limit":        {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
 		"V15-49 static, at the limit":           {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},
 		"V15-49 static, the node goes first":    {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20), first}, want: "a terminate-first static-at-limit"},
 		"V15-49 not if nothing can be bought":   {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20), first, inPool(func(p *Pool) { p.Ready = false })}, say: "DisruptionBlocked"},
-		"V15-27 nobody has to move":             {nodes: []Node{ill("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
+		"V15-27 nobody has to move":             {nodes: []Node{unhealthyNode("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
 		"V15-27 no time to find out":            {nodes: []Node{dead("a"), dead("b")}, find: noTime},
 		"V15-48 all reservations are taken":     {nodes: []Node{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), first, taken}, want: "a terminate-first no-reserved-capacity"},
 		"V15-48 but not by this node":           {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only buy from reservations"},
@@ -197,18 +199,18 @@ func TestRepair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := ward(t, tc.nodes...)
+			v := repairView(t, tc.nodes...)
 			for _, f := range tc.change {
 				f(&v)
 			}
 			if tc.find == nil {
-				tc.find = func(*Node, bool) home { t.Error("a simulation"); return home{} }
+				tc.find = func(*Node, bool) relocation { t.Error("a simulation"); return relocation{} }
 			}
-			d := cured(v, tc.find)
+			d := decideRepair(v, tc.find)
 			if diff := cmp.Diff(tc.want, told(d.Commands)); diff != "" {
 				t.Error(diff)
 			}
-			said := texts(d.Stay)
+			said := texts(d.Events)
 			if tc.say == "" && said != "" || !strings.Contains(said, tc.say) {
 				t.Errorf("said %q, want %q", said, tc.say)
 			}
@@ -235,7 +237,7 @@ func told(commands []Command) string {
 	return strings.Join(out, "; ")
 }
 
-func texts(news []News) string {
+func texts(news []ObjectEvent) string {
 	var out []string
 	for _, n := range news {
 		out = append(out, n.Node+n.Pool+": "+string(n.Event.Reason)+" "+n.Event.Text)
@@ -248,8 +250,8 @@ func TestRepairSaysWhatItRestsOn(t *testing.T) {
 	t.Parallel()
 	n := broken("a")
 	n.Health = append(n.Health, health("GPUReady", "False", "X", time.Minute))
-	v := ward(t, n)
-	d := cured(v, nil)
+	v := repairView(t, n)
+	d := decideRepair(v, nil)
 	want := &Diagnosis{Condition: "GPUReady", Status: "False", Reason: "X", Regex: "X", Action: "RebootNode", Due: now, BoundBy: "GPUReady"}
 	if diff := cmp.Diff(want, d.Commands[0].Repair); diff != "" {
 		t.Error(diff)
@@ -260,8 +262,8 @@ func TestRepairSaysWhatItRestsOn(t *testing.T) {
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		nodes, sick int
-		want        bool // repaired
+		nodes, unhealthy int
+		want             bool // repaired
 	}{
 		"one of one":         {1, 1, true},
 		"one of three":       {3, 1, true},
@@ -273,20 +275,20 @@ func TestBreaker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := ward(t)
+			v := repairView(t)
 			v.Nodes = v.Nodes[:tc.nodes]
-			for i := range tc.sick {
+			for i := range tc.unhealthy {
 				v.Nodes[i] = broken(fmt.Sprintf("sick-%02d", i))
 			}
-			d := cured(v, nil)
+			d := decideRepair(v, nil)
 			if got := len(d.Commands) == 1; got != tc.want {
-				t.Errorf("repaired = %v, said %s", got, texts(d.Stay))
+				t.Errorf("repaired = %v, said %s", got, texts(d.Events))
 			}
 			if tc.want {
 				return
 			}
 			on := map[string]bool{}
-			for _, n := range d.Stay {
+			for _, n := range d.Events {
 				if n.Event.Reason != event.NodeRepairBlocked {
 					t.Errorf("said %v", n)
 				}
@@ -299,21 +301,21 @@ func TestBreaker(t *testing.T) {
 	}
 }
 
-// V15-25: what is sick counts whatever its reason and however young, but only for its own pool.
+// V15-25: an unhealthy condition counts whatever its reason and however young, but only for its own pool.
 func TestBreakerCountsEverySickNode(t *testing.T) {
 	t.Parallel()
-	v := ward(t, dead("a"))
+	v := repairView(t, dead("a"))
 	for i := 1; i < 5; i++ {
 		v.Nodes[i].Health = []corev1.NodeCondition{health("GPUReady", "False", "no policy has this reason", 0)}
 	}
-	if d := cured(v, nil); len(d.Commands) > 0 {
+	if d := decideRepair(v, nil); len(d.Commands) > 0 {
 		t.Error("a node was repaired although five of twenty are sick")
 	}
 	for i := 1; i < 5; i++ {
 		v.Nodes[i].Pool = "q"
 	}
-	if d := cured(v, anew); len(d.Commands) == 0 {
-		t.Errorf("sick nodes of another pool count: %s", texts(d.Stay))
+	if d := decideRepair(v, anew); len(d.Commands) == 0 {
+		t.Errorf("sick nodes of another pool count: %s", texts(d.Events))
 	}
 }
 
@@ -336,7 +338,7 @@ func TestFM_K12_SilentCluster(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v := ward(t)
+			v := repairView(t)
 			v.Nodes = v.Nodes[:tc.nodes]
 			for i := range v.Nodes {
 				v.Nodes[i].Pool = fmt.Sprintf("p%d", i)
@@ -348,57 +350,57 @@ func TestFM_K12_SilentCluster(t *testing.T) {
 			for i, since := range tc.silent {
 				v.Nodes[i].Health = []corev1.NodeCondition{health("Ready", "Unknown", "NodeStatusUnknown", since)}
 			}
-			d := cured(v, anew)
+			d := decideRepair(v, anew)
 			if got := len(d.Commands) == 1; got != tc.want {
-				t.Errorf("repaired = %v, said %s", got, texts(d.Stay))
+				t.Errorf("repaired = %v, said %s", got, texts(d.Events))
 			}
-			if said := texts(d.Stay); !tc.want && !strings.Contains(said, "stopped reporting") {
+			if said := texts(d.Events); !tc.want && !strings.Contains(said, "stopped reporting") {
 				t.Errorf("said %q", said)
 			}
 		})
 	}
 }
 
-// At no time is a node of a pool repaired of which more than a fifth is sick, nor one that budgets, a
+// At no time is a node of a pool repaired of which more than a fifth is unhealthy, nor one that budgets, a
 // veto or its state forbid; at most one command comes of it.
 func TestRepairStaysWithinBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		v := ward(t)
+		v := repairView(t)
 		for i := range v.Nodes {
-			n := drawSick(t, v.Nodes[i].Name)
+			n := drawUnhealthyNode(t, v.Nodes[i].Name)
 			if rapid.IntRange(0, 3).Draw(t, "sick") > 0 {
 				n.Health = nil
 			}
 			n.Pool = rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")
-			n.Unrepaired, n.Going, n.Rebooting = rapid.Bool().Draw(t, "veto"), rapid.Bool().Draw(t, "going"), rapid.Bool().Draw(t, "rebooting")
+			n.DoNotRepair, n.Deleting, n.Rebooting = rapid.Bool().Draw(t, "veto"), rapid.Bool().Draw(t, "going"), rapid.Bool().Draw(t, "rebooting")
 			n.Initialized, n.Reboots = rapid.Bool().Draw(t, "initialized"), rapid.IntRange(0, 3).Draw(t, "reboots")
 			v.Nodes[i] = n
 		}
 		v.Pools["q"] = Pool{Name: "q", Known: true, Budgets: []budget.Budget{{Nodes: "0"}}}
-		d := cured(v, anew)
+		d := decideRepair(v, anew)
 		if len(d.Commands) > 1 {
 			t.Fatalf("%d commands", len(d.Commands))
 		}
 		for _, c := range d.Commands {
 			i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.Name == c.Remove[0].Node })
 			n := v.Nodes[i]
-			all, sick := 0, 0
+			all, unhealthy := 0, 0
 			for j := range v.Nodes {
 				if v.Nodes[j].Pool == n.Pool {
 					all++
-					if v.Repairs.sick(&v.Nodes[j]) {
-						sick++
+					if v.Repairs.unhealthy(&v.Nodes[j]) {
+						unhealthy++
 					}
 				}
 			}
-			if sick*5 > all+4 {
-				t.Errorf("%s: %d of %d are sick", n.Name, sick, all)
+			if unhealthy*5 > all+4 {
+				t.Errorf("%s: %d of %d are sick", n.Name, unhealthy, all)
 			}
-			if n.Unrepaired || n.Going || n.Rebooting || n.Pool == "q" && n.Initialized {
+			if n.DoNotRepair || n.Deleting || n.Rebooting || n.Pool == "q" && n.Initialized {
 				t.Errorf("%+v must stay", n)
 			}
-			if c.Decision == Reboot && n.Reboots >= mostReboots {
+			if c.Decision == Reboot && n.Reboots >= maxReboots {
 				t.Errorf("reboot number %d", n.Reboots+1)
 			}
 		}
@@ -406,32 +408,32 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 }
 
 // V15-07, V15-16, FM M12: pass after pass, no more nodes of a pool are in repair than its budget allows,
-// and none begins while more than a fifth is sick. Sick nodes do not use the budget of their own repair up.
+// and none begins while more than a fifth is unhealthy. Unhealthy nodes do not use the budget of their own repair up.
 func TestRepairIsPaced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		v := ward(t)
+		v := repairView(t)
 		inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "10%"}} })(&v)
-		sick := rapid.IntRange(0, 8).Draw(t, "sick")
-		for i := range sick {
+		unhealthy := rapid.IntRange(0, 8).Draw(t, "sick")
+		for i := range unhealthy {
 			v.Nodes[i] = rapid.SampledFrom([]func(string, ...func(*Node)) Node{dead, broken}).Draw(t, "how")(fmt.Sprintf("sick-%d", i))
 		}
 		const allowed, fifth = 2, 4 // of twenty
 		begun := 0
 		for range 20 {
-			d := cured(v, anew)
+			d := decideRepair(v, anew)
 			for _, c := range d.Commands {
 				i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.Name == c.Remove[0].Node })
-				v.Nodes[i].Going, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
+				v.Nodes[i].Deleting, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
 				begun++
 			}
 		}
-		want := min(sick, allowed)
-		if sick > fifth {
+		want := min(unhealthy, allowed)
+		if unhealthy > fifth {
 			want = 0
 		}
 		if begun != want {
-			t.Errorf("%d of %d sick nodes are in repair, want %d", begun, sick, want)
+			t.Errorf("%d of %d sick nodes are in repair, want %d", begun, unhealthy, want)
 		}
 	})
 }

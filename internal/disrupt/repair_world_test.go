@@ -73,7 +73,7 @@ func TestRepairInACluster(t *testing.T) {
 				t.Error(diff)
 			}
 			said := ""
-			for _, n := range d.Stay {
+			for _, n := range d.Events {
 				said += n.Event.Text + "\n"
 			}
 			if !strings.Contains(said, tc.say) {

@@ -10,25 +10,25 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Running is a command that was started: its nodes are held and its replacements are ordered.
+// Running is a command in progress: its nodes are tainted and its replacements are created.
 type Running struct {
 	Command
 
-	Wait   []string        // claims of the replacements
-	Up     map[string]bool // those that were initialized, once seen
-	Failed bool            // a claim could not be deleted at the first try
+	ReplacementClaims []string        // claims of the replacements
+	InitializedClaims map[string]bool // replacements that have been seen initialized
+	Failed            bool            // a claim could not be deleted at the first try
 }
 
-// Token tells a command from every other one, also from one for the same nodes at another time.
+// Token identifies a command, also among commands for the same nodes at other times.
 func (c *Command) Token() string {
 	return c.ID + "-" + strconv.FormatInt(c.Decided.UnixMilli(), 36)
 }
 
-// Replacements is how many nodes must be up before anything is removed.
+// Replacements is how many nodes must be initialized before any node is removed.
 func (c *Command) Replacements() int { return len(c.Create) + len(c.Template) }
 
-// Without is a command that leaves some nodes where they are, and their pods. It is for commands without
-// replacements: those are planned for all nodes together.
+// Without returns the command without the nodes for which stays is true. It is only for commands without
+// replacements, since replacements are planned for all nodes together.
 func (c Command) Without(stays func(Candidate) bool) Command {
 	gone, pods := c.Remove, map[string]bool{}
 	c.Remove = nil
@@ -47,13 +47,13 @@ func (c Command) Without(stays func(Candidate) bool) Command {
 	return c
 }
 
-// Seen is what is known of a claim now.
-type Seen struct {
-	Gone        bool // neither the API server nor memory has it
-	Going       bool // is being deleted
+// ClaimStatus is the current state of a claim.
+type ClaimStatus struct {
+	NotFound    bool // neither the API server nor the cache has it
+	Deleting    bool // it is being deleted
 	Launched    bool
 	Initialized bool
-	Protected   string // what forbids to disrupt its Node; empty: nothing does
+	Protected   string // what forbids disrupting its Node; empty: nothing
 	Leading     bool   // its Node is that of the leader, and no other replica could take over (FM C17)
 }
 
@@ -64,70 +64,70 @@ type Stage int8
 const (
 	Waiting Stage = iota // for replacements
 	Ready                // to delete the claims
-	Broken               // it cannot end well; everything is undone
+	Broken               // it has failed; everything is rolled back
 	Over                 // nothing is left to do
 )
 
-// Progress is what becomes of a command next.
+// Progress is the next step of a command.
 type Progress struct {
 	Stage       Stage
 	Why         string      // of Broken
-	Replacement bool        // is to blame for that
-	Pending     []string    // replacements that are not up
-	Spared      []Candidate // nodes that stay, although the command goes on
+	Replacement bool        // a replacement caused the failure
+	Pending     []string    // replacements that are not initialized
+	Retained    []Candidate // nodes that are kept while the command continues
 }
 
-// Shortest and longest time that a command may take (disruption 17).
+// The timeout of a command grows with the queue, between a minimum and a maximum (disruption 17).
 const (
-	perNode    = 80 * time.Millisecond
-	leastLimit = 10 * time.Minute
-	mostLimit  = time.Hour
+	timeoutPerNode    = 80 * time.Millisecond
+	minCommandTimeout = 10 * time.Minute
+	maxCommandTimeout = time.Hour
 )
 
-// Patience is how long commands may take while so many nodes are in the queue.
-func Patience(nodes int) time.Duration {
-	return min(max(time.Duration(nodes)*perNode, leastLimit), mostLimit)
+// CommandTimeout is the timeout of a command while this many nodes are queued.
+func CommandTimeout(nodes int) time.Duration {
+	return min(max(time.Duration(nodes)*timeoutPerNode, minCommandTimeout), maxCommandTimeout)
 }
 
-// Advance looks at the claims of a command and says what comes next. Nodes that went without it are
-// dropped from the command (FM K09).
-func (r *Running) Advance(seen map[string]Seen, queued int, now time.Time) Progress {
-	r.Remove = slices.DeleteFunc(slices.Clone(r.Remove), func(c Candidate) bool { return seen[c.Claim].Gone || seen[c.Claim].Going })
+// Advance decides the next step of a command from the state of its claims. Nodes that something else deleted
+// are dropped from the command (FM K09).
+func (r *Running) Advance(seen map[string]ClaimStatus, queued int, now time.Time) Progress {
+	r.Remove = slices.DeleteFunc(slices.Clone(r.Remove), func(c Candidate) bool { return seen[c.Claim].NotFound || seen[c.Claim].Deleting })
 	if len(r.Remove) == 0 {
 		return Progress{Stage: Over}
 	}
 	var p Progress
-	for _, claim := range r.Wait {
+	for _, claim := range r.ReplacementClaims {
 		switch s := seen[claim]; {
-		case s.Gone || s.Going:
+		case s.NotFound || s.Deleting:
 			return Progress{Stage: Broken, Why: "replacement " + claim + " is gone", Replacement: true}
 		case s.Initialized:
-			r.Up[claim] = true
+			r.InitializedClaims[claim] = true
 		}
-		if !r.Up[claim] {
+		if !r.InitializedClaims[claim] {
 			p.Pending = append(p.Pending, claim)
 		}
 	}
-	if limit := Patience(queued); now.Sub(r.Decided) > limit && (len(p.Pending) > 0 || r.Failed) {
+	if limit := CommandTimeout(queued); now.Sub(r.Decided) > limit && (len(p.Pending) > 0 || r.Failed) {
 		return Progress{Stage: Broken, Why: "it is not done after " + limit.String(), Replacement: len(p.Pending) > 0, Pending: p.Pending}
 	}
 	if len(p.Pending) > 0 {
 		return p
 	}
-	return r.spare(seen)
+	return r.retainProtected(seen)
 }
 
-// spare keeps nodes that users have protected since, and that of the leader if its standby was lost: an
-// empty one stays alone, else the whole command is undone, as its parts depend on each other. Repair does
-// not ask.
-func (r *Running) spare(seen map[string]Seen) Progress {
+// retainProtected keeps nodes that users have protected since the decision, and the node of a leader without a
+// standby. An Empty command continues without them. Any other command is rolled back, because its parts depend
+// on each other. Repair ignores protection.
+func (r *Running) retainProtected(seen map[string]ClaimStatus) Progress {
 	p := Progress{Stage: Ready}
 	for _, c := range r.Remove {
 		s := seen[c.Claim]
 		switch {
 		case r.Reason == karpv1.ReasonUnhealthy || s.Protected == "" && !s.Leading:
 		case r.Reason == karpv1.ReasonEmpty:
-			p.Spared = append(p.Spared, c)
+			p.Retained = append(p.Retained, c)
 		case s.Protected != "":
 			return Progress{Stage: Broken, Why: s.Protected + " now"}
 		default:
@@ -135,7 +135,7 @@ func (r *Running) spare(seen map[string]Seen) Progress {
 		}
 	}
 	r.Remove = slices.DeleteFunc(r.Remove, func(c Candidate) bool {
-		return slices.ContainsFunc(p.Spared, func(s Candidate) bool { return s.Claim == c.Claim })
+		return slices.ContainsFunc(p.Retained, func(s Candidate) bool { return s.Claim == c.Claim })
 	})
 	if len(r.Remove) == 0 {
 		p.Stage = Over

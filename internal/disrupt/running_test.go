@@ -20,27 +20,27 @@ func TestAdvance(t *testing.T) {
 		wait    []string
 		up      []string // seen up earlier
 		failed  bool
-		seen    map[string]Seen
+		seen    map[string]ClaimStatus
 		after   time.Duration
 		want    Progress
 		removes []string
 	}{
 		"a delete command is ready at once": {
-			seen: map[string]Seen{}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
+			seen: map[string]ClaimStatus{}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 		"one replacement of two is up": {
-			wait: []string{"x", "y"}, seen: map[string]Seen{"x": {Initialized: true}},
+			wait: []string{"x", "y"}, seen: map[string]ClaimStatus{"x": {Initialized: true}},
 			want: Progress{Stage: Waiting, Pending: []string{"y"}}, removes: []string{"a", "b"},
 		},
 		"once up is remembered, though it is not initialized now": {
-			wait: []string{"x"}, up: []string{"x"}, seen: map[string]Seen{}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
+			wait: []string{"x"}, up: []string{"x"}, seen: map[string]ClaimStatus{}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 		"FM K07, K08: a replacement is gone, though the other is up": {
-			wait: []string{"x", "y"}, seen: map[string]Seen{"x": {Initialized: true}, "y": {Gone: true}},
+			wait: []string{"x", "y"}, seen: map[string]ClaimStatus{"x": {Initialized: true}, "y": {NotFound: true}},
 			want: Progress{Stage: Broken, Why: "replacement y is gone", Replacement: true}, removes: []string{"a", "b"},
 		},
 		"a replacement is being deleted": {
-			wait: []string{"x"}, seen: map[string]Seen{"x": {Going: true}},
+			wait: []string{"x"}, seen: map[string]ClaimStatus{"x": {Deleting: true}},
 			want: Progress{Stage: Broken, Why: "replacement x is gone", Replacement: true}, removes: []string{"a", "b"},
 		},
 		"FM K06: ten minutes are not too long": {
@@ -51,47 +51,47 @@ func TestAdvance(t *testing.T) {
 			want: Progress{Stage: Broken, Why: "it is not done after 10m0s", Replacement: true, Pending: []string{"x"}}, removes: []string{"a", "b"},
 		},
 		"a replacement that comes up late still counts": {
-			wait: []string{"x"}, seen: map[string]Seen{"x": {Initialized: true}}, after: time.Hour, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
+			wait: []string{"x"}, seen: map[string]ClaimStatus{"x": {Initialized: true}}, after: time.Hour, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 		"deletions that failed are tried until the limit": {
 			failed: true, after: time.Hour, want: Progress{Stage: Broken, Why: "it is not done after 10m0s"}, removes: []string{"a", "b"},
 		},
 		"FM K09: a node that went without the command is dropped": {
-			seen: map[string]Seen{"a": {Going: true}}, want: Progress{Stage: Ready}, removes: []string{"b"},
+			seen: map[string]ClaimStatus{"a": {Deleting: true}}, want: Progress{Stage: Ready}, removes: []string{"b"},
 		},
 		"nothing is left": {
-			seen: map[string]Seen{"a": {Going: true}, "b": {Gone: true}}, want: Progress{Stage: Over},
+			seen: map[string]ClaimStatus{"a": {Deleting: true}, "b": {NotFound: true}}, want: Progress{Stage: Over},
 		},
 		"a node that was protected meanwhile undoes a move": {
-			seen: map[string]Seen{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
+			seen: map[string]ClaimStatus{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
 			want: Progress{Stage: Broken, Why: "node node-a carries annotation karpenter.sh/do-not-disrupt now"}, removes: []string{"a", "b"},
 		},
 		"an empty node that was protected meanwhile stays alone": {
-			reason: karpv1.ReasonEmpty, seen: map[string]Seen{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
-			want: Progress{Stage: Ready, Spared: []Candidate{{Node: "node-a", Claim: "a"}}}, removes: []string{"b"},
+			reason: karpv1.ReasonEmpty, seen: map[string]ClaimStatus{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}},
+			want: Progress{Stage: Ready, Retained: []Candidate{{Node: "node-a", Claim: "a"}}}, removes: []string{"b"},
 		},
 		"FM C17: the standby of the leader on it was lost meanwhile": {
-			seen: map[string]Seen{"b": {Leading: true}},
+			seen: map[string]ClaimStatus{"b": {Leading: true}},
 			want: Progress{Stage: Broken, Why: "node/node-b: the leader of this controller runs on it, and no other replica is ready on another node; give the controller a second replica"}, removes: []string{"a", "b"},
 		},
 		"FM C17: repair does not wait for a standby": {
-			reason: karpv1.ReasonUnhealthy, seen: map[string]Seen{"b": {Leading: true}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
+			reason: karpv1.ReasonUnhealthy, seen: map[string]ClaimStatus{"b": {Leading: true}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 		"repair does not ask": {
-			reason: karpv1.ReasonUnhealthy, seen: map[string]Seen{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
+			reason: karpv1.ReasonUnhealthy, seen: map[string]ClaimStatus{"a": {Protected: "node node-a carries annotation karpenter.sh/do-not-disrupt"}}, want: Progress{Stage: Ready}, removes: []string{"a", "b"},
 		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := Running{Wait: tc.wait, Up: map[string]bool{}, Failed: tc.failed, Command: Command{
+			r := Running{ReplacementClaims: tc.wait, InitializedClaims: map[string]bool{}, Failed: tc.failed, Command: Command{
 				Reason: tc.reason, Decided: began, Remove: []Candidate{{Node: "node-a", Claim: "a"}, {Node: "node-b", Claim: "b"}},
 			}}
 			if r.Reason == "" {
 				r.Reason = karpv1.ReasonUnderutilized
 			}
 			for _, claim := range tc.up {
-				r.Up[claim] = true
+				r.InitializedClaims[claim] = true
 			}
 			if diff := cmp.Diff(tc.want, r.Advance(tc.seen, 2, began.Add(tc.after))); diff != "" {
 				t.Errorf("progress (-want +got):\n%s", diff)
@@ -125,7 +125,7 @@ func TestWithout(t *testing.T) {
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	for nodes, want := range map[int]time.Duration{0: 10 * time.Minute, 7500: 10 * time.Minute, 15000: 20 * time.Minute, 45000: time.Hour, 1 << 20: time.Hour} {
-		if got := Patience(nodes); got != want {
+		if got := CommandTimeout(nodes); got != want {
 			t.Errorf("Patience(%d) = %s, want %s", nodes, got, want)
 		}
 	}

@@ -11,22 +11,22 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/script"
 )
 
-// clinic is what lines say about repair. Policies stay until others are written.
-type clinic struct {
+// repairScript is what lines say about repair. Policies stay until others are written.
+type repairScript struct {
 	facts    *facts
 	policies []cloud.Repair
 }
 
-func (c *clinic) commands() []script.Command {
+func (c *repairScript) commands() []script.Command {
 	return []script.Command{
 		{Name: "policies", Do: c.reference, Usage: "policies: those of the reference provider (V15-68)"},
 		{Name: "remedy", Do: c.remedy, Usage: "remedy CONDITION status=True [regex=text] [after=30s] [bound=45s] [priority=10] [reboot]: one more"},
-		{Name: "sick", Do: c.sick, Usage: "sick NODE… condition=Ready status=Unknown [reason=text] [ago=40m] [vetoed] [reboots=2] [rebooted=5m] [period=1h] [terminatefirst]"},
+		{Name: "sick", Do: c.markUnhealthy, Usage: "sick NODE… condition=Ready status=Unknown [reason=text] [ago=40m] [vetoed] [reboots=2] [rebooted=5m] [period=1h] [terminatefirst]"},
 	}
 }
 
 // reference are the policies of V15-68.
-func (c *clinic) reference(*script.World, *script.Line) string {
+func (c *repairScript) reference(*script.World, *script.Line) string {
 	c.policies = []cloud.Repair{
 		{Condition: corev1.NodeReady, Status: corev1.ConditionFalse, Toleration: 10 * time.Minute, Bound: new(time.Duration(0)), Action: cloud.ReplaceNode},
 		{Condition: corev1.NodeReady, Status: corev1.ConditionUnknown, ReasonRegex: ".*", Toleration: 10 * time.Minute, Bound: new(time.Duration(0)), Action: cloud.ReplaceNode},
@@ -36,7 +36,7 @@ func (c *clinic) reference(*script.World, *script.Line) string {
 	return ""
 }
 
-func (c *clinic) remedy(_ *script.World, l *script.Line) string {
+func (c *repairScript) remedy(_ *script.World, l *script.Line) string {
 	p := cloud.Repair{
 		Status: corev1.ConditionStatus(l.Text("status")), ReasonRegex: l.Text("regex"), Toleration: span(l, "after"), Priority: l.Int("priority", 0), Action: cloud.ReplaceNode,
 	}
@@ -57,7 +57,7 @@ func (c *clinic) remedy(_ *script.World, l *script.Line) string {
 	return ""
 }
 
-func (c *clinic) sick(_ *script.World, l *script.Line) string {
+func (c *repairScript) markUnhealthy(_ *script.World, l *script.Line) string {
 	set, err := disrupt.NewRepairSet(c.policies)
 	if err != nil {
 		return err.Error() + "\n"
@@ -78,7 +78,7 @@ func (c *clinic) sick(_ *script.World, l *script.Line) string {
 				continue
 			}
 			n.Health = append(n.Health, condition)
-			n.Unrepaired, n.Reboots, n.Bounded, n.Bound = vetoed, reboots, period > 0, period
+			n.DoNotRepair, n.Reboots, n.Bounded, n.Bound = vetoed, reboots, period > 0, period
 			if rebooted > 0 {
 				n.Rebooted = v.Now.Add(-rebooted)
 			}

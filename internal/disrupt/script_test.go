@@ -22,7 +22,7 @@ func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		t.Helper()
 		f := &facts{}
-		world := script.New(append(f.commands(), (&clinic{facts: f}).commands()...)...)
+		world := script.New(append(f.commands(), (&repairScript{facts: f}).commands()...)...)
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			t.Helper()
 			printed, err := world.Run(text(d))
@@ -85,7 +85,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 		"nominated":    func(n *disrupt.Node) { n.Nominated = true },
 		"rebooting":    func(n *disrupt.Node) { n.Rebooting = true },
 		"commanded":    func(n *disrupt.Node) { n.Commanded = true },
-		"going":        func(n *disrupt.Node) { n.Going = true },
+		"going":        func(n *disrupt.Node) { n.Deleting = true },
 		"notready":     func(n *disrupt.Node) { n.Ready = false },
 		"unregistered": func(n *disrupt.Node) { n.Registered, n.Initialized = false, false },
 		"bounded":      func(n *disrupt.Node) { n.Bounded = true },
@@ -143,7 +143,7 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 	never, protected, unknown, unready := l.Flag("never"), l.Flag("protected"), l.Flag("unknown"), l.Flag("unready")
 	for _, name := range l.Bare() {
 		f.pools[name] = append(f.pools[name], func(p *disrupt.Pool) {
-			p.Policy, p.Budgets, p.Never, p.Protected = karpv1.ConsolidationPolicy(policy), budgets, never, protected
+			p.Policy, p.Budgets, p.NeverConsolidate, p.Protected = karpv1.ConsolidationPolicy(policy), budgets, never, protected
 			p.Known = p.Known && !unknown
 			if replicas >= 0 {
 				p.Static, p.Ready, p.Replicas, p.Claims, p.Running = true, true, int64(replicas), int64(claims), int64(running)
@@ -160,9 +160,9 @@ func (f *facts) aboutAll(_ *script.World, l *script.Line) string {
 	spot, first, resting, nostatic := l.Flag("spottospot"), l.Flag("terminatefirst"), l.List("resting"), l.Flag("nostatic")
 	f.general = append(f.general, func(v *disrupt.View) {
 		v.Tuning, v.Policy.SpotToSpot, v.Methods.TerminateFirstDrift, v.Methods.Static = tuning, spot, first, !nostatic
-		v.Resting = map[string]time.Time{}
+		v.DriftBackoff = map[string]time.Time{}
 		for _, name := range resting {
-			v.Resting[name] = v.Now.Add(time.Minute)
+			v.DriftBackoff[name] = v.Now.Add(time.Minute)
 		}
 	})
 	return ""
@@ -219,7 +219,7 @@ func (f *facts) next(w *script.World, l *script.Line) string {
 		}
 	}
 	if news {
-		for _, s := range d.Stay {
+		for _, s := range d.Events {
 			on := s.Node
 			switch {
 			case s.Pool != "":

@@ -16,9 +16,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// static replaces drifted nodes of static pools, one by one from the template (disruption 18, V15-48,
+// replaceStaticDrifted replaces drifted nodes of static pools, one by one from the template (disruption 18, V15-48,
 // V15-49). Where the pods of a node go is not asked: the pool keeps its size.
-func (d *Decision) static(v *View, _ *ground) {
+func (d *Decision) replaceStaticDrifted(v *View, _ *planningState) {
 	if !v.Methods.Static {
 		return
 	}
@@ -27,10 +27,10 @@ func (d *Decision) static(v *View, _ *ground) {
 		byPool[n.Pool] = append(byPool[n.Pool], n)
 		d.Eligible[karpv1.ReasonDrifted]++
 	}
-	left := d.left(karpv1.ReasonDrifted)
+	left := d.remainingBudgets(karpv1.ReasonDrifted)
 	for _, name := range slices.Sorted(maps.Keys(byPool)) {
-		if until := v.Resting[name]; v.Now.Before(until) {
-			d.eachStays(byPool[name], reason.Reason{Code: reason.DriftRests, Have: name, Want: until.UTC().Format(time.RFC3339)})
+		if until := v.DriftBackoff[name]; v.Now.Before(until) {
+			d.refuseEach(byPool[name], reason.Reason{Code: reason.DriftRests, Have: name, Want: until.UTC().Format(time.RFC3339)})
 			continue
 		}
 		d.staticPool(v, name, byPool[name], left[name])
@@ -42,27 +42,27 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 	pool := v.Pools[name]
 	offered, full := reservationsFull(v.Cluster, name)
 	full = full && v.Methods.TerminateFirstDrift
-	if full { // those that leave a slot behind go first
+	if full { // nodes whose reservation can be used again go first
 		slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(btoi(offered[b.Reservation]), btoi(offered[a.Reservation])) })
 	}
 	for _, n := range nodes[min(most, len(nodes)):] {
-		d.limited(n, karpv1.ReasonDrifted)
+		d.refuseOverBudget(n, karpv1.ReasonDrifted)
 	}
 	nodes = nodes[:min(most, len(nodes))]
-	if have := pool.Running + pending(v, name); have > pool.Replicas {
-		d.eachStays(nodes, reason.Reason{Code: reason.StaticSurplus, Have: strconv.FormatInt(have, 10), Want: strconv.FormatInt(pool.Replicas, 10)})
+	if have := pool.Running + countCommandedNodes(v, name); have > pool.Replicas {
+		d.refuseEach(nodes, reason.Reason{Code: reason.StaticSurplus, Have: strconv.FormatInt(have, 10), Want: strconv.FormatInt(pool.Replicas, 10)})
 		return
 	}
 	if !pool.Ready {
-		d.eachBlocked(nodes, reason.Reason{Code: reason.PoolClosed, Subject: "nodepool/" + name, Have: cluster.NotReady})
+		d.reportEachBlocked(nodes, reason.Reason{Code: reason.PoolClosed, Subject: "nodepool/" + name, Have: cluster.NotReady})
 		return
 	}
 	if full {
 		for _, n := range nodes {
 			if offered[n.Reservation] {
-				d.start(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: NoReservedCapacity, Remove: []Candidate{n.candidate()}})
+				d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: NoReservedCapacity, Remove: []Candidate{n.candidate()}})
 			} else {
-				d.eachBlocked([]*Node{n}, reason.Reason{Code: reason.ReservationsFull, Have: name})
+				d.reportEachBlocked([]*Node{n}, reason.Reason{Code: reason.ReservationsFull, Have: name})
 			}
 		}
 		return
@@ -74,21 +74,21 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 	switch {
 	case slots == 0 && v.Methods.TerminateFirstDrift:
 		for _, n := range nodes {
-			d.start(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: StaticAtLimit, Remove: []Candidate{n.candidate()}})
+			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: StaticAtLimit, Remove: []Candidate{n.candidate()}})
 		}
 	case slots == 0:
-		d.eachBlocked(nodes, reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
+		d.reportEachBlocked(nodes, reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
 	default:
 		now := min(slots, int64(len(nodes)))
-		d.eachBlocked(nodes[now:], reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims+now, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
+		d.reportEachBlocked(nodes[now:], reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims+now, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
 		for _, n := range nodes[:now] {
-			d.start(Command{Reason: karpv1.ReasonDrifted, Decision: Replace, Template: []string{name}, Remove: []Candidate{n.candidate()}})
+			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: Replace, Template: []string{name}, Remove: []Candidate{n.candidate()}})
 		}
 	}
 }
 
-// pending counts the nodes of a pool that a running command holds but has not deleted.
-func pending(v *View, pool string) int64 {
+// countCommandedNodes counts the nodes of a pool that are part of a running command and not yet terminating.
+func countCommandedNodes(v *View, pool string) int64 {
 	count := int64(0)
 	for i := range v.Nodes {
 		if n := &v.Nodes[i]; n.Pool == pool && n.Commanded && !n.Terminating {
@@ -98,18 +98,18 @@ func pending(v *View, pool string) int64 {
 	return count
 }
 
-// eachStays notes why nodes stay for now, without telling anybody.
-func (d *Decision) eachStays(nodes []*Node, why reason.Reason) {
+// refuseEach records why nodes are kept, without an event.
+func (d *Decision) refuseEach(nodes []*Node, why reason.Reason) {
 	for _, n := range nodes {
 		why.Subject = "node/" + n.Name
-		d.refuse(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: why})
+		d.addRefusal(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: why})
 	}
 }
 
-// eachBlocked tells of each node why it stays.
-func (d *Decision) eachBlocked(nodes []*Node, why reason.Reason) {
+// reportEachBlocked records why each node is kept, with an event.
+func (d *Decision) reportEachBlocked(nodes []*Node, why reason.Reason) {
 	for _, n := range nodes {
-		d.blockedBy(n, Refused{Reason: karpv1.ReasonDrifted, Why: why})
+		d.reportBlocked(n, Refused{Reason: karpv1.ReasonDrifted, Why: why})
 	}
 }
 
@@ -132,7 +132,7 @@ func reservationsFull(view *cluster.Snapshot, name string) (offered map[string]b
 		}
 		for j := range t.Offerings {
 			o := &t.Offerings[j]
-			if !suits(pool, o) {
+			if !poolAllowsOffering(pool, o) {
 				continue
 			}
 			full = true
@@ -147,8 +147,8 @@ func reservationsFull(view *cluster.Snapshot, name string) (offered map[string]b
 	return offered, full
 }
 
-// suits reports whether a pool may buy an offering.
-func suits(pool *cluster.Pool, o *catalog.Offering) bool {
+// poolAllowsOffering reports whether the requirements of a pool allow an offering.
+func poolAllowsOffering(pool *cluster.Pool, o *catalog.Offering) bool {
 	for key, value := range o.Labels {
 		if !pool.Requirements.Allows(key, value) {
 			return false

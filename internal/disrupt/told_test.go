@@ -20,7 +20,7 @@ func TestUnreadableBudgetsAreNamed(t *testing.T) {
 	for text, want := range map[string]string{"many": "spec.disruption.budgets[0].nodes", "0": "a budget of the NodePool says 0"} {
 		pool := general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: text}} })
 		told := 0
-		for _, n := range disrupt.Next(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": pool}, Nodes: []disrupt.Node{node("a")}}, never).Stay {
+		for _, n := range disrupt.Next(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": pool}, Nodes: []disrupt.Node{node("a")}}, never).Events {
 			if n.Pool == "general" && n.Event.Reason == event.DisruptionBlocked {
 				told++
 				if !strings.Contains(n.Event.Text, want) {
@@ -64,12 +64,12 @@ func TestV15_49_NodesBeyondTheSlotsAreTold(t *testing.T) {
 		v.Nodes = append(v.Nodes, node(name, func(n *disrupt.Node) { n.Drift = "AMIDrift" }))
 	}
 	d := disrupt.Next(v, never)
-	if len(d.Commands) != 1 || len(d.Refused) != 2 || len(d.Stay) != 2 {
-		t.Fatalf("%d commands, refused %+v, told %+v; want 1, 2 and 2", len(d.Commands), d.Refused, d.Stay)
+	if len(d.Commands) != 1 || len(d.Refused) != 2 || len(d.Events) != 2 {
+		t.Fatalf("%d commands, refused %+v, told %+v; want 1, 2 and 2", len(d.Commands), d.Refused, d.Events)
 	}
 	for i, r := range d.Refused {
-		if r.Reason != karpv1.ReasonDrifted || r.Why.Code != reason.StaticAtLimit || r.Why.Have != "4 of 4" || d.Stay[i].Event.Reason != event.DisruptionBlocked {
-			t.Errorf("refused %+v, told %+v", r, d.Stay[i])
+		if r.Reason != karpv1.ReasonDrifted || r.Why.Code != reason.StaticAtLimit || r.Why.Have != "4 of 4" || d.Events[i].Event.Reason != event.DisruptionBlocked {
+			t.Errorf("refused %+v, told %+v", r, d.Events[i])
 		}
 	}
 }

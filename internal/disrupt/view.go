@@ -11,39 +11,39 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// View is what one decision rests on.
+// View is the input of one decision.
 type View struct {
 	Now   time.Time
 	Nodes []Node // managed, with a Node, by name
 	Pools map[string]Pool
 
-	Cluster  *cluster.Snapshot // of the same instant; nil: nothing is decided that needs a simulation
-	Homeless []cluster.Pod     // pending, and of nodes that go: free room is theirs first
-	Promised []solve.Bind      // where earlier plans put some of them
+	Cluster      *cluster.Snapshot // of the same instant; nil: decisions that need a simulation are skipped
+	PodsToPlace  []cluster.Pod     // pending pods and pods of terminating nodes; they use free capacity first
+	PlannedBinds []solve.Bind      // where earlier plans placed some of PodsToPlace
 
-	Policy   solve.Policy
-	Tuning   Tuning
-	Methods  Methods
-	Promises map[uint64]Promise   // what earlier moves brought, by workload
-	Resting  map[string]time.Time // pools whose drift failed lately: not before then
-	Repairs  *RepairSet           // what helps sick nodes; nil: nothing
-	Unpriced bool                 // prices were not read yet: what compares or chooses by them waits (FM P05)
-	Quiet    bool                 // nothing changed since consolidation last found nothing: it is left out
-	Turn     func(Method)         // is told which method has its turn; nil: nobody is
-	First    []string             // pools that an earlier search of consolidation had no time for
-	Joint    func() bool          // whether time is up for consolidating all nodes together; nil: never
-	Single   func() bool          // the same for what follows it, a few nodes at a time, and for saying why nodes stay
+	Policy       solve.Policy
+	Tuning       Tuning
+	Methods      Methods
+	Outcomes     map[uint64]MoveOutcome // outcomes of earlier moves, by workload
+	DriftBackoff map[string]time.Time   // by pool: drift is not retried before this time
+	Repairs      *RepairSet             // repair policies; nil: none
+	Unpriced     bool                   // prices are not read yet: methods that depend on them are skipped (FM P05)
+	Unchanged    bool                   // nothing changed since consolidation last found nothing: consolidation is skipped
+	OnMethod     func(Method)           // called before each method; may be nil
+	First        []string               // pools that an earlier search of consolidation had no time for
+	Joint        func() bool            // whether time is up for consolidating all nodes together; nil: never
+	Single       func() bool            // the same for what follows it, a few nodes at a time, and for saying why nodes stay
 }
 
-// Methods says what may be done at all.
+// Methods are the enabled features.
 type Methods struct {
-	Repair               bool // gate NodeRepair without the controller of old
+	Repair               bool // gate NodeRepair, and the legacy repair controller is off
 	Static               bool // gate StaticCapacity
 	TerminateFirstDrift  bool
 	TerminateFirstRepair bool
 }
 
-// Tuning is what a move must be worth. The zero Tuning asks for nothing.
+// Tuning is the minimum benefit of a move. The zero Tuning accepts every move.
 type Tuning struct {
 	Horizon time.Duration // for how long a saving is counted
 	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
@@ -53,7 +53,7 @@ type Tuning struct {
 	AnySaving bool    // replacing them need not save more than anything
 }
 
-// Node is what disruption knows of a node that is managed.
+// Node is a managed node as disruption sees it.
 type Node struct {
 	Name, Claim, Pool string
 
@@ -70,24 +70,24 @@ type Node struct {
 	Bounded     bool          // has a terminationGracePeriod,
 	Bound       time.Duration // which is this
 
-	Registered     bool
-	Initialized    bool
-	Ready          bool // as its kubelet says
-	Terminating    bool // its instance is on its way out
-	Going          bool // being deleted, or marked for it by a running command
-	Commanded      bool // part of a running command
-	Rebooting      bool
-	Nominated      bool   // a pending pod is expected
-	Refuge         bool   // a pod is expected that still runs on a node which goes: maybe for ever, so repair does not wait
-	Protected      bool   // carries do-not-disrupt,
-	Mark           string // as this annotation says; empty: that one (LC-62)
-	Leading        bool   // this very controller runs on it, and no other replica could take over (FM C17)
-	Unrepaired     bool   // carries do-not-repair
-	Consolidatable bool
-	Tired          bool // a command for it came to nothing a moment ago: only repair looks at it
-	Untreated      bool // so did its repair: not even that
+	Registered       bool
+	Initialized      bool
+	Ready            bool // as its kubelet says
+	Terminating      bool // its instance is terminating
+	Deleting         bool // being deleted, or marked for deletion by a running command
+	Commanded        bool // part of a running command
+	Rebooting        bool
+	Nominated        bool   // a pending pod is expected
+	ExpectsDisplaced bool   // a pod of a terminating node is expected; its eviction may never succeed, so repair does not wait
+	Protected        bool   // carries do-not-disrupt,
+	Mark             string // as this annotation says; empty: that one (LC-62)
+	Leading          bool   // the leading replica runs on it, and no other replica could take over (FM C17)
+	DoNotRepair      bool   // carries do-not-repair
+	Consolidatable   bool
+	BackingOff       bool // in back-off after a failed command: only repair considers it
+	RepairBackingOff bool // in back-off after a failed repair: repair does not consider it either
 
-	Drift     string // why it is not what is wanted now; empty if it is
+	Drift     string // reason of the drift; empty if the node has not drifted
 	DriftedAt time.Time
 	Health    []corev1.NodeCondition // of the Node
 	Rebooted  time.Time              // when the last reboot ended
@@ -96,11 +96,11 @@ type Node struct {
 	Pods []Pod // that have not ended, by name
 }
 
-// Pod is what disruption knows of a pod on a node.
+// Pod is a pod on a node as disruption sees it.
 type Pod struct {
 	Name       string // namespace/name
-	Moves      bool   // needs another place when the node goes
-	Bare       bool   // no controller makes it again: it ends with the node
+	Moves      bool   // needs another node when this one is removed
+	Bare       bool   // no controller recreates it after eviction
 	Protected  bool   // do-not-disrupt is in force,
 	Mark       string // as this annotation says; empty: that one (LC-62)
 	Budgets    []string
@@ -109,19 +109,19 @@ type Pod struct {
 	EvictCost  float64
 }
 
-// Pool is what disruption knows of a pool.
+// Pool is a NodePool as disruption sees it.
 type Pool struct {
-	Name      string
-	Policy    karpv1.ConsolidationPolicy
-	Static    bool
-	Replicas  int64  // of a static pool
-	NodeLimit int64  // of a static pool; below 0: none
-	Claims    int64  // of a static pool: all that exist, whatever becomes of them
-	Running   int64  // of a static pool: those that neither go nor are part of a command
-	Never     bool   // consolidateAfter
-	Protected bool   // carries do-not-disrupt (L-15),
-	Mark      string // as this annotation says; empty: that one (LC-62)
-	Known     bool   // it is clear what it could buy
-	Ready     bool   // may be bought from: ready, and not being deleted
-	Budgets   []budget.Budget
+	Name             string
+	Policy           karpv1.ConsolidationPolicy
+	Static           bool
+	Replicas         int64  // of a static pool
+	NodeLimit        int64  // of a static pool; below 0: none
+	Claims           int64  // of a static pool: all existing claims, also those being deleted
+	Running          int64  // of a static pool: claims that are neither being deleted nor part of a command
+	NeverConsolidate bool   // consolidateAfter
+	Protected        bool   // carries do-not-disrupt (L-15),
+	Mark             string // as this annotation says; empty: that one (LC-62)
+	Known            bool   // its instance types are known
+	Ready            bool   // can launch nodes: ready, and not being deleted
+	Budgets          []budget.Budget
 }

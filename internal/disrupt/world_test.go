@@ -13,8 +13,8 @@ import (
 
 // viewOf shows a cluster as disruption sees it: everything is an hour old and nothing objects, but for
 // pods that stay.
-func viewOf(view *cluster.Snapshot, homeless []cluster.Pod, policy solve.Policy) disrupt.View {
-	v := disrupt.View{Now: view.Now, Cluster: view, Homeless: homeless, Policy: policy, Pools: map[string]disrupt.Pool{}, Methods: disrupt.Methods{Static: true}}
+func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) disrupt.View {
+	v := disrupt.View{Now: view.Now, Cluster: view, PodsToPlace: pending, Policy: policy, Pools: map[string]disrupt.Pool{}, Methods: disrupt.Methods{Static: true}}
 	for i := range view.Pools {
 		p := &view.Pools[i]
 		v.Pools[p.Name] = disrupt.Pool{Name: p.Name, Known: len(p.Types) > 0, Ready: !p.Closed, NodeLimit: -1}
@@ -27,7 +27,7 @@ func viewOf(view *cluster.Snapshot, homeless []cluster.Pod, policy solve.Policy)
 		n := disrupt.Node{
 			Name: c.Name, Claim: c.Claim, Pool: c.Pool, InstanceType: c.InstanceType, Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price,
 			Frees:   view.Frees(c.Pool, c.InstanceType, c.Zone, c.CapacityType),
-			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, Going: c.Deleting, Consolidatable: !c.Settling,
+			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, Deleting: c.Deleting, Consolidatable: !c.Settling,
 		}
 		for _, p := range c.Pods {
 			n.Pods = append(n.Pods, disrupt.Pod{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: cmp.Or(p.EvictCost, 1)})
@@ -39,12 +39,12 @@ func viewOf(view *cluster.Snapshot, homeless []cluster.Pod, policy solve.Policy)
 
 // settled is the cluster once pods that look for a place have the one they get on nodes that exist.
 func settled(v disrupt.View) *cluster.Snapshot {
-	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.Homeless, Policy: v.Policy, Promised: v.Promised}, nil)
+	plan := solve.Solve(solve.Problem{View: v.Cluster, Pods: v.PodsToPlace, Policy: v.Policy, PlannedBinds: v.PlannedBinds}, nil)
 	at := map[cluster.PodKey]string{}
 	for _, b := range plan.Bind {
 		at[b.Pod] = b.Node
 	}
-	return v.Cluster.With(v.Homeless, at)
+	return v.Cluster.With(v.PodsToPlace, at)
 }
 
 // judge returns what is wrong with the commands of a decision that were tried on a cluster.

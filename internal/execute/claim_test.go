@@ -193,17 +193,17 @@ type memory struct {
 	claimed chan string
 }
 
-func (m *memory) Claimed(claim *karpv1.NodeClaim, _ []cluster.PodKey) {
+func (m *memory) RecordCreatedClaim(claim *karpv1.NodeClaim, _ []cluster.PodKey) {
 	m.have.Add(1)
 	m.claimed <- claim.Name
 }
 
-func (m *memory) NeedsPlace(key cluster.PodKey) bool { return m.pods[key] != nil }
-func (m *memory) Altered(string)                     {}
-func (m *memory) Unseen() []string                   { return nil }
-func (m *memory) Confirm(string, *karpv1.NodeClaim)  {}
-func (m *memory) Pools() []*karpv1.NodePool          { return m.pools }
-func (m *memory) Claims(string) int64                { return m.have.Load() }
+func (m *memory) NeedsPlace(key cluster.PodKey) bool     { return m.pods[key] != nil }
+func (m *memory) RecordAlteredClaim(string)              {}
+func (m *memory) UnwatchedClaims() []string              { return nil }
+func (m *memory) ConfirmClaim(string, *karpv1.NodeClaim) {}
+func (m *memory) Pools() []*karpv1.NodePool              { return m.pools }
+func (m *memory) Claims(string) int64                    { return m.have.Load() }
 func (m *memory) Reserve([]solve.NewNode, map[string]string, uint64) (map[int]error, func(int)) {
 	return m.late, func(int) { m.given.Add(1) }
 }

@@ -27,10 +27,10 @@ import (
 
 // memory is the part of the store that creating claims needs.
 type memory interface {
-	Claimed(claim *karpv1.NodeClaim, pods []cluster.PodKey)
-	Altered(claim string)
-	Unseen() []string
-	Confirm(name string, now *karpv1.NodeClaim)
+	RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKey)
+	RecordAlteredClaim(claim string)
+	UnwatchedClaims() []string
+	ConfirmClaim(name string, now *karpv1.NodeClaim)
 	NeedsPlace(pod cluster.PodKey) bool
 	Pools() []*karpv1.NodePool
 	Usage(pool string) (corev1.ResourceList, int64)
@@ -160,9 +160,9 @@ func (c *Claims) create(ctx context.Context, b Batch, i int) Created {
 		out.Err = err
 		return out
 	}
-	c.Store.Claimed(claim, n.Pods)
+	c.Store.RecordCreatedClaim(claim, n.Pods)
 	if out.Altered = altered(asked, claim); len(out.Altered) > 0 {
-		c.Store.Altered(claim.Name)
+		c.Store.RecordAlteredClaim(claim.Name)
 	}
 	c.Metrics.NodeClaimsCreated.WithLabelValues(b.Reason, n.Pool, claim.Annotations[karpv1.AnnotationMinValuesRelaxed]).Inc()
 	log.FromContext(ctx).Info("created nodeclaim", "NodePool", klog.KRef("", n.Pool), "NodeClaim", klog.KRef("", claim.Name),
@@ -244,16 +244,16 @@ func (c Created) Denied() bool {
 func (c *Claims) Confirm(ctx context.Context) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, writers)
-	for _, name := range c.Store.Unseen() {
+	for _, name := range c.Store.UnwatchedClaims() {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
 			claim := &karpv1.NodeClaim{}
 			switch err := c.Client.Get(ctx, client.ObjectKey{Name: name}, claim); {
 			case err == nil:
-				c.Store.Confirm(name, claim)
+				c.Store.ConfirmClaim(name, claim)
 			case !apierrors.IsNotFound(err):
-				c.Store.Confirm(name, nil)
+				c.Store.ConfirmClaim(name, nil)
 			}
 		})
 	}

@@ -132,14 +132,14 @@ func (r *Recorder) due(obj client.Object, e event.Event, doc event.Doc) bool {
 		}
 	}
 	if len(r.seen) >= maxSeen {
-		r.forget(now)
+		r.dropExpiredKeys(now)
 	}
 	r.seen[k] = now.Add(doc.Every)
 	return true
 }
 
-// forget drops what may be sent again, and everything if that is not enough.
-func (r *Recorder) forget(now time.Time) {
+// dropExpiredKeys drops the keys whose events may be sent again, and all keys if that is not enough.
+func (r *Recorder) dropExpiredKeys(now time.Time) {
 	for k, until := range r.seen {
 		if !now.Before(until) {
 			delete(r.seen, k)

@@ -41,7 +41,7 @@ type checks struct {
 	stirred time.Time            // of the last command for drift or repair: moves may follow from it
 	swaps   []*command           // that had replacements
 	failed  map[string]bool      // replacements of commands that were given up
-	asked   map[string]asking
+	asked   map[string]rebootCalls
 	ill     map[string]time.Time // since when nodes could have been repaired
 	marked  map[string]time.Time // since when nodes have had the taint of a reboot that is over
 	size    map[string]time.Time // since when a static pool has been too large or too small
@@ -49,7 +49,7 @@ type checks struct {
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, asked: map[string]asking{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{},
+		w: w, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{},
 		bought: map[types.UID]string{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -65,10 +65,10 @@ func (c *checks) died(p *process) {
 		}
 	}
 	for token, cmd := range p.commands {
-		if cmd.committed && len(there[token]) == len(cmd.Wait) || !cmd.committed && len(there[token]) == cmd.Replacements() {
+		if cmd.committed && len(there[token]) == len(cmd.ReplacementClaims) || !cmd.committed && len(there[token]) == cmd.Replacements() {
 			continue
 		}
-		for _, name := range append(there[token], cmd.Wait...) {
+		for _, name := range append(there[token], cmd.ReplacementClaims...) {
 			c.failed[name] = true
 		}
 	}
@@ -112,7 +112,7 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 			going[n.Node] = true
 			c.protects(p, cmd, n)
 			if cmd.Reason == karpv1.ReasonUnhealthy {
-				c.heals(p, n.Pool)
+				c.checkRepairBreakers(p, n.Pool)
 			}
 		}
 		for _, n := range cmd.Remove {
@@ -277,7 +277,7 @@ func (c *checks) started(cmd *command) {
 		c.stirred, c.drifts = c.w.now, true
 	case karpv1.ReasonEmpty: // nothing moves
 	}
-	c.swapping(cmd)
+	c.recordReplacement(cmd)
 }
 
 // repaired notes that a sick node goes, be it by a command or by the controller of old. That comes from outside, so
@@ -286,17 +286,17 @@ func (c *checks) repaired() {
 	c.shapes, c.moved, c.stirred = nil, nil, c.w.now
 }
 
-// swapping notes a command whose replacements stand for its nodes, be it one that a process has taken over.
-func (c *checks) swapping(cmd *command) {
-	if len(cmd.Wait) > 0 {
+// recordReplacement notes a command whose replacements stand for its nodes, be it one that a process has taken over.
+func (c *checks) recordReplacement(cmd *command) {
+	if len(cmd.ReplacementClaims) > 0 {
 		c.swaps = append(c.swaps, cmd)
 	}
 }
 
-// spare names the replacements of nodes that are still there: a pool may have both for a while, also when
+// surplusReplacements names the replacements of nodes that are still there: a pool may have both for a while, also when
 // whoever began with it died. One whose command was not begun yet when that happened says itself what it
 // stands for, until a process has taken it over or has found that it cannot (disruption 25.7, 25.8).
-func (c *checks) spare() map[string]bool {
+func (c *checks) surplusReplacements() map[string]bool {
 	out := map[string]bool{}
 	stays := func(name string) bool {
 		claim := c.w.api.claims[name]
@@ -309,7 +309,7 @@ func (c *checks) spare() map[string]bool {
 	}
 	c.swaps = slices.DeleteFunc(c.swaps, func(cmd *command) bool {
 		there := slices.ContainsFunc(cmd.Remove, func(n disrupt.Candidate) bool { return stays(n.Claim) })
-		for _, name := range cmd.Wait {
+		for _, name := range cmd.ReplacementClaims {
 			out[name] = there || out[name]
 		}
 		return !there

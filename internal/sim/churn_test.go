@@ -92,7 +92,7 @@ func calm(c sim.Config) sim.Config {
 func eager(c sim.Config) sim.Config {
 	c.Tuning, c.Policy.Eager = disrupt.Tuning{}, true
 	c.Decide = func(v disrupt.View) disrupt.Decision {
-		v.Promises = nil
+		v.Outcomes = nil
 		return disrupt.Next(v, func() bool { return false })
 	}
 	return c

@@ -21,8 +21,8 @@ import (
 // dryFor is how long an offering that could not be had is left out of plans.
 const dryFor = 3 * time.Minute
 
-// market is the cloud: what is for sale, and the machines that run.
-type market struct {
+// simCloud is the cloud: what is for sale, and the machines that run.
+type simCloud struct {
 	w         *World
 	lanes     resources.Table
 	machines  []Machine
@@ -53,15 +53,15 @@ type instance struct {
 	node         string
 }
 
-func newMarket(w *World, machines []Machine) *market {
-	return &market{
+func newSimCloud(w *World, machines []Machine) *simCloud {
+	return &simCloud{
 		w: w, lanes: resources.NewTable(), machines: machines, instances: map[types.UID]*instance{}, byID: map[string]*instance{},
 		gone: map[string]time.Time{}, known: map[string]time.Time{},
 	}
 }
 
 // offers is what every pool could buy, as the controller knows it.
-func (m *market) offers() []catalog.InstanceType {
+func (m *simCloud) offers() []catalog.InstanceType {
 	// any order: each expires by itself
 	for name, until := range m.known {
 		if !m.w.now.Before(until) {
@@ -79,7 +79,7 @@ func (m *market) offers() []catalog.InstanceType {
 
 // launch buys the instance of a claim, the cheapest that its requirements allow and that can be had.
 // Asked again it answers with the one that was bought before.
-func (m *market) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
+func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	if i := m.instances[claim.UID]; i != nil {
 		return i.described(), nil
 	}
@@ -119,7 +119,7 @@ func (m *market) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 
 // zones are tried in this order. Where pods have volumes each launch begins with another one, so that volumes
 // are everywhere.
-func (m *market) zones() []string {
+func (m *simCloud) zones() []string {
 	if !m.w.stores {
 		return Zones()
 	}
@@ -128,7 +128,7 @@ func (m *market) zones() []string {
 }
 
 // start boots a machine that was bought; it joins later, or never.
-func (m *market) start(i *instance, claim *karpv1.NodeClaim) {
+func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 	m.count++
 	i.id, i.claim, i.uid, i.launched = fmt.Sprintf("sim:///%s/i-%04d", i.zone, m.count), claim.Name, claim.UID, m.w.now
 	i.node, i.mute = fmt.Sprintf("node-%04d", m.count), m.w.faulty(m.w.config.NeverJoins)
@@ -146,7 +146,7 @@ func (i *instance) described() cloud.Instance {
 }
 
 // join has the kubelet of a machine make its Node.
-func (m *market) join(i *instance) {
+func (m *simCloud) join(i *instance) {
 	if i.ending || i.dead || i.mute {
 		return
 	}
@@ -165,7 +165,7 @@ func (m *market) join(i *instance) {
 }
 
 // state is what the cloud says about an instance.
-func (m *market) find(id string) (i *instance, sure bool) {
+func (m *simCloud) find(id string) (i *instance, sure bool) {
 	if m.w.now.Before(m.mute) {
 		return nil, false
 	}
@@ -173,17 +173,17 @@ func (m *market) find(id string) (i *instance, sure bool) {
 }
 
 // terminate ends an instance, which takes a while.
-func (m *market) terminate(i *instance) {
+func (m *simCloud) terminate(i *instance) {
 	if i.ending {
 		return
 	}
 	i.ending = true
 	m.w.logf("cloud: %s ends", i.id)
-	m.w.after(m.w.between(5*time.Second, 30*time.Second), func() { m.bury(i) })
+	m.w.after(m.w.between(5*time.Second, 30*time.Second), func() { m.removeInstance(i) })
 }
 
-// bury removes an instance that has ended, whoever ended it.
-func (m *market) bury(i *instance) {
+// removeInstance removes an instance that has ended, whoever ended it.
+func (m *simCloud) removeInstance(i *instance) {
 	if i.dead {
 		return
 	}
@@ -194,14 +194,14 @@ func (m *market) bury(i *instance) {
 }
 
 // interrupt takes a machine back: a notice now, the machine two minutes later.
-func (m *market) interrupt(i *instance) {
+func (m *simCloud) interrupt(i *instance) {
 	m.w.logf("cloud: %s will be interrupted", i.id)
 	m.notices = append(m.notices, i.id)
-	m.w.after(2*time.Minute, func() { m.bury(i) })
+	m.w.after(2*time.Minute, func() { m.removeInstance(i) })
 }
 
 // running lists the instances that run, in the order of their names.
-func (m *market) running() []*instance {
+func (m *simCloud) running() []*instance {
 	var out []*instance
 	for _, id := range sorted(m.byID) {
 		if i := m.byID[id]; !i.ending {
@@ -212,7 +212,7 @@ func (m *market) running() []*instance {
 }
 
 // cost is what all machines come to an hour.
-func (m *market) cost() float64 {
+func (m *simCloud) cost() float64 {
 	sum := 0.0
 	for _, i := range m.running() {
 		sum += i.price

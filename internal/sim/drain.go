@@ -57,7 +57,7 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 		claim = next
 	}
 	for _, e := range step.Events {
-		p.say("claim/"+claim.Name, e.Text)
+		p.recordEvent("claim/"+claim.Name, e.Text)
 	}
 	for _, n := range step.DeleteNodes {
 		p.write(func() { p.w.api.delete(n, p.w.now) })
@@ -127,15 +127,15 @@ func (p *process) endNode(node *corev1.Node) {
 		p.write(func() { p.w.api.put(next) })
 	}
 	for _, e := range step.Events {
-		p.say("node/"+node.Name, e.Text)
+		p.recordEvent("node/"+node.Name, e.Text)
 	}
-	p.leave(step.Pods)
+	p.evictPods(step.Pods)
 	if facts.Claim != nil {
 		p.mark(facts.Claim.Name, step.Marks)
 	}
 	again := step.After
 	if step.Terminate {
-		facts.Instance, _ = p.end(node)
+		facts.Instance, _ = p.terminateInstance(node)
 		if step = drain.Next(facts); step.Terminate {
 			again = time.Second
 		} else {
@@ -175,8 +175,8 @@ func (p *process) attachedTo(node string, list []*corev1.Pod) (out []*storagev1.
 	return out, behind
 }
 
-// end tells the cloud to end the instance of a drained node.
-func (p *process) end(node *corev1.Node) (drain.State, *instance) {
+// terminateInstance tells the cloud to end the instance of a drained node.
+func (p *process) terminateInstance(node *corev1.Node) (drain.State, *instance) {
 	state, machine := p.ask(node.Spec.ProviderID)
 	if state == drain.Present {
 		p.w.checks.terminates(p, node)
@@ -187,8 +187,8 @@ func (p *process) end(node *corev1.Node) (drain.State, *instance) {
 	return state, machine
 }
 
-// leave has pods leave as a drain says.
-func (p *process) leave(list drain.Pods) {
+// evictPods has pods leave as a drain says.
+func (p *process) evictPods(list drain.Pods) {
 	for _, pod := range list.Evict {
 		p.write(func() { p.w.evict(pod) })
 	}

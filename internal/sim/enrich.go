@@ -112,13 +112,13 @@ func (m *maker) repairs() {
 	m.c.Methods.Repair = !m.c.OldRepair
 	m.c.Cures, m.c.NeverBack = pick(m, 0.3, 0.9), pick(m, 0, 0.2)
 	for range 1 + m.IntN(5) {
-		m.change("fault: a node falls ill", (*World).sicken)
+		m.change("fault: a node falls ill", (*World).makeUnhealthy)
 	}
 	if m.chance(0.2) {
-		m.change("fault: nodes are cut off", (*World).cutOff)
+		m.change("fault: nodes are cut off", (*World).disconnectNodes)
 	}
 	if m.chance(0.2) {
-		m.change("user: keeps a node from being repaired", (*World).leaveSick)
+		m.change("user: keeps a node from being repaired", (*World).forbidRepair)
 	}
 }
 
@@ -134,6 +134,6 @@ func (m *maker) disks() {
 		}
 	}
 	for range m.IntN(3) {
-		m.change("fault: a volume does not come off", (*World).stick)
+		m.change("fault: a volume does not come off", (*World).delayDetach)
 	}
 }

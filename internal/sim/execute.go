@@ -22,52 +22,52 @@ const (
 // command is a command that is being carried out.
 type command struct {
 	disrupt.Running
-	committed bool // its nodes count as going
+	committed bool // its nodes count as being removed
 }
 
-// pass takes over or cleans up what an earlier process left, decides what goes of our own will, and
-// begins with it (disruption 3).
-func (p *process) pass() {
+// runDisruptionPass resumes or cleans up the commands of an earlier process, decides on voluntary disruption, and
+// starts the commands (disruption 3).
+func (p *process) runDisruptionPass() {
 	if !p.store.Synced() || p.starting || p.same(&p.passed) {
 		return
 	}
 	changes := p.store.Changes()
 	view := p.store.Disruption(p.types())
-	if p.resume(&view) {
+	if p.resumeCommands(&view) {
 		view = p.store.Disruption(p.types())
 	}
 	p.cleanUp(&view)
-	hidden := p.spareTired(&view)
-	view.Policy, view.Tuning, view.Methods, view.Resting = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Resting(p.w.now)
+	hidden := p.markBackingOff(&view)
+	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Deadlines(p.w.now)
 	view.Repairs = p.w.repairs
-	view.Promises = p.promises.Observe(&view)
-	view.Quiet = changes == p.still.changes && p.w.now.Before(p.still.until)
+	view.Outcomes = p.moveOutcomes.Observe(&view)
+	view.Unchanged = changes == p.still.changes && p.w.now.Before(p.still.until)
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
-	p.tell(&decision)
+	p.emitDecisionEvents(&decision)
 	switch {
 	case len(decision.Commands) > 0 || decision.Limited || hidden:
-		p.still = stillness{}
-	case !view.Quiet:
-		p.still = stillness{changes, p.stillUntil(&view)}
+		p.still = idleConsolidation{}
+	case !view.Unchanged:
+		p.still = idleConsolidation{changes, p.consolidationIdleUntil(&view)}
 	}
-	p.promises.Note(&decision)
+	p.moveOutcomes.RecordMoves(&decision)
 	p.w.checks.decided(p, decision)
-	p.start(view, decision.Commands)
+	p.holdCommandNodes(view, decision.Commands)
 }
 
-// stillness is when consolidation last found nothing to do, and what memory was like then.
-type stillness struct {
+// idleConsolidation is when consolidation last found nothing to do, and the state of the cache then.
+type idleConsolidation struct {
 	changes uint64
 	until   time.Time
 }
 
-// stillUntil is until when consolidation finds nothing again if nothing changes.
-func (p *process) stillUntil(view *disrupt.View) time.Time {
+// consolidationIdleUntil is until when consolidation cannot find anything unless something changes.
+func (p *process) consolidationIdleUntil(view *disrupt.View) time.Time {
 	until := p.w.now.Add(quietFor)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		if n.Nominated || n.Refuge {
+		if n.Nominated || n.ExpectsDisplaced {
 			return p.w.now
 		}
 		if old := n.Created.Add(p.w.config.Tuning.MinAge); old.After(p.w.now) && old.Before(until) {
@@ -77,22 +77,22 @@ func (p *process) stillUntil(view *disrupt.View) time.Time {
 	return until
 }
 
-// spareTired marks nodes whose command came to nothing a moment ago, and reports whether there are any.
-func (p *process) spareTired(view *disrupt.View) (hidden bool) {
-	tired, untreated := p.tired.Resting(p.w.now), p.untreated.Resting(p.w.now)
+// markBackingOff marks nodes in back-off after a failed command, and reports whether there are any.
+func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
+	backingOff, repairBackingOff := p.backoff.Deadlines(p.w.now), p.repairBackoff.Deadlines(p.w.now)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		n.Tired, n.Untreated = !tired[n.Claim].IsZero(), !untreated[n.Claim].IsZero()
-		hidden = hidden || n.Tired || n.Untreated
+		n.BackingOff, n.RepairBackingOff = !backingOff[n.Claim].IsZero(), !repairBackingOff[n.Claim].IsZero()
+		hidden = hidden || n.BackingOff || n.RepairBackingOff
 	}
 	return hidden
 }
 
-// tire notes that nodes stay although a command was to remove them.
-func (p *process) tire(why karpv1.DisruptionReason, list []disrupt.Candidate) {
+// recordBackoff starts the back-off of nodes whose command failed.
+func (p *process) recordBackoff(why karpv1.DisruptionReason, list []disrupt.Candidate) {
 	for _, n := range list {
-		if p.tired.Failed(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
-			p.untreated.Failed(n.Claim, p.w.now)
+		if p.backoff.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
+			p.repairBackoff.RecordFailure(n.Claim, p.w.now)
 		}
 	}
 }
@@ -104,44 +104,44 @@ func (w *World) decide(view disrupt.View) disrupt.Decision {
 	return disrupt.Next(view, func() bool { return false })
 }
 
-// tell sends what there is to say about nodes that stay.
-func (p *process) tell(d *disrupt.Decision) {
-	for _, n := range d.Stay {
+// emitDecisionEvents records the events of a decision.
+func (p *process) emitDecisionEvents(d *disrupt.Decision) {
+	for _, n := range d.Events {
 		switch {
 		case n.Pool != "":
-			p.say("pool/"+n.Pool, n.Event.Text)
+			p.recordEvent("pool/"+n.Pool, n.Event.Text)
 		case n.Node != "":
-			p.say("node/"+n.Node, n.Event.Text)
+			p.recordEvent("node/"+n.Node, n.Event.Text)
 		default:
-			p.say("claim/"+n.Claim, n.Event.Text)
+			p.recordEvent("claim/"+n.Claim, n.Event.Text)
 		}
 	}
 	for _, r := range d.Refused {
 		for _, n := range r.Nodes {
-			p.sayWhy("node/"+n, r.Why)
+			p.recordReason("node/"+n, r.Why)
 		}
 	}
 }
 
-// start holds the nodes of commands, and looks again once the taints have come back through the watch.
-func (p *process) start(decided disrupt.View, list []disrupt.Command) {
+// holdCommandNodes taints the nodes of commands, and revalidates once the watch has delivered the taints.
+func (p *process) holdCommandNodes(decided disrupt.View, list []disrupt.Command) {
 	var held []*command
 	for _, c := range list {
 		if c.Decision == disrupt.Reboot {
 			// Whatever comes of it, it is not looked at again before the watch has told of the reboot.
-			p.tire(c.Reason, c.Remove)
+			p.recordBackoff(c.Reason, c.Remove)
 			p.requestReboot(c)
-			p.after(afterWrite, p.pass)
+			p.after(afterWrite, p.runDisruptionPass)
 			continue
 		}
-		if !p.fit(&c) {
+		if !p.mayStart(&c) {
 			continue
 		}
 		p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
-		cmd := &command{Running: disrupt.Running{Command: c, Up: map[string]bool{}}}
+		cmd := &command{Running: disrupt.Running{Command: c, InitializedClaims: map[string]bool{}}}
 		p.commands[c.Token()] = cmd
 		for _, n := range c.Remove {
-			p.hold(n, c.Token(), c.Reason)
+			p.holdNode(n, c.Token(), c.Reason)
 		}
 		held = append(held, cmd)
 	}
@@ -150,50 +150,50 @@ func (p *process) start(decided disrupt.View, list []disrupt.Command) {
 	}
 	p.starting = true
 	p.after(min(taintSeen, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
-		p.goOn(decided, held)
+		p.carryOutCommands(decided, held)
 		p.starting = false
 		p.passed = look{rev: -1}
 	})
 }
 
-// goOn carries out what still holds (disruption 16).
-func (p *process) goOn(decided disrupt.View, held []*command) {
-	live := map[string][]disrupt.Live{}
+// carryOutCommands carries out what still holds (disruption 16).
+func (p *process) carryOutCommands(decided disrupt.View, held []*command) {
+	live := map[string][]disrupt.LivePod{}
 	for _, cmd := range held {
 		for _, n := range cmd.Remove {
-			live[n.Node] = p.look(n.Node)
+			live[n.Node] = p.livePodsOn(n.Node)
 		}
 	}
 	fresh := p.store.Disruption(p.types())
 	for _, cmd := range held {
-		p.settle(cmd, disrupt.Again(cmd.Command, decided, fresh, live))
+		p.releaseRetained(cmd, disrupt.Revalidate(cmd.Command, decided, fresh, live))
 	}
-	for i, fault := range p.faults(held, fresh) {
+	for i, fault := range p.judgeCommands(held, fresh) {
 		if fault != "" {
-			p.settle(held[i], []disrupt.Objection{{Candidate: held[i].Remove[0], Category: disrupt.Scheduling, Text: fault}})
+			p.releaseRetained(held[i], []disrupt.Objection{{Candidate: held[i].Remove[0], Category: disrupt.Scheduling, Text: fault}})
 		}
 	}
 	list := make([]disrupt.Command, 0, len(held))
 	for _, cmd := range held {
 		list = append(list, cmd.Command)
 	}
-	beyond := disrupt.Beyond(list, fresh)
+	beyond := disrupt.OverBudget(list, fresh)
 	for i, cmd := range held {
-		p.settle(cmd, beyond[i])
+		p.releaseRetained(cmd, beyond[i])
 	}
 	for _, cmd := range held {
 		if len(cmd.Remove) > 0 {
-			p.commit(cmd, decided, fresh)
+			p.orderReplacements(cmd, decided, fresh)
 		}
 	}
 }
 
-// fit reports whether a command may be started now.
-func (p *process) fit(c *disrupt.Command) bool {
+// mayStart reports whether a command may be started now.
+func (p *process) mayStart(c *disrupt.Command) bool {
 	c.Remove = slices.Clone(c.Remove)
 	if slices.ContainsFunc(c.Remove, func(n disrupt.Candidate) bool { return p.commanded(n.Node) }) ||
 		slices.ContainsFunc(c.Template, func(name string) bool { return p.rests.resting(name, p.w.now) }) {
-		p.tire(c.Reason, c.Remove)
+		p.recordBackoff(c.Reason, c.Remove)
 		return false
 	}
 	return len(c.Remove) > 0
@@ -217,11 +217,11 @@ func names(list []disrupt.Candidate) []string {
 	return out
 }
 
-// look reads the pods of a node past all caches.
-func (p *process) look(node string) []disrupt.Live {
-	out := []disrupt.Live{}
+// livePodsOn reads the pods of a node past all caches.
+func (p *process) livePodsOn(node string) []disrupt.LivePod {
+	out := []disrupt.LivePod{}
 	for _, pod := range p.w.api.podsOn(node) {
-		out = append(out, disrupt.Live{
+		out = append(out, disrupt.LivePod{
 			Name: namespace + "/" + pod.Name, Moves: cluster.Reschedulable(pod), EvictCost: cluster.EvictCost(pod, false),
 			Protected: pod.DeletionTimestamp == nil && cluster.DoNotDisrupt(pod, p.w.now), Mark: cluster.ProtectedBy(pod, p.w.now),
 		})
@@ -229,56 +229,56 @@ func (p *process) look(node string) []disrupt.Live {
 	return out
 }
 
-// settle releases the nodes of a command that stay after all.
-func (p *process) settle(c *command, objections []disrupt.Objection) {
+// releaseRetained releases the nodes of a command that stay after all.
+func (p *process) releaseRetained(c *command, objections []disrupt.Objection) {
 	if len(objections) == 0 {
 		return
 	}
 	stays := map[string]bool{}
 	for _, o := range objections {
 		stays[o.Claim] = true
-		p.say("node/"+o.Node, "stays after all: "+o.Text)
+		p.recordEvent("node/"+o.Node, "stays after all: "+o.Text)
 	}
 	back, token, whole := slices.Clone(c.Remove), c.Token(), c.Reason != karpv1.ReasonEmpty
-	p.tire(c.Reason, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] }))
+	p.recordBackoff(c.Reason, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] }))
 	c.Command = c.Without(func(n disrupt.Candidate) bool { return whole || stays[n.Claim] })
-	p.letGo(slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !whole && !stays[n.Claim] }))
+	p.releaseNodes(slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !whole && !stays[n.Claim] }))
 	if len(c.Remove) == 0 {
 		p.w.stats.Abandoned++
 		delete(p.commands, token)
 	}
 }
 
-// faults has moves judged by rules that were written apart from those that found them. It returns what is
+// judgeCommands has moves judged by rules that were written apart from those that found them. It returns what is
 // wrong with each command; empty: nothing.
-func (p *process) faults(held []*command, fresh disrupt.View) []string {
+func (p *process) judgeCommands(held []*command, fresh disrupt.View) []string {
 	out, order, list := make([]string, len(held)), []int{}, []string{}
 	for i, c := range held {
 		if c.Reason == karpv1.ReasonUnderutilized && len(c.Remove) > 0 {
 			order, list = append(order, i), append(list, names(c.Remove)...)
 		}
 	}
-	ground := fresh.Cluster
-	if len(order) > 0 && len(fresh.Homeless) > 0 {
-		ground = disrupt.Settled(fresh, func() bool { return false })
+	snapshot := fresh.Cluster
+	if len(order) > 0 && len(fresh.PodsToPlace) > 0 {
+		snapshot = disrupt.PlacePendingPods(fresh, func() bool { return false })
 	}
-	if len(order) == 0 || ground == nil {
+	if len(order) == 0 || snapshot == nil {
 		return out
 	}
-	question := solve.Question{View: ground, Candidates: list, Policy: p.w.config.Policy}
+	question := solve.Question{View: snapshot, Candidates: list, Policy: p.w.config.Policy}
 	var good []solve.Move
 	for _, i := range order {
 		c := held[i]
 		next := append(slices.Clone(good), solve.Move{Remove: names(c.Remove), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Frees: c.Frees, Moved: c.Moved})
-		if out[i] = wrong(question, next); out[i] == "" {
+		if out[i] = firstViolation(question, next); out[i] == "" {
 			good = next
 		}
 	}
 	return out
 }
 
-// wrong is what is wrong with moves; what they save was weighed when they were found.
-func wrong(question solve.Question, moves []solve.Move) string {
+// firstViolation is what is wrong with moves; what they save was weighed when they were found.
+func firstViolation(question solve.Question, moves []solve.Move) string {
 	for _, v := range check.Consolidation(question, solve.Consolidation{Moves: moves}) {
 		switch v.Code {
 		case check.SavesWrong, check.MovedWrong, check.TotalsWrong, check.VerdictMissing, check.BoundWrong:
@@ -289,8 +289,8 @@ func wrong(question solve.Question, moves []solve.Move) string {
 	return ""
 }
 
-// commit orders the replacements of a command and says that its nodes go.
-func (p *process) commit(c *command, decided, fresh disrupt.View) {
+// orderReplacements orders the replacements of a command and says that its nodes go.
+func (p *process) orderReplacements(c *command, decided, fresh disrupt.View) {
 	planned := map[cluster.PodKey]string{}
 	list := slices.Clone(c.Create)
 	for _, name := range c.Template {
@@ -308,13 +308,13 @@ func (p *process) commit(c *command, decided, fresh disrupt.View) {
 			complete = false
 			continue
 		}
-		c.Wait = append(c.Wait, claim.Name)
+		c.ReplacementClaims = append(c.ReplacementClaims, claim.Name)
 		for _, pod := range list[i].Pods {
 			planned[pod] = claim.Name
 		}
 	}
 	if !complete {
-		p.cancel(c, outdated)
+		p.cancelCommand(c, outdated)
 		return
 	}
 	for _, b := range c.Bind {
@@ -324,20 +324,20 @@ func (p *process) commit(c *command, decided, fresh disrupt.View) {
 	p.store.Replace(names(c.Remove), planned)
 	c.committed = true
 	p.w.started(c)
-	p.advance(c, time.Second)
+	p.advanceCommand(c, time.Second)
 }
 
-// cancel gives up a command that does not get all of its replacements, and those that it got. If others were
+// cancelCommand gives up a command that does not get all of its replacements, and those that it got. If others were
 // faster the next one sees what they did.
-func (p *process) cancel(c *command, outdated bool) {
-	for _, name := range c.Wait {
+func (p *process) cancelCommand(c *command, outdated bool) {
+	for _, name := range c.ReplacementClaims {
 		if claim := p.w.api.claims[name]; claim != nil {
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}
 	}
-	p.undo(c, "its replacement could not be created")
+	p.undoCommand(c, "its replacement could not be created")
 	if !outdated {
-		p.setBack(&c.Command)
+		p.backOffDrift(&c.Command)
 	}
 }
 
@@ -357,11 +357,11 @@ func (w *World) started(c *command) {
 	w.checks.started(c)
 }
 
-// setBack has drift of the pools of a command rest.
-func (p *process) setBack(c *disrupt.Command) {
+// backOffDrift has drift of the pools of a command rest.
+func (p *process) backOffDrift(c *disrupt.Command) {
 	if c.Reason == karpv1.ReasonDrifted {
 		for _, n := range c.Remove {
-			p.drift.Failed(n.Pool, p.w.now)
+			p.drift.RecordFailure(n.Pool, p.w.now)
 		}
 	}
 }

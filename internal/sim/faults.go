@@ -13,14 +13,14 @@ func (m *maker) faults() {
 		do    func(*World)
 	}{
 		{0.5, 3, "fault: the controller dies", (*World).crash},
-		{0.5, 3, "fault: the controller will die at some write", (*World).doom},
-		{0.4, 3, "fault: offerings run out", (*World).runOut},
+		{0.5, 3, "fault: the controller will die at some write", (*World).crashSoon},
+		{0.4, 3, "fault: offerings run out", (*World).exhaustOfferings},
 		{0.2, 1, "fault: launches fail", func(w *World) { w.market.failing = w.now.Add(w.between(time.Minute, 12*time.Minute)) }},
 		{0.2, 1, "fault: the cloud does not answer", func(w *World) { w.market.mute = w.now.Add(w.between(10*time.Second, 5*time.Minute)) }},
 		{0.5, 4, "fault: a spot machine is taken back", (*World).interruptOne},
 		{0.3, 1, "fault: a machine breaks", (*World).breakOne},
-		{0.4, 3, "fault: a node flaps", (*World).flap},
-		{0.4, 3, "fault: a watch stands still", (*World).stall},
+		{0.4, 3, "fault: a node flaps", (*World).flapReadiness},
+		{0.4, 3, "fault: a watch stands still", (*World).stallWatch},
 	} {
 		if !m.chance(f.share) {
 			continue
@@ -31,15 +31,15 @@ func (m *maker) faults() {
 	}
 }
 
-// doom lets the process die between two of its next writes.
-func (w *World) doom() {
+// crashSoon lets the process die between two of its next writes.
+func (w *World) crashSoon() {
 	if w.process != nil {
 		w.process.doom = 1 + w.rnd.IntN(25)
 	}
 }
 
-// runOut has some offerings not be had for some time.
-func (w *World) runOut() {
+// exhaustOfferings has some offerings not be had for some time.
+func (w *World) exhaustOfferings() {
 	until := w.now.Add(w.between(time.Minute, 20*time.Minute))
 	share := w.rnd.Float64()
 	for i := range w.market.machines {
@@ -68,12 +68,12 @@ func (w *World) breakOne() {
 	if list := w.market.running(); len(list) > 0 {
 		i := list[w.rnd.IntN(len(list))]
 		w.logf("fault: %s is gone", i.id)
-		w.market.bury(i)
+		w.market.removeInstance(i)
 	}
 }
 
-// flap has a node be not ready for a while.
-func (w *World) flap() {
+// flapReadiness has a node be not ready for a while.
+func (w *World) flapReadiness() {
 	names := sorted(w.api.nodes)
 	if len(names) == 0 {
 		return
@@ -84,8 +84,8 @@ func (w *World) flap() {
 	w.after(w.between(10*time.Second, 7*time.Minute), func() { w.setReady(name, true) })
 }
 
-// stall stops a watch for a while; then everything comes at once.
-func (w *World) stall() {
+// stallWatch stops a watch for a while; then everything comes at once.
+func (w *World) stallWatch() {
 	if w.process != nil {
 		k := kind(w.rnd.IntN(int(kinds)))
 		w.logf("fault: the watch of %ss stands still", k)

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// repairRetry is when the controller of old looks again at a node that may not be repaired now.
+// repairRetry is when the legacy repair controller retries a node whose repair is blocked.
 const repairRetry = 5 * time.Minute
 
 // readRepairs reads the repair policies of a run.
@@ -31,28 +31,28 @@ func (w *World) readRepairs() {
 	}
 }
 
-// heal is repair of old: a node that has been sick for too long is removed by force (V15-33).
-func (p *process) heal(name string) {
+// forceRepair is the legacy repair controller: a node that was unhealthy for too long is deleted by force (V15-33).
+func (p *process) forceRepair(name string) {
 	node := p.w.api.nodes[name]
 	if node == nil || p.w.ailments == nil || node.DeletionTimestamp != nil {
 		return
 	}
-	condition, at, sick := p.w.ailments.Due(node)
+	condition, at, unhealthy := p.w.ailments.Due(node)
 	claim := p.w.api.claimOf(node)
-	if !sick || claim == nil || claim.DeletionTimestamp != nil {
+	if !unhealthy || claim == nil || claim.DeletionTimestamp != nil {
 		return
 	}
 	if left := at.Sub(p.w.now); left > 0 {
 		p.lookAt(health+name, left)
 		return
 	}
-	if why := p.stopped(node); why != "" {
-		p.say("node/"+name, "is not repaired: "+why)
+	if why := p.repairBlockedReason(node); why != "" {
+		p.recordEvent("node/"+name, "is not repaired: "+why)
 		p.lookAt(health+name, repairRetry)
 		return
 	}
 	p.w.logf("controller: node %s is removed because of %s", name, condition)
-	p.w.checks.heals(p, node.Labels[karpv1.LabelNodePool])
+	p.w.checks.checkRepairBreakers(p, node.Labels[karpv1.LabelNodePool])
 	p.w.checks.repaired()
 	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err != nil || at.After(p.w.now) {
 		next := claim.DeepCopy()
@@ -62,22 +62,22 @@ func (p *process) heal(name string) {
 	p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
 }
 
-// stopped says why the controller of old repairs nothing now.
-func (p *process) stopped(node *corev1.Node) string {
+// repairBlockedReason returns why the legacy repair controller repairs nothing now.
+func (p *process) repairBlockedReason(node *corev1.Node) string {
 	var same []*corev1.Node
-	var all []disrupt.Witness
+	var all []disrupt.NodeHealth
 	for _, obj := range objects(p.seen[nodes]) {
 		other := obj.(*corev1.Node)
 		if pool := node.Labels[karpv1.LabelNodePool]; pool == "" || other.Labels[karpv1.LabelNodePool] == pool {
 			same = append(same, other)
 		}
-		all = append(all, disrupt.Witness{Born: other.CreationTimestamp.Time, Health: other.Status.Conditions})
+		all = append(all, disrupt.NodeHealth{Created: other.CreationTimestamp.Time, Health: other.Status.Conditions})
 	}
-	if silent, of := disrupt.Silent(all); silent > 0 {
-		return disrupt.SilentText(silent, of)
+	if silent, of := disrupt.CountUnreachable(all); silent > 0 {
+		return disrupt.UnreachableText(silent, of)
 	}
-	if sick, stop := p.w.ailments.TooMany(same); stop {
-		return fmt.Sprintf("%d of %d nodes are unhealthy", sick, len(same))
+	if unhealthy, stop := p.w.ailments.TooMany(same); stop {
+		return fmt.Sprintf("%d of %d nodes are unhealthy", unhealthy, len(same))
 	}
 	return ""
 }
@@ -96,8 +96,8 @@ func withCondition(list []corev1.NodeCondition, c corev1.NodeCondition) []corev1
 	return append(list, c)
 }
 
-// sicken has something befall a node that repair policies are about. It may pass by itself.
-func (w *World) sicken() {
+// makeUnhealthy has something befall a node that repair policies are about. It may pass by itself.
+func (w *World) makeUnhealthy() {
 	names := sorted(w.api.nodes)
 	if len(names) == 0 || len(w.config.Repairs) == 0 {
 		return
@@ -112,7 +112,7 @@ func (w *World) sicken() {
 	w.stats.Sick++
 	w.logf("fault: node %s has %s=%s, %s", name, policy.Condition, policy.Status, reason)
 	if policy.Condition == corev1.NodeReady {
-		w.hang(name, policy.Status, passes)
+		w.stopKubelet(name, policy.Status, passes)
 		return
 	}
 	next := w.api.nodes[name].DeepCopy()
@@ -138,8 +138,8 @@ func (w *World) recover(name string, what corev1.NodeConditionType) {
 	w.api.put(next)
 }
 
-// hang has a kubelet fall silent, for good or for a while.
-func (w *World) hang(name string, status corev1.ConditionStatus, passes time.Duration) {
+// stopKubelet makes a kubelet unreachable, permanently or for a while.
+func (w *World) stopKubelet(name string, status corev1.ConditionStatus, passes time.Duration) {
 	i := w.market.byID[w.api.nodes[name].Spec.ProviderID]
 	if i == nil {
 		return
@@ -155,8 +155,8 @@ func (w *World) hang(name string, status corev1.ConditionStatus, passes time.Dur
 	}
 }
 
-// cutOff has most nodes fall silent at once: the network is gone, not they.
-func (w *World) cutOff() {
+// disconnectNodes makes most nodes unreachable at once, as a network failure does.
+func (w *World) disconnectNodes() {
 	share := 0.4 + 0.6*w.rnd.Float64()
 	lasts := w.between(2*time.Minute, 25*time.Minute)
 	for _, name := range sorted(w.api.nodes) {
@@ -167,8 +167,8 @@ func (w *World) cutOff() {
 	}
 }
 
-// settleNode has a node be well that nothing would repair.
-func (w *World) settleNode(name string) {
+// makeHealthy has a node be well that nothing would repair.
+func (w *World) makeHealthy(name string) {
 	node := w.api.nodes[name]
 	if i := w.market.byID[node.Spec.ProviderID]; i != nil && len(w.config.Repairs) == 0 {
 		i.hung = false
@@ -176,8 +176,8 @@ func (w *World) settleNode(name string) {
 	w.setReady(name, true)
 }
 
-// leaveSick has somebody keep a node from being repaired.
-func (w *World) leaveSick() {
+// forbidRepair has somebody keep a node from being repaired.
+func (w *World) forbidRepair() {
 	if names := sorted(w.api.nodes); len(names) > 0 {
 		next := w.api.nodes[names[w.rnd.IntN(len(names))]].DeepCopy()
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationDoNotRepair, "true")

@@ -45,7 +45,7 @@ func (p *process) idle(name string) bool {
 	return strings.HasPrefix(name, health) && p.w.ailments == nil
 }
 
-// What else is looked at, besides claims and nodes: reboots of claims, nodes that may be sick, and pools
+// What else is looked at, besides claims and nodes: reboots of claims, nodes that may be unhealthy, and pools
 // of a fixed size.
 const (
 	rebooting = "reboot/"
@@ -63,7 +63,7 @@ func (p *process) reconcile(name string) {
 		case rebooting:
 			p.reboot(of)
 		case health:
-			p.heal(of)
+			p.forceRepair(of)
 		default:
 			p.scale(of, what+"/" == grow)
 		}
@@ -80,7 +80,7 @@ func (p *process) reconcile(name string) {
 	case claim.DeletionTimestamp != nil:
 		p.endClaim(claim)
 	default:
-		p.live(claim)
+		p.advanceClaim(claim)
 	}
 }
 
@@ -114,8 +114,8 @@ func (w *World) effectivePool(stored *karpv1.NodePool) *karpv1.NodePool {
 	return w.readPools[stored]
 }
 
-// live takes a claim through its life.
-func (p *process) live(claim *karpv1.NodeClaim) {
+// advanceClaim takes a claim through its life.
+func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 	pool, read := p.effective(claim)
 	if at, ever := lifecycle.Expiry(read); ever {
 		if !p.w.now.Before(at) {
@@ -131,7 +131,7 @@ func (p *process) live(claim *karpv1.NodeClaim) {
 		return
 	}
 	for _, e := range step.Events {
-		p.say("claim/"+claim.Name, e.Text)
+		p.recordEvent("claim/"+claim.Name, e.Text)
 	}
 	if step.Node != nil {
 		p.write(func() { p.w.api.put(step.Node) })
@@ -249,7 +249,7 @@ func (p *process) interruptions() {
 		id := p.w.market.notices[0]
 		for _, name := range sorted(p.w.api.claims) {
 			if c := p.w.api.claims[name]; c.Status.ProviderID == id {
-				p.say("claim/"+name, "its instance will be interrupted")
+				p.recordEvent("claim/"+name, "its instance will be interrupted")
 				p.write(func() { p.w.api.delete(c, p.w.now) })
 				break
 			}

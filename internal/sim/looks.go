@@ -24,7 +24,7 @@ func (c *checks) look() {
 	c.reasons()
 	c.repairs()
 	c.sizes()
-	c.rest()
+	c.checkStability()
 }
 
 // taints checks that a taint of nobody goes soon (G7).
@@ -52,7 +52,7 @@ func (c *checks) taints() {
 // limits checks that pools stay within their limits (G10). Replacements of nodes that are
 // still there do not count.
 func (c *checks) limits() {
-	spare, claims := c.spare(), sorted(c.w.api.claims)
+	spare, claims := c.surplusReplacements(), sorted(c.w.api.claims)
 	for _, name := range sorted(c.w.api.pools) {
 		pool := c.w.api.pools[name]
 		for _, what := range resources.Names(pool.Spec.Limits) {
@@ -86,7 +86,7 @@ func (c *checks) reasons() {
 	// any order: what is stuck is sorted below
 	for name, since := range c.waiting {
 		if c.w.now.Sub(since) > visible {
-			c.hear(p, "pod/"+name, now, "waits")
+			c.recordStuck(p, "pod/"+name, now, "waits")
 		}
 	}
 	// any order: what is stuck is sorted below
@@ -94,18 +94,18 @@ func (c *checks) reasons() {
 		claim := c.w.api.claimOf(node)
 		switch {
 		case node.DeletionTimestamp != nil:
-			c.hear(p, "node/"+name, now, "drains")
+			c.recordStuck(p, "node/"+name, now, "drains")
 		case claim != nil && claim.DeletionTimestamp == nil && condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) && !p.commanded(name):
-			c.hear(p, "node/"+name, now, "is drifted", "pool/"+node.Labels[karpv1.LabelNodePool])
+			c.recordStuck(p, "node/"+name, now, "is drifted", "pool/"+node.Labels[karpv1.LabelNodePool])
 		case claim != nil && claim.DeletionTimestamp == nil && c.overdue(node, claim) && !p.commanded(name) && !condition.True(claim.Status.Conditions, karpv1.ConditionRebooting):
-			c.hear(p, "node/"+name, now, "is sick", "pool/"+node.Labels[karpv1.LabelNodePool])
+			c.recordStuck(p, "node/"+name, now, "is sick", "pool/"+node.Labels[karpv1.LabelNodePool])
 		}
 	}
 	// any order: what is stuck is sorted below
 	for name, claim := range c.w.api.claims {
 		if claim.DeletionTimestamp == nil && !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) &&
 			!slices.ContainsFunc(claim.Status.Conditions, func(c metav1.Condition) bool { return c.Status != "True" && c.Message != "" }) {
-			c.hear(p, "claim/"+name, now, "is not up")
+			c.recordStuck(p, "claim/"+name, now, "is not up")
 		}
 	}
 	for what := range c.idle {
@@ -123,8 +123,8 @@ func (c *checks) reasons() {
 	}
 }
 
-// hear notes something that is stuck; its text stays empty if somebody said lately why.
-func (c *checks) hear(p *process, what string, now map[string]string, how string, also ...string) {
+// recordStuck notes something that is stuck; its text stays empty if somebody said lately why.
+func (c *checks) recordStuck(p *process, what string, now map[string]string, how string, also ...string) {
 	for _, object := range append(also, what) {
 		if said, known := p.said[object]; known && c.w.now.Sub(said.at) < visible+c.w.config.Pass+time.Minute {
 			now[what] = ""
@@ -134,9 +134,9 @@ func (c *checks) hear(p *process, what string, now map[string]string, how string
 	now[what] = how
 }
 
-// rest checks that a cluster nobody does anything to never comes back to what it was, nor to the same machines
+// checkStability checks that a cluster nobody does anything to never comes back to what it was, nor to the same machines
 // in one move, and gets no dearer unless nodes were replaced because of drift.
-func (c *checks) rest() {
+func (c *checks) checkStability() {
 	if !c.w.quiet || c.w.now.Sub(c.w.start) < c.w.config.Active+10*time.Minute || c.w.expires() {
 		return
 	}

@@ -47,28 +47,28 @@ type process struct {
 	stalled  [kinds]time.Time // until when a watch tells nothing
 	seen     [kinds]map[string]client.Object
 
-	outcomes  map[types.UID]*lifecycle.Outcome
-	launching map[types.UID]bool
-	tried     map[types.UID]time.Time // when the cloud was first asked for an instance
-	told      map[string]time.Time    // instances, when the cloud was told to end them
-	asked     map[string]time.Time
-	podEvents map[string]time.Time // latest event of each node
-	due       map[string]time.Time // when a claim or node is looked at next
-	commands  map[string]*command  // running, by token
-	ended     map[string]bool      // tokens of commands that are over
-	starting  bool                 // a start is not complete
-	drift     disrupt.Backoff      // by pool
-	tired     disrupt.Backoff      // by claim
-	untreated disrupt.Backoff      // by claim: nodes whose repair came to nothing
-	calls     map[types.UID]call   // what the cloud said about reboots
-	rests     rests                // pools whose launches fail
-	still     stillness
-	promises  disrupt.Promises
-	batch     batch
-	passed    look // the last pass of disruption
-	planned   look // the last plan
+	outcomes      map[types.UID]*lifecycle.Outcome
+	launching     map[types.UID]bool
+	tried         map[types.UID]time.Time // when the cloud was first asked for an instance
+	told          map[string]time.Time    // instances, when the cloud was told to end them
+	asked         map[string]time.Time
+	podEvents     map[string]time.Time // latest event of each node
+	due           map[string]time.Time // when a claim or node is looked at next
+	commands      map[string]*command  // running, by token
+	ended         map[string]bool      // tokens of commands that are over
+	starting      bool                 // a start is not complete
+	drift         disrupt.Backoff      // by pool
+	backoff       disrupt.Backoff      // by claim
+	repairBackoff disrupt.Backoff      // by claim: nodes whose repair came to nothing
+	calls         map[types.UID]call   // what the cloud said about reboots
+	rests         rests                // pools whose launches fail
+	still         idleConsolidation
+	moveOutcomes  disrupt.OutcomeHistory
+	batch         batch
+	passed        look // the last pass of disruption
+	planned       look // the last plan
 
-	said   map[string]saying // what was told about objects
+	said   map[string]lastEvent // what was told about objects
 	logged map[string]bool
 }
 
@@ -88,8 +88,8 @@ func (p *process) same(l *look) bool {
 	return false
 }
 
-// saying is the last thing that was told about an object.
-type saying struct {
+// lastEvent is the last thing that was told about an object.
+type lastEvent struct {
 	at   time.Time
 	text string
 }
@@ -104,13 +104,13 @@ func (w *World) boot() {
 		w: w, number: w.processes, started: w.now,
 		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: map[string]*command{}, ended: map[string]bool{},
-		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, tired: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
-		untreated: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed}, calls: map[types.UID]call{}, rests: rests{},
-		said: map[string]saying{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
+		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, backoff: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
+		repairBackoff: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed}, calls: map[types.UID]call{}, rests: rests{},
+		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
 	}
 	p.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},
-		Now: func() time.Time { return w.now }, Wake: func(types.UID) { p.wake() },
+		Now: func() time.Time { return w.now }, Wake: func(types.UID) { p.requestPlan() },
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
 	w.process = p
@@ -122,10 +122,10 @@ func (w *World) boot() {
 		}
 		p.after(w.between(100*time.Millisecond, 2*time.Second), func() { p.list(k) })
 	}
-	p.every(cmp.Or(w.config.Every, passEvery), p.pass)
+	p.every(cmp.Or(w.config.Every, passEvery), p.runDisruptionPass)
 	p.every(remindEvery, func() {
 		if p.synced && p.store.Waiting() > 0 {
-			p.wake()
+			p.requestPlan()
 		}
 	})
 	p.every(2*time.Minute, p.garbage)
@@ -214,7 +214,7 @@ func (p *process) list(k kind) {
 	for _, name := range sorted(p.w.api.pools) {
 		p.resize(name)
 	}
-	p.wake()
+	p.requestPlan()
 }
 
 // watch tells the process of a change, after the lag of the watch.
@@ -258,7 +258,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 		p.lookAt(o.Name, 0)
 		p.lookAt(rebooting+o.Name, 0)
 		if gone || o.DeletionTimestamp != nil {
-			p.lost(o.Name)
+			p.recheckCommandOf(o.Name)
 		}
 		if before == nil || gone || (before.GetDeletionTimestamp() == nil) != (o.DeletionTimestamp == nil) {
 			p.resize(o.Labels[karpv1.LabelNodePool])
@@ -283,22 +283,22 @@ func (p *process) deliver(obj client.Object, gone bool) {
 	}
 }
 
-// say notes what is told about an object.
-func (p *process) say(object, text string) {
+// recordEvent notes what is told about an object.
+func (p *process) recordEvent(object, text string) {
 	if p.w.config.Log != nil && !p.logged[object+text] {
 		p.logged[object+text] = true
 		p.w.logf("event: %s: %s", object, text)
 	}
-	p.said[object] = saying{p.w.now, text}
+	p.said[object] = lastEvent{p.w.now, text}
 }
 
-// sayWhy is say for a reason, whose text is only made if somebody reads it.
-func (p *process) sayWhy(object string, why reason.Reason) {
+// recordReason is say for a reason, whose text is only made if somebody reads it.
+func (p *process) recordReason(object string, why reason.Reason) {
 	if p.w.config.Log != nil {
-		p.say(object, why.Text())
+		p.recordEvent(object, why.Text())
 		return
 	}
-	p.said[object] = saying{p.w.now, string(why.Code)}
+	p.said[object] = lastEvent{p.w.now, string(why.Code)}
 }
 
 // putPool stores a pool with the hash that marks of its claims are compared with.

@@ -27,8 +27,8 @@ type batch struct {
 	last  time.Time
 }
 
-// wake asks for a plan: a second after the last who asked, ten seconds after the first at most.
-func (p *process) wake() {
+// requestPlan asks for a plan: a second after the last who asked, ten seconds after the first at most.
+func (p *process) requestPlan() {
 	b := &p.batch
 	if b.last = p.w.now; b.open {
 		return
@@ -74,30 +74,30 @@ func (p *process) provision() {
 	if len(view.Pods) == 0 {
 		return
 	}
-	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.w.config.Policy, Promised: promised(view)}
+	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.w.config.Policy, PlannedBinds: plannedBinds(view)}
 	if p.w.config.Log != nil {
-		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.Promised)
+		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
 	}
-	problem, plan := solve.Around(problem, view.Settled, func() bool { return false })
+	problem, plan := solve.SolveAwaitingReplacement(problem, view.AwaitingReplacement, func() bool { return false })
 	for _, fault := range check.Plan(problem, plan) {
 		p.w.broken("plan", "%s", fault)
 	}
 	for _, u := range plan.Unplaced {
 		if len(u.Why) > 0 {
-			p.sayWhy("pod/"+u.Pod.Name, u.Why[0])
+			p.recordReason("pod/"+u.Pod.Name, u.Why[0])
 		}
 	}
 	for _, b := range plan.Bind {
-		p.store.Expect(b.Pod, b.Node, p.w.now.Add(nomination))
-		p.store.Promise(b.Pod, b.Node)
-		p.say("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
+		p.store.ExpectPod(b.Pod, b.Node, p.w.now.Add(nomination))
+		p.store.RecordPlannedNode(b.Pod, b.Node)
+		p.recordEvent("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
 	p.orderAll(plan.Create, view.Resources, view.Version, fmt.Sprint(p.number, "/", view.Version), nil)
 }
 
-func promised(view store.View) []solve.Bind {
+func plannedBinds(view store.View) []solve.Bind {
 	var out []solve.Bind
-	for pod, node := range view.Promised {
+	for pod, node := range view.PlannedNodes {
 		out = append(out, solve.Bind{Pod: pod, Node: node})
 	}
 	slices.SortFunc(out, func(a, b solve.Bind) int { return a.Pod.Compare(b.Pod) })
@@ -106,9 +106,9 @@ func promised(view store.View) []solve.Bind {
 
 // confirm looks up claims that were created and that no watch has told of yet.
 func (p *process) confirm() {
-	for _, name := range p.store.Unseen() {
+	for _, name := range p.store.UnwatchedClaims() {
 		if claim := p.w.api.claims[name]; claim != nil {
-			p.store.Confirm(name, claim)
+			p.store.ConfirmClaim(name, claim)
 		}
 	}
 }
@@ -169,9 +169,9 @@ func (p *process) order(pool *karpv1.NodePool, n solve.NewNode, lanes resources.
 	p.w.logf("controller: claim %s is created %s: %s, %d pods %s", claim.Name, why, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n)
 	p.write(func() { p.w.api.put(claim) })
-	p.store.Claimed(claim, n.Pods)
+	p.store.RecordCreatedClaim(claim, n.Pods)
 	for _, key := range n.Pods {
-		p.say("pod/"+key.Name, "should be scheduled on nodeclaim/"+claim.Name)
+		p.recordEvent("pod/"+key.Name, "should be scheduled on nodeclaim/"+claim.Name)
 	}
 	return claim
 }

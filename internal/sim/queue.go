@@ -16,9 +16,9 @@ import (
 
 const slowestLook = 5 * time.Second // at a command that waits
 
-// hold keeps new pods away from a node and says why and for which command.
-func (p *process) hold(n disrupt.Candidate, token string, why karpv1.DisruptionReason) {
-	p.store.Hold(n.Node, true)
+// holdNode keeps new pods away from a node and says why and for which command.
+func (p *process) holdNode(n disrupt.Candidate, token string, why karpv1.DisruptionReason) {
+	p.store.SetCommanded(n.Node, true)
 	if node := p.w.api.nodes[n.Node]; node != nil {
 		next := node.DeepCopy()
 		if !karpv1.Disrupted(next) {
@@ -36,8 +36,8 @@ func (p *process) hold(n disrupt.Candidate, token string, why karpv1.DisruptionR
 	}
 }
 
-// release undoes what hold did. A node that is being deleted keeps its taint.
-func (p *process) release(n disrupt.Candidate) {
+// releaseNode undoes what hold did. A node that is being deleted keeps its taint.
+func (p *process) releaseNode(n disrupt.Candidate) {
 	node := p.w.api.nodes[n.Node]
 	if seen, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim); node == nil || seen != nil && seen.DeletionTimestamp != nil {
 		return
@@ -63,17 +63,17 @@ func (p *process) release(n disrupt.Candidate) {
 	}
 }
 
-// letGo gives nodes back.
-func (p *process) letGo(list []disrupt.Candidate) {
+// releaseNodes gives nodes back.
+func (p *process) releaseNodes(list []disrupt.Candidate) {
 	for _, n := range list {
-		p.release(n)
-		p.store.Mark(n.Node, false)
-		p.store.Hold(n.Node, false)
+		p.releaseNode(n)
+		p.store.SetRemoving(n.Node, false)
+		p.store.SetCommanded(n.Node, false)
 	}
 }
 
-// resume takes over the commands of an earlier process that can go on.
-func (p *process) resume(view *disrupt.View) bool {
+// resumeCommands takes over the commands of an earlier process that can go on.
+func (p *process) resumeCommands(view *disrupt.View) bool {
 	orders, held := map[string]disrupt.Order{}, map[string]string{}
 	for _, name := range sorted(p.seen[claims]) {
 		claim := p.seen[claims][name].(*karpv1.NodeClaim)
@@ -92,17 +92,17 @@ func (p *process) resume(view *disrupt.View) bool {
 			held[n.Claim] = node.Annotations[karpv1.AnnotationHeldBy]
 		}
 	}
-	found := disrupt.Recover(disrupt.Left{Nodes: view.Nodes, Held: held, Orders: orders, Known: func(token string) bool { return p.commands[token] != nil || p.ended[token] }})
+	found := disrupt.Recover(disrupt.RecoveryInput{Nodes: view.Nodes, Held: held, Orders: orders, Known: func(token string) bool { return p.commands[token] != nil || p.ended[token] }})
 	for _, r := range found {
 		p.w.logf("controller: goes on with %s of %v", r.Reason, names(r.Remove))
 		c := &command{Running: r, committed: true}
 		p.commands[r.Token()] = c
 		for _, n := range r.Remove {
-			p.store.Hold(n.Node, true)
+			p.store.SetCommanded(n.Node, true)
 		}
 		p.store.Replace(names(r.Remove), nil)
-		p.w.checks.swapping(c)
-		p.advance(c, time.Second)
+		p.w.checks.recordReplacement(c)
+		p.advanceCommand(c, time.Second)
 	}
 	return len(found) > 0
 }
@@ -112,22 +112,22 @@ func (p *process) resume(view *disrupt.View) bool {
 func (p *process) cleanUp(view *disrupt.View) {
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		if !n.Going && !n.Commanded && !n.Rebooting {
-			p.release(disrupt.Candidate{Node: n.Name, Claim: n.Claim})
+		if !n.Deleting && !n.Commanded && !n.Rebooting {
+			p.releaseNode(disrupt.Candidate{Node: n.Name, Claim: n.Claim})
 		}
 	}
 	for _, name := range sorted(p.seen[claims]) {
 		claim := p.seen[claims][name].(*karpv1.NodeClaim)
 		if _, ours := claim.Annotations[karpv1.AnnotationCommand]; ours && claim.DeletionTimestamp == nil {
 			if o, read := disrupt.ReadOrder(claim.Annotations); !read || p.commands[o.Token] == nil {
-				p.ordinary(name)
+				p.removeCommandAnnotations(name)
 			}
 		}
 	}
 }
 
-// ordinary takes off a replacement what it says of its command.
-func (p *process) ordinary(name string) {
+// removeCommandAnnotations takes off a replacement what it says of its command.
+func (p *process) removeCommandAnnotations(name string) {
 	claim := p.w.api.claims[name]
 	if claim == nil || claim.Annotations[karpv1.AnnotationCommand] == "" {
 		return
@@ -138,8 +138,8 @@ func (p *process) ordinary(name string) {
 	p.write(func() { p.w.api.put(next) })
 }
 
-// advance takes a command as far as it gets now, and looks at it again later.
-func (p *process) advance(c *command, wait time.Duration) {
+// advanceCommand takes a command as far as it gets now, and looks at it again later.
+func (p *process) advanceCommand(c *command, wait time.Duration) {
 	if p.commands[c.Token()] != c {
 		return
 	}
@@ -147,50 +147,50 @@ func (p *process) advance(c *command, wait time.Duration) {
 	for _, other := range p.commands {
 		queued += len(other.Remove)
 	}
-	progress := c.Advance(p.observe(c), queued, p.w.now)
-	for _, name := range c.Wait {
+	progress := c.Advance(p.claimStatuses(c), queued, p.w.now)
+	for _, name := range c.ReplacementClaims {
 		p.store.Nominate(name, p.w.now.Add(nomination))
 	}
-	p.letGo(progress.Spared)
+	p.releaseNodes(progress.Retained)
 	switch progress.Stage {
 	case disrupt.Waiting:
-		p.after(wait, func() { p.advance(c, min(2*wait, slowestLook)) })
+		p.after(wait, func() { p.advanceCommand(c, min(2*wait, slowestLook)) })
 	case disrupt.Ready:
 		p.deleteAll(c)
 	case disrupt.Over:
-		p.done(c)
+		p.finishCommand(c)
 	case disrupt.Broken:
 		if progress.Replacement {
-			p.setBack(&c.Command)
+			p.backOffDrift(&c.Command)
 		}
-		p.undo(c, progress.Why)
+		p.undoCommand(c, progress.Why)
 	}
 }
 
-// lost has a command looked at whose replacement goes: its pods need no other place, and its nodes are wanted
+// recheckCommandOf has a command looked at whose replacement goes: its pods need no other place, and its nodes are wanted
 // back (G8).
-func (p *process) lost(claim string) {
+func (p *process) recheckCommandOf(claim string) {
 	for _, token := range sorted(p.commands) {
-		if c := p.commands[token]; slices.Contains(c.Wait, claim) {
-			p.after(afterWrite, func() { p.advance(c, slowestLook) })
+		if c := p.commands[token]; slices.Contains(c.ReplacementClaims, claim) {
+			p.after(afterWrite, func() { p.advanceCommand(c, slowestLook) })
 		}
 	}
 }
 
-// observe reads the claims of a command.
-func (p *process) observe(c *command) map[string]disrupt.Seen {
-	seen := map[string]disrupt.Seen{}
+// claimStatuses reads the claims of a command.
+func (p *process) claimStatuses(c *command) map[string]disrupt.ClaimStatus {
+	seen := map[string]disrupt.ClaimStatus{}
 	look := func(name, node string) {
 		claim, _ := p.seen[claims][name].(*karpv1.NodeClaim)
 		if claim == nil {
 			claim = p.w.api.claims[name]
 		}
 		if claim == nil {
-			seen[name] = disrupt.Seen{Gone: true}
+			seen[name] = disrupt.ClaimStatus{NotFound: true}
 			return
 		}
-		s := disrupt.Seen{
-			Going:    claim.DeletionTimestamp != nil,
+		s := disrupt.ClaimStatus{
+			Deleting: claim.DeletionTimestamp != nil,
 			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
 		}
 		if at, _ := p.seen[nodes][node].(*corev1.Node); at != nil {
@@ -201,7 +201,7 @@ func (p *process) observe(c *command) map[string]disrupt.Seen {
 	for _, n := range c.Remove {
 		look(n.Claim, n.Node)
 	}
-	for _, name := range c.Wait {
+	for _, name := range c.ReplacementClaims {
 		look(name, "")
 	}
 	return seen
@@ -220,23 +220,23 @@ func (p *process) deleteAll(c *command) {
 			rest = append(rest, n)
 			continue
 		default:
-			p.say("node/"+n.Node, "is disrupted: "+string(c.Reason))
-			p.bound(c, claim)
+			p.recordEvent("node/"+n.Node, "is disrupted: "+string(c.Reason))
+			p.writeDrainBound(c, claim)
 			p.write(func() { p.w.api.delete(p.w.api.claims[n.Claim], p.w.now) })
 		}
-		p.store.Hold(n.Node, false) // it stays marked: it goes
+		p.store.SetCommanded(n.Node, false) // it stays marked: it goes
 	}
 	if len(rest) > 0 {
 		c.Remove, c.Failed = rest, true
-		p.after(slowestLook, func() { p.advance(c, slowestLook) })
+		p.after(slowestLook, func() { p.advanceCommand(c, slowestLook) })
 		return
 	}
-	p.done(c)
+	p.finishCommand(c)
 }
 
-// bound writes until when a drain may take, if the command has a bound, and that it is of the command. A
+// writeDrainBound writes until when a drain may take, if the command has a bound, and that it is of the command. A
 // time that is there already is only ever made earlier (V15-26, V15-29).
-func (p *process) bound(c *command, claim *karpv1.NodeClaim) {
+func (p *process) writeDrainBound(c *command, claim *karpv1.NodeClaim) {
 	if c.Bound == nil {
 		return
 	}
@@ -254,29 +254,29 @@ func (p *process) bound(c *command, claim *karpv1.NodeClaim) {
 	p.write(func() { p.w.api.put(next) })
 }
 
-// done ends a command that succeeded.
-func (p *process) done(c *command) {
+// finishCommand ends a command that succeeded.
+func (p *process) finishCommand(c *command) {
 	delete(p.commands, c.Token())
 	p.ended[c.Token()] = true
 	if c.Reason == karpv1.ReasonDrifted {
 		for _, n := range c.Remove {
-			p.drift.Worked(n.Pool)
+			p.drift.RecordSuccess(n.Pool)
 		}
 	}
 }
 
-// undo gives a command up: its replacements forget it, and its nodes stay.
-func (p *process) undo(c *command, why string) {
+// undoCommand gives a command up: its replacements forget it, and its nodes stay.
+func (p *process) undoCommand(c *command, why string) {
 	p.w.stats.Rollbacks++
 	for _, n := range c.Remove {
-		p.say("node/"+n.Node, "stays: "+why)
+		p.recordEvent("node/"+n.Node, "stays: "+why)
 	}
-	p.tire(c.Reason, c.Remove)
-	for _, name := range c.Wait {
+	p.recordBackoff(c.Reason, c.Remove)
+	for _, name := range c.ReplacementClaims {
 		p.w.checks.failed[name] = true
-		p.ordinary(name)
+		p.removeCommandAnnotations(name)
 	}
-	p.letGo(c.Remove)
+	p.releaseNodes(c.Remove)
 	delete(p.commands, c.Token())
 	p.ended[c.Token()] = true
 }

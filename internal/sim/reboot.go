@@ -37,8 +37,8 @@ func toReboot(claim *karpv1.NodeClaim) bool {
 // requestReboot writes the request of a command down, unless the budget is spent meanwhile (V15-34).
 func (p *process) requestReboot(c disrupt.Command) {
 	n := c.Remove[0]
-	if objections := disrupt.Beyond([]disrupt.Command{c}, p.store.Disruption(p.types()))[0]; len(objections) > 0 {
-		p.say("node/"+n.Node, "is not rebooted: "+objections[0].Text)
+	if objections := disrupt.OverBudget([]disrupt.Command{c}, p.store.Disruption(p.types()))[0]; len(objections) > 0 {
+		p.recordEvent("node/"+n.Node, "is not rebooted: "+objections[0].Text)
 		return
 	}
 	claim := p.w.api.claims[n.Claim]
@@ -83,7 +83,7 @@ func (p *process) reboot(name string) {
 		return
 	}
 	facts := reboot.Facts{Claim: claim, Now: p.w.now}
-	known := p.recall(claim)
+	known := p.rebootCallOf(claim)
 	if facts.Asked = known.first; known.final != nil {
 		facts.Answer = &reboot.Answer{Err: known.final}
 	}
@@ -96,7 +96,7 @@ func (p *process) reboot(name string) {
 			p.write(func() { p.w.api.put(step.Node) })
 			facts.Node = step.Node
 		}
-		p.leave(step.Pods)
+		p.evictPods(step.Pods)
 		if step.Claim != nil {
 			facts.Claim = p.update(facts.Claim, step.Claim, true)
 		}
@@ -114,8 +114,8 @@ func (p *process) reboot(name string) {
 	p.lookAt(rebooting+name, time.Second)
 }
 
-// recall returns what is known about the calls for the present reboot of a claim.
-func (p *process) recall(claim *karpv1.NodeClaim) call {
+// rebootCallOf returns what is known about the calls for the present reboot of a claim.
+func (p *process) rebootCallOf(claim *karpv1.NodeClaim) call {
 	now := call{}
 	if c := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting); c != nil {
 		now.request = c.LastTransitionTime.Time
@@ -128,7 +128,7 @@ func (p *process) recall(claim *karpv1.NodeClaim) call {
 
 // askReboot asks the cloud, and remembers when it was asked first and what it said for good.
 func (p *process) askReboot(facts *reboot.Facts, operation string) *reboot.Answer {
-	known := p.recall(facts.Claim)
+	known := p.rebootCallOf(facts.Claim)
 	if known.first.IsZero() {
 		known.first = facts.Now
 	}
@@ -153,7 +153,7 @@ func (p *process) endReboot(facts *reboot.Facts, step *reboot.Step) {
 		p.write(func() { p.w.api.delete(p.w.api.claims[name], p.w.now) })
 	}
 	for _, e := range step.Events {
-		p.say("claim/"+name, e.Text)
+		p.recordEvent("claim/"+name, e.Text)
 	}
 	if step.End != nil {
 		delete(p.calls, facts.Claim.UID)
@@ -166,7 +166,7 @@ func (p *process) endReboot(facts *reboot.Facts, step *reboot.Step) {
 func (i *instance) boot() string { return fmt.Sprintf("%s-%d", i.node, i.boots) }
 
 // reboot has a machine boot anew, unless it hangs then.
-func (m *market) reboot(id string) error {
+func (m *simCloud) reboot(id string) error {
 	i, sure := m.find(id)
 	switch {
 	case !sure || m.w.now.Before(m.failing):

@@ -19,13 +19,13 @@ import (
 
 const (
 	resized     = 5 * time.Minute  // a static pool has its size after so long
-	treated     = 20 * time.Minute // so long a sick node waits at most that nothing keeps from being repaired
+	treated     = 20 * time.Minute // an unhealthy node whose repair is not blocked is repaired within this time
 	comesOff    = 2 * time.Minute  // the taint of a reboot that is over
 	rebootsLong = reboot.BackTime + 5*time.Minute
 )
 
-// asking is what was asked of the cloud for one reboot.
-type asking struct {
+// rebootCalls is what was asked of the cloud for one reboot.
+type rebootCalls struct {
 	operation string
 	accepted  int // number of the process to which the cloud said yes
 }
@@ -49,10 +49,10 @@ func (c *checks) rebooted(claim *karpv1.NodeClaim, operation string, err error) 
 	c.asked[key] = was
 }
 
-// heals checks that nothing is repaired where too many nodes are sick: more than a fifth of a pool, or most
-// of the cluster silent at once.
-func (c *checks) heals(p *process, pool string) {
-	all, sick, silent := 0, 0, []time.Time{}
+// checkRepairBreakers checks that nothing is repaired when too many nodes are unhealthy: more than a fifth of a pool,
+// or most of the cluster unreachable at once.
+func (c *checks) checkRepairBreakers(p *process, pool string) {
+	all, unhealthy, silent := 0, 0, []time.Time{}
 	nodesSeen, claimed := 0, map[string]string{} // pools by machine: nodes that have just joined name none yet
 	// any order: an instance has one claim
 	for _, obj := range p.seen[claims] {
@@ -68,8 +68,8 @@ func (c *checks) heals(p *process, pool string) {
 			continue
 		}
 		if nodesSeen++; of == pool {
-			if all++; c.sick(node) {
-				sick++
+			if all++; c.unhealthy(node) {
+				unhealthy++
 			}
 		}
 		for _, health := range node.Status.Conditions {
@@ -78,8 +78,8 @@ func (c *checks) heals(p *process, pool string) {
 			}
 		}
 	}
-	if 5*sick > all+4 {
-		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d are sick", pool, sick, all)
+	if 5*unhealthy > all+4 {
+		c.w.broken("breaker", "a node of pool %s is repaired although %d of %d are sick", pool, unhealthy, all)
 	}
 	slices.SortFunc(silent, time.Time.Compare)
 	if len(silent) > 2 && 2*len(silent) > nodesSeen && silent[len(silent)-1].Sub(silent[0]) <= 5*time.Minute {
@@ -87,9 +87,9 @@ func (c *checks) heals(p *process, pool string) {
 	}
 }
 
-// sick reports whether a node has a condition that policies are about, whatever its reason. Repair of old
+// unhealthy reports whether a node has a condition that policies are about, whatever its reason. Repair of old
 // knows only those that replace a node, and asks for their reasons.
-func (c *checks) sick(node *corev1.Node) bool {
+func (c *checks) unhealthy(node *corev1.Node) bool {
 	for _, health := range node.Status.Conditions {
 		for _, r := range c.w.config.Repairs {
 			if r.Condition != health.Type || r.Status != health.Status {
@@ -103,9 +103,9 @@ func (c *checks) sick(node *corev1.Node) bool {
 	return false
 }
 
-// overdue reports whether a node has been sick for longer than any policy tolerates.
+// overdue reports whether a node has been unhealthy for longer than any policy tolerates.
 func (c *checks) overdue(node *corev1.Node, claim *karpv1.NodeClaim) bool {
-	if !c.sick(node) {
+	if !c.unhealthy(node) {
 		return false
 	}
 	longest := time.Duration(0)
@@ -124,7 +124,7 @@ func (c *checks) overdue(node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	return c.w.now.Sub(since) > longest
 }
 
-// repairs checks that sick nodes are repaired in time if nothing keeps them from it, and that reboots end.
+// repairs checks that unhealthy nodes are repaired in time unless that is blocked, and that reboots end.
 func (c *checks) repairs() {
 	p := c.w.process
 	if p == nil || !p.synced || c.w.now.Sub(p.started) < visible {
@@ -150,7 +150,7 @@ func (c *checks) repairs() {
 			up.Reason == reboot.Rebooting && c.w.now.Sub(up.LastTransitionTime.Time) > rebootsLong {
 			c.w.broken("reboot", "claim %s has been rebooting since %s", claim.Name, up.LastTransitionTime)
 		}
-		if c.lasts(c.ill, name, c.w.quiet && !going && c.treatable(p, node, claim)) > treated {
+		if c.lasts(c.ill, name, c.w.quiet && !going && c.repairDue(p, node, claim)) > treated {
 			c.w.broken("repair", "node %s is sick and nothing keeps it from being repaired", name)
 			c.ill[name] = c.w.now
 		}
@@ -169,9 +169,9 @@ func (c *checks) lasts(since map[string]time.Time, name string, is bool) time.Du
 	return c.w.now.Sub(since[name])
 }
 
-// treatable reports whether a node is sick and surely may be repaired now: drains are bounded, and neither
+// repairDue reports whether a node is unhealthy and certainly may be repaired now: drains are bounded, and neither
 // breakers, nor budgets, nor limits are in the way.
-func (c *checks) treatable(p *process, node *corev1.Node, claim *karpv1.NodeClaim) bool {
+func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	of := c.w.api.pools[node.Labels[karpv1.LabelNodePool]]
 	if !c.overdue(node, claim) || of == nil || len(of.Spec.Limits) > 0 || c.limited() || node.Annotations[karpv1.AnnotationDoNotRepair] != "" || len(p.commands) > 0 {
 		return false
@@ -179,7 +179,7 @@ func (c *checks) treatable(p *process, node *corev1.Node, claim *karpv1.NodeClai
 	if claim.Spec.TerminationGracePeriod == "" && slices.ContainsFunc(c.w.config.Repairs, func(r cloud.Repair) bool { return r.Bound == nil }) {
 		return false
 	}
-	all, sick, busy := 0, 0, 0
+	all, unhealthy, busy := 0, 0, 0
 	// any order: they are counted
 	for _, other := range c.w.api.nodes {
 		if !lifecycle.Ready(other) && other.Name != node.Name {
@@ -188,8 +188,8 @@ func (c *checks) treatable(p *process, node *corev1.Node, claim *karpv1.NodeClai
 		if other.Labels[karpv1.LabelNodePool] != of.Name {
 			continue
 		}
-		if all++; c.sick(other) {
-			sick++
+		if all++; c.unhealthy(other) {
+			unhealthy++
 		}
 		if owner := c.w.api.claimOf(other); owner == nil || owner.DeletionTimestamp != nil || condition.True(owner.Status.Conditions, karpv1.ConditionRebooting) || other.Labels[karpv1.LabelInitialized] != "true" {
 			busy++
@@ -200,7 +200,7 @@ func (c *checks) treatable(p *process, node *corev1.Node, claim *karpv1.NodeClai
 	if c.w.config.OldRepair {
 		allowed = all
 	}
-	return 5*sick <= all+4 && busy < allowed && busy == 0
+	return 5*unhealthy <= all+4 && busy < allowed && busy == 0
 }
 
 // sizes checks that static pools have as many claims as they should, or will soon.
@@ -209,7 +209,7 @@ func (c *checks) sizes() {
 	if of == nil {
 		return
 	}
-	live, both, all, spare := 0, 0, 0, c.spare() // without and with replacements of nodes that are still there
+	live, both, all, spare := 0, 0, 0, c.surplusReplacements() // without and with replacements of nodes that are still there
 	for name, claim := range c.w.api.claims {
 		if claim.Labels[karpv1.LabelNodePool] != fixed {
 			continue

@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// room is what is left of a node for the scheduler.
-type room struct {
+// nodeHeadroom is what is left of a node for the scheduler.
+type nodeHeadroom struct {
 	node       *corev1.Node
 	free, size resources.Vec
 	apps       map[string]int // pods by app
@@ -43,7 +43,7 @@ func (w *World) schedule() {
 		}
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(len(a.UID), len(b.UID)), cmp.Compare(a.UID, b.UID))
 	})
-	var rooms []*room
+	var rooms []*nodeHeadroom
 	for _, name := range sorted(w.api.nodes) {
 		if n := w.api.nodes[name]; !n.Spec.Unschedulable { // a node that goes is kept free by its taint alone
 			rooms = append(rooms, w.roomOf(n))
@@ -76,8 +76,8 @@ func gaveUp(p *corev1.Pod) bool {
 	return len(p.Status.Conditions) > 0 && p.Status.Conditions[0].Status == corev1.ConditionFalse
 }
 
-func (w *World) roomOf(n *corev1.Node) *room {
-	r := &room{node: n, size: w.market.lanes.Capacity(n.Status.Allocatable), apps: map[string]int{}}
+func (w *World) roomOf(n *corev1.Node) *nodeHeadroom {
+	r := &nodeHeadroom{node: n, size: w.market.lanes.Capacity(n.Status.Allocatable), apps: map[string]int{}}
 	r.free = r.size
 	// any order: integers are added up
 	for name := range w.api.onNode[n.Name] {
@@ -91,8 +91,8 @@ func (w *World) roomOf(n *corev1.Node) *room {
 }
 
 // choose returns the node with most room of those that may have a pod, or nil.
-func (w *World) choose(p *corev1.Pod, asks resources.Vec, rooms []*room) *room {
-	var best *room
+func (w *World) choose(p *corev1.Pod, asks resources.Vec, rooms []*nodeHeadroom) *nodeHeadroom {
+	var best *nodeHeadroom
 	most := -1.0
 	zones, least := w.zoneCounts(p, rooms)
 	for _, r := range rooms {
@@ -131,7 +131,7 @@ func (w *World) holds(node, app string) bool {
 }
 
 // zoneCounts counts the pods of the app of a pod that has to spread, by zones that have a node for it.
-func (w *World) zoneCounts(p *corev1.Pod, rooms []*room) (counts map[string]int, least int) {
+func (w *World) zoneCounts(p *corev1.Pod, rooms []*nodeHeadroom) (counts map[string]int, least int) {
 	if len(p.Spec.TopologySpreadConstraints) == 0 {
 		return nil, 0
 	}

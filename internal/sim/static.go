@@ -59,7 +59,7 @@ func (p *process) scale(name string, growing bool) {
 		}
 	}
 	if step.AtLimit {
-		p.say("pool/"+name, "is at its node limit")
+		p.recordEvent("pool/"+name, "is at its node limit")
 	}
 	switch {
 	case !growing:
@@ -68,7 +68,7 @@ func (p *process) scale(name string, growing bool) {
 			p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
 		}
 	case step.Create > 0 && p.rests.resting(name, p.w.now):
-		p.say("pool/"+name, "rests: its launches fail")
+		p.recordEvent("pool/"+name, "rests: its launches fail")
 		step.After = lookAgain
 	default:
 		p.fill(&facts, step.Create)

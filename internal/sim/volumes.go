@@ -221,8 +221,8 @@ func (w *World) attached(p *corev1.Pod) bool {
 	return true
 }
 
-// stick has some volume not come off for a while.
-func (w *World) stick() {
+// delayDetach has some volume not come off for a while.
+func (w *World) delayDetach() {
 	if list := w.api.all(attachments); len(list) > 0 {
 		volume := *list[w.rnd.IntN(len(list))].(*storagev1.VolumeAttachment).Spec.Source.PersistentVolumeName
 		w.logf("fault: volume %s does not come off", volume)

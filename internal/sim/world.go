@@ -35,7 +35,7 @@ type Config struct {
 	Methods disrupt.Methods
 	Decide  func(disrupt.View) disrupt.Decision // nil: disrupt.Next
 
-	Repairs    []cloud.Repair       // what helps sick nodes; none: nothing is repaired
+	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair  bool                 // repair as it was before it became a method of disruption
 	Cures      float64              // share of reboots that help
 	NeverBack  float64              // share of machines that do not come back from one
@@ -104,7 +104,7 @@ type World struct {
 	rnd    *rand.Rand
 	start  time.Time
 	api    *api
-	market *market
+	market *simCloud
 	apps   map[string]*deployment
 
 	pending    map[string]bool // pods without a node
@@ -139,7 +139,7 @@ func Run(c Config) Result {
 	}
 	w.now, w.lastCost = w.start, w.start
 	w.checks = newChecks(w)
-	w.api, w.market = newAPI(w.changed), newMarket(w, c.Machines)
+	w.api, w.market = newAPI(w.changed), newSimCloud(w, c.Machines)
 	w.readRepairs()
 	if c.Daemons {
 		w.api.put(daemonSet(w))
@@ -177,22 +177,22 @@ func (w *World) play() {
 	}()
 	stop := func() bool { return len(w.violations) >= most }
 	w.runUntil(w.start.Add(w.config.Active), stop)
-	w.settle()
+	w.endFaults()
 	w.runUntil(w.start.Add(w.config.Active+w.config.Quiet), stop)
 	if !stop() {
 		w.checks.end()
 	}
 }
 
-// settle ends all faults: from now on nothing is done to the cluster, and it comes to rest.
-func (w *World) settle() {
+// endFaults ends all faults: from now on nothing is done to the cluster, and it comes to rest.
+func (w *World) endFaults() {
 	w.quiet = true
 	w.logf("-- from now on nothing happens from outside --")
 	clear(w.market.gone)
 	w.market.failing, w.market.mute = time.Time{}, time.Time{}
 	clear(w.sticking)
 	for _, name := range sorted(w.api.nodes) {
-		w.settleNode(name)
+		w.makeHealthy(name)
 	}
 	if w.process == nil {
 		w.boot()

@@ -18,23 +18,22 @@ const keepWithin = 1.06
 const (
 	// retries is how often the whole cluster is planned again without the nodes whose pods had no place.
 	retries = 3
-	// trials is how often it is planned again when nodes that were to go had better stay: because only
-	// some may go and those turned out not to be worth it, or because the node that would replace
-	// several is there already.
+	// trials is how often it is planned again because nodes should be kept after all: only some could be
+	// removed and were not worth it, or the node that would replace several of them already exists.
 	trials = 8
 )
 
-// stays is why candidates stay, as far as planning for the whole cluster has found out.
-type stays struct {
-	stranded map[string]bool          // their pods have no other place
+// keepReasons is why candidates are kept, as far as planning for the whole cluster determined it.
+type keepReasons struct {
+	stranded map[string]bool          // their pods are unschedulable elsewhere
 	refused  map[string]reason.Reason // a move that would save may not be made
 	stopped  bool                     // time was up
 }
 
-// absorbAll plans for the whole cluster. Nodes whose pods turn out to have no other place are left
-// out, and it is planned again.
-func (g *ground) absorbAll(m *model, stop func() bool) (best *mover, moves []Move, found *stays) {
-	found = &stays{stranded: map[string]bool{}, refused: map[string]reason.Reason{}}
+// absorbAll plans for the whole cluster. Nodes whose pods are unschedulable elsewhere are then excluded, and
+// it plans again.
+func (g *compiledCluster) absorbAll(m *model, stop func() bool) (best *mover, moves []Move, found *keepReasons) {
+	found = &keepReasons{stranded: map[string]bool{}, refused: map[string]reason.Reason{}}
 	except := map[string]bool{}
 	failures := 0
 	for range retries + trials {
@@ -53,9 +52,9 @@ func (g *ground) absorbAll(m *model, stop func() bool) (best *mover, moves []Mov
 			}
 			continue
 		}
-		useless := v.spare
+		useless := v.reusable
 		if v.trimmed {
-			useless = v.unused(list)
+			useless = v.removedWithoutMove(list)
 		}
 		if len(useless) == 0 || v.s.stopped {
 			break
@@ -65,10 +64,10 @@ func (g *ground) absorbAll(m *model, stop func() bool) (best *mover, moves []Mov
 	return best, moves, found
 }
 
-// unused returns the nodes that were to go, but are in no move.
-func (v *mover) unused(moves []Move) map[string]bool {
+// removedWithoutMove returns the nodes that were removed in the plan, but are in no move.
+func (v *mover) removedWithoutMove(moves []Move) map[string]bool {
 	out := map[string]bool{}
-	for n, gone := range v.gone {
+	for n, gone := range v.removed {
 		if gone {
 			out[v.m.nodes[n].src.Name] = true
 		}
@@ -81,21 +80,21 @@ func (v *mover) unused(moves []Move) map[string]bool {
 	return out
 }
 
-// absorb lets the nodes stay that are worth their price, as many as the pods need, and fills them with
-// the pods of all others; what is left over gets new nodes. If some pods would have no place it
-// returns the nodes they are on. If time is up before every pod has one, nothing came of it.
+// absorb keeps the nodes that are worth their price, as many as the pods need, and fills them with the pods of
+// all others. Remaining pods get new nodes. If some pods are unschedulable, it returns the nodes they run on.
+// If time is up before every pod is placed, it returns nothing.
 func (v *mover) absorb() ([]Move, map[string]bool) {
-	if v.s.halt() {
+	if v.s.shouldStop() {
 		return nil, nil
 	}
-	keep := v.keepers()
+	keep := v.nodesToKeep()
 	left := make([]int, len(v.m.classes))
-	waiting := make([][]int32, len(v.m.classes)) // pods of each class that look for a place
+	waiting := make([][]int32, len(v.m.classes)) // pods of each class to be placed
 	for n, may := range v.may {
 		if !may || keep[n] {
 			continue
 		}
-		v.leave(n)
+		v.removeNode(n)
 		for _, p := range v.pods[n] {
 			left[v.class[p]]++
 			waiting[v.class[p]] = append(waiting[v.class[p]], p)
@@ -112,17 +111,17 @@ func (v *mover) absorb() ([]Move, map[string]bool) {
 	case sum(left) > 0 && v.s.stopped:
 		return nil, nil
 	case sum(left) > 0:
-		return nil, v.stranded(left)
+		return nil, v.nodesWithUnplacedPods(left)
 	}
-	return v.regroup(v.m.allowance()), nil
+	return v.groupIntoMoves(v.m.allowance()), nil
 }
 
-// stranded returns the nodes of the classes that have pods left.
-func (v *mover) stranded(left []int) map[string]bool {
+// nodesWithUnplacedPods returns the nodes of the classes that have pods left.
+func (v *mover) nodesWithUnplacedPods(left []int) map[string]bool {
 	out := map[string]bool{}
 	for n := range v.pods {
 		for _, p := range v.pods[n] {
-			if v.gone[n] && left[v.class[p]] > 0 {
+			if v.removed[n] && left[v.class[p]] > 0 {
 				out[v.m.nodes[n].src.Name] = true
 			}
 		}
@@ -130,30 +129,30 @@ func (v *mover) stranded(left []int) map[string]bool {
 	return out
 }
 
-// stock is the existing nodes of one kind, as something to choose from.
-type stock struct {
+// identicalNodes are the candidates of equal type, price and allocatable resources.
+type identicalNodes struct {
 	nodes []int // with the most pods first: keeping those moves fewest
 	price float64
 	room  []float64
 	used  bool
 }
 
-// keepers returns the nodes that stay: those that are not candidates, and of the others as many of
-// each kind as the cheapest mix has, of nodes that exist and nodes that can be bought. Existing ones
-// count a little less than they cost, since keeping them moves no pods.
-func (v *mover) keepers() []bool {
+// nodesToKeep returns the nodes to keep: all that are not candidates, and of the candidates as many of each kind
+// as the cheapest mix of existing and new nodes has. Existing nodes count slightly below their price, because
+// keeping them moves no pods.
+func (v *mover) nodesToKeep() []bool {
 	keep := make([]bool, len(v.may))
 	for n, may := range v.may {
 		keep[n] = !may
 	}
 	demand := v.demand()
-	stocks := v.stocks()
+	identical := v.groupIdenticalNodes()
 	lanes := len(demand)
-	cost, rows := v.market(lanes)
+	cost, rows := v.buyableNodes(lanes)
 	fresh := len(cost)
-	for range len(stocks) + 1 {
+	for range len(identical) + 1 {
 		cost, rows = cost[:fresh], rows[:fresh*lanes]
-		for _, k := range stocks {
+		for _, k := range identical {
 			c := k.price / keepWithin
 			if k.used {
 				c = math.Inf(1)
@@ -166,10 +165,10 @@ func (v *mover) keepers() []bool {
 			if x.Column < fresh {
 				continue
 			}
-			k := stocks[x.Column-fresh]
+			k := identical[x.Column-fresh]
 			all := x.Amount >= float64(len(k.nodes))
 			again = again || all
-			if !all && again { // wait until what is used up is settled
+			if !all && again { // first fix the kinds that are used up
 				continue
 			}
 			k.used = all
@@ -186,12 +185,12 @@ func (v *mover) keepers() []bool {
 			break
 		}
 	}
-	v.trim(keep)
+	v.trimToLimits(keep)
 	return keep
 }
 
-// trim lets nodes stay that would be too many to go: those that gain least for each pod that moves.
-func (v *mover) trim(keep []bool) {
+// trimToLimits keeps the nodes that exceed the removal limits: those with the least gain per moved pod.
+func (v *mover) trimToLimits(keep []bool) {
 	if len(v.most) == 0 {
 		return
 	}
@@ -214,7 +213,7 @@ func (v *mover) trim(keep []bool) {
 	}
 }
 
-// demand is what all pods ask for that could move, less what nodes that stay in any case have left.
+// demand is the requests of all movable pods, less the headroom of nodes that are kept in any case.
 func (v *mover) demand() []float64 {
 	m := v.m
 	demand := make([]float64, m.view.Resources.Len())
@@ -235,12 +234,12 @@ func (v *mover) demand() []float64 {
 	return demand
 }
 
-// stocks groups the candidates by price and room.
-func (v *mover) stocks() []*stock {
+// groupIdenticalNodes groups the candidates by price and room.
+func (v *mover) groupIdenticalNodes() []*identicalNodes {
 	m := v.m
 	lanes := m.view.Resources.Len()
-	at := map[string]*stock{}
-	var list []*stock
+	at := map[string]*identicalNodes{}
+	var list []*identicalNodes
 	for n, may := range v.may {
 		src := m.nodes[n].src
 		if !may || v.price[n] <= 0 {
@@ -254,7 +253,7 @@ func (v *mover) stocks() []*stock {
 		}
 		k := at[string(key)]
 		if k == nil {
-			k = &stock{price: v.price[n], room: room}
+			k = &identicalNodes{price: v.price[n], room: room}
 			at[string(key)] = k
 			list = append(list, k)
 		}
@@ -275,7 +274,7 @@ func (v *mover) stocks() []*stock {
 	return list
 }
 
-// fillKept fills the nodes that stay, each with the pods that suit it best.
+// fillKept fills the kept nodes, each with the pods that fit it best.
 func (v *mover) fillKept(left []int) {
 	s, m := v.s, v.m
 	w := &packer{job: &job{m: m}, tune: tuning{bend: 0.3}}
@@ -283,29 +282,29 @@ func (v *mover) fillKept(left []int) {
 		if n == 0 || len(m.classes[k].variants) == 0 {
 			continue
 		}
-		w.lots = append(w.lots, lot{class: k, profile: m.classes[k].variants[v.wish(k)].profile, count: n})
+		w.lots = append(w.lots, lot{class: k, profile: m.classes[k].variants[v.lastMoveStep(k)].profile, count: n})
 		w.left = append(w.left, n)
 	}
 	w.took = make([]int, len(w.lots))
 	w.cells = newCells(m, w.lots)
 	room := make([]int64, m.lanes)
 	for _, n := range v.order {
-		if v.gone[n] || m.nodes[n].full {
+		if v.removed[n] || m.nodes[n].full {
 			continue
 		}
-		if s.halt() {
+		if s.shouldStop() {
 			return
 		}
 		flat(room, m.nodes[n].src.Allocatable, m.view.Resources.Len())
 		rest := s.free[n*m.lanes : (n+1)*m.lanes]
-		w.revive(room, rest)
+		w.collectFittingCells(room, rest)
 		for {
 			at := w.pick(room, rest)
 			if at < 0 {
 				break
 			}
 			if !v.takeOne(w, &w.cells.list[w.live[at].at], n, rest, left) {
-				w.forget(at)
+				w.dropCell(at)
 			}
 		}
 	}
@@ -328,7 +327,7 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 			v.host[n] = true
 			left[k]--
 			if w.left[l]--; w.left[l] == 0 {
-				w.cells.empty(int(l))
+				w.cells.dropEmptyLot(int(l))
 			}
 			return true
 		}
@@ -336,21 +335,21 @@ func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) boo
 	return false
 }
 
-// leave takes a node away, with all that it means to others.
-func (v *mover) leave(n int) {
-	v.gone[n] = true
-	v.s.gone(n)
-	v.s.release(n)
+// removeNode removes a node from the state, with its share of limits and topology counts.
+func (v *mover) removeNode(n int) {
+	v.removed[n] = true
+	v.s.markRemoved(n)
+	v.s.releaseLimits(n)
 	v.s.count(n, -1)
 }
 
-// regroup turns the placements into moves: nodes whose pods share a new node, or a rule, go together, all others
-// on their own. Moves that save too little are left out, and those that limits leave too little for.
-func (v *mover) regroup(left *allowance) []Move {
+// groupIntoMoves turns the placements into moves. Nodes whose pods share a new node or a topology rule are in one
+// move, every other node in a move of its own. Moves that save too little or exceed pool limits are left out.
+func (v *mover) groupIntoMoves(left *allowance) []Move {
 	plan := v.s.plan(make([]int, len(v.m.classes)))
 	from := map[cluster.PodKey]int{}
 	v.index = map[cluster.PodKey]int32{}
-	for n, gone := range v.gone {
+	for n, gone := range v.removed {
 		if !gone {
 			continue
 		}
@@ -367,7 +366,7 @@ func (v *mover) regroup(left *allowance) []Move {
 	v.joinCoupled(sets)
 	at, list := map[int]*Move{}, []*Move(nil)
 	removed := map[*Move]float64{}
-	for n, gone := range v.gone {
+	for n, gone := range v.removed {
 		if !gone {
 			continue
 		}
@@ -391,7 +390,7 @@ func (v *mover) regroup(left *allowance) []Move {
 	}
 	var out []Move
 	for _, m := range list {
-		if v.worthwhile(m, removed[m]) && v.pays(m, left) {
+		if v.worthwhile(m, removed[m]) && v.withinAllowance(m, left) {
 			slices.Sort(m.Remove)
 			out = append(out, *m)
 		}
@@ -406,7 +405,7 @@ func (v *mover) joinCoupled(sets *sets) {
 		return
 	}
 	first := map[int]int{}
-	for n, gone := range v.gone {
+	for n, gone := range v.removed {
 		if !gone {
 			continue
 		}
@@ -424,7 +423,7 @@ func (v *mover) joinCoupled(sets *sets) {
 		}
 		for i := range v.m.nodes[n].src.Pods { // those that do not move count until they are gone
 			if s := v.m.nodes[n].src.Pods[i].Shape; s != nil {
-				for _, g := range v.m.touching(s) {
+				for _, g := range v.m.groupsAffectedBy(s) {
 					note(g)
 				}
 			}
@@ -456,10 +455,10 @@ func (s *sets) join(a, b int) {
 	s.parent[max(x, y)] = min(x, y)
 }
 
-// gone takes a node out of what can be used.
-func (s *state) gone(n int) {
+// markRemoved makes a node unusable for placements.
+func (s *state) markRemoved(n int) {
 	for l := range s.m.lanes {
 		s.free[n*s.m.lanes+l] = -1
 	}
-	s.raise(n / block)
+	s.updateBlockMax(n / block)
 }

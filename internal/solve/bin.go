@@ -11,23 +11,23 @@ import (
 // bin is a planned node. It is not one instance type but all that could still be launched for the
 // pods on it.
 type bin struct {
-	pool    int
-	row     reqs.Row
-	types   set
-	cols    columns
-	used    []int64 // by the pods; DaemonSets are in the rooms of the pool
-	top     []int64 // the most that any of the types has
-	needs   []int   // needs that row, types and cols already respect
-	pods    []share
-	count   int
-	held    []int // reservations it holds a place of
-	relaxed bool  // minValues was lowered to open it
-	minimum []minimum
-	settled []bool // by key of the table: its only domain is counted
-	sure    []int  // groups with a node filter that it meets for certain (SC-28)
-	unsure  []int  // groups that do not count its pods yet, since it may not
-	best    int    // cheapest of the types, -1: not looked up
-	bestCol int    // and how it is bought
+	pool          int
+	row           reqs.Row
+	types         set
+	cols          columns
+	used          []int64 // by the pods; DaemonSets are in the rooms of the pool
+	top           []int64 // the most that any of the types has
+	needs         []int   // needs that row, types and cols already respect
+	pods          []share
+	count         int
+	held          []int // reservations it holds a place of
+	relaxed       bool  // minValues was lowered to open it
+	minimum       []minimum
+	domainCounted []bool // by key of the table: its only domain is counted
+	sure          []int  // groups with a node filter that it meets for certain (SC-28)
+	unsure        []int  // groups that do not count its pods yet, since it may not
+	best          int    // cheapest of the types, -1: not looked up
+	bestCol       int    // and how it is bought
 }
 
 // share is how many pods of a class, at one step of relaxation, are on a planned node.
@@ -48,8 +48,8 @@ type frame struct {
 	pinned []pinKey // domains that were chosen
 }
 
-// begin starts a frame from a bin, in the state's own memory.
-func (s *state) begin(b *bin) frame {
+// beginFrame starts a frame from a bin, in the state's own memory.
+func (s *state) beginFrame(b *bin) frame {
 	s.row.CopyFrom(b.row)
 	s.types = append(s.types[:0], b.types...)
 	return frame{row: s.row, types: s.types, cols: b.cols}
@@ -100,7 +100,7 @@ func (s *state) inBin(c *class, p *profile, b *bin, place int32, want int) (int,
 	if p.zoned {
 		return s.inDomain(c, p, b, want)
 	}
-	f := s.begin(b)
+	f := s.beginFrame(b)
 	if !s.demand(&f, b, p.need) {
 		return 0, frame{}
 	}
@@ -113,8 +113,8 @@ func (s *state) inDomain(c *class, p *profile, b *bin, want int) (int, frame) {
 	defer func() { s.banned = s.banned[:0] }()
 	before := s.deferred
 	for {
-		f := s.begin(b)
-		if !s.demand(&f, b, p.need) || !s.roomy(c, b, &f) {
+		f := s.beginFrame(b)
+		if !s.demand(&f, b, p.need) || !s.dropFullTypes(c, b, &f) {
 			return 0, frame{}
 		}
 		many := s.choose(p, b, &f, want)
@@ -137,9 +137,9 @@ func (s *state) inDomain(c *class, p *profile, b *bin, want int) (int, frame) {
 	}
 }
 
-// roomy drops the types without room for one more pod, so that a domain is chosen among those that
+// dropFullTypes drops the types without room for one more pod, so that a domain is chosen among those that
 // have a node for it. It reports whether any is left.
-func (s *state) roomy(c *class, b *bin, f *frame) bool {
+func (s *state) dropFullTypes(c *class, b *bin, f *frame) bool {
 	rooms, lanes := s.m.pools[b.pool].rooms, s.m.lanes
 	back := s.attachedLanes(c, b)
 	for t := f.types.next(0); t >= 0; t = f.types.next(t + 1) {
@@ -224,7 +224,7 @@ func (s *state) size(c *class, b *bin, f *frame, want int) int {
 		return 0
 	}
 	s.keepTypes(c, b, f, best, back)
-	if !s.hold(b, f) || !s.minimums(b.minimum, pl, f) {
+	if !s.findReservations(b, f) || !s.minimums(b.minimum, pl, f) {
 		return 0
 	}
 	return best
@@ -322,9 +322,9 @@ func (s *state) distinct(pl *pool, f *frame, k reqs.KeyID) int {
 	return n
 }
 
-// hold works out which reservations a frame would hold a place of, and reports whether that is
+// findReservations works out which reservations a frame would hold a place of, and reports whether that is
 // allowed (SC-45, SC-46, V15-45).
-func (s *state) hold(b *bin, f *frame) bool {
+func (s *state) findReservations(b *bin, f *frame) bool {
 	m := s.m
 	pl := &m.pools[b.pool]
 	reserved := pl.reserved.and(f.cols)

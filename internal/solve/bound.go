@@ -109,7 +109,7 @@ func (s *state) demandClasses(left []int) []*demandClass {
 		}
 	}
 	if len(list) == 1 && list[0].one != nil {
-		s.fillSpare(list[0])
+		s.subtractExistingCapacity(list[0])
 		return list
 	}
 	for _, d := range list {
@@ -127,8 +127,8 @@ func (s *state) demandClasses(left []int) []*demandClass {
 	return list
 }
 
-// fillSpare takes off what existing nodes could take of pods of one size: so many whole pods.
-func (s *state) fillSpare(d *demandClass) {
+// subtractExistingCapacity takes off what existing nodes could take of pods of one size: so many whole pods.
+func (s *state) subtractExistingCapacity(d *demandClass) {
 	m := s.m
 	for i := range m.nodes {
 		if n := &m.nodes[i]; m.couldUse(d, n) {

@@ -141,8 +141,8 @@ func (c *cells) clone() cells {
 	return cells{list: slices.Clone(c.list), sizes: slices.Clone(c.sizes), lots: slices.Clone(c.lots), at: c.at}
 }
 
-// empty forgets a lot of which nothing is left.
-func (c *cells) empty(lot int) {
+// dropEmptyLot forgets a lot of which nothing is left.
+func (c *cells) dropEmptyLot(lot int) {
 	x := &c.list[c.at[lot]]
 	for i := x.from; i < x.to; i++ {
 		z := &c.sizes[i]

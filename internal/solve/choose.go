@@ -120,7 +120,7 @@ func (s *state) chooseSpread(r *spreadRule, b *bin, f *frame, want int) int {
 	if best < 0 {
 		return 0
 	}
-	room := s.spreadRoom(r, best)
+	room := s.spreadCapacity(r, best)
 	if room <= 0 || !s.choosePin(f, b, g.key, best) {
 		return 0
 	}
@@ -260,7 +260,7 @@ func (s *state) noteBin(p *profile, b *bin, place int32, count int) {
 		open := m.possible(&m.pools[b.pool], b.row, b.types, b.cols, reqs.KeyID(k))
 		if v := open.next(0); v >= 0 && open.next(v+1) < 0 {
 			values[k] = int32(v)
-			s.settle(b, k, v)
+			s.countFixedDomain(b, k, v)
 		} else {
 			s.noteOpen(p, k, open, count)
 		}
@@ -332,15 +332,15 @@ func (s *state) surely(b *bin, needID int) bool {
 	return true
 }
 
-// settle counts the pods that were put on a planned node before its domain was certain.
-func (s *state) settle(b *bin, k, v int) {
-	if b.settled == nil {
-		b.settled = make([]bool, s.m.table.Len())
+// countFixedDomain counts the pods that were put on a planned node before its domain was certain.
+func (s *state) countFixedDomain(b *bin, k, v int) {
+	if b.domainCounted == nil {
+		b.domainCounted = make([]bool, s.m.table.Len())
 	}
-	if b.settled[k] {
+	if b.domainCounted[k] {
 		return
 	}
-	b.settled[k] = true
+	b.domainCounted[k] = true
 	var done []int
 	for _, h := range b.pods {
 		for _, id := range s.m.profiles[h.profile].counts {

@@ -15,39 +15,39 @@ import (
 // mover looks for nodes that could go. It keeps one state in which nodes disappear one by one; a node
 // that has taken in pods of another stays, so no pod moves twice and no move undoes another.
 type mover struct {
-	s         *state
-	m         *model
-	pods      [][]int32 // movable pods of each node, into model.pods, largest first
-	index     map[cluster.PodKey]int32
-	class     []int32 // of each pod
-	price     []float64
-	dear      []float64   // price over what its room is worth: how overpriced a node is
-	worth     []float64   // of the pods on it, at the best prices there are
-	frees     []float64   // what it costs on demand if it is on reserved capacity, otherwise 0
-	staying   bool        // pods of the node that is tried stay on reserved capacity
-	may       []bool      // candidate that could go
-	stuck     map[int]int // candidates that cannot, and how many pods keep them
-	gone      []bool
-	host      []bool // has taken pods in
-	order     []int  // places to put pods, least overpriced first
-	candidate []bool
-	wishes    []int32        // of each class, see wish
-	byName    map[string]int // nodes of the model
-	examined  int
-	moves     []Move
-	undo      []undone
-	binds     []Bind
-	most      map[string]int           // of each pool that may go
-	first     map[string]bool          // pools that the simple way begins with
-	unreached []string                 // pools that it had no time for
-	trimmed   bool                     // more would go without that
-	spare     map[string]bool          // nodes that could be kept instead of buying one like them
-	barren    bool                     // nothing can be bought at all
-	refused   map[string]reason.Reason // nodes of moves that would save but may not be made
+	s              *state
+	m              *model
+	pods           [][]int32 // movable pods of each node, into model.pods, largest first
+	index          map[cluster.PodKey]int32
+	class          []int32 // of each pod
+	price          []float64
+	overpricing    []float64   // price over what its room is worth: how overpriced a node is
+	worth          []float64   // of the pods on it, at the best prices there are
+	frees          []float64   // what it costs on demand if it is on reserved capacity, otherwise 0
+	staying        bool        // pods of the node that is tried stay on reserved capacity
+	may            []bool      // candidate that could go
+	stuck          map[int]int // candidates that cannot, and how many pods keep them
+	removed        []bool
+	host           []bool // has taken pods in
+	order          []int  // places to put pods, least overpriced first
+	candidate      []bool
+	lastMoveSteps  []int32        // of each class, see lastMoveStep
+	byName         map[string]int // nodes of the model
+	examined       int
+	moves          []Move
+	undo           []nodeBackup
+	binds          []Bind
+	most           map[string]int           // of each pool that may go
+	first          map[string]bool          // pools that the simple way begins with
+	unreached      []string                 // pools that it had no time for
+	trimmed        bool                     // more would go without that
+	reusable       map[string]bool          // nodes that could be kept instead of buying one like them
+	nothingBuyable bool                     // nothing can be bought at all
+	refused        map[string]reason.Reason // nodes of moves that would save but may not be made
 }
 
-// undone is a node before a pod was put on it.
-type undone struct {
+// nodeBackup is a node before a pod was put on it.
+type nodeBackup struct {
 	node, class, profile int
 	free                 []int64
 	ports, claims        int
@@ -63,8 +63,8 @@ const (
 	leastPerPod = 0.001
 )
 
-// ground is a cluster compiled to ask which nodes could go. Movers share it.
-type ground struct {
+// compiledCluster is a cluster compiled for the search for removable nodes. Movers share it.
+type compiledCluster struct {
 	m     *model
 	from  map[string][2]int // pods of each candidate, into model.pods
 	class []int32           // of each pod; -1: cannot be read
@@ -74,8 +74,8 @@ type ground struct {
 	stop  func() bool       // for everything
 }
 
-// survey reads the cluster; nil if stop said that time is up. If it is what moves made of another, that one's model helps.
-func survey(q Question, earlier *model, stop func() bool) *ground {
+// compileCluster reads the cluster; nil if stop said that time is up. If it is what moves made of another, that one's model helps.
+func compileCluster(q Question, earlier *model, stop func() bool) *compiledCluster {
 	view := q.View
 	if view == nil {
 		view = &cluster.Snapshot{}
@@ -84,7 +84,7 @@ func survey(q Question, earlier *model, stop func() bool) *ground {
 	for _, name := range q.Candidates {
 		candidates[name] = true
 	}
-	g := &ground{from: map[string][2]int{}, most: q.Most, first: make(map[string]bool, len(q.First)), stop: stop}
+	g := &compiledCluster{from: map[string][2]int{}, most: q.Most, first: make(map[string]bool, len(q.First)), stop: stop}
 	for _, pool := range q.First {
 		g.first[pool] = true
 	}
@@ -119,15 +119,15 @@ func survey(q Question, earlier *model, stop func() bool) *ground {
 	return g
 }
 
-// newMover starts on a model of the ground, which must be the mover's own. Candidates in except stay.
-func (g *ground) newMover(m *model, except map[string]bool, stop func() bool) *mover {
+// newMover starts on a fork of the model, which must not be shared. Candidates in except are kept.
+func (g *compiledCluster) newMover(m *model, except map[string]bool, stop func() bool) *mover {
 	m.classes = slices.Clone(m.classes) // their pods will be those that look for a place
-	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, frees: g.frees, first: g.first, spare: map[string]bool{}, refused: map[string]reason.Reason{}}
-	v.s.frugal = true
-	v.s.settleIn()
+	v := &mover{s: newState(m, stop), m: m, class: g.class, most: g.most, frees: g.frees, first: g.first, reusable: map[string]bool{}, refused: map[string]reason.Reason{}}
+	v.s.avoidDearer = true
+	v.s.countNodesByDomain()
 	n := len(m.nodes)
-	v.pods, v.price, v.dear, v.worth = make([][]int32, n), make([]float64, n), make([]float64, n), make([]float64, n)
-	v.may, v.gone, v.host, v.candidate, v.stuck = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n), map[int]int{}
+	v.pods, v.price, v.overpricing, v.worth = make([][]int32, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	v.may, v.removed, v.host, v.candidate, v.stuck = make([]bool, n), make([]bool, n), make([]bool, n), make([]bool, n), map[int]int{}
 	v.byName = make(map[string]int, n)
 	for i := range m.nodes {
 		src := m.nodes[i].src
@@ -174,13 +174,13 @@ func (v *mover) appraise() {
 				used += d * float64(m.classes[v.class[p]].req[l])
 			}
 		}
-		v.worth[i], v.dear[i] = used, v.price[i]/max(room, 1e-9)
+		v.worth[i], v.overpricing[i] = used, v.price[i]/max(room, 1e-9)
 	}
 	v.order = make([]int, 0, len(m.nodes))
 	for i := range m.nodes {
 		v.order = append(v.order, i)
 	}
-	slices.SortStableFunc(v.order, func(a, b int) int { return cmp.Compare(v.dear[a], v.dear[b]) })
+	slices.SortStableFunc(v.order, func(a, b int) int { return cmp.Compare(v.overpricing[a], v.overpricing[b]) })
 }
 
 // bound is what any cluster costs at least that holds the pods: the cheapest mix, of what can be bought and of nodes
@@ -189,7 +189,7 @@ func (v *mover) appraise() {
 func (v *mover) bound() float64 {
 	m := v.m
 	demand := make([]float64, m.view.Resources.Len())
-	cost, rows := v.market(len(demand))
+	cost, rows := v.buyableNodes(len(demand))
 	spare, seen := make([]float64, len(demand)), map[string]bool{}
 	for n := range m.nodes {
 		node := &m.nodes[n]
@@ -239,8 +239,8 @@ func (v *mover) duals() []float64 {
 			demand[l] += float64(len(m.classes[k].pods)) * float64(m.classes[k].req[l])
 		}
 	}
-	cost, rows := v.market(lanes)
-	v.barren = len(cost) == 0
+	cost, rows := v.buyableNodes(lanes)
+	v.nothingBuyable = len(cost) == 0
 	sol := lp.Cover(cost, rows, lanes, demand)
 	if !sol.OK {
 		return make([]float64, lanes)
@@ -248,9 +248,9 @@ func (v *mover) duals() []float64 {
 	return sol.Duals
 }
 
-// market is every node that can be bought: what it costs, and its room. The fee per node is left out:
+// buyableNodes is every node that can be bought: what it costs, and its room. The fee per node is left out:
 // fewer nodes are no reason to move pods.
-func (v *mover) market(lanes int) (cost, rows []float64) {
+func (v *mover) buyableNodes(lanes int) (cost, rows []float64) {
 	m := v.m
 	for i := range m.pools {
 		pl := &m.pools[i]
@@ -269,20 +269,20 @@ func (v *mover) market(lanes int) (cost, rows []float64) {
 	return cost, rows
 }
 
-// drain tries to put every pod of a node on other nodes. It leaves the state as it was if it cannot.
-func (v *mover) drain(n int) bool {
+// drainNode tries to put every pod of a node on other nodes. It leaves the state as it was if it cannot.
+func (v *mover) drainNode(n int) bool {
 	s := v.s
-	v.gone[n] = true
+	v.removed[n] = true
 	s.count(n, -1)
 	v.undo, v.binds, v.staying = v.undo[:0], v.binds[:0], v.reserved(n)
 	for _, p := range v.pods[n] {
 		k := int(v.class[p])
-		at, profileID := v.target(k)
+		at, profileID := v.bestTarget(k)
 		if at < 0 {
 			v.rollback(n)
 			return false
 		}
-		v.take(k, profileID, at)
+		v.takePod(k, profileID, at)
 		v.binds = append(v.binds, Bind{v.m.pods[p].Key, v.m.nodes[at].src.Name})
 	}
 	for _, u := range v.undo {
@@ -291,9 +291,9 @@ func (v *mover) drain(n int) bool {
 	return true
 }
 
-func (v *mover) take(k, profileID, at int) {
+func (v *mover) takePod(k, profileID, at int) {
 	s := v.s
-	v.undo = append(v.undo, undone{
+	v.undo = append(v.undo, nodeBackup{
 		node: at, class: k, profile: profileID, free: slices.Clone(s.free[at*s.m.lanes : (at+1)*s.m.lanes]),
 		ports: len(s.ports[int32(at)]), claims: len(s.claims[int32(at)]),
 	})
@@ -304,7 +304,7 @@ func (v *mover) take(k, profileID, at int) {
 func (v *mover) rollback(n int) {
 	v.putBack()
 	v.binds = v.binds[:0]
-	v.gone[n] = false
+	v.removed[n] = false
 	v.s.count(n, 1)
 }
 
@@ -316,16 +316,16 @@ func (v *mover) putBack() {
 		s.note(s.m.profiles[u.profile], place, s.m.signs[s.m.nodes[u.node].sign].values, -1, &s.m.nodes[u.node], nil)
 		copy(s.free[u.node*s.m.lanes:], u.free)
 		s.ports[place], s.claims[place] = s.ports[place][:u.ports], s.claims[place][:u.claims]
-		s.raise(u.node / block)
+		s.updateBlockMax(u.node / block)
 	}
 	v.undo = v.undo[:0]
 }
 
-// target returns the best node for a pod: of the least overpriced ones that can take it, the one it
+// bestTarget returns the best node for a pod: of the least overpriced ones that can take it, the one it
 // fills best. A node that is itself more overpriced than others is a last resort.
-func (v *mover) target(k int) (at, profileID int) {
+func (v *mover) bestTarget(k int) (at, profileID int) {
 	c := &v.m.classes[k]
-	for _, variant := range c.variants[:v.wish(k)+1] {
+	for _, variant := range c.variants[:v.lastMoveStep(k)+1] {
 		if at := v.targetFor(c, v.m.profiles[variant.profile]); at >= 0 {
 			return at, variant.profile
 		}
@@ -333,24 +333,24 @@ func (v *mover) target(k int) (at, profileID int) {
 	return -1, 0
 }
 
-// wish returns the last step of relaxation that pods of a class may be moved with: the first at which a
-// new node could be bought for them. What provisioning buys for a preference, consolidation does not
-// take away again.
-func (v *mover) wish(k int) int {
+// lastMoveStep returns the last step of relaxation that pods of a class may be moved with: the first at which a
+// new node could be bought for them. Consolidation must not remove what provisioning
+// launched for a preference.
+func (v *mover) lastMoveStep(k int) int {
 	c := &v.m.classes[k]
-	if v.wishes == nil {
-		v.wishes = slices.Repeat([]int32{-1}, len(v.m.classes))
+	if v.lastMoveSteps == nil {
+		v.lastMoveSteps = slices.Repeat([]int32{-1}, len(v.m.classes))
 	}
-	if v.wishes[k] < 0 {
-		v.wishes[k] = int32(len(c.variants) - 1)
+	if v.lastMoveSteps[k] < 0 {
+		v.lastMoveSteps[k] = int32(len(c.variants) - 1)
 		for i, variant := range c.variants {
-			if p := v.m.profiles[variant.profile]; v.s.homeOf(k, p, p.need) != -1 {
-				v.wishes[k] = int32(i)
+			if p := v.m.profiles[variant.profile]; v.s.firstPoolFor(k, p, p.need) != -1 {
+				v.lastMoveSteps[k] = int32(i)
 				break
 			}
 		}
 	}
-	return int(v.wishes[k])
+	return int(v.lastMoveSteps[k])
 }
 
 // alike is how much more overpriced a node may be to be looked at together with a better one.
@@ -360,15 +360,15 @@ func (v *mover) targetFor(c *class, p *profile) int {
 	s, m := v.s, v.m
 	best, score, upTo := -1, math.Inf(-1), 0.0
 	for _, n := range v.order {
-		if best >= 0 && v.dear[n] > upTo {
+		if best >= 0 && v.overpricing[n] > upTo {
 			break
 		}
 		free := s.free[n*m.lanes : (n+1)*m.lanes]
-		if v.gone[n] || v.staying && v.frees[n] <= 0 || free[0] < c.req[0] || free[1] < c.req[1] || s.onNode(c, p, n, 1) == 0 {
+		if v.removed[n] || v.staying && v.frees[n] <= 0 || free[0] < c.req[0] || free[1] < c.req[1] || s.onNode(c, p, n, 1) == 0 {
 			continue
 		}
 		if best < 0 {
-			upTo = v.dear[n] * alike
+			upTo = v.overpricing[n] * alike
 		}
 		room := m.nodes[n].src.Allocatable
 		perCPU, perMemory := 1/float64(max(1, room.At(0))), 1/float64(max(1, room.At(1)))
@@ -382,30 +382,30 @@ func (v *mover) targetFor(c *class, p *profile) int {
 	return best
 }
 
-// settleIn counts the nodes of each domain: one that no pool offers goes with its last node (SC-26).
-func (s *state) settleIn() {
+// countNodesByDomain counts the nodes of each domain: one that no pool offers goes with its last node (SC-26).
+func (s *state) countNodesByDomain() {
 	m := s.m
-	s.homes, s.lost = make([][]int32, m.table.Len()), make([]set, m.table.Len())
+	s.nodesByDomain, s.removedDomains = make([][]int32, m.table.Len()), make([]set, m.table.Len())
 	for k := range m.domains {
 		if m.domains[k].used {
-			s.homes[k], s.lost[k] = make([]int32, m.table.ValueCount(reqs.KeyID(k))), newSet(m.table.ValueCount(reqs.KeyID(k)))
+			s.nodesByDomain[k], s.removedDomains[k] = make([]int32, m.table.ValueCount(reqs.KeyID(k))), newSet(m.table.ValueCount(reqs.KeyID(k)))
 		}
 	}
 	for n := range m.nodes {
-		s.inhabit(n, 1)
+		s.adjustDomainNodes(n, 1)
 	}
 }
 
-// inhabit counts a node in its domains, or takes it out.
-func (s *state) inhabit(n int, sign int32) {
+// adjustDomainNodes counts a node in its domains, or takes it out.
+func (s *state) adjustDomainNodes(n int, sign int32) {
 	for k, v := range s.m.signs[s.m.nodes[n].sign].values {
-		if v < 0 || s.homes[k] == nil {
+		if v < 0 || s.nodesByDomain[k] == nil {
 			continue
 		}
-		s.homes[k][v] += sign
-		s.lost[k].drop(int(v))
-		if s.homes[k][v] == 0 && !slices.ContainsFunc(s.m.domains[k].byPool, func(offers set) bool { return offers.has(int(v)) }) {
-			s.lost[k].add(int(v))
+		s.nodesByDomain[k][v] += sign
+		s.removedDomains[k].drop(int(v))
+		if s.nodesByDomain[k][v] == 0 && !slices.ContainsFunc(s.m.domains[k].byPool, func(offers set) bool { return offers.has(int(v)) }) {
+			s.removedDomains[k].add(int(v))
 		}
 	}
 }
@@ -416,7 +416,7 @@ func (s *state) count(n int, sign int32) {
 	if len(m.groups) == 0 {
 		return
 	}
-	s.inhabit(n, sign)
+	s.adjustDomainNodes(n, sign)
 	values := m.signs[m.nodes[n].sign].values
 	bump := func(id int, sel, own int32) {
 		g := m.groups[id]
@@ -432,7 +432,7 @@ func (s *state) count(n int, sign int32) {
 		if p.Shape == nil || p.Terminating {
 			continue
 		}
-		for _, id := range m.selecting(m.wear(p.Shape)) {
+		for _, id := range m.selecting(m.internLabels(p.Shape)) {
 			if m.counts(m.groups[id], &m.nodes[n]) {
 				bump(id, 1, 0)
 			}

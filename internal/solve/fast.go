@@ -12,11 +12,11 @@ import (
 func (s *state) fast(left []int) {
 	m := s.m
 	for k := range m.classes {
-		if left[k] > 0 && !s.halt() {
+		if left[k] > 0 && !s.shouldStop() {
 			left[k] -= s.fillNodes(k, left[k])
 		}
 	}
-	if !s.halt() {
+	if !s.shouldStop() {
 		s.packLots(s.divide(left), left)
 	}
 }
@@ -35,14 +35,14 @@ func (s *state) packLots(lots []lot, left []int) {
 		first = next
 	}
 	for poolID := range slices.Backward(homes) {
-		if len(homes[poolID]) == 0 || s.halt() {
+		if len(homes[poolID]) == 0 || s.shouldStop() {
 			continue
 		}
 		first := len(s.bins)
 		s.build(s.attempts(poolID, homes[poolID]), left)
 		homes[poolID] = nil
 		for i := range homes[:poolID] {
-			homes[i] = s.guests(homes[i], first)
+			homes[i] = s.fillFromOtherPools(homes[i], first)
 		}
 	}
 	for _, home := range homes { // stopped before they were looked at
@@ -52,13 +52,13 @@ func (s *state) packLots(lots []lot, left []int) {
 	}
 }
 
-// fillNodes places pods of a class on existing nodes with the wishes it has at first.
+// fillNodes places pods of a class on existing nodes with all of its preferences.
 func (s *state) fillNodes(k, want int) int {
 	c := &s.m.classes[k]
 	if len(c.variants) == 0 || len(c.shape.Invalid) > 0 || c.shape.Refuses {
 		return 0
 	}
-	return s.anyway(c.variants[:c.step(0)], want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
+	return s.tryVariants(c.variants[:c.step(0)], want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
 }
 
 // Lots up to fewLots, and beyond manyLots, are packed in two ways only. Few leave little to choose; of
@@ -170,9 +170,9 @@ func (s *state) buildOne(w *packer, p *pattern) bool {
 	return true
 }
 
-// guests lets pods whose home is another pool use what is left on the nodes from first on, where that
+// fillFromOtherPools lets pods whose home is another pool use what is left on the nodes from first on, where that
 // makes no node dearer. It returns what remains of the lots.
-func (s *state) guests(lots []lot, first int) []lot {
+func (s *state) fillFromOtherPools(lots []lot, first int) []lot {
 	for i := range lots {
 		l := &lots[i]
 		for at := first; at < len(s.bins) && l.count > 0; at++ {
@@ -210,7 +210,7 @@ func (s *state) join(k, profileID, needID, at, want int) int {
 	if want = s.binRules(c, p, place, want); want <= 0 {
 		return 0
 	}
-	f := s.begin(b)
+	f := s.beginFrame(b)
 	if !s.demand(&f, b, needID) || !f.types.has(t) || !f.cols.has(col) {
 		return 0
 	}

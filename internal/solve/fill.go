@@ -29,14 +29,14 @@ func (w *packer) fill(k *config) *pattern {
 	copy(p.types, w.m.pools[w.pool].types)
 	p.takes, p.cols, p.wants, p.value = p.takes[:0], k.cols.and(w.cat.launch[k.t]), 0, 0
 	w.local.reset()
-	w.revive(room, rest)
+	w.collectFittingCells(room, rest)
 	for {
 		at := w.pick(room, rest)
 		if at < 0 {
 			break
 		}
 		if !w.takeFrom(&w.cells.list[w.live[at].at], k, p, rest) {
-			w.forget(at)
+			w.dropCell(at)
 		}
 	}
 	for _, t := range p.takes {
@@ -56,8 +56,8 @@ func within(ask, room []int64) bool {
 	return true
 }
 
-// revive collects the cells that fit a node that is about to be filled.
-func (w *packer) revive(room, rest []int64) {
+// collectFittingCells collects the cells that fit a node that is about to be filled.
+func (w *packer) collectFittingCells(room, rest []int64) {
 	perCPU, perMemory := 1/float64(max(1, room[resources.CPU])), 1/float64(max(1, room[resources.Memory]))
 	w.live = w.live[:0]
 	for i := range w.cells.list {
@@ -67,8 +67,8 @@ func (w *packer) revive(room, rest []int64) {
 	}
 }
 
-// forget drops a cell for this node.
-func (w *packer) forget(at int) {
+// dropCell drops a cell for this node.
+func (w *packer) dropCell(at int) {
 	w.live[at] = w.live[len(w.live)-1]
 	w.live = w.live[:len(w.live)-1]
 }
@@ -86,13 +86,13 @@ func (w *packer) pick(room, rest []int64) int {
 	for i := 0; i < len(w.live); {
 		c := &w.live[i]
 		if c.lowCPU > left || c.lowMemory > leftMemory {
-			w.forget(i)
+			w.dropCell(i)
 			continue
 		}
 		v := bend*(c.cpu*cpu+c.memory*memory) - math.Abs(c.cpu*memory-c.memory*cpu)
 		if v >= score && (v > score || c.at < w.live[best].at) {
 			if x := &w.cells.list[c.at]; x.more && !within(x.low, rest) {
-				w.forget(i)
+				w.dropCell(i)
 				continue
 			}
 			best, score = i, v
@@ -185,22 +185,22 @@ func (w *packer) put(p *pattern, lot, n int, rest []int64) {
 	}
 }
 
-// sale is what every type counts if it is bought in some columns, cheapest first.
-type sale struct {
+// columnPrices is what every type counts if it is bought in some columns, cheapest first.
+type columnPrices struct {
 	cols  columns
 	types []int32
 	price []float64
 }
 
-// saleIn returns the sale in some columns. Patterns use few different ones.
-func (w *packer) saleIn(cols columns) *sale {
+// pricesIn returns the sale in some columns. Patterns use few different ones.
+func (w *packer) pricesIn(cols columns) *columnPrices {
 	for _, s := range w.sales {
 		if s.cols == cols {
 			return s
 		}
 	}
 	n := w.afford.count()
-	s := &sale{cols: cols, types: make([]int32, 0, n), price: make([]float64, 0, n)}
+	s := &columnPrices{cols: cols, types: make([]int32, 0, n), price: make([]float64, 0, n)}
 	if w.prices == nil {
 		w.prices = make([]float64, len(w.cat.types))
 	}
@@ -223,7 +223,7 @@ func (w *packer) saleIn(cols columns) *sale {
 func (w *packer) reprice(p *pattern) {
 	lanes := w.m.lanes
 	p.price = math.Inf(1)
-	s := w.saleIn(p.cols)
+	s := w.pricesIn(p.cols)
 	for i := range s.types {
 		t := int(s.types[i])
 		if p.types.has(t) && within(p.used, w.room[t*lanes:(t+1)*lanes]) {

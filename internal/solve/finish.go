@@ -26,8 +26,8 @@ type launch struct {
 	short    bool    // cutting the list broke minValues (SC-44)
 }
 
-// bill is what the planned nodes count for when plans are compared: prices, risks and fees.
-func (s *state) bill() float64 {
+// comparisonCost is what the planned nodes count for when plans are compared: prices, risks and fees.
+func (s *state) comparisonCost() float64 {
 	total := 0.0
 	for _, b := range s.bins {
 		cat, cols := s.m.catalogues[s.m.pools[b.pool].catalogue], s.launchColumns(b)
@@ -68,7 +68,7 @@ func (s *state) plan(left []int) Plan {
 	m := s.m
 	plan := Plan{Version: m.view.Version, Partial: s.stopped}
 	pods := make([][]cluster.PodKey, len(s.bins))
-	given, rest := s.allot()
+	given, rest := s.assignPods()
 	for i, at := range s.placed {
 		for _, p := range given[i] {
 			if n := int(at.place); n < len(m.nodes) {
@@ -86,7 +86,7 @@ func (s *state) plan(left []int) Plan {
 		l := s.launchOf(b, known)
 		slices.SortFunc(pods[i], comparePodKeys)
 		if l.short {
-			plan.Unplaced = append(plan.Unplaced, s.cutShort(b, pods[i])...)
+			plan.Unplaced = append(plan.Unplaced, s.explainCutTypes(b, pods[i])...)
 			continue
 		}
 		lanes := slices.Clone(b.used[:m.view.Resources.Len()])
@@ -106,7 +106,7 @@ func (s *state) plan(left []int) Plan {
 	}
 	for i := range m.pods {
 		if m.pods[i].Shape == nil {
-			plan.Unplaced = append(plan.Unplaced, shapeless(m.pods[i].Key))
+			plan.Unplaced = append(plan.Unplaced, unreadPod(m.pods[i].Key))
 		}
 	}
 	slices.SortFunc(plan.Bind, func(a, b Bind) int { return cmp.Or(comparePodKeys(a.Pod, b.Pod), cmp.Compare(a.Node, b.Node)) })

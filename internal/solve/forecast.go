@@ -10,20 +10,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// strays is how many pods of a move may find no place at most: one in so many.
-const strays = 20
+// unplacedDivisor bounds the unplaced pods of a move: one in this many.
+const unplacedDivisor = 20
 
-// forecast is what becomes of moves. Where pods go is decided by the scheduler, which spreads them unless
-// it is told otherwise: each goes to the node with most room, whatever was planned. A move whose pods do
-// not all find a place in that way ends with another node, and was for nothing.
+// forecast predicts the outcome of moves. kube-scheduler decides where pods run, and by default it spreads them:
+// each pod is bound to the node with the most free resources, whatever was planned. If not all pods of a move fit
+// that way, another node has to be launched and the move was useless.
 type forecast struct {
 	*mover
-	share   []float64 // of each node that is free: cpu and memory together; below 0: it takes nobody in
-	sure    bool      // there is one order in which pods look for a place
-	queued  [][]int32 // pods of each node in that order, once they were asked for
-	bought  []bought
-	changes []change
-	lost    []int32 // pods that found no place
+	share        []float64 // free share of each node, cpu and memory together; below 0: it accepts no pods
+	sure         bool      // there is one order in which pods look for a place
+	queued       [][]int32 // pods of each node in that order, once they were asked for
+	bought       []bought
+	changes      []change
+	unplacedPods []int32 // pods that fit on no node
 }
 
 // bought is a node that moves buy, with what is left of it.
@@ -45,20 +45,20 @@ type place struct {
 	node, bought, profile int
 }
 
-func (g *ground) forecast(stop func() bool) *forecast {
+func (g *compiledCluster) forecast(stop func() bool) *forecast {
 	f := &forecast{mover: g.newMover(g.m.fork(), nil, stop)}
 	f.sure = !slices.ContainsFunc(f.m.pods, func(p cluster.Pod) bool { return p.Late || p.Priority != f.m.pods[0].Priority })
 	f.share, f.queued = make([]float64, len(f.m.nodes)), make([][]int32, len(f.m.nodes))
 	for n := range f.share {
-		f.weigh(n)
+		f.updateFreeShare(n)
 	}
 	return f
 }
 
-// weigh works out how much of a node is free.
-func (f *forecast) weigh(n int) {
+// updateFreeShare works out how much of a node is free.
+func (f *forecast) updateFreeShare(n int) {
 	m := f.m
-	if f.gone[n] || m.nodes[n].full {
+	if f.removed[n] || m.nodes[n].full {
 		f.share[n] = -1
 		return
 	}
@@ -66,57 +66,57 @@ func (f *forecast) weigh(n int) {
 	f.share[n] = float64(f.s.free[n*m.lanes])/float64(max(1, room.At(0))) + float64(f.s.free[n*m.lanes+1])/float64(max(1, room.At(1)))
 }
 
-// lasting is one of two lists of moves, without those that the scheduler would undo.
-type lasting struct {
+// stableMoves is one of two lists of moves, without those that the scheduler would undo.
+type stableMoves struct {
 	moves   []Move
 	second  bool // it is the second list
 	stopped bool // time was up: moves that were not looked at are left out
 }
 
-// lasting returns those of two lists of moves that save more once those are left out that the scheduler
+// selectStableMoves returns those of two lists of moves that save more once those are left out that the scheduler
 // would undo.
-func (g *ground) lasting(one, two []Move, stop func() bool) lasting {
+func (g *compiledCluster) selectStableMoves(one, two []Move, stop func() bool) stableMoves {
 	second := saved(two) > saved(one)
 	if second {
 		one, two = two, one
 	}
 	if g.m.problem.Policy.Eager {
-		return lasting{moves: one, second: second}
+		return stableMoves{moves: one, second: second}
 	}
-	one, stopped := g.kept(one, stop)
+	one, stopped := g.dropUnstableMoves(one, stop)
 	if saved(two) > saved(one) {
 		var cut bool
-		two, cut = g.kept(two, stop)
+		two, cut = g.dropUnstableMoves(two, stop)
 		if stopped = stopped || cut; saved(two) > saved(one) {
 			one, second = two, !second
 		}
 	}
-	return lasting{one, second, stopped}
+	return stableMoves{one, second, stopped}
 }
 
-func (g *ground) kept(moves []Move, stop func() bool) (kept []Move, stopped bool) {
+func (g *compiledCluster) dropUnstableMoves(moves []Move, stop func() bool) (kept []Move, stopped bool) {
 	if len(moves) == 0 {
 		return nil, false
 	}
 	f, coupled, broken := g.forecast(stop), g.m.coupled(), false
 	kept = slices.DeleteFunc(moves, func(m Move) bool {
-		if f.s.halt() || broken && coupled { // moves depend on those before them, so the rest goes too
+		if f.s.shouldStop() || broken && coupled { // moves depend on those before them, so the rest goes too
 			return true
 		}
-		_, lasts := f.lasts(&m, false)
+		_, lasts := f.isStable(&m, false)
 		broken = !lasts
 		return broken
 	})
 	return kept, f.s.stopped
 }
 
-// lasts reports whether the pods of a move find a place, or, if loose, whether it saves enough even with more nodes
+// isStable reports whether the pods of a move find a place, or, if loose, whether it saves enough even with more nodes
 // for those that do not, and what these cost. If so, moves that are asked about later see the cluster after it.
-func (f *forecast) lasts(m *Move, loose bool) (risk float64, lasts bool) {
+func (f *forecast) isStable(m *Move, loose bool) (risk float64, lasts bool) {
 	before := len(f.bought)
 	for i := range m.Create {
-		if o, known := f.kindOf(&m.Create[i]); known {
-			f.buy(o, f.m.rowOf(m.Create[i].Needs))
+		if o, known := f.optionOf(&m.Create[i]); known {
+			f.addBoughtNode(o, f.m.rowOf(m.Create[i].Needs))
 		}
 	}
 	nodes, removed := make([]int, 0, len(m.Remove)), 0.0
@@ -124,7 +124,7 @@ func (f *forecast) lasts(m *Move, loose bool) (risk float64, lasts bool) {
 		nodes = append(nodes, f.byName[name])
 		removed += f.price[f.byName[name]]
 	}
-	few := m.Moved / strays
+	few := m.Moved / unplacedDivisor
 	if m.Frees > 0 { // a node that is bought for a stray costs money, and the move saves none
 		few = 0
 	}
@@ -132,28 +132,28 @@ func (f *forecast) lasts(m *Move, loose bool) (risk float64, lasts bool) {
 	if loose {
 		may = m.Moved
 	}
-	if f.settle(nodes, may, nil) {
-		if len(f.lost) <= few {
+	if f.placeAsScheduler(nodes, may, nil) {
+		if len(f.unplacedPods) <= few {
 			return 0, true
 		}
-		risk = f.rescue()
-		if f.m.pays(m.Saves-risk, removed, m.Moved) {
+		risk = f.costOfExtraNodes()
+		if f.m.savesEnough(m.Saves-risk, removed, m.Moved) {
 			return risk, true
 		}
-		f.unsettle(nodes)
+		f.undoPlacement(nodes)
 	}
 	f.bought = f.bought[:before]
 	return 0, false
 }
 
-// rescue is about what nodes cost that have to be bought for the pods that found no place: one for those that ask
+// costOfExtraNodes is about what nodes cost that have to be bought for the pods that found no place: one for those that ask
 // for the same labels, or if none is so large one for each.
-func (f *forecast) rescue() float64 {
+func (f *forecast) costOfExtraNodes() float64 {
 	sums, alone := map[int][]int64{}, map[int]float64{}
-	for _, p := range f.lost {
+	for _, p := range f.unplacedPods {
 		k := int(f.class[p])
 		c := &f.m.classes[k]
-		need := f.m.profiles[c.variants[f.wish(k)].profile].need
+		need := f.m.profiles[c.variants[f.lastMoveStep(k)].profile].need
 		if sums[need] == nil {
 			sums[need] = make([]int64, f.m.lanes)
 		}
@@ -179,7 +179,7 @@ func (f *forecast) priceOf(need int, room []int64) float64 {
 		}
 		cat := f.m.catalogues[f.m.pools[i].catalogue]
 		for t := fit.types.next(0); t >= 0; t = fit.types.next(t + 1) {
-			if price, at := cat.cheapest(t, fit.cols); at >= 0 && price < least && within(room, f.m.roomOf(option{pool: i, kind: t})) {
+			if price, at := cat.cheapest(t, fit.cols); at >= 0 && price < least && within(room, f.m.capacityFor(option{pool: i, kind: t})) {
 				least = price
 			}
 		}
@@ -187,8 +187,8 @@ func (f *forecast) priceOf(need int, room []int64) float64 {
 	return least
 }
 
-// kindOf finds what a new node is bought as.
-func (f *forecast) kindOf(c *NewNode) (o option, known bool) {
+// optionOf finds what a new node is bought as.
+func (f *forecast) optionOf(c *NewNode) (o option, known bool) {
 	for i := range f.m.pools {
 		pl := &f.m.pools[i]
 		if pl.src.Name != c.Pool {
@@ -206,8 +206,8 @@ func (f *forecast) kindOf(c *NewNode) (o option, known bool) {
 	return option{}, false
 }
 
-// buy adds a node to those that pods can go to. row says which labels it may have.
-func (f *forecast) buy(o option, row reqs.Row) {
+// addBoughtNode adds a node to those that pods can go to. row says which labels it may have.
+func (f *forecast) addBoughtNode(o option, row reqs.Row) {
 	m := f.m
 	pl, lanes := &m.pools[o.pool], m.lanes
 	room, over := pl.rooms.room[o.kind*lanes:(o.kind+1)*lanes], pl.rooms.over[o.kind*lanes:(o.kind+1)*lanes]
@@ -226,29 +226,29 @@ func (f *forecast) buy(o option, row reqs.Row) {
 	f.bought = append(f.bought, b)
 }
 
-// settle takes nodes away and puts their pods where the scheduler would. It tells of every pod that has
+// placeAsScheduler takes nodes away and puts their pods where the scheduler would. It tells of every pod that has
 // a place. If more than some have none, all is as it was before.
-func (f *forecast) settle(nodes []int, may int, tell func(k int, at place) bool) bool {
-	pods := f.leaving(nodes)
+func (f *forecast) placeAsScheduler(nodes []int, may int, tell func(k int, at place) bool) bool {
+	pods := f.podsInDrainOrder(nodes)
 	if !f.sure {
 		other := slices.Clone(pods)
-		if f.queue(other, true); !slices.Equal(pods, other) {
-			if !f.seat(nodes, other, may, nil) {
+		if f.sortInDrainOrder(other, true); !slices.Equal(pods, other) {
+			if !f.placeInOrder(nodes, other, may, nil) {
 				return false
 			}
-			f.unsettle(nodes)
+			f.undoPlacement(nodes)
 		}
 	}
-	return f.seat(nodes, pods, may, tell)
+	return f.placeInOrder(nodes, pods, may, tell)
 }
 
-// leaving lists the pods of nodes as they look for a place, as far as that is known: as drains evict them, node
+// podsInDrainOrder lists the pods of nodes as they look for a place, as far as that is known: as drains evict them, node
 // by node, and then those that are late.
-func (f *forecast) leaving(nodes []int) (pods []int32) {
+func (f *forecast) podsInDrainOrder(nodes []int) (pods []int32) {
 	for _, n := range slices.Sorted(slices.Values(nodes)) {
 		if f.queued[n] == nil {
 			f.queued[n] = slices.Clone(f.pods[n])
-			f.queue(f.queued[n], false)
+			f.sortInDrainOrder(f.queued[n], false)
 		}
 		pods = append(pods, f.queued[n]...)
 	}
@@ -258,10 +258,10 @@ func (f *forecast) leaving(nodes []int) (pods []int32) {
 	return pods
 }
 
-// queue orders pods as a drain evicts them, the largest first, and late ones last. It may also come
+// sortInDrainOrder orders pods as a drain evicts them, the largest first, and late ones last. It may also come
 // differently: of those that wait at the same time the scheduler takes the one of highest priority, and
 // late ones come in any order, of which the smallest first is the worst for the others.
-func (f *forecast) queue(pods []int32, differently bool) {
+func (f *forecast) sortInDrainOrder(pods []int32, differently bool) {
 	slices.SortStableFunc(pods, func(x, y int32) int {
 		a, b, size := &f.m.pods[x], &f.m.pods[y], cmp.Compare(f.size(y), f.size(x))
 		switch {
@@ -276,23 +276,23 @@ func (f *forecast) queue(pods []int32, differently bool) {
 	})
 }
 
-// seat is settle for pods in an order.
-func (f *forecast) seat(nodes []int, pods []int32, may int, tell func(k int, at place) bool) bool {
-	f.undo, f.changes, f.lost = f.undo[:0], f.changes[:0], f.lost[:0]
+// placeInOrder is placeAsScheduler for pods in a given order.
+func (f *forecast) placeInOrder(nodes []int, pods []int32, may int, tell func(k int, at place) bool) bool {
+	f.undo, f.changes, f.unplacedPods = f.undo[:0], f.changes[:0], f.unplacedPods[:0]
 	for _, n := range nodes {
-		f.gone[n] = true
-		f.weigh(n)
+		f.removed[n] = true
+		f.updateFreeShare(n)
 		f.s.count(n, -1)
 	}
 	for _, p := range pods {
 		k := int(f.class[p])
-		at, found := f.next(k)
+		at, found := f.placeNextPod(k)
 		if found && (tell == nil || tell(k, at)) {
 			continue
 		}
-		f.lost = append(f.lost, p)
+		f.unplacedPods = append(f.unplacedPods, p)
 		if may--; may < 0 || tell != nil {
-			f.unsettle(nodes)
+			f.undoPlacement(nodes)
 			return false
 		}
 	}
@@ -306,12 +306,12 @@ func (f *forecast) size(p int32) int64 {
 	return c.req[0]*4 + c.req[1]/memory
 }
 
-// unsettle is everything as it was before settle.
-func (f *forecast) unsettle(nodes []int) {
+// undoPlacement restores the state before placeAsScheduler.
+func (f *forecast) undoPlacement(nodes []int) {
 	touched := f.undo
 	f.putBack()
 	for _, u := range touched {
-		f.weigh(u.node)
+		f.updateFreeShare(u.node)
 	}
 	for _, c := range slices.Backward(f.changes) {
 		place := int32(len(f.m.nodes) + c.at)
@@ -321,22 +321,22 @@ func (f *forecast) unsettle(nodes []int) {
 	}
 	f.changes = f.changes[:0]
 	for _, n := range nodes {
-		f.gone[n] = false
-		f.weigh(n)
+		f.removed[n] = false
+		f.updateFreeShare(n)
 		f.s.count(n, 1)
 	}
 }
 
-// next puts a pod of a class where the scheduler would.
-func (f *forecast) next(k int) (place, bool) {
+// placeNextPod places a pod of a class where kube-scheduler would.
+func (f *forecast) placeNextPod(k int) (place, bool) {
 	c := &f.m.classes[k]
-	for _, variant := range c.variants[:f.wish(k)+1] {
+	for _, variant := range c.variants[:f.lastMoveStep(k)+1] {
 		p := f.m.profiles[variant.profile]
-		node, most := f.roomiest(c, p)
+		node, most := f.nodeWithMostFree(c, p)
 		best := -1
 		for i := range f.bought {
 			b := &f.bought[i]
-			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && few(c, b.left, 1) > 0 && f.suits(p, i) {
+			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && few(c, b.left, 1) > 0 && f.boughtNodeAllows(p, i) {
 				best, most = i, x
 			}
 		}
@@ -352,16 +352,16 @@ func (f *forecast) next(k int) (place, bool) {
 			f.s.note(p, at, b.values, 1, nil, nil)
 			return place{-1, best, variant.profile}, true
 		case node >= 0:
-			f.take(k, variant.profile, node)
-			f.weigh(node)
+			f.takePod(k, variant.profile, node)
+			f.updateFreeShare(node)
 			return place{node, -1, variant.profile}, true
 		}
 	}
 	return place{}, false
 }
 
-// suits reports whether a node that is bought takes a pod of a profile in, by everything but room.
-func (f *forecast) suits(p *profile, at int) bool {
+// boughtNodeAllows reports whether a node that is bought takes a pod of a profile in, by everything but room.
+func (f *forecast) boughtNodeAllows(p *profile, at int) bool {
 	b, place := &f.bought[at], int32(len(f.m.nodes)+at)
 	fit := f.m.fits(p.need, b.pool)
 	if !fit.ok || !fit.types.has(b.kind) || !fit.cols.has(b.col) || !f.m.tolerated(p.tol, f.m.pools[b.pool].taints) || conflicts(p.ports, f.s.ports[place]) {
@@ -370,8 +370,8 @@ func (f *forecast) suits(p *profile, at int) bool {
 	return (!p.hosted || f.s.hostRules(p, place, 1) > 0) && (!p.zoned || f.s.zoneRules(p, b.values, 1) > 0)
 }
 
-// roomiest is the node with most room of those that can take a pod, and how much that is.
-func (f *forecast) roomiest(c *class, p *profile) (best int, most float64) {
+// nodeWithMostFree returns the node with the most free resources that can take a pod, and its free share.
+func (f *forecast) nodeWithMostFree(c *class, p *profile) (best int, most float64) {
 	best, most = -1, -1
 	for n, x := range f.share {
 		if x > most && f.s.onNode(c, p, n, 1) > 0 {

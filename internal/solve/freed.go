@@ -5,7 +5,7 @@ package solve
 // that went to nodes which cost money would keep those from going.
 
 // readFrees notes what the nodes of the model free that are on reserved capacity.
-func (g *ground) readFrees() {
+func (g *compiledCluster) readFrees() {
 	g.frees = make([]float64, len(g.m.nodes))
 	for n := range g.m.nodes {
 		src := g.m.nodes[n].src
@@ -62,22 +62,22 @@ func (v *mover) free(m *Move) (removed float64, allowed bool) {
 	return removed, true
 }
 
-// onlyReserved closes the nodes that cost money to pods of nodes on reserved capacity.
-func (v *mover) onlyReserved(s *state) {
+// closePaidNodes keeps pods of nodes on reserved capacity off nodes that cost money.
+func (v *mover) closePaidNodes(s *state) {
 	for n, frees := range v.frees {
 		if frees <= 0 {
-			s.gone(n)
+			s.markRemoved(n)
 		}
 	}
 }
 
-// reopen undoes onlyReserved: nobody came to those nodes, so they have as much room as before.
-func (v *mover) reopen(s, before *state) {
+// reopenPaidNodes undoes closePaidNodes. No pod was placed on those nodes, so their free capacity is unchanged.
+func (v *mover) reopenPaidNodes(s, before *state) {
 	lanes := v.m.lanes
 	for n, frees := range v.frees {
 		if frees <= 0 {
 			copy(s.free[n*lanes:(n+1)*lanes], before.free[n*lanes:(n+1)*lanes])
-			s.raise(n / block)
+			s.updateBlockMax(n / block)
 		}
 	}
 }

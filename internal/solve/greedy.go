@@ -13,7 +13,7 @@ func (s *state) greedy(left []int) {
 			if left[k] == 0 {
 				continue
 			}
-			if s.halt() {
+			if s.shouldStop() {
 				return
 			}
 			n := s.relax(k, left[k])
@@ -23,7 +23,7 @@ func (s *state) greedy(left []int) {
 	}
 }
 
-// relax places pods of a class, giving up wishes one by one for those that have no place (SC-14).
+// relax places pods of a class, relaxing preferences one by one for those that are unschedulable (SC-14).
 func (s *state) relax(k, want int) int {
 	done := 0
 	c := &s.m.classes[k]
@@ -57,13 +57,13 @@ func (s *state) place(k int, ways []variant, want int) int {
 	if !slices.ContainsFunc(ways, func(v variant) bool { return s.followed(s.m.profiles[v.profile]) }) {
 		return 0
 	}
-	done := s.anyway(ways, want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
+	done := s.tryVariants(ways, want, func(id, want int) int { return s.onNodes(k, s.m.profiles[id], want) })
 	for done < want {
 		n := 0
-		if s.frugal {
-			n = s.anyway(ways, want-done, func(id, want int) int { return s.joinBins(k, id, want) })
+		if s.avoidDearer {
+			n = s.tryVariants(ways, want-done, func(id, want int) int { return s.joinBins(k, id, want) })
 		} else {
-			n = s.anyway(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
+			n = s.tryVariants(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
 		}
 		if n == 0 {
 			lost := s.deferred // a planned node would lose its reservation: another may not
@@ -71,18 +71,18 @@ func (s *state) place(k int, ways []variant, want int) int {
 			n = s.openBin(k, ways, want-done)
 			s.deferred = s.deferred || n == 0 && lost
 		}
-		if n == 0 && s.frugal {
-			n = s.anyway(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
+		if n == 0 && s.avoidDearer {
+			n = s.tryVariants(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
 		}
 		if n == 0 {
 			break
 		}
 		done += n
-		if s.halt() {
+		if s.shouldStop() {
 			break
 		}
 		if done < want { // what changed elsewhere may have made room in other domains
-			done += s.anyway(ways, want-done, func(id, want int) int {
+			done += s.tryVariants(ways, want-done, func(id, want int) int {
 				if !s.m.profiles[id].zoned {
 					return 0
 				}
@@ -93,8 +93,8 @@ func (s *state) place(k int, ways []variant, want int) int {
 	return done
 }
 
-// anyway places pods in one way after another, and returns how many.
-func (s *state) anyway(ways []variant, want int, place func(profileID, want int) int) int {
+// tryVariants places pods in one way after another, and returns how many.
+func (s *state) tryVariants(ways []variant, want int, place func(profileID, want int) int) int {
 	done := 0
 	for i := range ways {
 		if done < want {
@@ -207,7 +207,7 @@ func (s *state) openIn(poolID, k, profileID, want int) int {
 	place := int32(len(m.nodes) + len(s.bins))
 	n, f := s.inBin(c, p, b, place, want)
 	if n == 0 && len(b.minimum) > 0 && m.problem.Policy.BestEffortMinimums {
-		n, f = s.lower(c, p, b, place)
+		n, f = s.openBelowMinValues(c, p, b, place)
 	}
 	if n == 0 {
 		return 0
@@ -269,8 +269,8 @@ func (s *state) charge(b *bin) {
 	}
 }
 
-// lower opens a node although minValues is not met, and demands of it what there is (SC-43).
-func (s *state) lower(c *class, p *profile, b *bin, place int32) (int, frame) {
+// openBelowMinValues opens a node although minValues is not met, and demands of it what there is (SC-43).
+func (s *state) openBelowMinValues(c *class, p *profile, b *bin, place int32) (int, frame) {
 	asked := b.minimum
 	b.minimum = nil
 	n, f := s.inBin(c, p, b, place, 1)

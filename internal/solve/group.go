@@ -47,8 +47,8 @@ type hostKey struct{ group, node int32 }
 
 type hostCount struct{ sel, own int32 }
 
-// wearer is one distinct (namespace, labels) of pods, and the groups that select it.
-type wearer struct {
+// labelSet is one distinct (namespace, labels) of pods, and the groups that select it.
+type labelSet struct {
 	namespace string
 	labels    map[string]string
 	groups    []int
@@ -75,7 +75,7 @@ func (m *model) readGroups(late func() bool) bool {
 	seen := make(map[*cluster.Shape]bool, len(m.classes))
 	for k := range m.classes {
 		s := m.classes[k].shape
-		m.classes[k].wearer = m.wear(s)
+		m.classes[k].wearer = m.internLabels(s)
 		if seen[s] || len(s.Spread)+len(s.Affinity)+len(s.AntiAffinity) == 0 || s.Refuses || len(s.Invalid) > 0 {
 			continue
 		}
@@ -192,8 +192,8 @@ func demands(s labels.Selector) (label, bool) {
 	return label{}, false
 }
 
-// wear interns the labels of a shape.
-func (m *model) wear(s *cluster.Shape) int {
+// internLabels interns the labels of a shape.
+func (m *model) internLabels(s *cluster.Shape) int {
 	if id, known := m.shapeWear[s]; known {
 		return id
 	}
@@ -209,9 +209,9 @@ func (m *model) wear(s *cluster.Shape) int {
 	}
 	id, known := m.wearerIDs[b.String()]
 	if !known {
-		id = len(m.wearers)
+		id = len(m.labelSets)
 		m.wearerIDs[b.String()] = id
-		m.wearers = append(m.wearers, wearer{namespace: s.Namespace, labels: s.Labels})
+		m.labelSets = append(m.labelSets, labelSet{namespace: s.Namespace, labels: s.Labels})
 	}
 	m.shapeWear[s] = id
 	return id
@@ -219,7 +219,7 @@ func (m *model) wear(s *cluster.Shape) int {
 
 // selecting returns the groups that select pods with some labels, in order.
 func (m *model) selecting(wearerID int) []int {
-	w := &m.wearers[wearerID]
+	w := &m.labelSets[wearerID]
 	if w.known {
 		return w.groups
 	}
@@ -240,7 +240,7 @@ func (m *model) selecting(wearerID int) []int {
 	return w.groups
 }
 
-func (g *group) selects(w *wearer) bool {
+func (g *group) selects(w *labelSet) bool {
 	if !g.everywhere {
 		if _, in := slices.BinarySearch(g.namespaces, w.namespace); !in {
 			return false
@@ -353,7 +353,7 @@ func (m *model) countPod(p *cluster.Pod, n *node, place int32) {
 		return
 	}
 	values := m.signs[n.sign].values
-	for _, id := range m.selecting(m.wear(p.Shape)) {
+	for _, id := range m.selecting(m.internLabels(p.Shape)) {
 		if m.counts(m.groups[id], n) {
 			m.bump(id, place, values, hostCount{sel: 1})
 		}
@@ -393,10 +393,10 @@ func (m *model) counts(g *group, n *node) bool {
 	return f.needs == nil || slices.ContainsFunc(f.needs, func(id int) bool { return m.onNode(id, n.sign) })
 }
 
-// touching are the groups by which a pod that runs matters to where others go.
-func (m *model) touching(s *cluster.Shape) []int {
+// groupsAffectedBy are the groups by which a pod that runs matters to where others go.
+func (m *model) groupsAffectedBy(s *cluster.Shape) []int {
 	var list []int
-	for _, g := range m.selecting(m.wear(s)) {
+	for _, g := range m.selecting(m.internLabels(s)) {
 		if m.groups[g].couples() {
 			list = append(list, g)
 		}

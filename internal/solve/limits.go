@@ -2,8 +2,8 @@ package solve
 
 import "slices"
 
-// release gives back to the limits of its pool what a node has that goes.
-func (s *state) release(n int) {
+// releaseLimits returns the capacity of a removed node to the limits of its pool.
+func (s *state) releaseLimits(n int) {
 	src := s.m.nodes[n].src
 	at := slices.IndexFunc(s.m.pools, func(p pool) bool { return p.src.Name == src.Pool })
 	if at < 0 {
@@ -40,10 +40,10 @@ func (a *allowance) clone() *allowance {
 	return &allowance{cloneAll(a.limits), slices.Clone(a.nodes)}
 }
 
-// pays reports whether the new nodes of a move are within the limits of their pools, with what the
+// withinAllowance reports whether the new nodes of a move are within the limits of their pools, with what the
 // nodes give back that it removes, and takes the rest off the allowance. What other moves give back is
 // not counted on: they may be left out.
-func (v *mover) pays(m *Move, a *allowance) bool {
+func (v *mover) withinAllowance(m *Move, a *allowance) bool {
 	type bill struct {
 		limit *int64
 		need  int64

@@ -65,7 +65,7 @@ func (s *state) choice(k int) int {
 		best, home := -1, -1
 		for _, v := range c.variants[first:c.step(first)] {
 			p := s.m.profiles[v.profile]
-			switch h := s.homeOf(k, p, p.need); {
+			switch h := s.firstPoolFor(k, p, p.need); {
 			case h == coupled: // nothing is given up before that was tried
 				return -1
 			case h >= 0 && (best < 0 || h < home):
@@ -82,8 +82,8 @@ func (s *state) choice(k int) int {
 // coupled is the home of pods whose nodes depend on each other through minValues or reservations.
 const coupled = -2
 
-// homeOf returns the first pool that can offer a node for a class, -1 if none can, or coupled.
-func (s *state) homeOf(k int, p *profile, needID int) int {
+// firstPoolFor returns the first pool that can offer a node for a class, -1 if none can, or coupled.
+func (s *state) firstPoolFor(k int, p *profile, needID int) int {
 	m := s.m
 	c := &m.classes[k]
 	for i := range m.pools {
@@ -135,7 +135,7 @@ func (s *state) knots(chosen, left []int) []bool {
 			continue
 		}
 		c, p := &m.classes[k], m.profiles[id]
-		tied[k] = len(c.shared) > 0 || len(p.ports) > 0 || s.tangled(p)
+		tied[k] = len(c.shared) > 0 || len(p.ports) > 0 || s.hasCoupledRules(p)
 	}
 	s.unequal(chosen, left, tied)
 	// The members of one group go together: if one is tied, all are.
@@ -184,10 +184,10 @@ func (s *state) unequal(chosen, left []int, tied []bool) {
 	}
 }
 
-// tangled reports whether the rules of a profile over keys other than the host are more than one
+// hasCoupledRules reports whether the rules of a profile over keys other than the host are more than one
 // spread constraint over its own kind, or one affinity to its own kind; or whether it must be with
 // other pods on one host.
-func (s *state) tangled(p *profile) bool {
+func (s *state) hasCoupledRules(p *profile) bool {
 	m := s.m
 	zones := 0
 	for i := range p.spread {
@@ -294,7 +294,7 @@ func (s *state) addLot(lots []lot, l lot, left []int) []lot {
 	if l.count == 0 {
 		return lots
 	}
-	if l.home = s.homeOf(l.class, s.m.profiles[l.profile], l.need); l.home < 0 {
+	if l.home = s.firstPoolFor(l.class, s.m.profiles[l.profile], l.need); l.home < 0 {
 		return lots
 	}
 	left[l.class] -= l.count
@@ -336,7 +336,7 @@ func (s *state) reach(class int, p *profile, k reqs.KeyID, eligible set) set {
 	out := newSet(len(eligible) * 64)
 	for v := eligible.next(0); v >= 0; v = eligible.next(v + 1) {
 		need := s.m.both(p.need, s.m.pin(k, reqs.ValueID(v)))
-		if need >= 0 && s.homeOf(class, p, need) >= 0 {
+		if need >= 0 && s.firstPoolFor(class, p, need) >= 0 {
 			out.add(v)
 		}
 	}

@@ -37,27 +37,27 @@ type model struct {
 	daemons    []daemon
 	rooms      []*rooms
 
-	nodes     []node
-	signs     []sign // label signatures of nodes
-	signIDs   map[string]int
-	classes   []class
-	profiles  []*profile
-	profIDs   map[string]int
-	wearers   []wearer // distinct (namespace, labels)
-	wearerIDs map[string]int
-	shapeWear map[*cluster.Shape]int
-	groups    []*group
-	groupIDs  map[string]int
-	index     groupIndex
-	hosts     map[hostKey]hostCount // counts of host groups by bound pods
-	claims    map[string]int        // claims that more than one pod uses
-	softTaint bool                  // some pool has a PreferNoSchedule taint (SC-14)
-	aliases   map[string][]string   // canonical key → keys as written, sorted
-	coming    map[[2]int][]int64    // what DaemonSets take of nodes with a signature and taints
-	domains   []domains             // by key of the table, as far as topologies use it
-	reserves  []reserve             // reservations, by id
-	pods      []cluster.Pod         // to be placed: Problem.Pods, then Problem.Moved
-	promised  map[promise][]int32   // into pods, in queue order
+	nodes       []node
+	signs       []sign // label signatures of nodes
+	signIDs     map[string]int
+	classes     []class
+	profiles    []*profile
+	profIDs     map[string]int
+	labelSets   []labelSet // distinct (namespace, labels)
+	wearerIDs   map[string]int
+	shapeWear   map[*cluster.Shape]int
+	groups      []*group
+	groupIDs    map[string]int
+	index       groupIndex
+	hosts       map[hostKey]hostCount        // counts of host groups by bound pods
+	claims      map[string]int               // claims that more than one pod uses
+	softTaint   bool                         // some pool has a PreferNoSchedule taint (SC-14)
+	aliases     map[string][]string          // canonical key → keys as written, sorted
+	coming      map[[2]int][]int64           // what DaemonSets take of nodes with a signature and taints
+	domains     []domains                    // by key of the table, as far as topologies use it
+	reserves    []reserve                    // reservations, by id
+	pods        []cluster.Pod                // to be placed: Problem.Pods, then Problem.Moved
+	plannedPods map[plannedPlacement][]int32 // into pods, in queue order
 }
 
 // class is a set of pods that are interchangeable. Pods are placed as counts of a class.
@@ -111,7 +111,7 @@ func compile(p Problem, earlier *model, stop func() bool) *model {
 	}
 	m.readClasses()
 	m.readLanes()
-	if earlier == nil || !m.goOn(earlier) {
+	if earlier == nil || !m.reuseModel(earlier) {
 		m.readKeys()
 		m.readCatalogues()
 	}
@@ -127,7 +127,7 @@ func compile(p Problem, earlier *model, stop func() bool) *model {
 	if !m.readGroups(late) || !m.readProfiles(late) || !m.countBound(late) {
 		return nil
 	}
-	m.readPromises()
+	m.readPlannedBinds()
 	return m
 }
 
@@ -147,7 +147,7 @@ func (m *model) fork() *model {
 	}
 	f.catalogues = m.forkCatalogues()
 	f.needIDs, f.pins, f.tolIDs = maps.Clone(m.needIDs), maps.Clone(m.pins), maps.Clone(m.tolIDs)
-	f.wearers, f.wearerIDs, f.shapeWear = slices.Clone(m.wearers), maps.Clone(m.wearerIDs), maps.Clone(m.shapeWear)
+	f.labelSets, f.wearerIDs, f.shapeWear = slices.Clone(m.labelSets), maps.Clone(m.wearerIDs), maps.Clone(m.shapeWear)
 	return &f
 }
 
@@ -161,9 +161,9 @@ func (m *model) forkCatalogues() []*catalogue {
 	return list
 }
 
-// goOn takes over what moves do not change: the instance types, which take most of the time that reading takes, and
+// reuseModel takes over what moves do not change: the instance types, which take most of the time that reading takes, and
 // the table of keys. It reports whether it could. Pods and labels are those of the earlier model or fewer.
-func (m *model) goOn(earlier *model) bool {
+func (m *model) reuseModel(earlier *model) bool {
 	if !slices.Equal(m.drivers, earlier.drivers) || !slices.EqualFunc(m.view.Pools, earlier.view.Pools, func(a, b cluster.Pool) bool {
 		return a.Name == b.Name && sameTypes(a.Types, b.Types)
 	}) {

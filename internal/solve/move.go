@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// Question asks which nodes could go. Nothing in it is pending: callers plan for pending pods first.
+// Question asks which nodes can be removed. It has no pending pods: callers plan for those first.
 type Question struct {
 	View       *cluster.Snapshot `json:"view"`
 	Candidates []string          `json:"candidates"` // nodes that may be removed; others only take pods
@@ -19,12 +19,12 @@ type Question struct {
 	First []string       `json:"first,omitempty"` // pools that an earlier search had no time for: the simple way begins with them
 }
 
-// Limits say when time is up; one that is nil never does. They are polled from several goroutines, and once one has said
-// that time is up it keeps saying so.
+// Limits are the deadlines of a search; nil means none. They are polled from several goroutines, and must keep
+// returning true once they have.
 type Limits struct {
 	Stop   func() bool // for everything
 	Joint  func() bool // for planning for all candidates together
-	Single func() bool // for what comes after: the look where pods would end, and the simple way of a few nodes at a time
+	Single func() bool // for the scheduler forecast and the step search that follow
 }
 
 // either is a limit that holds as soon as one of two does.
@@ -40,34 +40,33 @@ func either(a, b func() bool) func() bool {
 	return func() bool { return a() || b() }
 }
 
-// Consolidation is the answer: moves that each make the cluster cheaper, in the order in which to
-// make them, most saved per disruption first.
+// Consolidation is the answer to a Question. Its moves are in execution order, highest saving per disruption first.
 type Consolidation struct {
 	Moves    []Move    `json:"moves,omitempty"`
-	Kept     []Verdict `json:"kept,omitempty"`    // candidates that stay, and why, by name
-	Before   float64   `json:"before"`            // USD an hour of all nodes with a price that are not going already
+	Kept     []Verdict `json:"kept,omitempty"`    // candidates that are kept, and why, by name
+	Before   float64   `json:"before"`            // USD an hour of all nodes with a price that are not being deleted
 	After    float64   `json:"after"`             // the same once every move is made
 	Bound    float64   `json:"bound,omitempty"`   // no cluster that holds the pods costs less; 0: not known
 	Examined int       `json:"examined"`          // candidates looked at
 	Partial  bool      `json:"partial,omitempty"` // time was up before everything was tried: the moves are the best so far
 	Loose    bool      `json:"loose,omitempty"`   // any of the moves may be left out: no later one depends on it
-	Limited  bool      `json:"limited,omitempty"` // more nodes might go if Most let them
+	Limited  bool      `json:"limited,omitempty"` // Most prevented further removals
 
 	Unreached []string `json:"unreached,omitempty"` // pools with candidates of which the simple way had tried none when its time was up
 }
 
-// Move removes nodes. Their pods go to nodes that stay and to new ones; a new node takes only pods of
-// its own move, so a move depends on earlier ones alone.
+// Move removes nodes. Their pods move to nodes that are kept, or to new ones. A new node only takes pods of its
+// own move, so a move depends on earlier moves only.
 type Move struct {
 	Remove []string  `json:"remove"`
 	Bind   []Bind    `json:"bind,omitempty"`
 	Create []NewNode `json:"create,omitempty"`
-	Saves  float64   `json:"saves"`           // USD an hour; above zero, unless the price of what goes is not known
+	Saves  float64   `json:"saves"`           // USD an hour; above zero, unless the price of a removed node is not known
 	Frees  float64   `json:"frees,omitempty"` // USD an hour that the reserved capacity costs on demand which others can use then
 	Moved  int       `json:"moved"`           // pods
 }
 
-// Verdict is why a candidate stays.
+// Verdict is why a candidate is kept.
 type Verdict struct {
 	Node string        `json:"node"`
 	Why  reason.Reason `json:"why"`
@@ -87,14 +86,14 @@ func Consolidate(q Question, stop func() bool) Consolidation {
 // nothing, the simple way has its turn all the same (decision 0025).
 func ConsolidateWithin(q Question, l Limits) Consolidation {
 	stop, joint, single := either(l.Stop, nil), either(l.Stop, l.Joint), either(l.Stop, l.Single)
-	g := survey(q, nil, stop)
+	g := compileCluster(q, nil, stop)
 	if g == nil {
-		return unread(q)
+		return timedOutConsolidation(q)
 	}
 	second := g.m.fork()
 	var one, whole *mover
 	var moves []Move
-	var stays *stays
+	var stays *keepReasons
 	each(2, q.Policy.Workers, func(i int) {
 		if i == 0 {
 			one = g.newMover(g.m, nil, joint)
@@ -105,7 +104,7 @@ func ConsolidateWithin(q Question, l Limits) Consolidation {
 	})
 	out := Consolidation{Moves: one.moves, Bound: one.bound(), Examined: one.examined, Partial: one.s.stopped || stays.stopped}
 	used := one
-	found := g.lasting(out.Moves, moves, single)
+	found := g.selectStableMoves(out.Moves, moves, single)
 	if out.Moves = found.moves; found.second {
 		used = whole
 	}
@@ -113,7 +112,7 @@ func ConsolidateWithin(q Question, l Limits) Consolidation {
 	out.Limited = one.trimmed || whole.trimmed
 	simple := false
 	if !out.Partial || len(out.Moves) == 0 && !single() {
-		found := g.simplest(q, out.Moves, single)
+		found := g.compareWithSteps(q, out.Moves, single)
 		out.Moves, simple, out.Unreached = found.moves, found.simple, found.unreached
 		out.Partial, out.Limited = out.Partial || found.stopped, out.Limited || found.limited
 	}
@@ -124,17 +123,17 @@ func ConsolidateWithin(q Question, l Limits) Consolidation {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})
 	}
-	out.Before = staying(one.m.view)
+	out.Before = remainingCost(one.m.view)
 	out.After = out.Before - saved(out.Moves)
-	out.Kept = one.verdicts(&out, stays)
+	out.Kept = one.explainKept(&out, stays)
 	if len(out.Moves) == 0 && !out.Partial {
-		g.nameWishes(out.Kept, single)
+		g.namePreferences(out.Kept, single)
 	}
 	return out
 }
 
-// staying is what the nodes cost that are not going already.
-func staying(view *cluster.Snapshot) float64 {
+// remainingCost is the cost of the nodes that are not being deleted.
+func remainingCost(view *cluster.Snapshot) float64 {
 	total := 0.0
 	for i := 0; view != nil && i < len(view.Nodes); i++ {
 		if !view.Nodes[i].Deleting {
@@ -144,10 +143,10 @@ func staying(view *cluster.Snapshot) float64 {
 	return total
 }
 
-// unread is the answer when there was no time to read the cluster: everything stays.
-func unread(q Question) Consolidation {
+// timedOutConsolidation is the answer when time was up before the cluster was read: every candidate is kept.
+func timedOutConsolidation(q Question) Consolidation {
 	out := Consolidation{Partial: true}
-	out.Before = staying(q.View)
+	out.Before = remainingCost(q.View)
 	out.After = out.Before
 	for _, name := range slices.Sorted(slices.Values(q.Candidates)) {
 		out.Kept = append(out.Kept, Verdict{Node: name, Why: reason.Reason{Code: reason.OutOfTime, Subject: "node/" + name}})
@@ -180,14 +179,14 @@ func (v *mover) removeAll() {
 	slices.SortStableFunc(list, func(a, b int) int {
 		return cmp.Or(
 			cmp.Compare(boolInt(len(v.pods[b]) == 0), boolInt(len(v.pods[a]) == 0)),
-			cmp.Compare(v.dear[b], v.dear[a]),
+			cmp.Compare(v.overpricing[b], v.overpricing[a]),
 			cmp.Compare(len(v.pods[a]), len(v.pods[b])),
 		)
 	})
 	v.examined = len(v.stuck)
 	gone := map[string]int{}
 	for _, n := range list {
-		if v.s.halt() {
+		if v.s.shouldStop() {
 			break
 		}
 		pool := v.m.nodes[n].src.Pool
@@ -196,7 +195,7 @@ func (v *mover) removeAll() {
 			continue
 		}
 		v.examined++
-		if v.host[n] || !v.drain(n) {
+		if v.host[n] || !v.drainNode(n) {
 			continue
 		}
 		gone[pool]++
@@ -207,8 +206,8 @@ func (v *mover) removeAll() {
 	}
 }
 
-// verdicts says why the other candidates stay.
-func (v *mover) verdicts(answer *Consolidation, stays *stays) []Verdict {
+// explainKept returns why the other candidates are kept.
+func (v *mover) explainKept(answer *Consolidation, stays *keepReasons) []Verdict {
 	goes := map[string]bool{}
 	for i := range answer.Moves {
 		for _, name := range answer.Moves[i].Remove {
@@ -225,7 +224,7 @@ func (v *mover) verdicts(answer *Consolidation, stays *stays) []Verdict {
 		switch pods := v.stuck[n]; {
 		case pods > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
-		case stays.stranded[name] || v.barren && len(v.pods[n]) > 0:
+		case stays.stranded[name] || v.nothingBuyable && len(v.pods[n]) > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(len(v.pods[n]))
 		case stays.refused[name].Code != "":
 			refused := stays.refused[name]

@@ -104,15 +104,15 @@ func offered(pool *cluster.Pool, t *catalog.InstanceType) bool {
 // offering of every pool, so it makes nothing.
 func agrees(needs reqs.Set, o *catalog.Offering) bool {
 	for key, r := range needs {
-		if value, has := soldAs(o, key); has && !r.Has(value) {
+		if value, has := offeringLabel(o, key); has && !r.Has(value) {
 			return false
 		}
 	}
 	return true
 }
 
-// soldAs is the value of a label that a node gets from the way it was bought.
-func soldAs(o *catalog.Offering, key string) (value string, has bool) {
+// offeringLabel is the value of a label that a node gets from the way it was bought.
+func offeringLabel(o *catalog.Offering, key string) (value string, has bool) {
 	switch key {
 	case corev1.LabelTopologyZone:
 		return o.Zone, true
@@ -141,7 +141,7 @@ func collect(values map[string]map[string]bool, key string, allowed reqs.Req, t 
 		return
 	}
 	for i := range t.Offerings {
-		if value, has := soldAs(&t.Offerings[i], key); has {
+		if value, has := offeringLabel(&t.Offerings[i], key); has {
 			note(value)
 		}
 	}

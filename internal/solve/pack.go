@@ -22,7 +22,7 @@ type packer struct {
 	live   []liveCell
 	rest   []int64
 	prices []float64
-	sales  []*sale
+	sales  []*columnPrices
 	out    []*pattern
 }
 
@@ -151,7 +151,7 @@ func (w *packer) apply(p *pattern) float64 {
 			w.crowd[g] -= times * t.count
 		}
 		if w.left[t.lot] == 0 {
-			w.cells.empty(t.lot)
+			w.cells.dropEmptyLot(t.lot)
 		}
 	}
 	q := *p

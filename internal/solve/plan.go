@@ -14,7 +14,7 @@ type Problem struct {
 	Moved  []cluster.Pod     `json:"moved,omitempty"` // also to be placed: of nodes that would be removed, so not onto nodes that settle or are not up
 	Policy Policy            `json:"policy"`
 
-	Promised []Bind `json:"promised,omitempty"` // where an earlier plan put some of the pods; they stay there if the rules allow it
+	PlannedBinds []Bind `json:"promised,omitempty"` // where an earlier plan put some of the pods; they stay there if the rules allow it
 }
 
 // Policy is how to decide where the rules leave a choice. The zero Policy is the default one, except

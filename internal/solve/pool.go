@@ -14,18 +14,18 @@ import (
 
 // pool is a pool that nodes can be bought from.
 type pool struct {
-	src       *cluster.Pool
-	row       reqs.Row
-	catalogue int
-	types     set  // those its requirements leave, with an available offering
-	soldOut   bool // its requirements leave types, but none can be had at present
-	cols      columns
-	taints    int
-	rooms     *rooms
-	minimums  []minimum // minValues it demands
-	limits    []limit
-	nodeLimit int64
-	reserved  columns // columns of reservations
+	src                  *cluster.Pool
+	row                  reqs.Row
+	catalogue            int
+	types                set  // those its requirements leave, with an available offering
+	insufficientCapacity bool // its requirements leave types, but none can be had at present
+	cols                 columns
+	taints               int
+	rooms                *rooms
+	minimums             []minimum // minValues it demands
+	limits               []limit
+	nodeLimit            int64
+	reserved             columns // columns of reservations
 }
 
 // minimum is one minValues.
@@ -137,7 +137,7 @@ func (m *model) readPools() {
 			}
 		}
 		p.reserved = p.reserved.and(p.cols)
-		p.soldOut = p.types.empty() && meets(src)
+		p.insufficientCapacity = p.types.empty() && meets(src)
 		for k := range m.table.Len() {
 			if n := row.MinValues(reqs.KeyID(k)); n > 0 {
 				p.minimums = append(p.minimums, minimum{reqs.KeyID(k), n})
@@ -146,12 +146,12 @@ func (m *model) readPools() {
 		m.pools = append(m.pools, p)
 	}
 	for i := range m.pools {
-		m.pools[i].rooms = m.roomsOf(i)
+		m.pools[i].rooms = m.daemonCapacities(i)
 	}
 }
 
-// roomsOf finds which DaemonSets run on which types of a pool (SC-23, SC-24).
-func (m *model) roomsOf(poolID int) *rooms {
+// daemonCapacities finds which DaemonSets run on which types of a pool (SC-23, SC-24).
+func (m *model) daemonCapacities(poolID int) *rooms {
 	p := &m.pools[poolID]
 	c := m.catalogues[p.catalogue]
 	runs := make([]set, 0, len(m.daemons))

@@ -41,7 +41,7 @@ type groupRule struct {
 	eligible set  // domains it may be in; nil for hosts
 }
 
-// relaxation is how far a pod's wishes have been given up (SC-14).
+// relaxation is how far the preferences of a pod are relaxed (SC-14).
 type relaxation struct {
 	term                        int // of Shape.Required
 	near, apart, prefer, spread int // preferences dropped of each kind, heaviest first

@@ -28,24 +28,24 @@ func (v *mover) worthwhile(m *Move, removed float64) bool {
 	slack := m.Saves / float64(len(m.Create))
 	for i := range m.Create {
 		c := &m.Create[i]
-		least, like := v.unlike(m)
-		if !v.cheaper(c, min(c.Offer.Price+slack, least)) {
+		least, like := v.priceToUndercut(m)
+		if !v.restrictToCheaper(c, min(c.Offer.Price+slack, least)) {
 			if like != "" {
-				v.spare[like] = true
+				v.reusable[like] = true
 			}
 			return false
 		}
-		if !v.diverse(m, c) {
+		if !v.hasSpotDiversity(m, c) {
 			return false
 		}
 	}
 	return v.saves(m, removed) // without the types that were dropped
 }
 
-// unlike returns what a single new node for several old ones must cost less than: if it may be of the
+// priceToUndercut returns what a single new node for several old ones must cost less than: if it may be of the
 // type of one of them, less than that one does. Otherwise that one could as well be kept
 // (disruption 13).
-func (v *mover) unlike(m *Move) (least float64, like string) {
+func (v *mover) priceToUndercut(m *Move) (least float64, like string) {
 	least = math.Inf(1)
 	if len(m.Remove) < 2 || len(m.Create) != 1 {
 		return least, ""
@@ -63,21 +63,21 @@ func (v *mover) unlike(m *Move) (least float64, like string) {
 // then is one of the cheapest already, and no chain of replacements starts (disruption 15).
 const leastSpotTypes = 15
 
-// diverse reports whether there are enough types for a spot node that replaces a spot node, and cuts
+// hasSpotDiversity reports whether there are enough types for a spot node that replaces a spot node, and cuts
 // them to no more than that takes.
-func (v *mover) diverse(m *Move, c *NewNode) bool {
+func (v *mover) hasSpotDiversity(m *Move, c *NewNode) bool {
 	if len(m.Remove) > 1 || c.Offer.CapacityType != karpv1.CapacityTypeSpot || !v.allSpot(m) {
 		return true
 	}
 	if len(c.Types) < leastSpotTypes {
-		v.refuse(m, reason.Reason{Code: reason.SpotTypesTooFew, Have: strconv.Itoa(len(c.Types)), Want: strconv.Itoa(leastSpotTypes)})
+		v.recordRefusal(m, reason.Reason{Code: reason.SpotTypesTooFew, Have: strconv.Itoa(len(c.Types)), Want: strconv.Itoa(leastSpotTypes)})
 		return false
 	}
 	pl := &v.m.pools[slices.IndexFunc(v.m.pools, func(p pool) bool { return p.src.Name == c.Pool })]
 	all := c.Types
 	for n := leastSpotTypes; n <= len(all); n++ {
 		c.Types = all[:n:n]
-		if v.enough(c, pl) {
+		if v.meetsMinValues(c, pl) {
 			break
 		}
 	}
@@ -87,8 +87,8 @@ func (v *mover) diverse(m *Move, c *NewNode) bool {
 	return true
 }
 
-// refuse notes why the nodes of a move stay.
-func (v *mover) refuse(m *Move, why reason.Reason) {
+// recordRefusal notes why the nodes of a move stay.
+func (v *mover) recordRefusal(m *Move, why reason.Reason) {
 	for _, name := range m.Remove {
 		v.refused[name] = why
 	}
@@ -106,13 +106,13 @@ func (v *mover) saves(m *Move, removed float64) bool {
 	case v.m.problem.Policy.Eager:
 		return m.Saves > 0
 	case reserved > 0:
-		return m.Saves > 0 && v.m.pays(m.Frees, reserved, m.Moved)
+		return m.Saves > 0 && v.m.savesEnough(m.Frees, reserved, m.Moved)
 	}
-	return v.m.pays(m.Saves, removed, m.Moved)
+	return v.m.savesEnough(m.Saves, removed, m.Moved)
 }
 
-// pays reports whether a replacement of nodes saves enough of their price, and for the pods it moves.
-func (m *model) pays(saves, removed float64, moved int) bool {
+// savesEnough reports whether a replacement of nodes saves enough of their price, and for the pods it moves.
+func (m *model) savesEnough(saves, removed float64, moved int) bool {
 	least := leastPerPod * float64(moved)
 	if m.problem.Policy.AnySaving {
 		least = 0
@@ -137,7 +137,7 @@ func (v *mover) mayBeSpot(m *Move) bool {
 	if !v.allSpot(m) || !slices.ContainsFunc(m.Create, func(c NewNode) bool { return c.Offer.CapacityType == karpv1.CapacityTypeSpot }) {
 		return true
 	}
-	v.refuse(m, reason.Reason{Code: reason.SpotToSpotOff})
+	v.recordRefusal(m, reason.Reason{Code: reason.SpotToSpotOff})
 	return false
 }
 
@@ -146,10 +146,10 @@ func (v *mover) allSpot(m *Move) bool {
 	return !slices.ContainsFunc(m.Remove, func(name string) bool { return v.m.nodes[v.byName[name]].src.CapacityType != karpv1.CapacityTypeSpot })
 }
 
-// cheaper pins a new node to the capacity type it was priced as, and drops the types that could come
+// restrictToCheaper pins a new node to the capacity type it was priced as, and drops the types that could come
 // up at a limit or dearer: the move would save nothing then. It reports whether a type is left, and
 // minValues holds.
-func (v *mover) cheaper(c *NewNode, limit float64) bool {
+func (v *mover) restrictToCheaper(c *NewNode, limit float64) bool {
 	at := slices.IndexFunc(v.m.pools, func(p pool) bool { return p.src.Name == c.Pool })
 	if at < 0 {
 		return false
@@ -165,11 +165,11 @@ func (v *mover) cheaper(c *NewNode, limit float64) bool {
 		return false
 	}
 	v.request(c, pl)
-	return v.enough(c, pl)
+	return v.meetsMinValues(c, pl)
 }
 
-// enough reports whether the types of a new node have as many values as minValues asks for.
-func (v *mover) enough(c *NewNode, pl *pool) bool {
+// meetsMinValues reports whether the types of a new node have as many values as minValues asks for.
+func (v *mover) meetsMinValues(c *NewNode, pl *pool) bool {
 	cat := v.m.catalogues[pl.catalogue]
 	cols, held := v.waysOf(c, cat)
 	f := frame{row: v.m.rowOf(c.Needs), types: newSet(len(cat.types)), cols: cols, held: held}

@@ -15,9 +15,9 @@ const (
 	fairStep = 0.5
 )
 
-// manner is a way to take one step after another.
-type manner struct {
-	small  bool // nodes with few pods go first, otherwise those that waste most
+// searchStrategy is an order in which steps are tried.
+type searchStrategy struct {
+	small  bool // nodes with few pods are tried first, otherwise those with the most waste
 	single bool // one step, and then all over again
 	fresh  bool // pods go to the new node rather than to those that exist
 	loose  bool // a step need not last if it saves even when it does not
@@ -27,39 +27,39 @@ type manner struct {
 // at once. Each step is placed exactly, pod by pod, on the cluster that the steps before it leave.
 type stepper struct {
 	*mover
-	manner
+	searchStrategy
 
-	foretold *forecast // nil: any saving is worth any move
-	left     *allowance
-	went     map[string]int // nodes of each pool
-	steps    []Move
-	fair     float64 // USD an hour that a step saves for each pod at least
-	risk     float64 // USD an hour that steps which need not last may cost again
-	fleeting bool    // some step was left out for no other reason than that it would not last
+	forecast        *forecast // nil: any saving is worth any move
+	left            *allowance
+	removedPerPool  map[string]int // nodes of each pool
+	steps           []Move
+	fair            float64 // USD an hour that a step saves for each pod at least
+	risk            float64 // USD an hour that steps which need not last may cost again
+	droppedUnstable bool    // some step was left out only because the scheduler would undo it
 }
 
-// simply finds moves in the simple way. They depend on those before them.
-func (g *ground) simply(how manner, stop func() bool) *stepper {
+// searchSteps finds moves in the simple way. They depend on those before them.
+func (g *compiledCluster) searchSteps(how searchStrategy, stop func() bool) *stepper {
 	w := g.newStepper(how, stop)
-	w.take()
+	w.takeSteps()
 	return w
 }
 
-func (g *ground) newStepper(how manner, stop func() bool) *stepper {
-	w := &stepper{mover: g.newMover(g.m.fork(), nil, stop), manner: how, went: map[string]int{}}
-	w.s.frugal = false // one node at most is bought, so it has to grow
+func (g *compiledCluster) newStepper(how searchStrategy, stop func() bool) *stepper {
+	w := &stepper{mover: g.newMover(g.m.fork(), nil, stop), searchStrategy: how, removedPerPool: map[string]int{}}
+	w.s.avoidDearer = false // one node at most is bought, so it has to grow
 	w.left = w.m.allowance()
 	if !w.m.problem.Policy.Eager {
-		w.foretold = g.forecast(stop)
+		w.forecast = g.forecast(stop)
 	}
-	if list := w.wasteful(); len(list) > descendUpTo && !w.m.problem.Policy.AnySaving { // few nodes have a floor, many have swaps
-		w.fair = w.fairly(list, fairStep)
+	if list := w.nodesByWaste(); len(list) > descendUpTo && !w.m.problem.Policy.AnySaving { // few nodes have a floor, many have swaps
+		w.fair = w.minSavingPerPod(list, fairStep)
 	}
 	return w
 }
 
-func (w *stepper) take() {
-	list := w.wasteful()
+func (w *stepper) takeSteps() {
+	list := w.nodesByWaste()
 	if w.small {
 		slices.SortStableFunc(list, func(a, b int) int {
 			return cmp.Or(cmp.Compare(len(w.pods[a]), len(w.pods[b])), cmp.Compare(w.m.nodes[a].src.Name, w.m.nodes[b].src.Name))
@@ -67,7 +67,7 @@ func (w *stepper) take() {
 	}
 	for i, n := range list[:min(len(list), alone)] {
 		w.try(n)
-		w.late(list, i)
+		w.recordUnreached(list, i)
 	}
 	if len(w.steps) > 0 || len(list) > simpleUpTo { // swaps are looked for among more, and faster
 		return
@@ -90,8 +90,8 @@ func (w *stepper) take() {
 	}
 }
 
-// late notes, once time is up, of which pools of a list no node was tried before the i-th.
-func (v *mover) late(list []int, i int) {
+// recordUnreached notes, once time is up, of which pools of a list no node was tried before the i-th.
+func (v *mover) recordUnreached(list []int, i int) {
 	if !v.s.stopped || v.unreached != nil {
 		return
 	}
@@ -106,9 +106,9 @@ func (v *mover) late(list []int, i int) {
 	v.unreached = slices.Sorted(maps.Keys(late))
 }
 
-// wasteful lists the nodes that could go, those first that waste most for each pod on them. Pools that an earlier
+// nodesByWaste lists the nodes that could go, those first that waste most for each pod on them. Pools that an earlier
 // search had no time for come before all others.
-func (v *mover) wasteful() []int {
+func (v *mover) nodesByWaste() []int {
 	var list []int
 	for n, may := range v.may {
 		if may && v.price[n] > 0 {
@@ -132,11 +132,11 @@ func (w *stepper) tryMany(list []int) {
 
 // try makes a step if it is allowed and worth it.
 func (w *stepper) try(nodes ...int) bool {
-	if w.single && len(w.steps) > 0 || w.s.halt() || !w.allowed(nodes) {
+	if w.single && len(w.steps) > 0 || w.s.shouldStop() || !w.allowed(nodes) {
 		return false
 	}
-	g := w.goingOf(nodes)
-	if w.hopeless(g) {
+	g := w.newRemovalSet(nodes)
+	if w.removalTooExpensive(g) {
 		return false
 	}
 	for _, fresh := range []bool{w.fresh, !w.fresh} {
@@ -158,19 +158,19 @@ func (w *stepper) allowed(nodes []int) bool {
 	for _, n := range nodes {
 		pool := w.m.nodes[n].src.Pool
 		count[pool]++
-		if most, limited := w.most[pool]; limited && w.went[pool]+count[pool] > most {
+		if most, limited := w.most[pool]; limited && w.removedPerPool[pool]+count[pool] > most {
 			w.trimmed = true
 			return false
 		}
-		if w.gone[n] || w.host[n] {
+		if w.removed[n] || w.host[n] {
 			return false
 		}
 	}
 	return true
 }
 
-// going is nodes that may go together.
-type going struct {
+// removalSet is nodes that may be removed together.
+type removalSet struct {
 	nodes   []int
 	price   float64
 	pods    int
@@ -178,8 +178,8 @@ type going struct {
 	of      map[int][]int32 // pods of each class
 }
 
-func (w *stepper) goingOf(nodes []int) *going {
-	g := &going{nodes: nodes, of: map[int][]int32{}}
+func (w *stepper) newRemovalSet(nodes []int) *removalSet {
+	g := &removalSet{nodes: nodes, of: map[int][]int32{}}
 	for _, n := range nodes {
 		g.price += w.price[n]
 		g.pods += len(w.pods[n])
@@ -192,24 +192,24 @@ func (w *stepper) goingOf(nodes []int) *going {
 }
 
 // gains reports whether it is worth it to have a new node for that price instead.
-func (w *stepper) gains(g *going, price float64) bool {
+func (w *stepper) gains(g *removalSet, price float64) bool {
 	saves := g.price - price
 	if w.reserved(g.nodes...) { // how much is worth it is asked of what they free
 		return saves > 0
 	}
-	return w.m.problem.Policy.Eager || saves >= w.fair*float64(g.pods) && w.m.pays(saves, g.price, g.pods)
+	return w.m.problem.Policy.Eager || saves >= w.fair*float64(g.pods) && w.m.savesEnough(saves, g.price, g.pods)
 }
 
 // placed is the state once the pods of nodes have other places, at most one of them new; nil if they have none, or
 // if the new one is too dear. They go to existing nodes first, or to the new one first.
-func (w *stepper) placed(g *going, fresh bool) *state {
+func (w *stepper) placed(g *removalSet, fresh bool) *state {
 	s := w.s.clone()
 	if w.reserved(g.nodes...) {
-		w.onlyReserved(s)
+		w.closePaidNodes(s)
 	}
 	for _, n := range g.nodes {
-		s.gone(n)
-		s.release(n)
+		s.markRemoved(n)
+		s.releaseLimits(n)
 		s.count(n, -1)
 	}
 	left := make([]int, len(g.classes))
@@ -243,7 +243,7 @@ func (w *stepper) placed(g *going, fresh bool) *state {
 }
 
 // tooDear reports whether the new node costs too much already: with more pods it never costs less.
-func (w *stepper) tooDear(s *state, g *going) bool {
+func (w *stepper) tooDear(s *state, g *removalSet) bool {
 	return len(s.bins) > 0 && !w.gains(g, s.cheapest(s.bins[0], s.bins[0].cols))
 }
 
@@ -259,26 +259,26 @@ func (s *state) intoOne(k, want int) int {
 		done = s.openBin(k, ways, want)
 	}
 	if len(s.bins) == 1 && done < want {
-		done += s.anyway(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
+		done += s.tryVariants(ways, want-done, func(id, want int) int { return s.inBins(k, id, want) })
 	}
 	return done
 }
 
 // moveOf is a step as a move, or nil if it is not worth it or would not last.
-func (w *stepper) moveOf(s *state, g *going) *Move {
+func (w *stepper) moveOf(s *state, g *removalSet) *Move {
 	if len(s.bins) > 0 && !w.gains(g, s.cheapest(s.bins[0], s.launchColumns(s.bins[0]))) {
 		return nil
 	}
 	v := *w.mover
-	v.s, v.gone = s, make([]bool, len(w.gone))
+	v.s, v.removed = s, make([]bool, len(w.removed))
 	for _, n := range g.nodes {
-		v.gone[n] = true
+		v.removed[n] = true
 	}
 	for _, k := range g.classes {
 		w.m.classes[k].pods = g.of[k]
 	}
 	left := w.left.clone()
-	moves := v.regroup(left)
+	moves := v.groupIntoMoves(left)
 	for _, k := range g.classes {
 		w.m.classes[k].pods = nil
 	}
@@ -288,10 +288,10 @@ func (w *stepper) moveOf(s *state, g *going) *Move {
 	if len(moves[0].Create) > 0 && moves[0].Frees > 0 && moves[0].Frees < w.fair*float64(g.pods) {
 		return nil
 	}
-	if w.foretold != nil {
-		risk, lasts := w.foretold.lasts(&moves[0], w.loose)
+	if w.forecast != nil {
+		risk, lasts := w.forecast.isStable(&moves[0], w.loose)
 		if !lasts {
-			w.fleeting = !w.loose
+			w.droppedUnstable = !w.loose
 			return nil
 		}
 		w.risk += risk
@@ -303,8 +303,8 @@ func (w *stepper) moveOf(s *state, g *going) *Move {
 // accept goes on with the cluster after a step. What it buys takes no pods of later ones.
 func (w *stepper) accept(s *state, nodes []int, m *Move) {
 	for _, n := range nodes {
-		w.gone[n] = true
-		w.went[w.m.nodes[n].src.Pool]++
+		w.removed[n] = true
+		w.removedPerPool[w.m.nodes[n].src.Pool]++
 	}
 	for _, b := range m.Bind {
 		w.host[w.byName[b.Node]] = true
@@ -315,7 +315,7 @@ func (w *stepper) accept(s *state, nodes []int, m *Move) {
 	delete(s.claims, bought)
 	s.bins, s.placed = nil, nil
 	if w.reserved(nodes...) {
-		w.reopen(s, w.s)
+		w.reopenPaidNodes(s, w.s)
 	}
 	w.s = s
 	w.steps = append(w.steps, *m)
@@ -346,7 +346,7 @@ func (s *state) clone() *state {
 		c.claims[place] = slices.Clip(list)
 	}
 	c.limits, c.nodesLeft, c.reserves = cloneAll(s.limits), slices.Clone(s.nodesLeft), slices.Clone(s.reserves)
-	c.homes, c.lost = cloneAll(s.homes), cloneAll(s.lost)
+	c.nodesByDomain, c.removedDomains = cloneAll(s.nodesByDomain), cloneAll(s.removedDomains)
 	c.bins, c.placed, c.banned = nil, nil, nil
 	c.row, c.types = s.m.table.NewRow(), nil
 	return &c

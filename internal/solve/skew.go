@@ -20,7 +20,7 @@ func (s *state) skewed() bool {
 			seen[h.profile] = true
 			p := m.profiles[h.profile]
 			for i := range p.spread {
-				if r := &p.spread[i]; !m.groups[r.group].host && r.self && s.tooFar(r, added[r.group]) {
+				if r := &p.spread[i]; !m.groups[r.group].host && r.self && s.exceedsSkew(r, added[r.group]) {
 					return true
 				}
 			}
@@ -29,8 +29,8 @@ func (s *state) skewed() bool {
 	return false
 }
 
-// tooFar reports whether a domain that got pods has too many of them.
-func (s *state) tooFar(r *spreadRule, added []int32) bool {
+// exceedsSkew reports whether a domain that got pods has too many of them.
+func (s *state) exceedsSkew(r *spreadRule, added []int32) bool {
 	least := s.least(r)
 	for v := r.eligible.next(0); v >= 0; v = r.eligible.next(v + 1) {
 		if added[v] > 0 && s.sel[r.group][v]-least > r.skew {

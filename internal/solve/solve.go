@@ -17,7 +17,7 @@ func Solve(p Problem, stop func() bool) Plan {
 	ways := []func(*state, []int){
 		func(s *state, left []int) { s.greedy(left) },
 		func(s *state, left []int) {
-			s.frugal = true
+			s.avoidDearer = true
 			s.fast(left)
 			s.greedy(left)
 		},
@@ -28,7 +28,7 @@ func Solve(p Problem, stop func() bool) Plan {
 	states, rests := make([]*state, len(ways)), make([][]int, len(ways))
 	compiled := compile(p, nil, stop)
 	if compiled == nil {
-		return outOfTime(p)
+		return timedOutPlan(p)
 	}
 	models := []*model{compiled}
 	for range ways[1:] {
@@ -36,13 +36,13 @@ func Solve(p Problem, stop func() bool) Plan {
 	}
 	each(len(ways), p.Policy.Workers, func(i int) {
 		states[i], rests[i] = newState(models[i], stop), models[i].remaining()
-		states[i].keep(rests[i])
+		states[i].placePlannedPods(rests[i])
 		ways[i](states[i], rests[i])
 	})
 	best := len(ways) - 1
 	// Quotas hold only if all of them were placed; limits or a stop may have prevented that.
 	if best > 0 && (sum(rests[best]) > 0 && states[best].skewed() ||
-		cmp.Or(cmp.Compare(sum(rests[0]), sum(rests[best])), cmp.Compare(states[0].bill(), states[best].bill())) < 0) {
+		cmp.Or(cmp.Compare(sum(rests[0]), sum(rests[best])), cmp.Compare(states[0].comparisonCost(), states[best].comparisonCost())) < 0) {
 		best = 0
 	}
 	var plan Plan
@@ -61,8 +61,8 @@ func Solve(p Problem, stop func() bool) Plan {
 	return plan
 }
 
-// outOfTime is the plan of a problem that could not even be read in time.
-func outOfTime(p Problem) Plan {
+// timedOutPlan is the plan of a problem that could not even be read in time.
+func timedOutPlan(p Problem) Plan {
 	plan := Plan{Partial: true}
 	if p.View != nil {
 		plan.Version = p.View.Version

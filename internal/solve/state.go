@@ -10,28 +10,28 @@ import (
 // state is a plan in the making: what is left of nodes, the nodes planned so far, and how many pods
 // of each topology group are where. Places are numbered: existing nodes first, then planned ones.
 type state struct {
-	m         *model
-	free      []int64 // existing nodes × lanes
-	top       []int64 // blocks of nodes × 2: at least the most cpu and memory that any node of a block has left
-	sel, own  [][]int32
-	host      map[hostKey]hostCount
-	total     []int32 // pods a group of hosts selects, wherever they are
-	ports     map[int32][]cluster.HostPort
-	claims    map[int32][]int
-	bins      []*bin
-	limits    [][]int64
-	nodesLeft []int64
-	reserves  []int
-	placed    []placement
-	stop      func() bool
-	stopped   bool
-	row       reqs.Row // to work in
-	types     set
-	banned    []pinKey  // domains in which the node that is looked at cannot be had
-	deferred  bool      // the last refusal was for want of reserved capacity
-	frugal    bool      // a planned node is made dearer only for pods that have no other place
-	homes     [][]int32 // by key, by value: existing nodes; nil unless nodes go
-	lost      []set     // by key: domains that went with their last node
+	m              *model
+	free           []int64 // existing nodes × lanes
+	top            []int64 // blocks of nodes × 2: at least the most cpu and memory that any node of a block has left
+	sel, own       [][]int32
+	host           map[hostKey]hostCount
+	total          []int32 // pods a group of hosts selects, wherever they are
+	ports          map[int32][]cluster.HostPort
+	claims         map[int32][]int
+	bins           []*bin
+	limits         [][]int64
+	nodesLeft      []int64
+	reserves       []int
+	placed         []placement
+	stop           func() bool
+	stopped        bool
+	row            reqs.Row // to work in
+	types          set
+	banned         []pinKey  // domains in which the node that is looked at cannot be had
+	deferred       bool      // the last refusal was for want of reserved capacity
+	avoidDearer    bool      // a planned node is made dearer only for pods that have no other place
+	nodesByDomain  [][]int32 // by key, by value: existing nodes; nil unless nodes go
+	removedDomains []set     // by key: domains that went with their last node
 }
 
 // placement is some pods of a class at a place.
@@ -50,7 +50,7 @@ func newState(m *model, stop func() bool) *state {
 	}
 	s.top = make([]int64, 2*((len(m.nodes)+block-1)/block))
 	for b := range len(s.top) / 2 {
-		s.raise(b)
+		s.updateBlockMax(b)
 	}
 	s.sel, s.own, s.total = make([][]int32, len(m.groups)), make([][]int32, len(m.groups)), make([]int32, len(m.groups))
 	for i, g := range m.groups {
@@ -73,7 +73,7 @@ func newState(m *model, stop func() bool) *state {
 	return s
 }
 
-func (s *state) raise(b int) {
+func (s *state) updateBlockMax(b int) {
 	var cpu, memory int64
 	for n := b * block; n < min((b+1)*block, len(s.m.nodes)); n++ {
 		if !s.m.nodes[n].full {
@@ -83,8 +83,8 @@ func (s *state) raise(b int) {
 	s.top[2*b], s.top[2*b+1] = cpu, memory
 }
 
-// halt reports whether to stop; once it says true it always does.
-func (s *state) halt() bool {
+// shouldStop reports whether to stop; once it says true it always does.
+func (s *state) shouldStop() bool {
 	if !s.stopped && s.stop != nil && s.stop() {
 		s.stopped = true
 	}
@@ -239,7 +239,7 @@ func (s *state) zoneRules(p *profile, values []int32, want int) int {
 		if v < 0 || !r.eligible.has(int(v)) {
 			return 0
 		}
-		want = min(want, s.spreadRoom(r, int(v)))
+		want = min(want, s.spreadCapacity(r, int(v)))
 	}
 	for i := range p.near {
 		r := &p.near[i]
@@ -276,8 +276,8 @@ func (s *state) zoneRules(p *profile, values []int32, want int) int {
 	return max(want, 0)
 }
 
-// spreadRoom returns how many pods a spread constraint lets into a domain now (SC-32).
-func (s *state) spreadRoom(r *spreadRule, v int) int {
+// spreadCapacity returns how many pods a spread constraint lets into a domain now (SC-32).
+func (s *state) spreadCapacity(r *spreadRule, v int) int {
 	count := s.sel[r.group][v]
 	least := s.least(r)
 	if !r.self {
@@ -295,7 +295,7 @@ func (s *state) least(r *spreadRule) int32 { return s.leastOf(s.sel[r.group], r)
 func (s *state) leastOf(count []int32, r *spreadRule) int32 {
 	low, n := int32(-1), int32(0)
 	for v := r.eligible.next(0); v >= 0; v = r.eligible.next(v + 1) {
-		if s.lost == nil || !s.lost[s.m.groups[r.group].key].has(v) { // until its node goes, its count is one of them
+		if s.removedDomains == nil || !s.removedDomains[s.m.groups[r.group].key].has(v) { // until its node goes, its count is one of them
 			n++
 		}
 		if low < 0 || count[v] < low {
@@ -332,7 +332,7 @@ func (s *state) takeNode(k int, p *profile, n, count int) {
 	if len(c.shared) > 0 {
 		s.share(c, n, left)
 	}
-	s.raise(n / block)
+	s.updateBlockMax(n / block)
 	s.note(p, int32(n), m.signs[m.nodes[n].sign].values, count, &m.nodes[n], nil)
 	s.placed = append(s.placed, placement{int32(k), int32(n), int32(count)})
 }

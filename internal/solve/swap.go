@@ -36,26 +36,26 @@ type swap struct {
 // swapper looks for swaps.
 type swapper struct {
 	*forecast
-	options []option
-	homes   []int      // of each class: the pool that its nodes are bought from
-	asked   []bool     // classes whose home is known
-	hosts   [][]int    // of each class: nodes with room for a pod of it, two at most; nil: not looked for
-	needs   [][2]int64 // of each node: what pods ask for that fit no other one, if measured
-	sized   []bool     // nodes that were measured
-	least   float64    // that a swap saves for each pod
-	found   []*swap    // each better than the one before
-	need    [2]int64   // what pods ask for that fit no other node
+	options        []option
+	poolsOfClasses []int      // of each class: the pool that its nodes are bought from
+	asked          []bool     // classes whose home is known
+	hosts          [][]int    // of each class: nodes with room for a pod of it, two at most; nil: not looked for
+	needs          [][2]int64 // of each node: what pods ask for that fit no other one, if measured
+	sized          []bool     // nodes that were measured
+	least          float64    // that a swap saves for each pod
+	found          []*swap    // each better than the one before
+	need           [2]int64   // what pods ask for that fit no other node
 
 	makes   func(*swap) *Move // nil: whether swaps are allowed is not asked
 	illegal int               // swaps that are not
 }
 
-// swapOne is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
+// findSwap is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
 // whole cluster are better, but once they are made what is left to gain is in such.
 // What was found before time was up is used.
-func (g *ground) swapOne(stop func() bool) answer {
+func (g *compiledCluster) findSwap(stop func() bool) answer {
 	w := &swapper{forecast: g.forecast(stop)}
-	w.look()
+	w.searchSwaps()
 	for _, b := range slices.Backward(w.found) {
 		if m := g.makeSwap(b); m != nil {
 			return answer{moves: []Move{*m}, stopped: w.s.stopped, unreached: w.unreached}
@@ -67,7 +67,7 @@ func (g *ground) swapOne(stop func() bool) answer {
 	if len(w.found) > 0 && !w.s.stopped {
 		// The best is not allowed, and hides others. So these are looked for again, and each is asked about before it counts; that takes longer.
 		w.makes, w.found = g.makeSwap, nil
-		if w.look(); len(w.found) > 0 {
+		if w.searchSwaps(); len(w.found) > 0 {
 			best := w.found[len(w.found)-1]
 			return answer{moves: []Move{*best.made}, stopped: w.s.stopped, unreached: w.unreached}
 		}
@@ -75,8 +75,8 @@ func (g *ground) swapOne(stop func() bool) answer {
 	return answer{limited: w.trimmed, stopped: w.s.stopped, unreached: w.unreached}
 }
 
-// note keeps a swap that is better than all before, if it is allowed as far as that is asked.
-func (w *swapper) note(b swap) bool {
+// keepBestSwap keeps a swap that is better than all before, if it is allowed as far as that is asked.
+func (w *swapper) keepBestSwap(b swap) bool {
 	if w.makes != nil {
 		if b.made = w.makes(&b); b.made == nil {
 			w.illegal++
@@ -87,34 +87,34 @@ func (w *swapper) note(b swap) bool {
 	return true
 }
 
-// look finds swaps. The last one found is the best.
-func (w *swapper) look() {
-	list := slices.DeleteFunc(w.wasteful(), func(n int) bool { return len(w.pods[n]) == 0 })
+// searchSwaps finds swaps. The last one found is the best.
+func (w *swapper) searchSwaps() {
+	list := slices.DeleteFunc(w.nodesByWaste(), func(n int) bool { return len(w.pods[n]) == 0 })
 	if !w.m.problem.Policy.AnySaving {
-		w.least = w.fairly(list, fairSaving)
+		w.least = w.minSavingPerPod(list, fairSaving)
 	}
 	w.options = w.offers()
-	w.homes, w.asked, w.hosts = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes)), make([][]int, len(w.m.classes))
+	w.poolsOfClasses, w.asked, w.hosts = make([]int, len(w.m.classes)), make([]bool, len(w.m.classes)), make([][]int, len(w.m.classes))
 	w.needs, w.sized = make([][2]int64, len(w.m.nodes)), make([]bool, len(w.m.nodes))
 	for i, n := range list[:min(len(list), alone)] {
-		w.try(n)
-		w.late(list, i)
+		w.trySwap(n)
+		w.recordUnreached(list, i)
 	}
 	for i, a := range list[:min(len(list), pairs)] {
 		for j, b := range list[:i] {
-			w.try(b, a)
+			w.trySwap(b, a)
 			if i >= triples {
 				continue
 			}
 			for _, c := range list[:j] {
-				w.try(c, b, a)
+				w.trySwap(c, b, a)
 			}
 		}
 	}
 }
 
-// fairly is what moving pods of some nodes must save for each of them: a share of what a pod costs on average.
-func (v *mover) fairly(nodes []int, share float64) float64 {
+// minSavingPerPod is what moving pods of some nodes must save for each of them: a share of what a pod costs on average.
+func (v *mover) minSavingPerPod(nodes []int, share float64) float64 {
 	price, pods := 0.0, 0
 	for _, n := range nodes {
 		price += v.price[n] + v.frees[n]
@@ -148,9 +148,9 @@ func (w *swapper) offers() []option {
 	slices.SortStableFunc(list, func(a, b option) int { return cmp.Compare(a.price, b.price) })
 	var out []option
 	for _, o := range list {
-		room := w.m.roomOf(o)
+		room := w.m.capacityFor(o)
 		if !slices.ContainsFunc(out, func(c option) bool {
-			return c.pool == o.pool && (!zones || c.col == o.col) && within(room, w.m.roomOf(c))
+			return c.pool == o.pool && (!zones || c.col == o.col) && within(room, w.m.capacityFor(c))
 		}) {
 			out = append(out, o)
 		}
@@ -163,14 +163,14 @@ func (m *model) zonal() bool {
 	return slices.ContainsFunc(m.groups, func(g *group) bool { return !g.host })
 }
 
-// roomOf is what a node that could be bought has for pods.
-func (m *model) roomOf(o option) []int64 {
+// capacityFor is what a node that could be bought has for pods.
+func (m *model) capacityFor(o option) []int64 {
 	return m.pools[o.pool].rooms.room[o.kind*m.lanes : (o.kind+1)*m.lanes]
 }
 
-// try looks whether nodes can be swapped, and notes it if that is better than all before.
-func (w *swapper) try(nodes ...int) {
-	if w.s.halt() || w.illegal >= mostIllegal || !w.allowed(nodes) {
+// trySwap looks whether nodes can be swapped, and notes it if that is better than all before.
+func (w *swapper) trySwap(nodes ...int) {
+	if w.s.shouldStop() || w.illegal >= mostIllegal || !w.allowed(nodes) {
 		return
 	}
 	price, moved := 0.0, 0
@@ -191,9 +191,9 @@ func (w *swapper) try(nodes ...int) {
 	if !worth(price) {
 		return
 	}
-	w.measure(nodes)
+	w.measureUnplaceable(nodes)
 	share := w.m.leastShare()
-	if w.works(nodes, option{kind: -1}) && w.note(swap{nodes: nodes, offer: option{kind: -1}, saves: price, moved: moved}) {
+	if w.placesAllPods(nodes, option{kind: -1}) && w.keepBestSwap(swap{nodes: nodes, offer: option{kind: -1}, saves: price, moved: moved}) {
 		return
 	}
 	for _, o := range w.options {
@@ -201,7 +201,7 @@ func (w *swapper) try(nodes ...int) {
 		if saves < share*price || !worth(saves) {
 			return
 		}
-		if w.sells(nodes, o) && w.works(nodes, o) && w.note(swap{nodes: nodes, offer: o, saves: saves, moved: moved}) {
+		if w.offerSuffices(nodes, o) && w.placesAllPods(nodes, o) && w.keepBestSwap(swap{nodes: nodes, offer: o, saves: saves, moved: moved}) {
 			return
 		}
 	}
@@ -221,24 +221,24 @@ func (w *swapper) allowed(nodes []int) bool {
 	return true
 }
 
-// measure sums up what pods of nodes ask for that surely fit no other node: so much has to be bought.
-func (w *swapper) measure(nodes []int) {
+// measureUnplaceable sums up what pods of nodes ask for that surely fit no other node: so much has to be bought.
+func (w *swapper) measureUnplaceable(nodes []int) {
 	w.need = [2]int64{}
 	for _, n := range nodes {
 		if !w.sized[n] {
-			w.sized[n], w.needs[n] = true, w.homeless(n)
+			w.sized[n], w.needs[n] = true, w.demandWithoutHost(n)
 		}
 		w.need[0] += w.needs[n][0]
 		w.need[1] += w.needs[n][1]
 	}
 }
 
-// homeless is what pods of a node ask for that fit no other one.
-func (w *swapper) homeless(n int) (sum [2]int64) {
+// demandWithoutHost is the demand of the pods of a node that fit on no other node.
+func (w *swapper) demandWithoutHost(n int) (sum [2]int64) {
 	for _, p := range w.pods[n] {
 		k := w.class[p]
 		if w.hosts[k] == nil {
-			w.hosts[k] = w.host(&w.m.classes[k])
+			w.hosts[k] = w.findTwoHosts(&w.m.classes[k])
 		}
 		if c := &w.m.classes[k]; len(c.shared) == 0 && !slices.ContainsFunc(w.hosts[k], func(at int) bool { return at != n }) {
 			sum[0] += c.req[0]
@@ -248,8 +248,8 @@ func (w *swapper) homeless(n int) (sum [2]int64) {
 	return sum
 }
 
-// host finds two nodes with room for a pod, if there are so many.
-func (w *swapper) host(c *class) []int {
+// findTwoHosts finds two nodes with room for a pod, if there are so many.
+func (w *swapper) findTwoHosts(c *class) []int {
 	found, lanes := make([]int, 0, 2), w.m.lanes
 	for n, share := range w.share {
 		if share >= 0 && few(c, w.s.free[n*lanes:(n+1)*lanes], 1) > 0 {
@@ -261,11 +261,11 @@ func (w *swapper) host(c *class) []int {
 	return found
 }
 
-// sells reports whether a node could be bought for pods of nodes: it has room for those that fit nowhere
+// offerSuffices reports whether a node could be bought for pods of nodes: it has room for those that fit nowhere
 // else, it comes from the pool that is asked first for each of them (SC-20), and it is no node like one
 // that goes.
-func (w *swapper) sells(nodes []int, o option) bool {
-	if room := w.m.roomOf(o); w.need[0] > room[0] || w.need[1] > room[1] {
+func (w *swapper) offerSuffices(nodes []int, o option) bool {
+	if room := w.m.capacityFor(o); w.need[0] > room[0] || w.need[1] > room[1] {
 		return false
 	}
 	cat := w.m.catalogues[w.m.pools[o.pool].catalogue]
@@ -279,7 +279,7 @@ func (w *swapper) sells(nodes []int, o option) bool {
 			return false
 		}
 		for _, p := range w.pods[n] {
-			if w.home(int(w.class[p])) != o.pool {
+			if w.poolOfClass(int(w.class[p])) != o.pool {
 				return false
 			}
 		}
@@ -287,45 +287,45 @@ func (w *swapper) sells(nodes []int, o option) bool {
 	return true
 }
 
-func (w *swapper) home(k int) int {
+func (w *swapper) poolOfClass(k int) int {
 	if !w.asked[k] {
-		p := w.m.profiles[w.m.classes[k].variants[w.wish(k)].profile]
-		w.asked[k], w.homes[k] = true, w.s.homeOf(k, p, p.need)
+		p := w.m.profiles[w.m.classes[k].variants[w.lastMoveStep(k)].profile]
+		w.asked[k], w.poolsOfClasses[k] = true, w.s.firstPoolFor(k, p, p.need)
 	}
-	return w.homes[k]
+	return w.poolsOfClasses[k]
 }
 
-// works reports whether all pods of nodes find a place.
-func (w *swapper) works(nodes []int, o option) bool {
+// placesAllPods reports whether all pods of nodes find a place.
+func (w *swapper) placesAllPods(nodes []int, o option) bool {
 	if o.kind < 0 && w.need != [2]int64{} {
 		return false
 	}
 	w.bought = w.bought[:0]
 	if o.kind >= 0 {
-		w.buy(o, w.m.pools[o.pool].row)
+		w.addBoughtNode(o, w.m.pools[o.pool].row)
 	}
-	if !w.settle(nodes, 0, nil) {
+	if !w.placeAsScheduler(nodes, 0, nil) {
 		return false
 	}
-	w.unsettle(nodes)
+	w.undoPlacement(nodes)
 	return true
 }
 
 // makeSwap turns a swap into a move by all the rules there are for a plan; nil if it is not allowed.
-func (g *ground) makeSwap(b *swap) *Move {
+func (g *compiledCluster) makeSwap(b *swap) *Move {
 	f, v := g.forecast(g.stop), g.newMover(g.m.fork(), nil, g.stop)
 	if b.offer.kind >= 0 {
-		v.m.only(b.offer)
-		f.buy(b.offer, f.m.pools[b.offer.pool].row)
+		v.m.restrictToOption(b.offer)
+		f.addBoughtNode(b.offer, f.m.pools[b.offer.pool].row)
 	}
 	waiting := make([][]int32, len(v.m.classes))
 	for _, n := range b.nodes {
-		v.leave(n)
+		v.removeNode(n)
 		for _, p := range v.pods[n] {
 			waiting[v.class[p]] = append(waiting[v.class[p]], p)
 		}
 	}
-	settled := f.settle(b.nodes, 0, func(k int, at place) bool {
+	settled := f.placeAsScheduler(b.nodes, 0, func(k int, at place) bool {
 		p := v.m.profiles[at.profile]
 		switch {
 		case at.node >= 0:
@@ -345,22 +345,22 @@ func (g *ground) makeSwap(b *swap) *Move {
 	for k := range waiting { // only these are asked about
 		v.m.classes[k].pods = waiting[k]
 	}
-	moves := v.regroup(v.m.allowance())
+	moves := v.groupIntoMoves(v.m.allowance())
 	if len(moves) != 1 || len(moves[0].Remove) != len(b.nodes) {
 		return nil
 	}
 	return &moves[0]
 }
 
-// only leaves nothing to buy but a type, and those with as much room, as it is offered.
-func (m *model) only(o option) {
-	room := m.roomOf(o)
+// restrictToOption leaves nothing to buy but a type, and those with as much room, as it is offered.
+func (m *model) restrictToOption(o option) {
+	room := m.capacityFor(o)
 	m.pools = slices.Clone(m.pools)
 	for i := range m.pools {
 		pl := &m.pools[i]
 		types := newSet(len(m.catalogues[pl.catalogue].types))
 		for t := pl.types.next(0); t >= 0 && i == o.pool; t = pl.types.next(t + 1) {
-			if within(room, m.roomOf(option{pool: i, kind: t})) {
+			if within(room, m.capacityFor(option{pool: i, kind: t})) {
 				types.add(t)
 			}
 		}

@@ -15,8 +15,8 @@ const (
 	maxTried   = 8  // alternatives looked at: terms of the affinity times places of the volumes
 )
 
-// shapeless is a pod that reached planning without having been read.
-func shapeless(key cluster.PodKey) Unplaced {
+// unreadPod is a pod that reached planning without having been read.
+func unreadPod(key cluster.PodKey) Unplaced {
 	return Unplaced{Pod: key, Why: []reason.Reason{{Code: reason.PodUnreadable, Subject: "pod/" + key.String()}}}
 }
 
@@ -60,9 +60,9 @@ func (s *state) why(k int) (why []reason.Reason, deferred bool) {
 	return why, false
 }
 
-// cutShort says why a planned node is not bought after all: cutting its list of types broke minValues
+// explainCutTypes says why a planned node is not bought after all: cutting its list of types broke minValues
 // (SC-44), or nothing on the list can be launched.
-func (s *state) cutShort(b *bin, pods []cluster.PodKey) []Unplaced {
+func (s *state) explainCutTypes(b *bin, pods []cluster.PodKey) []Unplaced {
 	pl := &s.m.pools[b.pool]
 	f := frame{row: b.row, types: s.firstTypes(b), cols: s.launchColumns(b), held: b.held}
 	r, unmet := s.unmet(b.minimum, pl, &f)
@@ -127,7 +127,7 @@ func (s *state) waits(k int) (reason.Reason, bool) {
 	c := &m.classes[k]
 	for _, v := range c.variants {
 		p := m.profiles[v.profile]
-		lost, kept := s.losing(c, p)
+		lost, kept := s.findReservedConflict(c, p)
 		r, waits, ends := s.waitsInPool(c, p)
 		switch {
 		case waits:
@@ -141,9 +141,9 @@ func (s *state) waits(k int) (reason.Reason, bool) {
 	return reason.Reason{}, false
 }
 
-// losing finds a planned node that the pod is kept from because of reserved capacity: the node would
+// findReservedConflict finds a planned node that the pod is kept from because of reserved capacity: the node would
 // lose what it holds, or could hold some that is taken.
-func (s *state) losing(c *class, p *profile) (reason.Reason, bool) {
+func (s *state) findReservedConflict(c *class, p *profile) (reason.Reason, bool) {
 	for i, b := range s.bins {
 		s.deferred = false
 		_, f := s.inBin(c, p, b, int32(len(s.m.nodes)+i), 1)

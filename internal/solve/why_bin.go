@@ -31,7 +31,7 @@ func (e *explainer) refused(poolID int, t *try) (reason.Reason, bool) {
 	if at := e.brokenHost(p, place); at >= 0 {
 		return e.topology(e.rules(p)[at], nil), true
 	}
-	f := s.begin(b)
+	f := s.beginFrame(b)
 	if !s.demand(&f, b, p.need) {
 		return reason.Reason{Code: reason.NoTypeMeetsAll}, true // cannot be: there are types and offerings
 	}
@@ -112,7 +112,7 @@ func (e *explainer) sized(poolID int, b *bin, f *frame) (reason.Reason, bool) {
 	if s.size(e.c, b, f, 1) > 0 {
 		return reason.Reason{}, false
 	}
-	if !s.hold(b, f) {
+	if !s.findReservations(b, f) {
 		return reason.Reason{Code: reason.ReservedDeferred, Want: s.reservedFor(poolID, f)}, true
 	}
 	return s.unmet(b.minimum, pl, f)

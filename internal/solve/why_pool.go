@@ -20,7 +20,7 @@ type explainer struct {
 	ruled map[*profile][]rule
 }
 
-// try is one alternative of a class once every wish is given up: what finally failed.
+// try is one alternative of a class once every preference is relaxed: what finally failed.
 type try struct {
 	profile int // -1: the pod contradicts its volumes
 	term    int // need of the pod itself
@@ -87,7 +87,7 @@ func (e *explainer) pools(miss ask) (found []finding, free bool) {
 // unusable explains a pool that planning left out, because it is closed or has no instance types. That is the reason
 // only for pods that it would be for.
 func (e *explainer) unusable(src *cluster.Pool) reason.Reason {
-	r, missed := e.nearest(func(t *try) (reason.Reason, bool) { return e.keptOut(src, t) })
+	r, missed := e.nearest(func(t *try) (reason.Reason, bool) { return e.explainExcludedPool(src, t) })
 	switch {
 	case missed:
 		return r
@@ -97,8 +97,8 @@ func (e *explainer) unusable(src *cluster.Pool) reason.Reason {
 	return reason.Reason{Code: reason.PoolFiltered, Want: poolText(src)}
 }
 
-// keptOut is taints and labels of a pool that planning left out; what was planned with has rows for them.
-func (e *explainer) keptOut(src *cluster.Pool, t *try) (reason.Reason, bool) {
+// explainExcludedPool is taints and labels of a pool that planning left out; what was planned with has rows for them.
+func (e *explainer) explainExcludedPool(src *cluster.Pool, t *try) (reason.Reason, bool) {
 	m := e.s.m
 	if text := taintText(&m.tolerations[t.tol], src.Taints); text != "" {
 		return reason.Reason{Code: reason.TaintNotTolerated, Have: text}, true
@@ -182,7 +182,7 @@ func (e *explainer) pool(poolID int, t *try) (reason.Reason, bool) {
 func (e *explainer) excluded(poolID int, t *try) (reason.Reason, bool) {
 	m := e.s.m
 	pl := &m.pools[poolID]
-	if r, filtered := e.filtered(pl); filtered && !pl.soldOut {
+	if r, filtered := e.filtered(pl); filtered && !pl.insufficientCapacity {
 		return r, true
 	}
 	if !m.tolerated(t.tol, pl.taints) {
@@ -194,7 +194,7 @@ func (e *explainer) excluded(poolID int, t *try) (reason.Reason, bool) {
 	if k, found := m.table.Mismatch(m.needs[t.term].row, pl.row, true); found {
 		return e.mismatch(pl, t.term, k), true
 	}
-	if pl.soldOut { // said only to pods that the pool is for
+	if pl.insufficientCapacity { // said only to pods that the pool is for
 		if text := e.objection(pl, m.catalogues[pl.catalogue].leave(pl.row).types); text != "" {
 			return reason.Reason{Code: reason.ClassUnsuited, Have: text}, true
 		}

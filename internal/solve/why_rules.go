@@ -90,7 +90,7 @@ func (e *explainer) brokenZone(p *profile, b *bin, f *frame) (reason.Reason, boo
 		}
 		before := e.chosen(p.first(at), b)
 		open = e.s.open(b, &before, g.key)
-		after := e.s.begin(b)
+		after := e.s.beginFrame(b)
 		if !e.s.demand(&after, b, p.need) || e.s.choose(p.first(at+1), b, &after, 1) <= 0 {
 			break
 		}
@@ -100,7 +100,7 @@ func (e *explainer) brokenZone(p *profile, b *bin, f *frame) (reason.Reason, boo
 
 // chosen is a planned node narrowed to what a profile needs and its rules allow.
 func (e *explainer) chosen(p *profile, b *bin) frame {
-	f := e.s.begin(b)
+	f := e.s.beginFrame(b)
 	if e.s.demand(&f, b, p.need) {
 		e.s.choose(p, b, &f, 1)
 	}

@@ -120,7 +120,7 @@ func (e *explainer) tooSmall(code reason.Code, pl *pool, types set) reason.Reaso
 		r.Have += ", as " + e.greedyDaemons(pl.rooms, types, lane) + " for the rest"
 	}
 	if lane == resources.CPU && e.c.req[lane] >= millionCores {
-		r.Because = []reason.Reason{{Code: reason.UnitSuspicious, Have: m.quantity(lane, e.c.req[lane]), Want: meantCores(m.laneName(lane), e.c.req[lane])}}
+		r.Because = []reason.Reason{{Code: reason.UnitSuspicious, Have: m.quantity(lane, e.c.req[lane]), Want: guessMeantCores(m.laneName(lane), e.c.req[lane])}}
 	}
 	return r
 }
@@ -160,9 +160,9 @@ func (e *explainer) greedyDaemons(r *rooms, types set, lane int) string {
 
 const millionCores = 1_000_000 * 1000 // in thousandths
 
-// meantCores guesses what a million cores or more should have been: M for m is the usual mistake. What
+// guessMeantCores guesses what a million cores or more should have been: M for m is the usual mistake. What
 // that would not explain is not guessed at.
-func meantCores(name string, asked int64) string {
+func guessMeantCores(name string, asked int64) string {
 	const most = 1000 * 1000                                           // no machine has a thousand cores
 	if thousandths := 1 + (asked-1)/millionCores; thousandths < most { // rounded up, without overflow
 		return name + ":" + resource.NewMilliQuantity(thousandths, resource.DecimalSI).String()

@@ -12,29 +12,29 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// Hold says that a node is part of a running command, or no longer is. Until it is marked as well, its
-// pods need no other place.
-func (s *Store) Hold(node string, held bool) {
+// SetCommanded records whether a node is part of a running command. Until SetRemoving is called too, its pods need
+// no other node.
+func (s *Store) SetCommanded(node string, commanded bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p := s.find(node); p != nil {
-		if p.known = true; p.held != held {
-			p.held = held
+	if p := s.findPlace(node); p != nil {
+		if p.known = true; p.commanded != commanded {
+			p.commanded = commanded
 			s.revision++
 		}
 	}
 }
 
-// Mark says that a node goes, or that it stays after all.
-func (s *Store) Mark(node string, going bool) {
+// SetRemoving records whether a node is being removed by a command.
+func (s *Store) SetRemoving(node string, removing bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.mark(node, going)
+	s.setRemoving(node, removing)
 }
 
-func (s *Store) mark(node string, going bool) {
-	if p := s.find(node); p != nil && p.marked != going {
-		p.marked = going
+func (s *Store) setRemoving(node string, removing bool) {
+	if p := s.findPlace(node); p != nil && p.removing != removing {
+		p.removing = removing
 		s.revision++
 		s.changes++
 	}
@@ -46,19 +46,19 @@ func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, node := range nodes {
-		s.mark(node, true)
+		s.setRemoving(node, true)
 	}
 	for pod, name := range places {
-		if p := s.find(name); p != nil && p.claim != nil {
-			s.promised[pod] = p.claim.Name
+		if p := s.findPlace(name); p != nil && p.claim != nil {
+			s.plannedClaims[pod] = p.claim.Name
 		}
 	}
 }
 
-// swapped names the claims of nodes that are not marked although replacements are ordered for them: a command
+// claimsBeingReplaced names the claims of nodes that are not marked although replacements are ordered for them: a command
 // is just writing the others, or a process that began a moment ago has not found it again (disruption 25.8). Pods
 // of these nodes have the room of the replacements.
-func (s *Store) swapped() map[string]bool {
+func (s *Store) claimsBeingReplaced() map[string]bool {
 	orders, count := map[string]disrupt.Order{}, map[string]int{}
 	// any order: all claims of a command say the same of it
 	for _, claim := range s.claims {
@@ -71,7 +71,7 @@ func (s *Store) swapped() map[string]bool {
 	for token, o := range orders {
 		for _, name := range o.Replaces {
 			p := s.places[claimKey(name)]
-			if p != nil && !p.marked && !p.leaves() && (p.held || !p.known && count[token] == o.Of && p.heldBy(token)) {
+			if p != nil && !p.removing && !p.isDeleting() && (p.commanded || !p.known && count[token] == o.Of && p.commandedBy(token)) {
 				out[name] = true
 			}
 		}
@@ -79,20 +79,20 @@ func (s *Store) swapped() map[string]bool {
 	return out
 }
 
-// heldBy reports whether a place says that a command holds it, as a process does that can be taken over from.
-func (p *place) heldBy(token string) bool {
+// commandedBy reports whether a place says that a command holds it, as a process does that can be taken over from.
+func (p *place) commandedBy(token string) bool {
 	return p.claim != nil && p.node != nil && p.node.Annotations[karpv1.AnnotationHeldBy] == token &&
 		condition.Find(p.claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil
 }
 
-// early reports whether a claim is a replacement of nodes that are not marked yet, be it that a command
+// replacesUnmarked reports whether a claim is a replacement of nodes that are not marked yet, be it that a command
 // is just being started or that a process that began a moment ago has not found it again. Of the two
 // only one counts, else a static pool would shrink by one.
-func (s *Store) early(claim *karpv1.NodeClaim) bool {
+func (s *Store) replacesUnmarked(claim *karpv1.NodeClaim) bool {
 	o, is := disrupt.ReadOrder(claim.Annotations)
 	return is && slices.ContainsFunc(o.Replaces, func(name string) bool {
 		p := s.places[claimKey(name)]
-		return p != nil && p.claim != nil && !p.marked && p.claim.DeletionTimestamp == nil
+		return p != nil && p.claim != nil && !p.removing && p.claim.DeletionTimestamp == nil
 	})
 }
 
@@ -104,18 +104,18 @@ func (s *Store) Changes() uint64 {
 	return s.changes
 }
 
-// leaving reports whether a pod runs on a node that goes.
-func (s *Store) leaving(key podKey) bool {
+// isDisplaced reports whether a pod runs on a node that goes.
+func (s *Store) isDisplaced(key podKey) bool {
 	slot := s.pods[key]
 	if slot == nil || slot.pod.Spec.NodeName == "" {
 		return false
 	}
-	p := s.places[s.home[slot.pod.Spec.NodeName]]
-	return p != nil && (p.marked || p.claim != nil && p.claim.DeletionTimestamp != nil)
+	p := s.places[s.placeKeys[slot.pod.Spec.NodeName]]
+	return p != nil && (p.removing || p.claim != nil && p.claim.DeletionTimestamp != nil)
 }
 
-// claimMoved reports whether a claim changed in a way that matters to consolidation.
-func claimMoved(before, after *karpv1.NodeClaim) bool {
+// claimChanged reports whether a claim changed in a way that matters to consolidation.
+func claimChanged(before, after *karpv1.NodeClaim) bool {
 	if before == nil || after == nil || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) {
 		return before != after
 	}
@@ -127,8 +127,8 @@ func claimMoved(before, after *karpv1.NodeClaim) bool {
 	return false
 }
 
-// podMoved reports whether a pod came to a node, left it, or changed what protects it.
-func podMoved(before, after *corev1.Pod) bool {
+// podChanged reports whether a pod came to a node, left it, or changed what protects it.
+func podChanged(before, after *corev1.Pod) bool {
 	if before == nil || after == nil {
 		return before != after
 	}
@@ -137,8 +137,8 @@ func podMoved(before, after *corev1.Pod) bool {
 		cluster.ForbiddenBy(before.Annotations) != cluster.ForbiddenBy(after.Annotations)
 }
 
-// poolMoved reports whether a pool says something else now.
-func poolMoved(before *pool, after *karpv1.NodePool) bool {
+// poolChanged reports whether a pool says something else now.
+func poolChanged(before *pool, after *karpv1.NodePool) bool {
 	return before == nil || !equality.Semantic.DeepEqual(before.effective.Spec, after.Spec) ||
 		!equality.Semantic.DeepEqual(before.effective.Annotations, after.Annotations) ||
 		condition.True(before.effective.Status.Conditions, karpv1.ConditionReady) != condition.True(after.Status.Conditions, karpv1.ConditionReady)

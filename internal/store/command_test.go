@@ -22,28 +22,28 @@ func TestHeldThenReplaced(t *testing.T) {
 	s.feedObject(poolObject("general"), false)
 	joined(s, "general-x")
 	s.feedObject(podObject("w1", "ip-1"), false)
-	s.Hold("ip-1", true)
+	s.SetCommanded("ip-1", true)
 	v := s.Disruption(testTypes())
-	if n := v.Nodes[0]; !n.Commanded || n.Going || len(v.Homeless) > 0 {
-		t.Errorf("held: commanded %v, going %v, %d pods without a place", n.Commanded, n.Going, len(v.Homeless))
+	if n := v.Nodes[0]; !n.Commanded || n.Deleting || len(v.PodsToPlace) > 0 {
+		t.Errorf("held: commanded %v, going %v, %d pods without a place", n.Commanded, n.Deleting, len(v.PodsToPlace))
 	}
 	s.feedObject(claimObject("general-y", "aws:///a/i-2", true), false)
 	s.feedObject(nodeObject("ip-2", "aws:///a/i-2", true), false)
 	s.Replace([]string{"ip-1"}, map[cluster.PodKey]string{w1: "ip-2"})
 	v = s.Disruption(testTypes())
-	if n := v.Nodes[0]; !n.Going || len(v.Homeless) != 1 {
-		t.Errorf("marked: going %v, %d pods without a place", n.Going, len(v.Homeless))
+	if n := v.Nodes[0]; !n.Deleting || len(v.PodsToPlace) != 1 {
+		t.Errorf("marked: going %v, %d pods without a place", n.Deleting, len(v.PodsToPlace))
 	}
-	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.Promised) != 1 || v.Promised[0] != want || !v.Nodes[1].Refuge {
-		t.Errorf("promised %+v, spoken for %v", v.Promised, v.Nodes[1].Refuge)
+	if want := (solve.Bind{Pod: w1, Node: "ip-2"}); len(v.PlannedBinds) != 1 || v.PlannedBinds[0] != want || !v.Nodes[1].ExpectsDisplaced {
+		t.Errorf("promised %+v, spoken for %v", v.PlannedBinds, v.Nodes[1].ExpectsDisplaced)
 	}
 	s.feedObject(podObject("w1", "ip-1"), true)
-	if v := s.Disruption(testTypes()); v.Nodes[1].Refuge || v.Nodes[1].Nominated {
+	if v := s.Disruption(testTypes()); v.Nodes[1].ExpectsDisplaced || v.Nodes[1].Nominated {
 		t.Error("the place is spoken for although the pod is gone")
 	}
-	s.Hold("ip-1", false)
-	s.Mark("ip-1", false)
-	if n := s.Disruption(testTypes()).Nodes[0]; n.Going || n.Commanded {
+	s.SetCommanded("ip-1", false)
+	s.SetRemoving("ip-1", false)
+	if n := s.Disruption(testTypes()).Nodes[0]; n.Deleting || n.Commanded {
 		t.Error("the node is not released")
 	}
 }
@@ -60,7 +60,7 @@ func TestReplacementsOfStaticPoolsCountOnce(t *testing.T) {
 	c := disrupt.Command{ID: "id", Remove: []disrupt.Candidate{{Claim: "general-x"}}, Template: []string{"general"}}
 	next := claimObject("general-y", "", false)
 	next.Annotations = c.Marks()
-	s.Claimed(next, nil)
+	s.RecordCreatedClaim(next, nil)
 	if p := s.Disruption(testTypes()).Pools["general"]; p.Running != 1 || p.Claims != 2 {
 		t.Errorf("ordered: %d run of %d claims, want one of two", p.Running, p.Claims)
 	}
@@ -117,7 +117,7 @@ func TestChanges(t *testing.T) {
 		"a claim is new":    {func(s *Store) { s.feedObject(claimObject("general-y", "", false), false) }, true},
 		"a node is gone":    {func(s *Store) { s.feedObject(nodeObject("ip-1", "aws:///a/i-1", true), true) }, true},
 		"a node is tainted": {func(s *Store) { s.feedObject(node(func(n *corev1.Node) { n.Spec.Unschedulable = true }), false) }, true},
-		"a node is marked":  {func(s *Store) { s.Mark("ip-1", true) }, true},
+		"a node is marked":  {func(s *Store) { s.SetRemoving("ip-1", true) }, true},
 		"it may be replaced": {func(s *Store) {
 			s.feedObject(claim(func(c *karpv1.NodeClaim) {
 				c.Status.Conditions = []metav1.Condition{{Type: karpv1.ConditionConsolidatable, Status: metav1.ConditionTrue}}
@@ -169,7 +169,7 @@ func TestNodesOfCommandsCountUntilTheyGo(t *testing.T) {
 	if n := left(); n != 2 {
 		t.Fatalf("%d nodes may be added to one of three", n)
 	}
-	s.Mark("ip-1", true)
+	s.SetRemoving("ip-1", true)
 	if n := left(); n != 2 {
 		t.Errorf("%d nodes may be added while a command may still be given up, want 2", n)
 	}

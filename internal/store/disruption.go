@@ -28,22 +28,22 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	frozen := s.snapshot(types, now)
-	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}, Cluster: frozen.Snapshot, Homeless: frozen.Pods}
-	for pod, node := range frozen.Promised {
-		v.Promised = append(v.Promised, solve.Bind{Pod: pod, Node: node})
+	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}, Cluster: frozen.Snapshot, PodsToPlace: frozen.Pods}
+	for pod, node := range frozen.PlannedNodes {
+		v.PlannedBinds = append(v.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	slices.SortFunc(v.Promised, func(a, b solve.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
+	slices.SortFunc(v.PlannedBinds, func(a, b solve.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
 	for name, p := range s.pools {
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
-	sizes, guards, exposed := newIndex(types), s.guardsByNamespace(), s.exposed()
-	waiting, leaving := s.awaited()
+	sizes, guards, exposed := newIndex(types), s.guardsByNamespace(), s.unreplicatedLeaderNode()
+	waiting, leaving := s.claimsWithExpectedPods()
 	// any order: nodes are sorted below, claims are counted
 	for _, p := range s.places {
 		s.countStatic(v.Pools, p)
 		if p.claim != nil && p.node != nil {
 			n := s.disruptNode(p, sizes, guards, now)
-			n.Nominated, n.Refuge = s.spokenFor(p, now) || waiting[n.Claim], n.Refuge || now.Before(p.refuge) || leaving[n.Claim]
+			n.Nominated, n.ExpectsDisplaced = s.podsExpected(p, now) || waiting[n.Claim], n.ExpectsDisplaced || now.Before(p.displacedUntil) || leaving[n.Claim]
 			v.Nodes = append(v.Nodes, n)
 		}
 	}
@@ -64,14 +64,14 @@ func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
 		return
 	}
 	pool.Claims++
-	if !p.marked && p.claim.DeletionTimestamp == nil && !s.early(p.claim) {
+	if !p.removing && p.claim.DeletionTimestamp == nil && !s.replacesUnmarked(p.claim) {
 		pool.Running++
 	}
 	pools[pool.Name] = pool
 }
 
 // disruptNode reads a place that has both a claim and a Node.
-func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, now time.Time) disrupt.Node {
+func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGuard, now time.Time) disrupt.Node {
 	labels, conditions := p.node.Labels, p.claim.Status.Conditions
 	mark := cluster.ForbiddenBy(p.node.Annotations)
 	n := disrupt.Node{
@@ -84,13 +84,13 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 		Initialized:    labels[karpv1.LabelInitialized] == "true",
 		Ready:          lifecycle.Ready(p.node),
 		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
-		Going:          p.marked || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
-		Commanded:      p.held,
+		Deleting:       p.removing || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
+		Commanded:      p.commanded,
 		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
 		Protected:      mark != "",
 		Mark:           mark,
-		Unrepaired:     p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
-		Consolidatable: !p.settling(),
+		DoNotRepair:    p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
+		Consolidatable: !p.insideConsolidateAfter(),
 		Health:         p.node.Status.Conditions,
 		Reboots:        s.rebootsOf(p.claim.UID, now),
 	}
@@ -116,7 +116,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
 			continue
 		}
-		n.Refuge = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
+		n.ExpectsDisplaced = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
 		n.Pods = append(n.Pods, disrupt.Pod{
 			Name: slot.pod.Namespace + "/" + slot.pod.Name, Moves: cluster.Reschedulable(slot.pod), EvictCost: cluster.EvictCost(slot.pod, s.opts.CostManaged),
 		})
@@ -125,34 +125,35 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]guard, no
 	return n
 }
 
-// awaited returns the claims that pods which wait were promised, and those that pods whose nodes go were.
-func (s *Store) awaited() (waiting, leaving map[string]bool) {
+// claimsWithExpectedPods returns the claims planned for pending pods, and those planned for pods of terminating
+// nodes.
+func (s *Store) claimsWithExpectedPods() (waiting, leaving map[string]bool) {
 	waiting, leaving = map[string]bool{}, map[string]bool{}
-	for key, claim := range s.promised {
+	for key, claim := range s.plannedClaims {
 		switch {
-		case s.unbound(key):
+		case s.isUnbound(key):
 			waiting[claim] = true
-		case s.leaving(key):
+		case s.isDisplaced(key):
 			leaving[claim] = true
 		}
 	}
 	return waiting, leaving
 }
 
-// guard is a PodDisruptionBudget with its selector, read.
-type guard struct {
+// budgetGuard is a PodDisruptionBudget with its selector, read.
+type budgetGuard struct {
 	name     string
 	budget   *policyv1.PodDisruptionBudget
 	selector cluster.Selector
 }
 
 // guardsByNamespace reads the selectors of all budgets, by namespace.
-func (s *Store) guardsByNamespace() map[string][]guard {
-	out := map[string][]guard{}
+func (s *Store) guardsByNamespace() map[string][]budgetGuard {
+	out := map[string][]budgetGuard{}
 	// any order: budgets of a pod are sorted when it is read
 	for key, b := range s.budgets {
 		if selector, err := cluster.NewSelector(b.Spec.Selector); err == nil {
-			out[key.Namespace] = append(out[key.Namespace], guard{key.Namespace + "/" + key.Name, b, selector})
+			out[key.Namespace] = append(out[key.Namespace], budgetGuard{key.Namespace + "/" + key.Name, b, selector})
 		}
 	}
 	return out
@@ -163,7 +164,7 @@ func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 	mark := cluster.ForbiddenBy(p.Annotations)
 	out := disrupt.Pool{
 		Name: p.Name, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, NodeLimit: -1,
-		Never: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
+		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
 		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
 		Budgets: budget.Of(p.Spec.Disruption.Budgets),
 	}
@@ -177,7 +178,7 @@ func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 }
 
 // disruptPod reads a pod with the budgets that select it (disruption 6).
-func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt.Pod {
+func (s *Store) disruptPod(p *corev1.Pod, guards []budgetGuard, now time.Time) disrupt.Pod {
 	active := p.DeletionTimestamp == nil
 	out := disrupt.Pod{
 		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), Bare: cluster.Bare(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
@@ -191,7 +192,7 @@ func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt
 	for i := range guards {
 		if g := &guards[i]; g.selector.Matches(p.Labels) {
 			out.Budgets = append(out.Budgets, g.name)
-			if g.budget.Status.DisruptionsAllowed == 0 && !letsUnready(g.budget, p) {
+			if g.budget.Status.DisruptionsAllowed == 0 && !allowsUnreadyEviction(g.budget, p) {
 				out.Blocked = true
 				out.Impossible = out.Impossible || cluster.NeverAllows(g.budget)
 			}
@@ -201,8 +202,8 @@ func (s *Store) disruptPod(p *corev1.Pod, guards []guard, now time.Time) disrupt
 	return out
 }
 
-// letsUnready reports whether a budget lets a pod go because it is not ready anyway.
-func letsUnready(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
+// allowsUnreadyEviction reports whether a budget lets a pod go because it is not ready anyway.
+func allowsUnreadyEviction(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
 	policy := b.Spec.UnhealthyPodEvictionPolicy
 	return policy != nil && *policy == policyv1.AlwaysAllow && cluster.Unready(p)
 }

@@ -55,7 +55,7 @@ func TestPromisedNodesAreSpokenFor(t *testing.T) {
 	s := New(testOptions())
 	s.feedObject(poolObject("general"), false)
 	s.feedObject(podObject("w1", ""), false)
-	s.Claimed(claimObject("general-x", "", false), []cluster.PodKey{{Namespace: "default", Name: "w1"}})
+	s.RecordCreatedClaim(claimObject("general-x", "", false), []cluster.PodKey{{Namespace: "default", Name: "w1"}})
 	joined(s, "general-x")
 	if v := s.Disruption(testTypes()); len(v.Nodes) != 1 || !v.Nodes[0].Nominated {
 		t.Errorf("nodes = %+v, want one that is spoken for", v.Nodes)
@@ -101,7 +101,7 @@ func TestPromisesAreRecalled(t *testing.T) {
 		"a plan of our own says other": {do: func(s *Store) {
 			s.feedObject(order(), false)
 			s.feedObject(claimObject("general-y", "", false), false)
-			s.Promise(w1, "general-y")
+			s.RecordPlannedNode(w1, "general-y")
 		}, want: map[cluster.PodKey]string{w1: "general-y"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestPromisesAreRecalled(t *testing.T) {
 			s.feedObject(podObject("w2", ""), false)
 			tc.do(s)
 			for range 2 {
-				if got := s.Snapshot(testTypes()).Promised; !maps.Equal(got, tc.want) {
+				if got := s.Snapshot(testTypes()).PlannedNodes; !maps.Equal(got, tc.want) {
 					t.Errorf("promised %v, want %v", got, tc.want)
 				}
 			}
@@ -130,10 +130,10 @@ func launched(c *karpv1.NodeClaim) {
 func TestExpectedNodesAreSpokenFor(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		do     func(*Store)
-		late   time.Duration
-		want   bool
-		refuge bool // for pods that still run
+		do               func(*Store)
+		late             time.Duration
+		want             bool
+		expectsDisplaced bool // for pods that still run
 	}{
 		"both wait":                   {do: func(*Store) {}, want: true},
 		"one is bound":                {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, want: true},
@@ -141,7 +141,7 @@ func TestExpectedNodesAreSpokenFor(t *testing.T) {
 		"both are bound elsewhere":    {do: bindBoth("ip-2", "ip-3")},
 		"one is bound, one is gone":   {do: func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false); s.feedObject(podObject("w2", ""), true) }},
 		"the time is over":            {do: func(*Store) {}, late: 20 * time.Second},
-		"one leaves another node":     {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, refuge: true},
+		"one leaves another node":     {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, expectsDisplaced: true},
 		"it left, and time went by":   {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); leaving(s) }, late: 20 * time.Second},
 		"somebody else speaks for it": {do: func(s *Store) { bindBoth("ip-1", "ip-1")(s); s.Nominate("ip-1", now().Add(time.Second)) }, want: true},
 	} {
@@ -154,13 +154,13 @@ func TestExpectedNodesAreSpokenFor(t *testing.T) {
 			joined(s, "general-x")
 			for _, name := range []string{"w1", "w2"} {
 				s.feedObject(podObject(name, ""), false)
-				s.Expect(cluster.PodKey{Namespace: "default", Name: name}, "ip-1", at.Add(20*time.Second))
+				s.ExpectPod(cluster.PodKey{Namespace: "default", Name: name}, "ip-1", at.Add(20*time.Second))
 			}
 			tc.do(s)
 			at = at.Add(tc.late)
 			n := s.Disruption(testTypes()).Nodes[0]
-			if n.Nominated != tc.want || n.Refuge != tc.refuge || s.Nominated("ip-1") != (tc.want || tc.refuge) {
-				t.Errorf("spoken for: %v, by pods that still run: %v; want %v and %v", n.Nominated, n.Refuge, tc.want, tc.refuge)
+			if n.Nominated != tc.want || n.ExpectsDisplaced != tc.expectsDisplaced || s.Nominated("ip-1") != (tc.want || tc.expectsDisplaced) {
+				t.Errorf("spoken for: %v, by pods that still run: %v; want %v and %v", n.Nominated, n.ExpectsDisplaced, tc.want, tc.expectsDisplaced)
 			}
 		})
 	}
@@ -178,8 +178,8 @@ func leaving(s *Store) {
 	s.feedObject(claimObject("general-y", "aws:///a/i-9", true), false)
 	s.feedObject(nodeObject("ip-9", "aws:///a/i-9", true), false)
 	s.feedObject(podObject("w9", "ip-9"), false)
-	s.Mark("ip-9", true)
-	s.Expect(cluster.PodKey{Namespace: "default", Name: "w9"}, "ip-1", now().Add(20*time.Second))
+	s.SetRemoving("ip-9", true)
+	s.ExpectPod(cluster.PodKey{Namespace: "default", Name: "w9"}, "ip-1", now().Add(20*time.Second))
 }
 
 // Disruption 6: budgets of pods that would not be evicted keep nobody.
@@ -284,7 +284,7 @@ func TestNeedsPlace(t *testing.T) {
 		"a command waits to remove its node": {func(s *Store) {
 			joined(s, "general-x")
 			s.feedObject(podObject("w1", "ip-1"), false)
-			s.Mark("ip-1", true)
+			s.SetRemoving("ip-1", true)
 		}, false},
 		"its node is gone": {func(s *Store) { s.feedObject(podObject("w1", "ip-1"), false) }, true},
 		"its claim is gone": {func(s *Store) {

@@ -52,7 +52,7 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 		if isOwner(t.object) && len(s.opts.DefaultSpread) == 0 {
 			continue
 		}
-		if err := s.follow(ctx, from, t.object, t.take); err != nil {
+		if err := s.watchKind(ctx, from, t.object, t.take); err != nil {
 			return err
 		}
 	}
@@ -62,17 +62,17 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 // WatchLimitRanges feeds the Store with LimitRanges, which say what the first pod of a DaemonSet will ask for. They
 // are not among what Watch asks for since the right to read them may be missing, and then they would never come.
 func (s *Store) WatchLimitRanges(ctx context.Context, from informers) error {
-	return s.follow(ctx, from, &corev1.LimitRange{}, s.onLimitRange)
+	return s.watchKind(ctx, from, &corev1.LimitRange{}, s.onLimitRange)
 }
 
 // WatchServices feeds the Store with Services, which default spread constraints look at. They are not among what Watch
 // asks for, for the same reason.
 func (s *Store) WatchServices(ctx context.Context, from informers) error {
-	return s.follow(ctx, from, &corev1.Service{}, s.onOwner)
+	return s.watchKind(ctx, from, &corev1.Service{}, s.onOwner)
 }
 
-// follow has objects of a kind taken in. Memory is incomplete until those that exist were.
-func (s *Store) follow(ctx context.Context, from informers, obj client.Object, take func(client.Object, bool)) error {
+// watchKind has objects of a kind taken in. Memory is incomplete until those that exist were.
+func (s *Store) watchKind(ctx context.Context, from informers, obj client.Object, take func(client.Object, bool)) error {
 	informer, err := from.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %T: %w", obj, err)
@@ -125,7 +125,7 @@ func (s *Store) onPool(obj client.Object, gone bool) {
 		s.changes++
 		return
 	}
-	if poolMoved(s.pools[stored.Name], effective) {
+	if poolChanged(s.pools[stored.Name], effective) {
 		s.changes++
 	}
 	s.pools[stored.Name] = &pool{effective: effective}
@@ -153,7 +153,7 @@ func (s *Store) onNodeObject(obj client.Object, gone bool) {
 		node = nil
 	} else if old := s.nodes[node.Name]; old != nil && sameNode(old, node) {
 		s.nodes[node.Name] = node
-		if p := s.places[s.home[node.Name]]; p != nil {
+		if p := s.places[s.placeKeys[node.Name]]; p != nil {
 			p.node = node
 		}
 		return
@@ -191,7 +191,7 @@ func (s *Store) onNamespace(obj client.Object, gone bool) {
 		next[name] = obj.GetLabels()
 	}
 	s.namespaces = next
-	s.forget() // selectors over namespaces choose others now
+	s.invalidateReads() // selectors over namespaces choose others now
 }
 
 func (s *Store) onVolumeObject(obj client.Object, gone bool) {
@@ -204,7 +204,7 @@ func (s *Store) onVolumeObject(obj client.Object, gone bool) {
 		} else {
 			after = nil
 		}
-		s.chosenFor(before, after)
+		s.recheckVolumeTargets(before, after)
 	case *corev1.PersistentVolume:
 		if delete(s.volumes.Volumes, o.Name); !gone {
 			s.volumes.Volumes[o.Name] = o
@@ -220,7 +220,7 @@ func (s *Store) onCSINode(obj client.Object, gone bool) {
 	if delete(s.csi, obj.GetName()); !gone {
 		s.csi[obj.GetName()] = obj.(*storagev1.CSINode)
 	}
-	s.stale(obj.GetName())
+	s.invalidateNode(obj.GetName())
 }
 
 // onBudget takes in a PodDisruptionBudget. Only its spec matters here, and what it says of pods on
@@ -237,7 +237,7 @@ func (s *Store) onBudget(obj client.Object, gone bool) {
 		return
 	}
 	s.changes++
-	s.forget()
+	s.invalidateReads()
 }
 
 func (s *Store) onDaemonSet(obj client.Object, gone bool) {

@@ -60,7 +60,7 @@ func (x index) least(pool string, types reqs.Req) resources.Vec {
 		if t == nil {
 			return resources.Vec{}
 		}
-		room := x.room(t)
+		room := x.usableResources(t)
 		if i == 0 {
 			least = room.Clone()
 		} else {
@@ -70,8 +70,8 @@ func (x index) least(pool string, types reqs.Req) resources.Vec {
 	return least
 }
 
-// room is what pods can use on a node of a type, however it is bought.
-func (x index) room(t *catalog.InstanceType) resources.Vec {
+// usableResources is what pods can use on a node of a type, however it is bought.
+func (x index) usableResources(t *catalog.InstanceType) resources.Vec {
 	room, known := x.rooms[t]
 	if !known {
 		room = t.Allocatable()

@@ -113,7 +113,7 @@ func TestRecallPromisesTheFirstClaim(t *testing.T) {
 			s.feedObject(ordered(name, map[string]string{karpv1.AnnotationPods: cluster.HashPods([]cluster.PodKey{w1})}, "small"), false)
 		}
 		s.feedObject(podObject("w1", ""), false)
-		return fmt.Sprint(s.Snapshot(testTypes()).Promised)
+		return fmt.Sprint(s.Snapshot(testTypes()).PlannedNodes)
 	})
 }
 
@@ -124,7 +124,7 @@ func TestReserveNamesTheFirstClaim(t *testing.T) {
 	alwaysSay(t, "nodeclaim general-a was ordered for pod default/w1", func() string {
 		s := limitedStore(100, 100)
 		for _, name := range []string{"general-c", "general-a", "general-b"} {
-			s.Claimed(ordered(name, nil, "small"), []cluster.PodKey{w1})
+			s.RecordCreatedClaim(ordered(name, nil, "small"), []cluster.PodKey{w1})
 		}
 		node := wanted("small")
 		node.Pods = []cluster.PodKey{w1}
@@ -141,7 +141,7 @@ func TestReserveCountsWithTheFirstCommand(t *testing.T) {
 	alwaysSay(t, "nodepool general: its limit 30 of cpu leaves no room for another node", func() string {
 		s := limitedStore(30, 100)
 		s.feedObject(ordered("general-old", nil, "large"), false)
-		s.Hold("general-old", true)
+		s.SetCommanded("general-old", true)
 		s.feedObject(ordered("general-a", marksFor("one", "general-old"), "small"), false)
 		s.feedObject(ordered("general-b", marksFor("two", "general-old"), "large"), false)
 		refused, _ := s.Reserve([]solve.NewNode{wanted("small")}, nil, 0)
@@ -156,10 +156,10 @@ func TestUnseenClaimsAreInOrder(t *testing.T) {
 		o.Now = func() time.Time { return at }
 		s := New(o)
 		for _, name := range []string{"general-c", "general-a", "general-d", "general-b"} {
-			s.Claimed(claimObject(name, "", false), nil)
+			s.RecordCreatedClaim(claimObject(name, "", false), nil)
 		}
-		at = at.Add(unseen / 2)
-		return fmt.Sprint(s.Unseen())
+		at = at.Add(unwatchedTimeout / 2)
+		return fmt.Sprint(s.UnwatchedClaims())
 	})
 }
 

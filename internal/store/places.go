@@ -16,29 +16,29 @@ import (
 func claimKey(name string) string { return "claim/" + name }
 func nodeKey(name string) string  { return "node/" + name }
 
-// setClaim takes in a claim; nil removes it.
+// setClaim stores a claim; nil removes it.
 func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 	old := s.claims[name]
-	if claimMoved(old, claim) {
+	if claimChanged(old, claim) {
 		s.changes++
 	}
-	delete(s.fresh, name)
+	delete(s.unwatched, name)
 	if claim == nil {
 		delete(s.claims, name)
 		delete(s.planned, name)
 		delete(s.ordered, name)
 		delete(s.altered, name)
-		delete(s.recalled, name)
+		delete(s.recalledPods, name)
 	} else {
 		if pods := cluster.ReadHashes(claim.Annotations[karpv1.AnnotationPods]); old == nil && s.planned[name] == nil && len(pods) > 0 {
-			s.recalled[name] = pods
+			s.recalledPods[name] = pods
 		}
 		s.claims[name] = claim
 	}
 	if before, after := providerOf(old), providerOf(claim); before != after {
 		s.unbind(before, name)
 		if after != "" {
-			s.twins(after).claim = name
+			s.objectsOf(after).claim = name
 		}
 		defer s.relink(before)
 		defer s.relink(after)
@@ -46,18 +46,18 @@ func (s *Store) setClaim(name string, claim *karpv1.NodeClaim) {
 	key := claimKey(name)
 	if claim == nil {
 		if p := s.places[key]; p != nil && p.node != nil {
-			delete(s.home, p.node.Name)
+			delete(s.placeKeys, p.node.Name)
 		}
 		delete(s.places, key)
 		return
 	}
 	p := s.place(key)
 	if old != nil && providerOf(old) == "" && providerOf(claim) != "" {
-		p.landed = s.opts.Now()
+		p.launchedAt = s.opts.Now()
 	}
 	p.claim, p.valid = s.effective(claim), false
 	if claim.DeletionTimestamp != nil && (old == nil || old.DeletionTimestamp == nil) {
-		s.opts.Wake(claim.UID) // its pods need a place
+		s.opts.Wake(claim.UID) // its pods need another node
 	}
 }
 
@@ -78,16 +78,16 @@ func providerOf(claim *karpv1.NodeClaim) string {
 	return claim.Status.ProviderID
 }
 
-func (s *Store) twins(provider string) *twins {
+func (s *Store) objectsOf(provider string) *providerObjects {
 	t := s.byProvider[provider]
 	if t == nil {
-		t = &twins{nodes: map[string]bool{}}
+		t = &providerObjects{nodes: map[string]bool{}}
 		s.byProvider[provider] = t
 	}
 	return t
 }
 
-// unbind forgets that a claim has a provider id.
+// unbind removes the provider id of a claim from the index.
 func (s *Store) unbind(provider, claim string) {
 	if t := s.byProvider[provider]; t != nil && t.claim == claim {
 		t.claim = ""
@@ -103,7 +103,7 @@ func (s *Store) place(key string) *place {
 	return p
 }
 
-// setNode takes in a Node; nil removes it.
+// setNode stores a Node; nil removes it.
 func (s *Store) setNode(name string, node *corev1.Node) {
 	old := s.nodes[name]
 	s.changes++
@@ -120,7 +120,7 @@ func (s *Store) setNode(name string, node *corev1.Node) {
 		delete(t.nodes, name)
 	}
 	if node != nil && after != "" {
-		s.twins(after).nodes[name] = true
+		s.objectsOf(after).nodes[name] = true
 	}
 	s.relinkNode(name)
 	if before != after || old == nil || node == nil {
@@ -128,15 +128,15 @@ func (s *Store) setNode(name string, node *corev1.Node) {
 		s.relink(after)
 	}
 	if (old == nil) != (node == nil) {
-		s.seatAll(name)
+		s.recheckTargets(name)
 	}
-	if node != nil && goes(node) && (old == nil || !goes(old)) {
+	if node != nil && isTerminating(node) && (old == nil || !isTerminating(old)) {
 		s.opts.Wake(node.UID)
 	}
 }
 
-// goes reports whether pods of a node need another place soon (SC-03).
-func goes(n *corev1.Node) bool {
+// isTerminating reports whether a node is being removed, so that its pods need another node soon (SC-03).
+func isTerminating(n *corev1.Node) bool {
 	return n.DeletionTimestamp != nil || karpv1.Disrupted(n)
 }
 
@@ -152,7 +152,7 @@ func (s *Store) relink(provider string) {
 		return
 	}
 	if p := s.places[claimKey(t.claim)]; t.claim != "" && p != nil && p.node != nil && !t.nodes[p.node.Name] {
-		delete(s.home, p.node.Name)
+		delete(s.placeKeys, p.node.Name)
 		p.node, p.valid = nil, false
 	}
 	for _, name := range slices.Sorted(maps.Keys(t.nodes)) {
@@ -163,27 +163,27 @@ func (s *Store) relink(provider string) {
 // relinkNode puts a Node in the place it belongs to.
 func (s *Store) relinkNode(name string) {
 	node := s.nodes[name]
-	want := s.homeOf(node)
-	if have := s.home[name]; have != "" && have != want {
+	want := s.placeKeyOf(node)
+	if have := s.placeKeys[name]; have != "" && have != want {
 		if p := s.places[have]; p != nil && p.node != nil && p.node.Name == name { // another may have taken it over
 			p.node, p.valid = nil, false
 			if p.claim == nil {
 				delete(s.places, have)
 			}
 		}
-		delete(s.home, name)
+		delete(s.placeKeys, name)
 	}
 	if want == "" {
 		return
 	}
 	p := s.place(want)
 	p.node, p.valid = node, false
-	s.home[name] = want
+	s.placeKeys[name] = want
 }
 
-// homeOf is the key of the place a Node belongs to; empty: none. A managed Node without provider id
+// placeKeyOf is the key of the place a Node belongs to; empty: none. A managed Node without provider id
 // is too early to be believed.
-func (s *Store) homeOf(node *corev1.Node) string {
+func (s *Store) placeKeyOf(node *corev1.Node) string {
 	if node == nil {
 		return ""
 	}
@@ -206,9 +206,8 @@ func (s *Store) homeOf(node *corev1.Node) string {
 	return claimKey(t.claim)
 }
 
-// orphaned reports whether a place is a Node of ours whose claim is gone: nobody will keep it, and its
-// capacity is not to be counted on. Another controller's Nodes name pools too, but not ours, and they
-// name another class.
+// orphaned reports whether a place is a managed Node without a claim. It will be removed, so its capacity does not
+// count. Nodes of another controller name pools too, but other pools and another node class.
 func (s *Store) orphaned(p *place) bool {
 	if p.claim != nil || p.node == nil || p.node.Labels[karpv1.LabelNodePool] == "" {
 		return false
@@ -221,12 +220,12 @@ func (s *Store) orphaned(p *place) bool {
 	})
 }
 
-// settling reports whether a place is inside its pool's consolidateAfter.
-func (p *place) settling() bool {
+// insideConsolidateAfter reports whether the consolidateAfter of the pool has not yet passed for a place.
+func (p *place) insideConsolidateAfter() bool {
 	return p.claim != nil && !condition.True(p.claim.Status.Conditions, karpv1.ConditionConsolidatable)
 }
 
-// leaves reports whether a place was told to go, by whomever.
-func (p *place) leaves() bool {
+// isDeleting reports whether the claim or the Node of a place is being deleted.
+func (p *place) isDeleting() bool {
 	return p.claim != nil && p.claim.DeletionTimestamp != nil || p.node != nil && p.node.DeletionTimestamp != nil
 }

@@ -19,16 +19,16 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 		pod = nil
 	}
 	old := s.pods[key]
-	if old == nil && pod != nil || old != nil && podMoved(old.pod, pod) {
+	if old == nil && pod != nil || old != nil && podChanged(old.pod, pod) {
 		s.changes++
 	}
 	if old != nil && pod != nil {
-		s.landed(key, old.pod, pod)
+		s.reportBound(key, old.pod, pod)
 	}
 	if old != nil {
-		s.leave(key, old)
+		s.removeFromNode(key, old)
 		if pod == nil || pod.UID != old.pod.UID {
-			delete(s.promised, key)
+			delete(s.plannedClaims, key)
 		}
 	}
 	if pod == nil {
@@ -37,68 +37,68 @@ func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 		}
 		delete(s.pods, key)
 		delete(s.waiting, key)
-		delete(s.seated, key)
+		delete(s.nearlyBound, key)
 		return
 	}
-	slot := &podSlot{pod: pod, volumes: mounts(pod)}
+	slot := &podSlot{pod: pod, volumes: mountsVolumes(pod)}
 	if old != nil && old.pod.UID == pod.UID {
-		slot.seen, slot.decided, slot.aim, slot.aimed = old.seen, old.decided, old.aim, old.aimed
+		slot.seen, slot.decided, slot.target, slot.targetSince = old.seen, old.decided, old.target, old.targetSince
 	}
 	s.selects.Note(pod)
 	s.pods[key] = slot
 	s.noteDaemonPod(pod)
-	s.sit(key, slot)
+	s.updateCountedNode(key, slot)
 }
 
-// landed tells where a pod is bound for which a plan had a place.
-func (s *Store) landed(key podKey, before, after *corev1.Pod) {
-	claim, planned := s.promised[key]
-	if !planned || s.opts.Landed == nil || before.UID != after.UID || before.Spec.NodeName != "" || after.Spec.NodeName == "" {
+// reportBound calls OnBound for a planned pod that has just been bound.
+func (s *Store) reportBound(key podKey, before, after *corev1.Pod) {
+	claim, planned := s.plannedClaims[key]
+	if !planned || s.opts.OnBound == nil || before.UID != after.UID || before.Spec.NodeName != "" || after.Spec.NodeName == "" {
 		return
 	}
 	p := s.places[claimKey(claim)]
-	s.opts.Landed(p != nil && p.node != nil && p.node.Name == after.Spec.NodeName)
+	s.opts.OnBound(p != nil && p.node != nil && p.node.Name == after.Spec.NodeName)
 }
 
-// leave takes a pod off its node.
-func (s *Store) leave(key podKey, slot *podSlot) {
-	on := s.onNode[slot.seat]
+// removeFromNode removes a pod from the node whose capacity it uses.
+func (s *Store) removeFromNode(key podKey, slot *podSlot) {
+	on := s.onNode[slot.countedNode]
 	if on == nil {
 		return
 	}
 	delete(on, key)
 	if len(on) == 0 {
-		delete(s.onNode, slot.seat)
+		delete(s.onNode, slot.countedNode)
 	}
-	s.stale(slot.seat)
+	s.invalidateNode(slot.countedNode)
 }
 
-// enter puts a pod on its node.
-func (s *Store) enter(key podKey, slot *podSlot) {
-	if slot.seat == "" {
+// addToNode adds a pod to the node whose capacity it uses.
+func (s *Store) addToNode(key podKey, slot *podSlot) {
+	if slot.countedNode == "" {
 		return
 	}
-	on := s.onNode[slot.seat]
+	on := s.onNode[slot.countedNode]
 	if on == nil {
 		on = map[podKey]*podSlot{}
-		s.onNode[slot.seat] = on
+		s.onNode[slot.countedNode] = on
 	}
 	on[key] = slot
-	s.stale(slot.seat)
+	s.invalidateNode(slot.countedNode)
 }
 
-// stale says that something about a Node changed.
-func (s *Store) stale(node string) {
-	if p := s.places[s.home[node]]; p != nil {
+// invalidateNode marks the place of a Node to be read again.
+func (s *Store) invalidateNode(node string) {
+	if p := s.places[s.placeKeys[node]]; p != nil {
 		p.valid = false
 	}
 }
 
 // Provisionable reports whether a pod waits for a node that we could order (scheduling 3.1).
-func Provisionable(p *corev1.Pod) bool { return waits(p) && p.Status.NominatedNodeName == "" }
+func Provisionable(p *corev1.Pod) bool { return isUnschedulable(p) && p.Status.NominatedNodeName == "" }
 
-// waits reports whether the scheduler has found no node for a pod, be it that it makes room for it on one.
-func waits(p *corev1.Pod) bool {
+// isUnschedulable reports whether the scheduler has found no node for a pod, be it that it makes room for it on one.
+func isUnschedulable(p *corev1.Pod) bool {
 	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 		return false
 	}
@@ -110,12 +110,12 @@ func waits(p *corev1.Pod) bool {
 	})
 }
 
-func mounts(p *corev1.Pod) bool {
+func mountsVolumes(p *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil || v.Ephemeral != nil })
 }
 
-// protectedForAWhile reports whether a pod's protection ends by itself.
-func protectedForAWhile(p *corev1.Pod) bool {
+// protectedTemporarily reports whether a pod's protection ends by itself.
+func protectedTemporarily(p *corev1.Pod) bool {
 	value, set := p.Annotations[karpv1.AnnotationDoNotDisrupt]
 	return set && value != "true"
 }

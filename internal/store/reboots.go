@@ -12,14 +12,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
-// rebootMemory is how long reboots count: after too many in this time a node is replaced (V15-30). A
+// rebootWindow is how long reboots count: after too many in this time a node is replaced (V15-30). A
 // restart forgets them.
-const rebootMemory = 24 * time.Hour
+const rebootWindow = 24 * time.Hour
 
-// rebootPatience is how long pods that left a node for its reboot are expected back on it (V15-42). A drain
+// rebootTimeout is how long pods that left a node for its reboot are expected back on it (V15-42). A drain
 // without a bound may wait for longer: for those very pods, if a PodDisruptionBudget wants them to run before
 // it lets others go. Then they need another place.
-const rebootPatience = 5 * time.Minute
+const rebootTimeout = 5 * time.Minute
 
 // rebootWaits reports whether the reboot of a claim waits for pods, and whether it has for too long.
 func rebootWaits(claim *karpv1.NodeClaim, now time.Time) (waits, long bool) {
@@ -28,7 +28,7 @@ func rebootWaits(claim *karpv1.NodeClaim, now time.Time) (waits, long bool) {
 	}
 	c := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting)
 	waits = c != nil && c.Status == metav1.ConditionTrue && c.Reason == reboot.Requested
-	return waits, waits && now.Sub(c.LastTransitionTime.Time) >= rebootPatience
+	return waits, waits && now.Sub(c.LastTransitionTime.Time) >= rebootTimeout
 }
 
 // Rebooted says that a reboot of the node of a claim was requested just now.
@@ -37,7 +37,7 @@ func (s *Store) Rebooted(claim types.UID) {
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	for uid, times := range s.reboots {
-		if !times[len(times)-1].After(now.Add(-rebootMemory)) {
+		if !times[len(times)-1].After(now.Add(-rebootWindow)) {
 			delete(s.reboots, uid)
 		}
 	}
@@ -47,7 +47,7 @@ func (s *Store) Rebooted(claim types.UID) {
 // rebootsOf counts the reboots of the last 24 hours.
 func (s *Store) rebootsOf(claim types.UID, now time.Time) int {
 	times := s.reboots[claim]
-	first, _ := slices.BinarySearchFunc(times, now.Add(-rebootMemory), func(t, from time.Time) int {
+	first, _ := slices.BinarySearchFunc(times, now.Add(-rebootWindow), func(t, from time.Time) int {
 		if t.After(from) {
 			return 1
 		}

@@ -60,7 +60,7 @@ func TestV15_42_RoomOfANodeWhoseRebootWaits(t *testing.T) {
 		offers bool
 	}{
 		"pods are leaving":           {reboot.Requested, time.Minute, true},
-		"they do not leave":          {reboot.Requested, rebootPatience, false},
+		"they do not leave":          {reboot.Requested, rebootTimeout, false},
 		"it boots, however long ago": {reboot.Issued, time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,13 +33,13 @@ func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version 
 	defer s.mu.Unlock()
 	refused = map[int]error{}
 	order, command := disrupt.ReadOrder(marks)
-	sizes, ledgers, served, slots := newIndex(s.sold), s.ledgers(nodes, order), s.served(version), s.slotsFor(nodes)
+	sizes, ledgers, served, slots := newIndex(s.lastTypes), s.ledgers(nodes, order), s.podsServedSince(version), s.slotsFor(nodes)
 	taken := map[int]*reservation{}
 	for i := range nodes {
 		n := &nodes[i]
-		r, err := &reservation{command: order.Token, pods: n.Pods, slots: holder{pool: n.Pool, needs: n.Needs}}, twice(n.Pods, served)
+		r, err := &reservation{command: order.Token, pods: n.Pods, slots: holder{pool: n.Pool, needs: n.Needs}}, refuseServedPods(n.Pods, served)
 		if err == nil {
-			err = slots.lack(n, &r.slots)
+			err = slots.checkSlots(n, &r.slots)
 		}
 		if l := ledgers[n.Pool]; l != nil && err == nil {
 			r.pool, r.size = n.Pool, total{sizes.most(n.Pool, n.Types), 1}
@@ -70,9 +70,9 @@ func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version 
 	}
 }
 
-// served returns the pods that have had a claim ordered since a version, or have one being written: what
+// podsServedSince returns the pods that have had a claim ordered since a version, or have one being written: what
 // there is of it.
-func (s *Store) served(version uint64) map[podKey]string {
+func (s *Store) podsServedSince(version uint64) map[podKey]string {
 	out := map[podKey]string{}
 	var names []string
 	for name, at := range s.ordered {
@@ -94,8 +94,8 @@ func (s *Store) served(version uint64) map[podKey]string {
 	return out
 }
 
-// twice refuses a node if one of its pods has another one.
-func twice(pods []podKey, served map[podKey]string) error {
+// refuseServedPods refuses a node if one of its pods has another one.
+func refuseServedPods(pods []podKey, served map[podKey]string) error {
 	for _, key := range pods {
 		if what, is := served[key]; is {
 			return fmt.Errorf("%s for pod %s", what, key)
@@ -107,14 +107,14 @@ func twice(pods []podKey, served map[podKey]string) error {
 // ledger is the most that a pool can come to have: its nodes, and what room is taken for.
 type ledger struct {
 	sum      total
-	commands map[string]swap // by token
+	commands map[string]commandPart // by token
 }
 
-// swap is the part of a command in a pool. Before it ends there are its nodes, after it the replacements;
+// commandPart is the part of a command in a pool. Before it ends there are its nodes, after it the replacements;
 // a pool may have both for the time between.
-type swap struct{ before, after total }
+type commandPart struct{ before, after total }
 
-func (s swap) most() total {
+func (s commandPart) most() total {
 	return total{resources.Max(s.before.capacity, s.after.capacity), max(s.before.nodes, s.after.nodes)}
 }
 
@@ -124,14 +124,14 @@ func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*l
 	out := map[string]*ledger{}
 	for i := range nodes {
 		if p := s.pools[nodes[i].Pool]; p != nil && p.effective.Spec.Replicas == nil && len(p.effective.Spec.Limits) > 0 {
-			out[nodes[i].Pool] = &ledger{commands: map[string]swap{}}
+			out[nodes[i].Pool] = &ledger{commands: map[string]commandPart{}}
 		}
 	}
 	if len(out) == 0 {
 		return out
 	}
-	s.prepare(s.opts.Now())
-	sizes, orders, replaced := newIndex(s.sold), map[string]string{}, map[string]string{}
+	s.prepareReader(s.opts.Now())
+	sizes, orders, replaced := newIndex(s.lastTypes), map[string]string{}, map[string]string{}
 	// A node that several commands say they replace counts with the one that asks, else with the first.
 	// any order: the first token is kept
 	for name, claim := range s.claims {
@@ -152,39 +152,39 @@ func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*l
 		n := s.readPlace(p, sizes)
 		l := out[n.Pool]
 		switch size := s.sizeOf(&n, sizes); {
-		case l == nil || !counts(&n, p):
-		case (p.held || p.marked) && replaced[n.Claim] != "":
-			l.add(replaced[n.Claim], swap{before: size})
+		case l == nil || !countsTowardLimits(&n, p):
+		case (p.commanded || p.removing) && replaced[n.Claim] != "":
+			l.add(replaced[n.Claim], commandPart{before: size})
 		default:
-			l.add(orders[n.Claim], swap{after: size})
+			l.add(orders[n.Claim], commandPart{after: size})
 		}
 	}
 	// any order: integers are added up
 	for r := range s.reserved {
 		if l := out[r.pool]; l != nil {
-			l.add(r.command, swap{after: r.size})
+			l.add(r.command, commandPart{after: r.size})
 		}
 	}
 	return out
 }
 
 // add adds to the part of a command; without one it is for good.
-func (l *ledger) add(command string, more swap) {
-	l.sum, l.commands[command] = l.with(command, more)
+func (l *ledger) add(command string, more commandPart) {
+	l.sum, l.commands[command] = l.sumWith(command, more)
 }
 
-func (l *ledger) with(command string, more swap) (total, swap) {
+func (l *ledger) sumWith(command string, more commandPart) (total, commandPart) {
 	if command == "" {
-		return l.sum.plus(more.after), swap{}
+		return l.sum.plus(more.after), commandPart{}
 	}
 	before := l.commands[command]
-	after := swap{before.before.plus(more.before), before.after.plus(more.after)}
+	after := commandPart{before.before.plus(more.before), before.after.plus(more.after)}
 	return l.sum.minus(before.most()).plus(after.most()), after
 }
 
 // take adds a reservation unless that makes the pool larger than it may be.
 func (l *ledger) take(r *reservation, pool *karpv1.NodePool, table resources.Table) error {
-	sum, _ := l.with(r.command, swap{after: r.size})
+	sum, _ := l.sumWith(r.command, commandPart{after: r.size})
 	limits := table.Capacity(pool.Spec.Limits)
 	for _, name := range resources.Names(pool.Spec.Limits) {
 		lane, known := table.Lane(name)
@@ -197,6 +197,6 @@ func (l *ledger) take(r *reservation, pool *karpv1.NodePool, table resources.Tab
 			return fmt.Errorf("nodepool %s: its limit %s of %s leaves no room for another node", pool.Name, quantity.String(), name)
 		}
 	}
-	l.add(r.command, swap{after: r.size})
+	l.add(r.command, commandPart{after: r.size})
 	return nil
 }

@@ -54,7 +54,7 @@ func (m *market) batch(t *rapid.T, replace ...string) {
 	if len(replace) > 0 {
 		w.marks = marksFor(w.id, replace...)
 		for _, name := range replace {
-			m.Hold(name, true)
+			m.SetCommanded(name, true)
 		}
 	}
 	var refused map[int]error
@@ -76,8 +76,8 @@ func (m *market) batch(t *rapid.T, replace ...string) {
 
 func (m *market) release(names []string) {
 	for _, name := range names {
-		m.Mark(name, false)
-		m.Hold(name, false)
+		m.SetRemoving(name, false)
+		m.SetCommanded(name, false)
 	}
 }
 
@@ -86,7 +86,7 @@ func (m *market) order(t *rapid.T) { m.batch(t) }
 func (m *market) replace(t *rapid.T) {
 	var idle []string
 	for name, c := range m.claims {
-		if p := m.places[claimKey(name)]; c.DeletionTimestamp == nil && !p.held && c.Annotations[karpv1.AnnotationReplaces] == "" {
+		if p := m.places[claimKey(name)]; c.DeletionTimestamp == nil && !p.commanded && c.Annotations[karpv1.AnnotationReplaces] == "" {
 			idle = append(idle, name)
 		}
 	}
@@ -105,7 +105,7 @@ func (m *market) written(t *rapid.T) {
 	for i, n := range w.nodes {
 		if n.Pool != "" && !fails {
 			name := fmt.Sprintf("general-%s-%d", w.id, i)
-			m.Claimed(ordered(name, w.marks, n.Types...), nil)
+			m.RecordCreatedClaim(ordered(name, w.marks, n.Types...), nil)
 			w.claims = append(w.claims, name)
 		}
 		w.give(i)
@@ -116,7 +116,7 @@ func (m *market) written(t *rapid.T) {
 		m.release(w.replace)
 	case len(w.replace) > 0:
 		for _, name := range w.replace {
-			m.Mark(name, true)
+			m.SetRemoving(name, true)
 		}
 		m.commands[w.id] = w
 	}
@@ -158,7 +158,7 @@ func (m *market) launched(t *rapid.T) {
 // deleted is a user who deletes a claim that no command is about.
 func (m *market) deleted(t *rapid.T) {
 	c := pick(t, m.claims)
-	if p := m.places[claimKey(c.Name)]; !p.held && c.Annotations == nil {
+	if p := m.places[claimKey(c.Name)]; !p.commanded && c.Annotations == nil {
 		m.removes(c.Name)
 	}
 }

@@ -62,7 +62,7 @@ func TestG10_ReservationsCount(t *testing.T) {
 	if refused, _ := s.Reserve([]solve.NewNode{wanted("small")}, nil, 0); len(refused) != 1 {
 		t.Error("what others reserved is had twice")
 	}
-	s.Claimed(ordered("general-1", nil, "small", "large"), nil)
+	s.RecordCreatedClaim(ordered("general-1", nil, "small", "large"), nil)
 	give(0)
 	give(1) // could not be written
 	give(2) // was refused
@@ -113,13 +113,13 @@ func TestG10_ReplacementsUseTheRoomOfTheirNodes(t *testing.T) {
 			s.feedObject(big, false)
 			if tc.other {
 				marks := marksFor("other", "general-big")
-				s.Hold("general-big", true)
+				s.SetCommanded("general-big", true)
 				_, give := s.Reserve([]solve.NewNode{wanted("small")}, marks, 0)
-				s.Claimed(ordered("general-slim", marks, "small"), nil)
+				s.RecordCreatedClaim(ordered("general-slim", marks, "small"), nil)
 				give(0)
-				s.Mark("general-big", true)
+				s.SetRemoving("general-big", true)
 			}
-			s.Hold("ip-1", tc.held)
+			s.SetCommanded("ip-1", tc.held)
 			refused, _ := s.Reserve(tc.nodes, replacing, 0)
 			if len(refused) != tc.want {
 				t.Errorf("refused %v, want %d", refused, tc.want)
@@ -141,7 +141,7 @@ func TestG10_ReserveAtOnce(t *testing.T) {
 			for j := range 4 {
 				refused, give := s.Reserve([]solve.NewNode{wanted("small")}, nil, 0)
 				if len(refused) == 0 {
-					s.Claimed(ordered(fmt.Sprintf("general-%d-%d", i, j), nil, "small"), nil)
+					s.RecordCreatedClaim(ordered(fmt.Sprintf("general-%d-%d", i, j), nil, "small"), nil)
 				}
 				give(0)
 				s.Snapshot(testTypes())
@@ -170,10 +170,10 @@ func TestG8_NoPodIsServedTwice(t *testing.T) {
 	}{
 		"nothing happened": {},
 		"a claim was written for one of its pods": {
-			do: func(s *Store) { s.Claimed(ordered("free-1", nil, "small"), []podKey{web}) }, want: map[int]string{0: "nodeclaim free-1 was ordered for pod default/web"},
+			do: func(s *Store) { s.RecordCreatedClaim(ordered("free-1", nil, "small"), []podKey{web}) }, want: map[int]string{0: "nodeclaim free-1 was ordered for pod default/web"},
 		},
 		"of a command it is all or none": {
-			do: func(s *Store) { s.Claimed(ordered("free-1", nil, "small"), []podKey{web}) }, marks: marksFor("c1", "old"),
+			do: func(s *Store) { s.RecordCreatedClaim(ordered("free-1", nil, "small"), []podKey{web}) }, marks: marksFor("c1", "old"),
 			want: map[int]string{0: "nodeclaim free-1 was ordered for pod default/web", 1: "nodeclaim free-1 was ordered for pod default/web"},
 		},
 		"one is being written": {
@@ -185,13 +185,13 @@ func TestG8_NoPodIsServedTwice(t *testing.T) {
 			give(0)
 		}},
 		"the claim is gone": {do: func(s *Store) {
-			s.Claimed(ordered("free-1", nil, "small"), []podKey{web})
+			s.RecordCreatedClaim(ordered("free-1", nil, "small"), []podKey{web})
 			s.feedObject(ordered("free-1", nil, "small"), true)
 		}},
 		"the claim goes": {do: func(s *Store) {
 			going := ordered("free-1", nil, "small")
 			going.DeletionTimestamp = new(metav1.NewTime(now()))
-			s.Claimed(going, []podKey{web})
+			s.RecordCreatedClaim(going, []podKey{web})
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// landedFor is how long after its launch a claim is still looked for among the takers of its reservation:
+// launchCountedFor is how long after its launch a claim is still looked for among the takers of its reservation:
 // plans can be made with instance types that were asked for before the launch.
-const landedFor = 2 * time.Minute
+const launchCountedFor = 2 * time.Minute
 
 // holder is a claim that has, or may get, an instance of a capacity reservation and that the count of the
 // cloud may not include yet.
@@ -50,7 +50,7 @@ func (s *Store) holderOf(p *place, needs reqs.Set, now time.Time) (holder, bool)
 		return holder{}, false
 	case p.claim.Status.ProviderID == "" && needs != nil:
 		return holder{claim: string(p.claim.UID), pool: p.claim.Labels[karpv1.LabelNodePool], needs: needs}, true
-	case now.Before(p.landed.Add(landedFor)):
+	case now.Before(p.launchedAt.Add(launchCountedFor)):
 		id := p.claim.Labels[s.opts.ReservationLabel]
 		return holder{claim: string(p.claim.UID), id: id}, id != ""
 	}
@@ -67,7 +67,7 @@ func (h *holders) add(one holder, is bool) {
 }
 
 // subtract returns instance types whose reservations are short of the slots that claims take: the next plan
-// must not promise them again (SC-45, FM F08). A claim that may come to be in any of several reservations
+// must not allocate them again (SC-45, FM F08). A claim that may come to be in any of several reservations
 // takes a slot of each. Those that the cloud has counted already are left out. Lists that pools share stay
 // shared, and the lists that were given stay as they are.
 func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]catalog.InstanceType {
@@ -90,7 +90,7 @@ func (h holders) subtract(types map[string][]catalog.InstanceType) map[string][]
 			continue
 		}
 		if same, known := lists[&list[0]]; !known || len(same) != len(list) {
-			lists[&list[0]] = without(list, taken)
+			lists[&list[0]] = withFewerSlots(list, taken)
 		}
 		out[pool] = lists[&list[0]]
 	}
@@ -123,8 +123,8 @@ func (s *Store) slotsFor(nodes []solve.NewNode) slots {
 		return slots{}
 	}
 	now := s.opts.Now()
-	s.prepare(now)
-	reserved, counted := reservedOffers(s.sold)
+	s.prepareReader(now)
+	reserved, counted := reservedOffers(s.lastTypes)
 	out := slots{reserved, map[string]int{}}
 	// any order: the smallest count of each is kept (SC-45)
 	for _, offers := range reserved {
@@ -135,7 +135,7 @@ func (s *Store) slotsFor(nodes []solve.NewNode) slots {
 		}
 	}
 	var all holders
-	sizes := newIndex(s.sold)
+	sizes := newIndex(s.lastTypes)
 	// any order: integers are added up
 	for r := range s.reserved {
 		all.add(r.slots, true)
@@ -151,8 +151,8 @@ func (s *Store) slotsFor(nodes []solve.NewNode) slots {
 	return out
 }
 
-// lack refuses a node that was planned to be in a reservation if none of those that it may come to be in has a slot left.
-func (t *slots) lack(n *solve.NewNode, h *holder) error {
+// checkSlots refuses a node that was planned to be in a reservation if none of those that it may come to be in has a slot left.
+func (t *slots) checkSlots(n *solve.NewNode, h *holder) error {
 	if n.Offer.Reservation == "" {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (t *slots) take(h *holder) {
 
 // mayHold reports whether a node may get a slot of any reservation.
 func (s *Store) mayHold(h *holder) bool {
-	list := s.sold[h.pool]
+	list := s.lastTypes[h.pool]
 	return len(h.reservations(map[string][]reservedOffer{h.pool: reservedIn(list)})) > 0
 }
 
@@ -235,8 +235,8 @@ func (h *holder) reservations(reserved map[string][]reservedOffer) map[string]bo
 	return ids
 }
 
-// without returns the types with fewer instances remaining in some reservations.
-func without(list []catalog.InstanceType, taken map[string]int) []catalog.InstanceType {
+// withFewerSlots returns the types with fewer instances remaining in some reservations.
+func withFewerSlots(list []catalog.InstanceType, taken map[string]int) []catalog.InstanceType {
 	out := slices.Clone(list)
 	for i := range out {
 		short := func(o catalog.Offering) bool { return taken[o.Reservation] > 0 }

@@ -56,7 +56,7 @@ func TestFM_F08_SlotsOfClaimsInFlight(t *testing.T) {
 			want: left{"cr-1": 0, "cr-2": 2},
 		},
 		"created, before the watch tells of it": {
-			do:   func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) },
+			do:   func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-1"), nil) },
 			want: left{"cr-1": 0, "cr-2": 2},
 		},
 		"either reservation will do": {
@@ -110,7 +110,7 @@ func TestFM_F08_SlotsOfClaimsInFlight(t *testing.T) {
 				s.feedObject(pinned("c", "", "cr-2"), false)
 				s.feedObject(pinned("c", "p-1", "cr-2"), false)
 			},
-			later: landedFor,
+			later: launchCountedFor,
 			want:  left{"cr-1": 1, "cr-2": 2},
 		},
 		"launched by an earlier process": {
@@ -255,12 +255,12 @@ func TestTrust_A13_OneSlotForTwoLoops(t *testing.T) {
 		"nobody else":           {nodes: []solve.NewNode{mine}},
 		"it is being written":   {others: func(s *Store) { s.Reserve([]solve.NewNode{reservedNode("other", "cr-1")}, nil, 0) }, nodes: []solve.NewNode{mine}, want: []int{0}},
 		"of a static pool":      {others: func(s *Store) { s.Reserve([]solve.NewNode{template}, nil, 0) }, nodes: []solve.NewNode{mine}, want: []int{0}},
-		"it was written":        {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{mine}, want: []int{0}},
-		"another is left":       {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-2"), nil) }, nodes: []solve.NewNode{reservedNode("mine", "cr-2")}},
-		"another will do":       {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{reservedNode("mine", "cr-1", "cr-2")}},
-		"nothing is reserved":   {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{ordinary}},
+		"it was written":        {others: func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{mine}, want: []int{0}},
+		"another is left":       {others: func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-2"), nil) }, nodes: []solve.NewNode{reservedNode("mine", "cr-2")}},
+		"another will do":       {others: func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{reservedNode("mine", "cr-1", "cr-2")}},
+		"nothing is reserved":   {others: func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-1"), nil) }, nodes: []solve.NewNode{ordinary}},
 		"both in one plan":      {nodes: []solve.NewNode{mine, reservedNode("more", "cr-1"), ordinary}, want: []int{1}},
-		"the cloud counts it":   {others: func(s *Store) { s.Claimed(pinned("c", "", "cr-1", "cr-2"), nil) }, types: reservedTypes(1, 1, "claim-c"), nodes: []solve.NewNode{mine}},
+		"the cloud counts it":   {others: func(s *Store) { s.RecordCreatedClaim(pinned("c", "", "cr-1", "cr-2"), nil) }, types: reservedTypes(1, 1, "claim-c"), nodes: []solve.NewNode{mine}},
 		"the cloud has no more": {types: reservedTypes(0, 1), nodes: []solve.NewNode{mine, reservedNode("more", "cr-2")}, want: []int{0}},
 		"it came to nothing": {
 			others: func(s *Store) {

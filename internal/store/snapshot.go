@@ -15,16 +15,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// View is a snapshot with the pods that need a place.
+// View is a snapshot with the pods that need a node.
 type View struct {
 	*cluster.Snapshot
 
-	Pods    []cluster.Pod // pending, and of nodes that go (scheduling 3.1, 3.2)
+	Pods    []cluster.Pod // pending pods and pods of terminating nodes (scheduling 3.1, 3.2)
 	Ignored []cluster.Pod // pending, but cannot be planned for (3.4); their shape says why
 	Pending int           // pending pods among Pods
 
-	Promised map[cluster.PodKey]string // node where an earlier plan put some of Pods
-	Settled  map[cluster.PodKey]bool   // some of Pods: their nodes wait for replacements, and stay if those fail
+	PlannedNodes        map[cluster.PodKey]string // node where an earlier plan placed some of Pods
+	AwaitingReplacement map[cluster.PodKey]bool   // some of Pods: their nodes wait for replacements, and stay if those fail
 }
 
 // Pools returns the pools of our kinds of node classes, in their effective form, by name.
@@ -49,13 +49,13 @@ func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 }
 
 func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time) View {
-	s.prepare(now)
-	s.sells(types)
+	s.prepareReader(now)
+	s.recordTypes(types)
 	sizes := newIndex(types)
 	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
-	view := View{Settled: map[cluster.PodKey]bool{}}
-	names := make(map[string]string, len(s.places))  // of nodes, by claim
-	used, swapped := map[string]total{}, s.swapped() // by pool, by claim
+	view := View{AwaitingReplacement: map[cluster.PodKey]bool{}}
+	names := make(map[string]string, len(s.places))              // of nodes, by claim
+	used, swapped := map[string]total{}, s.claimsBeingReplaced() // by pool, by claim
 	var slots holders
 	// any order: integers are added up
 	for r := range s.reserved {
@@ -66,7 +66,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	for _, p := range s.places {
 		n := s.readPlace(p, sizes)
 		slots.add(s.holderOf(p, n.Needs, now))
-		if counts(&n, p) {
+		if countsTowardLimits(&n, p) {
 			used[n.Pool] = used[n.Pool].plus(s.sizeOf(&n, sizes))
 		}
 		n.Deleting = n.Deleting || n.Claim != "" && swapped[n.Claim]
@@ -78,8 +78,8 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 			for i := range n.Pods {
 				if !n.Pods[i].Stays {
 					view.Pods = append(view.Pods, n.Pods[i])
-					if (p.marked || swapped[n.Claim]) && !p.read.Deleting && !s.orphaned(p) {
-						view.Settled[n.Pods[i].Key] = true
+					if (p.removing || swapped[n.Claim]) && !p.read.Deleting && !s.orphaned(p) {
+						view.AwaitingReplacement[n.Pods[i].Key] = true
 					}
 				}
 			}
@@ -88,7 +88,7 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	// any order: pods are sorted below
 	for key, slot := range s.waiting {
 		switch pod := s.readPod(slot); {
-		case pod.Shape.Refuses || s.bound(key):
+		case pod.Shape.Refuses || s.awaitsAlteredClaim(key):
 		case len(pod.Shape.Invalid) > 0:
 			view.Ignored = append(view.Ignored, pod)
 		default:
@@ -111,16 +111,16 @@ func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time)
 	view.Pending = len(view.Snapshot.Pending)
 	view.Pods = append(view.Pods, view.Snapshot.Pending...)
 	slices.SortFunc(view.Pods, func(a, b cluster.Pod) int { return strings.Compare(a.Key.String(), b.Key.String()) })
-	s.recall(view.Pods)
-	view.Promised = s.keepPromises(view.Pods, names)
+	s.restorePlannedClaims(view.Pods)
+	view.PlannedNodes = s.keepPlannedClaims(view.Pods, names)
 	return view
 }
 
-// prepare has the reader read as things are now.
-func (s *Store) prepare(now time.Time) {
-	s.renew()
-	s.expire(now)
-	s.lapse(now)
+// prepareReader has the reader read as things are now.
+func (s *Store) prepareReader(now time.Time) {
+	s.renewReader()
+	s.expireUnwatched(now)
+	s.expireTargets(now)
 	s.guards = cluster.NewGuards(now, s.budgetList())
 	s.reader.SetNamespaces(s.namespaces)
 	s.readChanged()
@@ -134,7 +134,7 @@ func (s *Store) readChanged() {
 	// any order: lanes are put in order below
 	for _, p := range s.places {
 		if !p.valid {
-			s.refresh(p)
+			s.refreshPlace(p)
 		}
 	}
 	// any order: lanes are put in order below
@@ -151,20 +151,20 @@ func (s *Store) readChanged() {
 	if !slices.IsSorted(names) {
 		s.opts.Lanes = before.Extend(names...)
 		s.reader = s.newReader()
-		s.forget()
+		s.invalidateReads()
 	}
 }
 
-// recall promises pods the claims that an earlier process ordered for them, until those are up: without it a
-// restart would give their room to others and buy again (G8).
-func (s *Store) recall(pods []cluster.Pod) {
+// restorePlannedClaims assigns pods to the claims that an earlier process created for them, until those are
+// initialized. Without it, a restart would give their capacity to other pods and launch more nodes (G8).
+func (s *Store) restorePlannedClaims(pods []cluster.Pod) {
 	claims := map[uint32]string{}
-	for _, name := range slices.Backward(slices.Sorted(maps.Keys(s.recalled))) { // of several the first by name has the pod
-		if p := s.places[claimKey(name)]; p == nil || p.up() || p.leaves() {
-			delete(s.recalled, name)
+	for _, name := range slices.Backward(slices.Sorted(maps.Keys(s.recalledPods))) { // of several the first by name has the pod
+		if p := s.places[claimKey(name)]; p == nil || p.isInitialized() || p.isDeleting() {
+			delete(s.recalledPods, name)
 			continue
 		}
-		for _, hash := range s.recalled[name] {
+		for _, hash := range s.recalledPods[name] {
 			claims[hash] = name
 		}
 	}
@@ -173,36 +173,36 @@ func (s *Store) recall(pods []cluster.Pod) {
 	}
 	for i := range pods {
 		key := pods[i].Key
-		if claim, found := claims[key.Hash()]; found && s.promised[key] == "" {
-			s.promised[key] = claim
+		if claim, found := claims[key.Hash()]; found && s.plannedClaims[key] == "" {
+			s.plannedClaims[key] = claim
 		}
 	}
 }
 
-// keepPromises forgets promises of claims that go and to pods that need no place any more. It returns
-// those that are left, with the names of nodes as the snapshot has them.
-func (s *Store) keepPromises(pods []cluster.Pod, names map[string]string) map[podKey]string {
+// keepPlannedClaims drops entries of claims that are being deleted, and of pods that no longer need a node. It
+// returns the rest, with the node names of the snapshot.
+func (s *Store) keepPlannedClaims(pods []cluster.Pod, names map[string]string) map[podKey]string {
 	kept, shown := map[podKey]string{}, map[podKey]string{}
 	for i := range pods {
 		key := pods[i].Key
-		claim, promised := s.promised[key]
-		if name, there := names[claim]; promised && there {
+		claim, planned := s.plannedClaims[key]
+		if name, there := names[claim]; planned && there {
 			kept[key], shown[key] = claim, name
 		}
 	}
-	for key, claim := range s.promised {
+	for key, claim := range s.plannedClaims {
 		_, there := names[claim]
-		if s.waiting[key] != nil && s.bound(key) || s.seated[key] != nil && there {
+		if s.waiting[key] != nil && s.awaitsAlteredClaim(key) || s.nearlyBound[key] != nil && there {
 			kept[key] = claim
 		}
 	}
-	s.promised = kept
+	s.plannedClaims = kept
 	return shown
 }
 
-// renew starts over with reading when selectors look at labels that were left out so far, or when
-// most of what the reader keeps belongs to pods that are gone.
-func (s *Store) renew() {
+// renewReader replaces the reader when selectors use labels that it has left out, or when most of its shapes
+// belong to deleted pods.
+func (s *Store) renewReader() {
 	const few, share = 10_000, 4
 	switch {
 	case len(s.selects) != s.keys:
@@ -214,11 +214,11 @@ func (s *Store) renew() {
 	default:
 		return
 	}
-	s.forget()
+	s.invalidateReads()
 }
 
-// forget says that everything has to be read anew.
-func (s *Store) forget() {
+// invalidateReads marks every place and pending pod to be read again.
+func (s *Store) invalidateReads() {
 	for _, p := range s.places {
 		p.valid = false
 	}
@@ -229,12 +229,12 @@ func (s *Store) forget() {
 
 // readPlace reads a place, unless that was done and nothing it depends on changed.
 func (s *Store) readPlace(p *place, sizes index) cluster.Node {
-	if !p.valid || p.timed || p.volumes && p.volumesAt != s.volumes.revision {
-		s.refresh(p)
+	if !p.valid || p.timeLimited || p.volumes && p.volumesAt != s.volumes.revision {
+		s.refreshPlace(p)
 	}
 	n := p.read
-	n.Settling = p.settling()
-	n.Deleting = n.Deleting || p.marked || s.orphaned(p)
+	n.Settling = p.insideConsolidateAfter()
+	n.Deleting = n.Deleting || p.removing || s.orphaned(p)
 	n.Price = sizes.price(&n)
 	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
 	if n.Needs != nil {
@@ -245,16 +245,16 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	return n
 }
 
-func (s *Store) refresh(p *place) {
+func (s *Store) refreshPlace(p *place) {
 	facts := cluster.NodeFacts{Node: p.node, Claim: p.claim, Volumes: s.volumes}
 	if p.node != nil {
 		facts.Pods, facts.CSINode = s.podsOn(p.node.Name), s.csi[p.node.Name]
 	}
 	p.volumes = false
-	p.timed, facts.RebootWaits = rebootWaits(p.claim, s.opts.Now())
+	p.timeLimited, facts.RebootWaits = rebootWaits(p.claim, s.opts.Now())
 	for _, pod := range facts.Pods {
-		p.volumes = p.volumes || mounts(pod)
-		p.timed = p.timed || protectedForAWhile(pod)
+		p.volumes = p.volumes || mountsVolumes(pod)
+		p.timeLimited = p.timeLimited || protectedTemporarily(pod)
 	}
 	p.read, p.valid, p.volumesAt = s.reader.Node(facts), true, s.volumes.revision
 }

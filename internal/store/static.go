@@ -11,14 +11,14 @@ func (s *Store) Loads(name string) map[string]nodepool.Load {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
-	exposed := s.exposed()
+	exposed := s.unreplicatedLeaderNode()
 	out := map[string]nodepool.Load{}
 	// any order: each claim is looked at by itself
 	for _, p := range s.places {
 		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != name {
 			continue
 		}
-		load := nodepool.Load{Held: p.held || p.marked}
+		load := nodepool.Load{Held: p.commanded || p.removing}
 		if p.node != nil {
 			load.Protected = p.node.Name == exposed
 			// any order: costs are multiples of 1/2^27, so that their sum is exact

@@ -27,8 +27,8 @@ func TestLoads(t *testing.T) {
 	s.feedObject(guarded, false)
 	s.feedObject(podObject("w1", "busy"), false)
 	s.feedObject(podObject("w2", "busy"), false)
-	s.Claimed(claimObject("general-new", "", false), nil)
-	s.Hold("held", true)
+	s.RecordCreatedClaim(claimObject("general-new", "", false), nil)
+	s.SetCommanded("held", true)
 	want := map[string]nodepool.Load{
 		"general-empty": {}, "general-busy": {Pods: true, Cost: 2}, "general-guarded": {Protected: true}, "general-held": {Held: true}, "general-new": {},
 	}

@@ -35,12 +35,12 @@ type Options struct {
 	// Wake is told the UID of a pod or node that may need a plan. It must not block and not call back.
 	Wake func(types.UID)
 
-	// Landed is told of each pod that was planned for when it is bound, and whether that is where it was
+	// OnBound is told of each pod that was planned for when it is bound, and whether that is where it was
 	// planned to be. It must not block and not call back. It may be nil.
-	Landed func(asPlanned bool)
+	OnBound func(asPlanned bool)
 }
 
-// Store is the memory. It is safe for concurrent use.
+// Store is the in-memory state of the cluster. It is safe for concurrent use.
 type Store struct {
 	opts Options
 
@@ -53,41 +53,41 @@ type Store struct {
 	keys     int              // how many of them the reader knows
 	guards   *cluster.Guards
 
-	pools      map[string]*pool
-	claims     map[string]*karpv1.NodeClaim // as stored, by name
-	nodes      map[string]*corev1.Node
-	byProvider map[string]*twins              // by provider id
-	places     map[string]*place              // by placeKey
-	home       map[string]string              // name of a Node to the key of its place
-	pods       map[podKey]*podSlot            // all that have not ended
-	onNode     map[string]map[podKey]*podSlot // by seat
-	waiting    map[podKey]*podSlot            // those that may need a node
-	seated     map[podKey]*podSlot            // those that are about to be bound to a node, and count there
-	daemons    map[types.UID]*daemon
-	ranges     map[string]map[string]*corev1.LimitRange // by namespace and name
-	defaults   map[string]corev1.ResourceList           // what they have containers ask for, by namespace
-	csi        map[string]*storagev1.CSINode
-	volumes    volumes
-	budgets    map[podKey]*policyv1.PodDisruptionBudget
-	namespaces map[string]map[string]string
-	owners     owners
+	pools       map[string]*pool
+	claims      map[string]*karpv1.NodeClaim // as stored, by name
+	nodes       map[string]*corev1.Node
+	byProvider  map[string]*providerObjects    // by provider id
+	places      map[string]*place              // by placeKey
+	placeKeys   map[string]string              // name of a Node to the key of its place
+	pods        map[podKey]*podSlot            // all that have not ended
+	onNode      map[string]map[podKey]*podSlot // by countedNode
+	waiting     map[podKey]*podSlot            // those that may need a node
+	nearlyBound map[podKey]*podSlot            // those that are about to be bound to a node, and count there
+	daemons     map[types.UID]*daemon
+	ranges      map[string]map[string]*corev1.LimitRange // by namespace and name
+	defaults    map[string]corev1.ResourceList           // what they have containers ask for, by namespace
+	csi         map[string]*storagev1.CSINode
+	volumes     volumes
+	budgets     map[podKey]*policyv1.PodDisruptionBudget
+	namespaces  map[string]map[string]string
+	owners      owners
 
-	fresh    map[string]time.Time              // claims that were created and that no watch has told of yet, until when
-	planned  map[string][]podKey               // pods that a claim was created for, by claim
-	ordered  map[string]uint64                 // at which revision a claim was created
-	promised map[podKey]string                 // claim where the last plan put a pod that waits
-	recalled map[string][]uint32               // pods that claims of an earlier process were ordered for, as hashes
-	altered  map[string]bool                   // claims that were stored in another form than was asked for
-	sold     map[string][]catalog.InstanceType // what each pool could buy when that was last known
-	reserved map[*reservation]bool
-	missing  time.Time // since when memory has been incomplete; zero if it is not
+	unwatched       map[string]time.Time              // created claims that the watch has not delivered yet, until when they count
+	planned         map[string][]podKey               // pods that a claim was created for, by claim
+	ordered         map[string]uint64                 // at which revision a claim was created
+	plannedClaims   map[podKey]string                 // claim where the last plan placed a pending pod
+	recalledPods    map[string][]uint32               // pods that claims of an earlier process were ordered for, as hashes
+	altered         map[string]bool                   // claims whose stored form differs from the requested one
+	lastTypes       map[string][]catalog.InstanceType // instance types of each pool when they were last known
+	reserved        map[*reservation]bool
+	incompleteSince time.Time // since when the cache has been incomplete; zero if it is complete
 
 	reboots map[types.UID][]time.Time // when reboots of claims were requested
 }
 
 type podKey = cluster.PodKey
 
-// feed is a watch that memory is fed from.
+// feed is a watch that updates the Store.
 type feed struct {
 	kind   string
 	synced func() bool
@@ -98,41 +98,41 @@ type pool struct {
 	effective *karpv1.NodePool
 }
 
-// twins are the objects that share a provider id.
-type twins struct {
+// providerObjects are the NodeClaim and the Nodes that share a provider id.
+type providerObjects struct {
 	claim string
 	nodes map[string]bool
 }
 
 // place is somewhere pods run: a claim, a Node, or both.
 type place struct {
-	claim     *karpv1.NodeClaim // effective; nil: nobody here manages it
-	node      *corev1.Node      // nil: only claimed so far
-	valid     bool              // read is up to date
-	timed     bool              // a pod on it is protected for a limited time: valid for one snapshot
-	volumes   bool              // pods on it mount volumes
-	volumesAt uint64            // revision of volumes that was read
-	read      cluster.Node
-	nominated time.Time            // until when pods are expected
-	expected  map[podKey]time.Time // pods that wait and are expected, until when
-	refuge    time.Time            // until when pods are expected that still run on nodes which go
-	landed    time.Time            // when its launch was seen; zero: not by this process
-	known     bool                 // has been part of a command of this process
-	held      bool                 // part of a running command,
-	marked    bool                 // which removes it for sure unless it fails
+	claim          *karpv1.NodeClaim // effective; nil: not managed by Dovetail
+	node           *corev1.Node      // nil: only claimed so far
+	valid          bool              // read is up to date
+	timeLimited    bool              // a pod on it is protected for a limited time: valid for one snapshot
+	volumes        bool              // pods on it mount volumes
+	volumesAt      uint64            // revision of volumes that was read
+	read           cluster.Node
+	nominated      time.Time            // until when pods are expected
+	expected       map[podKey]time.Time // pods that wait and are expected, until when
+	displacedUntil time.Time            // until when pods of terminating nodes are expected
+	launchedAt     time.Time            // when its launch was seen; zero: not by this process
+	known          bool                 // has been part of a command of this process
+	commanded      bool                 // part of a running command,
+	removing       bool                 // and will be removed unless the command fails
 }
 
 // podSlot is a pod with what was read of it.
 type podSlot struct {
-	pod     *corev1.Pod
-	valid   bool
-	volumes bool
-	read    cluster.Pod // of a waiting pod
-	seen    time.Time   // first seen waiting
-	decided time.Time   // first decision about it
-	seat    string      // node that it counts on: it is bound, or about to be; empty: none
-	aim     string      // node that it is about to be bound to; empty: none
-	aimed   time.Time   // since when
+	pod         *corev1.Pod
+	valid       bool
+	volumes     bool
+	read        cluster.Pod // of a waiting pod
+	seen        time.Time   // first seen waiting
+	decided     time.Time   // first decision about it
+	countedNode string      // node whose capacity it uses: it is bound, or about to be; empty: none
+	target      string      // node that it is about to be bound to; empty: none
+	targetSince time.Time   // since when
 }
 
 type daemon struct {
@@ -146,12 +146,12 @@ func New(o Options) *Store {
 	s := &Store{
 		opts: o, selects: cluster.LabelUse{}, guards: cluster.NewGuards(time.Time{}, nil),
 		pools: map[string]*pool{}, claims: map[string]*karpv1.NodeClaim{}, nodes: map[string]*corev1.Node{},
-		byProvider: map[string]*twins{}, places: map[string]*place{}, home: map[string]string{},
-		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{}, seated: map[podKey]*podSlot{},
+		byProvider: map[string]*providerObjects{}, places: map[string]*place{}, placeKeys: map[string]string{},
+		pods: map[podKey]*podSlot{}, onNode: map[string]map[podKey]*podSlot{}, waiting: map[podKey]*podSlot{}, nearlyBound: map[podKey]*podSlot{},
 		daemons: map[types.UID]*daemon{}, ranges: map[string]map[string]*corev1.LimitRange{}, defaults: map[string]corev1.ResourceList{}, csi: map[string]*storagev1.CSINode{}, volumes: newVolumes(),
 		budgets: map[podKey]*policyv1.PodDisruptionBudget{}, namespaces: map[string]map[string]string{}, owners: newOwners(),
-		fresh: map[string]time.Time{}, planned: map[string][]podKey{}, ordered: map[string]uint64{}, promised: map[podKey]string{}, recalled: map[string][]uint32{}, altered: map[string]bool{},
-		sold: map[string][]catalog.InstanceType{}, reserved: map[*reservation]bool{},
+		unwatched: map[string]time.Time{}, planned: map[string][]podKey{}, ordered: map[string]uint64{}, plannedClaims: map[podKey]string{}, recalledPods: map[string][]uint32{}, altered: map[string]bool{},
+		lastTypes: map[string][]catalog.InstanceType{}, reserved: map[*reservation]bool{},
 		reboots: map[types.UID][]time.Time{},
 	}
 	if s.opts.Wake == nil {
@@ -173,26 +173,26 @@ func (s *Store) newReader() *cluster.Reader {
 	})
 }
 
-// Synced reports whether every object that existed at the start is in memory.
+// Synced reports whether every object that existed at the start is in the cache.
 func (s *Store) Synced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.complete()
+	return s.cacheComplete()
 }
 
-func (s *Store) complete() bool {
-	if len(s.absent()) == 0 {
-		s.missing = time.Time{}
+func (s *Store) cacheComplete() bool {
+	if len(s.unsyncedKinds()) == 0 {
+		s.incompleteSince = time.Time{}
 		return len(s.feeds) > 0
 	}
-	if s.missing.IsZero() {
-		s.missing = s.opts.Now()
+	if s.incompleteSince.IsZero() {
+		s.incompleteSince = s.opts.Now()
 	}
 	return false
 }
 
-// absent lists the kinds of objects that memory does not hold all of yet.
-func (s *Store) absent() []string {
+// unsyncedKinds lists the kinds of objects that are not completely in the cache yet.
+func (s *Store) unsyncedKinds() []string {
 	var kinds []string
 	for _, f := range s.feeds {
 		if !f.synced() {
@@ -203,14 +203,14 @@ func (s *Store) absent() []string {
 	return kinds
 }
 
-// Unsynced is for how long memory has been incomplete, and which kinds of objects are missing.
+// Unsynced is for how long the cache has been incomplete, and which kinds of objects are missing.
 func (s *Store) Unsynced() (time.Duration, []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.complete() || s.missing.IsZero() {
+	if s.cacheComplete() || s.incompleteSince.IsZero() {
 		return 0, nil
 	}
-	return s.opts.Now().Sub(s.missing), s.absent()
+	return s.opts.Now().Sub(s.incompleteSince), s.unsyncedKinds()
 }
 
 // Len is the number of places.

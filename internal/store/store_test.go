@@ -239,7 +239,7 @@ func TestFM_D04_CreatedClaimsCountAtOnce(t *testing.T) {
 	s.feedObject(poolObject("general"), false)
 	s.feedObject(podObject("w1", ""), false)
 	claim := claimObject("general-x", "", false)
-	s.Claimed(claim, []cluster.PodKey{{Namespace: "default", Name: "w1"}})
+	s.RecordCreatedClaim(claim, []cluster.PodKey{{Namespace: "default", Name: "w1"}})
 
 	view := s.Snapshot(testTypes())
 	if len(view.Nodes) != 1 || view.Nodes[0].Claim != "general-x" || view.Nodes[0].Needs == nil {
@@ -251,9 +251,9 @@ func TestFM_D04_CreatedClaimsCountAtOnce(t *testing.T) {
 	if got := s.Planned("general-x"); len(got) != 1 || got[0].Name != "w1" {
 		t.Errorf("Planned() = %v, want w1", got)
 	}
-	at = at.Add(unseen + time.Second)
+	at = at.Add(unwatchedTimeout + time.Second)
 	if view := s.Snapshot(testTypes()); len(view.Nodes) != 0 {
-		t.Errorf("nodes = %+v after %v without a word of the claim, want none", view.Nodes, unseen)
+		t.Errorf("nodes = %+v after %v without a word of the claim, want none", view.Nodes, unwatchedTimeout)
 	}
 }
 
@@ -421,15 +421,22 @@ func TestPromises(t *testing.T) {
 		then func(s *Store)
 		want map[cluster.PodKey]string
 	}{
-		"waiting":                           {then: func(*Store) {}, want: map[cluster.PodKey]string{w1: "general-x"}},
-		"node joined":                       {then: func(s *Store) { joined(s, "general-x") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
-		"planned elsewhere":                 {then: func(s *Store) { s.feedObject(claimObject("general-y", "", false), false); s.Promise(w1, "general-y") }, want: map[cluster.PodKey]string{w1: "general-y"}},
-		"pod bound":                         {then: func(s *Store) { s.feedObject(podObject("w1", "ip-9"), false) }},
-		"pod gone":                          {then: func(s *Store) { s.feedObject(podObject("w1", ""), true) }},
-		"claim gone":                        {then: func(s *Store) { s.feedObject(claimObject("general-x", "", false), true) }},
-		"planned on a node that is up":      {then: func(s *Store) { joined(s, "general-z"); s.Promise(w1, "ip-1") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
-		"planned on an altered one, FM A13": {then: func(s *Store) { joined(s, "general-z"); s.Altered("general-z"); s.Promise(w1, "ip-1") }},
-		"planned on a node of others":       {then: func(s *Store) { s.feedObject(nodeObject("ip-7", "", false), false); s.Promise(w1, "ip-7") }},
+		"waiting":     {then: func(*Store) {}, want: map[cluster.PodKey]string{w1: "general-x"}},
+		"node joined": {then: func(s *Store) { joined(s, "general-x") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
+		"planned elsewhere": {then: func(s *Store) {
+			s.feedObject(claimObject("general-y", "", false), false)
+			s.RecordPlannedNode(w1, "general-y")
+		}, want: map[cluster.PodKey]string{w1: "general-y"}},
+		"pod bound":                    {then: func(s *Store) { s.feedObject(podObject("w1", "ip-9"), false) }},
+		"pod gone":                     {then: func(s *Store) { s.feedObject(podObject("w1", ""), true) }},
+		"claim gone":                   {then: func(s *Store) { s.feedObject(claimObject("general-x", "", false), true) }},
+		"planned on a node that is up": {then: func(s *Store) { joined(s, "general-z"); s.RecordPlannedNode(w1, "ip-1") }, want: map[cluster.PodKey]string{w1: "ip-1"}},
+		"planned on an altered one, FM A13": {then: func(s *Store) {
+			joined(s, "general-z")
+			s.RecordAlteredClaim("general-z")
+			s.RecordPlannedNode(w1, "ip-1")
+		}},
+		"planned on a node of others": {then: func(s *Store) { s.feedObject(nodeObject("ip-7", "", false), false); s.RecordPlannedNode(w1, "ip-7") }},
 		"claim goes": {then: func(s *Store) {
 			claim := claimObject("general-x", "", false)
 			claim.DeletionTimestamp = new(metav1.NewTime(now()))
@@ -446,14 +453,14 @@ func TestPromises(t *testing.T) {
 			s := New(testOptions())
 			s.feedObject(poolObject("general"), false)
 			s.feedObject(podObject("w1", ""), false)
-			s.Claimed(claimObject("general-x", "", false), []cluster.PodKey{w1})
+			s.RecordCreatedClaim(claimObject("general-x", "", false), []cluster.PodKey{w1})
 			tc.then(s)
-			got := s.Snapshot(testTypes()).Promised
+			got := s.Snapshot(testTypes()).PlannedNodes
 			if len(got) != len(tc.want) || !maps.Equal(got, tc.want) {
 				t.Errorf("promised = %v, want %v", got, tc.want)
 			}
-			if len(s.promised) != len(tc.want) {
-				t.Errorf("%d promises are remembered, want %d", len(s.promised), len(tc.want))
+			if len(s.plannedClaims) != len(tc.want) {
+				t.Errorf("%d promises are remembered, want %d", len(s.plannedClaims), len(tc.want))
 			}
 		})
 	}

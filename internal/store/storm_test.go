@@ -23,7 +23,7 @@ func TestFM_D13_HeartbeatsChangeNothing(t *testing.T) {
 		s.feedObject(obj, false)
 	}
 	s.Snapshot(testTypes())
-	place := s.places[s.home["ip-1"]]
+	place := s.places[s.placeKeys["ip-1"]]
 	if !place.valid {
 		t.Fatal("a snapshot does not keep what it read of a node")
 	}
@@ -38,7 +38,7 @@ func TestFM_D13_HeartbeatsChangeNothing(t *testing.T) {
 	if woken > 0 {
 		t.Errorf("%d plans were asked for by heartbeats", woken)
 	}
-	if !place.valid || s.places[s.home["ip-1"]] != place {
+	if !place.valid || s.places[s.placeKeys["ip-1"]] != place {
 		t.Error("a heartbeat has the node read again")
 	}
 	grown := node.DeepCopy()
@@ -93,8 +93,8 @@ func TestFM_A13_PodsWaitForAlteredClaims(t *testing.T) {
 	s.feedObject(poolObject("general"), false)
 	s.feedObject(podObject("w1", ""), false)
 	claim := claimObject("general-x", "aws:///a/i-1", true)
-	s.Claimed(claim, []podKey{w1})
-	s.Altered(claim.Name)
+	s.RecordCreatedClaim(claim, []podKey{w1})
+	s.RecordAlteredClaim(claim.Name)
 	waits := func(when string, want int) {
 		t.Helper()
 		if got := len(s.Snapshot(testTypes()).Pods); got != want {
@@ -124,8 +124,8 @@ func TestFM_A13_AlteredClaimGoes(t *testing.T) {
 	s.feedObject(poolObject("general"), false)
 	s.feedObject(podObject("w1", ""), false)
 	claim := claimObject("general-x", "", false)
-	s.Claimed(claim, []podKey{{Namespace: "default", Name: "w1"}})
-	s.Altered(claim.Name)
+	s.RecordCreatedClaim(claim, []podKey{{Namespace: "default", Name: "w1"}})
+	s.RecordAlteredClaim(claim.Name)
 	if pods := s.Snapshot(testTypes()).Pods; len(pods) != 0 {
 		t.Fatalf("%d pods to place, want none", len(pods))
 	}

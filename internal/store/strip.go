@@ -51,13 +51,13 @@ func stripPod(obj any) (any, error) {
 		return Strip(obj)
 	}
 	p.ManagedFields = nil
-	p.Annotations = ours(p.Annotations)
+	p.Annotations = ourAnnotations(p.Annotations)
 	if len(p.Labels) == 0 {
 		p.Labels = nil
 	}
 	s := &p.Spec
-	s.Containers, s.InitContainers, s.EphemeralContainers = containers(s.Containers), containers(s.InitContainers), nil
-	s.Volumes = movable(s.Volumes)
+	s.Containers, s.InitContainers, s.EphemeralContainers = strippedContainers(s.Containers), strippedContainers(s.InitContainers), nil
+	s.Volumes = placedVolumes(s.Volumes)
 	s.ImagePullSecrets, s.HostAliases, s.SecurityContext, s.DNSConfig, s.ReadinessGates = nil, nil, nil, nil, nil
 	s.ServiceAccountName, s.Hostname, s.Subdomain = "", "", ""
 
@@ -69,14 +69,14 @@ func stripPod(obj any) (any, error) {
 		c.Message = ""
 		st.Conditions = append(st.Conditions, c)
 	}
-	st.ContainerStatuses = statuses(p.Status.ContainerStatuses)
-	st.InitContainerStatuses = statuses(p.Status.InitContainerStatuses)
+	st.ContainerStatuses = containerStatuses(p.Status.ContainerStatuses)
+	st.InitContainerStatuses = containerStatuses(p.Status.InitContainerStatuses)
 	p.Status = st
 	return p, nil
 }
 
-// ours keeps the annotations that mean something to us.
-func ours(all map[string]string) map[string]string {
+// ourAnnotations keeps the annotations that mean something to us.
+func ourAnnotations(all map[string]string) map[string]string {
 	var kept map[string]string
 	// any order: each is looked at by itself
 	for key, value := range all {
@@ -90,7 +90,7 @@ func ours(all map[string]string) map[string]string {
 	return kept
 }
 
-func containers(list []corev1.Container) []corev1.Container {
+func strippedContainers(list []corev1.Container) []corev1.Container {
 	if len(list) == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ func containers(list []corev1.Container) []corev1.Container {
 	return out
 }
 
-func movable(list []corev1.Volume) []corev1.Volume {
+func placedVolumes(list []corev1.Volume) []corev1.Volume {
 	var out []corev1.Volume
 	for _, v := range list {
 		if v.PersistentVolumeClaim != nil || v.Ephemeral != nil {
@@ -117,8 +117,8 @@ func movable(list []corev1.Volume) []corev1.Volume {
 	return out
 }
 
-// statuses keeps what an in-place resize gave to containers, and when they ended.
-func statuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
+// containerStatuses keeps what an in-place resize gave to containers, and when they ended.
+func containerStatuses(list []corev1.ContainerStatus) []corev1.ContainerStatus {
 	var out []corev1.ContainerStatus
 	for _, c := range list {
 		kept := corev1.ContainerStatus{Name: c.Name, Resources: c.Resources, AllocatedResources: c.AllocatedResources}

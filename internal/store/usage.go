@@ -25,24 +25,24 @@ func (t total) minus(o total) total {
 
 func (t total) list(table resources.Table) corev1.ResourceList { return table.List(t.capacity) }
 
-// sells remembers what each pool could buy when that was last known.
-func (s *Store) sells(types map[string][]catalog.InstanceType) {
+// recordTypes remembers what each pool could buy when that was last known.
+func (s *Store) recordTypes(types map[string][]catalog.InstanceType) {
 	for name, list := range types {
 		if len(list) > 0 {
-			s.sold[name] = list
+			s.lastTypes[name] = list
 		}
 	}
-	for name := range s.sold {
+	for name := range s.lastTypes {
 		if s.pools[name] == nil {
-			delete(s.sold, name)
+			delete(s.lastTypes, name)
 		}
 	}
 }
 
-// counts reports whether a node counts against the limits of its pool: those that go do not (API 4.2). A
+// countsTowardLimits reports whether a node counts against the limits of its pool: those that go do not (API 4.2). A
 // node of a command counts until it is told to go, since it stays if the command is given up (G10).
-func counts(n *cluster.Node, p *place) bool {
-	return n.Pool != "" && (!n.Deleting || p.marked && !p.leaves())
+func countsTowardLimits(n *cluster.Node, p *place) bool {
+	return n.Pool != "" && (!n.Deleting || p.removing && !p.isDeleting())
 }
 
 // sizeOf is what a node takes of the limits of its pool. A claim that is not launched counts as the

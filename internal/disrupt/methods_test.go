@@ -34,7 +34,7 @@ func TestEveryDriftedNodeHasItsTurn(t *testing.T) {
 		v.Now = view.Now.Add(time.Duration(pass) * 10 * time.Second)
 		d := disrupt.Next(v, never)
 		said := 0
-		for _, s := range d.Stay {
+		for _, s := range d.Events {
 			if s.Event.Reason == event.DisruptionBlocked {
 				tried[s.Node] = true
 				said++
@@ -62,8 +62,8 @@ func TestBudgetArithmetic(t *testing.T) {
 		"all is well":   {func([]disrupt.Node) {}, 4, 4, 0, 0},
 		"one not ready": {func(n []disrupt.Node) { n[18].Ready, n[18].Consolidatable = false, false }, 3, 4, 1, 0},
 		"one reboots, which counts although it is not initialized": {func(n []disrupt.Node) { n[18].Rebooting, n[18].Initialized = true, false }, 3, 4, 1, 1},
-		"one goes":                                  {func(n []disrupt.Node) { n[18].Going = true }, 3, 4, 1, 1},
-		"one has gone, which leaves 18":             {func(n []disrupt.Node) { n[18].Terminating, n[18].Going = true, true }, 4, 4, 0, 0},
+		"one goes":                                  {func(n []disrupt.Node) { n[18].Deleting = true }, 3, 4, 1, 1},
+		"one has gone, which leaves 18":             {func(n []disrupt.Node) { n[18].Terminating, n[18].Deleting = true, true }, 4, 4, 0, 0},
 		"four not initialized, which leaves 15":     {func(n []disrupt.Node) { down(n[15:]) }, 3, 3, 0, 0},
 		"those are not busy, ready or not":          {func(n []disrupt.Node) { down(n[15:]); n[18].Ready = false }, 3, 3, 0, 0},
 		"a node of a running command is on its way": {func(n []disrupt.Node) { n[18].Commanded = true }, 3, 4, 1, 1},

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// hopeless reports whether nodes cannot go for certain: what their pods have no room for elsewhere asks for a new node
-// that costs too much. It looks at sizes, labels and taints alone, which is many times faster than to place the pods,
-// and is so of most nodes.
-func (w *stepper) hopeless(g *going) bool {
+// removalTooExpensive reports whether nodes certainly cannot be removed: the demand that fits on no other node needs
+// a new node that costs too much. It considers sizes, labels and taints only, which is many times faster than
+// placing the pods, and it rules out most nodes.
+func (w *stepper) removalTooExpensive(g *removalSet) bool {
 	if len(g.classes) == 0 || w.m.problem.Policy.Eager {
 		return false
 	}
-	rest := w.outgrown(g)
+	rest := w.unplaceableDemand(g)
 	return slices.ContainsFunc(rest, func(v int64) bool { return v > 0 }) && !w.gains(g, w.leastPrice(rest))
 }
 
-// outgrown is what pods ask for at least that do not fit on the nodes that stay.
-func (w *stepper) outgrown(g *going) []int64 {
+// unplaceableDemand is what pods ask for at least that do not fit on the nodes that stay.
+func (w *stepper) unplaceableDemand(g *removalSet) []int64 {
 	lanes := w.m.lanes
 	rest, all, room := make([]int64, lanes), make([]int64, lanes), make([]int64, lanes)
 	open := make([]bool, len(w.m.nodes)) // has room for one of the pods
 	for _, k := range g.classes {
 		c := &w.m.classes[k]
 		want := len(g.of[k])
-		fits := w.roomFor(c, want, g.nodes, open)
+		fits := w.countFitting(c, want, g.nodes, open)
 		for _, l := range w.m.certain(c) {
 			all[l] += int64(want) * c.req[l]
 			rest[l] += int64(max(0, want-fits)) * c.req[l]
@@ -41,15 +41,15 @@ func (w *stepper) outgrown(g *going) []int64 {
 	return rest
 }
 
-// roomFor is how many pods of a class fit on nodes at most, if no others come and nodes in except are gone, and marks those nodes.
-func (w *stepper) roomFor(c *class, want int, except []int, open []bool) int {
+// countFitting is how many pods of a class fit on nodes at most, if no others come and nodes in except are gone, and marks those nodes.
+func (w *stepper) countFitting(c *class, want int, except []int, open []bool) int {
 	s, m, fits := w.s, w.m, 0
 	for n := 0; n < len(m.nodes); n++ {
 		if b := n / block; n%block == 0 && (s.top[2*b] < c.req[0] || s.top[2*b+1] < c.req[1]) {
 			n += block - 1
 			continue
 		}
-		if m.nodes[n].full || w.gone[n] || slices.Contains(except, n) {
+		if m.nodes[n].full || w.removed[n] || slices.Contains(except, n) {
 			continue
 		}
 		some := want
@@ -64,7 +64,7 @@ func (w *stepper) roomFor(c *class, want int, except []int, open []bool) int {
 	return fits
 }
 
-// admits reports whether a node takes pods of a class in by labels and taints, with some of their wishes given up.
+// admits reports whether a node takes pods of a class in by labels and taints, with some of their preferences relaxed.
 func (m *model) admits(c *class, n *node) bool {
 	return slices.ContainsFunc(c.variants, func(v variant) bool {
 		p := m.profiles[v.profile]
@@ -79,7 +79,7 @@ func (w *stepper) leastPrice(room []int64) float64 {
 		pl := &w.m.pools[i]
 		cat := w.m.catalogues[pl.catalogue]
 		for _, t := range cat.order(pl.cols) {
-			if pl.types.has(int(t)) && within(room, w.m.roomOf(option{pool: i, kind: int(t)})) {
+			if pl.types.has(int(t)) && within(room, w.m.capacityFor(option{pool: i, kind: int(t)})) {
 				price, _ := cat.cheapest(int(t), pl.cols)
 				least = min(least, price)
 				break

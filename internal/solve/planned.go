@@ -8,31 +8,31 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// promise is that pods of a class go to a node.
-type promise struct{ class, node int }
+// plannedPlacement is a class of pods and the node that an earlier plan placed them on.
+type plannedPlacement struct{ class, node int }
 
-// keep puts pods where an earlier plan put them, as far as the rules still allow that. A node that is
+// placePlannedPods puts pods where an earlier plan put them, as far as the rules still allow that. A node that is
 // still being launched is just as large as what was planned for it: pods that are packed onto such
 // nodes in another way need not all fit, and those that do not would cause a node too many (G8).
 // Rules over domains allow some pods only after others, so each node gets a few at a time, and nodes of
 // different domains take turns: then a few rounds are enough.
-func (s *state) keep(left []int) {
-	wanted := make(map[promise]int, len(s.m.promised))
-	for p, pods := range s.m.promised {
+func (s *state) placePlannedPods(left []int) {
+	wanted := make(map[plannedPlacement]int, len(s.m.plannedPods))
+	for p, pods := range s.m.plannedPods {
 		wanted[p] = len(pods)
 	}
 	rank := s.m.ranks()
-	order := slices.SortedFunc(maps.Keys(wanted), func(a, b promise) int {
+	order := slices.SortedFunc(maps.Keys(wanted), func(a, b plannedPlacement) int {
 		return cmp.Or(cmp.Compare(a.class, b.class), cmp.Compare(rank[a.node], rank[b.node]), cmp.Compare(a.node, b.node))
 	})
 	for progress := true; progress; {
 		progress = false
 		open := order[:0]
 		for _, p := range order {
-			if s.halt() {
+			if s.shouldStop() {
 				return
 			}
-			n := s.keepOn(p, min(wanted[p], left[p.class]))
+			n := s.placePlannedOnNode(p, min(wanted[p], left[p.class]))
 			wanted[p] -= n
 			left[p.class] -= n
 			progress = progress || n > 0
@@ -55,8 +55,8 @@ func (m *model) ranks() []int {
 	return rank
 }
 
-// keepOn puts pods of a class on a node with as few wishes given up as possible, and returns how many.
-func (s *state) keepOn(at promise, want int) int {
+// placePlannedOnNode puts pods of a class on a node with as few preferences relaxed as possible, and returns how many.
+func (s *state) placePlannedOnNode(at plannedPlacement, want int) int {
 	c := &s.m.classes[at.class]
 	if want == 0 || len(c.shape.Invalid) > 0 || c.shape.Refuses {
 		return 0
@@ -74,37 +74,37 @@ func (s *state) keepOn(at promise, want int) int {
 	return 0
 }
 
-// readPromises finds the pods of each class that were promised each node, in queue order.
-func (m *model) readPromises() {
-	if len(m.problem.Promised) == 0 {
+// readPlannedBinds finds the pods of each class that an earlier plan placed on each node, in queue order.
+func (m *model) readPlannedBinds() {
+	if len(m.problem.PlannedBinds) == 0 {
 		return
 	}
 	nodes := make(map[string]int, len(m.nodes))
 	for n := range m.nodes {
 		nodes[m.nodes[n].src.Name] = n
 	}
-	places := make(map[cluster.PodKey]int, len(m.problem.Promised))
-	for _, b := range m.problem.Promised {
+	places := make(map[cluster.PodKey]int, len(m.problem.PlannedBinds))
+	for _, b := range m.problem.PlannedBinds {
 		if n, there := nodes[b.Node]; there {
 			places[b.Pod] = n
 		}
 	}
-	m.promised = map[promise][]int32{}
+	m.plannedPods = map[plannedPlacement][]int32{}
 	for k := range m.classes {
 		for _, p := range m.classes[k].pods {
-			if n, promised := places[m.pods[p].Key]; promised {
-				m.promised[promise{k, n}] = append(m.promised[promise{k, n}], p)
+			if n, planned := places[m.pods[p].Key]; planned {
+				m.plannedPods[plannedPlacement{k, n}] = append(m.plannedPods[plannedPlacement{k, n}], p)
 			}
 		}
 	}
 }
 
-// allot says which pods of the classes go where: one list for each entry of state.placed, and for each
-// class those that go nowhere. A node gets the pods that it was promised to before others that are like
-// them: what is told and remembered of pods that wait then stays true.
-func (s *state) allot() (given, rest [][]int32) {
+// assignPods says which pods of the classes go where: one list for each entry of state.placed, and for each
+// class those that go nowhere. A node gets the pods that an earlier plan placed there before equal ones, so
+// that what was recorded and reported about pending pods stays true.
+func (s *state) assignPods() (given, rest [][]int32) {
 	given, rest = make([][]int32, len(s.placed)), make([][]int32, len(s.m.classes))
-	taken := s.allotKept(given)
+	taken := s.assignPlannedPods(given)
 	for k := range rest {
 		rest[k] = s.m.classes[k].pods
 		if len(taken) > 0 {
@@ -123,15 +123,15 @@ func (s *state) allot() (given, rest [][]int32) {
 	return given, rest
 }
 
-// allotKept gives nodes the pods that they were promised to, and returns those pods.
-func (s *state) allotKept(given [][]int32) map[int32]bool {
-	if len(s.m.promised) == 0 {
+// assignPlannedPods gives nodes the pods that an earlier plan placed there, and returns those pods.
+func (s *state) assignPlannedPods(given [][]int32) map[int32]bool {
+	if len(s.m.plannedPods) == 0 {
 		return nil
 	}
-	taken, used := map[int32]bool{}, map[promise]int{}
+	taken, used := map[int32]bool{}, map[plannedPlacement]int{}
 	for i, at := range s.placed {
-		key := promise{int(at.class), int(at.place)}
-		own := s.m.promised[key]
+		key := plannedPlacement{int(at.class), int(at.place)}
+		own := s.m.plannedPods[key]
 		own = own[used[key]:]
 		n := min(len(own), int(at.count))
 		given[i] = slices.Clone(own[:n])

@@ -22,12 +22,12 @@ const (
 	mostSteps = 60
 )
 
-// manners are the ways in which steps are taken one after another. Where each ends depends on chance, so the
+// searchStrategies are the ways in which steps are taken one after another. Where each ends depends on chance, so the
 // best of several is used.
-func manners(candidates int) []manner {
-	list := []manner{{}, {small: true, single: true}, {fresh: true}, {small: true, single: true, fresh: true}, {small: true, single: true, loose: true}}
+func searchStrategies(candidates int) []searchStrategy {
+	list := []searchStrategy{{}, {small: true, single: true}, {fresh: true}, {small: true, single: true, fresh: true}, {small: true, single: true, loose: true}}
 	if candidates > descendUpTo {
-		list = slices.DeleteFunc(list, func(m manner) bool { return m.single })
+		list = slices.DeleteFunc(list, func(m searchStrategy) bool { return m.single })
 	}
 	return list
 }
@@ -40,20 +40,20 @@ type answer struct {
 	unreached        []string // pools that there was no time for
 }
 
-// simplest holds moves against the simple way, and returns what saves more. Few nodes are followed to the end: so
+// compareWithSteps holds moves against the simple way, and returns what saves more. Few nodes are followed to the end: so
 // no cluster ends dearer than the simple way would have left it. With many it is looked for steps once there
 // are no other moves and no swaps.
-func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
+func (g *compiledCluster) compareWithSteps(q Question, moves []Move, stop func() bool) answer {
 	limited := false
 	followed := len(q.Candidates) <= descendUpTo || len(q.Candidates) <= followUpTo && !q.Policy.Eager
 	if followed {
-		best := g.chooseWay(q, moves, stop)
+		best := g.chooseStrategy(q, moves, stop)
 		if len(best.moves) > 0 || best.stopped {
 			return best
 		}
 		limited = best.limited
 	} else if len(moves) > 0 && len(q.Candidates) <= simpleUpTo {
-		w := g.simply(manner{}, stop)
+		w := g.searchSteps(searchStrategy{}, stop)
 		if saved(w.steps) > muchMore*saved(moves) {
 			return w.answer(false)
 		}
@@ -62,15 +62,15 @@ func (g *ground) simplest(q Question, moves []Move, stop func() bool) answer {
 	if len(moves) > 0 || q.Policy.Eager {
 		return answer{moves: moves}
 	}
-	best := g.swapOne(stop)
+	best := g.findSwap(stop)
 	best.limited = best.limited || limited
 	if len(best.moves) > 0 || best.stopped || followed {
 		return best
 	}
 	limited = best.limited
-	w := g.simply(manner{}, stop)
-	if w.fleeting && len(w.steps) == 0 && !w.s.stopped && len(q.Candidates) <= simpleUpTo {
-		w = g.simply(manner{loose: true}, stop)
+	w := g.searchSteps(searchStrategy{}, stop)
+	if w.droppedUnstable && len(w.steps) == 0 && !w.s.stopped && len(q.Candidates) <= simpleUpTo {
+		w = g.searchSteps(searchStrategy{loose: true}, stop)
 	}
 	return w.answer(limited)
 }
@@ -80,10 +80,10 @@ func (w *stepper) answer(limited bool) answer {
 	return answer{w.steps, true, limited || w.trimmed, w.s.stopped, w.unreached}
 }
 
-// chooseWay follows each way to its end and returns the first moves of the one that ends cheapest.
-func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
-	ways := manners(len(q.Candidates))
-	probe := g.follow(ways[0], stop)
+// chooseStrategy follows each way to its end and returns the first moves of the one that ends cheapest.
+func (g *compiledCluster) chooseStrategy(q Question, moves []Move, stop func() bool) answer {
+	ways := searchStrategies(len(q.Candidates))
+	probe := g.searchStableSteps(ways[0], stop)
 	switch {
 	case probe.s.stopped && saved(moves) >= saved(probe.steps):
 		return answer{moves, false, probe.trimmed, true, probe.unreached}
@@ -94,12 +94,12 @@ func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
 	each(len(totals), q.Policy.Workers, func(i int) {
 		switch {
 		case i == 0 && len(moves) > 0:
-			totals[i], firsts[i] = g.descend(q, ways[0], moves, stop)
+			totals[i], firsts[i] = g.followStrategy(q, ways[0], moves, stop)
 		case i == 1 && len(probe.steps) > 0:
-			totals[i], firsts[i] = g.descend(q, ways[0], probe.steps, stop)
+			totals[i], firsts[i] = g.followStrategy(q, ways[0], probe.steps, stop)
 			totals[i] -= probe.risk
 		case i > 1:
-			totals[i], firsts[i] = g.descend(q, ways[i-1], nil, stop)
+			totals[i], firsts[i] = g.followStrategy(q, ways[i-1], nil, stop)
 		}
 	})
 	const noise = 1e-9 // of sums of prices in another order
@@ -115,16 +115,16 @@ func (g *ground) chooseWay(q Question, moves []Move, stop func() bool) answer {
 	return answer{firsts[best], best > 0, probe.trimmed, stop(), nil}
 }
 
-// descend looks where moves lead: what is saved once steps were taken until there are none, and the first of them.
+// followStrategy looks where moves lead: what is saved once steps were taken until there are none, and the first of them.
 // Moves that were found in another way come before them.
-func (g *ground) descend(q Question, how manner, before []Move, stop func() bool) (total float64, first []Move) {
+func (g *compiledCluster) followStrategy(q Question, how searchStrategy, before []Move, stop func() bool) (total float64, first []Move) {
 	total, first = saved(before), before
 	if len(before) > 0 {
 		q = q.after(before, 0)
-		g = survey(q, g.m, stop)
+		g = compileCluster(q, g.m, stop)
 	}
 	for round := 1; round < mostSteps && g != nil; round++ {
-		w := g.follow(how, stop)
+		w := g.searchStableSteps(how, stop)
 		if len(w.steps) == 0 {
 			break
 		}
@@ -133,16 +133,16 @@ func (g *ground) descend(q Question, how manner, before []Move, stop func() bool
 		}
 		total += saved(w.steps) - w.risk
 		q = q.after(w.steps, round)
-		g = survey(q, g.m, stop)
+		g = compileCluster(q, g.m, stop)
 	}
 	return total, first
 }
 
-// follow looks for steps that last, or if there are none for those that save even if they do not.
-func (g *ground) follow(how manner, stop func() bool) *stepper {
-	w := g.simply(how, stop)
-	if how.loose = true; w.fleeting && len(w.steps) == 0 && !w.s.stopped {
-		w = g.simply(how, stop)
+// searchStableSteps looks for steps that last, or if there are none for those that save even if they do not.
+func (g *compiledCluster) searchStableSteps(how searchStrategy, stop func() bool) *stepper {
+	w := g.searchSteps(how, stop)
+	if how.loose = true; w.droppedUnstable && len(w.steps) == 0 && !w.s.stopped {
+		w = g.searchSteps(how, stop)
 	}
 	return w
 }
@@ -156,7 +156,7 @@ func (q Question) after(moves []Move, round int) Question {
 		rest, pods := view.Without(m.Remove...)
 		for j := range m.Create {
 			if id := m.Create[j].Offer.Reservation; id != "" {
-				rest = rest.Occupied(id)
+				rest = rest.WithTakenSlot(id)
 			}
 		}
 		rest.Pools = slices.Clone(rest.Pools)

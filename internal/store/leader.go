@@ -5,24 +5,24 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Exposed returns the Node that must not be removed because this very process runs there and nobody could
+// UnreplicatedLeaderNode returns the Node that must not be removed because this very process runs there and nobody could
 // take over; empty if there is none.
-func (s *Store) Exposed() string {
+func (s *Store) UnreplicatedLeaderNode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.exposed()
+	return s.unreplicatedLeaderNode()
 }
 
-// exposed returns the Node that this process runs on, if it is one of ours and nobody elsewhere could
+// unreplicatedLeaderNode returns the Node that this process runs on, if it is one of ours and nobody elsewhere could
 // take over; otherwise nothing (FM C17). A replica on the same node, or on one that goes too, would go
 // along with it.
-func (s *Store) exposed() string {
+func (s *Store) unreplicatedLeaderNode() string {
 	self := s.pods[s.opts.Self]
 	if self == nil {
 		return ""
 	}
 	on := self.pod.Spec.NodeName
-	if at := s.places[s.home[on]]; at == nil || at.claim == nil {
+	if at := s.places[s.placeKeys[on]]; at == nil || at.claim == nil {
 		return ""
 	}
 	owner := metav1.GetControllerOf(self.pod)
@@ -34,17 +34,17 @@ func (s *Store) exposed() string {
 		if key.Namespace != s.opts.Self.Namespace || p.Spec.NodeName == on || p.DeletionTimestamp != nil || !ready(p) {
 			continue
 		}
-		if other := metav1.GetControllerOf(p); other != nil && other.UID == owner.UID && s.stays(p.Spec.NodeName) {
+		if other := metav1.GetControllerOf(p); other != nil && other.UID == owner.UID && s.nodeStays(p.Spec.NodeName) {
 			return ""
 		}
 	}
 	return on
 }
 
-// stays reports whether nothing is known to take a node away.
-func (s *Store) stays(node string) bool {
-	p := s.places[s.home[node]]
-	return p != nil && p.node != nil && p.node.DeletionTimestamp == nil && !p.held && !p.marked && (p.claim == nil || p.claim.DeletionTimestamp == nil)
+// nodeStays reports whether nothing is known to take a node away.
+func (s *Store) nodeStays(node string) bool {
+	p := s.places[s.placeKeys[node]]
+	return p != nil && p.node != nil && p.node.DeletionTimestamp == nil && !p.commanded && !p.removing && (p.claim == nil || p.claim.DeletionTimestamp == nil)
 }
 
 func ready(p *corev1.Pod) bool {

@@ -11,8 +11,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// stock is a pool and what can be bought from it.
-type stock struct {
+// poolOfferings is a pool and what can be bought from it.
+type poolOfferings struct {
 	pool    *cluster.Pool
 	types   map[string]*catalog.InstanceType
 	daemons map[group][]*cluster.Shape // filled on demand
@@ -31,31 +31,31 @@ type group struct {
 type overlap int
 
 const (
-	bySale   overlap = iota // some offering that the pool allows satisfies it
-	byOffers                // for each label some offering does
-	byLabels                // offerings are not looked at
+	byOffering overlap = iota // some offering that the pool allows satisfies it
+	byOffers                  // for each label some offering does
+	byLabels                  // offerings are not looked at
 )
 
-func stocksOf(view *cluster.Snapshot) map[string]*stock {
-	stocks := make(map[string]*stock, len(view.Pools))
+func offeringsByPool(view *cluster.Snapshot) map[string]*poolOfferings {
+	offerings := make(map[string]*poolOfferings, len(view.Pools))
 	for i := range view.Pools {
 		pool := &view.Pools[i]
-		if stocks[pool.Name] != nil {
+		if offerings[pool.Name] != nil {
 			continue // of two pools with one name the first counts
 		}
-		s := &stock{pool: pool, types: make(map[string]*catalog.InstanceType, len(pool.Types)), daemons: map[group][]*cluster.Shape{}}
+		s := &poolOfferings{pool: pool, types: make(map[string]*catalog.InstanceType, len(pool.Types)), daemons: map[group][]*cluster.Shape{}}
 		for j := range pool.Types {
 			if t := &pool.Types[j]; s.types[t.Name] == nil {
 				s.types[t.Name] = t
 			}
 		}
-		stocks[pool.Name] = s
+		offerings[pool.Name] = s
 	}
-	return stocks
+	return offerings
 }
 
 // daemonsOf returns the DaemonSets that count for a type of the pool (SC-23).
-func (c *checker) daemonsOf(s *stock, t *catalog.InstanceType, by overlap) []*cluster.Shape {
+func (c *checker) daemonsOf(s *poolOfferings, t *catalog.InstanceType, by overlap) []*cluster.Shape {
 	of := group{t.Name, by}
 	if known, found := s.daemons[of]; found {
 		return known
@@ -89,7 +89,7 @@ func (c *checker) offered(pool *cluster.Pool, t *catalog.InstanceType, want reqs
 		at := &place{words: c.view.Words}
 		return slices.ContainsFunc(t.Offerings, func(o catalog.Offering) bool { return at.compatible(&o, set) })
 	}
-	if by == bySale {
+	if by == byOffering {
 		return some(pool.Requirements.Intersect(want))
 	}
 	for key, r := range want {

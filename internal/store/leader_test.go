@@ -53,7 +53,7 @@ func TestFM_C17_TheLeadersOwnNode(t *testing.T) {
 				s.feedObject(p, false)
 			}
 			if tc.hold != "" {
-				s.Hold(tc.hold, true)
+				s.SetCommanded(tc.hold, true)
 			}
 			got := ""
 			for _, n := range s.Disruption(testTypes()).Nodes {
@@ -70,7 +70,7 @@ func TestFM_C17_TheLeadersOwnNode(t *testing.T) {
 			}
 		})
 	}
-	if got := New(testOptions()).exposed(); got != "" {
+	if got := New(testOptions()).unreplicatedLeaderNode(); got != "" {
 		t.Errorf("a process that is no pod leaves %s alone", got)
 	}
 }

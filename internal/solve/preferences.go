@@ -10,38 +10,38 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// mostHeld is for how many nodes it is found out whether a preference holds them: each takes a few more plans.
-const mostHeld = 20
+// maxPreferenceChecks is for how many nodes it is found out whether a preference holds them: each takes a few more plans.
+const maxPreferenceChecks = 20
 
-// nameWishes finds the candidates that stay only because of what pods prefer, and names the preference. They must be
+// namePreferences finds the candidates that stay only because of what pods prefer, and names the preference. They must be
 // all that stay, so that the cluster is as it was asked about.
-func (g *ground) nameWishes(kept []Verdict, stop func() bool) {
+func (g *compiledCluster) namePreferences(kept []Verdict, stop func() bool) {
 	if g.m.problem.Policy.IgnorePreferences {
 		return
 	}
-	var w *wishless
+	var w *relaxedStepper
 	tried := 0
 	for i := range kept {
 		v := &kept[i]
 		span := g.from[v.Node]
-		if v.Why.Code != reason.NothingCheaper || !slices.ContainsFunc(g.m.pods[span[0]:span[1]], func(p cluster.Pod) bool { return wishful(p.Shape) }) {
+		if v.Why.Code != reason.NothingCheaper || !slices.ContainsFunc(g.m.pods[span[0]:span[1]], func(p cluster.Pod) bool { return hasPreferences(p.Shape) }) {
 			continue
 		}
-		if tried++; tried > mostHeld || stop() {
+		if tried++; tried > maxPreferenceChecks || stop() {
 			return
 		}
 		if w == nil {
-			if w = g.withoutWishes(stop); w == nil {
+			if w = g.withoutPreferences(stop); w == nil {
 				return
 			}
 		}
-		if pod, wish := w.holder(w.byName[v.Node]); wish != "" {
-			v.Why.Code, v.Why.Have, v.Why.Want = reason.PreferenceKept, pod, wish
+		if pod, preference := w.findPreferenceHolder(w.byName[v.Node]); preference != "" {
+			v.Why.Code, v.Why.Have, v.Why.Want = reason.PreferenceKept, pod, preference
 		}
 	}
 }
 
-func wishful(s *cluster.Shape) bool {
+func hasPreferences(s *cluster.Shape) bool {
 	if s == nil {
 		return false
 	}
@@ -50,16 +50,16 @@ func wishful(s *cluster.Shape) bool {
 		slices.ContainsFunc(s.Affinity, weighs) || slices.ContainsFunc(s.AntiAffinity, weighs)
 }
 
-// wishless takes steps in a cluster whose pods prefer nothing.
-type wishless struct {
+// relaxedStepper takes steps in a cluster whose pods prefer nothing.
+type relaxedStepper struct {
 	*stepper
 
-	g    *ground     // the cluster as it is
-	bare [][]variant // of each class, without preferences
+	g    *compiledCluster // the cluster as it is
+	bare [][]variant      // of each class, without preferences
 }
 
-// withoutWishes is nil if there was no time to read the cluster.
-func (g *ground) withoutWishes(stop func() bool) *wishless {
+// withoutPreferences is nil if there was no time to read the cluster.
+func (g *compiledCluster) withoutPreferences(stop func() bool) *relaxedStepper {
 	m := g.m.fork()
 	m.problem.Policy.IgnorePreferences = true
 	m.profiles, m.profIDs = slices.Clip(m.profiles), maps.Clone(m.profIDs)
@@ -72,22 +72,22 @@ func (g *ground) withoutWishes(stop func() bool) *wishless {
 	}
 	free := *g
 	free.m = m
-	w := &wishless{stepper: free.newStepper(manner{}, stop), g: g, bare: make([][]variant, len(m.classes))}
+	w := &relaxedStepper{stepper: free.newStepper(searchStrategy{}, stop), g: g, bare: make([][]variant, len(m.classes))}
 	for k := range m.classes {
 		w.bare[k] = m.classes[k].variants
 	}
 	return w
 }
 
-// holder names the pod that holds a node by what it prefers, and that; empty if it is not so. Preferences are given up
+// findPreferenceHolder names the pod that holds a node by what it prefers, and that; empty if it is not so. Preferences are given up
 // for one class of pods after another, and then one by one: the last without which the node would stay is named.
-func (w *wishless) holder(n int) (pod, wish string) {
-	if !w.could(n) {
+func (w *relaxedStepper) findPreferenceHolder(n int) (pod, preference string) {
+	if !w.couldRemove(n) {
 		return "", ""
 	}
 	var classes []int
 	for _, p := range w.pods[n] {
-		if k := int(w.class[p]); wishful(w.m.classes[k].shape) && !slices.Contains(classes, k) {
+		if k := int(w.class[p]); hasPreferences(w.m.classes[k].shape) && !slices.Contains(classes, k) {
 			classes = append(classes, k)
 		}
 	}
@@ -101,36 +101,36 @@ func (w *wishless) holder(n int) (pod, wish string) {
 	}()
 	for _, k := range classes {
 		w.m.classes[k].variants = w.bare[k]
-		if !w.could(n) {
+		if !w.couldRemove(n) {
 			continue
 		}
 		for _, p := range w.pods[n] {
 			if int(w.class[p]) == k {
-				return w.m.pods[p].Key.String(), w.lastWish(n, k)
+				return w.m.pods[p].Key.String(), w.decidingPreference(n, k)
 			}
 		}
 	}
 	return "", ""
 }
 
-// lastWish names the first preference of a class with which, given up like all before it, a node could go.
-func (w *wishless) lastWish(n, k int) string {
+// decidingPreference names the first preference of a class with which, given up like all before it, a node could go.
+func (w *relaxedStepper) decidingPreference(n, k int) string {
 	c := &w.m.classes[k]
 	steps := w.g.m.relaxations(c.shape)
 	for i := 1; i < len(steps); i++ {
-		wish := dropped(c.shape, steps[i-1], steps[i])
-		if wish == "" {
+		preference := dropped(c.shape, steps[i-1], steps[i])
+		if preference == "" {
 			continue
 		}
-		if c.variants = w.variantsAt(c, steps[i]); w.could(n) {
-			return wish
+		if c.variants = w.variantsAt(c, steps[i]); w.couldRemove(n) {
+			return preference
 		}
 	}
 	return ""
 }
 
 // variantsAt are those of a class with the preferences of one step of relaxation, whatever else it can do without.
-func (w *wishless) variantsAt(c *class, r relaxation) (list []variant) {
+func (w *relaxedStepper) variantsAt(c *class, r relaxation) (list []variant) {
 	var key []byte
 	step := 0
 	for _, soft := range []bool{false, true} {
@@ -144,12 +144,12 @@ func (w *wishless) variantsAt(c *class, r relaxation) (list []variant) {
 	return list
 }
 
-// could reports whether a node could go, with one replacement at most. All is as it was before.
-func (w *wishless) could(n int) bool {
+// couldRemove reports whether a node could go, with one replacement at most. All is as it was before.
+func (w *relaxedStepper) couldRemove(n int) bool {
 	left := w.left
 	defer func() { w.left = left }()
-	leaves := w.goingOf([]int{n})
-	if w.hopeless(leaves) {
+	leaves := w.newRemovalSet([]int{n})
+	if w.removalTooExpensive(leaves) {
 		return false
 	}
 	for _, fresh := range []bool{false, true} {
@@ -157,9 +157,9 @@ func (w *wishless) could(n int) bool {
 		if s == nil || w.moveOf(s, leaves) == nil {
 			continue
 		}
-		if w.foretold != nil {
-			w.foretold.unsettle([]int{n})
-			w.foretold.bought = w.foretold.bought[:0]
+		if w.forecast != nil {
+			w.forecast.undoPlacement([]int{n})
+			w.forecast.bought = w.forecast.bought[:0]
 		}
 		return true
 	}

@@ -13,12 +13,12 @@ func TestNewsOfAnotherCauseIsNoRepeat(t *testing.T) {
 	t.Parallel()
 	key := func(stays func(*disrupt.Node)) string {
 		d := disrupt.Next(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": general()}, Nodes: []disrupt.Node{node("a", stays)}}, nil)
-		if len(d.Stay) != 1 {
-			t.Fatalf("said %v", d.Stay)
+		if len(d.Events) != 1 {
+			t.Fatalf("said %v", d.Events)
 		}
-		return d.Stay[0].Event.Key
+		return d.Events[0].Event.Key
 	}
-	held := func(pod string) string { return key(holding(disrupt.Pod{Name: pod, Protected: true})) }
+	held := func(pod string) string { return key(podBlockingDrain(disrupt.Pod{Name: pod, Protected: true})) }
 	expected := key(func(n *disrupt.Node) { n.Nominated = true })
 	if held("x/p") == expected {
 		t.Errorf("both are told as %q", expected)
@@ -45,7 +45,7 @@ func TestNewsThatPassIsToldOnce(t *testing.T) {
 	}
 	d := disrupt.Next(v, nil)
 	keys := map[string]int{}
-	for _, news := range d.Stay {
+	for _, news := range d.Events {
 		keys[news.Event.Key]++
 	}
 	if len(keys) != 2 || keys[""] != many*3/4 {

@@ -30,31 +30,31 @@ func grown(v disrupt.View) disrupt.View {
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	old := disrupt.Node{Name: "n1", Claim: "c1", Created: noon.Add(-time.Hour)}
-	goes, bought := old, disrupt.Node{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
-	goes.Going = true
-	going, gone := after(time.Minute, 0.8, goes), after(2*time.Minute, 0.8)
+	removed, bought := old, disrupt.Node{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
+	removed.Deleting = true
+	deleting, gone := after(time.Minute, 0.8, removed), after(2*time.Minute, 0.8)
 	for name, tc := range map[string]struct {
 		looks  []disrupt.View
 		counts bool
 		broken bool
 	}{
-		"on its way":                 {looks: []disrupt.View{going}},
+		"on its way":                 {looks: []disrupt.View{deleting}},
 		"given up":                   {looks: []disrupt.View{after(time.Minute, 1, old), after(time.Hour, 1, bought)}},
-		"given up on the way":        {looks: []disrupt.View{going, after(2*time.Minute, 1, old), after(time.Hour, 1, bought)}},
-		"just made":                  {looks: []disrupt.View{going, gone}, counts: true},
-		"another node was bought":    {looks: []disrupt.View{going, gone, after(5*time.Minute, 1, bought)}, counts: true, broken: true},
-		"and for a day after":        {looks: []disrupt.View{going, gone, after(5*time.Minute, 1, bought), after(23*time.Hour, 0.8)}, counts: true, broken: true},
-		"not for longer":             {looks: []disrupt.View{going, gone, after(5*time.Minute, 1, bought), after(25*time.Hour, 0.8)}},
-		"prices rose":                {looks: []disrupt.View{going, gone, after(5*time.Minute, 1)}, counts: true},
-		"it lasted":                  {looks: []disrupt.View{going, gone, after(33*time.Minute, 0.8)}},
-		"it lasted, bought later":    {looks: []disrupt.View{going, gone, after(33*time.Minute, 0.8), after(time.Hour, 1, bought)}},
-		"pods came, then went again": {looks: []disrupt.View{going, gone, grown(after(4*time.Minute, 1, bought)), after(5*time.Minute, 1, bought)}},
+		"given up on the way":        {looks: []disrupt.View{deleting, after(2*time.Minute, 1, old), after(time.Hour, 1, bought)}},
+		"just made":                  {looks: []disrupt.View{deleting, gone}, counts: true},
+		"another node was bought":    {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1, bought)}, counts: true, broken: true},
+		"and for a day after":        {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1, bought), after(23*time.Hour, 0.8)}, counts: true, broken: true},
+		"not for longer":             {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1, bought), after(25*time.Hour, 0.8)}},
+		"prices rose":                {looks: []disrupt.View{deleting, gone, after(5*time.Minute, 1)}, counts: true},
+		"it lasted":                  {looks: []disrupt.View{deleting, gone, after(33*time.Minute, 0.8)}},
+		"it lasted, bought later":    {looks: []disrupt.View{deleting, gone, after(33*time.Minute, 0.8), after(time.Hour, 1, bought)}},
+		"pods came, then went again": {looks: []disrupt.View{deleting, gone, grown(after(4*time.Minute, 1, bought)), after(5*time.Minute, 1, bought)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var p disrupt.Promises
-			p.Note(&disrupt.Decision{At: noon, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
-			var made map[uint64]disrupt.Promise
+			var p disrupt.OutcomeHistory
+			p.RecordMoves(&disrupt.Decision{At: noon, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
+			var made map[uint64]disrupt.MoveOutcome
 			for i := range tc.looks {
 				made = p.Observe(&tc.looks[i])
 			}
@@ -62,21 +62,21 @@ func TestPromises(t *testing.T) {
 				t.Fatalf("promises = %v, want one: %v", made, tc.counts)
 			}
 			for _, m := range made {
-				if m.Broken != tc.broken {
-					t.Errorf("broken = %v, want %v", m.Broken, tc.broken)
+				if m.Reverted != tc.broken {
+					t.Errorf("broken = %v, want %v", m.Reverted, tc.broken)
 				}
 			}
 		})
 	}
 }
 
-// Several moves of a decision promise one cost together. If one of them is given up, the others are not to blame
+// Several moves of a decision have one expected cost together. If one of them is given up, the others are not to blame
 // for what it would have saved.
 func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 	t.Parallel()
 	const one, two = "c1", "c2"
-	claim := func(name string, going bool) disrupt.Node {
-		return disrupt.Node{Name: name, Claim: name, Created: noon.Add(-time.Hour), Going: going}
+	claim := func(name string, deleting bool) disrupt.Node {
+		return disrupt.Node{Name: name, Claim: name, Created: noon.Add(-time.Hour), Deleting: deleting}
 	}
 	replacement := disrupt.Node{Name: "n3", Claim: "c3", Created: noon.Add(time.Minute)}
 	for name, tc := range map[string]struct {
@@ -91,12 +91,12 @@ func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var p disrupt.Promises
+			var p disrupt.OutcomeHistory
 			move := func(claim string) disrupt.Command {
 				return disrupt.Command{Reason: karpv1.ReasonUnderutilized, Saves: 0.2, Remove: []disrupt.Candidate{{Node: claim, Claim: claim}}}
 			}
-			p.Note(&disrupt.Decision{At: noon, After: 1.6, Commands: []disrupt.Command{move(one), move(two)}})
-			var made map[uint64]disrupt.Promise
+			p.RecordMoves(&disrupt.Decision{At: noon, After: 1.6, Commands: []disrupt.Command{move(one), move(two)}})
+			var made map[uint64]disrupt.MoveOutcome
 			for i, nodes := range [][]disrupt.Node{
 				{claim(one, true), claim(two, tc.goes)}, {claim(two, tc.still), replacement}, {claim(two, false), replacement},
 			} {
@@ -107,8 +107,8 @@ func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 				t.Fatalf("promises %v, want one", made)
 			}
 			for _, m := range made {
-				if m.Broken != tc.broken {
-					t.Errorf("broken = %v, want %v (%+v)", m.Broken, tc.broken, m)
+				if m.Reverted != tc.broken {
+					t.Errorf("broken = %v, want %v (%+v)", m.Reverted, tc.broken, m)
 				}
 			}
 		})
@@ -141,14 +141,14 @@ func TestPromisesAtThePricesOfThen(t *testing.T) {
 				}
 				return &v
 			}
-			var p disrupt.Promises
+			var p disrupt.OutcomeHistory
 			p.Observe(at(0, []float64{0.8, 0.8}, disrupt.Node{Claim: "c1"}))
-			p.Note(&disrupt.Decision{At: noon, After: 0.8, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
-			p.Observe(at(time.Minute, []float64{0.8, 0.8}, disrupt.Node{Claim: "c1", Going: true}))
+			p.RecordMoves(&disrupt.Decision{At: noon, After: 0.8, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
+			p.Observe(at(time.Minute, []float64{0.8, 0.8}, disrupt.Node{Claim: "c1", Deleting: true}))
 			p.Observe(at(2*time.Minute, []float64{0.8}))
 			for _, made := range p.Observe(at(10*time.Minute, tc.dear, bought)) {
-				if made.Broken != tc.broken {
-					t.Errorf("broken = %v, want %v", made.Broken, tc.broken)
+				if made.Reverted != tc.broken {
+					t.Errorf("broken = %v, want %v", made.Reverted, tc.broken)
 				}
 			}
 		})
@@ -159,12 +159,12 @@ func TestPromisesAtThePricesOfThen(t *testing.T) {
 func TestG13_PromisedBeforeIsTold(t *testing.T) {
 	t.Parallel()
 	v := scripted(t, "type name=big cpu=8 price=8\ntype name=small cpu=2 price=1\npool name=default\nnode name=n1 pool=default type=big\nbound name=p1 cpu=1 node=n1\n")
-	v.Promises = map[uint64]disrupt.Promise{disrupt.Workload(v.Cluster): {Cost: 1, At: noon, Broken: true}}
+	v.Outcomes = map[uint64]disrupt.MoveOutcome{disrupt.Workload(v.Cluster): {Cost: 1, At: noon, Reverted: true}}
 	d := disrupt.Next(v, never)
-	if len(d.Commands) != 0 || len(d.Stay) != 1 {
-		t.Fatalf("commands %+v, told %+v", d.Commands, d.Stay)
+	if len(d.Commands) != 0 || len(d.Events) != 1 {
+		t.Fatalf("commands %+v, told %+v", d.Commands, d.Events)
 	}
-	n := d.Stay[0]
+	n := d.Events[0]
 	if n.Node != "n1" || n.Claim == "" || n.Event.Reason != event.Unconsolidatable || n.Event.Key != string(reason.PromisedBefore) || !strings.HasPrefix(n.Event.Text, "node/n1: moves for the same pods") {
 		t.Errorf("told %+v", n)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// promised is a problem whose pods were all promised a node, ten each. Pods spread over three zones, and
+// plannedProblem is a problem whose pods were all promised a node, ten each. Pods spread over three zones, and
 // nodes of one zone follow each other: no node can be filled before those of the other zones.
-func promised(nodes int) solve.Problem {
+func plannedProblem(nodes int) solve.Problem {
 	size := func(milli, pods int64) resources.Vec {
 		return resources.NewTable().Requests(corev1.ResourceList{
 			corev1.ResourceCPU: *resource.NewMilliQuantity(milli, resource.DecimalSI), corev1.ResourcePods: *resource.NewQuantity(pods, resource.DecimalSI),
@@ -38,7 +38,7 @@ func promised(nodes int) solve.Problem {
 		for i := range 10 {
 			key := cluster.PodKey{Namespace: "default", Name: fmt.Sprintf("%s-%d", name, i)}
 			problem.Pods = append(problem.Pods, cluster.Pod{Key: key, Shape: shape})
-			problem.Promised = append(problem.Promised, solve.Bind{Pod: key, Node: name})
+			problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: key, Node: name})
 		}
 	}
 	problem.View.Pending = problem.Pods
@@ -47,7 +47,7 @@ func promised(nodes int) solve.Problem {
 
 func TestPromisesOfSpreadPodsAreKept(t *testing.T) {
 	t.Parallel()
-	plan := solve.Solve(promised(30), func() bool { return false })
+	plan := solve.Solve(plannedProblem(30), func() bool { return false })
 	if len(plan.Bind) != 300 || len(plan.Unplaced) != 0 {
 		t.Errorf("%d pods keep their node, %d have none", len(plan.Bind), len(plan.Unplaced))
 	}
@@ -57,18 +57,18 @@ func TestPromisesOfSpreadPodsAreKept(t *testing.T) {
 // gave to another pod.
 func TestEachPodKeepsItsOwnPromise(t *testing.T) {
 	t.Parallel()
-	problem := promised(30)
+	problem := plannedProblem(30)
 	want := map[cluster.PodKey]string{}
 	var kept []solve.Bind
-	for i, b := range problem.Promised {
+	for i, b := range problem.PlannedBinds {
 		if i%7 == 0 {
 			continue // such pods take the places that are left
 		}
-		b.Node = problem.Promised[len(problem.Promised)-1-i].Node // in another order than that of the pods
+		b.Node = problem.PlannedBinds[len(problem.PlannedBinds)-1-i].Node // in another order than that of the pods
 		want[b.Pod] = b.Node
 		kept = append(kept, b)
 	}
-	problem.Promised = kept
+	problem.PlannedBinds = kept
 	plan := solve.Solve(problem, func() bool { return false })
 	if len(plan.Bind) != 300 {
 		t.Fatalf("%d of 300 pods have a place", len(plan.Bind))
@@ -79,7 +79,7 @@ func TestEachPodKeepsItsOwnPromise(t *testing.T) {
 			t.Errorf("%s has two places", b.Pod)
 		}
 		seen[b.Pod] = true
-		if node, promised := want[b.Pod]; promised && node != b.Node {
+		if node, planned := want[b.Pod]; planned && node != b.Node {
 			moved++
 		}
 	}
@@ -91,7 +91,7 @@ func TestEachPodKeepsItsOwnPromise(t *testing.T) {
 // BenchmarkPromised: the time for one pod must not grow with the number of nodes.
 func BenchmarkPromised(b *testing.B) {
 	for _, nodes := range []int{99, 999} {
-		problem := promised(nodes)
+		problem := plannedProblem(nodes)
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

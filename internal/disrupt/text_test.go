@@ -39,7 +39,7 @@ func TestTrust_B07_NothingSavedIsNotSaid(t *testing.T) {
 // Trust B07: a pod that nothing makes again does not move, it ends.
 func TestTrust_B07_BarePodsDoNotMove(t *testing.T) {
 	t.Parallel()
-	drift, sick := disrupt.Command{Reason: karpv1.ReasonDrifted}, disrupt.Command{Reason: karpv1.ReasonUnhealthy, Because: "Ready=False"}
+	drift, unhealthy := disrupt.Command{Reason: karpv1.ReasonDrifted}, disrupt.Command{Reason: karpv1.ReasonUnhealthy, Because: "Ready=False"}
 	for name, tc := range map[string]struct {
 		command    disrupt.Command
 		pods, bare []string
@@ -49,7 +49,7 @@ func TestTrust_B07_BarePodsDoNotMove(t *testing.T) {
 		"of both kinds":  {command: drift, pods: []string{"x/a", "x/b"}, bare: []string{"x/b"}, want: "1 pod(s) move; 1 end(s), since no controller makes them again: x/b"},
 		"bare alone":     {command: drift, pods: []string{"x/b"}, bare: []string{"x/b"}, want: "0 pod(s) move; 1 end(s), since no controller makes them again: x/b"},
 		"many of them": {
-			command: sick, pods: []string{"x/a", "x/b", "x/c", "x/d"}, bare: []string{"x/a", "x/b", "x/c", "x/d"},
+			command: unhealthy, pods: []string{"x/a", "x/b", "x/c", "x/d"}, bare: []string{"x/a", "x/b", "x/c", "x/d"},
 			want: "condition Ready=False; 0 pod(s) move; 4 end(s), since no controller makes them again: x/a, x/b, x/c and 1 more",
 		},
 		"empty": {command: disrupt.Command{Reason: karpv1.ReasonEmpty}, want: "no pod on it would have to move"},
@@ -77,14 +77,14 @@ func TestTrust_B07_EndingPodsAreNotUsage(t *testing.T) {
 	t.Parallel()
 	v := scripted(t, "type name=m cpu=4 price=1\npool name=default\nnode name=n1 pool=default type=m\nbound name=a cpu=2 node=n1\nbound name=b cpu=1 node=n1\n")
 	n := &v.Cluster.Nodes[0]
-	if got := n.Asked(0); got != 75 {
+	if got := n.RequestedPercent(0); got != 75 {
 		t.Fatalf("its pods ask for %d %% of the CPU, want 75", got)
 	}
 	n.Pods[1].Terminating = true
-	if got := n.Asked(0); got != 50 {
+	if got := n.RequestedPercent(0); got != 50 {
 		t.Errorf("its pods ask for %d %% of the CPU when one of them ends, want 50", got)
 	}
-	if text := disrupt.Next(v, never).Stay; len(text) != 1 || !strings.Contains(text[0].Event.Text, "ask for 50 % of its CPU") {
+	if text := disrupt.Next(v, never).Events; len(text) != 1 || !strings.Contains(text[0].Event.Text, "ask for 50 % of its CPU") {
 		t.Errorf("it is said that %+v, want 50 %%", text)
 	}
 }

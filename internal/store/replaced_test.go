@@ -48,7 +48,7 @@ func TestReplacementsAreForThePodsOfTheirNodes(t *testing.T) {
 			s.feedObject(node, false)
 			s.feedObject(podObject("w1", "ip-1"), false)
 			if tc.held {
-				s.Hold("ip-1", true)
+				s.SetCommanded("ip-1", true)
 			}
 			replacement := ordered("general-y", map[string]string{karpv1.AnnotationPods: cluster.HashPods([]cluster.PodKey{w1})}, "small")
 			maps.Copy(replacement.Annotations, c.Marks())
@@ -57,18 +57,18 @@ func TestReplacementsAreForThePodsOfTheirNodes(t *testing.T) {
 			}
 			s.feedObject(replacement, false)
 			if tc.let {
-				s.Hold("ip-1", false)
+				s.SetCommanded("ip-1", false)
 			}
 			v := s.Snapshot(testTypes())
-			if room := v.Promised[w1] == "general-y"; room != tc.want || v.Settled[w1] != tc.want || (len(v.Pods) == 1) != tc.want {
-				t.Errorf("promised %v, settled %v, pods %d; want %v", v.Promised, v.Settled, len(v.Pods), tc.want)
+			if room := v.PlannedNodes[w1] == "general-y"; room != tc.want || v.AwaitingReplacement[w1] != tc.want || (len(v.Pods) == 1) != tc.want {
+				t.Errorf("promised %v, settled %v, pods %d; want %v", v.PlannedNodes, v.AwaitingReplacement, len(v.Pods), tc.want)
 			}
 			for i := range v.Nodes {
 				if n := &v.Nodes[i]; n.Name == "ip-1" && n.Deleting != tc.want {
 					t.Errorf("the node takes pods: %v", !n.Deleting)
 				}
 			}
-			if n := s.Disruption(testTypes()).Nodes[0]; n.Going {
+			if n := s.Disruption(testTypes()).Nodes[0]; n.Deleting {
 				t.Error("the node is going for who would take the command over")
 			}
 		})

@@ -59,11 +59,11 @@ func TestAround(t *testing.T) {
 					problem.Pods = append(problem.Pods, cluster.Pod{Key: key(pod), Shape: shape(cpu)})
 				}
 				if settled[key(pod)] && pod != "lost" {
-					problem.Promised = append(problem.Promised, solve.Bind{Pod: key(pod), Node: "replacement"})
+					problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: key(pod), Node: "replacement"})
 				}
 			}
 			problem.View.Pending = problem.Pods
-			solved, plan := solve.Around(problem, settled, func() bool { return false })
+			solved, plan := solve.SolveAwaitingReplacement(problem, settled, func() bool { return false })
 			bind, asked := map[string]string{}, []string{}
 			for _, b := range plan.Bind {
 				bind[b.Pod.Name] = b.Node

@@ -19,12 +19,12 @@ func (c *Command) Text() string {
 		nodes = append(nodes, c.Remove[i].Node)
 	}
 	return fmt.Sprintf("%s/%s: %s, nodepools [%s], nodes [%s], %d replacement(s)%s",
-		c.Reason, c.ID, c.Decision, strings.Join(slices.Sorted(maps.Keys(pools)), ", "), strings.Join(nodes, ", "), c.Replacements(), c.worth()+c.frees())
+		c.Reason, c.ID, c.Decision, strings.Join(slices.Sorted(maps.Keys(pools)), ", "), strings.Join(nodes, ", "), c.Replacements(), c.savingsText()+c.freesText())
 }
 
-// worth is what the command saves, or costs. It is silent where that is nothing, as it mostly is with drift, and
+// savingsText is what the command saves, or costs. It is silent where that is nothing, as it mostly is with drift, and
 // where it is not known.
-func (c *Command) worth() string {
+func (c *Command) savingsText() string {
 	const shown = 0.00005 // what rounds to a digit
 	switch {
 	case math.Abs(c.Saves) < shown || slices.ContainsFunc(c.Remove, func(n Candidate) bool { return n.Price <= 0 }):
@@ -35,8 +35,8 @@ func (c *Command) worth() string {
 	return fmt.Sprintf(", saves $%.4f an hour", c.Saves)
 }
 
-// frees is what others can use of reserved capacity. It is no saving: the reservation is paid for in any case.
-func (c *Command) frees() string {
+// freesText is what others can use of reserved capacity. It is no saving: the reservation is paid for in any case.
+func (c *Command) freesText() string {
 	if c.Frees <= 0 {
 		return ""
 	}
@@ -49,11 +49,11 @@ func (c *Command) Why(n *Candidate) string {
 	case c.Reason == karpv1.ReasonEmpty:
 		return "no pod on it would have to move"
 	case c.Reason == karpv1.ReasonUnhealthy:
-		return "condition " + c.Cause() + "; " + n.fates()
+		return "condition " + c.Cause() + "; " + n.podFatesText()
 	case c.Decision == TerminateFirst:
-		return n.fates() + "; the replacement comes afterwards (" + c.Because + ")"
+		return n.podFatesText() + "; the replacement comes afterwards (" + c.Because + ")"
 	}
-	return n.fates()
+	return n.podFatesText()
 }
 
 // Cause names the condition that a node is repaired for, and its reason.
@@ -68,8 +68,8 @@ func (c *Command) Cause() string {
 	return text
 }
 
-// fates says what becomes of the pods of a node.
-func (n *Candidate) fates() string {
+// podFatesText says what becomes of the pods of a node.
+func (n *Candidate) podFatesText() string {
 	text := strconv.Itoa(len(n.Pods)-len(n.Bare)) + " pod(s) move"
 	if len(n.Bare) == 0 {
 		return text

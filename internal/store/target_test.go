@@ -118,11 +118,11 @@ func TestTrust_A06_NodesOfSuchPodsStay(t *testing.T) {
 	s.feedObject(poolObject("general"), false)
 	joined(s, "general-x")
 	s.feedObject(nominated("w1", "ip-1"), false)
-	if n := s.Disruption(testTypes()).Nodes[0]; !n.Refuge || n.Nominated {
-		t.Errorf("refuge %v, nominated %v; want a refuge", n.Refuge, n.Nominated)
+	if n := s.Disruption(testTypes()).Nodes[0]; !n.ExpectsDisplaced || n.Nominated {
+		t.Errorf("refuge %v, nominated %v; want a refuge", n.ExpectsDisplaced, n.Nominated)
 	}
 	s.feedObject(podObject("w1", "ip-1"), false)
-	if n := s.Disruption(testTypes()).Nodes[0]; n.Refuge || n.Nominated {
+	if n := s.Disruption(testTypes()).Nodes[0]; n.ExpectsDisplaced || n.Nominated {
 		t.Error("the node is a refuge although its pod is there")
 	}
 }
@@ -140,7 +140,7 @@ func TestTrust_A06_NominationsLapse(t *testing.T) {
 	victim := podObject("w2", "ip-1")
 	s.feedObject(deleted(victim), false)
 	s.feedObject(nominated("w1", "ip-1"), false)
-	clock = clock.Add(2 * trusted)
+	clock = clock.Add(2 * targetTimeout)
 	if got := s.Waiting(); got != 0 {
 		t.Fatalf("%d pods wait while a victim ends, want none", got)
 	}
@@ -167,10 +167,10 @@ func TestTrust_A03_Nominees(t *testing.T) {
 		s.feedObject(podObject(name, ""), false)
 		keys = append(keys, cluster.PodKey{Namespace: "default", Name: name})
 	}
-	s.Claimed(claimObject("general-x", "", false), keys)
+	s.RecordCreatedClaim(claimObject("general-x", "", false), keys)
 	joined(s, "general-x")
 	s.feedObject(claimObject("general-y", "", false), false)
-	s.Promise(keys[0], "general-y")              // planned elsewhere since
+	s.RecordPlannedNode(keys[0], "general-y")    // planned elsewhere since
 	s.feedObject(podObject("w4", "ip-2"), false) // bound
 	s.feedObject(nominated("w3", "ip-9"), false) // the scheduler preempts others for it
 	var got []string
@@ -186,7 +186,7 @@ func TestTrust_A03_LandedElsewhereIsCounted(t *testing.T) {
 	t.Parallel()
 	counts := map[bool]int{}
 	o := testOptions()
-	o.Landed = func(asPlanned bool) { counts[asPlanned]++ }
+	o.OnBound = func(asPlanned bool) { counts[asPlanned]++ }
 	s := New(o)
 	s.feedObject(poolObject("general"), false)
 	var keys []cluster.PodKey
@@ -194,7 +194,7 @@ func TestTrust_A03_LandedElsewhereIsCounted(t *testing.T) {
 		s.feedObject(podObject(name, ""), false)
 		keys = append(keys, cluster.PodKey{Namespace: "default", Name: name})
 	}
-	s.Claimed(claimObject("general-x", "", false), keys)
+	s.RecordCreatedClaim(claimObject("general-x", "", false), keys)
 	joined(s, "general-x")
 	s.feedObject(nominated("w1", "ip-1"), false)
 	s.Snapshot(testTypes())

@@ -14,11 +14,11 @@ import (
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	const web = "default/web"
-	known := Live{Name: web, Moves: true, EvictCost: 1}
+	known := LivePod{Name: web, Moves: true, EvictCost: 1}
 	type now struct {
 		node func(n *Node)
 		pool func(p *Pool)
-		live []Live
+		live []LivePod
 		gone bool
 	}
 	tests := map[string]struct {
@@ -27,28 +27,28 @@ func TestAgain(t *testing.T) {
 		now    now
 		want   string
 	}{
-		"nothing changed":                 {karpv1.ReasonUnderutilized, nil, now{live: []Live{known}}, ""},
+		"nothing changed":                 {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known}}, ""},
 		"the claim is gone":               {karpv1.ReasonUnderutilized, nil, now{gone: true}, "churn: it is gone"},
-		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Going = true }}, "churn: it is already on its way out"},
+		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Deleting = true }}, "churn: it is already on its way out"},
 		"it reboots":                      {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Rebooting = true }}, "churn: it is rebooting"},
 		"nominated":                       {karpv1.ReasonUnderutilized, nil, now{node: func(n *Node) { n.Nominated = true }}, "budget: a pending pod is expected on it"},
-		"a pod of another node may come":  {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Refuge = true }}, "budget: a pending pod is expected on it"},
-		"repair does not wait for it":     {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Refuge = true }}, ""},
+		"a pod of another node may come":  {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.ExpectsDisplaced = true }}, "budget: a pending pod is expected on it"},
+		"repair does not wait for it":     {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.ExpectsDisplaced = true }}, ""},
 		"nominated, and that was known":   {karpv1.ReasonUnhealthy, func(n *Node) { n.Nominated = true }, now{node: func(n *Node) { n.Nominated = true }}, ""},
 		"protected":                       {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Protected = true }}, "churn: it carries annotation karpenter.sh/do-not-disrupt"},
 		"protected, repair":               {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Protected = true }}, ""},
-		"not to be repaired":              {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Unrepaired = true }}, "churn: it carries annotation karpenter.sh/do-not-repair"},
-		"FM K20: consolidateAfter Never":  {karpv1.ReasonUnderutilized, nil, now{pool: func(p *Pool) { p.Never = true }}, "churn: it is not consolidatable any more"},
-		"Never does not matter to drift":  {karpv1.ReasonDrifted, nil, now{pool: func(p *Pool) { p.Never = true }}, ""},
-		"a pod came":                      {karpv1.ReasonUnderutilized, nil, now{live: []Live{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
-		"a pod came, drift":               {karpv1.ReasonDrifted, nil, now{live: []Live{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
-		"a pod came, repair":              {karpv1.ReasonUnhealthy, nil, now{live: []Live{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
-		"a pod came that need not move":   {karpv1.ReasonUnderutilized, nil, now{live: []Live{known, {Name: "kube-system/agent", EvictCost: 1}}}, ""},
-		"a pod came that costs nothing":   {karpv1.ReasonEmpty, nil, now{live: []Live{{Name: "default/cheap", Moves: true, EvictCost: -1}}}, ""},
-		"a pod of a static pool came":     {karpv1.ReasonDrifted, nil, now{pool: func(p *Pool) { p.Static = true }, live: []Live{{Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
-		"a pod got do-not-disrupt":        {karpv1.ReasonUnderutilized, nil, now{live: []Live{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
-		"the same, drift without TGP":     {karpv1.ReasonDrifted, nil, now{live: []Live{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
-		"the same, drift with TGP":        {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Bounded = true }, live: []Live{{Name: web, Moves: true, Protected: true}}}, ""},
+		"not to be repaired":              {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.DoNotRepair = true }}, "churn: it carries annotation karpenter.sh/do-not-repair"},
+		"FM K20: consolidateAfter Never":  {karpv1.ReasonUnderutilized, nil, now{pool: func(p *Pool) { p.NeverConsolidate = true }}, "churn: it is not consolidatable any more"},
+		"Never does not matter to drift":  {karpv1.ReasonDrifted, nil, now{pool: func(p *Pool) { p.NeverConsolidate = true }}, ""},
+		"a pod came":                      {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
+		"a pod came, drift":               {karpv1.ReasonDrifted, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
+		"a pod came, repair":              {karpv1.ReasonUnhealthy, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
+		"a pod came that need not move":   {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known, {Name: "kube-system/agent", EvictCost: 1}}}, ""},
+		"a pod came that costs nothing":   {karpv1.ReasonEmpty, nil, now{live: []LivePod{{Name: "default/cheap", Moves: true, EvictCost: -1}}}, ""},
+		"a pod of a static pool came":     {karpv1.ReasonDrifted, nil, now{pool: func(p *Pool) { p.Static = true }, live: []LivePod{{Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
+		"a pod got do-not-disrupt":        {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
+		"the same, drift without TGP":     {karpv1.ReasonDrifted, nil, now{live: []LivePod{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
+		"the same, drift with TGP":        {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Bounded = true }, live: []LivePod{{Name: web, Moves: true, Protected: true}}}, ""},
 		"a budget of pods blocks now":     {karpv1.ReasonUnderutilized, nil, now{node: func(n *Node) { n.Pods[0].Blocked, n.Pods[0].Budgets = true, []string{"default/b"} }}, "churn: PodDisruptionBudget default/b allows no eviction of pod default/web"},
 		"a budget that blocked all along": {karpv1.ReasonUnderutilized, func(n *Node) { n.Pods[0].Blocked = true }, now{node: func(n *Node) { n.Pods[0].Blocked = true }}, ""},
 	}
@@ -73,7 +73,7 @@ func TestAgain(t *testing.T) {
 			}
 			c := Command{Reason: tc.reason, Remove: []Candidate{{Node: "n", Claim: "c", Pods: []string{web}}}}
 			got := ""
-			for _, o := range Again(c, decided, fresh, map[string][]Live{"n": tc.now.live}) {
+			for _, o := range Revalidate(c, decided, fresh, map[string][]LivePod{"n": tc.now.live}) {
 				got += o.Category + ": " + o.Text
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -88,12 +88,12 @@ func TestAgainLooksAtDestinations(t *testing.T) {
 	t.Parallel()
 	c := Command{Reason: karpv1.ReasonUnderutilized, Remove: []Candidate{{Node: "n", Claim: "c"}}, Bind: []solve.Bind{{Node: "to"}}}
 	view := View{Nodes: []Node{{Name: "n", Claim: "c", Consolidatable: true}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}
-	if got := Again(c, view, view, nil); len(got) != 0 {
+	if got := Revalidate(c, view, view, nil); len(got) != 0 {
 		t.Errorf("objections %+v, want none", got)
 	}
 	fresh := view
 	fresh.Cluster = &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to", Deleting: true}}}
-	if got := Again(c, view, fresh, nil); len(got) != 1 || got[0].Category != Scheduling {
+	if got := Revalidate(c, view, fresh, nil); len(got) != 1 || got[0].Category != Scheduling {
 		t.Errorf("objections %+v, want one about the node that goes", got)
 	}
 }

@@ -34,22 +34,22 @@ pod name=coming cpu=1
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(&View{Cluster: view, Homeless: pods, Nodes: []Node{n}}, nil)
-			if !g.expects("n1") {
+			g := newPlanningState(&View{Cluster: view, PodsToPlace: pods, Nodes: []Node{n}}, nil)
+			if !g.expectsPods("n1") {
 				t.Fatalf("no pod is expected on n1: %v", g.expected)
 			}
-			h := g.without(&n, tc.all)
-			if placed := len(h.Bind) + placedOn(h); !h.ok() || placed != tc.want {
+			h := g.relocatePods(&n, tc.all)
+			if placed := len(h.Bind) + placedOn(h); !h.allPlaced() || placed != tc.want {
 				t.Errorf("%d pods have a place, want %d: %+v", placed, tc.want, h)
 			}
-			if h := g.without(&Node{Name: "gone"}, tc.all); !h.ok() {
+			if h := g.relocatePods(&Node{Name: "gone"}, tc.all); !h.allPlaced() {
 				t.Errorf("a node that is not there leaves pods behind: %+v", h)
 			}
 		})
 	}
 }
 
-func placedOn(h home) int {
+func placedOn(h relocation) int {
 	count := 0
 	for i := range h.Create {
 		count += len(h.Create[i].Pods)
@@ -57,7 +57,7 @@ func placedOn(h home) int {
 	return count
 }
 
-// Stopped while the homeless are let in, or without a cluster, nothing is tried.
+// If placing pending pods is stopped, or there is no cluster, no move is simulated.
 func TestNothingToTryOn(t *testing.T) {
 	t.Parallel()
 	w := script.New()
@@ -66,14 +66,14 @@ func TestNothingToTryOn(t *testing.T) {
 	}
 	view, pods := w.Snapshot()
 	for name, v := range map[string]View{
-		"no cluster":  {Homeless: pods},
-		"out of time": {Cluster: view, Homeless: pods},
+		"no cluster":  {PodsToPlace: pods},
+		"out of time": {Cluster: view, PodsToPlace: pods},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGround(&v, func() bool { return true })
+			g := newPlanningState(&v, func() bool { return true })
 			n := Node{Name: "n1", Reservation: "cr-1"}
-			if g.without(&n, false).Known || g.vacated(&n, true).Known || g.renewed(&n).Known {
+			if g.relocatePods(&n, false).Known || g.relocateAfterTermination(&n, true).Known || g.relocateFromDrifted(&n).Known {
 				t.Error("something was found out")
 			}
 		})

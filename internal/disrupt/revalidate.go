@@ -1,0 +1,142 @@
+package disrupt
+
+import (
+	"slices"
+	"strings"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// Why a command is cancelled when it is revalidated (disruption 16).
+const (
+	Churn      = "churn"      // the state of a node changed
+	Budget     = "budget"     // a budget was used up meanwhile, or a pending pod is expected on a node
+	Scheduling = "scheduling" // the pods no longer fit the nodes they were planned for
+)
+
+// LivePod is a pod on a node of a command, as the API server has it now.
+type LivePod struct {
+	Name      string // namespace/name
+	Moves     bool
+	Protected bool
+	EvictCost float64
+	Mark      string // see Pod
+}
+
+// Objection is why a node of a command is kept.
+type Objection struct {
+	Candidate
+
+	Category string
+	Text     string
+}
+
+// Revalidate checks a command again once its nodes are tainted, so that no further pod can be scheduled to
+// them. fresh must be newer than the taints, and live is what the API server lists for each node. A fact
+// that was already known at the decision is no objection. If there is any objection, the whole command must
+// be cancelled; an Empty command only loses the nodes that are named.
+func Revalidate(c Command, decided, fresh View, live map[string][]LivePod) []Objection {
+	then, now := byClaim(decided.Nodes), byClaim(fresh.Nodes)
+	var out []Objection
+	for i := range c.Remove {
+		candidate := &c.Remove[i]
+		n := now[candidate.Claim]
+		if n == nil {
+			out = append(out, Objection{*candidate, Churn, "it is gone"})
+			continue
+		}
+		var known []concern
+		if was := then[candidate.Claim]; was != nil {
+			known = c.findConcerns(candidate, was, decided.Pools[was.Pool], livePodsOf(was.Pods))
+		}
+		for _, found := range c.findConcerns(candidate, n, fresh.Pools[n.Pool], live[candidate.Node]) {
+			if !slices.Contains(known, found) {
+				out = append(out, Objection{*candidate, found.category, found.text})
+				break
+			}
+		}
+	}
+	if where := c.findLostTarget(fresh); where != "" && len(out) == 0 {
+		out = append(out, Objection{c.Remove[0], Scheduling, "node " + where + " no longer takes pods"})
+	}
+	return out
+}
+
+func byClaim(nodes []Node) map[string]*Node {
+	out := make(map[string]*Node, len(nodes))
+	for i := range nodes {
+		out[nodes[i].Claim] = &nodes[i]
+	}
+	return out
+}
+
+func livePodsOf(pods []Pod) []LivePod {
+	out := make([]LivePod, 0, len(pods))
+	for i := range pods {
+		out = append(out, LivePod{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost, pods[i].Mark})
+	}
+	return out
+}
+
+// concern is a reason against removing a node.
+type concern struct{ category, text string }
+
+func (c *Command) findConcerns(candidate *Candidate, n *Node, pool Pool, live []LivePod) []concern {
+	var out []concern
+	note := func(holds bool, category, text string) {
+		if holds {
+			out = append(out, concern{category, text})
+		}
+	}
+	repair := c.Reason == karpv1.ReasonUnhealthy
+	consolidation := c.Reason == karpv1.ReasonEmpty || c.Reason == karpv1.ReasonUnderutilized
+	note(n.Deleting, Churn, "it is already on its way out")
+	note(n.Rebooting, Churn, "it is rebooting")
+	note(n.Nominated || n.ExpectsDisplaced && !repair, Budget, "a pending pod is expected on it")
+	note(repair && n.DoNotRepair, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)
+	note(!repair && n.Protected, Churn, "it carries annotation "+protectionAnnotation(n.Mark))
+	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+protectionAnnotation(pool.Mark))
+	note(!repair && n.Leading, Churn, reason.Reason{Code: reason.LeaderAlone}.Text())
+	note(consolidation && (pool.NeverConsolidate || !n.Consolidatable), Churn, "it is not consolidatable any more")
+	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
+		for _, p := range live {
+			known := slices.Contains(candidate.Pods, p.Name) || c.Reason == karpv1.ReasonEmpty && p.EvictCost <= 0
+			note(p.Moves && !known, Churn, "pod "+p.Name+" came to it")
+		}
+	}
+	if consolidation || c.Reason == karpv1.ReasonDrifted && !n.Bounded {
+		for _, p := range live {
+			note(p.Protected, Churn, "pod "+p.Name+" carries annotation "+protectionAnnotation(p.Mark))
+		}
+		for i := range n.Pods {
+			p := &n.Pods[i]
+			note(p.Blocked || len(p.Budgets) > 1, Churn, "PodDisruptionBudget "+strings.Join(p.Budgets, ", ")+" allows no eviction of pod "+p.Name)
+		}
+	}
+	return out
+}
+
+// findLostTarget returns a target node of the command that no longer accepts pods; empty if there is none.
+func (c *Command) findLostTarget(fresh View) string {
+	if fresh.Cluster == nil {
+		return ""
+	}
+	takes := make(map[string]bool, len(fresh.Cluster.Nodes))
+	for i := range fresh.Cluster.Nodes {
+		takes[fresh.Cluster.Nodes[i].Name] = !fresh.Cluster.Nodes[i].Deleting
+	}
+	for _, b := range c.Bind {
+		if !takes[b.Node] {
+			return b.Node
+		}
+	}
+	return ""
+}
+
+// PlacePendingPods returns the cluster with its pending and displaced pods placed on existing nodes; nil if
+// stop ended the search.
+func PlacePendingPods(v View, stop func() bool) *cluster.Snapshot {
+	return newPlanningState(&v, stop).snapshot()
+}
