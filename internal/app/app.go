@@ -54,7 +54,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	kube.Wrap(hands.wrap)
 	wire := &line{now: time.Now}
 	kube.Wrap(wire.wrap)
-	kube.Wrap(controller.Answered)
+	kube.Wrap(controller.BeatOnResponse)
 	missing := newDenials(log)
 	kube.Wrap(missing.wrap)
 	limited := withLimits(kube, cfg.Kube)

@@ -49,8 +49,8 @@ func TestFM_N07_DurationsSurviveAClockThatIsSetBack(t *testing.T) {
 	m := newMachine()
 	out := offering.NewUnavailable(m.now)
 	out.Mark("spot", "m5.large", "a", offering.Group{}, "InsufficientInstanceCapacity")
-	rest := controller.NewRest()
-	rest.Denied("general", m.now())
+	rest := controller.NewLaunchBackoff()
+	rest.RecordDenied("general", m.now())
 	backoff := disrupt.Backoff{Base: time.Minute, Cap: time.Minute}
 	backoff.Failed("general", m.now())
 	pulse := NewPulse("disruption", m.now)
@@ -60,7 +60,7 @@ func TestFM_N07_DurationsSurviveAClockThatIsSetBack(t *testing.T) {
 	say := func() {
 		events.Emit(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "p"}}, event.Event{Reason: event.Evicted, Text: "gone"})
 	}
-	if say(); !rest.Resting("general", m.now()) || len(backoff.Resting(m.now())) != 1 || heard.events != 1 || pulse.Check(m.now()) != nil {
+	if say(); !rest.PoolBackedOff("general", m.now()) || len(backoff.Resting(m.now())) != 1 || heard.events != 1 || pulse.Check(m.now()) != nil {
 		t.Fatal("the pool does not rest, the event was not sent, or the loop is stuck already")
 	}
 
@@ -72,7 +72,7 @@ func TestFM_N07_DurationsSurviveAClockThatIsSetBack(t *testing.T) {
 	if !out.Has("spot", "m5.large", "a", offering.Group{}) {
 		t.Error("what could not be had is tried again too early")
 	}
-	if rest.Resting("general", m.now()) || len(backoff.Resting(m.now())) > 0 {
+	if rest.PoolBackedOff("general", m.now()) || len(backoff.Resting(m.now())) > 0 {
 		t.Error("the pool still rests")
 	}
 	if say(); heard.events != 2 {

@@ -52,7 +52,7 @@ type core struct {
 	store   *store.Store
 	orders  *execute.Claims
 	batcher *controller.Batcher
-	rest    *controller.Rest
+	rest    *controller.LaunchBackoff
 	health  *controller.Health
 	plans   *Pulse
 	changes *Pulse
@@ -70,7 +70,7 @@ func kinds() []schema.GroupKind {
 
 // add wires the store, the loops and the reconcilers.
 func (c *core) add(ctx context.Context) error {
-	c.batcher, c.rest, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewRest(), controller.NewHealth()
+	c.batcher, c.rest, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewLaunchBackoff(), controller.NewHealth()
 	c.plans, c.changes, c.ends = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
@@ -111,7 +111,7 @@ func (c *core) add(ctx context.Context) error {
 
 func (c *core) provisioner() *controller.Provisioner {
 	return &controller.Provisioner{
-		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Journal: c.journal, Now: c.clock.time,
+		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, LaunchBackoff: c.rest, Pulse: c.plans, Journal: c.journal, Now: c.clock.time,
 		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
 	}
 }
@@ -155,18 +155,18 @@ func (c *core) lifeCycle() []registrant {
 		claims.Nominate = (&controller.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
 	}
 	reboots := c.reboots(queue)
-	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).End
+	claims.Ending = (&controller.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
 	return []registrant{
 		claims, queue,
 		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
-		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.OldMarks{Client: cl, Events: c.events, Metrics: c.metrics},
+		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.DeprecatedAnnotations{Client: cl, Events: c.events, Metrics: c.metrics},
 		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.wrong},
 		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Now: c.clock.time},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.PodEvents{Client: cl, Workers: some, Now: c.clock.time},
-		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: c.clock.time},
+		&controller.DisruptionConditions{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: c.clock.time},
 		reboots, c.disruption(reboots.Commit),
 	}
 }
@@ -176,7 +176,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	g := c.cfg.Gates
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.changes, Ends: c.ends, Rest: c.rest, Priced: c.priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Pulse: c.changes, Ends: c.ends, LaunchBackoff: c.rest, Priced: c.priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  tuning(c.cfg.Disruption),
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
@@ -202,7 +202,7 @@ func (c *core) pools() []registrant {
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
-			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
+			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.rest, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
 			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		})
 	}
@@ -232,7 +232,7 @@ func (c *core) planned(claim string) []types.NamespacedName {
 // watched tells the provisioner which launches found no capacity.
 type watched struct {
 	cloud.Provider
-	rest   *controller.Rest
+	rest   *controller.LaunchBackoff
 	orders *execute.Claims
 	now    func() time.Time
 }
@@ -243,9 +243,9 @@ func (w *watched) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.In
 	instance, err := w.Provider.Launch(ctx, claim)
 	switch {
 	case err == nil:
-		w.rest.Worked(claim.Labels[karpv1.LabelNodePool], instance)
+		w.rest.RecordLaunched(claim.Labels[karpv1.LabelNodePool], instance)
 	case cloud.Is(err, cloud.NoCapacity):
-		w.rest.Failed(claim, w.now())
+		w.rest.RecordInsufficientCapacity(claim, w.now())
 	}
 	return instance, err
 }

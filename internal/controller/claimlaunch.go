@@ -20,10 +20,10 @@ const launchesAtATime = 1000
 // nodes and end claims do not wait for it.
 func (r *Claims) launch(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
 	if r.Wake == nil {
-		r.buy(ctx, claim)
-		return r.launches.tell(claim.UID, r.Now())
+		r.launchInstance(ctx, claim)
+		return r.launches.takeOutcome(claim.UID, r.Now())
 	}
-	if r.launches.begin(claim.UID) {
+	if r.launches.beginLaunch(claim.UID) {
 		go r.launchLater(ctx, claim)
 	}
 	return nil
@@ -32,16 +32,16 @@ func (r *Claims) launch(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle
 // launchLater launches a claim when it is its turn.
 func (r *Claims) launchLater(ctx context.Context, claim *karpv1.NodeClaim) {
 	defer r.Wake(claim.Name)
-	defer r.launches.end(claim.UID)
+	defer r.launches.endLaunch(claim.UID)
 	defer func() {
 		if cause := recover(); cause != nil {
 			err := fmt.Errorf("panic: %v", cause)
 			log.FromContext(ctx).Error(err, "launch failed")
 			r.Metrics.Panics.WithLabelValues("nodeclaim.lifecycle").Inc()
-			r.launches.remember(claim.UID, cloud.Instance{}, err, r.Now(), r.Now())
+			r.launches.recordOutcome(claim.UID, cloud.Instance{}, err, r.Now(), r.Now())
 		}
 	}()
-	slots := r.launches.turns()
+	slots := r.launches.launchSlots()
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -51,17 +51,17 @@ func (r *Claims) launchLater(ctx context.Context, claim *karpv1.NodeClaim) {
 	now := &karpv1.NodeClaim{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(claim), now)
 	if err == nil && now.UID == claim.UID && now.DeletionTimestamp == nil { // else nobody waits for it any more
-		r.buy(ctx, claim)
+		r.launchInstance(ctx, claim)
 	}
 }
 
 // Close lets no launch begin any more, and waits for those that run.
-func (r *Claims) Close() { r.launches.close() }
+func (r *Claims) Close() { r.launches.closeAndWait() }
 
-// buy asks the cloud and remembers the answer.
-func (r *Claims) buy(ctx context.Context, claim *karpv1.NodeClaim) {
+// launchInstance asks the cloud and remembers the answer.
+func (r *Claims) launchInstance(ctx context.Context, claim *karpv1.NodeClaim) {
 	asked := r.Now()
-	foresee(r.Metrics, claim, lifecycle.RemovedLaunchTimeout)
+	initDisruptedSeries(r.Metrics, claim, lifecycle.RemovedLaunchTimeout)
 	instance, err := r.Provider.Launch(ctx, claim)
-	r.launches.remember(claim.UID, instance, err, asked, r.Now())
+	r.launches.recordOutcome(claim.UID, instance, err, asked, r.Now())
 }

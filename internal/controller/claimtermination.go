@@ -30,17 +30,17 @@ import (
 // rounds is how often one pass may decide again after the cloud was asked; two are needed.
 const rounds = 4
 
-// ender is the part of a cloud that the end of an instance needs.
-type ender interface {
+// instanceTerminator is the part of a cloud that the end of an instance needs.
+type instanceTerminator interface {
 	Find(ctx context.Context, id cloud.ID) (cloud.Instance, error)
 	Terminate(ctx context.Context, id cloud.ID) error
 }
 
-// ClaimEnd brings NodeClaims that are being deleted to their end (LC-20 to LC-23). The reconciler of
+// ClaimTermination brings NodeClaims that are being deleted to their end (LC-20 to LC-23). The reconciler of
 // claims calls it; it must not be copied.
-type ClaimEnd struct {
+type ClaimTermination struct {
 	Client   client.Client
-	Provider ender
+	Provider instanceTerminator
 	// Launched knows launches whose result is not written yet, so that their instances do not leak
 	// (FM A06); nil: there are none.
 	Launched func(types.UID) (cloud.Instance, bool)
@@ -49,33 +49,33 @@ type ClaimEnd struct {
 	Drains   *Drains // may be nil
 	Now      func() time.Time
 
-	told, said pace
+	terminateCalls, conditionWrites lastCalls
 }
 
-// End does what can be done now for a claim with a deletionTimestamp.
-func (r *ClaimEnd) End(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error) {
+// Terminate does what can be done now for a claim with a deletionTimestamp.
+func (r *ClaimTermination) Terminate(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error) {
 	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.FinalizerTermination) {
-		r.told.forget(claim.UID)
-		r.said.forget(claim.UID)
+		r.terminateCalls.dropCalls(claim.UID)
+		r.conditionWrites.dropCalls(claim.UID)
 		return ctrl.Result{}, nil
 	}
-	after, err := r.end(ctx, claim)
+	after, err := r.terminateClaim(ctx, claim)
 	switch {
-	case overtaken(err):
-		return again(soon), nil
+	case isStaleWrite(err):
+		return requeueAfter(soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("ending nodeclaim %s: %w", claim.Name, err)
 	}
-	return again(after), nil
+	return requeueAfter(after), nil
 }
 
-func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
-	id := r.instance(claim)
+func (r *ClaimTermination) terminateClaim(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
+	id := r.providerIDOf(claim)
 	nodes, err := nodesOf(ctx, r.Client, string(id))
 	if err != nil {
 		return 0, err
 	}
-	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Told: r.told.last(claim.UID), Said: r.said.last(claim.UID), Now: r.Now()}
+	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Told: r.terminateCalls.lastCallAt(claim.UID), Said: r.conditionWrites.lastCallAt(claim.UID), Now: r.Now()}
 	var refusal error // of the cloud
 	for range rounds {
 		step := drain.NextClaim(facts)
@@ -84,15 +84,15 @@ func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Durat
 		}
 		switch {
 		case step.Ask:
-			facts.Instance = ask(ctx, r.Provider, id)
+			facts.Instance = instanceState(ctx, r.Provider, id)
 		case step.Terminate:
-			facts.Instance, facts.Refusal, refusal = terminate(ctx, r.Provider, id)
+			facts.Instance, facts.Refusal, refusal = terminateInstance(ctx, r.Provider, id)
 			if refusal == nil {
 				facts.Told = facts.Now
-				r.told.note(claim.UID, facts.Now)
+				r.terminateCalls.recordCall(claim.UID, facts.Now)
 			}
 		case step.Release:
-			return 0, r.release(ctx, facts.Claim, id)
+			return 0, r.removeFinalizer(ctx, facts.Claim, id)
 		default:
 			return step.After, refusal
 		}
@@ -100,8 +100,8 @@ func (r *ClaimEnd) end(ctx context.Context, claim *karpv1.NodeClaim) (time.Durat
 	return soon, nil
 }
 
-// instance is the id of what was launched for a claim; empty if nothing was.
-func (r *ClaimEnd) instance(claim *karpv1.NodeClaim) cloud.ID {
+// providerIDOf is the id of what was launched for a claim; empty if nothing was.
+func (r *ClaimTermination) providerIDOf(claim *karpv1.NodeClaim) cloud.ID {
 	if claim.Status.ProviderID == "" && r.Launched != nil {
 		if launched, ok := r.Launched(claim.UID); ok {
 			return launched.ID
@@ -111,31 +111,31 @@ func (r *ClaimEnd) instance(claim *karpv1.NodeClaim) cloud.ID {
 }
 
 // perform writes a step and returns the claim as it is then.
-func (r *ClaimEnd) perform(ctx context.Context, facts drain.ClaimFacts, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
+func (r *ClaimTermination) perform(ctx context.Context, facts drain.ClaimFacts, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
 	if step.Unreadable != "" {
 		log.FromContext(ctx).Error(nil, "replacing a termination timestamp that cannot be read", "annotation", karpv1.AnnotationTerminationTimestamp, "value", step.Unreadable)
 	}
-	claim, err := r.stamp(ctx, facts.Claim, step)
+	claim, err := r.writeTerminationTimestamp(ctx, facts.Claim, step)
 	if err != nil {
 		return claim, err
 	}
 	r.Events.Emit(claim, step.Events...)
 	for _, n := range step.DeleteNodes {
-		if err := remove(ctx, r.Client, n); err != nil {
+		if err := deleteExactly(ctx, r.Client, n); err != nil {
 			return claim, err
 		}
 	}
 	if len(facts.Nodes) == 0 && !step.Terminate { // else the Node tells, or it is not known yet
 		r.Drains.note(nil, claim, step.Waits, facts.Now)
 	}
-	after, err := setMarks(ctx, r.Client, r.Events, claim, r.Now(), step.Marks)
+	after, err := writeClaimConditions(ctx, r.Client, r.Events, claim, r.Now(), step.Marks)
 	if after != claim {
-		r.said.note(claim.UID, facts.Now)
+		r.conditionWrites.recordCall(claim.UID, facts.Now)
 	}
 	return after, err
 }
 
-func (r *ClaimEnd) stamp(ctx context.Context, claim *karpv1.NodeClaim, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
+func (r *ClaimTermination) writeTerminationTimestamp(ctx context.Context, claim *karpv1.NodeClaim, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
 	if step.Stamp == "" && !step.Unstamp {
 		return claim, nil
 	}
@@ -147,7 +147,7 @@ func (r *ClaimEnd) stamp(ctx context.Context, claim *karpv1.NodeClaim, step drai
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, karpv1.AnnotationTerminationTimestamp, step.Stamp)
 	}
 	// The lock keeps an earlier deadline that somebody writes at the same moment.
-	if err := r.Client.Patch(ctx, after, locked(claim)); err != nil {
+	if err := r.Client.Patch(ctx, after, withOptimisticLock(claim)); err != nil {
 		return claim, err
 	}
 	if step.Stamp != "" {
@@ -156,15 +156,15 @@ func (r *ClaimEnd) stamp(ctx context.Context, claim *karpv1.NodeClaim, step drai
 	return after, nil
 }
 
-// release removes the finalizer and measures how long the end took.
-func (r *ClaimEnd) release(ctx context.Context, claim *karpv1.NodeClaim, id cloud.ID) error {
+// removeFinalizer removes the finalizer and measures how long the end took.
+func (r *ClaimTermination) removeFinalizer(ctx context.Context, claim *karpv1.NodeClaim, id cloud.ID) error {
 	after := claim.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
-	if err := r.Client.Patch(ctx, after, locked(claim)); err != nil {
+	if err := r.Client.Patch(ctx, after, withOptimisticLock(claim)); err != nil {
 		return err
 	}
-	r.told.forget(claim.UID)
-	r.said.forget(claim.UID)
+	r.terminateCalls.dropCalls(claim.UID)
+	r.conditionWrites.dropCalls(claim.UID)
 	now, pool := r.Now(), claim.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted nodeclaim", "provider-id", id)
 	r.Events.Emit(claim, finalized())
@@ -176,8 +176,8 @@ func (r *ClaimEnd) release(ctx context.Context, claim *karpv1.NodeClaim, id clou
 	return nil
 }
 
-// ask finds out whether an instance exists. An outage of the cloud stops nothing.
-func ask(ctx context.Context, provider ender, id cloud.ID) drain.State {
+// instanceState finds out whether an instance exists. An outage of the cloud stops nothing.
+func instanceState(ctx context.Context, provider instanceTerminator, id cloud.ID) drain.State {
 	if id == "" {
 		return drain.Unsure
 	}
@@ -193,8 +193,8 @@ func ask(ctx context.Context, provider ender, id cloud.ID) drain.State {
 	}
 }
 
-// terminate asks for the end of an instance. Only a clear "not found" is read as gone (G3).
-func terminate(ctx context.Context, provider ender, id cloud.ID) (drain.State, drain.Refusal, error) {
+// terminateInstance asks for the end of an instance. Only a clear "not found" is read as gone (G3).
+func terminateInstance(ctx context.Context, provider instanceTerminator, id cloud.ID) (drain.State, drain.Refusal, error) {
 	err := provider.Terminate(ctx, id)
 	switch {
 	case err == nil:
@@ -221,8 +221,8 @@ func refusalOf(err error) drain.Refusal {
 	return no
 }
 
-// setMarks writes conditions of a claim and returns it as it is then. The claim given is not changed.
-func setMarks(ctx context.Context, c client.Client, events announcer, claim *karpv1.NodeClaim, now time.Time, marks []drain.Mark) (*karpv1.NodeClaim, error) {
+// writeClaimConditions writes conditions of a claim and returns it as it is then. The claim given is not changed.
+func writeClaimConditions(ctx context.Context, c client.Client, events announcer, claim *karpv1.NodeClaim, now time.Time, marks []drain.Mark) (*karpv1.NodeClaim, error) {
 	if len(marks) == 0 {
 		return claim, nil
 	}
@@ -237,15 +237,15 @@ func setMarks(ctx context.Context, c client.Client, events announcer, claim *kar
 		return claim, nil
 	}
 	flips := condition.Flips(claim.Status.Conditions, after.Status.Conditions)
-	if err := c.Status().Patch(ctx, after, locked(claim)); err != nil {
+	if err := c.Status().Patch(ctx, after, withOptimisticLock(claim)); err != nil {
 		return claim, err
 	}
 	events.Flips(after, flips)
 	return after, nil
 }
 
-// remove asks for the deletion of exactly this object, not of one that has its name now.
-func remove(ctx context.Context, c client.Client, obj client.Object) error {
+// deleteExactly asks for the deletion of exactly this object, not of one that has its name now.
+func deleteExactly(ctx context.Context, c client.Client, obj client.Object) error {
 	err := c.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
 	if apierrors.IsConflict(err) {
 		return nil // another object has the name, ours is gone
@@ -253,17 +253,17 @@ func remove(ctx context.Context, c client.Client, obj client.Object) error {
 	return client.IgnoreNotFound(err)
 }
 
-// overtaken reports whether somebody else wrote or removed an object since we read it: look again. What
+// isStaleWrite reports whether somebody else wrote or removed an object since we read it: look again. What
 // the cloud says is never meant, even if it comes from the API server in the end.
-func overtaken(err error) bool {
+func isStaleWrite(err error) bool {
 	if _, ofCloud := errors.AsType[*cloud.Error](err); ofCloud {
 		return false
 	}
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
 
-// locked is a patch that fails if anybody wrote since the object was read.
-func locked(before client.Object) client.Patch {
+// withOptimisticLock is a patch that fails if anybody wrote since the object was read.
+func withOptimisticLock(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 
@@ -274,20 +274,20 @@ func finalized() event.Event {
 // seconds of a duration for a metric; clocks that disagree must not make it negative.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }
 
-// pace remembers when the cloud was last called about something, so that it is not called too often. It is
+// lastCalls remembers when the cloud was last called about something, so that it is not called too often. It is
 // only memory: after a restart one call more is made. The zero value is ready.
-type pace struct {
+type lastCalls struct {
 	mu sync.Mutex
 	at map[types.UID]time.Time
 }
 
-func (p *pace) last(uid types.UID) time.Time {
+func (p *lastCalls) lastCallAt(uid types.UID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.at[uid]
 }
 
-func (p *pace) note(uid types.UID, now time.Time) {
+func (p *lastCalls) recordCall(uid types.UID, now time.Time) {
 	const many, old = 10000, time.Hour
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -300,7 +300,7 @@ func (p *pace) note(uid types.UID, now time.Time) {
 	p.at[uid] = now
 }
 
-func (p *pace) forget(uid types.UID) {
+func (p *lastCalls) dropCalls(uid types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.at, uid)

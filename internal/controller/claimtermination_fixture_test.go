@@ -37,7 +37,7 @@ type world struct {
 	clock   time.Time
 	queue   *controller.Evictions
 	nodes   *controller.NodeTermination
-	claims  *controller.ClaimEnd
+	claims  *controller.ClaimTermination
 }
 
 func newWorld(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *world {
@@ -56,7 +56,7 @@ func newWorld(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *
 	now := func() time.Time { return w.clock }
 	w.queue = &controller.Evictions{Client: c, Events: w.told, Metrics: w.metrics, Now: now}
 	w.nodes = &controller.NodeTermination{Client: c, Provider: w.cloud, Queue: w.queue, Events: w.told, Metrics: w.metrics, Now: now}
-	w.claims = &controller.ClaimEnd{Client: c, Provider: w.cloud, Events: w.told, Metrics: w.metrics, Now: now}
+	w.claims = &controller.ClaimTermination{Client: c, Provider: w.cloud, Events: w.told, Metrics: w.metrics, Now: now}
 	return w
 }
 
@@ -72,7 +72,7 @@ func (w *world) endClaim() (ctrl.Result, error) {
 	if !w.has("c", claim) {
 		return ctrl.Result{}, nil
 	}
-	return w.claims.End(w.t.Context(), claim)
+	return w.claims.Terminate(w.t.Context(), claim)
 }
 
 // pass does everything once and fails on errors.

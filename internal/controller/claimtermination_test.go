@@ -154,7 +154,7 @@ func TestLC20_TheDeadlineIsWrittenOnce(t *testing.T) {
 func TestDisruptedCountsPodsThatMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, interceptor.Funcs{})
-	controller.Disrupted(w.metrics, endClaimObject(func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = "0s" }), "expired", []*corev1.Pod{
+	controller.CountDisrupted(w.metrics, endClaimObject(func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = "0s" }), "expired", []*corev1.Pod{
 		endPod("a"), endPod("b"), endPod("done", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
 	})
 	labels := []string{"expired", "default", "spot", "", "forceful"}

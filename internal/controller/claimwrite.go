@@ -36,8 +36,8 @@ func (r *Claims) perform(ctx context.Context, stored *karpv1.NodeClaim, facts li
 	if err != nil {
 		return stored, err
 	}
-	r.publish(ctx, after, step)
-	r.tellPods(ctx, after.Name, step.PodEvents)
+	r.emitStepEvents(ctx, after, step)
+	r.emitPodEvents(ctx, after.Name, step.PodEvents)
 	if step.Registered {
 		r.Metrics.NodesCreated.WithLabelValues(after.Labels[karpv1.LabelNodePool], after.Labels[corev1.LabelTopologyZone]).Inc()
 		if r.Health != nil {
@@ -70,9 +70,9 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 		next := withoutSpec(out)
 		next.ObjectMeta = *meta.DeepCopy()
 		if err := r.Client.Patch(ctx, next, lean(out)); err != nil {
-			return nil, r.refused(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
+			return nil, r.noteConflict(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
 		}
-		r.written.note(next)
+		r.written.recordWrite(next)
 		out = next
 	}
 	if sameStatus(seen.Status, want.Status) {
@@ -81,20 +81,20 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	next := withoutSpec(out)
 	next.Status = *want.Status.DeepCopy()
 	if err := r.Client.Status().Patch(ctx, next, lean(out)); err != nil {
-		return nil, r.refused(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
+		return nil, r.noteConflict(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
 	}
-	r.written.note(next)
+	r.written.recordWrite(next)
 	if condition.True(next.Status.Conditions, karpv1.ConditionLaunched) && !condition.True(next.Status.Conditions, karpv1.ConditionRegistered) {
-		foresee(r.Metrics, next, lifecycle.RemovedRegistrationTimeout)
+		initDisruptedSeries(r.Metrics, next, lifecycle.RemovedRegistrationTimeout)
 	}
 	r.Events.Flips(next, condition.Flips(seen.Status.Conditions, want.Status.Conditions))
 	return next, nil
 }
 
-// refused takes note of a write that another one overtook.
-func (r *Claims) refused(claim *karpv1.NodeClaim, err error) error {
+// noteConflict takes note of a write that another one overtook.
+func (r *Claims) noteConflict(claim *karpv1.NodeClaim, err error) error {
 	if apierrors.IsConflict(err) {
-		r.written.overtaken(claim)
+		r.written.recordConflict(claim)
 	}
 	return err
 }
@@ -117,20 +117,20 @@ func sameStatus(a, b karpv1.NodeClaimStatus) bool {
 
 // remove deletes a claim that cannot become a node.
 func (r *Claims) remove(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) error {
-	if err := disrupt(ctx, r.Client, r.Metrics, r.Removed, stored, step.Remove.Reason); err != nil {
+	if err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, stored, step.Remove.Reason); err != nil {
 		return err
 	}
-	r.written.removed(stored)
-	r.publish(ctx, stored, step)
-	r.tellPods(ctx, stored.Name, step.PodEvents)
+	r.written.recordDeletion(stored)
+	r.emitStepEvents(ctx, stored, step)
+	r.emitPodEvents(ctx, stored.Name, step.PodEvents)
 	if f := step.Remove.Failure; f != nil && r.Health != nil {
 		r.Health.Failed(facts.Claim, f.Reason, f.Message)
 	}
 	return nil
 }
 
-// publish sends the events and log lines of a step that was performed.
-func (r *Claims) publish(ctx context.Context, claim *karpv1.NodeClaim, step lifecycle.Step) {
+// emitStepEvents sends the events and log lines of a step that was performed.
+func (r *Claims) emitStepEvents(ctx context.Context, claim *karpv1.NodeClaim, step lifecycle.Step) {
 	r.Events.Emit(claim, step.Events...)
 	logger := log.FromContext(ctx)
 	for _, n := range step.News {
@@ -142,8 +142,8 @@ func (r *Claims) publish(ctx context.Context, claim *karpv1.NodeClaim, step life
 	}
 }
 
-// tellPods tells those planned pods that still wait for a node (V15-61).
-func (r *Claims) tellPods(ctx context.Context, claim string, events []event.Event) {
+// emitPodEvents tells those planned pods that still wait for a node (V15-61).
+func (r *Claims) emitPodEvents(ctx context.Context, claim string, events []event.Event) {
 	if r.PlannedPods == nil || len(events) == 0 {
 		return
 	}
@@ -180,15 +180,15 @@ func effective(ctx context.Context, c client.Client, stored *karpv1.NodeClaim, s
 // none. A nil one keeps nothing.
 type Removed func(claim, node, reason string)
 
-func (r Removed) note(claim *karpv1.NodeClaim, reason string) {
+func (r Removed) recordRemoval(claim *karpv1.NodeClaim, reason string) {
 	if r != nil {
 		r(claim.Name, claim.Status.NodeName, reason)
 	}
 }
 
-// disrupt deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It insists
+// deleteAndCountClaim deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It insists
 // on the version that was seen, so that a cache that lags does not count twice.
-func disrupt(ctx context.Context, c client.Client, m *metric.Set, record Removed, claim *karpv1.NodeClaim, reason string) error {
+func deleteAndCountClaim(ctx context.Context, c client.Client, m *metric.Set, record Removed, claim *karpv1.NodeClaim, reason string) error {
 	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func disrupt(ctx context.Context, c client.Client, m *metric.Set, record Removed
 	if err != nil {
 		return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
 	}
-	Disrupted(m, claim, reason, pods)
-	record.note(claim, reason)
+	CountDisrupted(m, claim, reason, pods)
+	record.recordRemoval(claim, reason)
 	return nil
 }

@@ -92,7 +92,7 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if unsure {
 		next = min(next, confirmAgain)
 	}
-	return again(next), err
+	return requeueAfter(next), err
 }
 
 func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
@@ -124,14 +124,14 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 			if gone, unknown[i] = r.gone(ctx, claim); !gone {
 				return
 			}
-			err := disrupt(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
+			err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
 			switch {
 			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			case err != nil:
 				failures[i] = err
 			default:
 				log.FromContext(ctx).Info("garbage collected nodeclaim", "NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
-				tellGoing(ctx, r.Client, r.Events, claim, "GarbageCollected: instance "+claim.Status.ProviderID+" does not exist any more")
+				emitTerminatingEvent(ctx, r.Client, r.Events, claim, "GarbageCollected: instance "+claim.Status.ProviderID+" does not exist any more")
 			}
 		})
 	}

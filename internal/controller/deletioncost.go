@@ -53,7 +53,7 @@ type DeletionCosts struct {
 
 // Register adds the loop to a manager.
 func (r *DeletionCosts) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&turns{name: "pod.deletioncost", metrics: r.Metrics, turn: r.turn})
+	return mgr.Add(&turnLoop{name: "pod.deletioncost", metrics: r.Metrics, turn: r.turn})
 }
 
 func (r *DeletionCosts) turn(ctx context.Context) (time.Duration, error) {

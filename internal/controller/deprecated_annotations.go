@@ -15,23 +15,23 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-const oldMarksEvery = 10 * time.Minute
+const deprecatedAnnotationsInterval = 10 * time.Minute
 
-// OldMarks tells the owners of pods, nodes and pools that carry an annotation of old which one means the
+// DeprecatedAnnotations tells the owners of pods, nodes and pools that carry an annotation of old which one means the
 // same today (API 11, LC-62). It is honoured all the same.
-type OldMarks struct {
+type DeprecatedAnnotations struct {
 	Client  client.Client
 	Events  emitter
 	Metrics *metric.Set
 }
 
 // Register adds the loop to a manager.
-func (r *OldMarks) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "annotation.deprecated", every: oldMarksEvery, metrics: r.Metrics, pass: r.Pass})
+func (r *DeprecatedAnnotations) Register(mgr ctrl.Manager) error {
+	return mgr.Add(&ticker{name: "annotation.deprecated", every: deprecatedAnnotationsInterval, metrics: r.Metrics, pass: r.Pass})
 }
 
 // Pass looks at all pools, nodes and running pods once. The recorder leaves out what it said not long ago.
-func (r *OldMarks) Pass(ctx context.Context) error {
+func (r *DeprecatedAnnotations) Pass(ctx context.Context) error {
 	pools, nodes, pods := &karpv1.NodePoolList{}, &corev1.NodeList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{pools, nodes, pods} {
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -39,23 +39,23 @@ func (r *OldMarks) Pass(ctx context.Context) error {
 		}
 	}
 	for i := range pools.Items {
-		r.look(&pools.Items[i])
+		r.emitIfDeprecated(&pools.Items[i])
 	}
 	for i := range nodes.Items {
 		if nodes.Items[i].Labels[karpv1.LabelNodePool] != "" {
-			r.look(&nodes.Items[i])
+			r.emitIfDeprecated(&nodes.Items[i])
 		}
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
 		if ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed; !ended && p.DeletionTimestamp == nil {
-			r.look(p)
+			r.emitIfDeprecated(p)
 		}
 	}
 	return nil
 }
 
-func (r *OldMarks) look(obj client.Object) {
+func (r *DeprecatedAnnotations) emitIfDeprecated(obj client.Object) {
 	key := cluster.ForbiddenBy(obj.GetAnnotations())
 	if key == "" || key == karpv1.AnnotationDoNotDisrupt {
 		return

@@ -84,7 +84,7 @@ func TestPodsAreToldInOrder(t *testing.T) {
 			view.Snapshot.Pending = append(view.Snapshot.Pending, cluster.Pod{Key: key})
 			p.expected.pods[key] = expected{node: "up", since: now.Add(-time.Hour)}
 		}
-		p.tellSnubbed(view, binds)
+		p.reportUnbound(view, binds)
 		if diff := cmp.Diff(want, told.names); diff != "" {
 			t.Fatalf("pods that the scheduler keeps off their node (-want +got):\n%s", diff)
 		}
@@ -94,7 +94,7 @@ func TestPodsAreToldInOrder(t *testing.T) {
 // What several writes failed with is told in one order.
 func TestErrorsOfCleaningUpAreInOrder(t *testing.T) {
 	t.Parallel()
-	d := &Disruption{Client: deadEnd{}, Reader: deadEnd{}, Now: time.Now, queue: &commands{}}
+	d := &Disruption{Client: deadEnd{}, Reader: deadEnd{}, Now: time.Now, queue: &commandQueue{}}
 	l := leftovers{marked: map[string]string{"d": "", "a": "", "c": "", "b": ""}}
 	for range 30 {
 		err := d.cleanUp(t.Context(), disruption.View{}, l)
@@ -124,7 +124,7 @@ func TestLogIsInOrder(t *testing.T) {
 		marks := []metav1.Condition{
 			{Type: karpv1.ConditionDrifted, Status: metav1.ConditionTrue, Reason: "x"}, {Type: karpv1.ConditionConsolidatable, Status: metav1.ConditionTrue, Reason: "y"},
 		}
-		sayMarks(ctx, nil, marks)
+		logConditionChanges(ctx, nil, marks)
 		repairs := &repairLog{known: map[string]string{"d": "x", "a": "x", "c": "x", "b": "x"}}
 		repairs.note(ctx, disruption.View{Methods: disruption.Methods{Repair: true}, Repairs: &disruption.RepairSet{}})
 		var got []string

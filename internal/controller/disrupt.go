@@ -30,7 +30,7 @@ const (
 	afterWake    = time.Second            // a pass that something asked for comes no sooner after the last one
 	afterWrite   = 100 * time.Millisecond // for the watch to tell of what others wrote
 	stalled      = 15 * time.Minute
-	quietFor     = 5 * time.Minute // consolidation looks again although nothing changed
+	maxCooldown  = 5 * time.Minute // consolidation looks again although nothing changed
 )
 
 // disruptStore is the memory that disruption decides on.
@@ -64,18 +64,18 @@ type journal interface {
 //
 // Two loops work on it: one decides and starts commands, one waits for replacements and ends commands.
 type Disruption struct {
-	Client  client.Client
-	Reader  client.Reader // of the API server itself
-	Store   disruptStore
-	Cloud   typeSource
-	Claims  orderer
-	Events  emitter
-	Metrics *metric.Set
-	Pulse   pulse
-	Ends    pulse       // of the loop that ends commands; nil: nobody listens
-	Rest    *Rest       // keeps pools from being bought from; nil: none
-	Priced  func() bool // whether the cloud was asked for prices, be it in vain; nil: it need not be
-	Now     func() time.Time
+	Client        client.Client
+	Reader        client.Reader // of the API server itself
+	Store         disruptStore
+	Cloud         typeSource
+	Claims        orderer
+	Events        emitter
+	Metrics       *metric.Set
+	Pulse         pulse
+	Ends          pulse          // of the loop that ends commands; nil: nobody listens
+	LaunchBackoff *LaunchBackoff // keeps pools from being bought from; nil: none
+	Priced        func() bool    // whether the cloud was asked for prices, be it in vain; nil: it need not be
+	Now           func() time.Time
 
 	Policy      solve.Policy // that of the provisioner
 	Tuning      disruption.Tuning
@@ -90,25 +90,25 @@ type Disruption struct {
 	Journal journal                                                       // nil: none is kept
 
 	setUp sync.Once
-	queue *commands
+	queue *commandQueue
 	wake  chan struct{}
 
-	last     time.Time       // when a pass began
-	unpriced map[string]bool // nodes whose price the last pass did not find
-	broken   string          // pools whose budgets could not be read
-	quiet    stillness
-	blocks   map[string]*block    // by claim: nodes that something keeps
-	ran      map[string]time.Time // when methods had their turn
+	last           time.Time       // when a pass began
+	unpriced       map[string]bool // nodes whose price the last pass did not find
+	invalidBudgets string          // pools whose budgets could not be read
+	cooldown       consolidationCooldown
+	blocks         map[string]*block    // by claim: nodes that something keeps
+	lastRuns       map[string]time.Time // when methods had their turn
 
 	unreached []string // pools that consolidation had no time for
 
-	promises disruption.Promises
-	sick     repairLog
-	prices   priceWait
+	promises  disruption.Promises
+	repairLog repairLog
+	prices    priceWait
 }
 
-// stillness is when consolidation last found nothing to do, and what memory was like then.
-type stillness struct {
+// consolidationCooldown is when consolidation last found nothing to do, and what memory was like then.
+type consolidationCooldown struct {
 	changes uint64
 	until   time.Time
 }
@@ -117,15 +117,15 @@ type stillness struct {
 func (d *Disruption) Register(mgr ctrl.Manager) error {
 	d.prepare()
 	return errors.Join(
-		mgr.Add(&turns{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.Turn}),
-		mgr.Add(&turns{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.kick, soon: afterWrite, turn: d.Work}),
+		mgr.Add(&turnLoop{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.Turn}),
+		mgr.Add(&turnLoop{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.wake, soon: afterWrite, turn: d.Work}),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return d.Watch(ctx, mgr.GetCache()) })),
 	)
 }
 
 func (d *Disruption) prepare() {
 	d.setUp.Do(func() {
-		d.queue, d.wake = newCommands(d.Seed), make(chan struct{}, 1)
+		d.queue, d.wake = newCommandQueue(d.Seed), make(chan struct{}, 1)
 		if d.Decide == nil {
 			d.Decide = disruption.Next
 		}
@@ -142,18 +142,18 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	ctx = withPulse(ctx, d.Pulse)
 	if late := d.Now().Sub(d.last); !d.last.IsZero() && late > stalled {
 		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.Round(time.Second).String())
-		d.ran = nil // no method is to blame
+		d.lastRuns = nil // no method is to blame
 	}
 	d.last = d.Now()
 	next, err := d.pass(ctx)
 	switch {
 	case err != nil && onlyConflicts(err):
 		return afterWrite, nil
-	case next == more && err == nil:
+	case next == anotherPass && err == nil:
 		return 0, nil
-	case next == settling && err == nil:
+	case next == passAfterWatch && err == nil:
 		return afterWrite, nil
-	case next == others: // have their turn: the nodes that stood in the way rest
+	case next == passForOthers: // have their turn: the nodes that stood in the way rest
 		return afterWake, err
 	}
 	return disruptEvery, err
@@ -182,7 +182,7 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	offers := d.offers(ctx)
 	changes := d.Store.Changes()
 	view := d.Store.Disruption(offers)
-	d.sayBroken(ctx, view)
+	d.logInvalidBudgets(ctx, view)
 	left, failed := d.leftovers(ctx)
 	if failed == nil {
 		if d.resume(ctx, view, left) {
@@ -190,59 +190,59 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 		}
 		failed = d.cleanUp(ctx, view, left)
 	}
-	d.spend(view)
-	d.countBlocked(view)
-	view.Policy, view.Tuning, view.Methods, view.Resting = d.Policy, d.Tuning, d.Methods, d.queue.resting(d.Now())
+	d.setCostMetrics(view)
+	d.setBlockedMetrics(view)
+	view.Policy, view.Tuning, view.Methods, view.Resting = d.Policy, d.Tuning, d.Methods, d.queue.driftBackoffs(d.Now())
 	view.Repairs = d.Repairs
-	d.sick.note(ctx, view)
-	view.Unpriced = d.prices.waits(ctx, d.Priced, d.Now())
-	hidden := d.spareTired(view) || view.Unpriced
+	d.repairLog.note(ctx, view)
+	view.Unpriced = d.prices.mustWait(ctx, d.Priced, d.Now())
+	hidden := d.markBackedOff(view) || view.Unpriced
 	view.Promises = d.promises.Observe(&view)
-	view.Quiet = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
+	view.Quiet = changes == d.cooldown.changes && d.Now().Before(d.cooldown.until)
 	decision := d.decide(ctx, view)
 	d.promises.Note(&decision)
-	d.count(decision)
-	d.sayScores(ctx, decision.Scores)
-	failed = errors.Join(failed, d.showBlocked(ctx, view))
-	d.tell(ctx, decision.Stay)
+	d.setDecisionMetrics(decision)
+	d.logScores(ctx, decision.Scores)
+	failed = errors.Join(failed, d.writeBlockedConditions(ctx, view))
+	d.emitNodeEvents(ctx, decision.Stay)
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Quiet) {
 		d.Journal.Decided(decision)
 	}
 	if len(decision.Commands) > 0 || decision.Limited || decision.Partial || hidden {
-		d.quiet = stillness{}
+		d.cooldown = consolidationCooldown{}
 	} else if !view.Quiet {
-		d.quiet = stillness{changes: changes, until: d.stillUntil(view)}
+		d.cooldown = consolidationCooldown{changes: changes, until: d.cooldownEnd(view)}
 	}
 	n, err := d.start(ctx, view, offers, decision)
-	return follow(decision.Commands, n), errors.Join(failed, err)
+	return followUpOf(decision.Commands, n), errors.Join(failed, err)
 }
 
 // followUp is what the next pass is for.
 type followUp int
 
 const (
-	nothing  followUp = iota // in particular
-	more                     // there may be more to do
-	settling                 // the same, once the watch has told of what was written
-	others                   // what was decided came to nothing
+	noFollowUp     followUp = iota // in particular
+	anotherPass                    // there may be more to do
+	passAfterWatch                 // the same, once the watch has told of what was written
+	passForOthers                  // what was decided came to nothing
 )
 
-func follow(decided []disruption.Command, started int) followUp {
+func followUpOf(decided []disruption.Command, started int) followUp {
 	switch {
 	case len(decided) == 0:
-		return nothing
+		return noFollowUp
 	case started == 0:
-		return others
+		return passForOthers
 	case slices.ContainsFunc(decided, func(c disruption.Command) bool { return c.Decision == disruption.Reboot }):
-		return settling
+		return passAfterWatch
 	}
-	return more
+	return anotherPass
 }
 
-// spareTired marks nodes whose command came to nothing a moment ago: they would be held and released
+// markBackedOff marks nodes whose command came to nothing a moment ago: they would be held and released
 // again, and nothing else would have its turn. It reports whether there are any.
-func (d *Disruption) spareTired(view disruption.View) (hidden bool) {
-	tired, untreated := d.queue.tired(d.Now())
+func (d *Disruption) markBackedOff(view disruption.View) (hidden bool) {
+	tired, untreated := d.queue.backedOffClaims(d.Now())
 	for i := range view.Nodes {
 		if n := &view.Nodes[i]; !tired[n.Claim].IsZero() {
 			n.Tired, hidden = true, true
@@ -259,30 +259,32 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 	offers := map[string][]catalog.InstanceType{}
 	for _, pool := range d.Store.Pools() {
 		list, err := d.Cloud.Types(ctx, pool)
-		beat(ctx)
+		recordProgress(ctx)
 		if err != nil {
 			continue
 		}
-		if d.Rest != nil {
-			list = d.Rest.Open(pool.Name, list, d.Now())
+		if d.LaunchBackoff != nil {
+			list = d.LaunchBackoff.WithoutBackedOff(pool.Name, list, d.Now())
 		}
 		offers[pool.Name] = list
 	}
 	return offers
 }
 
-// rests reports whether nothing is bought from a static pool for a while.
-func (d *Disruption) rests(pool string) bool { return d.Rest != nil && d.Rest.Resting(pool, d.Now()) }
-
-// each calls do for the numbers below n, several at a time, and returns what failed, by number, when all
-// are done. One that panics fails, and the others go on (G9).
-func (d *Disruption) each(n int, do func(i int) error) []error {
-	const workers = 20
-	return d.eachOf(workers, n, do)
+// poolBackedOff reports whether nothing is bought from a static pool for a while.
+func (d *Disruption) poolBackedOff(pool string) bool {
+	return d.LaunchBackoff != nil && d.LaunchBackoff.PoolBackedOff(pool, d.Now())
 }
 
-// eachOf is each with so many at a time; one: in order.
-func (d *Disruption) eachOf(workers, n int, do func(i int) error) []error {
+// forEach calls do for the numbers below n, several at a time, and returns what failed, by number, when all
+// are done. One that panics fails, and the others go on (G9).
+func (d *Disruption) forEach(n int, do func(i int) error) []error {
+	const workers = 20
+	return d.forEachWith(workers, n, do)
+}
+
+// forEachWith is each with so many at a time; one: in order.
+func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
 	var wait sync.WaitGroup
 	slots, failed := make(chan struct{}, workers), make([]error, n)
 	for i := range n {
@@ -297,17 +299,17 @@ func (d *Disruption) eachOf(workers, n int, do func(i int) error) []error {
 	return failed
 }
 
-// nudge wakes a loop that waits.
-func nudge(c chan<- struct{}) {
+// wakeLoop wakes a loop that waits.
+func wakeLoop(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// turns is a loop whose turns say when the next one is due, on the leader only. A turn that fails or
+// turnLoop is a loop whose turns say when the next one is due, on the leader only. A turn that fails or
 // panics is logged, and the next one comes as usual.
-type turns struct {
+type turnLoop struct {
 	name    string
 	metrics *metric.Set
 	wake    <-chan struct{}
@@ -316,10 +318,10 @@ type turns struct {
 }
 
 // NeedLeaderElection says that only the leader runs it.
-func (*turns) NeedLeaderElection() bool { return true }
+func (*turnLoop) NeedLeaderElection() bool { return true }
 
 // Start runs until the context ends.
-func (t *turns) Start(ctx context.Context) error {
+func (t *turnLoop) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.name))
 	for {
 		wait := disruptEvery
@@ -330,14 +332,14 @@ func (t *turns) Start(ctx context.Context) error {
 		if err := once.once(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reconciler error")
 		}
-		if !t.pause(ctx, wait) {
+		if !t.waitForTurn(ctx, wait) {
 			return nil
 		}
 	}
 }
 
-// pause waits for the next turn: until it is due, or shortly after something asked for it.
-func (t *turns) pause(ctx context.Context, wait time.Duration) bool {
+// waitForTurn waits for the next turn: until it is due, or shortly after something asked for it.
+func (t *turnLoop) waitForTurn(ctx context.Context, wait time.Duration) bool {
 	due := time.NewTimer(wait)
 	defer due.Stop()
 	select {

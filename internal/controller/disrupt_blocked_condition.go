@@ -20,17 +20,17 @@ import (
 )
 
 const (
-	standsFrom = time.Minute // budgets close and open while workloads roll: what passes sooner is not written
-	mostShown  = 50          // claims that one pass writes
+	blockedFor       = time.Minute // budgets close and open while workloads roll: what passes sooner is not written
+	maxBlockedWrites = 50          // claims that one pass writes
 )
 
 // block is since when a claim is kept, and when that was last written.
 type block struct{ since, wrote time.Time }
 
-// showBlocked keeps condition DisruptionBlocked: true on claims whose nodes something keeps until somebody
+// writeBlockedConditions keeps condition DisruptionBlocked: true on claims whose nodes something keeps until somebody
 // does something about it, gone on all others. It is written when it says something new, and not for all
 // claims of a large cluster at once.
-func (d *Disruption) showBlocked(ctx context.Context, view disruption.View) error {
+func (d *Disruption) writeBlockedConditions(ctx context.Context, view disruption.View) error {
 	kept := disruption.Standing(view)
 	maps.DeleteFunc(d.blocks, func(name string, _ *block) bool { _, still := kept[name]; return !still })
 	claims := &karpv1.NodeClaimList{}
@@ -40,21 +40,21 @@ func (d *Disruption) showBlocked(ctx context.Context, view disruption.View) erro
 	var names []string
 	for _, c := range pointers(claims.Items) {
 		why, is := kept[c.Name]
-		if len(names) < mostShown && d.outdated(c, why, is) {
+		if len(names) < maxBlockedWrites && d.blockedConditionIsOutdated(c, why, is) {
 			names = append(names, c.Name)
 		}
 	}
-	return errors.Join(d.each(len(names), func(i int) error {
+	return errors.Join(d.forEach(len(names), func(i int) error {
 		why, is := kept[names[i]]
-		if err := d.setBlocked(ctx, names[i], why, is); err != nil && !onlyConflicts(err) { // a conflict: the next pass looks again
+		if err := d.writeBlockedCondition(ctx, names[i], why, is); err != nil && !onlyConflicts(err) { // a conflict: the next pass looks again
 			return fmt.Errorf("nodeclaim %s: %w", names[i], err)
 		}
 		return nil
 	})...)
 }
 
-// outdated reports whether a claim is to be written now.
-func (d *Disruption) outdated(c *karpv1.NodeClaim, why reason.Reason, is bool) bool {
+// blockedConditionIsOutdated reports whether a claim is to be written now.
+func (d *Disruption) blockedConditionIsOutdated(c *karpv1.NodeClaim, why reason.Reason, is bool) bool {
 	have := condition.Find(c.Status.Conditions, karpv1.ConditionDisruptionBlocked)
 	if !is {
 		return have != nil
@@ -70,28 +70,28 @@ func (d *Disruption) outdated(c *karpv1.NodeClaim, why reason.Reason, is bool) b
 		}
 		d.blocks[c.Name] = b
 	}
-	says := have != nil && have.Status == metav1.ConditionTrue && have.Reason == string(why.Code) && have.Message == message(why)
-	if says || now.Sub(b.since) < standsFrom || now.Sub(b.wrote) < standsFrom {
+	says := have != nil && have.Status == metav1.ConditionTrue && have.Reason == string(why.Code) && have.Message == blockedMessage(why)
+	if says || now.Sub(b.since) < blockedFor || now.Sub(b.wrote) < blockedFor {
 		return false
 	}
 	b.wrote = now
 	return true
 }
 
-// message says what keeps a node and what ends that.
-func message(why reason.Reason) string {
+// blockedMessage says what keeps a node and what ends that.
+func blockedMessage(why reason.Reason) string {
 	why.Subject = "" // the claim that carries it
 	return why.Text()
 }
 
-// setBlocked sets condition DisruptionBlocked of a claim, or removes it.
-func (d *Disruption) setBlocked(ctx context.Context, name string, why reason.Reason, is bool) error {
+// writeBlockedCondition sets condition DisruptionBlocked of a claim, or removes it.
+func (d *Disruption) writeBlockedCondition(ctx context.Context, name string, why reason.Reason, is bool) error {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	since := metav1.NewTime(d.Now())
 	if b := d.blocks[name]; b != nil {
 		since = metav1.NewTime(b.since)
 	}
-	return client.IgnoreNotFound(d.write(ctx, claim, true, func() bool {
+	return client.IgnoreNotFound(d.patchWithRetry(ctx, claim, true, func() bool {
 		if !is {
 			had := len(claim.Status.Conditions)
 			claim.Status.Conditions = condition.Remove(slices.Clone(claim.Status.Conditions), karpv1.ConditionDisruptionBlocked)
@@ -99,14 +99,14 @@ func (d *Disruption) setBlocked(ctx context.Context, name string, why reason.Rea
 		}
 		object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: claim.DeletionTimestamp != nil}
 		claim.Status.Conditions = lifecycle.Conditions().Apply(claim.Status.Conditions, object, since,
-			condition.Change{Type: karpv1.ConditionDisruptionBlocked, Status: metav1.ConditionTrue, Reason: string(why.Code), Message: message(why)})
+			condition.Change{Type: karpv1.ConditionDisruptionBlocked, Status: metav1.ConditionTrue, Reason: string(why.Code), Message: blockedMessage(why)})
 		return false
 	}))
 }
 
-// dated says in an event since when a node is kept, if its claim says the same. That time stays as it is, so
+// withBlockedSince says in an event since when a node is kept, if its claim says the same. That time stays as it is, so
 // that the event does.
-func dated(e event.Event, claim *karpv1.NodeClaim) event.Event {
+func withBlockedSince(e event.Event, claim *karpv1.NodeClaim) event.Event {
 	c := condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionBlocked)
 	if e.Reason == event.DisruptionBlocked && c != nil && c.Reason == e.Key {
 		e.Text += "; it is kept since " + c.LastTransitionTime.UTC().Format(time.RFC3339)

@@ -6,12 +6,12 @@ import (
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// stillUntil is until when consolidation finds nothing again if nothing changes. Time alone changes what it
+// cooldownEnd is until when consolidation finds nothing again if nothing changes. Time alone changes what it
 // finds when a node is old enough, and when pods are not expected on a node any longer, of which nothing
 // tells.
-func (d *Disruption) stillUntil(view disruption.View) time.Time {
+func (d *Disruption) cooldownEnd(view disruption.View) time.Time {
 	now := d.Now()
-	until := now.Add(quietFor)
+	until := now.Add(maxCooldown)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
 		if n.Nominated || n.Refuge {

@@ -14,7 +14,7 @@ import (
 // decide has a view decided on. It measures each method that has its turn, and says which had none for long
 // (disruption 3, step 1).
 func (d *Disruption) decide(ctx context.Context, view disruption.View) disruption.Decision {
-	d.sayLate(ctx, view)
+	d.logLateMethods(ctx, view)
 	var method disruption.Method
 	var began time.Time
 	end := func(kind string) {
@@ -25,37 +25,37 @@ func (d *Disruption) decide(ctx context.Context, view disruption.View) disruptio
 	view.Turn = func(m disruption.Method) {
 		end(method.Type)
 		method, began = m, d.Now()
-		d.ran[m.Name] = began
+		d.lastRuns[m.Name] = began
 	}
 	limits := d.limits()
-	view.First, view.Joint, view.Single = d.unreached, limits.joint.up, limits.single.up
-	decision := d.Decide(view, func() bool { return limits.whole.stop(ctx) })
+	view.First, view.Joint, view.Single = d.unreached, limits.joint.exceeded, limits.single.exceeded
+	decision := d.Decide(view, func() bool { return limits.whole.shouldStop(ctx) })
 	kind := method.Type
 	if len(decision.Commands) > 0 {
 		kind = decision.Commands[0].Type
 	}
 	end(kind)
-	d.timedOut(ctx, limits, decision)
+	d.reportTimeouts(ctx, limits, decision)
 	if method.Reason == karpv1.ReasonUnderutilized && (len(decision.Unreached) > 0 || !decision.Partial) {
 		d.unreached = decision.Unreached // until a search ends in time
 	}
 	return decision
 }
 
-// sayLate says which methods had no turn for long, and again as long after. One that never had any counts
+// logLateMethods says which methods had no turn for long, and again as long after. One that never had any counts
 // from the first pass.
-func (d *Disruption) sayLate(ctx context.Context, view disruption.View) {
+func (d *Disruption) logLateMethods(ctx context.Context, view disruption.View) {
 	now := d.Now()
-	if d.ran == nil {
-		d.ran = map[string]time.Time{}
+	if d.lastRuns == nil {
+		d.lastRuns = map[string]time.Time{}
 	}
 	for _, m := range disruption.Turns(view.Methods) {
-		last, known := d.ran[m.Name]
+		last, known := d.lastRuns[m.Name]
 		if late := now.Sub(last); known && late > stalled {
 			log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "method", m.Name, "duration", late.Round(time.Second).String())
 		} else if known {
 			continue
 		}
-		d.ran[m.Name] = now
+		d.lastRuns[m.Name] = now
 	}
 }

@@ -10,18 +10,18 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// beat counts signs of life.
-type beat struct{ begun, beats, done int }
+// recordProgress counts signs of life.
+type recordProgress struct{ begun, beats, done int }
 
-func (b *beat) Begin() { b.begun++ }
-func (b *beat) Beat()  { b.beats++ }
-func (b *beat) Done()  { b.done++ }
+func (b *recordProgress) Begin() { b.begun++ }
+func (b *recordProgress) Beat()  { b.beats++ }
+func (b *recordProgress) Done()  { b.done++ }
 
 // FM D12: the loop that ends commands has a sign of life of its own. While a call of it hangs, liveness sees
 // work that does not end; without commands there is none.
 func TestFM_D12_TheQueueHasAPulse(t *testing.T) {
 	t.Parallel()
-	pulse, hangs := &beat{}, false
+	pulse, hangs := &recordProgress{}, false
 	s := newScene(t, interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 		if hangs && pulse.begun != pulse.done+1 {
 			t.Errorf("while a call hangs %d passes have begun and %d are done", pulse.begun, pulse.done)

@@ -21,7 +21,7 @@ func TestTurnsFollowEachOther(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		began, at := time.Now(), []time.Duration{}
 		metrics, wake := metric.New(prometheus.NewRegistry()), make(chan struct{}, 1)
-		loop := &turns{name: "test", metrics: metrics, wake: wake, turn: func(context.Context) (time.Duration, error) {
+		loop := &turnLoop{name: "test", metrics: metrics, wake: wake, turn: func(context.Context) (time.Duration, error) {
 			at = append(at, time.Since(began))
 			switch len(at) {
 			case 1:
@@ -38,8 +38,8 @@ func TestTurnsFollowEachOther(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- loop.Start(ctx) }()
 		time.Sleep(30 * time.Second)
-		nudge(wake)
-		nudge(wake)
+		wakeLoop(wake)
+		wakeLoop(wake)
 		time.Sleep(30 * time.Second)
 		stop()
 		if err := <-done; err != nil {
@@ -63,7 +63,7 @@ func TestTurnsFollowEachOther(t *testing.T) {
 // Asked reports once whether something asked for a turn of the queue of commands.
 func (d *Disruption) Asked() bool {
 	select {
-	case <-d.queue.kick:
+	case <-d.queue.wake:
 		return true
 	default:
 		return false

@@ -21,58 +21,58 @@ import (
 )
 
 const (
-	firstLook    = time.Second     // at a command in the queue
-	slowestLook  = 5 * time.Second // a replacement that fails is noticed within this time (FM K07)
-	idleQueue    = time.Hour       // an empty queue is woken
-	rememberEnds = 10 * time.Minute
+	firstQueueDelay = time.Second     // at a command in the queue
+	maxQueueDelay   = 5 * time.Second // a replacement that fails is noticed within this time (FM K07)
+	idleQueue       = time.Hour       // an empty queue is woken
+	endedTTL        = 10 * time.Minute
 )
 
-// commands are those that run. Both loops use it.
-type commands struct {
-	kick chan struct{}
+// commandQueue are those that run. Both loops use it.
+type commandQueue struct {
+	wake chan struct{}
 
-	mu     sync.Mutex
-	list   map[string]*underway // by token
-	claims map[string]string    // tokens, by the claims that go
-	waits  map[string]string    // tokens, by the replacements that are waited for
-	urgent map[string]bool      // tokens of commands that lost one of these
-	ended  map[string]time.Time // tokens of commands that are over: the cache may still show them as running
-	drift  disruption.Backoff   // by pool
-	again  disruption.Backoff   // by claim: nodes whose command came to nothing
-	cure   disruption.Backoff   // by claim: those whose repair did
+	mu            sync.Mutex
+	list          map[string]*runningCommand // by token
+	claims        map[string]string          // tokens, by the claims that go
+	waits         map[string]string          // tokens, by the replacements that are waited for
+	urgent        map[string]bool            // tokens of commands that lost one of these
+	ended         map[string]time.Time       // tokens of commands that are over: the cache may still show them as running
+	driftBackoff  disruption.Backoff         // by pool
+	nodeBackoff   disruption.Backoff         // by claim: nodes whose command came to nothing
+	repairBackoff disruption.Backoff         // by claim: those whose repair did
 }
 
-// underway is a command with when to look at it.
-type underway struct {
-	mu   sync.Mutex
-	run  disruption.Running
-	over bool
-	due  time.Time
-	wait time.Duration
-	told map[string]event.Reason // what replacements were last told
+// runningCommand is a command with when to look at it.
+type runningCommand struct {
+	mu         sync.Mutex
+	run        disruption.Running
+	over       bool
+	due        time.Time
+	wait       time.Duration
+	lastEvents map[string]event.Reason // what replacements were last told
 }
 
-func (e *underway) isDue(now time.Time) bool { return e.dueIn(now) == 0 }
+func (e *runningCommand) isDue(now time.Time) bool { return e.dueIn(now) == 0 }
 
-func (e *underway) dueIn(now time.Time) time.Duration {
+func (e *runningCommand) dueIn(now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return max(e.due.Sub(now), 0)
 }
 
-func newCommands(seed uint64) *commands {
-	return &commands{
-		kick: make(chan struct{}, 1), list: map[string]*underway{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
-		drift: disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
-		again: disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
-		cure:  disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
+func newCommandQueue(seed uint64) *commandQueue {
+	return &commandQueue{
+		wake: make(chan struct{}, 1), list: map[string]*runningCommand{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
+		driftBackoff:  disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
+		nodeBackoff:   disruption.Backoff{Base: disruptEvery, Cap: maxCooldown, Seed: seed},
+		repairBackoff: disruption.Backoff{Base: disruptEvery, Cap: maxCooldown, Seed: seed},
 	}
 }
 
-func (q *commands) add(r disruption.Running) *underway {
+func (q *commandQueue) addCommand(r disruption.Running) *runningCommand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := &underway{run: r, told: map[string]event.Reason{}}
+	e := &runningCommand{run: r, lastEvents: map[string]event.Reason{}}
 	q.list[r.Token()] = e
 	for _, n := range r.Remove {
 		q.claims[n.Claim] = r.Token()
@@ -83,40 +83,40 @@ func (q *commands) add(r disruption.Running) *underway {
 	return e
 }
 
-// has reports whether a claim is part of a running command.
-func (q *commands) has(claim string) bool {
+// isRemoving reports whether a claim is part of a running command.
+func (q *commandQueue) isRemoving(claim string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, found := q.claims[claim]
 	return found
 }
 
-func (q *commands) all() []*underway {
+func (q *commandQueue) all() []*runningCommand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := make([]*underway, 0, len(q.list))
+	out := make([]*runningCommand, 0, len(q.list))
 	for _, token := range slices.Sorted(maps.Keys(q.list)) {
 		out = append(out, q.list[token])
 	}
 	return out
 }
 
-// known reports whether a command runs or has ended in this process.
-func (q *commands) known(token string) bool {
+// ranHere reports whether a command runs or has ended in this process.
+func (q *commandQueue) ranHere(token string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, ended := q.ended[token]
 	return ended || q.list[token] != nil
 }
 
-// runs reports whether a command runs.
-func (q *commands) runs(token string) bool {
+// isRunning reports whether a command runs.
+func (q *commandQueue) isRunning(token string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.list[token] != nil
 }
 
-func (q *commands) end(token string, now time.Time) {
+func (q *commandQueue) endCommand(token string, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.list, token)
@@ -124,23 +124,23 @@ func (q *commands) end(token string, now time.Time) {
 	for _, list := range []map[string]string{q.claims, q.waits} {
 		maps.DeleteFunc(list, func(_, of string) bool { return of == token })
 	}
-	maps.DeleteFunc(q.ended, func(_ string, at time.Time) bool { return now.Sub(at) > rememberEnds })
+	maps.DeleteFunc(q.ended, func(_ string, at time.Time) bool { return now.Sub(at) > endedTTL })
 	q.ended[token] = now
 }
 
-// lost notes that a replacement goes. A command that waits for it is looked at now: its pods need no
+// recordLostReplacement notes that a replacement goes. A command that waits for it is looked at now: its pods need no
 // other place, and its nodes are wanted back (G8).
-func (q *commands) lost(claim string) {
+func (q *commandQueue) recordLostReplacement(claim string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if token, waited := q.waits[claim]; waited {
 		q.urgent[token] = true
-		nudge(q.kick)
+		wakeLoop(q.wake)
 	}
 }
 
-// urged reports once whether a command lost a replacement.
-func (q *commands) urged(e *underway) bool {
+// takeUrgent reports once whether a command lost a replacement.
+func (q *commandQueue) takeUrgent(e *runningCommand) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	// any order: a command has one token
@@ -153,37 +153,37 @@ func (q *commands) urged(e *underway) bool {
 	return false
 }
 
-// nodes is how many nodes are in the queue.
-func (q *commands) nodes() int {
+// nodeCount is how many nodes are in the queue.
+func (q *commandQueue) nodeCount() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.claims)
 }
 
-// resting names the pools whose drift failed lately.
-func (q *commands) resting(now time.Time) map[string]time.Time {
+// driftBackoffs names the pools whose drift failed lately.
+func (q *commandQueue) driftBackoffs(now time.Time) map[string]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.drift.Resting(now)
+	return q.driftBackoff.Resting(now)
 }
 
-// tired names the claims whose command came to nothing lately, and those whose repair did.
-func (q *commands) tired(now time.Time) (all, repair map[string]time.Time) {
+// backedOffClaims names the claims whose command came to nothing lately, and those whose repair did.
+func (q *commandQueue) backedOffClaims(now time.Time) (all, repair map[string]time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.again.Resting(now), q.cure.Resting(now)
+	return q.nodeBackoff.Resting(now), q.repairBackoff.Resting(now)
 }
 
-// tire notes that nodes stay although a command was to remove them. Those that do so again and again
+// recordBackoff notes that nodes stay although a command was to remove them. Those that do so again and again
 // would else be held and released with every pass (G12), and no other would have its turn (G9). A node
 // that stays for another reason may still be repaired.
-func (q *commands) tire(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
+func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, n := range nodes {
-		q.again.Failed(n.Claim, now)
+		q.nodeBackoff.Failed(n.Claim, now)
 		if why == karpv1.ReasonUnhealthy {
-			q.cure.Failed(n.Claim, now)
+			q.repairBackoff.Failed(n.Claim, now)
 		}
 	}
 }
@@ -197,8 +197,8 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 		defer d.Ends.Done()
 		ctx = withPulse(ctx, d.Ends)
 	}
-	failed := d.each(len(list), func(i int) error {
-		if list[i].isDue(d.Now()) || d.queue.urged(list[i]) {
+	failed := d.forEach(len(list), func(i int) error {
+		if list[i].isDue(d.Now()) || d.queue.takeUrgent(list[i]) {
 			return d.advance(ctx, list[i])
 		}
 		return nil
@@ -214,14 +214,14 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 }
 
 // advance takes one command as far as it gets now.
-func (d *Disruption) advance(ctx context.Context, e *underway) error {
-	queued := d.queue.nodes()
+func (d *Disruption) advance(ctx context.Context, e *runningCommand) error {
+	queued := d.queue.nodeCount()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
 		return nil
 	}
-	e.wait = min(max(2*e.wait, firstLook), slowestLook)
+	e.wait = min(max(2*e.wait, firstQueueDelay), maxQueueDelay)
 	e.due = d.Now().Add(e.wait)
 	seen, claims, err := d.observe(ctx, &e.run)
 	if err != nil {
@@ -232,17 +232,17 @@ func (d *Disruption) advance(ctx context.Context, e *underway) error {
 		d.Store.Nominate(name, d.Now().Add(d.Nomination)) // nobody else is to remove it meanwhile
 	}
 	if len(progress.Spared) > 0 {
-		err = d.letGo(ctx, progress.Spared)
+		err = d.releaseHolds(ctx, progress.Spared)
 	}
 	switch progress.Stage {
 	case disruption.Waiting:
-		d.keepTelling(e, progress, seen, claims)
+		d.emitWaitingEvents(e, progress, seen, claims)
 	case disruption.Ready:
 		err = errors.Join(err, d.deleteAll(ctx, e, claims))
 	case disruption.Over:
-		d.finish(ctx, e, "nothing is left to remove")
+		d.finishCommand(ctx, e, "nothing is left to remove")
 	case disruption.Broken:
-		d.fail(ctx, e, progress)
+		d.failCommand(ctx, e, progress)
 	}
 	return err
 }
@@ -272,7 +272,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected, s.Leading = d.forbidden(at, pool), node == d.Store.Exposed()
+			s.Protected, s.Leading = d.disruptionForbiddenBy(at, pool), node == d.Store.Exposed()
 		}
 		seen[name], claims[name] = s, claim
 		return nil
@@ -290,15 +290,15 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 	return seen, claims, nil
 }
 
-// keepTelling says on the replacements what is waited for, when that changes.
-func (d *Disruption) keepTelling(e *underway, p disruption.Progress, seen map[string]disruption.Seen, claims map[string]*karpv1.NodeClaim) {
+// emitWaitingEvents says on the replacements what is waited for, when that changes.
+func (d *Disruption) emitWaitingEvents(e *runningCommand, p disruption.Progress, seen map[string]disruption.Seen, claims map[string]*karpv1.NodeClaim) {
 	for _, name := range p.Pending {
 		news := event.Event{Reason: event.DisruptionLaunching, Text: "The node is launched to replace " + names(e.run.Remove) + ", reason " + string(e.run.Reason)}
 		if seen[name].Launched {
 			news = event.Event{Reason: event.DisruptionWaitingReadiness, Text: "Once the node is initialized, it replaces " + names(e.run.Remove)}
 		}
-		if e.told[name] != news.Reason {
-			e.told[name] = news.Reason
+		if e.lastEvents[name] != news.Reason {
+			e.lastEvents[name] = news.Reason
 			d.Events.Emit(claims[name], news)
 		}
 	}
@@ -306,13 +306,13 @@ func (d *Disruption) keepTelling(e *underway, p disruption.Progress, seen map[st
 
 // deleteAll deletes the claims of a command that is ready. What fails is tried again. A few go one by one: their
 // pods then look for places in the order in which the plan thought that through.
-func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[string]*karpv1.NodeClaim) error {
+func (d *Disruption) deleteAll(ctx context.Context, e *runningCommand, claims map[string]*karpv1.NodeClaim) error {
 	const few, many = 5, 20
 	list, workers := e.run.Remove, many
 	if len(list) <= few {
 		workers = 1
 	}
-	failed := d.eachOf(workers, len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
+	failed := d.forEachWith(workers, len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
 	var rest []disruption.Candidate
 	for i, n := range list {
 		if failed[i] != nil {
@@ -325,32 +325,32 @@ func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[stri
 		e.run.Failed = true
 		return errors.Join(failed...)
 	}
-	d.worked(&e.run.Command, list)
-	d.finish(ctx, e, "done")
+	d.recordDriftSuccess(&e.run.Command, list)
+	d.finishCommand(ctx, e, "done")
 	return nil
 }
 
-// finish ends a command of which nothing is left to do.
-func (d *Disruption) finish(ctx context.Context, e *underway, how string) {
+// finishCommand ends a command of which nothing is left to do.
+func (d *Disruption) finishCommand(ctx context.Context, e *runningCommand, how string) {
 	e.over = true
-	d.queue.end(e.run.Token(), d.Now())
+	d.queue.endCommand(e.run.Token(), d.Now())
 	log.FromContext(ctx).V(1).Info("command succeeded", "command", e.run.ID, "reason", e.run.Reason)
-	d.outcome(e.run.Command, how)
-	nudge(d.wake)
+	d.recordOutcome(e.run.Command, how)
+	wakeLoop(d.wake)
 }
 
-// fail undoes a command that cannot end well. Replacements that came up stay, as ordinary nodes (FM K08).
-func (d *Disruption) fail(ctx context.Context, e *underway, p disruption.Progress) {
+// failCommand undoes a command that cannot end well. Replacements that came up stay, as ordinary nodes (FM K08).
+func (d *Disruption) failCommand(ctx context.Context, e *runningCommand, p disruption.Progress) {
 	e.over = true
 	r := &e.run
 	d.Metrics.DisruptionQueueFailures.WithLabelValues(r.Decision, reasonLabel(r.Reason), r.Type).Add(float64(max(1, len(r.Wait)-len(r.Up))))
 	log.FromContext(ctx).Error(errors.New(p.Why), "disruption command failed; its nodes stay", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove))
 	if p.Replacement {
-		d.setBack(r.Command)
+		d.recordDriftFailure(r.Command)
 	}
-	d.queue.tire(r.Reason, d.Now(), r.Remove...)
-	d.undo(ctx, *r)
-	d.queue.end(r.Token(), d.Now())
-	d.outcome(r.Command, "rolled back: "+p.Why)
-	nudge(d.wake)
+	d.queue.recordBackoff(r.Reason, d.Now(), r.Remove...)
+	d.rollBack(ctx, *r)
+	d.queue.endCommand(r.Token(), d.Now())
+	d.recordOutcome(r.Command, "rolled back: "+p.Why)
+	wakeLoop(d.wake)
 }

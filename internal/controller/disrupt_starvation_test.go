@@ -89,7 +89,7 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 			return c.Create(ctx, obj, opts...)
 		},
 	})
-	s.Rest = controller.NewRest()
+	s.LaunchBackoff = controller.NewLaunchBackoff()
 	s.node("a", "web", "api")
 	var rests, untreated bool
 	for range 3 {
@@ -106,7 +106,7 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 		if err := s.pass(); err == nil {
 			t.Error("the pass says nothing of what failed")
 		}
-		rests = s.Rest.Resting("general", s.clock)
+		rests = s.LaunchBackoff.PoolBackedOff("general", s.clock)
 		for _, r := range s.replacements() {
 			if r.DeletionTimestamp == nil {
 				t.Errorf("%s was bought for nothing", r.Name)

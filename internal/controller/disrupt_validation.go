@@ -19,12 +19,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// look reads the pods of all nodes from the API server, once the taints are known. A node that is
+// listLivePods reads the pods of all nodes from the API server, once the taints are known. A node that is
 // missing in the answer could not be read.
 //
 // The answers come from the watch cache of the API server, as long as that is not older than the taints: a read that asks
 // for the newest state is a scan of all pods in etcd, for each node, on servers before 1.31.
-func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[string][]disruption.Live, []error) {
+func (d *Disruption) listLivePods(ctx context.Context, list []disruption.Command) (map[string][]disruption.Live, []error) {
 	var nodes []disruption.Candidate
 	for _, c := range list {
 		nodes = append(nodes, c.Remove...)
@@ -38,7 +38,7 @@ func (d *Disruption) look(ctx context.Context, list []disruption.Command) (map[s
 		return nil, []error{err}
 	}
 	found := make([][]disruption.Live, len(nodes))
-	failed := d.each(len(nodes), func(i int) error {
+	failed := d.forEach(len(nodes), func(i int) error {
 		pods := &corev1.PodList{}
 		if err := d.Reader.List(ctx, pods, client.MatchingFields{PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
 			return fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
@@ -81,15 +81,15 @@ func notOlderThan(version string) client.ListOption {
 	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}}
 }
 
-// settle releases the nodes that stay after all, be it because something objects or because it could
+// releaseObjected releases the nodes that stay after all, be it because something objects or because it could
 // not be found out. What is left of the command goes on.
-func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objections []disruption.Objection, live map[string][]disruption.Live) {
+func (d *Disruption) releaseObjected(ctx context.Context, c *disruption.Command, objections []disruption.Objection, live map[string][]disruption.Live) {
 	stays := map[string]bool{}
 	for _, o := range objections {
 		stays[o.Claim] = true
 		log.FromContext(ctx).Info("node stays after all", "Node", klog.KRef("", o.Node), "NodeClaim", klog.KRef("", o.Claim), "category", o.Category, "reason", o.Text)
 		if c.Reason == karpv1.ReasonUnderutilized {
-			d.reject(ctx, c, o)
+			d.emitMoveRejected(ctx, c, o)
 		}
 	}
 	if len(objections) > 0 && c.Type != "" {
@@ -103,33 +103,33 @@ func (d *Disruption) settle(ctx context.Context, c *disruption.Command, objectio
 	if len(stays) == 0 {
 		return
 	}
-	d.queue.tire(c.Reason, d.Now(), slices.DeleteFunc(slices.Clone(c.Remove), func(n disruption.Candidate) bool { return !stays[n.Claim] })...)
+	d.queue.recordBackoff(c.Reason, d.Now(), slices.DeleteFunc(slices.Clone(c.Remove), func(n disruption.Candidate) bool { return !stays[n.Claim] })...)
 	back, whole := c.Remove, c.Reason != karpv1.ReasonEmpty // nodes that are empty do not depend on each other
 	*c = c.Without(func(n disruption.Candidate) bool { return whole || stays[n.Claim] })
 	back = slices.DeleteFunc(slices.Clone(back), func(n disruption.Candidate) bool { return !whole && !stays[n.Claim] })
-	if err := d.letGo(ctx, back); err != nil {
+	if err := d.releaseHolds(ctx, back); err != nil {
 		log.FromContext(ctx).Error(err, "releasing nodes failed; the next pass tries again")
 	}
 	if len(c.Remove) == 0 {
-		d.outcome(*c, "given up: a node stays after all")
+		d.recordOutcome(*c, "given up: a node stays after all")
 	}
 }
 
-// reject tells all nodes of a move why it is not made.
-func (d *Disruption) reject(ctx context.Context, c *disruption.Command, o disruption.Objection) {
+// emitMoveRejected tells all nodes of a move why it is not made.
+func (d *Disruption) emitMoveRejected(ctx context.Context, c *disruption.Command, o disruption.Objection) {
 	var news []disruption.News
 	for _, n := range c.Remove {
 		news = append(news, disruption.News{Node: n.Node, Claim: n.Claim, Event: event.Event{
 			Reason: event.ConsolidationRejected, Key: o.Category, Text: "The move was given up (" + o.Category + "): node " + o.Node + ": " + o.Text,
 		}})
 	}
-	d.tell(ctx, news)
+	d.emitNodeEvents(ctx, news)
 }
 
-// faults has moves judged on the fresh view, one after another, by rules that were written apart from
+// validateMoves has moves judged on the fresh view, one after another, by rules that were written apart from
 // those that found them. It returns what is wrong with those that do not hold any more, or that there was
 // no time for, by number.
-func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fresh disruption.View) map[int]string {
+func (d *Disruption) validateMoves(ctx context.Context, list []disruption.Command, fresh disruption.View) map[int]string {
 	out := map[int]string{}
 	var names []string
 	var order []int
@@ -143,7 +143,7 @@ func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fres
 	}
 	ground, l := fresh.Cluster, d.limits()
 	if len(fresh.Homeless) > 0 {
-		ground = disruption.Settled(fresh, func() bool { return l.whole.stop(ctx) })
+		ground = disruption.Settled(fresh, func() bool { return l.whole.shouldStop(ctx) })
 	}
 	var moves []solve.Move
 	for _, i := range order {
@@ -151,7 +151,7 @@ func (d *Disruption) faults(ctx context.Context, list []disruption.Command, fres
 	}
 	bad, upTo := map[int]check.Violation(nil), 0
 	if ground != nil {
-		bad, upTo = check.Sift(solve.Question{View: ground, Candidates: names, Policy: d.Policy}, moves, func() bool { return l.look.stop(ctx) })
+		bad, upTo = check.Sift(solve.Question{View: ground, Candidates: names, Policy: d.Policy}, moves, func() bool { return l.validation.shouldStop(ctx) })
 	}
 	for at, i := range order {
 		if v, is := bad[at]; is {

@@ -12,9 +12,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// Disrupted counts a claim whose forceful removal began, and those of the pods on its node that will
+// CountDisrupted counts a claim whose forceful removal began, and those of the pods on its node that will
 // have to start elsewhere. The reason is one of the documented reasons of the metric, in snake case.
-func Disrupted(m *metric.Set, claim *karpv1.NodeClaim, reason string, pods []*corev1.Pod) {
+func CountDisrupted(m *metric.Set, claim *karpv1.NodeClaim, reason string, pods []*corev1.Pod) {
 	moving := countMoving(pods)
 	labels := disruptedLabels(claim, reason)
 	m.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
@@ -25,9 +25,9 @@ func disruptedLabels(claim *karpv1.NodeClaim, reason string) []string {
 	return []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
 }
 
-// foresee shows 0 for a removal that may follow. Prometheus does not see the first increase of a counter that has no series
+// initDisruptedSeries shows 0 for a removal that may follow. Prometheus does not see the first increase of a counter that has no series
 // before it, and so the first node that does not join would raise no alert.
-func foresee(m *metric.Set, claim *karpv1.NodeClaim, reason string) {
+func initDisruptedSeries(m *metric.Set, claim *karpv1.NodeClaim, reason string) {
 	m.NodeClaimsDisrupted.WithLabelValues(disruptedLabels(claim, reason)...)
 }
 

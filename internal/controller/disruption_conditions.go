@@ -39,8 +39,8 @@ type driftSource interface {
 	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)
 }
 
-// Marks keeps the conditions that say whether a claim may be disrupted: Consolidatable and Drifted.
-type Marks struct {
+// DisruptionConditions keeps the conditions that say whether a claim may be disrupted: Consolidatable and Drifted.
+type DisruptionConditions struct {
 	Client  client.Client
 	Cloud   driftSource
 	Events  announcer
@@ -50,19 +50,19 @@ type Marks struct {
 	Workers int
 	Now     func() time.Time
 
-	mu      sync.Mutex
-	looked  map[types.UID]catalogueLook
-	written written
+	mu               sync.Mutex
+	catalogueLookups map[types.UID]catalogueLookup
+	written          writtenVersions
 }
 
-// catalogueLook is when a claim's type was looked up last, and what came of it.
-type catalogueLook struct {
+// catalogueLookup is when a claim's type was looked up last, and what came of it.
+type catalogueLookup struct {
 	at    time.Time
 	found reason.Reason
 }
 
 // Register adds the reconciler to a manager.
-func (r *Marks) Register(mgr ctrl.Manager) error {
+func (r *DisruptionConditions) Register(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.disruption").
 		For(&karpv1.NodeClaim{}).
 		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
@@ -78,7 +78,7 @@ func (r *Marks) Register(mgr ctrl.Manager) error {
 	return b.Complete(r)
 }
 
-func (r *Marks) claims(ctx context.Context, which client.MatchingLabels) []reconcile.Request {
+func (r *DisruptionConditions) claims(ctx context.Context, which client.MatchingLabels) []reconcile.Request {
 	list := &karpv1.NodeClaimList{}
 	if err := r.Client.List(ctx, list, which); err != nil {
 		return nil // the cache is not there yet; each claim comes by itself
@@ -91,21 +91,21 @@ func (r *Marks) claims(ctx context.Context, which client.MatchingLabels) []recon
 }
 
 // Reconcile brings the marks of one claim up to date. Claims without a pool are left alone (LC-58).
-func (r *Marks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+func (r *DisruptionConditions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.forget(req.Name)
+			r.written.dropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.ahead(claim) {
-		return again(soon), nil // the cache does not have the last write yet
+	if r.written.cacheIsStale(claim) {
+		return requeueAfter(soon), nil // the cache does not have the last write yet
 	}
 	pool := &karpv1.NodePool{}
 	name := claim.Labels[karpv1.LabelNodePool]
 	if claim.DeletionTimestamp != nil || name == "" {
-		r.forget(claim.UID)
+		r.dropCatalogueLookup(claim.UID)
 		return ctrl.Result{}, nil
 	}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, pool); err != nil {
@@ -121,9 +121,9 @@ func (r *Marks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		facts.Drift, facts.DriftUnknown = r.drift(ctx, effective, read)
 	}
 	conditions, after := disruption.Marks(facts)
-	if err := r.write(ctx, claim, conditions); err != nil {
+	if err := r.writeConditions(ctx, claim, conditions); err != nil {
 		if apierrors.IsConflict(err) {
-			return again(soon), nil // somebody else wrote; look again
+			return requeueAfter(soon), nil // somebody else wrote; look again
 		}
 		return ctrl.Result{}, err
 	}
@@ -133,7 +133,7 @@ func (r *Marks) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-func (r *Marks) kinds() []schema.GroupKind {
+func (r *DisruptionConditions) kinds() []schema.GroupKind {
 	out := make([]schema.GroupKind, 0, len(r.Classes))
 	for _, k := range r.Classes {
 		out = append(out, k.GroupKind)
@@ -143,7 +143,7 @@ func (r *Marks) kinds() []schema.GroupKind {
 
 // drift evaluates in the order of LC-57. What cannot be found out is no drift: an error must not
 // replace a fleet.
-func (r *Marks) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) (why reason.Reason, unknown bool) {
+func (r *DisruptionConditions) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) (why reason.Reason, unknown bool) {
 	if why = drift.Pool(pool, claim, r.Words); why.Code != "" {
 		return why, false
 	}
@@ -158,13 +158,13 @@ func (r *Marks) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.
 }
 
 // catalogue looks up at most twice an hour whether a claim's instance type is still for sale.
-func (r *Marks) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) reason.Reason {
+func (r *DisruptionConditions) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) reason.Reason {
 	now := r.Now()
 	if now.Sub(claim.CreationTimestamp.Time) < catalogueFrom {
 		return reason.Reason{}
 	}
 	r.mu.Lock()
-	look, known := r.looked[claim.UID]
+	look, known := r.catalogueLookups[claim.UID]
 	r.mu.Unlock()
 	if known && now.Sub(look.at) < catalogueEvery {
 		return look.found
@@ -173,23 +173,23 @@ func (r *Marks) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *kar
 	if err != nil {
 		return look.found
 	}
-	look = catalogueLook{at: now, found: drift.Catalogue(list, claim)}
+	look = catalogueLookup{at: now, found: drift.Catalogue(list, claim)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.looked == nil {
-		r.looked = map[types.UID]catalogueLook{}
+	if r.catalogueLookups == nil {
+		r.catalogueLookups = map[types.UID]catalogueLookup{}
 	}
-	r.looked[claim.UID] = look
+	r.catalogueLookups[claim.UID] = look
 	return look.found
 }
 
-func (r *Marks) forget(uid types.UID) {
+func (r *DisruptionConditions) dropCatalogueLookup(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.looked, uid)
+	delete(r.catalogueLookups, uid)
 }
 
-func (r *Marks) write(ctx context.Context, claim *karpv1.NodeClaim, conditions []metav1.Condition) error {
+func (r *DisruptionConditions) writeConditions(ctx context.Context, claim *karpv1.NodeClaim, conditions []metav1.Condition) error {
 	if slices.Equal(claim.Status.Conditions, conditions) {
 		return nil
 	}
@@ -198,18 +198,18 @@ func (r *Marks) write(ctx context.Context, claim *karpv1.NodeClaim, conditions [
 	next.Status.Conditions = conditions
 	if err := r.Client.Status().Patch(ctx, next, lean(claim)); err != nil {
 		if apierrors.IsConflict(err) {
-			r.written.overtaken(claim)
+			r.written.recordConflict(claim)
 		}
 		return client.IgnoreNotFound(err)
 	}
-	r.written.note(next)
+	r.written.recordWrite(next)
 	r.Events.Flips(next, flips)
-	sayMarks(ctx, claim.Status.Conditions, conditions)
+	logConditionChanges(ctx, claim.Status.Conditions, conditions)
 	return nil
 }
 
-// sayMarks says which marks came and went (disruption 23).
-func sayMarks(ctx context.Context, before, after []metav1.Condition) {
+// logConditionChanges says which marks came and went (disruption 23).
+func logConditionChanges(ctx context.Context, before, after []metav1.Condition) {
 	logger := log.FromContext(ctx).V(1)
 	for _, kind := range []string{karpv1.ConditionConsolidatable, karpv1.ConditionDrifted} {
 		what := strings.ToLower(kind)

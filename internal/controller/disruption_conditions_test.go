@@ -113,7 +113,7 @@ func TestMarks(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim, pool).WithStatusSubresource(claim).Build()
-			r := &controller.Marks{
+			r := &controller.DisruptionConditions{
 				Client: c, Cloud: cloud, Events: unheard{&heard{}}, Words: awsv1.Vocabulary(), Now: func() time.Time { return now },
 				Classes: []controller.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}},
 			}

@@ -22,24 +22,24 @@ func withPulse(ctx context.Context, p pulse) context.Context {
 	return context.WithValue(ctx, pulseKey{}, p)
 }
 
-// beat says that the loop whose work a context is has come a step further. In the context of anything else it does
+// recordProgress says that the loop whose work a context is has come a step further. In the context of anything else it does
 // nothing.
-func beat(ctx context.Context) {
+func recordProgress(ctx context.Context) {
 	if p, is := ctx.Value(pulseKey{}).(pulse); is {
 		p.Beat()
 	}
 }
 
-// Answered wraps the transport to the API server: every answer is progress of the loop that asked.
-func Answered(next http.RoundTripper) http.RoundTripper { return answered{next} }
+// BeatOnResponse wraps the transport to the API server: every answer is progress of the loop that asked.
+func BeatOnResponse(next http.RoundTripper) http.RoundTripper { return beatingTransport{next} }
 
-type answered struct{ next http.RoundTripper }
+type beatingTransport struct{ next http.RoundTripper }
 
 // RoundTrip sends a request.
-func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
+func (a beatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := a.next.RoundTrip(r)
 	if err == nil {
-		beat(r.Context())
+		recordProgress(r.Context())
 	}
 	return answer, err
 }

@@ -28,7 +28,7 @@ func TestTrust_C04_AnswersAreProgress(t *testing.T) {
 	t.Parallel()
 	one, two := &steps{}, &steps{}
 	ask := func(ctx context.Context, err error) {
-		answer, got := Answered(wire{err}).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		answer, got := BeatOnResponse(wire{err}).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
 		if err := answer.Body.Close(); err != nil {
 			t.Error(err)
 		}

@@ -108,7 +108,7 @@ func (r *NodeHydration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 	err = patchNode(ctx, r.Client, []*corev1.Node{node}, want)
 	if apierrors.IsConflict(err) {
-		return again(soon), nil
+		return requeueAfter(soon), nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

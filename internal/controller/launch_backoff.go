@@ -14,106 +14,106 @@ import (
 )
 
 const (
-	restAfter   = 10              // claims of a pool that failed for lack of capacity
-	restWindow  = time.Minute     // within this time
-	longestRest = 8 * time.Minute // their offerings are left alone
+	backoffAfterFailures = 10              // claims of a pool that failed for lack of capacity
+	backoffWindow        = time.Minute     // within this time
+	maxBackoff           = 8 * time.Minute // their offerings are left alone
 )
 
-// Rest backs off from offerings whose launches fail, so that they are not bought again and again (FM
+// LaunchBackoff backs off from offerings whose launches fail, so that they are not bought again and again (FM
 // F02): ten failures of a pool within a minute close the offerings that the failed claims asked for, and
 // no others, for a minute, and each time that happens again for twice as long. One claim that the API
 // server denies closes the whole pool (FM A14).
-type Rest struct {
+type LaunchBackoff struct {
 	mu    sync.Mutex
-	pools map[string]*resting
+	pools map[string]*poolBackoff
 }
 
-type resting struct {
-	denied pause
-	failed []failure // of the last minute
-	closed []closure
+type poolBackoff struct {
+	denied    backoffPeriod
+	failed    []capacityFailure // of the last minute
+	backedOff []offeringBackoff
 }
 
-// pause is a time in which nothing is bought.
-type pause struct {
+// backoffPeriod is a time in which nothing is bought.
+type backoffPeriod struct {
 	until  time.Time
 	length time.Duration
 }
 
-// after is the pause that follows another one.
-func (p pause) after(now time.Time) pause {
-	length := min(max(2*p.length, restWindow), longestRest)
-	return pause{until: now.Add(length), length: length}
+// nextPeriod is the pause that follows another one.
+func (p backoffPeriod) nextPeriod(now time.Time) backoffPeriod {
+	length := min(max(2*p.length, backoffWindow), maxBackoff)
+	return backoffPeriod{until: now.Add(length), length: length}
 }
 
-type failure struct {
-	at   time.Time
-	what offeringSet
+type capacityFailure struct {
+	at        time.Time
+	offerings offeringSet
 }
 
-type closure struct {
-	pause
-	what offeringSet
+type offeringBackoff struct {
+	backoffPeriod
+	offerings offeringSet
 }
 
-// NewRest returns a Rest that closes nothing.
-func NewRest() *Rest { return &Rest{pools: map[string]*resting{}} }
+// NewLaunchBackoff returns a Rest that closes nothing.
+func NewLaunchBackoff() *LaunchBackoff { return &LaunchBackoff{pools: map[string]*poolBackoff{}} }
 
-// Failed notes that a claim could not be launched for lack of capacity. One that was launched before its
+// RecordInsufficientCapacity notes that a claim could not be launched for lack of capacity. One that was launched before its
 // offerings were closed says nothing new.
-func (r *Rest) Failed(claim *karpv1.NodeClaim, now time.Time) {
+func (r *LaunchBackoff) RecordInsufficientCapacity(claim *karpv1.NodeClaim, now time.Time) {
 	what := offeringsOf(claim)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.pool(claim.Labels[karpv1.LabelNodePool])
-	p.closed = slices.DeleteFunc(p.closed, func(c closure) bool { return now.Sub(c.until) >= longestRest })
-	if slices.ContainsFunc(p.closed, func(c closure) bool { return now.Before(c.until) && what.within(c.what) }) {
+	p := r.poolBackoffFor(claim.Labels[karpv1.LabelNodePool])
+	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return now.Sub(c.until) >= maxBackoff })
+	if slices.ContainsFunc(p.backedOff, func(c offeringBackoff) bool { return now.Before(c.until) && what.within(c.offerings) }) {
 		return
 	}
-	p.failed = append(slices.DeleteFunc(p.failed, func(f failure) bool { return now.Sub(f.at) >= restWindow }), failure{now, what})
-	if len(p.failed) >= restAfter {
-		p.closeFailed(now)
+	p.failed = append(slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return now.Sub(f.at) >= backoffWindow }), capacityFailure{now, what})
+	if len(p.failed) >= backoffAfterFailures {
+		p.backOffFailed(now)
 	}
 }
 
-// closeFailed closes what failed lately.
-func (p *resting) closeFailed(now time.Time) {
-	before, failed := p.closed, p.failed
-	p.closed, p.failed = nil, nil
+// backOffFailed closes what failed lately.
+func (p *poolBackoff) backOffFailed(now time.Time) {
+	before, failed := p.backedOff, p.failed
+	p.backedOff, p.failed = nil, nil
 	for _, f := range failed {
-		if slices.ContainsFunc(p.closed, func(c closure) bool { return f.what.within(c.what) }) {
+		if slices.ContainsFunc(p.backedOff, func(c offeringBackoff) bool { return f.offerings.within(c.offerings) }) {
 			continue
 		}
-		var last pause
+		var last backoffPeriod
 		for _, c := range before {
-			if c.what.overlaps(f.what) && c.length > last.length {
-				last = c.pause
+			if c.offerings.overlaps(f.offerings) && c.length > last.length {
+				last = c.backoffPeriod
 			}
 		}
-		p.closed = append(p.closed, closure{last.after(now), f.what})
+		p.backedOff = append(p.backedOff, offeringBackoff{last.nextPeriod(now), f.offerings})
 	}
-	p.closed = append(p.closed, before...)
+	p.backedOff = append(p.backedOff, before...)
 }
 
-// Denied notes that the API server refuses claims of a pool.
-func (r *Rest) Denied(pool string, now time.Time) {
+// RecordDenied notes that the API server refuses claims of a pool.
+func (r *LaunchBackoff) RecordDenied(pool string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.pool(pool); !now.Before(p.denied.until) { // a plan brings many claims of one pool
-		p.denied = p.denied.after(now)
+	if p := r.poolBackoffFor(pool); !now.Before(p.denied.until) { // a plan brings many claims of one pool
+		p.denied = p.denied.nextPeriod(now)
 	}
 }
 
-func (r *Rest) pool(name string) *resting {
+func (r *LaunchBackoff) poolBackoffFor(name string) *poolBackoff {
 	if r.pools[name] == nil {
-		r.pools[name] = &resting{}
+		r.pools[name] = &poolBackoff{}
 	}
 	return r.pools[name]
 }
 
-// Worked notes that a claim of a pool was launched: claims are not denied, and what could have become
+// RecordLaunched notes that a claim of a pool was launched: claims are not denied, and what could have become
 // this instance can be had.
-func (r *Rest) Worked(pool string, bought cloud.Instance) {
+func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.pools[pool]
@@ -121,32 +121,32 @@ func (r *Rest) Worked(pool string, bought cloud.Instance) {
 		return
 	}
 	offer := catalog.Offering{Zone: bought.Zone, CapacityType: bought.CapacityType, Reservation: bought.Labels[awsv1.LabelCapacityReservationID]}
-	p.denied = pause{}
-	p.failed = slices.DeleteFunc(p.failed, func(f failure) bool { return f.what.has(bought.Type, &offer) })
-	p.closed = slices.DeleteFunc(p.closed, func(c closure) bool { return c.what.has(bought.Type, &offer) })
-	if len(p.failed)+len(p.closed) == 0 {
+	p.denied = backoffPeriod{}
+	p.failed = slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return f.offerings.has(bought.Type, &offer) })
+	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return c.offerings.has(bought.Type, &offer) })
+	if len(p.failed)+len(p.backedOff) == 0 {
 		delete(r.pools, pool)
 	}
 }
 
-// Resting reports whether a pool is to be left alone whose claims all ask for the same offerings, as
+// PoolBackedOff reports whether a pool is to be left alone whose claims all ask for the same offerings, as
 // those of a static one do.
-func (r *Rest) Resting(pool string, now time.Time) bool {
+func (r *LaunchBackoff) PoolBackedOff(pool string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.pools[pool]
-	return p != nil && (now.Before(p.denied.until) || len(p.active(now)) > 0)
+	return p != nil && (now.Before(p.denied.until) || len(p.activeSets(now)) > 0)
 }
 
-// Open returns what a pool can buy, with the offerings that are left alone at present as not available.
-func (r *Rest) Open(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
+// WithoutBackedOff returns what a pool can buy, with the offerings that are left alone at present as not available.
+func (r *LaunchBackoff) WithoutBackedOff(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	p := r.pools[pool]
 	if p == nil {
 		return list
 	}
-	sets := p.active(now)
+	sets := p.activeSets(now)
 	if now.Before(p.denied.until) {
 		sets = []offeringSet{{}}
 	}
@@ -171,11 +171,11 @@ func (r *Rest) Open(pool string, list []catalog.InstanceType, now time.Time) []c
 	return out
 }
 
-func (p *resting) active(now time.Time) []offeringSet {
+func (p *poolBackoff) activeSets(now time.Time) []offeringSet {
 	var sets []offeringSet
-	for _, c := range p.closed {
+	for _, c := range p.backedOff {
 		if now.Before(c.until) {
-			sets = append(sets, c.what)
+			sets = append(sets, c.offerings)
 		}
 	}
 	return sets

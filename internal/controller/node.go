@@ -43,7 +43,7 @@ type evictor interface {
 // not be copied.
 type NodeTermination struct {
 	Client   client.Client
-	Provider ender
+	Provider instanceTerminator
 	Queue    evictor
 	Events   announcer
 	Metrics  *metric.Set
@@ -52,7 +52,7 @@ type NodeTermination struct {
 	Drains   *Drains // may be nil
 	Now      func() time.Time
 
-	asked, told, said pace
+	asked, told, said lastCalls
 }
 
 // Register adds the reconciler to a manager. It needs the indexes of Pods and VolumeAttachments by
@@ -94,12 +94,12 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	after, err := r.end(ctx, n)
 	switch {
-	case overtaken(err):
-		return again(soon), nil
+	case isStaleWrite(err):
+		return requeueAfter(soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("ending node %s: %w", req.Name, err)
 	}
-	return again(after), nil
+	return requeueAfter(after), nil
 }
 
 func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duration, error) {
@@ -116,14 +116,14 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 		}
 		switch {
 		case step.Ask:
-			facts.Instance = ask(ctx, r.Provider, id)
+			facts.Instance = instanceState(ctx, r.Provider, id)
 			facts.Asked = facts.Now
-			r.asked.note(n.UID, facts.Now)
+			r.asked.recordCall(n.UID, facts.Now)
 		case step.Terminate:
-			facts.Instance, facts.Refusal, refusal = terminate(ctx, r.Provider, id)
+			facts.Instance, facts.Refusal, refusal = terminateInstance(ctx, r.Provider, id)
 			if refusal == nil {
 				facts.Told = facts.Now
-				r.told.note(n.UID, facts.Now)
+				r.told.recordCall(n.UID, facts.Now)
 			}
 		case step.Release:
 			return 0, r.release(ctx, facts.Node)
@@ -136,7 +136,7 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 
 // observe reads what the decision needs. The node of a claim with a node class of others is not ours.
 func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts drain.Facts, ours bool, err error) {
-	facts = drain.Facts{Node: n, Asked: r.asked.last(n.UID), Told: r.told.last(n.UID), Said: r.said.last(n.UID), Now: r.Now()}
+	facts = drain.Facts{Node: n, Asked: r.asked.lastCallAt(n.UID), Told: r.told.lastCallAt(n.UID), Said: r.said.lastCallAt(n.UID), Now: r.Now()}
 	if facts.Claim, err = r.claim(ctx, n); err != nil {
 		return facts, false, err
 	}
@@ -215,7 +215,7 @@ func (r *NodeTermination) volumes(ctx context.Context, pods []*corev1.Pod) (map[
 // perform does a step up to the question to the cloud, and brings the facts up to date.
 func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step drain.Step) error {
 	if step.DeleteClaim && facts.Instance == drain.Unasked {
-		if err := remove(ctx, r.Client, facts.Claim); err != nil {
+		if err := deleteExactly(ctx, r.Client, facts.Claim); err != nil {
 			return fmt.Errorf("deleting nodeclaim %s: %w", facts.Claim.Name, err)
 		}
 	}
@@ -232,12 +232,12 @@ func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step 
 	}
 	if facts.Claim != nil {
 		r.Events.Emit(facts.Claim, step.ClaimEvents...)
-		claim, err := setMarks(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)
+		claim, err := writeClaimConditions(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)
 		if err != nil {
 			return err
 		}
 		if claim != facts.Claim {
-			r.said.note(facts.Node.UID, facts.Now)
+			r.said.recordCall(facts.Node.UID, facts.Now)
 		}
 		facts.Claim = claim
 	}
@@ -261,7 +261,7 @@ func (r *NodeTermination) mark(ctx context.Context, facts *drain.Facts, step dra
 		after.Labels = map[string]string{}
 	}
 	maps.Copy(after.Labels, step.Labels)
-	if err := r.Client.Patch(ctx, after, locked(before)); err != nil {
+	if err := r.Client.Patch(ctx, after, withOptimisticLock(before)); err != nil {
 		return err
 	}
 	facts.Node = after
@@ -307,12 +307,12 @@ func disruptionReason(claim *karpv1.NodeClaim) string {
 func (r *NodeTermination) release(ctx context.Context, n *corev1.Node) error {
 	after := n.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
-	if err := r.Client.Patch(ctx, after, locked(n)); err != nil {
+	if err := r.Client.Patch(ctx, after, withOptimisticLock(n)); err != nil {
 		return err
 	}
-	r.asked.forget(n.UID)
-	r.told.forget(n.UID)
-	r.said.forget(n.UID)
+	r.asked.dropCalls(n.UID)
+	r.told.dropCalls(n.UID)
+	r.said.dropCalls(n.UID)
 	now, pool := r.Now(), n.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted node", "provider-id", n.Spec.ProviderID)
 	r.Events.Emit(n, finalized())

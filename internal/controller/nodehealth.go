@@ -63,7 +63,7 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if left := at.Sub(r.Now()); left > 0 {
-		return again(left), nil
+		return requeueAfter(left), nil
 	}
 	why, err := r.stopped(ctx, n)
 	if err != nil {
@@ -71,17 +71,17 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if why != "" {
 		r.Events.Emit(n, event.Event{Reason: event.NodeRepairBlocked, Text: "Node " + n.Name + " is not repaired: " + why})
-		return again(repairRetry), nil
+		return requeueAfter(repairRetry), nil
 	}
 	err = r.remove(ctx, claim, condition)
 	switch {
 	case apierrors.IsConflict(err):
-		return again(soon), nil
+		return requeueAfter(soon), nil
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	log.FromContext(ctx).Info("deleting unhealthy node", "condition", condition)
-	tellGoing(ctx, r.Client, r.Events, claim, "Unhealthy: condition "+condition+" has lasted longer than is tolerated")
+	emitTerminatingEvent(ctx, r.Client, r.Events, claim, "Unhealthy: condition "+condition+" has lasted longer than is tolerated")
 	return ctrl.Result{}, nil
 }
 
@@ -121,7 +121,7 @@ func (r *NodeHealth) remove(ctx context.Context, claim *karpv1.NodeClaim, condit
 		}
 		claim = next
 	}
-	if err := disrupt(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedUnhealthy); err != nil {
+	if err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedUnhealthy); err != nil {
 		return err
 	}
 	r.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snake(condition), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, "forceful").Inc()

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	nominateAtOnce  = 10               // requests for the pods of one node
-	nominateLongest = 5 * time.Second  // that a node waits for them
-	nominateRest    = 10 * time.Minute // after a refusal: the right may be given meanwhile
+	nominateAtOnce        = 10               // requests for the pods of one node
+	nominateTimeout       = 5 * time.Second  // that a node waits for them
+	nominateDeniedBackoff = 10 * time.Minute // after a refusal: the right may be given meanwhile
 )
 
 // Nominator has the scheduler try pods first on the node that was bought for them, and keep its room from
@@ -39,10 +39,10 @@ type Nominator struct {
 
 // Nominate names a node on the pods that were planned onto its claim. The pods do without it if it fails.
 func (n *Nominator) Nominate(ctx context.Context, claim, node string) {
-	if n.resting() {
+	if n.isDenied() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, nominateLongest)
+	ctx, cancel := context.WithTimeout(ctx, nominateTimeout)
 	defer cancel()
 	var wait sync.WaitGroup
 	free := make(chan struct{}, nominateAtOnce)
@@ -50,7 +50,7 @@ func (n *Nominator) Nominate(ctx context.Context, claim, node string) {
 		free <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-free }()
-			n.settle(ctx, pod, n.write(ctx, pod, node))
+			n.recordResult(ctx, pod, n.write(ctx, pod, node))
 		})
 	}
 	wait.Wait()
@@ -70,8 +70,8 @@ func (n *Nominator) write(ctx context.Context, pod *corev1.Pod, node string) err
 	return n.Client.Status().Patch(ctx, named, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// settle counts how a request ended, and tells once of a right that is missing.
-func (n *Nominator) settle(ctx context.Context, pod *corev1.Pod, err error) {
+// recordResult counts how a request ended, and tells once of a right that is missing.
+func (n *Nominator) recordResult(ctx context.Context, pod *corev1.Pod, err error) {
 	result := "done"
 	switch {
 	case err == nil:
@@ -79,7 +79,7 @@ func (n *Nominator) settle(ctx context.Context, pod *corev1.Pod, err error) {
 		result = "taken"
 	case apierrors.IsForbidden(err):
 		result = "denied"
-		if n.rest() {
+		if n.recordDenial() {
 			log.FromContext(ctx).Error(err, "pods are not nominated for the nodes that were bought for them, so the scheduler may give their room to others and more nodes may be needed; "+
 				"allow the service account to patch pods/status, or set --nominate-pods=false")
 		}
@@ -90,14 +90,14 @@ func (n *Nominator) settle(ctx context.Context, pod *corev1.Pod, err error) {
 	n.Metrics.PodsNominated.WithLabelValues(result).Inc()
 }
 
-func (n *Nominator) resting() bool {
+func (n *Nominator) isDenied() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.denied.IsZero() && n.Now().Sub(n.denied) < nominateRest
+	return !n.denied.IsZero() && n.Now().Sub(n.denied) < nominateDeniedBackoff
 }
 
-// rest stops for a while and reports whether that is news.
-func (n *Nominator) rest() (first bool) {
+// recordDenial stops for a while and reports whether that is news.
+func (n *Nominator) recordDenial() (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	first = n.denied.IsZero()

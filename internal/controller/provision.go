@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	provisioner = "provisioner"        // label and name of the loop
-	lookAgain   = 10 * time.Second     // pods that wait are looked at again (SC-02)
-	longestPlan = time.Minute          // deciding takes no longer; what was decided is kept
-	complain    = 30 * time.Second     // memory incomplete for longer is an error
-	retrigger   = types.UID("waiting") // asks for a plan on behalf of everything that waits
+	provisioner     = "provisioner"        // label and name of the loop
+	replanInterval  = 10 * time.Second     // pods that wait are looked at again (SC-02)
+	planTimeout     = time.Minute          // deciding takes no longer; what was decided is kept
+	unsyncedWarning = 30 * time.Second     // memory incomplete for longer is an error
+	retrigger       = types.UID("waiting") // asks for a plan on behalf of everything that waits
 )
 
 // planStore is the memory that plans are made on.
@@ -57,17 +57,17 @@ type planJournal interface {
 
 // Provisioner orders nodes for pods that have no place. It is one loop: collect, plan, order, again.
 type Provisioner struct {
-	Store      planStore
-	Cloud      typeSource
-	Claims     *execute.Claims
-	Events     emitter
-	Metrics    *metric.Set
-	Batcher    *Batcher
-	Policy     solve.Policy
-	Nomination time.Duration // how long a chosen node is spoken for (SC-52)
-	Rest       *Rest
-	Pulse      pulse
-	Now        func() time.Time
+	Store         planStore
+	Cloud         typeSource
+	Claims        *execute.Claims
+	Events        emitter
+	Metrics       *metric.Set
+	Batcher       *Batcher
+	Policy        solve.Policy
+	Nomination    time.Duration // how long a chosen node is spoken for (SC-52)
+	LaunchBackoff *LaunchBackoff
+	Pulse         pulse
+	Now           func() time.Time
 
 	Journal planJournal // may be nil
 
@@ -77,15 +77,15 @@ type Provisioner struct {
 	// Planned hears for which pods a plan has a place and for which it has none. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
 
-	refusals map[cluster.PodKey]said // of the last plan
-	left     map[cluster.PodKey]said // pods that the last pass could not plan for
-	found    map[cluster.PodKey]bool // by the last pass
+	refusalsLogged map[cluster.PodKey]loggedReason // of the last plan
+	ignoredLogged  map[cluster.PodKey]loggedReason // pods that the last pass could not plan for
+	lastPods       map[cluster.PodKey]bool         // by the last pass
 
-	wishes   wishes
-	cut      wishes // with more preferences than are looked at
-	portions portions
-	expected expectations // of the last plan
-	bought   purchases    // for pods that wait
+	warnedPreferences preferenceWarnings
+	warnedIgnored     preferenceWarnings // with more preferences than are looked at
+	partitions        podPartitions
+	expected          expectations // of the last plan
+	bought            purchases    // for pods that wait
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -94,21 +94,21 @@ func (p *Provisioner) NeedLeaderElection() bool { return true }
 // Start plans until the context ends.
 func (p *Provisioner) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", provisioner))
-	go p.remind(ctx)
+	go p.triggerWhilePending(ctx)
 	for p.Batcher.Wait(ctx) {
 		if !p.Store.Synced() {
 			continue // what asked is asked for again soon
 		}
 		p.Pulse.Begin()
-		p.guarded(withPulse(ctx, p.Pulse))
+		p.passRecovering(withPulse(ctx, p.Pulse))
 		p.Pulse.Done()
 	}
 	return nil
 }
 
-// remind asks for a plan as long as something waits for one.
-func (p *Provisioner) remind(ctx context.Context) {
-	tick := time.NewTicker(lookAgain)
+// triggerWhilePending asks for a plan as long as something waits for one.
+func (p *Provisioner) triggerWhilePending(ctx context.Context) {
+	tick := time.NewTicker(replanInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -122,7 +122,7 @@ func (p *Provisioner) remind(ctx context.Context) {
 			p.Metrics.ClusterStateSynced.WithLabelValues().Set(synced)
 			late, missing := p.Store.Unsynced()
 			p.Metrics.ClusterStateUnsynced.WithLabelValues().Set(late.Seconds())
-			if late > complain {
+			if late > unsyncedWarning {
 				log.FromContext(ctx).Error(errors.New("no object of these kinds was delivered yet; look at the permissions of the service account and at the API server"),
 					"waiting on cluster sync; nothing is planned until then", "missing", missing, "duration", late.Round(time.Second).String())
 			}
@@ -134,8 +134,8 @@ func (p *Provisioner) remind(ctx context.Context) {
 	}
 }
 
-// guarded keeps one bad object from ending the loop (G9).
-func (p *Provisioner) guarded(ctx context.Context) {
+// passRecovering keeps one bad object from ending the loop (G9).
+func (p *Provisioner) passRecovering(ctx context.Context) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			p.Metrics.Panics.WithLabelValues(provisioner).Inc()
@@ -151,27 +151,27 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	p.Claims.Confirm(ctx)
 	pools, offers := p.offers(ctx)
 	view := p.Store.Snapshot(offers)
-	p.ignored(ctx, view.Ignored)
+	p.reportIgnored(ctx, view.Ignored)
 	p.Metrics.SchedulerIgnoredPods.WithLabelValues().Set(float64(len(view.Ignored)))
 	if len(view.Pods) == 0 {
-		p.count(view, solve.Plan{})
+		p.setPlanMetrics(view, solve.Plan{})
 		return
 	}
 	level := 0
-	if p.stale(view.Pods) {
+	if p.allSeenBefore(view.Pods) {
 		level = 1
 	}
 	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
-	p.warnOfWishes(ctx, view.Snapshot.Pending)
-	p.tellIgnored(view.Snapshot.Pending)
+	p.warnOfPreferences(ctx, view.Snapshot.Pending)
+	p.reportIgnoredPreferences(view.Snapshot.Pending)
 	plan := p.planWithin(ctx, view)
-	p.count(view, plan)
+	p.setPlanMetrics(view, plan)
 	if p.Journal != nil {
 		p.Journal.Planned(plan, p.Now())
 	}
-	p.refused(ctx, view, plan)
-	p.nominate(view, plan)
-	p.tellSnubbed(view, plan.Bind)
+	p.reportUnplaced(ctx, view, plan)
+	p.nominatePods(view, plan)
+	p.reportUnbound(view, plan.Bind)
 	if len(plan.Create) == 0 {
 		return
 	}
@@ -190,7 +190,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	created := p.Claims.Create(ctx, execute.Batch{
 		Nodes: plan.Create, Pools: pools, Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned,
 	})
-	p.ordered(ctx, view, created)
+	p.reportCreated(ctx, view, created)
 	log.FromContext(ctx).V(1).Info("carried out the plan", "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 }
 
@@ -202,14 +202,14 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 		pools[pool.Name] = pool
 		ready := condition.True(pool.Status.Conditions, karpv1.ConditionReady)
 		list, err := p.Cloud.Types(ctx, pool)
-		beat(ctx)
+		recordProgress(ctx)
 		if err != nil {
 			if ready {
 				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", klog.KRef("", pool.Name))
 			}
 			continue
 		}
-		offers[pool.Name] = p.Rest.Open(pool.Name, list, p.Now())
+		offers[pool.Name] = p.LaunchBackoff.WithoutBackedOff(pool.Name, list, p.Now())
 	}
 	return pools, offers
 }
@@ -242,38 +242,38 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	shown, end := p.progress(view)
 	defer end()
 	stop := func() bool {
-		if shown(p.Now().Sub(start)) > longestPlan {
+		if shown(p.Now().Sub(start)) > planTimeout {
 			return true
 		}
-		beat(ctx)
+		recordProgress(ctx)
 		return false
 	}
-	now, later := p.portions.split(view.Pods, view.Promised)
+	now, later := p.partitions.split(view.Pods, view.Promised)
 	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
 	// any order: a pod is promised one node, and Solve looks it up by pod
 	for pod, node := range view.Promised {
 		problem.Promised = append(problem.Promised, solve.Bind{Pod: pod, Node: node})
 	}
-	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) { return solve.Around(q, view.Settled, stop) }, p.judge())
+	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) { return solve.Around(q, view.Settled, stop) }, p.planChecker())
 	for _, found := range answer.Rejected {
 		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()
 		log.FromContext(ctx).Error(errors.New(found[0].String()), "refusing a plan that breaks a rule; it is made again without the pods that are to blame", "violations", len(found))
 	}
-	p.portions.next(answer.Plan.Partial || !answer.Sound)
+	p.partitions.next(answer.Plan.Partial || !answer.Sound)
 	answer.Plan.Unplaced = append(answer.Plan.Unplaced, postponed(later)...)
 	return answer.Plan
 }
 
-// judge is who checks plans.
-func (p *Provisioner) judge() func(solve.Problem, solve.Plan) []check.Violation {
+// planChecker is who checks plans.
+func (p *Provisioner) planChecker() func(solve.Problem, solve.Plan) []check.Violation {
 	if p.Judge != nil {
 		return p.Judge
 	}
 	return check.Plan
 }
 
-// ordered tells pods of the claims they got, and the log of those that could not be written.
-func (p *Provisioner) ordered(ctx context.Context, view store.View, created []execute.Created) {
+// reportCreated tells pods of the claims they got, and the log of those that could not be written.
+func (p *Provisioner) reportCreated(ctx context.Context, view store.View, created []execute.Created) {
 	uids := make(map[cluster.PodKey]string, view.Pending)
 	for i := range view.Snapshot.Pending {
 		uids[view.Snapshot.Pending[i].Key] = view.Snapshot.Pending[i].UID
@@ -288,15 +288,15 @@ func (p *Provisioner) ordered(ctx context.Context, view store.View, created []ex
 		case c.Err != nil:
 			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
 			if c.Denied() {
-				p.Rest.Denied(c.Node.Pool, p.Now())
+				p.LaunchBackoff.RecordDenied(c.Node.Pool, p.Now())
 				p.Batcher.Trigger(retrigger) // another pool may do
 			}
 		default:
 			p.bought.note(c.Node.Pods, uids, c.Claim.Name, p.Now())
 			for _, key := range c.Node.Pods {
-				p.tell(key, nominatedOn("nodeclaim/"+c.Claim.Name))
+				p.emitPodEvent(key, nominatedOn("nodeclaim/"+c.Claim.Name))
 				if len(c.Altered) > 0 {
-					p.tell(key, alteredClaim(c.Claim.Name, c.Altered))
+					p.emitPodEvent(key, alteredClaim(c.Claim.Name, c.Altered))
 				}
 			}
 		}

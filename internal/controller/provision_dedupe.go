@@ -11,33 +11,33 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// sayAgain is when the log repeats why a pod has no place. Plans are made every few seconds as long as
+// relogInterval is when the log repeats why a pod has no place. Plans are made every few seconds as long as
 // a pod waits, and would bury everything else.
-const sayAgain = 5 * time.Minute
+const relogInterval = 5 * time.Minute
 
-// said is what the log said last about a pod, and when.
-type said struct {
+// loggedReason is what the log said last about a pod, and when.
+type loggedReason struct {
 	text string
 	at   time.Time
 }
 
-// say logs why a pod gets no node, unless it was said a moment ago, and returns what to remember.
-func (p *Provisioner) say(ctx context.Context, last map[cluster.PodKey]said, message string, key cluster.PodKey, text string) said {
+// logOnce logs why a pod gets no node, unless it was said a moment ago, and returns what to remember.
+func (p *Provisioner) logOnce(ctx context.Context, last map[cluster.PodKey]loggedReason, message string, key cluster.PodKey, text string) loggedReason {
 	before, known := last[key]
-	if now := p.Now(); !known || before.text != text || now.Sub(before.at) >= sayAgain {
+	if now := p.Now(); !known || before.text != text || now.Sub(before.at) >= relogInterval {
 		log.FromContext(ctx).Error(errors.New(text), message, "Pod", klog.KRef(key.Namespace, key.Name))
-		return said{text, now}
+		return loggedReason{text, now}
 	}
 	return before
 }
 
-// stale reports whether every pod was found by the pass before too: that they still wait is no news.
-func (p *Provisioner) stale(pods []cluster.Pod) bool {
-	before, all := p.found, true
-	p.found = make(map[cluster.PodKey]bool, len(pods))
+// allSeenBefore reports whether every pod was found by the pass before too: that they still wait is no news.
+func (p *Provisioner) allSeenBefore(pods []cluster.Pod) bool {
+	before, all := p.lastPods, true
+	p.lastPods = make(map[cluster.PodKey]bool, len(pods))
 	for i := range pods {
 		all = all && before[pods[i].Key]
-		p.found[pods[i].Key] = true
+		p.lastPods[pods[i].Key] = true
 	}
 	return all
 }

@@ -22,23 +22,23 @@ func TestRefusalsAreLoggedOnce(t *testing.T) {
 	pod := cluster.PodKey{Namespace: "team", Name: "web"}
 	round := func(text string, want int) {
 		t.Helper()
-		p.refusals = map[cluster.PodKey]said{pod: p.say(ctx, p.refusals, "could not schedule pod", pod, text)}
+		p.refusalsLogged = map[cluster.PodKey]loggedReason{pod: p.logOnce(ctx, p.refusalsLogged, "could not schedule pod", pod, text)}
 		if len(lines) != want || want > 0 && !strings.Contains(lines[want-1], text) {
 			t.Fatalf("%d lines, want %d:\n%s", len(lines), want, strings.Join(lines, "\n"))
 		}
 		now = now.Add(10 * time.Second)
 	}
 	for n, want := range []bool{false, true} {
-		if got := p.stale([]cluster.Pod{{Key: pod}}); got != want {
+		if got := p.allSeenBefore([]cluster.Pod{{Key: pod}}); got != want {
 			t.Errorf("round %d: no news is %v", n, got)
 		}
 	}
-	if p.stale([]cluster.Pod{{Key: pod}, {Key: cluster.PodKey{Name: "new"}}}) {
+	if p.allSeenBefore([]cluster.Pod{{Key: pod}, {Key: cluster.PodKey{Name: "new"}}}) {
 		t.Error("a new pod is no news")
 	}
 	round("too big", 1)
 	round("too big", 1)
 	round("not tolerated", 2)
-	now = now.Add(sayAgain)
+	now = now.Add(relogInterval)
 	round("not tolerated", 3)
 }

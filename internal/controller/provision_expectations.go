@@ -12,9 +12,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// snubs is how many nomination periods in a row a pod may be expected on nodes that are up without coming
+// unboundPeriods is how many nomination periods in a row a pod may be expected on nodes that are up without coming
 // before it is told (FM I01). Fewer are what a scheduler may need.
-const snubs = 3
+const unboundPeriods = 3
 
 // expectations is who is expected on nodes that are up, and who came of those.
 type expectations struct {
@@ -57,11 +57,11 @@ func (x expectations) next(binds []solve.Bind, up map[string]bool, waiting map[c
 	return out
 }
 
-// snubbed returns the event for a pod that the scheduler keeps off the nodes it is expected on: for longer
+// unboundEvent returns the event for a pod that the scheduler keeps off the nodes it is expected on: for longer
 // than it could need, and not because there are many pods and it has not come to this one.
-func (x expectations) snubbed(e expected, now time.Time, period time.Duration) (event.Event, bool) {
+func (x expectations) unboundEvent(e expected, now time.Time, period time.Duration) (event.Event, bool) {
 	waited, busy := now.Sub(e.since), now.Sub(x.came) < period && !x.last.After(e.since)
-	if period <= 0 || waited < snubs*period || busy {
+	if period <= 0 || waited < unboundPeriods*period || busy {
 		return event.Event{}, false
 	}
 	return event.Event{Reason: event.FailedScheduling, Key: "snubbed", Text: fmt.Sprintf(
@@ -70,8 +70,8 @@ func (x expectations) snubbed(e expected, now time.Time, period time.Duration) (
 		e.node, waited.Round(time.Second))}, true
 }
 
-// tellSnubbed tells pods that the scheduler keeps off their nodes.
-func (p *Provisioner) tellSnubbed(view store.View, binds []solve.Bind) {
+// reportUnbound tells pods that the scheduler keeps off their nodes.
+func (p *Provisioner) reportUnbound(view store.View, binds []solve.Bind) {
 	up, waiting := make(map[string]bool, len(view.Nodes)), make(map[cluster.PodKey]bool, view.Pending)
 	for i := range view.Nodes {
 		if n := &view.Nodes[i]; n.Initialized && !n.Deleting {
@@ -88,8 +88,8 @@ func (p *Provisioner) tellSnubbed(view store.View, binds []solve.Bind) {
 	now := p.Now()
 	p.expected = p.expected.next(binds, up, waiting, arrived, now)
 	for _, key := range slices.SortedFunc(maps.Keys(p.expected.pods), cluster.PodKey.Compare) { // not all may be told
-		if news, due := p.expected.snubbed(p.expected.pods[key], now, p.Nomination); due {
-			p.tell(key, news)
+		if news, due := p.expected.unboundEvent(p.expected.pods[key], now, p.Nomination); due {
+			p.emitPodEvent(key, news)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func TestFM_I01_WhoIsTold(t *testing.T) {
 				}
 				x = x.next(binds, map[string]bool{"up": true, "up-2": true}, waiting, func(k cluster.PodKey) bool { return runs[k] }, now)
 				for pod, e := range x.pods {
-					if _, due := x.snubbed(e, now, 20*time.Second); due && told[pod.Name] == 0 {
+					if _, due := x.unboundEvent(e, now, 20*time.Second); due && told[pod.Name] == 0 {
 						told[pod.Name] = plan
 					}
 				}

@@ -9,19 +9,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// portions shares pods out over several plans when one plan takes too long for all of them (FM I13). Pods
+// podPartitions shares pods out over several plans when one plan takes too long for all of them (FM I13). Pods
 // are planned for in a fixed order, so without it those at the end might never have their turn, since the
 // time is used up by others that have no place. It starts with one portion of everything; each plan that is
 // cut off makes the portions half as large; once each had its turn in full there is one again.
-type portions struct {
+type podPartitions struct {
 	count, turn uint32 // count 0: one
 	whole       uint32 // plans in a row that were not cut off
 }
 
-const mostPortions = 1 << 10
+const maxPartitions = 1 << 10
 
-// mine reports whether a pod is planned for at this turn.
-func (s *portions) mine(key cluster.PodKey) bool {
+// inTurn reports whether a pod is planned for at this turn.
+func (s *podPartitions) inTurn(key cluster.PodKey) bool {
 	if s.count <= 1 {
 		return true
 	}
@@ -31,13 +31,13 @@ func (s *portions) mine(key cluster.PodKey) bool {
 }
 
 // next moves on after a plan.
-func (s *portions) next(partial bool) {
+func (s *podPartitions) next(partial bool) {
 	s.whole++
 	if partial {
-		s.count, s.whole = min(2*max(s.count, 1), mostPortions), 0
+		s.count, s.whole = min(2*max(s.count, 1), maxPartitions), 0
 	}
 	if s.whole >= s.count {
-		*s = portions{}
+		*s = podPartitions{}
 		return
 	}
 	s.turn = (s.turn + 1) % s.count
@@ -45,13 +45,13 @@ func (s *portions) next(partial bool) {
 
 // split parts the pods of this turn from the others. Pods with a place that is on its way are always among
 // the first: the place is theirs.
-func (s *portions) split(pods []cluster.Pod, promised map[cluster.PodKey]string) (now, later []cluster.Pod) {
+func (s *podPartitions) split(pods []cluster.Pod, promised map[cluster.PodKey]string) (now, later []cluster.Pod) {
 	if s.count <= 1 {
 		return pods, nil
 	}
 	now = slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool {
 		_, has := promised[p.Key]
-		wait := !has && !s.mine(p.Key)
+		wait := !has && !s.inTurn(p.Key)
 		if wait {
 			later = append(later, p)
 		}

@@ -19,7 +19,7 @@ func somePods(n int) []cluster.Pod {
 func TestFM_I13_EveryPodHasItsTurn(t *testing.T) {
 	t.Parallel()
 	const pods, most, plans = 400, 30, 200
-	s := &portions{}
+	s := &podPartitions{}
 	all := somePods(pods)
 	promised := map[cluster.PodKey]string{all[7].Key: "general-x"}
 	tried := map[cluster.PodKey]bool{}
@@ -48,7 +48,7 @@ func TestFM_I13_EveryPodHasItsTurn(t *testing.T) {
 // Plans that are not cut off are for all pods, and so are those after each portion had its turn.
 func TestPortionsEnd(t *testing.T) {
 	t.Parallel()
-	s, all := &portions{}, somePods(100)
+	s, all := &podPartitions{}, somePods(100)
 	for range 3 {
 		if _, later := s.split(all, nil); len(later) > 0 {
 			t.Fatalf("%d pods wait although no plan was cut off", len(later))
@@ -70,7 +70,7 @@ func TestPortionsEnd(t *testing.T) {
 	for range 100 {
 		s.next(true)
 	}
-	if s.count != mostPortions {
-		t.Errorf("%d portions, want no more than %d", s.count, mostPortions)
+	if s.count != maxPartitions {
+		t.Errorf("%d portions, want no more than %d", s.count, maxPartitions)
 	}
 }

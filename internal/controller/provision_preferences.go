@@ -13,37 +13,37 @@ import (
 )
 
 const (
-	wishesEvery = 24 * time.Hour
-	maxWishes   = 50_000 // pods remembered; past that all may be named again
+	preferenceWarningInterval = 24 * time.Hour
+	maxPreferenceWarnings     = 50_000 // pods remembered; past that all may be named again
 )
 
-// wishes remembers which pods were named in a warning about preferences.
-type wishes struct {
-	mu    sync.Mutex
-	named map[string]time.Time // by UID
+// preferenceWarnings remembers which pods were named in a warning about preferences.
+type preferenceWarnings struct {
+	mu     sync.Mutex
+	warned map[string]time.Time // by UID
 }
 
-// unnamed returns the pods with certain preferences that were not named for a day (scheduling 3.4).
-func (w *wishes) unnamed(pods []cluster.Pod, now time.Time, certain func(*cluster.Shape) bool) []cluster.Pod {
+// notWarned returns the pods with certain preferences that were not named for a day (scheduling 3.4).
+func (w *preferenceWarnings) notWarned(pods []cluster.Pod, now time.Time, certain func(*cluster.Shape) bool) []cluster.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []cluster.Pod
 	for i := range pods {
 		p := &pods[i]
-		if !certain(p.Shape) || now.Sub(w.named[p.UID]) < wishesEvery {
+		if !certain(p.Shape) || now.Sub(w.warned[p.UID]) < preferenceWarningInterval {
 			continue
 		}
-		if w.named == nil || len(w.named) >= maxWishes {
-			w.named = map[string]time.Time{}
+		if w.warned == nil || len(w.warned) >= maxPreferenceWarnings {
+			w.warned = map[string]time.Time{}
 		}
-		w.named[p.UID] = now
+		w.warned[p.UID] = now
 		out = append(out, *p)
 	}
 	return out
 }
 
-// wishful reports whether a pod prefers to be apart from others.
-func wishful(s *cluster.Shape) bool {
+// prefersApart reports whether a pod prefers to be apart from others.
+func prefersApart(s *cluster.Shape) bool {
 	for i := range s.Spread {
 		if s.Spread[i].Soft {
 			return true
@@ -57,20 +57,20 @@ func wishful(s *cluster.Shape) bool {
 	return false
 }
 
-// warnOfWishes tells once a day which pods can keep nodes from being consolidated.
-func (p *Provisioner) warnOfWishes(ctx context.Context, pods []cluster.Pod) {
+// warnOfPreferences tells once a day which pods can keep nodes from being consolidated.
+func (p *Provisioner) warnOfPreferences(ctx context.Context, pods []cluster.Pod) {
 	if p.Policy.IgnorePreferences {
 		return
 	}
-	if named := p.wishes.unnamed(pods, p.Now(), wishful); len(named) > 0 {
+	if named := p.warnedPreferences.notWarned(pods, p.Now(), prefersApart); len(named) > 0 {
 		log.FromContext(ctx).Error(nil, "pod(s) have preferred anti-affinity or ScheduleAnyway spreads, which can keep nodes from being consolidated; "+
 			"set --preference-policy=Ignore, or make them required or drop them", "Pods", fewPods(named))
 	}
 }
 
-// tellIgnored tells pods with more preferences than are looked at, once a day.
-func (p *Provisioner) tellIgnored(pods []cluster.Pod) {
-	for _, pod := range p.cut.unnamed(pods, p.Now(), func(s *cluster.Shape) bool { return len(s.Ignored) > 0 }) {
-		p.tell(pod.Key, event.Event{Reason: event.DefaultAssumed, Text: reason.Join(pod.Shape.Ignored, 0)})
+// reportIgnoredPreferences tells pods with more preferences than are looked at, once a day.
+func (p *Provisioner) reportIgnoredPreferences(pods []cluster.Pod) {
+	for _, pod := range p.warnedIgnored.notWarned(pods, p.Now(), func(s *cluster.Shape) bool { return len(s.Ignored) > 0 }) {
+		p.emitPodEvent(pod.Key, event.Event{Reason: event.DefaultAssumed, Text: reason.Join(pod.Shape.Ignored, 0)})
 	}
 }

@@ -60,7 +60,7 @@ type Reboots struct {
 
 	mu      sync.Mutex
 	calls   map[types.UID]call
-	written written
+	written writtenVersions
 }
 
 // call is what the cloud said about a reboot. It is only memory: after a restart the cloud is asked
@@ -100,12 +100,12 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.forget(req.Name)
+			r.written.dropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.ahead(claim) {
-		return again(soon), nil // the cache does not have the last write yet
+	if r.written.cacheIsStale(claim) {
+		return requeueAfter(soon), nil // the cache does not have the last write yet
 	}
 	read, _ := claim.Effective(nil, false)
 	if !toReboot(claim) || !managed(r.Classes, read.Spec.NodeClassRef) {
@@ -118,12 +118,12 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	after, err := r.move(ctx, facts)
 	switch {
-	case overtaken(err):
-		return again(soon), nil
+	case isStaleWrite(err):
+		return requeueAfter(soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("rebooting the node of nodeclaim %s: %w", claim.Name, err)
 	}
-	return again(after), nil
+	return requeueAfter(after), nil
 }
 
 func (r *Reboots) observe(ctx context.Context, claim *karpv1.NodeClaim) (reboot.Facts, error) {
@@ -165,7 +165,7 @@ func (r *Reboots) move(ctx context.Context, facts reboot.Facts) (time.Duration, 
 func (r *Reboots) perform(ctx context.Context, facts *reboot.Facts, step reboot.Step) error {
 	if step.Node != nil {
 		want := step.Node.DeepCopy()
-		if err := r.Client.Patch(ctx, want, locked(facts.Node)); err != nil {
+		if err := r.Client.Patch(ctx, want, withOptimisticLock(facts.Node)); err != nil {
 			return fmt.Errorf("patch node %s: %w", want.Name, err)
 		}
 		r.logTaint(ctx, facts.Node, want)
@@ -235,13 +235,13 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 	for _, part := range parts {
 		next, err := part(out)
 		if apierrors.IsConflict(err) {
-			r.written.overtaken(out)
+			r.written.recordConflict(out)
 		}
 		if err != nil {
 			return out, err
 		}
 		if next != out {
-			r.written.note(next)
+			r.written.recordWrite(next)
 		}
 		out = next
 	}
@@ -297,9 +297,9 @@ func (r *Reboots) end(ctx context.Context, facts reboot.Facts, step reboot.Step)
 		if err := r.Client.Delete(ctx, withoutSpec(claim), precondition); err != nil {
 			return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
 		}
-		r.written.removed(claim)
-		Disrupted(r.Metrics, claim, lifecycle.RemovedUnhealthy, facts.Pods)
-		r.Removed.note(claim, lifecycle.RemovedUnhealthy)
+		r.written.recordDeletion(claim)
+		CountDisrupted(r.Metrics, claim, lifecycle.RemovedUnhealthy, facts.Pods)
+		r.Removed.recordRemoval(claim, lifecycle.RemovedUnhealthy)
 	}
 	r.Events.Emit(claim, step.Events...)
 	if step.End == nil {

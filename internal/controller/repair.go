@@ -58,11 +58,11 @@ func repaired(m *metric.Set, claim *karpv1.NodeClaim, c disruption.Command) {
 	default:
 		mode = "eventual"
 	}
-	m.NodeClaimsUnhealthyDisrupted.WithLabelValues(sickOf(c), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, mode).Inc()
+	m.NodeClaimsUnhealthyDisrupted.WithLabelValues(unhealthyConditionOf(c), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, mode).Inc()
 }
 
-// sickOf is the condition that a node is repaired for, as metrics name it.
-func sickOf(c disruption.Command) string {
+// unhealthyConditionOf is the condition that a node is repaired for, as metrics name it.
+func unhealthyConditionOf(c disruption.Command) string {
 	if c.Repair != nil {
 		return snake(c.Repair.Condition)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// tellGoing says on a claim that was deleted, and on its Nodes, why. Nodes that cannot be read are not told.
-func tellGoing(ctx context.Context, c client.Client, events emitter, claim *karpv1.NodeClaim, why string) {
+// emitTerminatingEvent says on a claim that was deleted, and on its Nodes, why. Nodes that cannot be read are not told.
+func emitTerminatingEvent(ctx context.Context, c client.Client, events emitter, claim *karpv1.NodeClaim, why string) {
 	e := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + why}
 	events.Emit(claim, e)
 	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
