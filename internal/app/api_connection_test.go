@@ -72,26 +72,26 @@ func TestFM_D12_EveryCallEnds(t *testing.T) {
 		want  time.Duration
 		news  time.Duration // when a watch last told something
 	}{
-		"a call that is not answered":          {silence(), "", longestCall, 0},
-		"an answer that does not end":          {server(time.Second), "?limit=500", longestCall, 0},
+		"a call that is not answered":          {silence(), "", defaultCallTimeout, 0},
+		"an answer that does not end":          {server(time.Second), "?limit=500", defaultCallTimeout, 0},
 		"a watch that is not answered":         {silence(), "?watch=true&timeoutSeconds=420", 8 * time.Minute, 0},
 		"a watch that outlives its time":       {server(0), "?watch=true&timeoutSeconds=420", 8 * time.Minute, 0},
 		"one with news, too":                   {server(time.Minute), "?timeoutSeconds=420&watch=1", 8 * time.Minute, 7 * time.Minute},
-		"a list that was given a time is none": {silence(), "?timeoutSeconds=420", longestCall, 0},
+		"a list that was given a time is none": {silence(), "?timeoutSeconds=420", defaultCallTimeout, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := &line{now: time.Now}
+				l := &apiConnection{now: time.Now}
 				begun := time.Now()
-				if err := call(t, l.wrap(tc.over), tc.query); !errors.Is(err, context.DeadlineExceeded) {
+				if err := call(t, l.wrapTransport(tc.over), tc.query); !errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("ended with %v", err)
 				}
 				if took := time.Since(begun); took != tc.want {
 					t.Errorf("ended after %s, want %s", took, tc.want)
 				}
-				if tc.news > 0 && l.news.Sub(begun) < tc.news {
-					t.Errorf("the last news is of %s", l.news.Sub(begun))
+				if tc.news > 0 && l.lastWatchEvent.Sub(begun) < tc.news {
+					t.Errorf("the last news is of %s", l.lastWatchEvent.Sub(begun))
 				}
 			})
 		})
@@ -102,7 +102,7 @@ func TestFM_D12_EveryCallEnds(t *testing.T) {
 func TestCallsThatEndByThemselves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &line{now: time.Now}
+		l := &apiConnection{now: time.Now}
 		short := roundTrip(func(r *http.Request) (*http.Response, error) {
 			if _, bounded := r.Context().Deadline(); bounded != (r.URL.RawQuery == "") {
 				t.Errorf("%q is bounded: %v", r.URL.RawQuery, bounded)
@@ -110,7 +110,7 @@ func TestCallsThatEndByThemselves(t *testing.T) {
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("done"))}, nil
 		})
 		for _, query := range []string{"", "?watch=true"} {
-			if err := call(t, l.wrap(short), query); err != nil {
+			if err := call(t, l.wrapTransport(short), query); err != nil {
 				t.Error(err)
 			}
 		}
@@ -145,12 +145,12 @@ func TestFM_D12_DeadWatchesAreSeen(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-			l := &line{now: func() time.Time { return now }}
-			if err := l.dead(); err != nil {
+			l := &apiConnection{now: func() time.Time { return now }}
+			if err := l.checkWatches(); err != nil {
 				t.Errorf("before anything was asked: %v", err)
 			}
 			for range 2 {
-				if err := call(t, l.wrap(ended(200)), watch); err != nil {
+				if err := call(t, l.wrapTransport(ended(200)), watch); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -159,10 +159,10 @@ func TestFM_D12_DeadWatchesAreSeen(t *testing.T) {
 				now = now.Add(5 * time.Minute)
 				for query, over := range map[string]http.RoundTripper{watch: tc.watches, lease: tc.others} {
 					if over != nil {
-						_ = call(t, l.wrap(over), query)
+						_ = call(t, l.wrapTransport(over), query)
 					}
 				}
-				if l.dead() != nil {
+				if l.checkWatches() != nil {
 					failed++
 				}
 			}

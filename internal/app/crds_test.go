@@ -18,12 +18,12 @@ func TestFM_C12_MissingCRDsAreNamed(t *testing.T) {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{karpv1.GroupVersion(), awsv1.GroupVersion()})
 	mapper.Add(karpv1.GroupVersion().WithKind("NodeClaim"), meta.RESTScopeRoot)
 	mapper.Add(awsv1.GroupVersion().WithKind(awsv1.Kind), meta.RESTScopeRoot)
-	err := served(mapper)
+	err := checkCRDs(mapper)
 	if err == nil || !strings.Contains(err.Error(), "NodePool (karpenter.sh/v1)") || strings.Contains(err.Error(), "NodeClaim") || !strings.Contains(err.Error(), "dovetail crds") {
 		t.Errorf("served() = %v, want the missing kind and the command", err)
 	}
 	mapper.Add(karpv1.GroupVersion().WithKind("NodePool"), meta.RESTScopeRoot)
-	if err := served(mapper); err != nil {
+	if err := checkCRDs(mapper); err != nil {
 		t.Errorf("served() = %v with all kinds", err)
 	}
 }

@@ -63,8 +63,8 @@ func (p *Pulse) Check(now time.Time) error {
 	return nil
 }
 
-// alive is the check behind /healthz: it fails, and the kubelet restarts us, when a loop is stuck.
-func alive(now func() time.Time, pulses ...*Pulse) healthz.Checker {
+// stuckLoopCheck is the check behind /healthz: it fails, and the kubelet restarts us, when a loop is stuck.
+func stuckLoopCheck(now func() time.Time, pulses ...*Pulse) healthz.Checker {
 	return func(*http.Request) error {
 		var stuck []error
 		for _, p := range pulses {
@@ -79,9 +79,9 @@ type feeds interface {
 	Unsynced() (late time.Duration, missing []string)
 }
 
-// delivered fails when watches have not delivered what exists for so long that they never will: a new
+// watchCheck fails when watches have not delivered what exists for so long that they never will: a new
 // process asks anew.
-func delivered(memory feeds) healthz.Checker {
+func watchCheck(memory feeds) healthz.Checker {
 	return func(*http.Request) error {
 		if late, missing := memory.Unsynced(); late > stuckAfter {
 			return fmt.Errorf("watches have delivered nothing of %s for %s", strings.Join(missing, ", "), late.Truncate(time.Second))

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-const lateWatchesEvery = 10 * time.Minute
+const lateWatchInterval = 10 * time.Minute
 
 // lateWatch has memory follow objects of a kind once they may be read. Karpenter has no right to, so it may be missing; a
 // watch that was begun without it would never deliver, and everything would wait for it.
@@ -28,9 +28,9 @@ type lateWatch struct {
 	told   bool
 }
 
-// followWhatMayBeRead begins before the first plan where the right is there, and looks for it again from time to time where
+// addLateWatch begins before the first plan where the right is there, and looks for it again from time to time where
 // it is not.
-func followWhatMayBeRead(ctx context.Context, mgr ctrl.Manager, memory *store.Store, cfg config.Config) error {
+func addLateWatch(ctx context.Context, mgr ctrl.Manager, memory *store.Store, cfg config.Config) error {
 	watches := []*lateWatch{{
 		list: func() client.ObjectList { return &corev1.LimitRangeList{} }, kinds: "LimitRanges",
 		follow: func(ctx context.Context) error { return memory.WatchLimitRanges(ctx, mgr.GetCache()) },
@@ -46,8 +46,8 @@ func followWhatMayBeRead(ctx context.Context, mgr ctrl.Manager, memory *store.St
 		})
 	}
 	for _, w := range watches {
-		w.reader, w.every = mgr.GetAPIReader(), lateWatchesEvery
-		done, err := w.try(ctx)
+		w.reader, w.every = mgr.GetAPIReader(), lateWatchInterval
+		done, err := w.tryWatch(ctx)
 		if err != nil {
 			return err
 		}
@@ -73,15 +73,15 @@ func (l *lateWatch) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if done, err := l.try(ctx); done {
+			if done, err := l.tryWatch(ctx); done {
 				return err
 			}
 		}
 	}
 }
 
-// try begins to follow if the objects can be read, and tells once if that is not allowed.
-func (l *lateWatch) try(ctx context.Context) (done bool, err error) {
+// tryWatch begins to follow if the objects can be read, and tells once if that is not allowed.
+func (l *lateWatch) tryWatch(ctx context.Context) (done bool, err error) {
 	err = l.reader.List(ctx, l.list(), client.Limit(1))
 	switch {
 	case err == nil:

@@ -39,7 +39,7 @@ func TestTrust_A12_LimitRangesMayBeForbidden(t *testing.T) {
 		list: func() client.ObjectList { return &corev1.LimitRangeList{} }, effect: "allow the service account to list and watch limitranges",
 	}
 	for range 2 {
-		if done, err := l.try(ctx); done || err != nil || followed != 0 {
+		if done, err := l.tryWatch(ctx); done || err != nil || followed != 0 {
 			t.Fatalf("try() = %v, %v, followed %d times; want to try again later", done, err, followed)
 		}
 	}

@@ -45,8 +45,8 @@ func (b *Batcher) Wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	b.set(true)
-	defer b.set(false)
+	b.setOpen(true)
+	defer b.setOpen(false)
 	longest, idle := time.NewTimer(b.longest), time.NewTimer(b.idle)
 	defer longest.Stop()
 	defer idle.Stop()
@@ -64,8 +64,8 @@ func (b *Batcher) Wait(ctx context.Context) bool {
 	}
 }
 
-// set opens a window, or closes it and forgets who asked in it.
-func (b *Batcher) set(open bool) {
+// setOpen opens a window, or closes it and forgets who asked in it.
+func (b *Batcher) setOpen(open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open = open; open {

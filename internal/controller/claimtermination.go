@@ -126,7 +126,7 @@ func (r *ClaimTermination) perform(ctx context.Context, facts drain.ClaimFacts, 
 		}
 	}
 	if len(facts.Nodes) == 0 && !step.Terminate { // else the Node tells, or it is not known yet
-		r.Drains.note(nil, claim, step.Waits, facts.Now)
+		r.Drains.recordWaits(nil, claim, step.Waits, facts.Now)
 	}
 	after, err := writeClaimConditions(ctx, r.Client, r.Events, claim, r.Now(), step.Marks)
 	if after != claim {

@@ -121,7 +121,7 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 		wait.Go(func() {
 			defer func() { <-slots }()
 			var gone bool
-			if gone, unknown[i] = r.gone(ctx, claim); !gone {
+			if gone, unknown[i] = r.instanceIsGone(ctx, claim); !gone {
 				return
 			}
 			err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
@@ -139,9 +139,9 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 	return slices.Contains(unknown, true), errors.Join(failures...)
 }
 
-// gone asks for the instance of a claim by its id: the list has those with our tags, and whoever removes a tag
+// instanceIsGone asks for the instance of a claim by its id: the list has those with our tags, and whoever removes a tag
 // does not end an instance. If the cloud cannot say, the claim stays (G3).
-func (r *Collector) gone(ctx context.Context, claim *karpv1.NodeClaim) (gone, unsure bool) {
+func (r *Collector) instanceIsGone(ctx context.Context, claim *karpv1.NodeClaim) (gone, unsure bool) {
 	logger := log.FromContext(ctx).WithValues("NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
 	found, err := r.Provider.Find(ctx, cloud.ID(claim.Status.ProviderID))
 	switch {

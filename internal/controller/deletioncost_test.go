@@ -58,9 +58,9 @@ func ranked(nodes ...string) *ranking {
 	return r
 }
 
-type wished []controller.CostWish
+type wished []controller.PodCost
 
-func (w *wished) Wish(list ...controller.CostWish) { *w = append(*w, list...) }
+func (w *wished) Enqueue(list ...controller.PodCost) { *w = append(*w, list...) }
 
 // of lists the wishes as pod=value.
 func (w *wished) list() (out []string) {
@@ -226,8 +226,8 @@ func TestV15_56_Writes(t *testing.T) {
 			}).Build()
 			q := &controller.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
 			id := controller.PodID{Namespace: "default", Name: "p", UID: "p"}
-			q.Wish(controller.CostWish{Pod: id, Value: "3"})
-			q.Wish(controller.CostWish{Pod: id, Value: tc.value}) // the last wins
+			q.Enqueue(controller.PodCost{Pod: id, Value: "3"})
+			q.Enqueue(controller.PodCost{Pod: id, Value: tc.value}) // the last wins
 			_, err := q.Reconcile(t.Context(), id)
 			if (err != nil) != (tc.result == "error") || q.Len() != tc.left {
 				t.Errorf("%v, %d left", err, q.Len())
@@ -265,7 +265,7 @@ func TestV15_56_WithoutTheRightToPatchPods(t *testing.T) {
 	q := &controller.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
 	id := controller.PodID{Namespace: "default", Name: "p", UID: "p"}
 	for range 2 {
-		q.Wish(controller.CostWish{Pod: id, Value: "3"})
+		q.Enqueue(controller.PodCost{Pod: id, Value: "3"})
 		if _, err := q.Reconcile(ctx, id); err != nil || q.Len() != 0 {
 			t.Errorf("%v, %d left", err, q.Len())
 		}

@@ -126,7 +126,7 @@ func TestLogIsInOrder(t *testing.T) {
 		}
 		logConditionChanges(ctx, nil, marks)
 		repairs := &repairLog{known: map[string]string{"d": "x", "a": "x", "c": "x", "b": "x"}}
-		repairs.note(ctx, disruption.View{Methods: disruption.Methods{Repair: true}, Repairs: &disruption.RepairSet{}})
+		repairs.logPolicyChanges(ctx, disruption.View{Methods: disruption.Methods{Repair: true}, Repairs: &disruption.RepairSet{}})
 		var got []string
 		for _, line := range lines {
 			_, text, _ := strings.Cut(line, `"msg"=`)

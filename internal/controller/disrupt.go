@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	disruptEvery = 10 * time.Second
-	unsynced     = time.Second
-	afterWake    = time.Second            // a pass that something asked for comes no sooner after the last one
-	afterWrite   = 100 * time.Millisecond // for the watch to tell of what others wrote
-	stalled      = 15 * time.Minute
-	maxCooldown  = 5 * time.Minute // consolidation looks again although nothing changed
+	disruptInterval = 10 * time.Second
+	unsynced        = time.Second
+	afterWake       = time.Second            // a pass that something asked for comes no sooner after the last one
+	afterWrite      = 100 * time.Millisecond // for the watch to tell of what others wrote
+	stalled         = 15 * time.Minute
+	maxCooldown     = 5 * time.Minute // consolidation looks again although nothing changed
 )
 
 // disruptStore is the memory that disruption decides on.
@@ -156,7 +156,7 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	case next == passForOthers: // have their turn: the nodes that stood in the way rest
 		return afterWake, err
 	}
-	return disruptEvery, err
+	return disruptInterval, err
 }
 
 // onlyConflicts reports whether nothing is wrong but that others wrote an object meanwhile.
@@ -194,7 +194,7 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	d.setBlockedMetrics(view)
 	view.Policy, view.Tuning, view.Methods, view.Resting = d.Policy, d.Tuning, d.Methods, d.queue.driftBackoffs(d.Now())
 	view.Repairs = d.Repairs
-	d.repairLog.note(ctx, view)
+	d.repairLog.logPolicyChanges(ctx, view)
 	view.Unpriced = d.prices.mustWait(ctx, d.Priced, d.Now())
 	hidden := d.markBackedOff(view) || view.Unpriced
 	view.Promises = d.promises.Observe(&view)
@@ -292,7 +292,7 @@ func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
 		wait.Go(func() {
 			defer func() { <-slots }()
 			one := ticker{name: "disruption", metrics: d.Metrics, pass: func(context.Context) error { return do(i) }}
-			failed[i] = one.once(context.Background())
+			failed[i] = one.runOnce(context.Background())
 		})
 	}
 	wait.Wait()
@@ -324,12 +324,12 @@ func (*turnLoop) NeedLeaderElection() bool { return true }
 func (t *turnLoop) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.name))
 	for {
-		wait := disruptEvery
+		wait := disruptInterval
 		once := ticker{name: t.name, metrics: t.metrics, pass: func(ctx context.Context) (err error) {
 			wait, err = t.turn(ctx)
 			return err
 		}}
-		if err := once.once(ctx); err != nil && ctx.Err() == nil {
+		if err := once.runOnce(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reconciler error")
 		}
 		if !t.waitForTurn(ctx, wait) {

@@ -64,8 +64,8 @@ func newCommandQueue(seed uint64) *commandQueue {
 	return &commandQueue{
 		wake: make(chan struct{}, 1), list: map[string]*runningCommand{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
 		driftBackoff:  disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
-		nodeBackoff:   disruption.Backoff{Base: disruptEvery, Cap: maxCooldown, Seed: seed},
-		repairBackoff: disruption.Backoff{Base: disruptEvery, Cap: maxCooldown, Seed: seed},
+		nodeBackoff:   disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
+		repairBackoff: disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
 	}
 }
 

@@ -41,7 +41,7 @@ type replacementNode struct {
 
 // logCommandStart logs that a command starts. What the cluster costs is of all commands of the decision together.
 func (d *Disruption) logCommandStart(ctx context.Context, c disruption.Command, view disruption.View, decision disruption.Decision) {
-	diagnosed(ctx, c)
+	logRepairDiagnosis(ctx, c)
 	going, pods := []terminatingNode{}, 0
 	for _, n := range c.Remove {
 		pods += len(n.Pods)

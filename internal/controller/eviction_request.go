@@ -21,17 +21,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// answer is how a request about a pod ended.
-type answer int
+// evictionResult is how a request about a pod ended.
+type evictionResult int
 
 const (
-	refused  answer = iota // not now; try again later
-	accepted               // the pod will go
-	over                   // there is no such pod any more
+	refused  evictionResult = iota // not now; try again later
+	accepted                       // the pod will go
+	over                           // there is no such pod any more
 )
 
 // evict asks the eviction API, which knows the budgets (LC-35).
-func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1.Node) (answer, error) {
+func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1.Node) (evictionResult, error) {
 	uid := e.Pod.UID
 	err := q.Client.SubResource("eviction").Create(ctx, p.DeepCopy(), &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name},
@@ -48,7 +48,7 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 	}
 	budget := apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause) ||
 		apierrors.IsInternalError(err) && strings.Contains(err.Error(), "more than one PodDisruptionBudget")
-	q.refuse(e.Pod, err, budget)
+	q.recordRefusal(e.Pod, err, budget)
 	switch {
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return refused, nil // the namespace takes its pods along
@@ -65,14 +65,14 @@ func (q *Evictions) evict(ctx context.Context, e entry, p *corev1.Pod, n *corev1
 }
 
 // delete takes a pod away at the deadline of its node, past its budgets and its annotation (LC-36).
-func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev1.Node, grace time.Duration) (answer, error) {
+func (q *Evictions) delete(ctx context.Context, e entry, p *corev1.Pod, n *corev1.Node, grace time.Duration) (evictionResult, error) {
 	uid, left := e.Pod.UID, int64(grace/time.Second)
 	err := q.Client.Delete(ctx, p.DeepCopy(), client.GracePeriodSeconds(left), client.Preconditions{UID: &uid})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
 		return over, nil
 	case err != nil:
-		q.refuse(e.Pod, err, false)
+		q.recordRefusal(e.Pod, err, false)
 		q.Events.Emit(n, failed(p, err))
 		return refused, err
 	}
@@ -143,8 +143,8 @@ func causeOf(err error) string {
 	return ""
 }
 
-// answerOf is what the API server says, without what only helps programs.
-func answerOf(err error) string {
+// evictionResultOf is what the API server says, without what only helps programs.
+func evictionResultOf(err error) string {
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok && status.Status().Message != "" {
 		return status.Status().Message + causeOf(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-const impossibleEvery = time.Minute
+const impossibleBudgetsInterval = time.Minute
 
 // ImpossibleBudgets tells the owners of PodDisruptionBudgets that can never allow an eviction what that
 // means: on the budget itself, which is where they look. It tells only of those that hold a pod on a
@@ -30,7 +30,7 @@ type ImpossibleBudgets struct {
 
 // Register adds the loop to a manager.
 func (r *ImpossibleBudgets) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "poddisruptionbudget.impossible", every: impossibleEvery, metrics: r.Metrics, pass: r.Pass})
+	return mgr.Add(&ticker{name: "poddisruptionbudget.impossible", every: impossibleBudgetsInterval, metrics: r.Metrics, pass: r.Pass})
 }
 
 // Pass looks at all budgets once. The recorder leaves out what it said not long ago.
@@ -48,11 +48,11 @@ func (r *ImpossibleBudgets) Pass(ctx context.Context) error {
 			continue
 		}
 		if nodes == nil {
-			if nodes, err = r.ours(ctx); err != nil {
+			if nodes, err = r.managedNodes(ctx); err != nil {
 				return err
 			}
 		}
-		held, err := r.held(ctx, b.Namespace, selector, nodes)
+		held, err := r.countHeldPods(ctx, b.Namespace, selector, nodes)
 		if err != nil {
 			return err
 		}
@@ -64,8 +64,8 @@ func (r *ImpossibleBudgets) Pass(ctx context.Context) error {
 	return nil
 }
 
-// ours names the nodes that belong to a NodePool.
-func (r *ImpossibleBudgets) ours(ctx context.Context) (map[string]bool, error) {
+// managedNodes names the nodes that belong to a NodePool.
+func (r *ImpossibleBudgets) managedNodes(ctx context.Context) (map[string]bool, error) {
 	nodes := &corev1.NodeList{}
 	if err := r.Client.List(ctx, nodes, client.HasLabels{karpv1.LabelNodePool}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
@@ -77,8 +77,8 @@ func (r *ImpossibleBudgets) ours(ctx context.Context) (map[string]bool, error) {
 	return out, nil
 }
 
-// held counts the running pods on these nodes that a selector matches.
-func (r *ImpossibleBudgets) held(ctx context.Context, namespace string, selector cluster.Selector, nodes map[string]bool) (int, error) {
+// countHeldPods counts the running pods on these nodes that a selector matches.
+func (r *ImpossibleBudgets) countHeldPods(ctx context.Context, namespace string, selector cluster.Selector, nodes map[string]bool) (int, error) {
 	pods := &corev1.PodList{}
 	if err := r.Client.List(ctx, pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return 0, fmt.Errorf("list pods of namespace %s: %w", namespace, err)

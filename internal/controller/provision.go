@@ -161,7 +161,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	if p.allSeenBefore(view.Pods) {
 		level = 1
 	}
-	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
+	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", firstPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 	p.warnOfPreferences(ctx, view.Snapshot.Pending)
 	p.reportIgnoredPreferences(view.Snapshot.Pending)
 	plan := p.planWithin(ctx, view)
@@ -180,7 +180,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 		logger = logger.WithValues("lower-bound", plan.Bound)
 	}
 	logger.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create), "price", plan.Cost)
-	nodes, small := p.bought.small(plan)
+	nodes, small := p.bought.undersized(plan)
 	if small > 0 {
 		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))
 	}
@@ -292,7 +292,7 @@ func (p *Provisioner) reportCreated(ctx context.Context, view store.View, create
 				p.Batcher.Trigger(retrigger) // another pool may do
 			}
 		default:
-			p.bought.note(c.Node.Pods, uids, c.Claim.Name, p.Now())
+			p.bought.recordPurchase(c.Node.Pods, uids, c.Claim.Name, p.Now())
 			for _, key := range c.Node.Pods {
 				p.emitPodEvent(key, nominatedOn("nodeclaim/"+c.Claim.Name))
 				if len(c.Altered) > 0 {

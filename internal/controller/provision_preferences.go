@@ -64,7 +64,7 @@ func (p *Provisioner) warnOfPreferences(ctx context.Context, pods []cluster.Pod)
 	}
 	if named := p.warnedPreferences.notWarned(pods, p.Now(), prefersApart); len(named) > 0 {
 		log.FromContext(ctx).Error(nil, "pod(s) have preferred anti-affinity or ScheduleAnyway spreads, which can keep nodes from being consolidated; "+
-			"set --preference-policy=Ignore, or make them required or drop them", "Pods", fewPods(named))
+			"set --preference-policy=Ignore, or make them required or drop them", "Pods", firstPods(named))
 	}
 }
 

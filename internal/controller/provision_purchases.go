@@ -35,8 +35,8 @@ type purchase struct {
 	seen  bool // launched; one that found no capacity is no node
 }
 
-// note keeps that a claim was made for pods.
-func (p purchases) note(pods []cluster.PodKey, uids map[cluster.PodKey]string, claim string, now time.Time) {
+// recordPurchase keeps that a claim was made for pods.
+func (p purchases) recordPurchase(pods []cluster.PodKey, uids map[cluster.PodKey]string, claim string, now time.Time) {
 	for _, key := range pods {
 		if uid, waits := uids[key]; waits {
 			if p[key] == nil || p[key].uid != uid {
@@ -142,8 +142,8 @@ func (p purchases) cameUpSmall(key cluster.PodKey) bool {
 	return p[key] != nil && p[key].why.Code == reason.NodeCameUpSmall
 }
 
-// small names the nodes that came up without room for pods of a plan, and counts the pods.
-func (p purchases) small(plan solve.Plan) (nodes []string, pods int) {
+// undersized names the nodes that came up without room for pods of a plan, and counts the pods.
+func (p purchases) undersized(plan solve.Plan) (nodes []string, pods int) {
 	names := map[string]bool{}
 	for i := range plan.Create {
 		for _, key := range plan.Create[i].Pods {

@@ -197,8 +197,8 @@ func zoneOf(s *cluster.Shape) string {
 	return "none"
 }
 
-// fewPods shows the first five pods and counts the rest.
-func fewPods(pods []cluster.Pod) string {
+// firstPods shows the first five pods and counts the rest.
+func firstPods(pods []cluster.Pod) string {
 	names := make([]string, 0, len(pods))
 	for i := range pods {
 		names = append(names, pods[i].Key.String())

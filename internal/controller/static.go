@@ -101,7 +101,7 @@ func claimCounts() predicate.Predicate {
 func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	facts, step, err := s.decide(ctx, req.Name)
 	if err != nil || facts == nil {
-		return s.later(facts, err)
+		return s.requeueUndecided(facts, err)
 	}
 	if step.AtLimit {
 		limit := facts.Pool.Spec.Limits[karpv1.LimitNodes]
@@ -123,7 +123,7 @@ func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error
 func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	facts, step, err := s.decide(ctx, req.Name)
 	if err != nil || facts == nil {
-		return s.later(facts, err)
+		return s.requeueUndecided(facts, err)
 	}
 	var failed []error
 	for _, claim := range step.Delete {
@@ -142,8 +142,8 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	return requeueAfter(step.After), errors.Join(failed...)
 }
 
-// later is the answer for a pool that cannot be decided about: it is not ours, or memory is incomplete.
-func (s *Static) later(facts *pool.StaticFacts, err error) (ctrl.Result, error) {
+// requeueUndecided is the answer for a pool that cannot be decided about: it is not ours, or memory is incomplete.
+func (s *Static) requeueUndecided(facts *pool.StaticFacts, err error) (ctrl.Result, error) {
 	if err == nil && facts == nil && !s.Store.Synced() {
 		return requeueAfter(notSynced), nil
 	}

@@ -16,10 +16,10 @@ const RemovedUnhealthy = "unhealthy"
 // Ailments are the repair policies as they were before repair respected budgets (LC-41, V15-33): those
 // that replace a node, with nothing but how long they are tolerated.
 type Ailments struct {
-	list []ailment
+	list []legacyPolicy
 }
 
-type ailment struct {
+type legacyPolicy struct {
 	cloud.Repair
 	reasons *regexp.Regexp // nil: any
 }
@@ -31,7 +31,7 @@ func NewAilments(list []cloud.Repair) (*Ailments, error) {
 		if r.Action == cloud.RebootNode {
 			continue
 		}
-		read := ailment{Repair: r}
+		read := legacyPolicy{Repair: r}
 		if r.ReasonRegex != "" {
 			reasons, err := regexp.Compile(r.ReasonRegex)
 			if err != nil {

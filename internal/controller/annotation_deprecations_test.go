@@ -31,7 +31,7 @@ func TestLC62_OldAnnotationsAreDeprecated(t *testing.T) {
 			t.Parallel()
 			node := endNodeObject(func(n *corev1.Node) { n.Annotations = tc.node })
 			w := newWorld(t, interceptor.Funcs{}, node, endPod("p", func(p *corev1.Pod) { p.Annotations = tc.pod }))
-			r := &controller.DeprecatedAnnotations{Client: w.client, Events: w.told, Metrics: w.metrics}
+			r := &controller.AnnotationDeprecations{Client: w.client, Events: w.told, Metrics: w.metrics}
 			if err := r.Pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -17,21 +17,21 @@ import (
 
 const deprecatedAnnotationsInterval = 10 * time.Minute
 
-// DeprecatedAnnotations tells the owners of pods, nodes and pools that carry an annotation of old which one means the
+// AnnotationDeprecations tells the owners of pods, nodes and pools that carry an annotation of old which one means the
 // same today (API 11, LC-62). It is honoured all the same.
-type DeprecatedAnnotations struct {
+type AnnotationDeprecations struct {
 	Client  client.Client
 	Events  emitter
 	Metrics *metric.Set
 }
 
 // Register adds the loop to a manager.
-func (r *DeprecatedAnnotations) Register(mgr ctrl.Manager) error {
+func (r *AnnotationDeprecations) Register(mgr ctrl.Manager) error {
 	return mgr.Add(&ticker{name: "annotation.deprecated", every: deprecatedAnnotationsInterval, metrics: r.Metrics, pass: r.Pass})
 }
 
 // Pass looks at all pools, nodes and running pods once. The recorder leaves out what it said not long ago.
-func (r *DeprecatedAnnotations) Pass(ctx context.Context) error {
+func (r *AnnotationDeprecations) Pass(ctx context.Context) error {
 	pools, nodes, pods := &karpv1.NodePoolList{}, &corev1.NodeList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{pools, nodes, pods} {
 		if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -55,7 +55,7 @@ func (r *DeprecatedAnnotations) Pass(ctx context.Context) error {
 	return nil
 }
 
-func (r *DeprecatedAnnotations) emitIfDeprecated(obj client.Object) {
+func (r *AnnotationDeprecations) emitIfDeprecated(obj client.Object) {
 	key := cluster.ForbiddenBy(obj.GetAnnotations())
 	if key == "" || key == karpv1.AnnotationDoNotDisrupt {
 		return
