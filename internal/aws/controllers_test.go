@@ -172,7 +172,7 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 	r := &reservations{
 		client: w.kube, directory: directory{w.kube}, stock: w, events: w, metrics: w.metrics, podsToMove: func(context.Context, string) int { return 3 }, now: w.clock,
 	}
-	if err := r.expire(t.Context()); err != nil {
+	if err := r.deleteExpiringBlocks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(w.told)
@@ -211,7 +211,7 @@ func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
 	})
 	r := &reservations{client: lost, directory: directory{w.kube}, stock: w, events: w, metrics: w.metrics, now: w.clock}
 	claim := newClaim("soon", start, inReservation("cr-soon", "capacity-block"), func(c *karpv1.NodeClaim) { c.UID, c.ResourceVersion = "seen", "7" })
-	if err := r.leave(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
+	if err := r.deleteExpiring(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
 		t.Errorf("error %v, events %v", err, w.told)
 	}
 	if *asked.UID != "seen" || *asked.ResourceVersion != "7" {
@@ -268,7 +268,7 @@ func TestGaugesSurviveABrokenPool(t *testing.T) {
 		}
 		return list, nil
 	}}
-	if err := g.show(t.Context()); err != nil {
+	if err := g.refreshGauges(t.Context()); err != nil {
 		t.Error(err)
 	}
 	want := map[string]map[string]float64{
@@ -283,7 +283,7 @@ func TestGaugesSurviveABrokenPool(t *testing.T) {
 		}
 	}
 	list = nil // all is gone
-	_ = g.show(t.Context())
+	_ = g.refreshGauges(t.Context())
 	for name := range want {
 		if got := w.series(t, name); len(got) != 0 {
 			t.Errorf("%s: %v is still shown", name, got)

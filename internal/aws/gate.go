@@ -18,7 +18,7 @@ const askAgain = 5 * time.Second
 // partitionGate holds the registration of nodes in a partition placement group until EC2 has said which
 // partition they are in: pods may be spread over partitions (LC-09).
 type partitionGate struct {
-	stock    stock
+	stock    instanceInventory
 	strategy func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) // of the group of the claim's class
 }
 

@@ -29,7 +29,7 @@ type observer struct {
 	client    client.Reader
 	directory interrupt.Directory
 	class     func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error)
-	shop      shop
+	shop      typeCatalog
 	strict    bool
 	learn     func(instanceType string, class *awsv1.EC2NodeClass, memory resource.Quantity)
 	// learnStorage is the same for ephemeral storage, which also depends on the devices of the class.

@@ -17,16 +17,16 @@ const (
 	justBefore = 10 * time.Minute
 )
 
-// round is something that is done again and again: it returns when to do it next.
-type round func(ctx context.Context) (next time.Duration, err error)
+// periodicTask is something that is done again and again: it returns when to do it next.
+type periodicTask func(ctx context.Context) (next time.Duration, err error)
 
-// every makes a round of something that is done at fixed intervals.
-func every(interval time.Duration, do func(ctx context.Context) error) round {
+// atInterval makes a round of something that is done at fixed intervals.
+func atInterval(interval time.Duration, do func(ctx context.Context) error) periodicTask {
 	return func(ctx context.Context) (time.Duration, error) { return interval, do(ctx) }
 }
 
-// again is every for what was done just before: the first round may be left out.
-func again(done time.Time, now func() time.Time, interval time.Duration, do func(ctx context.Context) error) round {
+// atIntervalAfter is every for what was done just before: the first round may be left out.
+func atIntervalAfter(done time.Time, now func() time.Time, interval time.Duration, do func(ctx context.Context) error) periodicTask {
 	first := true
 	return func(ctx context.Context) (time.Duration, error) {
 		skip := first && now().Sub(done) < justBefore
@@ -38,10 +38,10 @@ func again(done time.Time, now func() time.Time, interval time.Duration, do func
 	}
 }
 
-// addRound adds a round to the manager as a controller of that name, so that its log lines and metrics are those
+// addPeriodicTask adds a round to the manager as a controller of that name, so that its log lines and metrics are those
 // of a controller. It begins when this process leads. A failed round is repeated, first soon and then
 // ever later; a panic is a failure.
-func addRound(mgr ctrl.Manager, name string, do round) error {
+func addPeriodicTask(mgr ctrl.Manager, name string, do periodicTask) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -40,5 +40,5 @@ func (p *provider) Reboot(ctx context.Context, claim *karpv1.NodeClaim, _ string
 	if err != nil {
 		return err
 	}
-	return p.stock.Reboot(ctx, instance)
+	return p.inventory.Reboot(ctx, instance)
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// ownBody sends every request with a body of its own. The SDK closes the body of a request as soon as an
+// bufferedBodyClient sends every request with a body of its own. The SDK closes the body of a request as soon as an
 // answer begins; if the transport has not seen the end of the body by then, it takes that for a failure and
 // drops the connection under the answer. That costs a retry: of more than one call in ten with a service as
 // near as an emulator.
-type ownBody struct{ next aws.HTTPClient }
+type bufferedBodyClient struct{ next aws.HTTPClient }
 
 // Do sends a request. Bodies are small: forms and JSON.
-func (o ownBody) Do(request *http.Request) (*http.Response, error) {
+func (o bufferedBodyClient) Do(request *http.Request) (*http.Response, error) {
 	if request.Body == nil || request.Body == http.NoBody {
 		return o.next.Do(request)
 	}

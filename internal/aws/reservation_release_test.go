@@ -23,7 +23,7 @@ func TestEndedInstancesGiveTheirSlotBack(t *testing.T) {
 		"reserved": {"reserved", start.Add(time.Minute), 1},
 	} {
 		cloud.reservations.Exhausted("cr-1")
-		cloud.ended(newInstance("i-1", start, func(i *inventory.Instance) { i.CapacityType, i.Reservation = tc.capacityType, "cr-1" }), tc.seen)
+		cloud.releaseReservationSlot(newInstance("i-1", start, func(i *inventory.Instance) { i.CapacityType, i.Reservation = tc.capacityType, "cr-1" }), tc.seen)
 		if free := cloud.reservations.Free("cr-1"); free != tc.want {
 			t.Errorf("%s: %d free, want %d", name, free, tc.want)
 		}

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// memory keeps answers for a while. Answers are shared: nobody changes them.
-type memory[K comparable, V any] struct {
+// responseCache keeps answers for a while. Answers are shared: nobody changes them.
+type responseCache[K comparable, V any] struct {
 	lifetime time.Duration
 	now      func() time.Time
 
 	mu      sync.Mutex
 	entries map[K]entry[V]
-	asked   map[K]*question[V] // that nobody has answered yet
+	pending map[K]*pendingCall[V] // that nobody has answered yet
 }
 
-// question is one that several may wait for. value and err are there when done is closed.
-type question[V any] struct {
+// pendingCall is one that several may wait for. value and err are there when done is closed.
+type pendingCall[V any] struct {
 	done  chan struct{}
 	value V
 	err   error
@@ -29,11 +29,11 @@ type entry[V any] struct {
 	until time.Time
 }
 
-func remember[K comparable, V any](lifetime time.Duration, now func() time.Time) *memory[K, V] {
-	return &memory[K, V]{lifetime: lifetime, now: now, entries: map[K]entry[V]{}, asked: map[K]*question[V]{}}
+func newResponseCache[K comparable, V any](lifetime time.Duration, now func() time.Time) *responseCache[K, V] {
+	return &responseCache[K, V]{lifetime: lifetime, now: now, entries: map[K]entry[V]{}, pending: map[K]*pendingCall[V]{}}
 }
 
-func (m *memory[K, V]) load(key K) (V, bool) {
+func (m *responseCache[K, V]) load(key K) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, found := m.entries[key]
@@ -44,22 +44,22 @@ func (m *memory[K, V]) load(key K) (V, bool) {
 	return e.value, true
 }
 
-// answer returns what is kept, unless it is to be anew, or asks. Whoever wants the same meanwhile waits for
+// loadOrCall returns what is kept, unless it is to be anew, or asks. Whoever wants the same meanwhile waits for
 // that answer. Errors are not kept.
-func (m *memory[K, V]) answer(ctx context.Context, key K, anew bool, ask func() (V, error)) (V, error) {
+func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, ask func() (V, error)) (V, error) {
 	for {
 		if kept, found := m.load(key); found && !anew {
 			return kept, nil
 		}
 		m.mu.Lock()
-		q, waits := m.asked[key]
+		q, waits := m.pending[key]
 		if !waits {
-			q = &question[V]{done: make(chan struct{}), err: errUnanswered}
-			m.asked[key] = q
+			q = &pendingCall[V]{done: make(chan struct{}), err: errCallPanicked}
+			m.pending[key] = q
 		}
 		m.mu.Unlock()
 		if !waits {
-			m.put(key, q, ask)
+			m.callAndStore(key, q, ask)
 			return q.value, q.err
 		}
 		select {
@@ -68,19 +68,19 @@ func (m *memory[K, V]) answer(ctx context.Context, key K, anew bool, ask func() 
 			return none, ctx.Err()
 		case <-q.done:
 		}
-		if !errors.Is(q.err, context.Canceled) && !errors.Is(q.err, context.DeadlineExceeded) && !errors.Is(q.err, errUnanswered) {
+		if !errors.Is(q.err, context.Canceled) && !errors.Is(q.err, context.DeadlineExceeded) && !errors.Is(q.err, errCallPanicked) {
 			return q.value, q.err // what ended the wait of another is no answer
 		}
 	}
 }
 
-// errUnanswered is the answer of one who panicked while asking.
-var errUnanswered = errors.New("nobody answered")
+// errCallPanicked is the answer of one who panicked while asking.
+var errCallPanicked = errors.New("nobody answered")
 
-func (m *memory[K, V]) put(key K, q *question[V], ask func() (V, error)) {
+func (m *responseCache[K, V]) callAndStore(key K, q *pendingCall[V], ask func() (V, error)) {
 	defer func() {
 		m.mu.Lock()
-		delete(m.asked, key)
+		delete(m.pending, key)
 		m.mu.Unlock()
 		close(q.done)
 	}()
@@ -90,9 +90,9 @@ func (m *memory[K, V]) put(key K, q *question[V], ask func() (V, error)) {
 }
 
 // store keeps an answer and drops those that are too old.
-func (m *memory[K, V]) store(key K, value V) { m.storeFor(key, value, m.lifetime) }
+func (m *responseCache[K, V]) store(key K, value V) { m.storeFor(key, value, m.lifetime) }
 
-func (m *memory[K, V]) storeFor(key K, value V, lifetime time.Duration) {
+func (m *responseCache[K, V]) storeFor(key K, value V, lifetime time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := m.now()
@@ -104,8 +104,8 @@ func (m *memory[K, V]) storeFor(key K, value V, lifetime time.Duration) {
 	m.entries[key] = entry[V]{value: value, until: now.Add(lifetime)}
 }
 
-// drop forgets the keys that match.
-func (m *memory[K, V]) drop(match func(K) bool) {
+// dropMatching forgets the keys that match.
+func (m *responseCache[K, V]) dropMatching(match func(K) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for k := range m.entries {
@@ -115,8 +115,8 @@ func (m *memory[K, V]) drop(match func(K) bool) {
 	}
 }
 
-// list returns a copy of what is kept.
-func (m *memory[K, V]) list() map[K]V {
+// snapshot returns a copy of what is kept.
+func (m *responseCache[K, V]) snapshot() map[K]V {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now, out := m.now(), map[K]V{}

@@ -8,8 +8,8 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 )
 
-// patience is how long a status check may fail before it counts: a reboot fails it too.
-const patience = 120 * time.Second
+// impairedAfter is how long a status check may fail before it counts: a reboot fails it too.
+const impairedAfter = 120 * time.Second
 
 // Finding is an instance that AWS holds for unhealthy.
 type Finding struct {
@@ -29,9 +29,9 @@ func (f Finding) Category() string {
 	}
 }
 
-// Judge says which instances are unhealthy, in order of their ids and without repeats. A check that
+// Unhealthy says which instances are unhealthy, in order of their ids and without repeats. A check that
 // fails counts after two minutes, a scheduled event at once; checks of volumes do not count.
-func Judge(statuses []ec2types.InstanceStatus, now time.Time) []Finding {
+func Unhealthy(statuses []ec2types.InstanceStatus, now time.Time) []Finding {
 	var found []Finding
 	for _, s := range statuses {
 		id := text(s.InstanceId)
@@ -59,7 +59,7 @@ func impaired(summary *ec2types.InstanceStatusSummary, now time.Time) bool {
 		return false
 	}
 	return slices.ContainsFunc(summary.Details, func(d ec2types.InstanceStatusDetails) bool {
-		return d.Status == ec2types.StatusTypeFailed && d.ImpairedSince != nil && now.Sub(*d.ImpairedSince) >= patience
+		return d.Status == ec2types.StatusTypeFailed && d.ImpairedSince != nil && now.Sub(*d.ImpairedSince) >= impairedAfter
 	})
 }
 

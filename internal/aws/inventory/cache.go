@@ -16,8 +16,8 @@ const (
 	buried = 2 * time.Hour
 )
 
-// memory holds what is known about instances. There is no expiry: a complete list prunes it.
-type memory struct {
+// instanceCache holds what is known about instances. There is no expiry: a complete list prunes it.
+type instanceCache struct {
 	mu    sync.Mutex
 	known map[string]entry
 	ended map[string]time.Time // when an instance was seen terminated: that is never taken back (E20)
@@ -30,23 +30,23 @@ type entry struct {
 	launched time.Time // by this process, by our own clock; zero: by others
 }
 
-func newMemory(tell func(gone Instance, seen time.Time)) *memory {
-	return &memory{known: map[string]entry{}, ended: map[string]time.Time{}, tell: tell}
+func newInstanceCache(tell func(gone Instance, seen time.Time)) *instanceCache {
+	return &instanceCache{known: map[string]entry{}, ended: map[string]time.Time{}, tell: tell}
 }
 
 // store remembers an instance and returns it as it is to be read: one that ended before has ended.
-func (m *memory) store(i Instance, now time.Time, launched bool) Instance {
+func (m *instanceCache) store(i Instance, now time.Time, launched bool) Instance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.put(i, now, launched)
+	return m.putLocked(i, now, launched)
 }
 
-func (m *memory) put(i Instance, now time.Time, launched bool) Instance {
+func (m *instanceCache) putLocked(i Instance, now time.Time, launched bool) Instance {
 	if i.State == StateTerminated {
 		m.ended[i.ID] = now
 	}
 	if _, over := m.ended[i.ID]; over {
-		m.drop(i.ID)
+		m.dropGone(i.ID)
 		i.State = StateTerminated
 		return i
 	}
@@ -63,7 +63,7 @@ func (m *memory) put(i Instance, now time.Time, launched bool) Instance {
 }
 
 // find returns what is known about an instance; over says that it has ended.
-func (m *memory) find(id string) (i Instance, known, over bool) {
+func (m *instanceCache) find(id string) (i Instance, known, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, over = m.ended[id]
@@ -71,51 +71,51 @@ func (m *memory) find(id string) (i Instance, known, over bool) {
 	return e.instance, known, over
 }
 
-// young reports whether this process launched the instance so recently that EC2 may not show it yet.
-func (m *memory) young(id string, now time.Time) bool {
+// launchedRecently reports whether this process launched the instance so recently that EC2 may not show it yet.
+func (m *instanceCache) launchedRecently(id string, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, known := m.known[id]
-	return known && e.young(now)
+	return known && e.launchedRecently(now)
 }
 
-// young does not look at what EC2 says about the time of the launch: its clock may be ahead of ours for longer
+// launchedRecently does not look at what EC2 says about the time of the launch: its clock may be ahead of ours for longer
 // than the instance lives, and would keep it from being ended.
-func (e entry) young(now time.Time) bool {
+func (e entry) launchedRecently(now time.Time) bool {
 	return !e.launched.IsZero() && now.Sub(e.launched) < settle
 }
 
-func (m *memory) forget(id string) {
+func (m *instanceCache) deleteEntry(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.drop(id)
+	m.dropGone(id)
 }
 
-// drop forgets an instance that is gone, and tells of it if it was known.
-func (m *memory) drop(id string) {
+// dropGone forgets an instance that is gone, and tells of it if it was known.
+func (m *instanceCache) dropGone(id string) {
 	if e, known := m.known[id]; known {
 		delete(m.known, id)
 		m.tell(e.instance, e.stored)
 	}
 }
 
-// replace takes a complete list that was begun at a time, and returns it as it is to be read. What is
+// replaceAll takes a complete list that was begun at a time, and returns it as it is to be read. What is
 // not in it is dropped, unless it came later, is too young to be seen, or is to be kept.
-func (m *memory) replace(list []Instance, begun, now time.Time, keep func(Instance) bool) []Instance {
+func (m *instanceCache) replaceAll(list []Instance, begun, now time.Time, keep func(Instance) bool) []Instance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	listed := make(map[string]bool, len(list))
 	out := make([]Instance, 0, len(list))
 	for _, i := range list {
 		listed[i.ID] = true
-		if i = m.put(i, now, false); i.State != StateTerminated {
+		if i = m.putLocked(i, now, false); i.State != StateTerminated {
 			out = append(out, i)
 		}
 	}
 	// any order: each is dropped by itself
 	for id, e := range m.known {
-		if !listed[id] && e.stored.Before(begun) && !e.young(now) && !keep(e.instance) {
-			m.drop(id)
+		if !listed[id] && e.stored.Before(begun) && !e.launchedRecently(now) && !keep(e.instance) {
+			m.dropGone(id)
 		}
 	}
 	maps.DeleteFunc(m.ended, func(_ string, at time.Time) bool { return now.Sub(at) > buried })

@@ -186,7 +186,7 @@ func TestClaimsAskAgainInOrder(t *testing.T) {
 			claim := nodeClaim(name)
 			claim.Labels["team"] = name // so that each is a request of its own
 			r := Request{Claim: claim, Class: class, Types: l.types}
-			ticket, err := l.prepare(t.Context(), r, wants(t, claim))
+			ticket, err := l.prepareTicket(t.Context(), r, wants(t, claim))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,7 +194,7 @@ func TestClaimsAskAgainInOrder(t *testing.T) {
 		}
 		got := make([]string, len(tickets))
 		var mu sync.Mutex
-		l.run(t.Context(), tickets, func(n int, done batch.Result[Result]) {
+		l.runBatch(t.Context(), tickets, func(n int, done batch.Result[Result]) {
 			mu.Lock()
 			defer mu.Unlock()
 			got[n] = done.Value.Subnet

@@ -17,9 +17,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// results lists every instance of an answer. What is said about one is what EC2 says it is, be it what
+// fleetResults lists every instance of an answer. What is said about one is what EC2 says it is, be it what
 // was asked for or not (A18).
-func (t *ticket) results(answer *ec2.CreateFleetOutput, now time.Time) []Result {
+func (t *ticket) fleetResults(answer *ec2.CreateFleetOutput, now time.Time) []Result {
 	var list []Result
 	for _, i := range answer.Instances {
 		at := overrides(i.LaunchTemplateAndOverrides)
@@ -92,18 +92,18 @@ func (t *ticket) imageOf(instanceType string) string {
 	return ""
 }
 
-// lesson is what the errors of an answer mean for the next request.
-type lesson struct {
-	again           bool // something was marked, and all errors were about capacity
+// fleetErrors is what the errors of an answer mean for the next request.
+type fleetErrors struct {
+	retryNow        bool // something was marked, and all errors were about capacity
 	spotRoleMissing bool
 	news            []string // what cannot be had, in words, as far as that was not known before
 	codes           []string // of the errors that say so
 }
 
-// learn marks what cannot be had and counts it (AWS provider 5.6). It is done once for an answer,
+// recordFleetErrors marks what cannot be had and counts it (AWS provider 5.6). It is done once for an answer,
 // however many claims wait for it.
-func (l *Launcher) learn(t *ticket, list []ec2types.CreateFleetError) lesson {
-	out := lesson{again: len(list) > 0}
+func (l *Launcher) recordFleetErrors(t *ticket, list []ec2types.CreateFleetError) fleetErrors {
+	out := fleetErrors{retryNow: len(list) > 0}
 	marked := false
 	for _, e := range list {
 		code, text := value(e.ErrorCode), value(e.ErrorMessage)
@@ -117,21 +117,21 @@ func (l *Launcher) learn(t *ticket, list []ec2types.CreateFleetError) lesson {
 			out.spotRoleMissing = true
 		}
 		if !awserr.Unfulfillable(code) && code != awserr.CodeSpotRoleMissing || code == awserr.CodeFleetQuota {
-			out.again = false // nothing else would do either
+			out.retryNow = false // nothing else would do either
 		}
-		found, news := l.mark(t, code, text, string(at.InstanceType), p, cmp.Or(subnet, p.subnet))
+		found, news := l.markUnavailable(t, code, text, string(at.InstanceType), p, cmp.Or(subnet, p.subnet))
 		marked = found || marked
 		if news != "" {
 			out.news, out.codes = append(out.news, news), append(out.codes, code)
 		}
 	}
-	out.again = out.again && marked
+	out.retryNow = out.retryNow && marked
 	return out
 }
 
-// report writes one line about what an answer taught, at the default level and with the words that operators search for
+// logUnavailable writes one line about what an answer taught, at the default level and with the words that operators search for
 // (S-101).
-func (s lesson) report(logger logr.Logger) {
+func (s fleetErrors) logUnavailable(logger logr.Logger) {
 	if len(s.news) == 0 {
 		return
 	}
@@ -142,8 +142,8 @@ func (s lesson) report(logger logr.Logger) {
 		"reasons", slices.Compact(slices.Sorted(slices.Values(s.codes))), "detail", shown, "more", len(detail)-len(shown))
 }
 
-// mark remembers one failure. It reports whether there was anything to remember, and what of it is news.
-func (l *Launcher) mark(t *ticket, code, text, instanceType string, p pick, subnet string) (marked bool, news string) {
+// markUnavailable remembers one failure. It reports whether there was anything to remember, and what of it is news.
+func (l *Launcher) markUnavailable(t *ticket, code, text, instanceType string, p pick, subnet string) (marked bool, news string) {
 	out, capacityType, group := l.o.Unavailable, t.order.choice.capacityType, offering.Group{}
 	if t.order.group != nil {
 		group = offering.Group{ID: t.order.group.ID, Partition: t.order.choice.partition}
@@ -176,8 +176,8 @@ func spreadLimit(text string) bool {
 	return strings.Contains(text, "spread placement group") && (strings.Contains(text, "limit") || strings.Contains(text, "maximum") || strings.Contains(text, "exceed"))
 }
 
-// failure is the error of a claim that got no instance. It is NoCapacity only if every code says so.
-func failure(list []ec2types.CreateFleetError, delivered, asked int) error {
+// fleetFailure is the error of a claim that got no instance. It is NoCapacity only if every code says so.
+func fleetFailure(list []ec2types.CreateFleetError, delivered, asked int) error {
 	if len(list) == 0 {
 		return &cloud.Error{Kind: cloud.Unknown, Op: "create fleet", Message: fmt.Sprintf("EC2 delivered %d of %d instances and did not say why", delivered, asked)}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// maxRounds is how often one launch asks for something else before it gives up (S-004).
-const maxRounds = 10
+// maxFleetAttempts is how often one launch asks for something else before it gives up (S-004).
+const maxFleetAttempts = 10
 
 // ticket is one claim in the queue for a fleet.
 type ticket struct {
@@ -32,21 +32,21 @@ type ticket struct {
 	pods    int                   // addresses set aside in each subnet
 	noRole  bool                  // an earlier round found that the account has no role for spot
 
-	mu      sync.Mutex // a caller that gives up settles while a batch may still run
-	release []func()   // of templates
-	subnets []string   // with addresses set aside
-	settled bool
+	mu       sync.Mutex // a caller that gives up settles while a batch may still run
+	release  []func()   // of templates
+	subnets  []string   // with addresses set aside
+	released bool
 }
 
-// write completes a ticket: the request, and templates that exist.
-func (l *Launcher) write(ctx context.Context, t *ticket, picks []pick) error {
+// completeTicket completes a ticket: the request, and templates that exist.
+func (l *Launcher) completeTicket(ctx context.Context, t *ticket, picks []pick) error {
 	class := t.order.request.Class
 	if len(picks) == 0 {
-		return none("no subnet of the node class in the zones that can be had has free addresses; add subnets to EC2NodeClass " + class.Name)
+		return noCapacityError("no subnet of the node class in the zones that can be had has free addresses; add subnets to EC2NodeClass " + class.Name)
 	}
 	var err error
 	t.recipes, err = recipes(t.order, picks)
-	l.measure(ctx, class, t.recipes, err)
+	l.measureUserData(ctx, class, t.recipes, err)
 	if err != nil {
 		return err
 	}
@@ -57,65 +57,65 @@ func (l *Launcher) write(ctx context.Context, t *ticket, picks []pick) error {
 	}
 	sum := sha256.Sum256(text)
 	t.key = hex.EncodeToString(sum[:])
-	return l.hold(ctx, t)
+	return l.holdTemplates(ctx, t)
 }
 
-func (l *Launcher) hold(ctx context.Context, t *ticket) error {
+func (l *Launcher) holdTemplates(ctx context.Context, t *ticket) error {
 	for _, r := range t.recipes {
-		release, err := l.templates.hold(ctx, r.template)
+		release, err := l.templates.holdTemplate(ctx, r.template)
 		if err != nil {
 			return asCloud("make launch template", err)
 		}
-		t.keep(release)
+		t.addRelease(release)
 	}
 	return nil
 }
 
-// keep remembers to release a template, at once if the ticket is settled already.
-func (t *ticket) keep(release func()) {
+// addRelease remembers to release a template, at once if the ticket is settled already.
+func (t *ticket) addRelease(release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.settled {
+	if t.released {
 		release()
 		return
 	}
 	t.release = append(t.release, release)
 }
 
-// settle gives back what a ticket holds, except in the subnet the instance is in. Only the first time
+// releaseTicket gives back what a ticket holds, except in the subnet the instance is in. Only the first time
 // counts.
-func (l *Launcher) settle(t *ticket, used string) {
+func (l *Launcher) releaseTicket(t *ticket, used string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.settled {
+	if t.released {
 		return
 	}
-	t.settled = true
+	t.released = true
 	for _, release := range t.release {
 		release()
 	}
-	l.addresses.credit(slices.DeleteFunc(t.subnets, func(id string) bool { return id == used }), t.pods)
+	l.addresses.returnAddresses(slices.DeleteFunc(t.subnets, func(id string) bool { return id == used }), t.pods)
 }
 
-// verdict is what became of a ticket.
-type verdict struct {
-	result Result
-	err    error
-	again  bool // something else can be tried at once
+// ticketResult is what became of a ticket.
+type ticketResult struct {
+	result   Result
+	err      error
+	retryNow bool // something else can be tried at once
 }
 
-// run sends a batch. Claims that get nothing for want of capacity ask at once for what is left of what
+// runBatch sends a batch. Claims that get nothing for want of capacity ask at once for what is left of what
 // they allow: there is no wait between an answer and the next request (S-004). Those that are done are told at
 // once: what was bought has no owner before (G1).
-func (l *Launcher) run(ctx context.Context, tickets []*ticket, answer func(int, batch.Result[Result])) {
+func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(int, batch.Result[Result])) {
 	waiting := map[int]*ticket{}
 	for n, t := range tickets {
 		waiting[n] = t
 	}
 	for round := 1; len(waiting) > 0; round++ {
-		losers := l.round(ctx, waiting, func(n int, v verdict) (done bool) {
-			l.settle(waiting[n], v.result.Subnet)
-			if v.again && round < maxRounds && ctx.Err() == nil {
+		losers := l.sendRound(ctx, waiting, func(n int, v ticketResult) (done bool) {
+			l.releaseTicket(waiting[n], v.result.Subnet)
+			if v.retryNow && round < maxFleetAttempts && ctx.Err() == nil {
 				return false
 			}
 			answer(n, batch.Result[Result]{Value: v.result, Err: v.err})
@@ -124,7 +124,7 @@ func (l *Launcher) run(ctx context.Context, tickets []*ticket, answer func(int, 
 		next := map[int]*ticket{}
 		for _, n := range slices.Sorted(maps.Keys(losers)) { // who asks again first has the pick of the subnets
 			t, failure := waiting[n], losers[n]
-			again, err := l.prepare(ctx, t.order.request, t.order.want)
+			again, err := l.prepareTicket(ctx, t.order.request, t.order.want)
 			if err == nil {
 				again.noRole = t.noRole
 				next[n] = again
@@ -139,9 +139,9 @@ func (l *Launcher) run(ctx context.Context, tickets []*ticket, answer func(int, 
 	}
 }
 
-// round sends one fleet for each set of equal tickets, all at the same time, and judges each as soon as it is
+// sendRound sends one fleet for each set of equal tickets, all at the same time, and judges each as soon as it is
 // answered. It returns why those that are not done got nothing.
-func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket, judge func(n int, v verdict) (done bool)) map[int]error {
+func (l *Launcher) sendRound(ctx context.Context, waiting map[int]*ticket, judge func(n int, v ticketResult) (done bool)) map[int]error {
 	groups := map[string][]int{}
 	// any order: each group is sorted below
 	for n, t := range waiting {
@@ -158,7 +158,7 @@ func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket, judge fun
 			tickets = append(tickets, waiting[n])
 		}
 		all.Go(func() {
-			for i, v := range l.send(ctx, tickets) {
+			for i, v := range l.sendFleet(ctx, tickets) {
 				if !judge(group[i], v) {
 					mu.Lock()
 					losers[group[i]] = v.err
@@ -171,8 +171,8 @@ func (l *Launcher) round(ctx context.Context, waiting map[int]*ticket, judge fun
 	return losers
 }
 
-// send sends one fleet for equal tickets and deals out what it brings: each id once (A05).
-func (l *Launcher) send(ctx context.Context, tickets []*ticket) []verdict {
+// sendFleet sends one fleet for equal tickets and deals out what it brings: each id once (A05).
+func (l *Launcher) sendFleet(ctx context.Context, tickets []*ticket) []ticketResult {
 	first := tickets[0]
 	input := *first.input
 	input.TargetCapacitySpecification = &ec2types.TargetCapacitySpecificationRequest{
@@ -185,13 +185,13 @@ func (l *Launcher) send(ctx context.Context, tickets []*ticket) []verdict {
 	input.ClientToken = new(l.attempts.token(uids))
 	answer, err := l.o.EC2.CreateFleet(ctx, &input)
 	if lostTemplate(answer, err) {
-		answer, err = l.sendAgain(ctx, first, &input, uids)
+		answer, err = l.resendFleet(ctx, first, &input, uids)
 	}
-	verdicts := make([]verdict, len(tickets))
+	verdicts := make([]ticketResult, len(tickets))
 	if err != nil {
 		if awserr.Refused(err) {
 			for _, uid := range uids {
-				l.attempts.raise(uid)
+				l.attempts.countFailure(uid)
 			}
 		}
 		if awserr.Code(err) == awserr.CodeParameterMismatch {
@@ -202,9 +202,9 @@ func (l *Launcher) send(ctx context.Context, tickets []*ticket) []verdict {
 		}
 		return verdicts
 	}
-	learned := l.learn(first, answer.Errors)
-	learned.report(log.FromContext(ctx))
-	bought := first.results(answer, l.o.Now())
+	learned := l.recordFleetErrors(first, answer.Errors)
+	learned.logUnavailable(log.FromContext(ctx))
+	bought := first.fleetResults(answer, l.o.Now())
 	if len(bought) > len(tickets) {
 		log.FromContext(ctx).Info("fleet delivered more instances than asked for, the surplus will be collected", "asked", len(tickets), "delivered", len(bought))
 	}
@@ -218,8 +218,8 @@ func (l *Launcher) send(ctx context.Context, tickets []*ticket) []verdict {
 			}
 			continue
 		}
-		l.attempts.raise(t.order.request.Claim.UID)
-		verdicts[n] = verdict{err: failure(answer.Errors, len(bought), len(tickets)), again: learned.again}
+		l.attempts.countFailure(t.order.request.Claim.UID)
+		verdicts[n] = ticketResult{err: fleetFailure(answer.Errors, len(bought), len(tickets)), retryNow: learned.retryNow}
 	}
 	return verdicts
 }
@@ -234,19 +234,19 @@ func lostTemplate(answer *ec2.CreateFleetOutput, err error) bool {
 	})
 }
 
-// sendAgain makes sure of the templates and sends the fleet once more. EC2 may remember the token
+// resendFleet makes sure of the templates and sends the fleet once more. EC2 may remember the token
 // together with the failure, so it takes another one: that nothing was bought is certain.
-func (l *Launcher) sendAgain(ctx context.Context, t *ticket, input *ec2.CreateFleetInput, uids []types.UID) (*ec2.CreateFleetOutput, error) {
+func (l *Launcher) resendFleet(ctx context.Context, t *ticket, input *ec2.CreateFleetInput, uids []types.UID) (*ec2.CreateFleetOutput, error) {
 	for _, r := range t.recipes {
-		l.templates.doubt(r.name())
-		release, err := l.templates.hold(ctx, r.template)
+		l.templates.recheckTemplate(r.name())
+		release, err := l.templates.holdTemplate(ctx, r.template)
 		if err != nil {
 			return nil, err
 		}
-		t.keep(release)
+		t.addRelease(release)
 	}
 	for _, uid := range uids {
-		l.attempts.raise(uid)
+		l.attempts.countFailure(uid)
 	}
 	input.ClientToken = new(l.attempts.token(uids))
 	return l.o.EC2.CreateFleet(ctx, input)

@@ -21,9 +21,9 @@ const (
 	maxZones         = 64 // of a region, so that a set of them is one word
 )
 
-// stock is what EC2 has in the region. It does not change; Refresh makes another one. Only labels are
+// regionTypes is what EC2 has in the region. It does not change; Refresh makes another one. Only labels are
 // added to it as classes need them, by the Catalog that owns it.
-type stock struct {
+type regionTypes struct {
 	machines []machine // by name
 	index    map[string]int
 	zones    []string // sorted
@@ -47,11 +47,11 @@ func (c *Catalog) Refresh(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("describe instance type offerings: %w", err)
 	}
-	fresh := newStock(infos, offered)
+	fresh := newRegionTypes(infos, offered)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.stock.same(fresh) {
-		c.stock = fresh
+	if !c.region.equalTo(fresh) {
+		c.region = fresh
 		log.FromContext(ctx).Info("discovered instance types", "count", len(fresh.machines), "zones", fresh.zones)
 	}
 	return nil
@@ -97,8 +97,8 @@ func (c *Catalog) describeOfferings(ctx context.Context) (map[string][]string, e
 	return offered, nil
 }
 
-func newStock(infos []ec2types.InstanceTypeInfo, offered map[string][]string) *stock {
-	s := &stock{index: make(map[string]int, len(infos)), labels: map[appearance][]reqs.Set{}}
+func newRegionTypes(infos []ec2types.InstanceTypeInfo, offered map[string][]string) *regionTypes {
+	s := &regionTypes{index: make(map[string]int, len(infos)), labels: map[appearance][]reqs.Set{}}
 	zones := map[string]bool{}
 	for _, list := range offered {
 		for _, zone := range list {
@@ -135,13 +135,13 @@ func newStock(infos []ec2types.InstanceTypeInfo, offered map[string][]string) *s
 	return s
 }
 
-func (s *stock) same(other *stock) bool {
+func (s *regionTypes) equalTo(other *regionTypes) bool {
 	return slices.Equal(s.zones, other.zones) && reflect.DeepEqual(s.machines, other.machines)
 }
 
 // labelsFor are the labels of all machines for classes that look like this. Classes mostly look the
 // same, so the sets are made once.
-func (s *stock) labelsFor(a appearance, region string, limits map[string]limit) []reqs.Set {
+func (s *regionTypes) labelsFor(a appearance, region string, limits map[string]limit) []reqs.Set {
 	if made, known := s.labels[a]; known {
 		return made
 	}

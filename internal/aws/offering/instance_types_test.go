@@ -150,7 +150,7 @@ func TestUnavailableVersion(t *testing.T) {
 	rises("an offering is out", true)
 	clock = clock.Add(2 * time.Minute)
 	rises("the subnet is tried again", true)
-	if u.SubnetGone("subnet-a") || !u.Has("spot", "m5.large", "us-east-1a", Group{}) {
+	if u.SubnetFull("subnet-a") || !u.Has("spot", "m5.large", "us-east-1a", Group{}) {
 		t.Error("the wrong entry expired")
 	}
 	u.Mark("spot", "m5.large", "us-east-1a", Group{}, "ICE again")
