@@ -17,8 +17,8 @@ import (
 
 const deprecatedAnnotationsInterval = 10 * time.Minute
 
-// AnnotationDeprecations tells the owners of pods, nodes and pools that carry an annotation of old which one means the
-// same today (API 11, LC-62). It is honoured all the same.
+// AnnotationDeprecations emits events on pods, nodes and pools that carry a deprecated annotation, and names
+// its replacement (API 11, LC-62). Deprecated annotations are still honoured.
 type AnnotationDeprecations struct {
 	Client  client.Client
 	Events  emitter
@@ -30,7 +30,7 @@ func (r *AnnotationDeprecations) Register(mgr ctrl.Manager) error {
 	return mgr.Add(&ticker{name: "annotation.deprecated", every: deprecatedAnnotationsInterval, metrics: r.Metrics, pass: r.Pass})
 }
 
-// Pass looks at all pools, nodes and running pods once. The recorder leaves out what it said not long ago.
+// Pass checks all pools, nodes and running pods once. The recorder drops events that it sent recently.
 func (r *AnnotationDeprecations) Pass(ctx context.Context) error {
 	pools, nodes, pods := &karpv1.NodePoolList{}, &corev1.NodeList{}, &corev1.PodList{}
 	for _, list := range []client.ObjectList{pools, nodes, pods} {

@@ -18,9 +18,9 @@ const (
 	lastLaunchRetry  = time.Minute
 )
 
-// launchCache remembers what launches answered: an instance for an hour, so that a status that cannot be
-// written does not buy a second one (FM A02); an error until it may be tried again, so that writing it
-// down does not by itself call for the next try (G12). The zero value is ready.
+// launchCache holds the results of launches. An instance is kept for an hour, so that a status that cannot be
+// written does not launch a second one (FM A02). An error is kept until the next attempt is due, so that
+// writing it to the status does not itself trigger that attempt (G12). The zero value is ready.
 type launchCache struct {
 	mu       sync.Mutex
 	known    map[types.UID]launchEntry
@@ -28,18 +28,19 @@ type launchCache struct {
 	running  map[types.UID]bool
 	closed   bool
 	slots    chan struct{}
-	inFlight sync.WaitGroup // of what runs
+	inFlight sync.WaitGroup // launches in flight
 }
 
 type launchEntry struct {
 	outcome  lifecycle.Outcome
-	first    time.Time // when the cloud was first asked
-	until    time.Time // the instance is forgotten, or the next try may be made
+	first    time.Time // when the cloud was first called
+	until    time.Time // when the instance expires, or the next attempt may be made
 	wait     time.Duration
-	reported bool // the claim was looked at since
+	reported bool // a reconcile has seen the result
 }
 
-// beginLaunch notes that a launch is on its way. It fails if one is, or if the process ends.
+// beginLaunch records a launch in flight. It returns false if there is one for the claim already, or if the
+// process is shutting down.
 func (l *launchCache) beginLaunch(uid types.UID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +55,7 @@ func (l *launchCache) beginLaunch(uid types.UID) bool {
 	return true
 }
 
-// endLaunch notes that a launch that was begun is over.
+// endLaunch records that a launch is over.
 func (l *launchCache) endLaunch(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,7 +63,7 @@ func (l *launchCache) endLaunch(uid types.UID) {
 	l.inFlight.Done()
 }
 
-// launchSlots is where launches wait for their turn.
+// launchSlots is the semaphore of concurrent launches.
 func (l *launchCache) launchSlots() chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +79,7 @@ func (l *launchCache) isLaunching(uid types.UID) bool {
 	return l.running[uid]
 }
 
-// closeAndWait lets no launch begin any more, and waits for those that run.
+// closeAndWait prevents new launches and waits for those in flight.
 func (l *launchCache) closeAndWait() {
 	l.mu.Lock()
 	l.closed = true
@@ -86,14 +87,14 @@ func (l *launchCache) closeAndWait() {
 	l.inFlight.Wait()
 }
 
-// firstAttemptAt is when the cloud was first asked about a claim; zero if it was not.
+// firstAttemptAt is when the cloud was first called for a claim; zero if it was not.
 func (l *launchCache) firstAttemptAt(uid types.UID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.known[uid].first
 }
 
-// recordOutcome keeps what was answered to a launch that began at a time.
+// recordOutcome caches the result of a launch that began at a time.
 func (l *launchCache) recordOutcome(uid types.UID, instance cloud.Instance, err error, asked, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +113,7 @@ func (l *launchCache) recordOutcome(uid types.UID, instance cloud.Instance, err 
 	l.dropExpired(now)
 }
 
-// cachedOutcome returns nil if nothing is known, or it is time to try again.
+// cachedOutcome returns nil if nothing is cached, or if the next attempt is due.
 func (l *launchCache) cachedOutcome(uid types.UID, now time.Time) *lifecycle.Outcome {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,8 +124,9 @@ func (l *launchCache) cachedOutcome(uid types.UID, now time.Time) *lifecycle.Out
 	return entry.outcomeAt(now)
 }
 
-// takeOutcome returns what recall does, and as news what nobody was told yet. That does not lapse: a claim whose turn
-// comes late would else be tried again and again, and never say why it has no instance.
+// takeOutcome returns what cachedOutcome does, and marks a result that was not reported yet. An unreported
+// result does not expire: a claim that is reconciled late would otherwise be retried for ever and never show
+// why it has no instance.
 func (l *launchCache) takeOutcome(uid types.UID, now time.Time) *lifecycle.Outcome {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,8 +149,8 @@ func (e launchEntry) outcomeAt(now time.Time) *lifecycle.Outcome {
 	return &outcome
 }
 
-// dropExpired drops what nobody will ask for. A failure is kept for as long as a claim may try, since the
-// next wait follows from it.
+// dropExpired drops entries that are no longer needed. A failure is kept for as long as a claim may retry,
+// since the next delay depends on it.
 func (l *launchCache) dropExpired(now time.Time) {
 	if now.Sub(l.swept) < lastLaunchRetry {
 		return
@@ -161,9 +163,9 @@ func (l *launchCache) dropExpired(now time.Time) {
 	}
 }
 
-// writtenVersions remembers which version of each claim is the earliest to decide on: a cache that is behind our
-// own write would let us decide twice, and a write that another one overtook fails again for as long as
-// the cache does not have that other one. The zero value is ready.
+// writtenVersions holds, for each claim, the earliest version that may be decided on. A cache that is behind
+// our own write would let us decide twice. After a conflict, every write fails until the cache has the other
+// write. The zero value is ready.
 type writtenVersions struct {
 	mu       sync.Mutex
 	versions map[string]awaitedVersion // by name
@@ -177,11 +179,11 @@ type awaitedVersion struct {
 	staleReads int // how often the cache was found not to have passed it
 }
 
-// maxStaleReads is how often the cache is given time for a later version that a conflict told of. There may
-// be none: not every conflict is about the version (FM D08).
+// maxStaleReads is how often the cache is given time for a later version after a conflict. There may be none:
+// not every conflict is about the version (FM D08).
 const maxStaleReads = 3
 
-// recordDeletion notes that a claim was deleted.
+// recordDeletion records that a claim was deleted.
 func (w *writtenVersions) recordDeletion(claim *karpv1.NodeClaim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,10 +193,10 @@ func (w *writtenVersions) recordDeletion(claim *karpv1.NodeClaim) {
 	w.deleted[claim.Name] = claim.UID
 }
 
-// recordWrite says that we wrote this version.
+// recordWrite records that we wrote this version.
 func (w *writtenVersions) recordWrite(claim *karpv1.NodeClaim) { w.awaitVersion(claim, false) }
 
-// recordConflict says that somebody wrote a later version than this one.
+// recordConflict records that another client wrote a later version than this one.
 func (w *writtenVersions) recordConflict(claim *karpv1.NodeClaim) { w.awaitVersion(claim, true) }
 
 func (w *writtenVersions) awaitVersion(claim *karpv1.NodeClaim, passed bool) {
@@ -206,7 +208,7 @@ func (w *writtenVersions) awaitVersion(claim *karpv1.NodeClaim, passed bool) {
 	w.versions[claim.Name] = awaitedVersion{version: claim.ResourceVersion, passed: passed}
 }
 
-// cacheIsStale reports whether there is a later version than this one, as far as we know.
+// cacheIsStale reports whether a later version than this one is known to exist.
 func (w *writtenVersions) cacheIsStale(claim *karpv1.NodeClaim) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -30,14 +30,14 @@ import (
 // rounds is how often one pass may decide again after the cloud was asked; two are needed.
 const rounds = 4
 
-// instanceTerminator is the part of a cloud that the end of an instance needs.
+// instanceTerminator is the part of a cloud that terminates instances.
 type instanceTerminator interface {
 	Find(ctx context.Context, id cloud.ID) (cloud.Instance, error)
 	Terminate(ctx context.Context, id cloud.ID) error
 }
 
-// ClaimTermination brings NodeClaims that are being deleted to their end (LC-20 to LC-23). The reconciler of
-// claims calls it; it must not be copied.
+// ClaimTermination terminates NodeClaims that are being deleted (LC-20 to LC-23). The reconciler of claims
+// calls it. It must not be copied.
 type ClaimTermination struct {
 	Client   client.Client
 	Provider instanceTerminator
@@ -156,7 +156,7 @@ func (r *ClaimTermination) writeTerminationTimestamp(ctx context.Context, claim 
 	return after, nil
 }
 
-// removeFinalizer removes the finalizer and measures how long the end took.
+// removeFinalizer removes the finalizer and measures how long the termination took.
 func (r *ClaimTermination) removeFinalizer(ctx context.Context, claim *karpv1.NodeClaim, id cloud.ID) error {
 	after := claim.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
@@ -176,7 +176,8 @@ func (r *ClaimTermination) removeFinalizer(ctx context.Context, claim *karpv1.No
 	return nil
 }
 
-// instanceState finds out whether an instance exists. An outage of the cloud stops nothing.
+// instanceState looks an instance up. If the cloud call fails the state is unknown, and nothing follows from
+// it.
 func instanceState(ctx context.Context, provider instanceTerminator, id cloud.ID) drain.State {
 	if id == "" {
 		return drain.Unsure
@@ -193,7 +194,7 @@ func instanceState(ctx context.Context, provider instanceTerminator, id cloud.ID
 	}
 }
 
-// terminateInstance asks for the end of an instance. Only a clear "not found" is read as gone (G3).
+// terminateInstance requests the termination of an instance. Only a definite "not found" is read as gone (G3).
 func terminateInstance(ctx context.Context, provider instanceTerminator, id cloud.ID) (drain.State, drain.Refusal, error) {
 	err := provider.Terminate(ctx, id)
 	switch {
@@ -244,7 +245,7 @@ func writeClaimConditions(ctx context.Context, c client.Client, events announcer
 	return after, nil
 }
 
-// deleteExactly asks for the deletion of exactly this object, not of one that has its name now.
+// deleteExactly deletes this object, and not a newer one of the same name.
 func deleteExactly(ctx context.Context, c client.Client, obj client.Object) error {
 	err := c.Delete(ctx, obj, client.Preconditions{UID: new(obj.GetUID())})
 	if apierrors.IsConflict(err) {
@@ -253,8 +254,8 @@ func deleteExactly(ctx context.Context, c client.Client, obj client.Object) erro
 	return client.IgnoreNotFound(err)
 }
 
-// isStaleWrite reports whether somebody else wrote or removed an object since we read it: look again. What
-// the cloud says is never meant, even if it comes from the API server in the end.
+// isStaleWrite reports whether another client wrote or removed an object since it was read, so that it has to
+// be read again. Errors of the cloud never count, even if they wrap one of the API server.
 func isStaleWrite(err error) bool {
 	if _, ofCloud := errors.AsType[*cloud.Error](err); ofCloud {
 		return false
@@ -262,7 +263,7 @@ func isStaleWrite(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
 
-// withOptimisticLock is a patch that fails if anybody wrote since the object was read.
+// withOptimisticLock returns a patch that fails if another client wrote the object since it was read.
 func withOptimisticLock(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
@@ -274,8 +275,8 @@ func finalized() event.Event {
 // seconds of a duration for a metric; clocks that disagree must not make it negative.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }
 
-// lastCalls remembers when the cloud was last called about something, so that it is not called too often. It is
-// only memory: after a restart one call more is made. The zero value is ready.
+// lastCalls holds when something was last done for an object, to limit the rate. It is in-memory state: after a
+// restart there is one more call. The zero value is ready.
 type lastCalls struct {
 	mu sync.Mutex
 	at map[types.UID]time.Time

@@ -20,16 +20,15 @@ import (
 )
 
 const (
-	blockedFor       = time.Minute // budgets close and open while workloads roll: what passes sooner is not written
-	maxBlockedWrites = 50          // claims that one pass writes
+	blockedFor       = time.Minute // budgets change while workloads roll out: shorter blocks are not written
+	maxBlockedWrites = 50          // claims that one pass writes at most
 )
 
-// block is since when a claim is kept, and when that was last written.
+// block is since when a claim is blocked, and when the condition was last written.
 type block struct{ since, wrote time.Time }
 
-// writeBlockedConditions keeps condition DisruptionBlocked: true on claims whose nodes something keeps until somebody
-// does something about it, gone on all others. It is written when it says something new, and not for all
-// claims of a large cluster at once.
+// writeBlockedConditions keeps condition DisruptionBlocked: true on claims whose disruption needs an action of
+// a user, absent on all others. It writes only changes, and a bounded number of claims per pass.
 func (d *Disruption) writeBlockedConditions(ctx context.Context, view disruption.View) error {
 	kept := disruption.Standing(view)
 	maps.DeleteFunc(d.blocks, func(name string, _ *block) bool { _, still := kept[name]; return !still })
@@ -53,7 +52,7 @@ func (d *Disruption) writeBlockedConditions(ctx context.Context, view disruption
 	})...)
 }
 
-// blockedConditionIsOutdated reports whether a claim is to be written now.
+// blockedConditionIsOutdated reports whether the condition of a claim has to be written now.
 func (d *Disruption) blockedConditionIsOutdated(c *karpv1.NodeClaim, why reason.Reason, is bool) bool {
 	have := condition.Find(c.Status.Conditions, karpv1.ConditionDisruptionBlocked)
 	if !is {
@@ -78,7 +77,7 @@ func (d *Disruption) blockedConditionIsOutdated(c *karpv1.NodeClaim, why reason.
 	return true
 }
 
-// blockedMessage says what keeps a node and what ends that.
+// blockedMessage says what blocks the disruption of a node and what ends that.
 func blockedMessage(why reason.Reason) string {
 	why.Subject = "" // the claim that carries it
 	return why.Text()
@@ -104,8 +103,8 @@ func (d *Disruption) writeBlockedCondition(ctx context.Context, name string, why
 	}))
 }
 
-// withBlockedSince says in an event since when a node is kept, if its claim says the same. That time stays as it is, so
-// that the event does.
+// withBlockedSince adds to an event since when a node is blocked, if the condition of its claim has the same
+// reason. That time does not change, so the event can be deduplicated.
 func withBlockedSince(e event.Event, claim *karpv1.NodeClaim) event.Event {
 	c := condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionBlocked)
 	if e.Reason == event.DisruptionBlocked && c != nil && c.Reason == e.Key {

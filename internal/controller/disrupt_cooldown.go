@@ -6,9 +6,8 @@ import (
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// cooldownEnd is until when consolidation finds nothing again if nothing changes. Time alone changes what it
-// finds when a node is old enough, and when pods are not expected on a node any longer, of which nothing
-// tells.
+// cooldownEnd returns until when consolidation need not run again if nothing in the cluster changes. Two things
+// change its result without an event: a node reaches its minimum age, and a nomination of a node expires.
 func (d *Disruption) cooldownEnd(view disruption.View) time.Time {
 	now := d.Now()
 	until := now.Add(maxCooldown)

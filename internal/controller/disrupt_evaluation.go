@@ -11,7 +11,7 @@ import (
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// decide has a view decided on. It measures each method that has its turn, and says which had none for long
+// decide evaluates a view. It measures each method that runs, and logs those that have not run for long
 // (disruption 3, step 1).
 func (d *Disruption) decide(ctx context.Context, view disruption.View) disruption.Decision {
 	d.logLateMethods(ctx, view)
@@ -42,8 +42,8 @@ func (d *Disruption) decide(ctx context.Context, view disruption.View) disruptio
 	return decision
 }
 
-// logLateMethods says which methods had no turn for long, and again as long after. One that never had any counts
-// from the first pass.
+// logLateMethods logs the methods that have not run for long, once per such period. A method that never ran
+// counts from the first pass.
 func (d *Disruption) logLateMethods(ctx context.Context, view disruption.View) {
 	now := d.Now()
 	if d.lastRuns == nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// listLivePods reads the pods of all nodes from the API server, once the taints are known. A node that is
-// missing in the answer could not be read.
+// listLivePods lists the pods of all nodes from the API server, after their taints are visible. A node that is
+// missing in the result could not be read.
 //
-// The answers come from the watch cache of the API server, as long as that is not older than the taints: a read that asks
-// for the newest state is a scan of all pods in etcd, for each node, on servers before 1.31.
+// The lists come from the watch cache of the API server, if that is at least as new as the taints. Before 1.31,
+// a list of the newest state scans all pods in etcd, once for each node.
 func (d *Disruption) listLivePods(ctx context.Context, list []disruption.Command) (map[string][]disruption.Live, []error) {
 	var nodes []disruption.Candidate
 	for _, c := range list {
@@ -63,8 +63,8 @@ func (d *Disruption) listLivePods(ctx context.Context, list []disruption.Command
 	return live, slices.DeleteFunc(failed, func(err error) bool { return err == nil })
 }
 
-// podsVersion is the resource version of the pods now, for the price of reading one of them. That of a Node would not do:
-// versions of two resources compare only where one etcd holds both.
+// podsVersion returns the current resource version of pods by listing one of them. The version of a Node would
+// not do: versions of two resources are comparable only if one etcd stores both.
 func (d *Disruption) podsVersion(ctx context.Context) (string, error) {
 	one := &corev1.PodList{}
 	if err := d.Reader.List(ctx, one, client.Limit(1)); err != nil {
@@ -73,7 +73,7 @@ func (d *Disruption) podsVersion(ctx context.Context) (string, error) {
 	return one.ResourceVersion, nil
 }
 
-// notOlderThan has a list served from the watch cache, once that has reached a version.
+// notOlderThan makes a list be served from the watch cache once that has reached a version.
 func notOlderThan(version string) client.ListOption {
 	if version == "" {
 		return &client.ListOptions{} // the newest state, then
@@ -81,8 +81,8 @@ func notOlderThan(version string) client.ListOption {
 	return &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan}}
 }
 
-// releaseObjected releases the nodes that stay after all, be it because something objects or because it could
-// not be found out. What is left of the command goes on.
+// releaseObjected releases the nodes that must stay: those with an objection, and those whose pods could not be
+// read. The rest of the command continues.
 func (d *Disruption) releaseObjected(ctx context.Context, c *disruption.Command, objections []disruption.Objection, live map[string][]disruption.Live) {
 	stays := map[string]bool{}
 	for _, o := range objections {
@@ -115,7 +115,7 @@ func (d *Disruption) releaseObjected(ctx context.Context, c *disruption.Command,
 	}
 }
 
-// emitMoveRejected tells all nodes of a move why it is not made.
+// emitMoveRejected records on all nodes of a move why it is not made.
 func (d *Disruption) emitMoveRejected(ctx context.Context, c *disruption.Command, o disruption.Objection) {
 	var news []disruption.News
 	for _, n := range c.Remove {
@@ -126,9 +126,9 @@ func (d *Disruption) emitMoveRejected(ctx context.Context, c *disruption.Command
 	d.emitNodeEvents(ctx, news)
 }
 
-// validateMoves has moves judged on the fresh view, one after another, by rules that were written apart from
-// those that found them. It returns what is wrong with those that do not hold any more, or that there was
-// no time for, by number.
+// validateMoves checks moves against the fresh view, one after another. The checker is independent of the
+// planner that found them. It returns, by index, what is wrong with the moves that no longer hold, or that
+// there was no time to check.
 func (d *Disruption) validateMoves(ctx context.Context, list []disruption.Command, fresh disruption.View) map[int]string {
 	out := map[int]string{}
 	var names []string

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	backoffAfterFailures = 10              // claims of a pool that failed for lack of capacity
-	backoffWindow        = time.Minute     // within this time
-	maxBackoff           = 8 * time.Minute // their offerings are left alone
+	backoffAfterFailures = 10              // launches of one pool that fail with insufficient capacity
+	backoffWindow        = time.Minute     // the failures count within this window
+	maxBackoff           = 8 * time.Minute // longest back-off of an offering or a pool
 )
 
-// LaunchBackoff backs off from offerings whose launches fail, so that they are not bought again and again (FM
-// F02): ten failures of a pool within a minute close the offerings that the failed claims asked for, and
-// no others, for a minute, and each time that happens again for twice as long. One claim that the API
-// server denies closes the whole pool (FM A14).
+// LaunchBackoff keeps offerings whose launches fail from being requested again and again (FM F02). Ten failures
+// of a pool within a minute back off the offerings that the failed claims asked for, and no others. The first
+// back-off lasts a minute and each repetition doubles it. One claim that the API server denies backs off the
+// whole pool (FM A14).
 type LaunchBackoff struct {
 	mu    sync.Mutex
 	pools map[string]*poolBackoff
@@ -34,13 +34,13 @@ type poolBackoff struct {
 	backedOff []offeringBackoff
 }
 
-// backoffPeriod is a time in which nothing is bought.
+// backoffPeriod is a time in which nothing is launched.
 type backoffPeriod struct {
 	until  time.Time
 	length time.Duration
 }
 
-// nextPeriod is the pause that follows another one.
+// nextPeriod returns the period that follows this one: twice as long, up to maxBackoff.
 func (p backoffPeriod) nextPeriod(now time.Time) backoffPeriod {
 	length := min(max(2*p.length, backoffWindow), maxBackoff)
 	return backoffPeriod{until: now.Add(length), length: length}
@@ -56,11 +56,11 @@ type offeringBackoff struct {
 	offerings offeringSet
 }
 
-// NewLaunchBackoff returns a Rest that closes nothing.
+// NewLaunchBackoff returns a LaunchBackoff without any back-off.
 func NewLaunchBackoff() *LaunchBackoff { return &LaunchBackoff{pools: map[string]*poolBackoff{}} }
 
-// RecordInsufficientCapacity notes that a claim could not be launched for lack of capacity. One that was launched before its
-// offerings were closed says nothing new.
+// RecordInsufficientCapacity counts a claim that found no capacity. A claim that was launched before its
+// offerings were backed off is not counted.
 func (r *LaunchBackoff) RecordInsufficientCapacity(claim *karpv1.NodeClaim, now time.Time) {
 	what := offeringsOf(claim)
 	r.mu.Lock()
@@ -76,7 +76,7 @@ func (r *LaunchBackoff) RecordInsufficientCapacity(claim *karpv1.NodeClaim, now 
 	}
 }
 
-// backOffFailed closes what failed lately.
+// backOffFailed backs off the offerings of the recent failures.
 func (p *poolBackoff) backOffFailed(now time.Time) {
 	before, failed := p.backedOff, p.failed
 	p.backedOff, p.failed = nil, nil
@@ -95,7 +95,7 @@ func (p *poolBackoff) backOffFailed(now time.Time) {
 	p.backedOff = append(p.backedOff, before...)
 }
 
-// RecordDenied notes that the API server refuses claims of a pool.
+// RecordDenied backs off a pool whose claims the API server denies.
 func (r *LaunchBackoff) RecordDenied(pool string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +111,8 @@ func (r *LaunchBackoff) poolBackoffFor(name string) *poolBackoff {
 	return r.pools[name]
 }
 
-// RecordLaunched notes that a claim of a pool was launched: claims are not denied, and what could have become
-// this instance can be had.
+// RecordLaunched ends the back-off of denied claims, and that of all offerings that this instance could have
+// come from.
 func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,8 +129,8 @@ func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
 	}
 }
 
-// PoolBackedOff reports whether a pool is to be left alone whose claims all ask for the same offerings, as
-// those of a static one do.
+// PoolBackedOff reports whether a pool is backed off whose claims all ask for the same offerings, as those of a
+// static pool do.
 func (r *LaunchBackoff) PoolBackedOff(pool string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -138,7 +138,7 @@ func (r *LaunchBackoff) PoolBackedOff(pool string, now time.Time) bool {
 	return p != nil && (now.Before(p.denied.until) || len(p.activeSets(now)) > 0)
 }
 
-// WithoutBackedOff returns what a pool can buy, with the offerings that are left alone at present as not available.
+// WithoutBackedOff returns the instance types of a pool, with backed-off offerings marked as not available.
 func (r *LaunchBackoff) WithoutBackedOff(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,17 +11,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// relogInterval is when the log repeats why a pod has no place. Plans are made every few seconds as long as
-// a pod waits, and would bury everything else.
+// relogInterval is how often the log repeats why a pod cannot be scheduled. Plans are made every few seconds
+// while a pod is pending, and would flood the log.
 const relogInterval = 5 * time.Minute
 
-// loggedReason is what the log said last about a pod, and when.
+// loggedReason is what was last logged about a pod, and when.
 type loggedReason struct {
 	text string
 	at   time.Time
 }
 
-// logOnce logs why a pod gets no node, unless it was said a moment ago, and returns what to remember.
+// logOnce logs why a pod gets no node, unless the same was logged recently. It returns the entry to keep for
+// the next call.
 func (p *Provisioner) logOnce(ctx context.Context, last map[cluster.PodKey]loggedReason, message string, key cluster.PodKey, text string) loggedReason {
 	before, known := last[key]
 	if now := p.Now(); !known || before.text != text || now.Sub(before.at) >= relogInterval {
@@ -31,7 +32,7 @@ func (p *Provisioner) logOnce(ctx context.Context, last map[cluster.PodKey]logge
 	return before
 }
 
-// allSeenBefore reports whether every pod was found by the pass before too: that they still wait is no news.
+// allSeenBefore reports whether the previous pass found every one of these pods too.
 func (p *Provisioner) allSeenBefore(pods []cluster.Pod) bool {
 	before, all := p.lastPods, true
 	p.lastPods = make(map[cluster.PodKey]bool, len(pods))

@@ -12,26 +12,26 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// unboundPeriods is how many nomination periods in a row a pod may be expected on nodes that are up without coming
-// before it is told (FM I01). Fewer are what a scheduler may need.
+// unboundPeriods is how many nomination periods in a row a pod may be expected on initialized nodes without
+// being bound, before it gets an event (FM I01). A scheduler may need fewer.
 const unboundPeriods = 3
 
-// expectations is who is expected on nodes that are up, and who came of those.
+// expectations are the pods that plans expect on initialized nodes, and when such pods were last bound.
 type expectations struct {
 	pods map[cluster.PodKey]expected
-	came time.Time // when one of them last did
-	last time.Time // since when those that came were expected: the latest
+	came time.Time // when an expected pod was last bound
+	last time.Time // the latest time since when a bound pod had been expected
 }
 
-// expected says since when plans expect a pod on nodes that are up, and on which of them now.
+// expected is since when plans expect a pod on initialized nodes, and on which node now.
 type expected struct {
 	since time.Time
 	node  string
 }
 
-// next returns what is expected after another plan. Pods that were expected before keep their time; those
-// that need another place now, or are gone, are forgotten. Only waiting pods count: others still run on a
-// node that goes.
+// next returns the expectations after another plan. Pods that were expected before keep their time. Pods that
+// need another node now, or are gone, are dropped. Only pending pods count: others still run on a terminating
+// node.
 func (x expectations) next(binds []solve.Bind, up map[string]bool, waiting map[cluster.PodKey]bool, arrived func(cluster.PodKey) bool, now time.Time) expectations {
 	out := expectations{pods: make(map[cluster.PodKey]expected, len(x.pods)), came: x.came, last: x.last}
 	for _, b := range binds {
@@ -57,8 +57,8 @@ func (x expectations) next(binds []solve.Bind, up map[string]bool, waiting map[c
 	return out
 }
 
-// unboundEvent returns the event for a pod that the scheduler keeps off the nodes it is expected on: for longer
-// than it could need, and not because there are many pods and it has not come to this one.
+// unboundEvent returns the event for a pod that the scheduler does not bind to the node it is expected on. It
+// is due when the scheduler had more time than it needs and is not merely busy with other pods.
 func (x expectations) unboundEvent(e expected, now time.Time, period time.Duration) (event.Event, bool) {
 	waited, busy := now.Sub(e.since), now.Sub(x.came) < period && !x.last.After(e.since)
 	if period <= 0 || waited < unboundPeriods*period || busy {
@@ -70,7 +70,7 @@ func (x expectations) unboundEvent(e expected, now time.Time, period time.Durati
 		e.node, waited.Round(time.Second))}, true
 }
 
-// reportUnbound tells pods that the scheduler keeps off their nodes.
+// reportUnbound emits events on pods that the scheduler does not bind to their expected nodes.
 func (p *Provisioner) reportUnbound(view store.View, binds []solve.Bind) {
 	up, waiting := make(map[string]bool, len(view.Nodes)), make(map[cluster.PodKey]bool, view.Pending)
 	for i := range view.Nodes {
@@ -87,7 +87,7 @@ func (p *Provisioner) reportUnbound(view store.View, binds []solve.Bind) {
 	}
 	now := p.Now()
 	p.expected = p.expected.next(binds, up, waiting, arrived, now)
-	for _, key := range slices.SortedFunc(maps.Keys(p.expected.pods), cluster.PodKey.Compare) { // not all may be told
+	for _, key := range slices.SortedFunc(maps.Keys(p.expected.pods), cluster.PodKey.Compare) { // events are rate limited, so the order matters
 		if news, due := p.expected.unboundEvent(p.expected.pods[key], now, p.Nomination); due {
 			p.emitPodEvent(key, news)
 		}

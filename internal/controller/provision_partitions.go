@@ -10,9 +10,9 @@ import (
 )
 
 // podPartitions shares pods out over several plans when one plan takes too long for all of them (FM I13). Pods
-// are planned for in a fixed order, so without it those at the end might never have their turn, since the
-// time is used up by others that have no place. It starts with one portion of everything; each plan that is
-// cut off makes the portions half as large; once each had its turn in full there is one again.
+// are planned in a fixed order, so without it the last ones might never be planned. It starts with one
+// partition. Each plan that is cut off doubles the number of partitions. Once each of them was planned in full
+// there is one again.
 type podPartitions struct {
 	count, turn uint32 // count 0: one
 	whole       uint32 // plans in a row that were not cut off
@@ -20,7 +20,7 @@ type podPartitions struct {
 
 const maxPartitions = 1 << 10
 
-// inTurn reports whether a pod is planned for at this turn.
+// inTurn reports whether a pod belongs to the current partition.
 func (s *podPartitions) inTurn(key cluster.PodKey) bool {
 	if s.count <= 1 {
 		return true
@@ -43,8 +43,8 @@ func (s *podPartitions) next(partial bool) {
 	s.turn = (s.turn + 1) % s.count
 }
 
-// split parts the pods of this turn from the others. Pods with a place that is on its way are always among
-// the first: the place is theirs.
+// split separates the pods of the current partition from the others. Pods with a reserved place are always in
+// the current one.
 func (s *podPartitions) split(pods []cluster.Pod, promised map[cluster.PodKey]string) (now, later []cluster.Pod) {
 	if s.count <= 1 {
 		return pods, nil
@@ -60,7 +60,7 @@ func (s *podPartitions) split(pods []cluster.Pod, promised map[cluster.PodKey]st
 	return now, later
 }
 
-// postponed are pods that wait for another turn, as plans show those that they did not come to.
+// postponed lists pods of later partitions as unplaced, out of time.
 func postponed(pods []cluster.Pod) []solve.Unplaced {
 	list := make([]solve.Unplaced, len(pods))
 	for i := range pods {

@@ -14,16 +14,16 @@ import (
 
 const (
 	preferenceWarningInterval = 24 * time.Hour
-	maxPreferenceWarnings     = 50_000 // pods remembered; past that all may be named again
+	maxPreferenceWarnings     = 50_000 // entries; when full, the cache is cleared and pods may be named again
 )
 
-// preferenceWarnings remembers which pods were named in a warning about preferences.
+// preferenceWarnings caches which pods were named in a warning about preferences.
 type preferenceWarnings struct {
 	mu     sync.Mutex
 	warned map[string]time.Time // by UID
 }
 
-// notWarned returns the pods with certain preferences that were not named for a day (scheduling 3.4).
+// notWarned returns the pods that match and were not named in a warning for a day (scheduling 3.4).
 func (w *preferenceWarnings) notWarned(pods []cluster.Pod, now time.Time, certain func(*cluster.Shape) bool) []cluster.Pod {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,7 +42,7 @@ func (w *preferenceWarnings) notWarned(pods []cluster.Pod, now time.Time, certai
 	return out
 }
 
-// prefersApart reports whether a pod prefers to be apart from others.
+// prefersApart reports whether a pod has preferred anti-affinity or a ScheduleAnyway spread.
 func prefersApart(s *cluster.Shape) bool {
 	for i := range s.Spread {
 		if s.Spread[i].Soft {
@@ -57,7 +57,7 @@ func prefersApart(s *cluster.Shape) bool {
 	return false
 }
 
-// warnOfPreferences tells once a day which pods can keep nodes from being consolidated.
+// warnOfPreferences logs once a day which pods can keep nodes from being consolidated.
 func (p *Provisioner) warnOfPreferences(ctx context.Context, pods []cluster.Pod) {
 	if p.Policy.IgnorePreferences {
 		return
@@ -68,7 +68,7 @@ func (p *Provisioner) warnOfPreferences(ctx context.Context, pods []cluster.Pod)
 	}
 }
 
-// reportIgnoredPreferences tells pods with more preferences than are looked at, once a day.
+// reportIgnoredPreferences emits an event once a day on pods with more preferences than are evaluated.
 func (p *Provisioner) reportIgnoredPreferences(pods []cluster.Pod) {
 	for _, pod := range p.warnedIgnored.notWarned(pods, p.Now(), func(s *cluster.Shape) bool { return len(s.Ignored) > 0 }) {
 		p.emitPodEvent(pod.Key, event.Event{Reason: event.DefaultAssumed, Text: reason.Join(pod.Shape.Ignored, 0)})

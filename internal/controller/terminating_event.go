@@ -9,7 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// emitTerminatingEvent says on a claim that was deleted, and on its Nodes, why. Nodes that cannot be read are not told.
+// emitTerminatingEvent records on a deleted claim, and on its Nodes, why it was deleted. It is best effort:
+// Nodes that cannot be listed get no event.
 func emitTerminatingEvent(ctx context.Context, c client.Client, events emitter, claim *karpv1.NodeClaim, why string) {
 	e := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + why}
 	events.Emit(claim, e)
