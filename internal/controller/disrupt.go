@@ -27,13 +27,13 @@ import (
 const (
 	disruptInterval = 10 * time.Second
 	unsynced        = time.Second
-	afterWake       = time.Second            // a pass that something asked for comes no sooner after the last one
-	afterWrite      = 100 * time.Millisecond // for the watch to tell of what others wrote
+	afterWake       = time.Second            // shortest time between a pass and one that was woken
+	afterWrite      = 100 * time.Millisecond // for the watch to deliver the writes of other clients
 	stalled         = 15 * time.Minute
-	maxCooldown     = 5 * time.Minute // consolidation looks again although nothing changed
+	maxCooldown     = 5 * time.Minute // longest cool-down: consolidation runs again although nothing changed
 )
 
-// disruptStore is the memory that disruption decides on.
+// disruptStore is the cluster state that disruption decides on.
 type disruptStore interface {
 	Synced() bool
 	Changes() uint64
@@ -47,22 +47,22 @@ type disruptStore interface {
 	Exposed() string
 }
 
-// orderer writes claims.
+// orderer creates claims.
 type orderer interface {
 	Create(ctx context.Context, b execute.Batch) []execute.Created
 }
 
-// journal keeps what was decided and what became of it.
+// journal records decisions and their outcomes.
 type journal interface {
 	Decided(d disruption.Decision)
 	Outcome(id, text string, at time.Time)
 }
 
-// Disruption removes nodes of our own will. What it does is written on the objects first: a taint on
-// the Node, a condition on the claim, annotations on the replacements. The process that comes after one
-// that died finds there what to finish and what to undo.
+// Disruption makes voluntary disruptions. It writes each step to the objects first: a taint on the Node, a
+// condition on the claim, annotations on the replacements. After a crash the next process finds there what to
+// finish and what to roll back.
 //
-// Two loops work on it: one decides and starts commands, one waits for replacements and ends commands.
+// It has two loops. One decides and starts commands, the other waits for replacements and finishes commands.
 type Disruption struct {
 	Client        client.Client
 	Reader        client.Reader // of the API server itself
@@ -72,18 +72,18 @@ type Disruption struct {
 	Events        emitter
 	Metrics       *metric.Set
 	Pulse         pulse
-	Ends          pulse          // of the loop that ends commands; nil: nobody listens
-	LaunchBackoff *LaunchBackoff // keeps pools from being bought from; nil: none
-	Priced        func() bool    // whether the cloud was asked for prices, be it in vain; nil: it need not be
+	Ends          pulse          // of the loop that finishes commands; may be nil
+	LaunchBackoff *LaunchBackoff // of launches; nil: none
+	Priced        func() bool    // whether prices were requested, even if it failed; nil: not needed
 	Now           func() time.Time
 
 	Policy      solve.Policy // that of the provisioner
 	Tuning      disruption.Tuning
 	Methods     disruption.Methods
-	Repairs     *disruption.RepairSet // what helps sick nodes; nil: nothing
-	Nomination  time.Duration         // how long a chosen node is spoken for (SC-52)
+	Repairs     *disruption.RepairSet // repair policies for unhealthy nodes; nil: none
+	Nomination  time.Duration         // how long a node is reserved for nominated pods (SC-52)
 	CostManaged bool                  // gate PodDeletionCostManagement
-	Seed        uint64                // of the times that failures are waited for
+	Seed        uint64                // of the jitter of back-offs
 
 	Decide  func(v disruption.View, stop func() bool) disruption.Decision // nil: disrupt.Next
 	Reboot  func(context.Context, disruption.Command) error               // carries out decision reboot; nil: cannot be done
@@ -94,20 +94,21 @@ type Disruption struct {
 	wake  chan struct{}
 
 	last           time.Time       // when a pass began
-	unpriced       map[string]bool // nodes whose price the last pass did not find
-	invalidBudgets string          // pools whose budgets could not be read
+	unpriced       map[string]bool // nodes without a known price in the last pass
+	invalidBudgets string          // invalid budgets as last logged
 	cooldown       consolidationCooldown
-	blocks         map[string]*block    // by claim: nodes that something keeps
-	lastRuns       map[string]time.Time // when methods had their turn
+	blocks         map[string]*block    // by claim: nodes whose disruption is blocked
+	lastRuns       map[string]time.Time // by method: when it last ran
 
-	unreached []string // pools that consolidation had no time for
+	unreached []string // pools that consolidation did not reach in time
 
 	promises  disruption.Promises
 	repairLog repairLog
 	prices    priceWait
 }
 
-// consolidationCooldown is when consolidation last found nothing to do, and what memory was like then.
+// consolidationCooldown is until when consolidation is skipped after it found nothing to do, and the change
+// counter of the store at that time.
 type consolidationCooldown struct {
 	changes uint64
 	until   time.Time
@@ -132,7 +133,7 @@ func (d *Disruption) prepare() {
 	})
 }
 
-// Turn makes one pass and says when the next one is due.
+// Turn makes one pass and returns when the next one is due.
 func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	if !d.Store.Synced() {
 		return unsynced, nil
@@ -153,13 +154,13 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 		return 0, nil
 	case next == passAfterWatch && err == nil:
 		return afterWrite, nil
-	case next == passForOthers: // have their turn: the nodes that stood in the way rest
+	case next == passForOthers: // the nodes that failed are backed off, so others can be tried
 		return afterWake, err
 	}
 	return disruptInterval, err
 }
 
-// onlyConflicts reports whether nothing is wrong but that others wrote an object meanwhile.
+// onlyConflicts reports whether all errors are write conflicts.
 func onlyConflicts(err error) bool {
 	if list, joined := err.(interface{ Unwrap() []error }); joined {
 		return !slices.ContainsFunc(list.Unwrap(), func(e error) bool { return !onlyConflicts(e) })
@@ -221,10 +222,10 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 type followUp int
 
 const (
-	noFollowUp     followUp = iota // in particular
-	anotherPass                    // there may be more to do
-	passAfterWatch                 // the same, once the watch has told of what was written
-	passForOthers                  // what was decided came to nothing
+	noFollowUp     followUp = iota // none is needed
+	anotherPass                    // at once: there may be more to do
+	passAfterWatch                 // once the watch has delivered what was written
+	passForOthers                  // soon: no command could be started
 )
 
 func followUpOf(decided []disruption.Command, started int) followUp {
@@ -239,8 +240,8 @@ func followUpOf(decided []disruption.Command, started int) followUp {
 	return anotherPass
 }
 
-// markBackedOff marks nodes whose command came to nothing a moment ago: they would be held and released
-// again, and nothing else would have its turn. It reports whether there are any.
+// markBackedOff marks nodes whose command failed recently, and reports whether there are any. Without it they
+// would be held and released in every pass, and no other node would have its turn.
 func (d *Disruption) markBackedOff(view disruption.View) (hidden bool) {
 	tired, untreated := d.queue.backedOffClaims(d.Now())
 	for i := range view.Nodes {
@@ -254,7 +255,8 @@ func (d *Disruption) markBackedOff(view disruption.View) (hidden bool) {
 	return hidden
 }
 
-// offers asks what each pool could buy. One that cannot say is left out, so that nothing of it goes.
+// offers returns the instance types of each pool. A pool whose types cannot be listed is left out, and none of
+// its nodes is disrupted.
 func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceType {
 	offers := map[string][]catalog.InstanceType{}
 	for _, pool := range d.Store.Pools() {
@@ -271,19 +273,19 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 	return offers
 }
 
-// poolBackedOff reports whether nothing is bought from a static pool for a while.
+// poolBackedOff reports whether launches of a static pool are backed off.
 func (d *Disruption) poolBackedOff(pool string) bool {
 	return d.LaunchBackoff != nil && d.LaunchBackoff.PoolBackedOff(pool, d.Now())
 }
 
-// forEach calls do for the numbers below n, several at a time, and returns what failed, by number, when all
-// are done. One that panics fails, and the others go on (G9).
+// forEach calls do for the numbers below n, several at a time. When all are done it returns their errors, by
+// number. One that panics fails, and the others go on (G9).
 func (d *Disruption) forEach(n int, do func(i int) error) []error {
 	const workers = 20
 	return d.forEachWith(workers, n, do)
 }
 
-// forEachWith is each with so many at a time; one: in order.
+// forEachWith is forEach with a number of workers. One worker keeps the order.
 func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
 	var wait sync.WaitGroup
 	slots, failed := make(chan struct{}, workers), make([]error, n)
@@ -299,7 +301,7 @@ func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
 	return failed
 }
 
-// wakeLoop wakes a loop that waits.
+// wakeLoop wakes a loop. It never blocks.
 func wakeLoop(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -307,13 +309,13 @@ func wakeLoop(c chan<- struct{}) {
 	}
 }
 
-// turnLoop is a loop whose turns say when the next one is due, on the leader only. A turn that fails or
-// panics is logged, and the next one comes as usual.
+// turnLoop is a loop of the leader whose turns return when the next one is due. A turn that fails or panics is
+// logged, and the next one comes as usual.
 type turnLoop struct {
 	name    string
 	metrics *metric.Set
 	wake    <-chan struct{}
-	soon    time.Duration // a turn that something asked for comes after this time; 0: afterWake
+	soon    time.Duration // delay of a turn after a wake-up; 0: afterWake
 	turn    func(context.Context) (time.Duration, error)
 }
 
@@ -338,7 +340,7 @@ func (t *turnLoop) Start(ctx context.Context) error {
 	}
 }
 
-// waitForTurn waits for the next turn: until it is due, or shortly after something asked for it.
+// waitForTurn waits until the next turn is due, or until shortly after a wake-up.
 func (t *turnLoop) waitForTurn(ctx context.Context, wait time.Duration) bool {
 	due := time.NewTimer(wait)
 	defer due.Stop()
@@ -357,7 +359,7 @@ func (t *turnLoop) waitForTurn(ctx context.Context, wait time.Duration) bool {
 	case <-soon.C:
 	}
 	select {
-	case <-t.wake: // asked for meanwhile: this turn is for that too
+	case <-t.wake: // this turn serves later wake-ups too
 	default:
 	}
 	return true

@@ -2,8 +2,8 @@ package controller
 
 import disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 
-// setBlockedMetrics keeps the gauge of nodes that something keeps from being disrupted. What keeps nobody any
-// more has no series (FM N03).
+// setBlockedMetrics sets the gauge of nodes whose disruption is blocked. Causes without nodes have no series
+// (FM N03).
 func (d *Disruption) setBlockedMetrics(view disruption.View) {
 	d.Metrics.DisruptionBlockedNodes.Reset()
 	// any order: each has a series of its own

@@ -10,15 +10,15 @@ import (
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// How long deciding may take (disruption 13 and 14, decision 0025). What was found until then is used.
+// Timeouts of a decision (disruption 13 and 14, decision 0025). What was found until then is used.
 const (
 	jointTimeout      = time.Minute      // consolidating all nodes together
 	singleTimeout     = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
 	decisionTimeout   = 15 * time.Minute // all methods; a decision that goes on after that is stuck
-	validationTimeout = time.Minute      // judging moves again on what is true by then
+	validationTimeout = time.Minute      // validating moves against the fresh view
 )
 
-// timeBudgets are the times of one decision.
+// timeBudgets are the time budgets of one decision.
 type timeBudgets struct{ joint, single, whole, validation *timeBudget }
 
 func (d *Disruption) limits() timeBudgets {
@@ -26,7 +26,7 @@ func (d *Disruption) limits() timeBudgets {
 	return timeBudgets{joint: within(jointTimeout), single: within(singleTimeout), whole: within(decisionTimeout), validation: within(validationTimeout)}
 }
 
-// reportTimeouts counts and tells what ran out of time.
+// reportTimeouts counts and logs the time budgets that were exceeded.
 func (d *Disruption) reportTimeouts(ctx context.Context, l timeBudgets, decision disruption.Decision) {
 	logger := log.FromContext(ctx).V(1)
 	if l.joint.ranOut() {
@@ -44,7 +44,7 @@ func (d *Disruption) reportTimeouts(ctx context.Context, l timeBudgets, decision
 	}
 }
 
-// timeBudget is how long something may take, counted from when it is first asked about. It is safe for concurrent use.
+// timeBudget is how long something may take, counted from its first check. It is safe for concurrent use.
 type timeBudget struct {
 	after time.Duration
 	now   func() time.Time
@@ -54,7 +54,7 @@ type timeBudget struct {
 	over  bool
 }
 
-// exceeded reports whether time is up. Once it is it stays so.
+// exceeded reports whether the time is up. Once it is, it stays so.
 func (l *timeBudget) exceeded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,8 +69,8 @@ func (l *timeBudget) exceeded() bool {
 	return l.over
 }
 
-// shouldStop reports whether to end some work. It is asked again and again meanwhile, which shows that the work advances; being
-// asked after time was up shows nothing.
+// shouldStop reports whether to stop some work. Each call before the timeout counts as progress for liveness;
+// calls after it do not.
 func (l *timeBudget) shouldStop(ctx context.Context) bool {
 	if ctx.Err() != nil || l.exceeded() {
 		return true
@@ -79,7 +79,7 @@ func (l *timeBudget) shouldStop(ctx context.Context) bool {
 	return false
 }
 
-// ranOut reports whether time ran out.
+// ranOut reports whether the time ran out, without checking the clock.
 func (l *timeBudget) ranOut() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

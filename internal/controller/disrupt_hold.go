@@ -21,12 +21,13 @@ import (
 )
 
 const (
-	taintTimeout  = 5 * time.Second // how long to wait for our own taint to come back through the watch
-	maxWriteTries = 5               // tries to write an object that others write too
+	taintTimeout  = 5 * time.Second // how long to wait until the watch delivers our own taint
+	maxWriteTries = 5               // attempts to write an object that other clients write too
 )
 
-// patchWithRetry changes an object that others write too. What the cache has is tried first; after a conflict
-// the API server is asked. An object that is gone is an error like any other: some callers do not mind.
+// patchWithRetry changes an object that other clients write too. It tries the cached object first. After a
+// conflict it reads from the API server. An object that is not found is an error; callers decide whether to
+// ignore it.
 func (d *Disruption) patchWithRetry(ctx context.Context, obj client.Object, status bool, change func() (done bool)) error {
 	var err error
 	for i := range maxWriteTries {
@@ -54,7 +55,7 @@ func (d *Disruption) patchWithRetry(ctx context.Context, obj client.Object, stat
 	return err
 }
 
-// holdNode keeps new pods away from a node and says why and for which command.
+// holdNode taints a node against new pods, and records the command and the reason.
 func (d *Disruption) holdNode(ctx context.Context, n disruption.Candidate, token string, why karpv1.DisruptionReason) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}
 	d.Store.Hold(n.Node, true)
@@ -80,7 +81,7 @@ func (d *Disruption) holdNode(ctx context.Context, n disruption.Candidate, token
 	return nil
 }
 
-// releaseHold undoes what hold did. A node that is being deleted keeps its taint.
+// releaseHold undoes holdNode. A node that is being deleted keeps its taint.
 func (d *Disruption) releaseHold(ctx context.Context, n disruption.Candidate) error {
 	claim := &karpv1.NodeClaim{}
 	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err == nil && claim.DeletionTimestamp != nil {
@@ -111,8 +112,8 @@ func (d *Disruption) releaseHold(ctx context.Context, n disruption.Candidate) er
 	return errors.Join(d.removeDrainDeadline(ctx, n.Claim), d.setReason(ctx, n.Claim, ""))
 }
 
-// setReason sets condition DisruptionReason of a claim, or removes it. One that reboots keeps it: a reboot
-// may have been asked for a moment ago.
+// setReason sets condition DisruptionReason of a claim, or removes it. A rebooting claim keeps the condition:
+// its reboot may have been requested a moment ago.
 func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	return client.IgnoreNotFound(d.patchWithRetry(ctx, claim, true, func() bool {
@@ -131,8 +132,8 @@ func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 	}))
 }
 
-// releaseHolds gives nodes back: nothing removes them any more, and pods may come again. One that cannot be
-// written now is cleaned up by the next pass, and keeps no other held (G9).
+// releaseHolds releases nodes, so that they take pods again. A node that cannot be written now is cleaned up by
+// the next pass, and does not keep others held (G9).
 func (d *Disruption) releaseHolds(ctx context.Context, nodes []disruption.Candidate) error {
 	return errors.Join(d.forEach(len(nodes), func(i int) error {
 		defer func() {
@@ -143,8 +144,8 @@ func (d *Disruption) releaseHolds(ctx context.Context, nodes []disruption.Candid
 	})...)
 }
 
-// awaitTaints waits until the watch has told of the taints: then the scheduler, which watches too, is
-// unlikely not to know of them.
+// awaitTaints waits until the watch has delivered the taints. The scheduler watches too and most likely has
+// them then.
 func (d *Disruption) awaitTaints(ctx context.Context, nodes []disruption.Candidate) {
 	const poll = 50 * time.Millisecond
 	limit := time.NewTimer(taintTimeout)

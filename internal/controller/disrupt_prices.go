@@ -7,18 +7,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// priceWaitTimeout is how long prices are waited for. A price list that cannot be reached may take many
+// priceWaitTimeout is how long a new leader waits for prices. A price list that cannot be reached may take many
 // minutes to fail, and the last known prices are then all there is.
 const priceWaitTimeout = 2 * time.Minute
 
-// priceWait is the wait of a new leader for prices: those it begins with are of nowhere in particular, and
-// nodes must not be replaced because of them (FM P05). Pods that wait are not made to wait for prices.
+// priceWait is the wait of a new leader for prices. The built-in prices are not those of the region, and nodes
+// must not be replaced because of them (FM P05). Pending pods do not wait for prices.
 type priceWait struct {
 	since time.Time // when it began; zero: it did not
 	over  bool
 }
 
-// mustWait reports whether what depends on prices has to wait, and says so when that begins and ends.
+// mustWait reports whether decisions that depend on prices have to wait, and logs when that begins and ends.
 func (w *priceWait) mustWait(ctx context.Context, priced func() bool, now time.Time) bool {
 	if w.over || priced == nil {
 		return false

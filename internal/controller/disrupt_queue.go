@@ -21,35 +21,35 @@ import (
 )
 
 const (
-	firstQueueDelay = time.Second     // at a command in the queue
-	maxQueueDelay   = 5 * time.Second // a replacement that fails is noticed within this time (FM K07)
-	idleQueue       = time.Hour       // an empty queue is woken
+	firstQueueDelay = time.Second     // until a new command is checked again
+	maxQueueDelay   = 5 * time.Second // a failed replacement is noticed within this time (FM K07)
+	idleQueue       = time.Hour       // an empty queue waits for a wake-up
 	endedTTL        = 10 * time.Minute
 )
 
-// commandQueue are those that run. Both loops use it.
+// commandQueue holds the running commands. Both loops use it.
 type commandQueue struct {
 	wake chan struct{}
 
 	mu            sync.Mutex
 	list          map[string]*runningCommand // by token
-	claims        map[string]string          // tokens, by the claims that go
-	waits         map[string]string          // tokens, by the replacements that are waited for
-	urgent        map[string]bool            // tokens of commands that lost one of these
-	ended         map[string]time.Time       // tokens of commands that are over: the cache may still show them as running
+	claims        map[string]string          // tokens, by the claims that are removed
+	waits         map[string]string          // tokens, by the pending replacements
+	urgent        map[string]bool            // tokens of commands that lost a replacement
+	ended         map[string]time.Time       // tokens of finished commands: the cache may still show them as running
 	driftBackoff  disruption.Backoff         // by pool
-	nodeBackoff   disruption.Backoff         // by claim: nodes whose command came to nothing
-	repairBackoff disruption.Backoff         // by claim: those whose repair did
+	nodeBackoff   disruption.Backoff         // by claim: nodes whose command failed
+	repairBackoff disruption.Backoff         // by claim: nodes whose repair failed
 }
 
-// runningCommand is a command with when to look at it.
+// runningCommand is a command and when to check it next.
 type runningCommand struct {
 	mu         sync.Mutex
 	run        disruption.Running
 	over       bool
 	due        time.Time
 	wait       time.Duration
-	lastEvents map[string]event.Reason // what replacements were last told
+	lastEvents map[string]event.Reason // by replacement: the last event
 }
 
 func (e *runningCommand) isDue(now time.Time) bool { return e.dueIn(now) == 0 }
@@ -128,8 +128,8 @@ func (q *commandQueue) endCommand(token string, now time.Time) {
 	q.ended[token] = now
 }
 
-// recordLostReplacement notes that a replacement goes. A command that waits for it is looked at now: its pods need no
-// other place, and its nodes are wanted back (G8).
+// recordLostReplacement records that a replacement is terminating. The command that waits for it is checked at
+// once: its nodes stay, so its pods need no other place (G8).
 func (q *commandQueue) recordLostReplacement(claim string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,7 +139,7 @@ func (q *commandQueue) recordLostReplacement(claim string) {
 	}
 }
 
-// takeUrgent reports once whether a command lost a replacement.
+// takeUrgent reports, once, whether a command lost a replacement.
 func (q *commandQueue) takeUrgent(e *runningCommand) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -160,23 +160,23 @@ func (q *commandQueue) nodeCount() int {
 	return len(q.claims)
 }
 
-// driftBackoffs names the pools whose drift failed lately.
+// driftBackoffs returns the pools whose drift is backed off, and until when.
 func (q *commandQueue) driftBackoffs(now time.Time) map[string]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.driftBackoff.Resting(now)
 }
 
-// backedOffClaims names the claims whose command came to nothing lately, and those whose repair did.
+// backedOffClaims returns the claims whose command failed recently, and those whose repair did.
 func (q *commandQueue) backedOffClaims(now time.Time) (all, repair map[string]time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.nodeBackoff.Resting(now), q.repairBackoff.Resting(now)
 }
 
-// recordBackoff notes that nodes stay although a command was to remove them. Those that do so again and again
-// would else be held and released with every pass (G12), and no other would have its turn (G9). A node
-// that stays for another reason may still be repaired.
+// recordBackoff backs off nodes that stay although a command was to remove them. Otherwise they would be held
+// and released in every pass (G12), and no other node would have its turn (G9). A node that stays for another
+// reason may still be repaired.
 func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -188,7 +188,7 @@ func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time,
 	}
 }
 
-// Work looks at the commands that are due and says when the next one is.
+// Work advances the commands that are due and returns when the next one is.
 func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	d.prepare()
 	list := d.queue.all()
@@ -213,7 +213,7 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	return wait, nil
 }
 
-// advance takes one command as far as it gets now.
+// advance takes one command as far as possible now.
 func (d *Disruption) advance(ctx context.Context, e *runningCommand) error {
 	queued := d.queue.nodeCount()
 	e.mu.Lock()
@@ -229,7 +229,7 @@ func (d *Disruption) advance(ctx context.Context, e *runningCommand) error {
 	}
 	progress := e.run.Advance(seen, queued, d.Now())
 	for _, name := range e.run.Wait {
-		d.Store.Nominate(name, d.Now().Add(d.Nomination)) // nobody else is to remove it meanwhile
+		d.Store.Nominate(name, d.Now().Add(d.Nomination)) // other loops must not remove it meanwhile
 	}
 	if len(progress.Spared) > 0 {
 		err = d.releaseHolds(ctx, progress.Spared)
@@ -247,7 +247,8 @@ func (d *Disruption) advance(ctx context.Context, e *runningCommand) error {
 	return err
 }
 
-// observe reads the claims of a command. One that the cache does not have may be too young for it.
+// observe reads the claims of a command. A claim that is missing in the cache may be too new for it, so the API
+// server is read.
 func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[string]disruption.Seen, map[string]*karpv1.NodeClaim, error) {
 	seen, claims := map[string]disruption.Seen{}, map[string]*karpv1.NodeClaim{}
 	look := func(name, node, pool string) error {
@@ -290,7 +291,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 	return seen, claims, nil
 }
 
-// emitWaitingEvents says on the replacements what is waited for, when that changes.
+// emitWaitingEvents emits events on the pending replacements when what they wait for changes.
 func (d *Disruption) emitWaitingEvents(e *runningCommand, p disruption.Progress, seen map[string]disruption.Seen, claims map[string]*karpv1.NodeClaim) {
 	for _, name := range p.Pending {
 		news := event.Event{Reason: event.DisruptionLaunching, Text: "The node is launched to replace " + names(e.run.Remove) + ", reason " + string(e.run.Reason)}
@@ -304,8 +305,8 @@ func (d *Disruption) emitWaitingEvents(e *runningCommand, p disruption.Progress,
 	}
 }
 
-// deleteAll deletes the claims of a command that is ready. What fails is tried again. A few go one by one: their
-// pods then look for places in the order in which the plan thought that through.
+// deleteAll deletes the claims of a command that is ready, and retries failures later. A few claims are deleted
+// one by one: their pods are then rescheduled in the order of the plan.
 func (d *Disruption) deleteAll(ctx context.Context, e *runningCommand, claims map[string]*karpv1.NodeClaim) error {
 	const few, many = 5, 20
 	list, workers := e.run.Remove, many
@@ -318,7 +319,7 @@ func (d *Disruption) deleteAll(ctx context.Context, e *runningCommand, claims ma
 		if failed[i] != nil {
 			rest = append(rest, n)
 		} else {
-			d.Store.Hold(n.Node, false) // it stays marked: it goes
+			d.Store.Hold(n.Node, false) // it stays marked as terminating
 		}
 	}
 	if e.run.Remove = rest; len(rest) > 0 {
@@ -330,7 +331,7 @@ func (d *Disruption) deleteAll(ctx context.Context, e *runningCommand, claims ma
 	return nil
 }
 
-// finishCommand ends a command of which nothing is left to do.
+// finishCommand ends a command with nothing left to do.
 func (d *Disruption) finishCommand(ctx context.Context, e *runningCommand, how string) {
 	e.over = true
 	d.queue.endCommand(e.run.Token(), d.Now())
@@ -339,7 +340,8 @@ func (d *Disruption) finishCommand(ctx context.Context, e *runningCommand, how s
 	wakeLoop(d.wake)
 }
 
-// failCommand undoes a command that cannot end well. Replacements that came up stay, as ordinary nodes (FM K08).
+// failCommand rolls back a command that cannot succeed. Replacements that came up stay, as ordinary nodes (FM
+// K08).
 func (d *Disruption) failCommand(ctx context.Context, e *runningCommand, p disruption.Progress) {
 	e.over = true
 	r := &e.run

@@ -87,9 +87,8 @@ func (d *Disruption) resume(ctx context.Context, view disruption.View, l leftove
 	return len(found) > 0
 }
 
-// cleanUp takes the taint and the condition off nodes that nobody is removing (G7), and what
-// replacements say of commands that are over. One that cannot be written now keeps no other from being
-// released (G9).
+// cleanUp removes the taint and the condition from nodes that no command removes (G7), and the annotations of
+// finished commands from replacements. One that cannot be written now does not block the others (G9).
 func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftovers) error {
 	var failed []error
 	for _, n := range view.Nodes {
@@ -108,7 +107,8 @@ func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftov
 	return errors.Join(failed...)
 }
 
-// dropCommandAnnotations takes off a replacement what it says of its command: it is a node like any other.
+// dropCommandAnnotations removes the annotations of its command from a replacement, which is an ordinary node
+// then.
 func (d *Disruption) dropCommandAnnotations(ctx context.Context, name string) error {
 	claim := &karpv1.NodeClaim{}
 	claim.Name = name
@@ -124,8 +124,8 @@ func (d *Disruption) dropCommandAnnotations(ctx context.Context, name string) er
 	return nil
 }
 
-// rollBack gives up a command: first its replacements forget it, so that nobody takes it over, then its
-// nodes are released.
+// rollBack gives up a command. First it removes the annotations of the replacements, so that no later process
+// resumes the command. Then it releases the nodes.
 func (d *Disruption) rollBack(ctx context.Context, r disruption.Running) {
 	failed := d.forEach(len(r.Wait), func(i int) error { return d.dropCommandAnnotations(ctx, r.Wait[i]) })
 	if err := errors.Join(errors.Join(failed...), d.releaseHolds(ctx, r.Remove)); err != nil {
@@ -133,7 +133,7 @@ func (d *Disruption) rollBack(ctx context.Context, r disruption.Running) {
 	}
 }
 
-// Watch has commands looked at as soon as a replacement that they wait for goes.
+// Watch checks commands as soon as a replacement that they wait for is terminating.
 func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error {
 	d.prepare()
 	informer, err := informers.GetInformer(ctx, &karpv1.NodeClaim{})

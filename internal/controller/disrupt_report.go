@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// terminatingNode is a node that goes, as the log shows it (disruption 23).
+// terminatingNode is a node that a command removes, as the log shows it (disruption 23).
 type terminatingNode struct {
 	Node         string `json:"Node"`
 	NodeClaim    string `json:"NodeClaim"`
@@ -39,7 +39,7 @@ type replacementNode struct {
 	InstanceTypes string `json:"instance-types,omitempty"`
 }
 
-// logCommandStart logs that a command starts. What the cluster costs is of all commands of the decision together.
+// logCommandStart logs that a command starts. The cost of the cluster covers all commands of the decision.
 func (d *Disruption) logCommandStart(ctx context.Context, c disruption.Command, view disruption.View, decision disruption.Decision) {
 	logRepairDiagnosis(ctx, c)
 	going, pods := []terminatingNode{}, 0
@@ -67,7 +67,7 @@ func (d *Disruption) logCommandStart(ctx context.Context, c disruption.Command, 
 		"disrupted-nodes", going, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After)
 }
 
-// requestedShare says how much of a node its pods ask for.
+// requestedShare returns the share of a node that its pods request.
 func requestedShare(view disruption.View, name string) string {
 	if view.Cluster == nil {
 		return ""
@@ -79,14 +79,14 @@ func requestedShare(view disruption.View, name string) string {
 	return fmt.Sprintf("cpu %d%%, memory %d%%", n.Asked(resources.CPU), n.Asked(resources.Memory))
 }
 
-// recordOutcome tells the journal what became of a command.
+// recordOutcome records the outcome of a command in the journal.
 func (d *Disruption) recordOutcome(c disruption.Command, text string) {
 	if d.Journal != nil {
 		d.Journal.Outcome(c.ID, text, d.Now())
 	}
 }
 
-// recordDriftFailure notes that a command failed through its replacements: drift of its pools rests for a while.
+// recordDriftFailure backs off drift of the pools of a command that failed because of its replacements.
 func (d *Disruption) recordDriftFailure(c disruption.Command) {
 	if c.Reason != karpv1.ReasonDrifted {
 		return
@@ -101,7 +101,7 @@ func (d *Disruption) recordDriftFailure(c disruption.Command) {
 	}
 }
 
-// recordDriftSuccess notes that a command removed the last of its nodes.
+// recordDriftSuccess ends the drift back-off of the pools of a command that removed its last node.
 func (d *Disruption) recordDriftSuccess(c *disruption.Command, nodes []disruption.Candidate) {
 	if c.Reason != karpv1.ReasonDrifted {
 		return
@@ -169,7 +169,7 @@ func (d *Disruption) poolNamed(name string) *karpv1.NodePool {
 	return nil
 }
 
-// emitNodeEvents sends what there is to say about nodes that stay.
+// emitNodeEvents emits events about nodes that stay, on the Node and its claim, or on the pool.
 func (d *Disruption) emitNodeEvents(ctx context.Context, news []disruption.News) {
 	for _, n := range news {
 		if n.Pool != "" {
@@ -190,7 +190,7 @@ func (d *Disruption) emitNodeEvents(ctx context.Context, news []disruption.News)
 	}
 }
 
-// logInvalidBudgets logs once which pools have budgets that cannot be read: nothing of them is disrupted.
+// logInvalidBudgets logs once which pools have invalid budgets: none of their nodes is disrupted.
 func (d *Disruption) logInvalidBudgets(ctx context.Context, view disruption.View) {
 	var pools, texts []string
 	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
@@ -205,7 +205,7 @@ func (d *Disruption) logInvalidBudgets(ctx context.Context, view disruption.View
 	d.invalidBudgets = text
 }
 
-// setDecisionMetrics keeps the gauges of disruption. Pools that are gone leave no series behind (FM N03).
+// setDecisionMetrics sets the gauges of a decision. Deleted pools leave no series behind (FM N03).
 func (d *Disruption) setDecisionMetrics(decision disruption.Decision) {
 	d.Metrics.PoolsAllowedDisruptions.Reset()
 	d.Metrics.PoolsNodesConsumingBudgets.Reset()
@@ -229,7 +229,7 @@ func (d *Disruption) setDecisionMetrics(decision disruption.Decision) {
 	}
 }
 
-// logScores logs what policy Balanced made of moves (disruption 15a).
+// logScores logs the scores of moves under policy Balanced (disruption 15a).
 func (d *Disruption) logScores(ctx context.Context, scores []disruption.Score) {
 	for i := range scores {
 		s := &scores[i]
@@ -239,7 +239,7 @@ func (d *Disruption) logScores(ctx context.Context, scores []disruption.Score) {
 	}
 }
 
-// setCostMetrics keeps the gauge of what pools cost. A node without a known price is counted once.
+// setCostMetrics sets the cost gauge of pools. A node without a known price is counted once.
 func (d *Disruption) setCostMetrics(view disruption.View) {
 	costs, unpriced := map[string]float64{}, map[string]bool{}
 	// any order: each has a series of its own

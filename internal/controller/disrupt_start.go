@@ -19,9 +19,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/execute"
 )
 
-// start starts commands and returns how many (disruption 17): hold the nodes of all of them, look again
-// at the API server itself, order replacements, and only then say that the nodes go. One command that
-// fails does not stop the others.
+// start starts commands and returns how many (disruption 17). It holds the nodes of all commands, validates
+// them against the API server, creates replacements, and only then marks the nodes as being removed. One
+// command that fails does not stop the others.
 func (d *Disruption) start(ctx context.Context, decided disruption.View, offers map[string][]catalog.InstanceType, decision disruption.Decision) (int, error) {
 	started, failed := 0, []error{}
 	var held []disruption.Command
@@ -29,8 +29,8 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 		recordProgress(ctx)
 		switch {
 		case c.Decision == disruption.Reboot:
-			// Whatever comes of it, it is not looked at again before the watch has told of the reboot: it would
-			// be taken for a node whose reboots do not help.
+			// Back off before the watch has delivered the reboot, even if it failed. Otherwise the next pass
+			// would conclude that reboots do not help this node.
 			d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
 			if err := d.reboot(ctx, c, offers); err != nil {
 				failed = append(failed, err)
@@ -76,8 +76,8 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	return started, errors.Join(append(failed, unread...)...)
 }
 
-// canStart reports whether a command may be started: none of its nodes is part of another one, and what it
-// needs can be bought.
+// canStart reports whether a command may start: none of its nodes is part of a running command, and its pools
+// are not backed off.
 func (d *Disruption) canStart(ctx context.Context, c *disruption.Command) bool {
 	for _, n := range c.Remove {
 		if d.queue.isRemoving(n.Claim) {
@@ -94,8 +94,8 @@ func (d *Disruption) canStart(ctx context.Context, c *disruption.Command) bool {
 	return len(c.Remove) > 0
 }
 
-// holdNodes holds the nodes of a command. If one cannot be held, a command with replacements is given up,
-// as they were planned for all; another one goes on with the rest.
+// holdNodes holds the nodes of a command. If one cannot be held, a command with replacements is given up, since
+// they were planned for all nodes. A command without replacements goes on with the rest.
 func (d *Disruption) holdNodes(ctx context.Context, c disruption.Command) (disruption.Command, error) {
 	failed := d.forEach(len(c.Remove), func(i int) error { return d.holdNode(ctx, c.Remove[i], c.Token(), c.Reason) })
 	var lost []disruption.Candidate
@@ -115,12 +115,12 @@ func (d *Disruption) holdNodes(ctx context.Context, c disruption.Command) (disru
 	return c, errors.Join(append(conflictErrors(failed), d.releaseHolds(ctx, lost))...)
 }
 
-// conflictErrors leaves out what the log has already.
+// conflictErrors keeps only write conflicts. All other errors were logged already.
 func conflictErrors(list []error) []error {
 	return slices.DeleteFunc(slices.Clone(list), func(err error) bool { return err == nil || !onlyConflicts(err) })
 }
 
-// orderAndQueue orders the replacements of a command and says that its nodes go. From here on the queue has it.
+// orderAndQueue creates the replacements of a command and hands it to the queue.
 func (d *Disruption) orderAndQueue(ctx context.Context, c disruption.Command, decided, fresh disruption.View) error {
 	created, err := d.createReplacements(ctx, c, decided, fresh)
 	r := disruption.Running{Command: c, Up: map[string]bool{}}
@@ -157,8 +157,8 @@ func (d *Disruption) orderAndQueue(ctx context.Context, c disruption.Command, de
 	return nil
 }
 
-// createReplacements writes the claims of the replacements. Limits are checked again there, and whether somebody else has
-// ordered something for the pods since the command was decided: they can have left its nodes.
+// createReplacements creates the claims of the replacements. It checks limits again, and whether another loop
+// has created a node for the same pods since the decision: they may have left the nodes of the command.
 func (d *Disruption) createReplacements(ctx context.Context, c disruption.Command, decided, fresh disruption.View) ([]execute.Created, error) {
 	if c.Replacements() == 0 {
 		return nil, nil
@@ -195,8 +195,8 @@ func (d *Disruption) createReplacements(ctx context.Context, c disruption.Comman
 	return created, errors.Join(failed...)
 }
 
-// deleteReplacements deletes the replacements of a command that does not get all of them: each try would else leave
-// some behind. One that cannot be deleted becomes an ordinary node.
+// deleteReplacements deletes the replacements of a command that did not get all of them. Otherwise each attempt
+// would leave some behind. One that cannot be deleted becomes an ordinary node.
 func (d *Disruption) deleteReplacements(ctx context.Context, created []execute.Created) {
 	failed := d.forEach(len(created), func(i int) error {
 		claim := created[i].Claim
@@ -210,7 +210,7 @@ func (d *Disruption) deleteReplacements(ctx context.Context, created []execute.C
 	}
 }
 
-// nominate says where pods are expected to go.
+// nominate reserves the nodes that pods are planned onto, and emits events on the pods.
 func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]string) {
 	until := d.Now().Add(d.Nomination)
 	say := func(key cluster.PodKey, place string) {
@@ -231,7 +231,7 @@ func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]s
 	}
 }
 
-// reboot hands a command over to who carries out reboots (V15-34), if the budget is not spent meanwhile.
+// reboot hands a command over to the reboot controller (V15-34), unless the budget was spent meanwhile.
 func (d *Disruption) reboot(ctx context.Context, c disruption.Command, offers map[string][]catalog.InstanceType) error {
 	if d.Reboot == nil {
 		return fmt.Errorf("reboot %s: nobody here can reboot nodes", names(c.Remove))
