@@ -26,18 +26,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// launcher is the part of the cloud that sells instances.
+// launcher is the part of the cloud that launches instances.
 type launcher interface {
 	Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error)
 }
 
-// registrations hears how the launches of a pool end (LC-53).
+// registrations receives the results of the launches of a pool (LC-53).
 type registrations interface {
 	Registered(claim *karpv1.NodeClaim)
 	Failed(claim *karpv1.NodeClaim, reason, message string)
 }
 
-// Claims takes NodeClaims from creation to a node that runs pods, and hands those that are deleted on.
+// Claims takes NodeClaims from creation to a node that runs pods. It hands claims that are being deleted to
+// Ending.
 type Claims struct {
 	Client   client.Client
 	Provider launcher
@@ -106,8 +107,8 @@ func claimsOfNode(c client.Client) handler.MapFunc {
 	}
 }
 
-// unnominated looks at the claim of a node again when a pod that was nominated for it is not any more, and not
-// bound either: the scheduler tried it before the node takes pods.
+// unnominated requeues the claim of a node when a pod loses its nomination for the node without being bound:
+// the scheduler tried it before the node accepts pods.
 func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, known := e.ObjectOld.(*corev1.Pod)
 	after, _ := e.ObjectNew.(*corev1.Pod)
@@ -116,15 +117,15 @@ func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue wor
 	}
 	node := &corev1.Node{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: before.Status.NominatedNodeName}, node) != nil || node.Labels[karpv1.LabelInitialized] == "true" {
-		return // gone, or the scheduler knows better by now
+		return // gone, or the scheduler has seen the node ready
 	}
 	for _, request := range claimsOfNode(r.Client)(ctx, node) {
 		queue.Add(request)
 	}
 }
 
-// Launched returns the instance that was launched for a claim in the last hour, written on it or not.
-// Whoever ends a claim without a provider id has to ask (FM A06).
+// Launched returns the instance that was launched for a claim in the last hour, even if its status does not
+// show it yet. The termination of a claim without a provider id has to check it (FM A06).
 func (r *Claims) Launched(uid types.UID) (cloud.Instance, bool) {
 	outcome := r.launches.cachedOutcome(uid, r.Now())
 	if outcome == nil || outcome.Err != nil {
@@ -154,7 +155,7 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	if stored.DeletionTimestamp != nil {
 		if r.launches.isLaunching(stored.UID) {
-			return requeueAfter(soon), nil // what is being bought for it has to end with it
+			return requeueAfter(soon), nil // the instance in flight has to be terminated with the claim
 		}
 		return r.Ending(ctx, stored)
 	}
@@ -203,7 +204,7 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 		Claim: claim, Gated: len(r.Gates) > 0, Now: now,
 		Launching: r.launches.isLaunching(claim.UID), Tried: r.launches.firstAttemptAt(claim.UID),
 	}
-	if !facts.Launching { // else the answer is not there yet, and none begins but by us
+	if !facts.Launching { // otherwise there is no result yet, and only this reconciler starts a launch
 		facts.Launch = r.launches.takeOutcome(claim.UID, now)
 	}
 	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
@@ -224,7 +225,8 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 	return facts, nil
 }
 
-// nodeIsGone reports whether the node that a claim had is no more. A cache that is behind is no proof.
+// nodeIsGone reports whether the node of a claim was deleted. Only the API server counts: the cache may be
+// behind.
 func (r *Claims) nodeIsGone(ctx context.Context, facts lifecycle.Facts) (bool, error) {
 	claim := facts.Claim
 	registered := condition.True(claim.Status.Conditions, karpv1.ConditionRegistered)
@@ -242,7 +244,7 @@ func (r *Claims) nodeIsGone(ctx context.Context, facts lifecycle.Facts) (bool, e
 	return node.Spec.ProviderID != claim.Status.ProviderID, nil
 }
 
-// openGates opens the gates of registration in parallel (LC-09).
+// openGates calls the registration gates in parallel (LC-09).
 func (r *Claims) openGates(ctx context.Context, claim *karpv1.NodeClaim) []lifecycle.GateState {
 	states := make([]lifecycle.GateState, len(r.Gates))
 	var wait sync.WaitGroup

@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// perform writes the node, then the claim, then tells: a crash in between repeats the step. It returns
+// perform writes the node, then the claim, then emits events: a crash in between repeats the step. It returns
 // the claim as stored now.
 func (r *Claims) perform(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) (*karpv1.NodeClaim, error) {
 	if step.Remove != nil {
@@ -60,8 +60,8 @@ func patchNode(ctx context.Context, c client.Client, seen []*corev1.Node, want *
 	return nil
 }
 
-// write brings metadata and status of a claim to what is wanted. Both writes insist on the version
-// that was seen: the decision rests on it.
+// write brings metadata and status of a claim to what is wanted. Both writes require the version that the
+// decision was made on.
 func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	out := stored
 	meta := *stored.ObjectMeta.DeepCopy()
@@ -91,7 +91,7 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	return next, nil
 }
 
-// noteConflict takes note of a write that another one overtook.
+// noteConflict records a write conflict and returns the error.
 func (r *Claims) noteConflict(claim *karpv1.NodeClaim, err error) error {
 	if apierrors.IsConflict(err) {
 		r.written.recordConflict(claim)
@@ -142,7 +142,7 @@ func (r *Claims) emitStepEvents(ctx context.Context, claim *karpv1.NodeClaim, st
 	}
 }
 
-// emitPodEvents tells those planned pods that still wait for a node (V15-61).
+// emitPodEvents emits events on the planned pods that are still pending (V15-61).
 func (r *Claims) emitPodEvents(ctx context.Context, claim string, events []event.Event) {
 	if r.PlannedPods == nil || len(events) == 0 {
 		return
@@ -150,7 +150,7 @@ func (r *Claims) emitPodEvents(ctx context.Context, claim string, events []event
 	for _, key := range r.PlannedPods(claim) {
 		pod := &corev1.Pod{}
 		if err := r.Client.Get(ctx, key, pod); err != nil {
-			continue // gone; nobody to tell
+			continue // the pod is gone
 		}
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		if pod.Spec.NodeName == "" && !ended && pod.DeletionTimestamp == nil {
@@ -176,8 +176,8 @@ func effective(ctx context.Context, c client.Client, stored *karpv1.NodeClaim, s
 	return claim, nil
 }
 
-// Removed is told of claims that are deleted without a command, for the record; node is empty if there is
-// none. A nil one keeps nothing.
+// Removed records claims that are deleted without a command; node is empty if there is none. A nil Removed is a
+// no-op.
 type Removed func(claim, node, reason string)
 
 func (r Removed) recordRemoval(claim *karpv1.NodeClaim, reason string) {
@@ -186,8 +186,8 @@ func (r Removed) recordRemoval(claim *karpv1.NodeClaim, reason string) {
 	}
 }
 
-// deleteAndCountClaim deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It insists
-// on the version that was seen, so that a cache that lags does not count twice.
+// deleteAndCountClaim deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It
+// requires the version that was read, so that a stale cache does not count twice.
 func deleteAndCountClaim(ctx context.Context, c client.Client, m *metric.Set, record Removed, claim *karpv1.NodeClaim, reason string) error {
 	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
 	if err != nil {

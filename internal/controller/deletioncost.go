@@ -38,7 +38,7 @@ type costQueue interface {
 }
 
 // DeletionCosts makes ReplicaSets that shrink empty the nodes that would go next: it ranks nodes and
-// wishes a deletion cost for each of their pods (V15-53 to V15-55).
+// enqueues a deletion cost for each of their pods (V15-53 to V15-55).
 type DeletionCosts struct {
 	Client  client.Client
 	Store   costStore

@@ -51,7 +51,7 @@ func (q *CostWrites) Register(mgr ctrl.Manager) error {
 	return registerPodQueue(mgr, "pod.deletioncost.queue", q.Workers, q.start, q)
 }
 
-// start takes the queue of the controller and puts in what was wished for before.
+// start takes the queue of the controller and adds what was enqueued before.
 func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[PodID]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,7 +63,7 @@ func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingI
 	return nil
 }
 
-// Enqueue asks for deletion costs. The last wish for a pod wins.
+// Enqueue adds deletion costs to be written. The last one for a pod wins.
 func (q *CostWrites) Enqueue(wishes ...PodCost) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -107,7 +107,7 @@ func (q *CostWrites) Reconcile(ctx context.Context, id PodID) (ctrl.Result, erro
 		log.FromContext(ctx).Error(nil, "deletion costs of pods are not written, so ReplicaSets do not prefer pods on nodes that are about to be removed; "+
 			"allow the service account to patch pods (value settings.featureGates.podDeletionCostManagement of the chart), or switch the gate PodDeletionCostManagement off", "reason", err.Error())
 	}
-	if q.pending[id] == value { // else there is a new wish, which is queued
+	if q.pending[id] == value { // otherwise a new value was enqueued meanwhile
 		delete(q.pending, id)
 	}
 	return ctrl.Result{}, nil

@@ -39,7 +39,8 @@ type driftSource interface {
 	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)
 }
 
-// DisruptionConditions keeps the conditions that say whether a claim may be disrupted: Consolidatable and Drifted.
+// DisruptionConditions keeps the conditions that say whether a claim may be disrupted: Consolidatable and
+// Drifted.
 type DisruptionConditions struct {
 	Client  client.Client
 	Cloud   driftSource
@@ -55,7 +56,7 @@ type DisruptionConditions struct {
 	written          writtenVersions
 }
 
-// catalogueLookup is when a claim's type was looked up last, and what came of it.
+// catalogueLookup is when the instance type of a claim was last looked up, and the result.
 type catalogueLookup struct {
 	at    time.Time
 	found reason.Reason
@@ -90,7 +91,7 @@ func (r *DisruptionConditions) claims(ctx context.Context, which client.Matching
 	return out
 }
 
-// Reconcile brings the marks of one claim up to date. Claims without a pool are left alone (LC-58).
+// Reconcile brings the conditions of one claim up to date. Claims without a pool are left alone (LC-58).
 func (r *DisruptionConditions) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
@@ -141,8 +142,7 @@ func (r *DisruptionConditions) kinds() []schema.GroupKind {
 	return out
 }
 
-// drift evaluates in the order of LC-57. What cannot be found out is no drift: an error must not
-// replace a fleet.
+// drift evaluates in the order of LC-57. An error is no drift: it must not replace a fleet.
 func (r *DisruptionConditions) drift(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) (why reason.Reason, unknown bool) {
 	if why = drift.Pool(pool, claim, r.Words); why.Code != "" {
 		return why, false
@@ -157,7 +157,7 @@ func (r *DisruptionConditions) drift(ctx context.Context, pool *karpv1.NodePool,
 	return why, err != nil
 }
 
-// catalogue looks up at most twice an hour whether a claim's instance type is still for sale.
+// catalogue looks up at most twice an hour whether the instance type of a claim is still offered.
 func (r *DisruptionConditions) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) reason.Reason {
 	now := r.Now()
 	if now.Sub(claim.CreationTimestamp.Time) < catalogueFrom {
@@ -208,7 +208,7 @@ func (r *DisruptionConditions) writeConditions(ctx context.Context, claim *karpv
 	return nil
 }
 
-// logConditionChanges says which marks came and went (disruption 23).
+// logConditionChanges logs which of the conditions became true or false (disruption 23).
 func logConditionChanges(ctx context.Context, before, after []metav1.Condition) {
 	logger := log.FromContext(ctx).V(1)
 	for _, kind := range []string{karpv1.ConditionConsolidatable, karpv1.ConditionDrifted} {

@@ -15,18 +15,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
 
-// countedClaims bounds how many claims of a pool are remembered as counted.
+// countedClaims bounds how many claims of a pool are kept as counted.
 const countedClaims = 64
 
-// Health collects how the launches of each pool ended, from who sees it, and wakes the reconciler of
-// pools, which decides what that means (LC-53). It is safe for concurrent use.
+// Health collects the results of the launches of each pool and wakes the reconciler of pools, which decides
+// what they mean (LC-53). It is safe for concurrent use.
 type Health struct {
 	mu    sync.Mutex
 	pools map[types.UID]*poolLaunches
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request] // nil until the reconciler runs
 }
 
-// poolLaunches is what is remembered of one pool object.
+// poolLaunches are the results of one pool object.
 type poolLaunches struct {
 	pool    string
 	known   bool // the ring was decided since the start
@@ -35,7 +35,7 @@ type poolLaunches struct {
 	counted []types.UID   // claims; each counts once, however often it is reported
 }
 
-// NewHealth returns an empty memory.
+// NewHealth returns a Health without results.
 func NewHealth() *Health { return &Health{pools: map[types.UID]*poolLaunches{}} }
 
 // Start takes the queue of the reconciler of pools: Health is one of its sources.
@@ -94,7 +94,7 @@ func (h *Health) launches(p *karpv1.NodePool) pool.Launches {
 	return pool.Launches{Ring: known.ring, Known: known.known, Results: slices.Clone(known.results)}
 }
 
-// recordDecision remembers a decision that was written, and forgets the results it rests on.
+// recordDecision stores a decision that was written, and drops the results it is based on.
 func (h *Health) recordDecision(p *karpv1.NodePool, ring pool.Ring, decided int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// pulse tells liveness that a loop works. Beat says that it has come a step further.
+// pulse is the heartbeat of a loop for the liveness probe. Beat records progress.
 type pulse interface {
 	Begin()
 	Beat()
@@ -14,7 +14,7 @@ type pulse interface {
 
 type pulseKey struct{}
 
-// withPulse makes the work of a context count for a loop.
+// withPulse returns a context whose work counts as progress of a loop.
 func withPulse(ctx context.Context, p pulse) context.Context {
 	if p == nil {
 		return ctx
@@ -22,15 +22,15 @@ func withPulse(ctx context.Context, p pulse) context.Context {
 	return context.WithValue(ctx, pulseKey{}, p)
 }
 
-// recordProgress says that the loop whose work a context is has come a step further. In the context of anything else it does
-// nothing.
+// recordProgress records progress of the loop that a context belongs to. It is a no-op for other contexts.
 func recordProgress(ctx context.Context) {
 	if p, is := ctx.Value(pulseKey{}).(pulse); is {
 		p.Beat()
 	}
 }
 
-// BeatOnResponse wraps the transport to the API server: every answer is progress of the loop that asked.
+// BeatOnResponse wraps the transport to the API server: every response counts as progress of the loop that sent
+// the request.
 func BeatOnResponse(next http.RoundTripper) http.RoundTripper { return beatingTransport{next} }
 
 type beatingTransport struct{ next http.RoundTripper }

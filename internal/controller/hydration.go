@@ -24,7 +24,7 @@ const (
 	lastHydrationRetry  = time.Minute
 )
 
-// ClaimHydration gives claims the labels that older versions did not write (LC-44).
+// ClaimHydration adds labels to claims that older versions did not write (LC-44).
 type ClaimHydration struct {
 	Client  client.Client
 	Classes []schema.GroupKind // kinds of node classes this controller manages
@@ -62,8 +62,8 @@ func (r *ClaimHydration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	return ctrl.Result{}, nil
 }
 
-// NodeHydration gives managed nodes the labels that older versions did not write, and takes their marks
-// away (LC-44, LC-62).
+// NodeHydration adds labels to managed nodes that older versions did not write, and removes what those versions
+// left behind (LC-44, LC-62).
 type NodeHydration struct {
 	Client  client.Client
 	Classes []schema.GroupKind // kinds of node classes this controller manages

@@ -19,9 +19,8 @@ import (
 
 const impossibleBudgetsInterval = time.Minute
 
-// ImpossibleBudgets tells the owners of PodDisruptionBudgets that can never allow an eviction what that
-// means: on the budget itself, which is where they look. It tells only of those that hold a pod on a
-// node of ours.
+// ImpossibleBudgets emits events on PodDisruptionBudgets that can never allow an eviction. It leaves out
+// budgets that hold no pod on a managed node.
 type ImpossibleBudgets struct {
 	Client  client.Client
 	Events  emitter
@@ -33,7 +32,7 @@ func (r *ImpossibleBudgets) Register(mgr ctrl.Manager) error {
 	return mgr.Add(&ticker{name: "poddisruptionbudget.impossible", every: impossibleBudgetsInterval, metrics: r.Metrics, pass: r.Pass})
 }
 
-// Pass looks at all budgets once. The recorder leaves out what it said not long ago.
+// Pass checks all budgets once. The recorder drops events that it sent recently.
 func (r *ImpossibleBudgets) Pass(ctx context.Context) error {
 	budgets := &policyv1.PodDisruptionBudgetList{}
 	if err := r.Client.List(ctx, budgets, client.UnsafeDisableDeepCopy); err != nil {
@@ -64,7 +63,7 @@ func (r *ImpossibleBudgets) Pass(ctx context.Context) error {
 	return nil
 }
 
-// managedNodes names the nodes that belong to a NodePool.
+// managedNodes returns the nodes that belong to a NodePool.
 func (r *ImpossibleBudgets) managedNodes(ctx context.Context) (map[string]bool, error) {
 	nodes := &corev1.NodeList{}
 	if err := r.Client.List(ctx, nodes, client.HasLabels{karpv1.LabelNodePool}, client.UnsafeDisableDeepCopy); err != nil {

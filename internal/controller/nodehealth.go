@@ -23,7 +23,7 @@ import (
 // repairRetry is when a node that may not be repaired now is looked at again (LC-42).
 const repairRetry = 5 * time.Minute
 
-// NodeHealth removes sick nodes by force, without budgets and without a replacement first: repair as it
+// NodeHealth removes unhealthy nodes by force, without budgets and without a replacement first: repair as it
 // was before it became a method of disruption (V15-33). It runs only if the settings ask for it.
 type NodeHealth struct {
 	Client   client.Client
@@ -44,7 +44,7 @@ func (r *NodeHealth) Register(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile removes one node if it has been sick for too long.
+// Reconcile removes one node if it has been unhealthy for too long.
 func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	n := &corev1.Node{}
 	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
@@ -85,7 +85,7 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// stopped says why nothing is repaired now: too many nodes are sick, of the pool, or of the cluster if
+// stopped says why nothing is repaired now: too many nodes are unhealthy, of the pool, or of the cluster if
 // the node has none.
 func (r *NodeHealth) stopped(ctx context.Context, n *corev1.Node) (string, error) {
 	list, pool := &corev1.NodeList{}, n.Labels[karpv1.LabelNodePool]

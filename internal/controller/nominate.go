@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	nominateAtOnce        = 10               // requests for the pods of one node
-	nominateTimeout       = 5 * time.Second  // that a node waits for them
-	nominateDeniedBackoff = 10 * time.Minute // after a refusal: the right may be given meanwhile
+	nominateAtOnce        = 10               // concurrent requests for the pods of one node
+	nominateTimeout       = 5 * time.Second  // that the registration of a node waits for them
+	nominateDeniedBackoff = 10 * time.Minute // after a denied request: the permission may be granted meanwhile
 )
 
-// Nominator has the scheduler try pods first on the node that was bought for them, and keep its room from
-// pods of no higher priority: it writes status.nominatedNodeName of pods that have none. What the scheduler
-// wrote there is never changed, and a pod that does not fit is scheduled as if nothing had been said.
+// Nominator writes status.nominatedNodeName of pods that have none. The scheduler then tries them first on the
+// node that was launched for them, and keeps its room from pods of no higher priority. A value that the
+// scheduler wrote is never changed. A pod that does not fit is scheduled as without a nomination.
 type Nominator struct {
 	Client  client.Client
 	Pods    func(claim string) []*corev1.Pod
@@ -34,10 +34,10 @@ type Nominator struct {
 	Now     func() time.Time
 
 	mu     sync.Mutex
-	denied time.Time // when the right was last found to be missing
+	denied time.Time // when a request was last forbidden
 }
 
-// Nominate names a node on the pods that were planned onto its claim. The pods do without it if it fails.
+// Nominate writes a node on the pods that were planned onto its claim. It is best effort.
 func (n *Nominator) Nominate(ctx context.Context, claim, node string) {
 	if n.isDenied() {
 		return
@@ -56,7 +56,7 @@ func (n *Nominator) Nominate(ctx context.Context, claim, node string) {
 	wait.Wait()
 }
 
-// write names the node, unless the pod is another one by now, or has a nomination.
+// write sets the nomination, unless the pod was replaced by another of the same name or has one.
 func (n *Nominator) write(ctx context.Context, pod *corev1.Pod, node string) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": pod.UID},
@@ -70,7 +70,7 @@ func (n *Nominator) write(ctx context.Context, pod *corev1.Pod, node string) err
 	return n.Client.Status().Patch(ctx, named, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// recordResult counts how a request ended, and tells once of a right that is missing.
+// recordResult counts the result of a request, and logs a missing permission once.
 func (n *Nominator) recordResult(ctx context.Context, pod *corev1.Pod, err error) {
 	result := "done"
 	switch {
@@ -96,7 +96,7 @@ func (n *Nominator) isDenied() bool {
 	return !n.denied.IsZero() && n.Now().Sub(n.denied) < nominateDeniedBackoff
 }
 
-// recordDenial stops for a while and reports whether that is news.
+// recordDenial pauses nominations and reports whether this is the first denial.
 func (n *Nominator) recordDenial() (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -25,13 +25,13 @@ import (
 
 const (
 	provisioner     = "provisioner"        // label and name of the loop
-	replanInterval  = 10 * time.Second     // pods that wait are looked at again (SC-02)
-	planTimeout     = time.Minute          // deciding takes no longer; what was decided is kept
-	unsyncedWarning = 30 * time.Second     // memory incomplete for longer is an error
-	retrigger       = types.UID("waiting") // asks for a plan on behalf of everything that waits
+	replanInterval  = 10 * time.Second     // pending pods are planned again (SC-02)
+	planTimeout     = time.Minute          // of one plan; what was decided until then is kept
+	unsyncedWarning = 30 * time.Second     // cluster state that is incomplete for longer is logged as an error
+	retrigger       = types.UID("waiting") // triggers a plan on behalf of all pending pods
 )
 
-// planStore is the memory that plans are made on.
+// planStore is the cluster state that plans are made on.
 type planStore interface {
 	Synced() bool
 	Unsynced() (time.Duration, []string)
@@ -45,17 +45,17 @@ type planStore interface {
 	Decided(pods []cluster.PodKey) []time.Duration
 }
 
-// typeSource says what a pool could buy.
+// typeSource lists the instance types of a pool.
 type typeSource interface {
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 }
 
-// planJournal keeps plans for people who ask later.
+// planJournal records plans.
 type planJournal interface {
 	Planned(plan solve.Plan, at time.Time)
 }
 
-// Provisioner orders nodes for pods that have no place. It is one loop: collect, plan, order, again.
+// Provisioner creates nodes for unschedulable pods. It is one loop: collect, plan, create, repeat.
 type Provisioner struct {
 	Store         planStore
 	Cloud         typeSource
@@ -64,7 +64,7 @@ type Provisioner struct {
 	Metrics       *metric.Set
 	Batcher       *Batcher
 	Policy        solve.Policy
-	Nomination    time.Duration // how long a chosen node is spoken for (SC-52)
+	Nomination    time.Duration // how long a node is reserved for nominated pods (SC-52)
 	LaunchBackoff *LaunchBackoff
 	Pulse         pulse
 	Now           func() time.Time
@@ -74,18 +74,18 @@ type Provisioner struct {
 	// Judge checks plans; nil: check.Plan.
 	Judge func(solve.Problem, solve.Plan) []check.Violation
 
-	// Planned hears for which pods a plan has a place and for which it has none. It may be nil.
+	// Planned is called with the pods that a plan places and those that it does not. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
 
 	refusalsLogged map[cluster.PodKey]loggedReason // of the last plan
-	ignoredLogged  map[cluster.PodKey]loggedReason // pods that the last pass could not plan for
+	ignoredLogged  map[cluster.PodKey]loggedReason // of the last pass: pods that are not planned for
 	lastPods       map[cluster.PodKey]bool         // by the last pass
 
 	warnedPreferences preferenceWarnings
-	warnedIgnored     preferenceWarnings // with more preferences than are looked at
+	warnedIgnored     preferenceWarnings // for pods with more preferences than are evaluated
 	partitions        podPartitions
 	expected          expectations // of the last plan
-	bought            purchases    // for pods that wait
+	bought            purchases    // for pending pods
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -97,7 +97,7 @@ func (p *Provisioner) Start(ctx context.Context) error {
 	go p.triggerWhilePending(ctx)
 	for p.Batcher.Wait(ctx) {
 		if !p.Store.Synced() {
-			continue // what asked is asked for again soon
+			continue // triggerWhilePending triggers again soon
 		}
 		p.Pulse.Begin()
 		p.passRecovering(withPulse(ctx, p.Pulse))
@@ -106,7 +106,8 @@ func (p *Provisioner) Start(ctx context.Context) error {
 	return nil
 }
 
-// triggerWhilePending asks for a plan as long as something waits for one.
+// triggerWhilePending triggers a plan at intervals while pods are pending, and reports the sync state of the
+// store.
 func (p *Provisioner) triggerWhilePending(ctx context.Context) {
 	tick := time.NewTicker(replanInterval)
 	defer tick.Stop()
@@ -134,7 +135,7 @@ func (p *Provisioner) triggerWhilePending(ctx context.Context) {
 	}
 }
 
-// passRecovering keeps one bad object from ending the loop (G9).
+// passRecovering makes a pass and recovers from a panic, so that one bad object does not end the loop (G9).
 func (p *Provisioner) passRecovering(ctx context.Context) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -145,7 +146,7 @@ func (p *Provisioner) passRecovering(ctx context.Context) {
 	p.Pass(ctx)
 }
 
-// Pass makes one plan and orders what it says.
+// Pass makes one plan and creates its claims.
 func (p *Provisioner) Pass(ctx context.Context) {
 	start := p.Now()
 	p.Claims.Confirm(ctx)
@@ -194,8 +195,8 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	log.FromContext(ctx).V(1).Info("carried out the plan", "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 }
 
-// offers asks what each pool could buy. A pool that cannot say is left out, and the others go on
-// (SC-08).
+// offers returns the instance types of each pool. A pool whose types cannot be listed is left out, and the
+// others go on (SC-08).
 func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, map[string][]catalog.InstanceType) {
 	pools, offers := map[string]*karpv1.NodePool{}, map[string][]catalog.InstanceType{}
 	for _, pool := range p.Store.Pools() {
@@ -214,8 +215,8 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 	return pools, offers
 }
 
-// planWithin plans, and leaves pods out that nodes were bought for already without any use: what came up
-// had no room for them, or others took it.
+// planWithin plans, and leaves out pods that nodes were launched for recently without success: the nodes had no
+// room for them, or other pods took it.
 func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Plan {
 	if p.bought == nil {
 		p.bought = purchases{}
@@ -231,9 +232,9 @@ func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Pla
 	return plan
 }
 
-// plan decides, and has the decision checked by rules that were written apart from it. One that does
-// not hold is made again without the pods that are to blame; if nobody is, fewer pods are planned for at
-// a time from then on, so that the rest has its turn.
+// plan decides, and has an independent checker verify the decision. A rejected plan is made again without the
+// pods that are to blame. If no pod is to blame, later plans are partitioned, so that the other pods have their
+// turn.
 func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	start := p.Now()
 	defer func() {
@@ -264,7 +265,7 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	return answer.Plan
 }
 
-// planChecker is who checks plans.
+// planChecker returns the function that checks plans.
 func (p *Provisioner) planChecker() func(solve.Problem, solve.Plan) []check.Violation {
 	if p.Judge != nil {
 		return p.Judge
@@ -272,7 +273,7 @@ func (p *Provisioner) planChecker() func(solve.Problem, solve.Plan) []check.Viol
 	return check.Plan
 }
 
-// reportCreated tells pods of the claims they got, and the log of those that could not be written.
+// reportCreated emits events on the pods of created claims, and logs claims that could not be created.
 func (p *Provisioner) reportCreated(ctx context.Context, view store.View, created []execute.Created) {
 	uids := make(map[cluster.PodKey]string, view.Pending)
 	for i := range view.Snapshot.Pending {

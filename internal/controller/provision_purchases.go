@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	nodesAtOnce  = 2               // that may be bought for one pod
-	boughtWindow = 5 * time.Minute // within this time; afterwards twice as long for each further one
+	nodesAtOnce  = 2               // that may be launched for one pod without a delay
+	boughtWindow = 5 * time.Minute // delay before the next node; it doubles for each further one
 	longestWait  = time.Hour
 )
 
-// purchases is what was bought for pods that still wait. A pod whose nodes came up without room for it
-// must not get one after another: nodes of a type may be smaller than planned, each time anew.
+// purchases are the nodes that were launched for pods that are still pending. Nodes of a type may be smaller
+// than planned, each time anew, so a pod whose nodes had no room for it must not get one after another.
 type purchases map[cluster.PodKey]*buyer
 
-// buyer is a pod that nodes were bought for.
+// buyer is a pod that nodes were launched for.
 type buyer struct {
 	uid   string
 	nodes []purchase // by time
@@ -32,10 +32,10 @@ type buyer struct {
 type purchase struct {
 	claim string
 	at    time.Time
-	seen  bool // launched; one that found no capacity is no node
+	seen  bool // launched; a claim without capacity does not count
 }
 
-// recordPurchase keeps that a claim was made for pods.
+// recordPurchase records that a claim was created for pods.
 func (p purchases) recordPurchase(pods []cluster.PodKey, uids map[cluster.PodKey]string, claim string, now time.Time) {
 	for _, key := range pods {
 		if uid, waits := uids[key]; waits {
@@ -47,7 +47,7 @@ func (p purchases) recordPurchase(pods []cluster.PodKey, uids map[cluster.PodKey
 	}
 }
 
-// observe forgets pods that do not wait any more, and sees what became of the nodes of the others.
+// observe drops pods that are no longer pending, and records what became of the nodes of the others.
 func (p purchases) observe(nodes []cluster.Node, pending []cluster.Pod, lanes resources.Table) {
 	if len(p) == 0 {
 		return
@@ -78,8 +78,8 @@ func (p purchases) observe(nodes []cluster.Node, pending []cluster.Pod, lanes re
 	}
 }
 
-// roomFor says why a pod does not fit the node that was bought for it: the node is too small for it, or
-// others are there.
+// roomFor returns why a pod does not fit the node that was launched for it: the node is too small, or other
+// pods are there.
 func roomFor(pod *cluster.Pod, node *cluster.Node, lanes resources.Table) reason.Reason {
 	room := node.Allocatable
 	for i := range node.Pods {
@@ -102,7 +102,7 @@ func roomFor(pod *cluster.Pod, node *cluster.Node, lanes resources.Table) reason
 	return reason.Reason{Code: reason.NodeCameUpSmall, Have: "node/" + node.Name + ", of type " + node.InstanceType + ", came up with " + only(room), Want: only(pod.Shape.Requests)}
 }
 
-// wait is for how long nothing more is bought for a pod.
+// wait is for how long no further node is launched for a pod.
 func (b *buyer) wait(now time.Time) time.Duration {
 	n, last := 0, time.Time{}
 	for _, one := range b.nodes {
@@ -120,7 +120,7 @@ func (b *buyer) wait(now time.Time) time.Duration {
 	return max(0, last.Add(length).Sub(now))
 }
 
-// blocked returns the pods that a plan would buy a node for too soon, and why.
+// blocked returns the pods that a plan would launch a node for too soon, and why.
 func (p purchases) blocked(plan solve.Plan, now time.Time) map[cluster.PodKey]reason.Reason {
 	out := map[cluster.PodKey]reason.Reason{}
 	for i := range plan.Create {

@@ -18,10 +18,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// shownReasons bounds how much an event says about one pod.
+// shownReasons is how many reasons an event about one pod shows at most.
 const shownReasons = 6
 
-// emitPodEvent sends an event about a pod, unless it is gone.
+// emitPodEvent emits an event about a pod, unless the pod is gone.
 func (p *Provisioner) emitPodEvent(key cluster.PodKey, e event.Event) {
 	if pod := p.Store.Pod(key); pod != nil {
 		p.Events.Emit(pod, e)
@@ -32,13 +32,13 @@ func nominatedOn(place string) event.Event {
 	return event.Event{Reason: event.Nominated, Text: "Pod should schedule on: " + place}
 }
 
-// alteredClaim says that a claim is not what was asked for, and what follows from that (FM A13).
+// alteredClaim is the event about a claim that admission changed, and what follows from that (FM A13).
 func alteredClaim(name string, parts []string) event.Event {
 	return event.Event{Reason: event.FailedScheduling, Key: "altered", Text: "NodeClaim " + name + " was made for the pod, and admission changed its " +
 		strings.Join(parts, ", ") + ". If the pod does not fit its node, it waits until that NodeClaim is deleted; look at the webhooks and policies for nodeclaims"}
 }
 
-// reportIgnored says why pods are not planned for (scheduling 3.4).
+// reportIgnored reports why pods are not planned for (scheduling 3.4).
 func (p *Provisioner) reportIgnored(ctx context.Context, pods []cluster.Pod) {
 	left := make(map[cluster.PodKey]loggedReason, len(pods))
 	for i := range pods {
@@ -49,8 +49,8 @@ func (p *Provisioner) reportIgnored(ctx context.Context, pods []cluster.Pod) {
 	p.ignoredLogged = left
 }
 
-// reportUnplaced says why pods have no place. Those that wait for reserved capacity are no news (SC-46), nor
-// are pods that still run on a node that goes.
+// reportUnplaced reports why pods have no node. It leaves out pods that wait for reserved capacity (SC-46), and
+// pods that still run on a terminating node.
 func (p *Provisioner) reportUnplaced(ctx context.Context, view store.View, plan solve.Plan) {
 	quiet, untried := 0, 0
 	refusals := make(map[cluster.PodKey]loggedReason, len(plan.Unplaced))
@@ -81,7 +81,8 @@ func (p *Provisioner) reportUnplaced(ctx context.Context, view store.View, plan 
 	p.reportPoolsWithoutTypes(view)
 }
 
-// reportPoolsWithoutTypes says which pools can buy nothing whatever pods ask for (SC-09).
+// reportPoolsWithoutTypes emits events on pools whose requirements no instance type meets, whatever pods ask
+// for (SC-09).
 func (p *Provisioner) reportPoolsWithoutTypes(view store.View) {
 	pools := p.Store.Pools()
 	for i := range view.Pools {
@@ -102,7 +103,7 @@ func (p *Provisioner) reportPoolsWithoutTypes(view store.View) {
 	}
 }
 
-// nominatePods keeps nodes that were chosen from being disrupted while their pods come (SC-52).
+// nominatePods protects the nodes of a plan from disruption until their pods are bound (SC-52).
 func (p *Provisioner) nominatePods(view store.View, plan solve.Plan) {
 	until := p.Now().Add(p.Nomination)
 	for _, b := range plan.Bind {
@@ -112,7 +113,7 @@ func (p *Provisioner) nominatePods(view store.View, plan solve.Plan) {
 	}
 }
 
-// placeName says whether a place is a node yet.
+// placeName names a place as a node, or as a claim if there is no node yet.
 func placeName(view store.View, name string) string {
 	i, found := slices.BinarySearchFunc(view.Nodes, name, func(n cluster.Node, name string) int { return strings.Compare(n.Name, name) })
 	if found && view.Nodes[i].Claim == name {
@@ -121,7 +122,7 @@ func placeName(view store.View, name string) string {
 	return "node/" + name
 }
 
-// setPlanMetrics keeps the gauges of planning.
+// setPlanMetrics sets the gauges of planning.
 func (p *Provisioner) setPlanMetrics(view store.View, plan solve.Plan) {
 	m := p.Metrics
 	m.SchedulerUnschedulablePods.WithLabelValues(provisioner).Set(float64(len(plan.Unplaced)))
@@ -206,8 +207,8 @@ func firstPods(pods []cluster.Pod) string {
 	return execute.Few(names)
 }
 
-// displaced counts the pods that need a new node although an earlier plan had a place for them: the
-// scheduler puts pods where it likes, and what it put there leaves too little.
+// displaced counts the pods that need a new node although an earlier plan reserved a place for them: the
+// scheduler bound other pods there, and they leave too little room.
 func displaced(view store.View, plan solve.Plan, bought purchases) int {
 	n := 0
 	for i := range plan.Create {

@@ -89,7 +89,7 @@ func logRepairDiagnosis(ctx context.Context, c disruption.Command) {
 // The zero value is ready.
 type repairLog struct {
 	mu    sync.Mutex
-	known map[string]string // what each sick node matched, by name
+	known map[string]string // what each unhealthy node matched, by name
 }
 
 // logPolicyChanges compares the nodes of a view with the last one.
