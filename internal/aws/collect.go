@@ -33,7 +33,7 @@ const collectorName = "instance.garbagecollection"
 
 // collector ends instances of this cluster that no NodeClaim knows (LC-39).
 type collector struct {
-	stock     instanceInventory
+	inventory instanceInventory
 	claims    client.Reader // not the cache: a claim that is missing there costs a node
 	directory interrupt.Directory
 	client    client.Client
@@ -53,7 +53,7 @@ func (c *collector) collectOnce(ctx context.Context) (time.Duration, error) {
 		return collectOften, nil
 	}
 	// Instances first: a claim that is written in between is then seen (LC-39).
-	instances, err := c.stock.List(ctx)
+	instances, err := c.inventory.List(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("collect instances: %w", err)
 	}
@@ -160,7 +160,7 @@ func (c *collector) terminateOrphan(ctx context.Context, i inventory.Instance) (
 			c.metrics.Panics.WithLabelValues(collectorName).Inc()
 		}
 	}()
-	if err := c.stock.Terminate(ctx, i.ID); err != nil && !cloud.Is(err, cloud.NotFound) {
+	if err := c.inventory.Terminate(ctx, i.ID); err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
 	log.FromContext(ctx).Info("garbage collected cloudprovider instance", "provider-id", i.ProviderID(), "instance-type", i.Type, "zone", i.Zone, "NodePool", klog.KRef("", i.Tags[inventory.TagNodePool]))

@@ -72,7 +72,7 @@ func begun(at time.Time) *leaderSince {
 
 func newCollector(w *world, claims client.Reader) *collector {
 	return &collector{
-		stock: w, claims: claims, directory: directory{w.kube}, client: w.kube, ledger: w.ledger,
+		inventory: w, claims: claims, directory: directory{w.kube}, client: w.kube, ledger: w.ledger,
 		synced: func() bool { return true }, started: begun(start), metrics: metric.New(prometheus.NewRegistry()), now: func() time.Time { return start.Add(time.Hour) },
 	}
 }
@@ -103,7 +103,7 @@ func TestG9_APanicOverOneInstanceIsCounted(t *testing.T) {
 		w.instances[id] = newInstance(id, start)
 	}
 	c := newCollector(w, w.kube)
-	c.stock = panicky{instanceInventory: w, id: "i-1"}
+	c.inventory = panicky{instanceInventory: w, id: "i-1"}
 	if _, err := c.collectOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 		synced = func() bool { return true }
 	}
 	collector := &collector{
-		stock: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
+		inventory: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
 	}
 	held := &reservations{
 		client: c.o.Client, directory: lookup, stock: c.inventory, events: c.o.Events, metrics: c.o.Metrics, podsToMove: c.o.PodsToMove, removed: c.o.Removed, now: c.o.Now,

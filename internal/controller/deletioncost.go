@@ -34,7 +34,7 @@ type costStore interface {
 
 // costQueue takes what is to be written on pods.
 type costQueue interface {
-	Enqueue(wishes ...PodCost)
+	Enqueue(costs ...PodCost)
 }
 
 // DeletionCosts makes ReplicaSets that shrink empty the nodes that would go next: it ranks nodes and
@@ -86,8 +86,8 @@ func (r *DeletionCosts) Pass(ctx context.Context) error {
 	r.Metrics.DeletionCostPending.Reset()
 	left := costNodes
 	for _, node := range disruption.DeletionCosts(r.Store.Disruption(offers), notes) {
-		wishes := podCosts(pods[node.Node], node.Value)
-		if len(wishes) == 0 {
+		costs := podCosts(pods[node.Node], node.Value)
+		if len(costs) == 0 {
 			continue
 		}
 		if !node.Going {
@@ -97,7 +97,7 @@ func (r *DeletionCosts) Pass(ctx context.Context) error {
 			left--
 		}
 		r.Metrics.DeletionCostPending.WithLabelValues(node.Pool).Inc()
-		r.Queue.Enqueue(wishes...)
+		r.Queue.Enqueue(costs...)
 	}
 	r.changes, r.ranked = changes, now
 	return nil

@@ -64,13 +64,13 @@ func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingI
 }
 
 // Enqueue adds deletion costs to be written. The last one for a pod wins.
-func (q *CostWrites) Enqueue(wishes ...PodCost) {
+func (q *CostWrites) Enqueue(costs ...PodCost) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending == nil {
 		q.pending = map[PodID]string{}
 	}
-	for _, w := range wishes {
+	for _, w := range costs {
 		q.pending[w.Pod] = w.Value
 		if q.queue != nil {
 			q.queue.Add(w.Pod)

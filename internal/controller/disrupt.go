@@ -243,12 +243,12 @@ func followUpOf(decided []disruption.Command, started int) followUp {
 // markBackedOff marks nodes whose command failed recently, and reports whether there are any. Without it they
 // would be held and released in every pass, and no other node would have its turn.
 func (d *Disruption) markBackedOff(view disruption.View) (hidden bool) {
-	tired, untreated := d.queue.backedOffClaims(d.Now())
+	backedOff, repairBackedOff := d.queue.backedOffClaims(d.Now())
 	for i := range view.Nodes {
-		if n := &view.Nodes[i]; !tired[n.Claim].IsZero() {
+		if n := &view.Nodes[i]; !backedOff[n.Claim].IsZero() {
 			n.Tired, hidden = true, true
 		}
-		if n := &view.Nodes[i]; !untreated[n.Claim].IsZero() {
+		if n := &view.Nodes[i]; !repairBackedOff[n.Claim].IsZero() {
 			n.Untreated, hidden = true, true
 		}
 	}

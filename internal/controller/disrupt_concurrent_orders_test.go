@@ -25,8 +25,8 @@ func (s *scene) comesBack(name string) {
 	s.create(pod)
 }
 
-// sickScene has a node with two pods that takes no others, and is to be replaced.
-func sickScene(t *testing.T) *scene {
+// unhealthyScene has a node with two pods that takes no others, and is to be replaced.
+func unhealthyScene(t *testing.T) *scene {
 	t.Helper()
 	s := newScene(t, interceptor.Funcs{})
 	s.node("a", "web-0", "web-1")
@@ -53,7 +53,7 @@ func (s *scene) servedBy(pod string) []string {
 // anew.
 func TestG8_PodIsServedBetweenDecisionAndOrder(t *testing.T) {
 	t.Parallel()
-	s := sickScene(t)
+	s := unhealthyScene(t)
 	decide := s.decide
 	s.decide = func(v disrupt.View) []disrupt.Command {
 		commands := decide(v)
@@ -81,7 +81,7 @@ func TestG8_PodIsServedBetweenDecisionAndOrder(t *testing.T) {
 func TestG8_BothOrderForAPodAtOnce(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		s := sickScene(t)
+		s := unhealthyScene(t)
 		decide := s.decide
 		var both sync.WaitGroup
 		s.decide = func(v disrupt.View) []disrupt.Command {

@@ -91,12 +91,12 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 	})
 	s.LaunchBackoff = controller.NewLaunchBackoff()
 	s.node("a", "web", "api")
-	var rests, untreated bool
+	var rests, repairBackedOff bool
 	for range 3 {
 		s.replace(karpv1.ReasonUnhealthy, "", "a")
 		decide := s.decide
 		s.decide = func(v disrupt.View) []disrupt.Command {
-			untreated = v.Nodes[0].Untreated
+			repairBackedOff = v.Nodes[0].Untreated
 			list := decide(v)
 			one := list[0].Create[0]
 			one.Pods = one.Pods[:1]
@@ -113,8 +113,8 @@ func TestOrdersThatAreFilledInPart(t *testing.T) {
 			}
 		}
 	}
-	if !rests || !untreated {
-		t.Errorf("the pool rests: %v, the node rests: %v", rests, untreated)
+	if !rests || !repairBackedOff {
+		t.Errorf("the pool rests: %v, the node rests: %v", rests, repairBackedOff)
 	}
 	if _, gone := s.claims(); slices.Contains(gone, "claim-a") || len(s.tainted()) > 0 {
 		t.Errorf("claims %v are deleted, nodes %v held", gone, s.tainted())

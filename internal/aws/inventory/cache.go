@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// settle is how long a new instance may be missing in answers of EC2 although it exists (E01).
-	settle = 2 * time.Minute
-	// unsure is how long a process has to have led to take an instance it never saw for gone: EC2 shows new ones
+	// launchVisibleAfter is how long a new instance may be missing in answers of EC2 although it exists (E01).
+	launchVisibleAfter = 2 * time.Minute
+	// goneAfterLeading is how long a process has to have led to take an instance it never saw for gone: EC2 shows new ones
 	// within a minute (E01), and a claim of an instance that is gone is to be removed within 90 s of a restart.
-	unsure = 75 * time.Second
-	// buried is how long an ended instance is remembered as such; EC2 itself shows it for about an hour.
-	buried = 2 * time.Hour
+	goneAfterLeading = 75 * time.Second
+	// endedTTL is how long an ended instance is remembered as such; EC2 itself shows it for about an hour.
+	endedTTL = 2 * time.Hour
 )
 
 // instanceCache holds what is known about instances. There is no expiry: a complete list prunes it.
 type instanceCache struct {
-	mu    sync.Mutex
-	known map[string]entry
-	ended map[string]time.Time // when an instance was seen terminated: that is never taken back (E20)
-	tell  func(gone Instance, seen time.Time)
+	mu     sync.Mutex
+	known  map[string]entry
+	ended  map[string]time.Time // when an instance was seen terminated: that is never taken back (E20)
+	onGone func(gone Instance, seen time.Time)
 }
 
 type entry struct {
@@ -30,8 +30,8 @@ type entry struct {
 	launched time.Time // by this process, by our own clock; zero: by others
 }
 
-func newInstanceCache(tell func(gone Instance, seen time.Time)) *instanceCache {
-	return &instanceCache{known: map[string]entry{}, ended: map[string]time.Time{}, tell: tell}
+func newInstanceCache(onGone func(gone Instance, seen time.Time)) *instanceCache {
+	return &instanceCache{known: map[string]entry{}, ended: map[string]time.Time{}, onGone: onGone}
 }
 
 // store remembers an instance and returns it as it is to be read: one that ended before has ended.
@@ -82,7 +82,7 @@ func (m *instanceCache) launchedRecently(id string, now time.Time) bool {
 // launchedRecently does not look at what EC2 says about the time of the launch: its clock may be ahead of ours for longer
 // than the instance lives, and would keep it from being ended.
 func (e entry) launchedRecently(now time.Time) bool {
-	return !e.launched.IsZero() && now.Sub(e.launched) < settle
+	return !e.launched.IsZero() && now.Sub(e.launched) < launchVisibleAfter
 }
 
 func (m *instanceCache) deleteEntry(id string) {
@@ -95,7 +95,7 @@ func (m *instanceCache) deleteEntry(id string) {
 func (m *instanceCache) dropGone(id string) {
 	if e, known := m.known[id]; known {
 		delete(m.known, id)
-		m.tell(e.instance, e.stored)
+		m.onGone(e.instance, e.stored)
 	}
 }
 
@@ -118,6 +118,6 @@ func (m *instanceCache) replaceAll(list []Instance, begun, now time.Time, keep f
 			m.dropGone(id)
 		}
 	}
-	maps.DeleteFunc(m.ended, func(_ string, at time.Time) bool { return now.Sub(at) > buried })
+	maps.DeleteFunc(m.ended, func(_ string, at time.Time) bool { return now.Sub(at) > endedTTL })
 	return out
 }

@@ -109,9 +109,9 @@ func (i *Inventory) Fresh(ctx context.Context, id string) (Instance, error) {
 	case awserr.NotFound(err) && i.cache.launchedRecently(id, i.o.Now()):
 		// We launched it: EC2 is only not showing it yet. Taken for gone, it would be left behind (E01, G3).
 		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s yet, which was launched a moment ago", id), Err: err}
-	case awserr.NotFound(err) && !known && i.o.Now().Sub(i.o.Started()) < unsure:
+	case awserr.NotFound(err) && !known && i.o.Now().Sub(i.o.Started()) < goneAfterLeading:
 		// An earlier process may have launched it a moment before we began to lead (E01, G3).
-		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s; whether it was launched a moment ago is not known until this process has led for %s", id, unsure), Err: err}
+		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s; whether it was launched a moment ago is not known until this process has led for %s", id, goneAfterLeading), Err: err}
 	case awserr.NotFound(err):
 		i.cache.deleteEntry(id)
 		return Instance{}, notFoundError(op, id)

@@ -114,7 +114,7 @@ func (c *Catalog) Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension
 	}
 	now := c.options.Now()
 	s := c.shapes[key]
-	if s == nil || s.stock != c.region || s.seen != c.seen.version(s.images, now) || s.seenDisks != c.seen.version(s.disks, now) {
+	if s == nil || s.region != c.region || s.seen != c.seen.version(s.images, now) || s.seenDisks != c.seen.version(s.disks, now) {
 		c.dropUnusedShapes(now)
 		s = c.newShape(class, kubelet, group, s, now)
 		c.shapes[key] = s
@@ -140,7 +140,7 @@ func (c *Catalog) listable(class *awsv1.EC2NodeClass) error {
 // dropUnusedShapes drops the shapes that nobody asked for lately, so that edited classes do not pile up.
 func (c *Catalog) dropUnusedShapes(now time.Time) {
 	for key, s := range c.shapes {
-		if now.Sub(s.used) > shapeFor || s.stock != c.region {
+		if now.Sub(s.used) > shapeFor || s.region != c.region {
 			delete(c.shapes, key)
 		}
 	}

@@ -40,7 +40,7 @@ func (c *Catalog) refreshOfferings(s *shape) []catalog.InstanceType {
 	changed := len(list) != len(s.list)
 	for i := range list {
 		t := &s.types[i]
-		list[i] = catalog.InstanceType{Name: s.stock.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead, Unsuited: t.unsuited}
+		list[i] = catalog.InstanceType{Name: s.region.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead, Unsuited: t.unsuited}
 		seller.writeOfferings(i)
 		if len(s.list) == len(list) && slices.EqualFunc(s.list[i].Offerings, seller.buffer, equal) {
 			list[i].Offerings = s.list[i].Offerings
@@ -78,14 +78,14 @@ type offeringWriter struct {
 // writeOfferings fills the buffer for a machine: what can be reserved first, then every lot on demand and as
 // spot, available or not.
 func (s *offeringWriter) writeOfferings(i int) {
-	m, usable := &s.shape.stock.machines[i], s.shape.types[i].unsuited == ""
+	m, usable := &s.shape.region.machines[i], s.shape.types[i].unsuited == ""
 	s.buffer = s.buffer[:0]
 	onDemand, priced := s.price(m.name)
-	for _, h := range s.shape.holding[i] {
+	for _, h := range s.shape.reservations[i] {
 		s.buffer = append(s.buffer, s.reserved(&h, usable, m.name, onDemand))
 	}
-	for j := range s.shape.lots {
-		l := &s.shape.lots[j]
+	for j := range s.shape.launchPlaces {
+		l := &s.shape.launchPlaces[j]
 		zone := s.shape.places[l.place].zone
 		sold := usable && s.open[l.place] && m.zones&s.shape.places[l.place].bit != 0
 		sell := func(capacityType string, usd float64, known bool) {
@@ -119,7 +119,7 @@ func (s *offeringWriter) price(instanceType string) (usd float64, known bool) {
 
 // reserved is a reservation as an offering. A full one is available with nothing remaining (V15-44).
 func (s *offeringWriter) reserved(h *heldReservation, usable bool, instanceType string, onDemand float64) catalog.Offering {
-	l := &s.shape.lots[h.lot]
+	l := &s.shape.launchPlaces[h.lot]
 	zone := s.shape.places[l.place].zone
 	free, takers := s.catalog.options.Reservations.Count(h.id)
 	can, out := usable && h.usable && s.open[l.place], s.catalog.options.Unavailable.Has(karpv1.CapacityTypeReserved, instanceType, zone, l.group)

@@ -19,7 +19,7 @@ import (
 // shape is the part of the instance types of a class that prices and availability do not touch, and
 // the last list that was made of it.
 type shape struct {
-	stock  *regionTypes
+	region *regionTypes
 	images uint64 // set of images, for observations of memory
 	disks  uint64 // images and devices, for observations of storage
 	seen   uint64 // versions of the observations it was made with
@@ -27,12 +27,12 @@ type shape struct {
 
 	seenDisks uint64
 
-	types   []size
-	labels  []reqs.Set
-	places  []place
-	lots    []launchPlace // what each place is sold as
-	group   discover.PlacementGroup
-	holding map[int][]heldReservation // reservations, by machine
+	types        []size
+	labels       []reqs.Set
+	places       []place
+	launchPlaces []launchPlace // what each place is sold as
+	group        discover.PlacementGroup
+	reservations map[int][]heldReservation // reservations, by machine
 
 	stamp stamp
 	list  []catalog.InstanceType
@@ -63,11 +63,11 @@ type heldReservation struct {
 // not change keep their offerings.
 func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group discover.PlacementGroup, before *shape, now time.Time) *shape {
 	images, disks := imagesKey(class), disksKey(class)
-	s := &shape{stock: c.region, images: images, disks: disks, seen: c.seen.version(images, now), seenDisks: c.seen.version(disks, now), group: group}
+	s := &shape{region: c.region, images: images, disks: disks, seen: c.seen.version(images, now), seenDisks: c.seen.version(disks, now), group: group}
 	look := appearance{windowsBuild: windowsBuild(class.Family()), group: group.ID, partitioned: group.Partitions > 0}
 	s.labels = c.region.labelsFor(look, c.options.Region, c.limits)
 	s.places = c.places(class)
-	s.lots = launchPlaces(s.places, group)
+	s.launchPlaces = launchPlaces(s.places, group)
 	s.findReservations(class, c.options.Reserved)
 	sizer := c.newSizer(class, override)
 	sizer.memory, sizer.disks = c.seen.bytes(images), c.seen.bytes(disks)
@@ -82,7 +82,7 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 			t.unsuited = "an expression in spec.kubelet fails for it: " + err.Error()
 		}
 	}
-	if before != nil && before.stock == s.stock {
+	if before != nil && before.region == s.region {
 		s.list = before.list
 	}
 	return s
@@ -148,18 +148,18 @@ func launchPlaces(places []place, group discover.PlacementGroup) []launchPlace {
 // findReservations finds the machines of the class's reservations. Their labels come from the offering, so the type
 // must not deny them.
 func (s *shape) findReservations(class *awsv1.EC2NodeClass, gate bool) {
-	s.holding = map[int][]heldReservation{}
+	s.reservations = map[int][]heldReservation{}
 	if !gate {
 		return
 	}
 	for i := range class.Status.CapacityReservations {
 		r := &class.Status.CapacityReservations[i]
-		m, known := s.stock.index[r.InstanceType]
+		m, known := s.region.index[r.InstanceType]
 		if !known {
 			continue
 		}
-		for j := range s.lots {
-			l := &s.lots[j]
+		for j := range s.launchPlaces {
+			l := &s.launchPlaces[j]
 			if s.places[l.place].zone != r.AvailabilityZone {
 				continue
 			}
@@ -173,15 +173,15 @@ func (s *shape) findReservations(class *awsv1.EC2NodeClass, gate bool) {
 				h.labels[awsv1.LabelCapacityReservationType] = r.ReservationType
 			}
 			h.labels[awsv1.LabelCapacityReservationInterrupt] = strconv.FormatBool(r.Interruptible)
-			s.holding[m] = append(s.holding[m], h)
+			s.reservations[m] = append(s.reservations[m], h)
 		}
 	}
-	if len(s.holding) == 0 {
+	if len(s.reservations) == 0 {
 		return
 	}
 	s.labels = slices.Clone(s.labels)
 	// any order: each machine has labels of its own
-	for m := range s.holding {
+	for m := range s.reservations {
 		s.labels[m] = s.labels[m].Clone()
 		for _, key := range []string{awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterrupt} {
 			delete(s.labels[m], key)
