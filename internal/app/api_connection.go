@@ -14,26 +14,26 @@ const (
 	// defaultCallTimeout is for calls that are no watches. The API server itself gives up on them after a minute
 	// unless it is told otherwise.
 	defaultCallTimeout = 5 * time.Minute
-	// watchGracePeriod is how long after the time it was asked for a watch may last: the API server ends it by then,
-	// so one that goes on is dead, and is asked for again.
+	// watchGracePeriod is how long a watch may last beyond its requested timeout. The API server ends it by then,
+	// so a watch that goes on is dead and is opened again.
 	watchGracePeriod = time.Minute
-	// maxResponseAge is how old the last answer to a call may be for the API server to count as well.
+	// maxResponseAge is how old the last response to a call may be for the API server to count as reachable.
 	maxResponseAge = time.Minute
 )
 
-// apiConnection is the connection to the API server. It gives every call an end, since a connection may be dead without
-// anybody noticing, and it notices whether watches tell anything at all (operations 4, FM D12). Informers
-// ask for watches of five to ten minutes, so that even in a cluster where nothing happens some watch begins
-// anew every few minutes, and most tell about once a minute how far they are.
+// apiConnection is the connection to the API server. It gives every call a timeout, since a connection may be
+// dead without an error. It also detects whether watches deliver anything at all (operations 4, FM D12).
+// Informers open watches of five to ten minutes. So even in an idle cluster some watch begins every few
+// minutes, and most deliver a bookmark about once a minute.
 type apiConnection struct {
 	now func() time.Time
 
 	mu             sync.Mutex
-	lastWatchEvent time.Time // when a watch began or told something; zero: there was none
-	lastResponse   time.Time // when another call was answered
+	lastWatchEvent time.Time // when a watch began or delivered something; zero: never
+	lastResponse   time.Time // when another call got a response
 }
 
-// wrapTransport gives calls an end and listens.
+// wrapTransport adds timeouts to calls and records responses.
 func (l *apiConnection) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		watch := r.URL.Query().Get("watch")
@@ -56,7 +56,7 @@ func (l *apiConnection) wrapTransport(next http.RoundTripper) http.RoundTripper 
 	})
 }
 
-// callTimeout is how long a call may take. A watch that does not say how long it is asked for is not bounded.
+// callTimeout is how long a call may take. A watch without a requested timeout is not bounded.
 func callTimeout(r *http.Request, watches bool) (end time.Duration, bounded bool) {
 	if !watches {
 		return defaultCallTimeout, true
@@ -75,8 +75,8 @@ func (l *apiConnection) recordResponse(watches bool) {
 	}
 }
 
-// checkWatches fails when no watch of any kind has told or begun anything for so long that none will, although the API
-// server answers other calls: a new process asks anew.
+// checkWatches fails when no watch has begun or delivered anything for too long although the API server
+// responds to other calls. A restarted process opens new watches.
 func (l *apiConnection) checkWatches() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,7 +87,7 @@ func (l *apiConnection) checkWatches() error {
 	return nil
 }
 
-// observedBody is an answer that is listened to.
+// observedBody is a response body whose reads are recorded.
 type observedBody struct {
 	io.ReadCloser
 
@@ -95,7 +95,7 @@ type observedBody struct {
 	read  func()
 }
 
-// Read reads and takes note of it.
+// Read reads and records it.
 func (b *observedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {

@@ -32,7 +32,7 @@ import (
 // largestPlan is how many claims are written at once; the rest of a larger plan follows at the rate of the setting.
 const largestPlan = 1000
 
-// shortestNomination is how long a chosen node is spoken for at least (SC-52).
+// shortestNomination is how long a node is reserved for nominated pods at least (SC-52).
 const shortestNomination = 10 * time.Second
 
 // core is everything that is the same for every cloud.
@@ -42,7 +42,7 @@ type core struct {
 	cloud   func(controller string) cloud.Provider // as one controller uses it: measured under its name
 	gates   []cloud.Gate
 	lanes   resources.Table
-	priced  func() bool // whether prices were asked for
+	priced  func() bool // whether prices were requested
 	events  *report.Recorder
 	metrics *metric.Set
 	journal *journal.Journal // nil: nothing is kept
@@ -58,8 +58,8 @@ type core struct {
 	disruptionPulse  *Pulse
 	queuePulse       *Pulse
 
-	repairs        *disrupt.RepairSet  // nil: sick nodes are left alone,
-	legacyPolicies *lifecycle.Ailments // or removed as of old
+	repairs        *disrupt.RepairSet  // nil: unhealthy nodes are not repaired by disruption
+	legacyPolicies *lifecycle.Ailments // of legacy repair; nil: it is off
 }
 
 type registrant interface{ Register(mgr ctrl.Manager) error }
@@ -116,7 +116,7 @@ func (c *core) provisioner() *controller.Provisioner {
 	}
 }
 
-// countLanded counts the pods that were bound where they were planned, and those that were not.
+// countLanded counts whether a pod was bound where it was planned.
 func (c *core) countLanded(asPlanned bool) {
 	place := "elsewhere"
 	if asPlanned {
@@ -125,7 +125,7 @@ func (c *core) countLanded(asPlanned bool) {
 	c.metrics.PodsLanded.WithLabelValues(place).Inc()
 }
 
-// nomination is how long a chosen node is spoken for.
+// nomination is how long a node is reserved for nominated pods.
 func (c *core) nomination() time.Duration { return max(2*c.cfg.Batch.Max, shortestNomination) }
 
 // policy is how all plans are made.
@@ -171,7 +171,7 @@ func (c *core) lifeCycle() []registrant {
 	}
 }
 
-// disruption removes nodes of our own will.
+// disruption makes voluntary disruptions.
 func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *controller.Disruption {
 	g := c.cfg.Gates
 	return &controller.Disruption{
@@ -220,7 +220,7 @@ func (c *core) deletionCosts() []registrant {
 	}}
 }
 
-// planned names the pods that were promised a claim and still wait (V15-61).
+// planned returns the pods that a claim is reserved for and that are still pending (V15-61).
 func (c *core) planned(claim string) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, p := range c.store.Planned(claim) {
@@ -229,7 +229,7 @@ func (c *core) planned(claim string) []types.NamespacedName {
 	return out
 }
 
-// backoffProvider tells the provisioner which launches found no capacity.
+// backoffProvider records the results of launches in the launch back-off.
 type backoffProvider struct {
 	cloud.Provider
 	backoff *controller.LaunchBackoff
@@ -237,7 +237,7 @@ type backoffProvider struct {
 	now     func() time.Time
 }
 
-// Launch launches once the batch that the claim came with is written, and keeps count.
+// Launch waits until the batch of the claim is written, launches, and records the result.
 func (w *backoffProvider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	w.orders.Written(ctx)
 	instance, err := w.Provider.Launch(ctx, claim)

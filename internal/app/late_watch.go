@@ -16,8 +16,8 @@ import (
 
 const lateWatchInterval = 10 * time.Minute
 
-// lateWatch has memory follow objects of a kind once they may be read. Karpenter has no right to, so it may be missing; a
-// watch that was begun without it would never deliver, and everything would wait for it.
+// lateWatch adds a watch to the store once its objects may be read. Karpenter does not have the permission, so
+// it may be missing. A watch without it would never sync, and everything would wait for it.
 type lateWatch struct {
 	reader client.Reader // of the API server itself
 	list   func() client.ObjectList
@@ -28,8 +28,8 @@ type lateWatch struct {
 	told   bool
 }
 
-// addLateWatch begins before the first plan where the right is there, and looks for it again from time to time where
-// it is not.
+// addLateWatch starts the watch before the first plan if it is permitted, and otherwise checks the permission
+// from time to time.
 func addLateWatch(ctx context.Context, mgr ctrl.Manager, memory *store.Store, cfg config.Config) error {
 	watches := []*lateWatch{{
 		list: func() client.ObjectList { return &corev1.LimitRangeList{} }, kinds: "LimitRanges",
@@ -80,7 +80,7 @@ func (l *lateWatch) Start(ctx context.Context) error {
 	}
 }
 
-// tryWatch begins to follow if the objects can be read, and tells once if that is not allowed.
+// tryWatch starts the watch if the objects can be read, and logs once if that is forbidden.
 func (l *lateWatch) tryWatch(ctx context.Context) (done bool, err error) {
 	err = l.reader.List(ctx, l.list(), client.Limit(1))
 	switch {

@@ -16,8 +16,9 @@ import (
 
 const otherControllersInterval = 30 * time.Second
 
-// otherControllers looks for another controller of the same objects, Karpenter or Dovetail, that leads in another
-// namespace: a lease there keeps nobody here from leading, and both would buy and remove nodes (FM C11).
+// otherControllers looks for another controller of the same objects, Karpenter or Dovetail, that leads in
+// another namespace. A lease there does not keep this process from leading, and both would create and remove
+// nodes (FM C11).
 type otherControllers struct {
 	reader       client.Reader // of the API server itself
 	lease        string        // name that both use
@@ -25,11 +26,12 @@ type otherControllers struct {
 	home         string        // of our pods; empty outside a cluster
 	every        time.Duration
 	now          func() time.Time
-	deniedLogged bool // that leases may not be listed
+	deniedLogged bool // that leases may not be listed was logged
 	leading      bool
 }
 
-// refuseOtherLeader fails if another controller leads already, and has the leader look for others from then on.
+// refuseOtherLeader fails if another controller leads already, and makes the leader check for others from then
+// on.
 func refuseOtherLeader(ctx context.Context, mgr ctrl.Manager, cfg config.Config) error {
 	if cfg.Leader.Disabled {
 		return nil
@@ -44,7 +46,7 @@ func refuseOtherLeader(ctx context.Context, mgr ctrl.Manager, cfg config.Config)
 // NeedLeaderElection says that only the leader looks: a standby does no harm.
 func (r *otherControllers) NeedLeaderElection() bool { return true }
 
-// Start ends the process when somebody else begins to lead. It starts anew, and then refuses to.
+// Start ends the process when another controller begins to lead. The restarted process then refuses to start.
 func (r *otherControllers) Start(ctx context.Context) error {
 	r.leading = true
 	tick := time.NewTicker(r.every)
@@ -61,8 +63,8 @@ func (r *otherControllers) Start(ctx context.Context) error {
 	}
 }
 
-// check returns an error if somebody else leads. Who may not read the leases of all namespaces says so once, and
-// looks for Deployments instead.
+// check returns an error if another controller leads. Without permission to list the leases of all namespaces
+// it logs so once, and checks Deployments instead.
 func (r *otherControllers) check(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
 	if err := r.reader.List(ctx, leases, client.MatchingFields{"metadata.name": r.lease}); err != nil {
@@ -77,7 +79,7 @@ func (r *otherControllers) check(ctx context.Context) error {
 	return nil
 }
 
-// logUnreadableLeases says why leases are not looked at, once if a right is missing.
+// logUnreadableLeases logs why leases cannot be read, once if a permission is missing.
 func (r *otherControllers) logUnreadableLeases(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:

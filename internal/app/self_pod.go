@@ -7,9 +7,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-// selfPod is the pod that this process is: its name is the name of the machine it sees, and its namespace
-// is a setting that the chart fills. On the network of the host the machine is the Node, and no pod is
-// found under that name.
+// selfPod is the pod of this process. Its name is the hostname, and its namespace is a setting that the chart
+// fills. With host networking the hostname is that of the Node, and no pod has that name.
 func selfPod(cfg config.Config) cluster.PodKey {
 	name, err := os.Hostname()
 	if err != nil {

@@ -177,7 +177,7 @@ func (c *Cloud) compose() {
 		},
 		Metrics: o.Metrics, Now: now, Pools: c.poolsOf,
 	})
-	drifter := &drifter{stock: c.inventory, shop: c.catalog, lookup: c.discoverer}
+	drifter := &drifter{inventory: c.inventory, types: c.catalog, lookup: c.discoverer}
 	book := newLedger()
 	c.provider = &provider{
 		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: book,
@@ -218,7 +218,7 @@ func (c *Cloud) For(controller string) cloud.Provider {
 	return &metered{inner: c.provider, controller: controller, metrics: c.o.Metrics, now: c.o.Now}
 }
 
-// Priced reports whether prices were asked for since this process leads, be it in vain. Before that they are
+// Priced reports whether prices were requested since this process leads, even if it failed. Before that they are
 // built-in ones, which are another region's (FM P05).
 func (c *Cloud) Priced() bool { return c.prices.Asked() }
 
@@ -227,7 +227,7 @@ func (c *Cloud) Lanes() resources.Table { return c.catalog.Lanes() }
 
 // Gates hold the registration of nodes until EC2 has told everything about them (LC-09).
 func (c *Cloud) Gates() []cloud.Gate {
-	return []cloud.Gate{&partitionGate{stock: c.inventory, strategy: func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
+	return []cloud.Gate{&partitionGate{inventory: c.inventory, strategy: func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
 		class, _, err := c.class(ctx, claim.Spec.NodeClassRef, nil)
 		if err != nil {
 			return "", ignoreNotFound(err)

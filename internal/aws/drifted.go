@@ -24,18 +24,18 @@ type lookup interface {
 
 // drifter brings together what nodeclass.Drift decides upon.
 type drifter struct {
-	stock  instanceInventory
-	shop   typeCatalog
-	lookup lookup
+	inventory instanceInventory
+	types     typeCatalog
+	lookup    lookup
 }
 
 func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (reason.Reason, error) {
 	id := inventory.InstanceID(claim.Status.ProviderID)
-	instance, err := d.stock.Find(ctx, id)
+	instance, err := d.inventory.Find(ctx, id)
 	if err != nil {
 		return reason.Reason{}, ignoreNotFound(err)
 	}
-	all, err := d.shop.Types(class, claim.Spec.Kubelet)
+	all, err := d.types.Types(class, claim.Spec.Kubelet)
 	if err != nil {
 		return reason.Reason{}, err
 	}
@@ -53,7 +53,7 @@ func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim 
 		return why, nil
 	}
 	// The reservation, or the instance's place in it, may have changed a moment ago: look at both anew.
-	if instance, err = d.stock.Fresh(ctx, id); err != nil {
+	if instance, err = d.inventory.Fresh(ctx, id); err != nil {
 		return reason.Reason{}, ignoreNotFound(err)
 	}
 	fresh, err := d.lookup.FreshReservations(ctx, class)

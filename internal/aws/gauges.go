@@ -18,7 +18,7 @@ import (
 
 const gaugesEvery = time.Minute
 
-// gauges shows what is for sale.
+// gauges sets the metrics of instance types and offerings.
 type gauges struct {
 	reader  client.Reader
 	types   func(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)

@@ -9,7 +9,7 @@ import (
 )
 
 // leaderSince is when this process began to act, which is when it began to lead, not when it began to wait. It
-// is the time of the first question for it.
+// is the time of the first call.
 type leaderSince struct {
 	once sync.Once
 	time time.Time
@@ -20,11 +20,11 @@ func (s *leaderSince) firstCallAt(now func() time.Time) time.Time {
 	return s.time
 }
 
-// keepEntry is how long it is remembered which instance a claim got. By then the claim says it itself.
+// keepEntry is how long the instance of a claim is cached. By then the status of the claim has it.
 const keepEntry = time.Hour
 
-// ledger remembers which instance was given to which claim, until the claim itself says it: an instance
-// is given away only once, and a claim that asks again gets the same one (A01, A02).
+// ledger caches which instance was assigned to which claim, until the status of the claim has it. An instance
+// is assigned at most once, and a claim that launches again gets the same one (A01, A02).
 type ledger struct {
 	mu      sync.Mutex
 	entries map[types.UID]ledgerEntry
@@ -37,7 +37,7 @@ type ledgerEntry struct {
 
 func newLedger() *ledger { return &ledger{entries: map[types.UID]ledgerEntry{}} }
 
-// assignInstance notes that a claim gets an instance. It fails if another claim has it.
+// assignInstance records the instance of a claim. It fails if another claim has it.
 func (l *ledger) assignInstance(claim types.UID, instance string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

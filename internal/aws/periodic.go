@@ -17,15 +17,15 @@ const (
 	justBefore = 10 * time.Minute
 )
 
-// periodicTask is something that is done again and again: it returns when to do it next.
+// periodicTask is repeated: it returns when to run next.
 type periodicTask func(ctx context.Context) (next time.Duration, err error)
 
-// atInterval makes a round of something that is done at fixed intervals.
+// atInterval makes a task that runs at fixed intervals.
 func atInterval(interval time.Duration, do func(ctx context.Context) error) periodicTask {
 	return func(ctx context.Context) (time.Duration, error) { return interval, do(ctx) }
 }
 
-// atIntervalAfter is every for what was done just before: the first round may be left out.
+// atIntervalAfter is atInterval for a task that may have run just before: the first run may be skipped.
 func atIntervalAfter(done time.Time, now func() time.Time, interval time.Duration, do func(ctx context.Context) error) periodicTask {
 	first := true
 	return func(ctx context.Context) (time.Duration, error) {

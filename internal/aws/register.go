@@ -100,12 +100,12 @@ func (c *Cloud) addClasses(mgr ctrl.Manager) error {
 
 func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 	lookup := directory{c.o.Client}
-	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, stock: c.inventory, shifted: c.shifts.Shifted, cluster: c.o.Config.AWS.ClusterName, now: c.o.Now}
+	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, inventory: c.inventory, shifted: c.shifts.Shifted, cluster: c.o.Config.AWS.ClusterName, now: c.o.Now}
 	if err := tagger.register(mgr); err != nil {
 		return err
 	}
 	observer := &observer{
-		client: c.o.Client, directory: lookup, shop: c.catalog, strict: c.o.Config.Compat.Strict, learn: c.catalog.ObserveMemory, learnStorage: c.catalog.ObserveStorage,
+		client: c.o.Client, directory: lookup, types: c.catalog, strict: c.o.Config.Compat.Strict, learn: c.catalog.ObserveMemory, learnStorage: c.catalog.ObserveStorage,
 		class: func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
 			class, _, err := c.class(ctx, ref, nil)
 			return class, err
@@ -122,7 +122,7 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 		inventory: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
 	}
 	held := &reservations{
-		client: c.o.Client, directory: lookup, stock: c.inventory, events: c.o.Events, metrics: c.o.Metrics, podsToMove: c.o.PodsToMove, removed: c.o.Removed, now: c.o.Now,
+		client: c.o.Client, directory: lookup, inventory: c.inventory, events: c.o.Events, metrics: c.o.Metrics, podsToMove: c.o.PodsToMove, removed: c.o.Removed, now: c.o.Now,
 	}
 	return addPeriodicTasks(mgr,
 		namedRound{collectorName, collector.collectOnce},

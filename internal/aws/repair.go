@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	unhealthyAfter   = 30 * time.Minute // how long a node may be sick (LC-41)
+	unhealthyAfter   = 30 * time.Minute // how long a node may be unhealthy (LC-41)
 	hardwarePatience = 10 * time.Minute // and one whose accelerators are
 	anyReason        = ".*"
 )

@@ -8,10 +8,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 )
 
-// bufferedBodyClient sends every request with a body of its own. The SDK closes the body of a request as soon as an
-// answer begins; if the transport has not seen the end of the body by then, it takes that for a failure and
-// drops the connection under the answer. That costs a retry: of more than one call in ten with a service as
-// near as an emulator.
+// bufferedBodyClient sends every request with its own copy of the body. The SDK closes the body of a request as
+// soon as a response begins. If the transport has not read the end of the body by then, it treats that as a
+// failure and drops the connection under the response. That costs a retry of more than one call in ten, with a
+// service as near as an emulator.
 type bufferedBodyClient struct{ next aws.HTTPClient }
 
 // Do sends a request. Bodies are small: forms and JSON.

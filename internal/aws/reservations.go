@@ -32,7 +32,7 @@ const (
 type reservations struct {
 	client     client.Client
 	directory  interrupt.Directory
-	stock      instanceInventory
+	inventory  instanceInventory
 	events     recorder
 	metrics    *metric.Set
 	podsToMove func(ctx context.Context, node string) int // nil: not counted
@@ -126,7 +126,7 @@ func (r *reservations) relabel(ctx context.Context) error {
 	if len(claims.Items) == 0 {
 		return nil
 	}
-	list, err := r.stock.List(ctx)
+	list, err := r.inventory.List(ctx)
 	if err != nil {
 		return err
 	}

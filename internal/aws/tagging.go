@@ -34,12 +34,12 @@ type tagAPI interface {
 // tagger puts the tags on instances that are known only after the node has joined. Users' policies allow
 // no others (13.1).
 type tagger struct {
-	client  client.Client
-	ec2     tagAPI
-	stock   instanceInventory
-	shifted func(zoneID string) bool
-	cluster string
-	now     func() time.Time
+	client    client.Client
+	ec2       tagAPI
+	inventory instanceInventory
+	shifted   func(zoneID string) bool
+	cluster   string
+	now       func() time.Time
 
 	mu     sync.Mutex
 	next   time.Time            // the first moment that no claim was given
@@ -69,7 +69,7 @@ func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if wait := t.waitForTurn(claim.Name); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	instance, err := t.stock.Fresh(ctx, inventory.InstanceID(claim.Status.ProviderID))
+	instance, err := t.inventory.Fresh(ctx, inventory.InstanceID(claim.Status.ProviderID))
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return ctrl.Result{}, nil // it has ended; nothing is left to tag

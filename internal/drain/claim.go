@@ -76,14 +76,15 @@ func NextClaim(f ClaimFacts) ClaimStep {
 	return step
 }
 
-// ourFinalizersRemoved reports whether nothing of ours holds Nodes that are being deleted; others still do.
+// ourFinalizersRemoved reports whether Nodes that are being deleted have no finalizer of ours; others may still
+// hold them.
 func ourFinalizersRemoved(nodes []*corev1.Node) bool {
 	return !slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
 		return n.DeletionTimestamp == nil || slices.Contains(n.Finalizers, karpv1.FinalizerTermination)
 	})
 }
 
-// explainInstanceWait tells of an instance that should be gone.
+// explainInstanceWait reports an instance that should be gone.
 func (s *ClaimStep) explainInstanceWait(f ClaimFacts) {
 	waits, marks := instanceWaits(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
 	s.Waits, s.Marks = waits, append(s.Marks, marks...)
@@ -92,8 +93,8 @@ func (s *ClaimStep) explainInstanceWait(f ClaimFacts) {
 	}
 }
 
-// setDeadline writes the deadline down once. One that is there stays, it may be earlier on purpose; one that
-// cannot be read would hold the node for ever and is written anew (L18).
+// setDeadline writes the deadline once. A valid deadline stays, since it may be earlier on purpose. An invalid
+// one would hold the node for ever and is replaced (L18).
 func (s *ClaimStep) setDeadline(claim *karpv1.NodeClaim) {
 	text, stamped := claim.Annotations[karpv1.AnnotationTerminationTimestamp]
 	_, readable := parsedDeadline(claim)

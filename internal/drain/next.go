@@ -127,7 +127,8 @@ func Next(f Facts) Step {
 	return step
 }
 
-// addTaintAndLabel keeps pods and traffic away from the node (LC-27). Whoever takes the marks off finds them back.
+// addTaintAndLabel keeps pods and traffic away from the node (LC-27). A taint or label that another client
+// removes is added again.
 func (s *Step) addTaintAndLabel(n *corev1.Node) {
 	want := karpv1.DisruptedTaint()
 	ours := func(t corev1.Taint) bool { return t.Key == want.Key }
@@ -171,7 +172,7 @@ func (s *Step) drainPods(f Facts) bool {
 	return true
 }
 
-// explainPodWait tells what the drain waits for.
+// explainPodWait reports what the drain waits for.
 func (s *Step) explainPodWait(f Facts, began time.Time) {
 	s.Waits = explain(f, s.Pods.Waiting, began)
 	text := Explain(s.Waits, s.Limit.At)
@@ -183,7 +184,7 @@ func (s *Step) explainPodWait(f Facts, began time.Time) {
 	})
 }
 
-// emitLongWait tells of a wait that has become long, on the node and on the claim.
+// emitLongWait emits events about a long wait, on the node and on the claim.
 func (s *Step) emitLongWait(f Facts, began, deadline time.Time) {
 	told := longWaitEvents("node", s.Waits, began, deadline, f.Now)
 	s.Events = append(s.Events, told...)
@@ -208,7 +209,7 @@ func rateLimitedMessage(c *metav1.Condition, plain, text string, said, now time.
 	return c.Message
 }
 
-// awaitDetachment reports whether volumes hold the instance no longer (7.5).
+// awaitDetachment reports whether the instance no longer waits for volumes (7.5).
 func (s *Step) awaitDetachment(f Facts) bool {
 	waiting := attached(f, karpv1.DisruptedTaint())
 	deadline := s.Limit.At
@@ -231,7 +232,7 @@ func (s *Step) awaitDetachment(f Facts) bool {
 	return m.Status != metav1.ConditionUnknown
 }
 
-// detachmentWaitSince is when a wait began: when its condition became Unknown, or now.
+// detachmentWaitSince is when the wait began: when its condition became Unknown, or now.
 func detachmentWaitSince(f Facts, kind string) time.Time {
 	if f.Claim != nil {
 		if c := find(f.Claim, kind); c != nil && c.Status == metav1.ConditionUnknown && c.Reason == AwaitingVolumeDetachment {
@@ -241,7 +242,7 @@ func detachmentWaitSince(f Facts, kind string) time.Time {
 	return f.Now
 }
 
-// volumeExplanation is what volumes are waited for, once that is worth explaining.
+// volumeExplanation names the volumes that are waited for, once the wait is long enough to explain.
 func volumeExplanation(f Facts, waits []Wait, deadline time.Time) string {
 	if f.Now.Sub(waits[0].Since) < explainAfter {
 		return ""
@@ -249,8 +250,8 @@ func volumeExplanation(f Facts, waits []Wait, deadline time.Time) string {
 	return Explain(waits, deadline)
 }
 
-// terminateInstance lets the instance end and then the node (LC-28). Without a claim nobody knows whether the
-// instance is ours to end; the collector of instances does.
+// terminateInstance terminates the instance and then releases the node (LC-28). Without a claim it is not known
+// whether the instance is ours; the garbage collector of instances decides that.
 func (s *Step) terminateInstance(f Facts) {
 	switch {
 	case f.Claim == nil:
@@ -275,7 +276,7 @@ func (s *Step) terminateInstance(f Facts) {
 	}
 }
 
-// explainInstanceWait tells of an instance that should be gone.
+// explainInstanceWait reports an instance that should be gone.
 func (s *Step) explainInstanceWait(f Facts) {
 	waits, marks := instanceWaits(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
 	s.Waits, s.Marks = waits, append(s.Marks, marks...)

@@ -19,8 +19,8 @@ type Try struct {
 	Budget bool      // it said no for a PodDisruptionBudget
 }
 
-// setEvictionCause names what keeps the API server from letting a pod go, where no budget that we see explains it; it
-// reports false if the pod is about to leave.
+// setEvictionCause names why the API server refuses an eviction that no known budget explains. It reports false
+// if the pod is about to leave.
 func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget, now time.Time) bool {
 	waits := now.Sub(t.Since)
 	switch {
@@ -49,7 +49,7 @@ func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget,
 	return true
 }
 
-// refusedBy reads out of an answer who refuses and what would change that.
+// refusedBy reads from a response what refuses an eviction and what would change that.
 func refusedBy(answer string) (object, fix string) {
 	if _, rest, found := strings.Cut(answer, `webhook "`); found {
 		name, _, _ := strings.Cut(rest, `"`)
@@ -64,7 +64,7 @@ func refusedBy(answer string) (object, fix string) {
 	return "API server", "it is asked again all the time; what it answers says what has to change"
 }
 
-// truncate cuts a text that others wrote.
+// truncate shortens a text of another component.
 func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -33,7 +33,7 @@ type bought struct {
 	Pods  int         `json:"pods"`
 }
 
-// unplacedPod is a pod without a place.
+// unplacedPod is a pod that the plan has no node for.
 type unplacedPod struct {
 	Pod string `json:"pod"`
 	Why string `json:"why"`

@@ -76,7 +76,7 @@ func (m *decision) recordInstance(i cloud.Instance) {
 	m.addLogLine("launched nodeclaim", "provider-id", string(i.ID), "instance-type", i.Type, "zone", i.Zone, "capacity-type", i.CapacityType, "allocatable", i.Allocatable)
 }
 
-// handleLaunchError reacts to an answer without an instance (LC-04, V15-61, V15-62).
+// handleLaunchError reacts to a failed launch (LC-04, V15-61, V15-62).
 func (m *decision) handleLaunchError(o Outcome) {
 	if !o.Told {
 		m.step.News = append(m.step.News, News{Message: "failed launching nodeclaim", Err: o.Err})
@@ -102,7 +102,7 @@ func (m *decision) handleLaunchError(o Outcome) {
 	}
 }
 
-// recordLaunchError writes down why there is no instance yet, and has it tried again.
+// recordLaunchError sets the condition to why there is no instance yet, and requests a retry.
 func (m *decision) recordLaunchError(o Outcome) {
 	reason, message := launchError(o.Err)
 	m.setConditionUnknown(karpv1.ConditionLaunched, reason, message)

@@ -17,9 +17,9 @@ const (
 // RegistrationFailed is why a claim that was launched never became a node.
 const RegistrationFailed = "RegistrationFailed"
 
-// removeIfTimedOut removes a claim that takes too long (LC-13 to LC-15). The time for a launch is counted by our own clock
-// from when the cloud was first asked: a claim that waited for its turn was not tried, and it is nobody's
-// failure. The time for the registration is counted from the launch, or from when the condition last changed.
+// removeIfTimedOut removes a claim that exceeds a timeout (LC-13 to LC-15). The launch timeout is counted by
+// our own clock from the first call to the cloud: a claim that waited for a slot was not tried. The
+// registration timeout is counted from the launch, or from when the condition last changed.
 func (m *decision) removeIfTimedOut() {
 	if m.conditionIsTrue(karpv1.ConditionRegistered) {
 		return
@@ -51,8 +51,8 @@ func (m *decision) removeIfTimedOut() {
 	m.requeueAfter(left)
 }
 
-// removeIfNodeGone removes a claim whose node was deleted behind our back (FM L12): nothing can run on the instance
-// any more, and plans would wait for it.
+// removeIfNodeGone removes a claim whose Node was deleted by another client (FM L12). No pod can run on the
+// instance any more, and plans would wait for it.
 func (m *decision) removeIfNodeGone() {
 	if m.facts.NodeGone && m.conditionIsTrue(karpv1.ConditionRegistered) {
 		m.step.Remove = &Removal{Reason: RemovedCollected}
@@ -66,7 +66,7 @@ func (m *decision) removeTimedOut(reason string, after time.Duration, failure Fa
 	m.addLogLine("terminating due to timeout", "reason", reason, "timeout", after.String())
 }
 
-// timeLeft is what remains of a timeout. A time in the future counts as now (FM N08).
+// timeLeft is what remains of a timeout. A start in the future counts as now (FM N08).
 func (m *decision) timeLeft(since time.Time, timeout time.Duration) time.Duration {
 	return timeout - max(0, m.facts.Now.Sub(since))
 }

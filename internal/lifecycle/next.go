@@ -125,14 +125,14 @@ func Next(f Facts) Step {
 	return m.step
 }
 
-// decision is a decision in the making. claim becomes what is wanted.
+// decision is a step that is being decided. claim becomes the wanted claim.
 type decision struct {
 	facts Facts
 	claim *karpv1.NodeClaim
 	step  Step
 }
 
-// refreshConditions puts the conditions in that were never set, and renews those that are decided (LC-05).
+// refreshConditions adds conditions that were never set, and renews those that are decided (LC-05).
 func (m *decision) refreshConditions() {
 	var decided []condition.Change
 	for _, name := range Conditions().Dependents {
@@ -165,7 +165,7 @@ func (m *decision) conditionIsTrue(name string) bool {
 	return condition.True(m.claim.Status.Conditions, name)
 }
 
-// requeueAfter asks to be asked after some time; the shortest wins.
+// requeueAfter requests another decision after some time; the shortest wins.
 func (m *decision) requeueAfter(after time.Duration) {
 	if m.step.After == 0 || after < m.step.After {
 		m.step.After = after

@@ -31,8 +31,8 @@ const (
 // gateRetry is when a gate that failed is asked again.
 const gateRetry = 5 * time.Second
 
-// presentNodes returns the nodes that are not on their way out: a node that goes is not the one that the
-// claim waits for (FM B05, B17).
+// presentNodes returns the nodes that are not terminating: a terminating node is not the one that the claim
+// waits for (FM B05, B17).
 func (m *decision) presentNodes() []*corev1.Node {
 	if m.claim.Status.ProviderID == "" {
 		return nil // nodes without an id belong to nobody yet (FM B06)
@@ -82,7 +82,7 @@ func (m *decision) register() {
 	m.wantNode(nodes[0], node)
 }
 
-// passGates takes over what the gates found out and returns the names of those that are not open (LC-09).
+// passGates adds the labels of the gates and returns the names of the gates that are not open (LC-09).
 func (m *decision) passGates() []string {
 	var pending []string
 	for _, g := range m.facts.Gates {
@@ -142,7 +142,7 @@ func (m *decision) syncedNode(have *corev1.Node) *corev1.Node {
 	return node
 }
 
-// wantNode asks for the node to be written if that changes it.
+// wantNode requests a write of the node if that changes it.
 func (m *decision) wantNode(have, want *corev1.Node) {
 	if !equality.Semantic.DeepEqual(have, want) {
 		m.step.Node = want

@@ -61,7 +61,7 @@ func (a *Ailments) Due(n *corev1.Node) (condition string, at time.Time, unhealth
 	return condition, at, unhealthy
 }
 
-// TooMany counts the sick among nodes, and says whether these are more than the fifth, rounded up, that
+// TooMany counts the unhealthy nodes, and says whether these are more than the fifth, rounded up, that
 // may be (LC-42).
 func (a *Ailments) TooMany(nodes []*corev1.Node) (unhealthy int, stop bool) {
 	const share = 5

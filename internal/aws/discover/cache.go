@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// responseCache keeps answers for a while. Answers are shared: nobody changes them.
+// responseCache caches responses for a while. They are shared and must not be changed.
 type responseCache[K comparable, V any] struct {
 	lifetime time.Duration
 	now      func() time.Time
@@ -17,7 +17,7 @@ type responseCache[K comparable, V any] struct {
 	pending map[K]*pendingCall[V] // that nobody has answered yet
 }
 
-// pendingCall is one that several may wait for. value and err are there when done is closed.
+// pendingCall is a call that several callers may wait for. value and err are set when done is closed.
 type pendingCall[V any] struct {
 	done  chan struct{}
 	value V
@@ -44,8 +44,8 @@ func (m *responseCache[K, V]) load(key K) (V, bool) {
 	return e.value, true
 }
 
-// loadOrCall returns what is kept, unless it is to be anew, or asks. Whoever wants the same meanwhile waits for
-// that answer. Errors are not kept.
+// loadOrCall returns the cached response, unless a fresh one is requested, or makes the call. Concurrent
+// callers share one call. Errors are not cached.
 func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, ask func() (V, error)) (V, error) {
 	for {
 		if kept, found := m.load(key); found && !anew {
@@ -74,7 +74,7 @@ func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, 
 	}
 }
 
-// errCallPanicked is the answer of one who panicked while asking.
+// errCallPanicked is the result of a call that panicked.
 var errCallPanicked = errors.New("nobody answered")
 
 func (m *responseCache[K, V]) callAndStore(key K, q *pendingCall[V], ask func() (V, error)) {

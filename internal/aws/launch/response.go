@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// fleetResults lists every instance of an answer. What is said about one is what EC2 says it is, be it what
-// was asked for or not (A18).
+// fleetResults lists every instance of an answer. Its properties are those that EC2 returned, even if
+// they differ from the request (A18).
 func (t *ticket) fleetResults(answer *ec2.CreateFleetOutput, now time.Time) []Result {
 	var list []Result
 	for _, i := range answer.Instances {

@@ -20,7 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// maxFleetAttempts is how often one launch asks for something else before it gives up (S-004).
+// maxFleetAttempts is how many fleets one launch requests before it gives up (S-004).
 const maxFleetAttempts = 10
 
 // ticket is one claim in the queue for a fleet.
@@ -38,7 +38,7 @@ type ticket struct {
 	released bool
 }
 
-// completeTicket completes a ticket: the request, and templates that exist.
+// completeTicket adds the request to a ticket and ensures that its templates exist.
 func (l *Launcher) completeTicket(ctx context.Context, t *ticket, picks []pick) error {
 	class := t.order.request.Class
 	if len(picks) == 0 {
@@ -71,7 +71,7 @@ func (l *Launcher) holdTemplates(ctx context.Context, t *ticket) error {
 	return nil
 }
 
-// addRelease remembers to release a template, at once if the ticket is settled already.
+// addRelease adds the release of a template, or calls it at once if the ticket is released already.
 func (t *ticket) addRelease(release func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -82,8 +82,8 @@ func (t *ticket) addRelease(release func()) {
 	t.release = append(t.release, release)
 }
 
-// releaseTicket gives back what a ticket holds, except in the subnet the instance is in. Only the first time
-// counts.
+// releaseTicket returns the templates and addresses that a ticket holds, except in the subnet of the instance.
+// It is idempotent.
 func (l *Launcher) releaseTicket(t *ticket, used string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,16 +97,16 @@ func (l *Launcher) releaseTicket(t *ticket, used string) {
 	l.addresses.returnAddresses(slices.DeleteFunc(t.subnets, func(id string) bool { return id == used }), t.pods)
 }
 
-// ticketResult is what became of a ticket.
+// ticketResult is the result of a ticket.
 type ticketResult struct {
 	result   Result
 	err      error
 	retryNow bool // something else can be tried at once
 }
 
-// runBatch sends a batch. Claims that get nothing for want of capacity ask at once for what is left of what
-// they allow: there is no wait between an answer and the next request (S-004). Those that are done are told at
-// once: what was bought has no owner before (G1).
+// runBatch sends a batch. Claims that find no capacity request at once what is left of their options, without a
+// wait (S-004). Claims that are done get their result at once: until then a launched instance has no owner
+// (G1).
 func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(int, batch.Result[Result])) {
 	waiting := map[int]*ticket{}
 	for n, t := range tickets {

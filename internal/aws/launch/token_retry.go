@@ -2,6 +2,7 @@ package launch
 
 import "k8s.io/apimachinery/pkg/types"
 
-// UseNewToken says that the instance a claim was answered with belongs to another claim, which took it over
-// after a restart: the token stands for that instance, so the next launch asks with another one (A01).
+// UseNewToken makes the next launch of a claim use another token. It is called when the instance that EC2
+// returned belongs to another claim, which adopted it after a restart: the token stands for that instance
+// (A01).
 func (l *Launcher) UseNewToken(claim types.UID) { l.attempts.countFailure(claim) }

@@ -21,8 +21,8 @@ const (
 	maxZones         = 64 // of a region, so that a set of them is one word
 )
 
-// regionTypes is what EC2 has in the region. It does not change; Refresh makes another one. Only labels are
-// added to it as classes need them, by the Catalog that owns it.
+// regionTypes are the instance types of the region. It is immutable; Refresh makes another one. Only the
+// Catalog that owns it adds labels, as classes need them.
 type regionTypes struct {
 	machines []machine // by name
 	index    map[string]int
