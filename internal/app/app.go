@@ -49,14 +49,14 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	metrics, release := newMetrics()
 	defer release()
 	kube = rest.CopyConfig(kube)
-	kube.Wrap(measured(metrics))
+	kube.Wrap(countRequests(metrics))
 	hands := &clock{now: time.Now}
-	kube.Wrap(hands.wrap)
-	wire := &line{now: time.Now}
-	kube.Wrap(wire.wrap)
-	kube.Wrap(controller.Answered)
+	kube.Wrap(hands.wrapTransport)
+	conn := &apiConnection{now: time.Now}
+	kube.Wrap(conn.wrapTransport)
+	kube.Wrap(controller.BeatOnResponse)
 	missing := newDenials(log)
-	kube.Wrap(missing.wrap)
+	kube.Wrap(missing.wrapTransport)
 	limited := withLimits(kube, cfg.Kube)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)
@@ -65,9 +65,9 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	}
 	mgr, err := ctrl.NewManager(limited, options(cfg, kube, scheme, log, handlers))
 	if err != nil {
-		return notMade(err, cfg, kube)
+		return managerError(err, cfg, kube)
 	}
-	if err := served(mgr.GetRESTMapper()); err != nil {
+	if err := checkCRDs(mgr.GetRESTMapper()); err != nil {
 		return err
 	}
 	if err := hasNamespace(ctx, mgr.GetAPIReader(), cfg); err != nil {
@@ -84,7 +84,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err != nil {
 		return err
 	}
-	if err := alone(ctx, mgr, cfg); err != nil {
+	if err := refuseOtherLeader(ctx, mgr, cfg); err != nil {
 		return err
 	}
 	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, clock: hands}
@@ -106,16 +106,16 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := mgr.Add(hands); err != nil {
 		return err
 	}
-	if err := addChecks(mgr, c.store, wire, missing, c.plans, c.changes, c.ends); err != nil {
+	if err := addChecks(mgr, c.store, conn, missing, c.provisionerPulse, c.disruptionPulse, c.queuePulse); err != nil {
 		return err
 	}
-	err = endsInTime(ctx, stopLimit, mgr.Start)
-	return cmp.Or(withFlag(err, cfg), err)
+	err = runWithStopTimeout(ctx, stopTimeout, mgr.Start)
+	return cmp.Or(errorWithFlag(err, cfg), err)
 }
 
-// served checks that the cluster has our kinds, and says how to get them. Without, every watch would
+// checkCRDs checks that the cluster has our kinds, and says how to get them. Without, every watch would
 // fail in its own words.
-func served(mapper meta.RESTMapper) error {
+func checkCRDs(mapper meta.RESTMapper) error {
 	var missing []string
 	for _, k := range []schema.GroupVersionKind{
 		karpv1.GroupVersion().WithKind("NodePool"), karpv1.GroupVersion().WithKind("NodeClaim"), awsv1.GroupVersion().WithKind(awsv1.Kind),
@@ -202,17 +202,17 @@ func withLimits(kube *rest.Config, limits config.Kube) *rest.Config {
 
 // addChecks adds liveness, which fails when a loop is stuck, and readiness: caches are filled, no right is missing that
 // they need, and the CRDs are served in the version that is used.
-func addChecks(mgr ctrl.Manager, fed feeds, wire *line, missing *denials, loops ...*Pulse) error {
+func addChecks(mgr ctrl.Manager, fed feeds, conn *apiConnection, missing *denials, loops ...*Pulse) error {
 	if err := mgr.AddReadyzCheck("rights", missing.check); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("watches", delivered(fed)); err != nil {
+	if err := mgr.AddHealthzCheck("watches", watchCheck(fed)); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("news", func(*http.Request) error { return wire.dead() }); err != nil {
+	if err := mgr.AddHealthzCheck("news", func(*http.Request) error { return conn.checkWatches() }); err != nil {
 		return err
 	}
-	if err := mgr.AddHealthzCheck("loops", alive(time.Now, loops...)); err != nil {
+	if err := mgr.AddHealthzCheck("loops", stuckLoopCheck(time.Now, loops...)); err != nil {
 		return err
 	}
 	if err := mgr.AddReadyzCheck("crds", func(*http.Request) error {

@@ -48,34 +48,34 @@ func (c *clock) time() time.Time {
 	return at.Round(0)
 }
 
-// off reports by how much the clock is off, if that is too much.
-func (c *clock) off() (skew time.Duration, is bool) {
+// skewBeyondLimit reports by how much the clock is off, if that is too much.
+func (c *clock) skewBeyondLimit() (skew time.Duration, is bool) {
 	if last := c.last.Load(); last != nil {
 		skew = last.skew
 	}
 	return skew, skew.Abs() > mostSkew
 }
 
-func (c *clock) wrong() bool {
-	_, off := c.off()
+func (c *clock) isSkewed() bool {
+	_, off := c.skewBeyondLimit()
 	return off
 }
 
-// wrap reads the date of every answer.
-func (c *clock) wrap(next http.RoundTripper) http.RoundTripper {
+// wrapTransport reads the date of every answer.
+func (c *clock) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		asked := c.now()
 		answer, err := next.RoundTrip(r)
 		if err != nil {
 			return answer, err
 		}
-		c.read(asked, c.now(), answer.Header.Get("Date"))
+		c.recordDate(asked, c.now(), answer.Header.Get("Date"))
 		return answer, nil
 	})
 }
 
-// read takes in the date of an answer, which has whole seconds.
-func (c *clock) read(asked, answered time.Time, date string) {
+// recordDate takes in the date of an answer, which has whole seconds.
+func (c *clock) recordDate(asked, answered time.Time, date string) {
 	theirs, err := http.ParseTime(date)
 	took := answered.Sub(asked)
 	if err != nil || took < 0 || took > slowAnswer {
@@ -102,7 +102,7 @@ func (c *clock) Start(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			if skew, off := c.off(); off {
+			if skew, off := c.skewBeyondLimit(); off {
 				log.FromContext(ctx).Error(fmt.Errorf("the clock of this machine is %s ahead of the API server's", skew),
 					"ages are counted with the time of the API server; expiration and voluntary disruption are paused until the clocks agree; look at the time service of the node", "skew", skew.String())
 			}
@@ -110,14 +110,14 @@ func (c *clock) Start(ctx context.Context) error {
 	}
 }
 
-// timely is a memory that voluntary disruption may act on only while the clock is right.
-type timely struct {
+// clockChecked is a memory that voluntary disruption may act on only while the clock is right.
+type clockChecked struct {
 	*store.Store
 
 	clock *clock
 }
 
 // Synced reports whether all is known, including the time.
-func (t timely) Synced() bool {
-	return !t.clock.wrong() && t.Store.Synced()
+func (t clockChecked) Synced() bool {
+	return !t.clock.isSkewed() && t.Store.Synced()
 }

@@ -36,7 +36,7 @@ func TestFM_N06_ClockThatIsOff(t *testing.T) {
 			if date == "" {
 				date = server.Add(tc.took / 2).Format(http.TimeFormat)
 			}
-			transport := c.wrap(roundTrip(func(*http.Request) (*http.Response, error) {
+			transport := c.wrapTransport(roundTrip(func(*http.Request) (*http.Response, error) {
 				now = now.Add(tc.took)
 				return &http.Response{Header: http.Header{"Date": {date}}, Body: http.NoBody}, nil
 			}))
@@ -51,7 +51,7 @@ func TestFM_N06_ClockThatIsOff(t *testing.T) {
 			if err := answer.Body.Close(); err != nil {
 				t.Error(err)
 			}
-			if skew, off := c.off(); skew != tc.want || off != tc.off {
+			if skew, off := c.skewBeyondLimit(); skew != tc.want || off != tc.off {
 				t.Errorf("off() = %s, %t; want %s, %t", skew, off, tc.want, tc.off)
 			}
 		})
@@ -76,7 +76,7 @@ func TestTrust_C07_AgesAreCountedWithTheTimeOfTheAPIServer(t *testing.T) {
 	}
 	answer := func() {
 		at := m.now()
-		c.read(at, at, server.Add(m.passed).Format(http.TimeFormat))
+		c.recordDate(at, at, server.Add(m.passed).Format(http.TimeFormat))
 	}
 	answer()
 	near("it is right", server)

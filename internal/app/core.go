@@ -32,7 +32,7 @@ import (
 // largestPlan is how many claims are written at once; the rest of a larger plan follows at the rate of the setting.
 const largestPlan = 1000
 
-// shortestNomination is how long a chosen node is spoken for at least (SC-52).
+// shortestNomination is how long a node is reserved for nominated pods at least (SC-52).
 const shortestNomination = 10 * time.Second
 
 // core is everything that is the same for every cloud.
@@ -42,24 +42,24 @@ type core struct {
 	cloud   func(controller string) cloud.Provider // as one controller uses it: measured under its name
 	gates   []cloud.Gate
 	lanes   resources.Table
-	priced  func() bool // whether prices were asked for
+	priced  func() bool // whether prices were requested
 	events  *report.Recorder
 	metrics *metric.Set
 	journal *journal.Journal // nil: nothing is kept
 	writer  client.Client    // for NodeClaims in bulk, with a limiter of its own
 	clock   *clock
 
-	store   *store.Store
-	orders  *execute.Claims
-	batcher *controller.Batcher
-	rest    *controller.Rest
-	health  *controller.Health
-	plans   *Pulse
-	changes *Pulse
-	ends    *Pulse
+	store            *store.Store
+	orders           *execute.Claims
+	batcher          *controller.Batcher
+	backoff          *controller.LaunchBackoff
+	health           *controller.Health
+	provisionerPulse *Pulse
+	disruptionPulse  *Pulse
+	queuePulse       *Pulse
 
-	repairs  *disrupt.RepairSet  // nil: sick nodes are left alone,
-	ailments *lifecycle.Ailments // or removed as of old
+	repairs        *disrupt.RepairSet  // nil: unhealthy nodes are not repaired by disruption
+	legacyPolicies *lifecycle.Ailments // of legacy repair; nil: it is off
 }
 
 type registrant interface{ Register(mgr ctrl.Manager) error }
@@ -70,12 +70,12 @@ func kinds() []schema.GroupKind {
 
 // add wires the store, the loops and the reconcilers.
 func (c *core) add(ctx context.Context) error {
-	c.batcher, c.rest, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewRest(), controller.NewHealth()
-	c.plans, c.changes, c.ends = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
+	c.batcher, c.backoff, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewLaunchBackoff(), controller.NewHealth()
+	c.provisionerPulse, c.disruptionPulse, c.queuePulse = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
 	c.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Self: self(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.landed,
+		Self: selfPod(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (c *core) add(ctx context.Context) error {
 	if err := c.store.Watch(ctx, c.mgr.GetCache()); err != nil {
 		return err
 	}
-	if err := followWhatMayBeRead(ctx, c.mgr, c.store, c.cfg); err != nil {
+	if err := addLateWatch(ctx, c.mgr, c.store, c.cfg); err != nil {
 		return err
 	}
 	plans := c.provisioner()
@@ -101,7 +101,7 @@ func (c *core) add(ctx context.Context) error {
 	if err := c.mgr.Add(plans); err != nil {
 		return err
 	}
-	for _, r := range slices.Concat(c.lifeCycle(), c.repairOfOld(), c.pools(), c.deletionCosts()) {
+	for _, r := range slices.Concat(c.lifeCycle(), c.legacyRepair(), c.pools(), c.deletionCosts()) {
 		if err := r.Register(c.mgr); err != nil {
 			return err
 		}
@@ -111,13 +111,13 @@ func (c *core) add(ctx context.Context) error {
 
 func (c *core) provisioner() *controller.Provisioner {
 	return &controller.Provisioner{
-		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, Rest: c.rest, Pulse: c.plans, Journal: c.journal, Now: c.clock.time,
+		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, LaunchBackoff: c.backoff, Pulse: c.provisionerPulse, Journal: c.journal, Now: c.clock.time,
 		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
 	}
 }
 
-// landed counts the pods that were bound where they were planned, and those that were not.
-func (c *core) landed(asPlanned bool) {
+// countLanded counts whether a pod was bound where it was planned.
+func (c *core) countLanded(asPlanned bool) {
 	place := "elsewhere"
 	if asPlanned {
 		place = "planned"
@@ -125,7 +125,7 @@ func (c *core) landed(asPlanned bool) {
 	c.metrics.PodsLanded.WithLabelValues(place).Inc()
 }
 
-// nomination is how long a chosen node is spoken for.
+// nomination is how long a node is reserved for nominated pods.
 func (c *core) nomination() time.Duration { return max(2*c.cfg.Batch.Max, shortestNomination) }
 
 // policy is how all plans are made.
@@ -148,35 +148,35 @@ func (c *core) lifeCycle() []registrant {
 	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
 	claims := &controller.Claims{
-		Client: cl, Provider: &watched{Provider: c.cloud("nodeclaim.lifecycle"), rest: c.rest, orders: c.orders, now: c.clock.time}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
+		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	if c.cfg.Scheduling.NominatePods {
 		claims.Nominate = (&controller.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
 	}
 	reboots := c.reboots(queue)
-	claims.Ending = (&controller.ClaimEnd{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).End
+	claims.Ending = (&controller.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
 	return []registrant{
 		claims, queue,
 		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
-		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.OldMarks{Client: cl, Events: c.events, Metrics: c.metrics},
-		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.wrong},
+		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.AnnotationDeprecations{Client: cl, Events: c.events, Metrics: c.metrics},
+		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.isSkewed},
 		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Now: c.clock.time},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.PodEvents{Client: cl, Workers: some, Now: c.clock.time},
-		&controller.Marks{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: c.clock.time},
+		&controller.DisruptionConditions{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: c.clock.time},
 		reboots, c.disruption(reboots.Commit),
 	}
 }
 
-// disruption removes nodes of our own will.
+// disruption makes voluntary disruptions.
 func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *controller.Disruption {
 	g := c.cfg.Gates
 	return &controller.Disruption{
-		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: timely{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.changes, Ends: c.ends, Rest: c.rest, Priced: c.priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: clockChecked{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
+		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  tuning(c.cfg.Disruption),
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
@@ -202,7 +202,7 @@ func (c *core) pools() []registrant {
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
-			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, Rest: c.rest, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
+			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
 			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		})
 	}
@@ -220,7 +220,7 @@ func (c *core) deletionCosts() []registrant {
 	}}
 }
 
-// planned names the pods that were promised a claim and still wait (V15-61).
+// planned returns the pods that a claim is reserved for and that are still pending (V15-61).
 func (c *core) planned(claim string) []types.NamespacedName {
 	var out []types.NamespacedName
 	for _, p := range c.store.Planned(claim) {
@@ -229,23 +229,23 @@ func (c *core) planned(claim string) []types.NamespacedName {
 	return out
 }
 
-// watched tells the provisioner which launches found no capacity.
-type watched struct {
+// backoffProvider records the results of launches in the launch back-off.
+type backoffProvider struct {
 	cloud.Provider
-	rest   *controller.Rest
-	orders *execute.Claims
-	now    func() time.Time
+	backoff *controller.LaunchBackoff
+	orders  *execute.Claims
+	now     func() time.Time
 }
 
-// Launch launches once the batch that the claim came with is written, and keeps count.
-func (w *watched) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
+// Launch waits until the batch of the claim is written, launches, and records the result.
+func (w *backoffProvider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	w.orders.Written(ctx)
 	instance, err := w.Provider.Launch(ctx, claim)
 	switch {
 	case err == nil:
-		w.rest.Worked(claim.Labels[karpv1.LabelNodePool], instance)
+		w.backoff.RecordLaunched(claim.Labels[karpv1.LabelNodePool], instance)
 	case cloud.Is(err, cloud.NoCapacity):
-		w.rest.Failed(claim, w.now())
+		w.backoff.RecordInsufficientCapacity(claim, w.now())
 	}
 	return instance, err
 }

@@ -45,23 +45,23 @@ func newDenials(log logr.Logger) *denials {
 	return &denials{log: log, now: time.Now, seen: map[rights.Denial]*denied{}}
 }
 
-// wrap listens to answers.
-func (d *denials) wrap(next http.RoundTripper) http.RoundTripper {
+// wrapTransport listens to answers.
+func (d *denials) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		answer, err := next.RoundTrip(r)
 		switch {
 		case err != nil:
 		case answer.StatusCode == http.StatusForbidden:
-			d.read(r, answer)
+			d.readDenial(r, answer)
 		case answer.StatusCode < http.StatusBadRequest, answer.StatusCode == http.StatusNotFound, answer.StatusCode == http.StatusConflict:
-			d.lift(r)
+			d.dropDenial(r)
 		}
 		return answer, err
 	})
 }
 
-// read finds out which right is missing. The caller reads the answer after it.
-func (d *denials) read(r *http.Request, answer *http.Response) {
+// readDenial finds out which right is missing. The caller reads the answer after it.
+func (d *denials) readDenial(r *http.Request, answer *http.Response) {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, refusalSize))
 	rest := answer.Body
 	answer.Body = struct {
@@ -72,13 +72,13 @@ func (d *denials) read(r *http.Request, answer *http.Response) {
 		return // the caller meets the same error
 	}
 	if denial, is := rights.Read(string(text)); is {
-		d.note(denial, requestKey(r))
+		d.recordDenial(denial, requestKey(r))
 	}
 }
 
-// note keeps a denial and tells of it, unless the part that needs the right does so itself: whoever may do without a right
+// recordDenial keeps a denial and tells of it, unless the part that needs the right does so itself: whoever may do without a right
 // says what it does instead.
-func (d *denials) note(denial rights.Denial, request string) {
+func (d *denials) recordDenial(denial rights.Denial, request string) {
 	now, right := d.now(), rightOf(denial)
 	if right.Value != "" && denial.Verb != "watch" {
 		return
@@ -107,8 +107,8 @@ func rightOf(denial rights.Denial) rights.Right {
 	return right
 }
 
-// lift forgets what is allowed now. An informer whose watch begins needs no list any more.
-func (d *denials) lift(r *http.Request) {
+// dropDenial forgets what is allowed now. An informer whose watch begins needs no list any more.
+func (d *denials) dropDenial(r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.seen) == 0 {

@@ -52,7 +52,7 @@ func TestS_116_ForbiddenRequestsAreTold(t *testing.T) {
 				seen: map[rights.Denial]*denied{},
 			}
 			left := tc.answers
-			transport := d.wrap(roundTrip(func(*http.Request) (*http.Response, error) {
+			transport := d.wrapTransport(roundTrip(func(*http.Request) (*http.Response, error) {
 				code, text := http.StatusOK, left[0]
 				if text != "" {
 					code = http.StatusForbidden
@@ -96,14 +96,14 @@ func TestForbiddenRequestsAreToldAgain(t *testing.T) {
 	d := &denials{log: funcr.New(func(string, string) { told++ }, funcr.Options{}), now: func() time.Time { return now }, seen: map[rights.Denial]*denied{}}
 	for want, passed := range []time.Duration{0, toldAgainAfter - time.Second, time.Second} {
 		now = now.Add(passed)
-		d.note(rights.Denial{Verb: "patch", Resource: "nodes"}, "PATCH /n")
+		d.recordDenial(rights.Denial{Verb: "patch", Resource: "nodes"}, "PATCH /n")
 		if want = max(1, want); told != want {
 			t.Errorf("told %d times after %s, want %d", told, passed, want)
 		}
 	}
 	broken := errors.New("reset by peer")
 	answer := &http.Response{StatusCode: http.StatusForbidden, Body: io.NopCloser(io.MultiReader(strings.NewReader("x"), failingReader{broken}))}
-	d.read(httptest.NewRequest(http.MethodGet, "/", http.NoBody), answer)
+	d.readDenial(httptest.NewRequest(http.MethodGet, "/", http.NoBody), answer)
 	if _, err := io.ReadAll(answer.Body); !errors.Is(err, broken) {
 		t.Errorf("the caller gets %v, want %v", err, broken)
 	}

@@ -14,9 +14,9 @@ import (
 // stuckAfter is how long a loop that has work may make no progress before the process counts as dead (FM D12).
 const stuckAfter = 15 * time.Minute
 
-// Pulse is the sign of life of one loop. A loop without work is well however long it waits: a replica
-// that does not lead has none, so it never fails. A loop that advances is well however long its pass takes: a process
-// that was killed for it would begin anew and be killed again. Pulse is safe for concurrent use.
+// Pulse is the heartbeat of one loop. A loop without work is healthy however long it waits: a replica that does
+// not lead has no work, so it never fails. A loop that makes progress is healthy however long its pass takes: a
+// process that was killed for it would start over and be killed again. Pulse is safe for concurrent use.
 type Pulse struct {
 	name string
 	now  func() time.Time
@@ -25,10 +25,10 @@ type Pulse struct {
 	since time.Time // when there was work and last some progress; zero: no work
 }
 
-// NewPulse returns the sign of life of a loop.
+// NewPulse returns the heartbeat of a loop.
 func NewPulse(name string, now func() time.Time) *Pulse { return &Pulse{name: name, now: now} }
 
-// Begin says that there is work. Saying so again while it waits changes nothing.
+// Begin records that there is work. It is idempotent.
 func (p *Pulse) Begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -37,7 +37,7 @@ func (p *Pulse) Begin() {
 	}
 }
 
-// Beat says that a pass has come a step further: the search for a plan was asked whether to stop, a call was answered.
+// Beat records progress of a pass: a plan checked whether to stop, or a call got a response.
 func (p *Pulse) Beat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -46,7 +46,7 @@ func (p *Pulse) Beat() {
 	}
 }
 
-// Done says that a pass is over, whether or not it went well.
+// Done records that a pass is over, even if it failed.
 func (p *Pulse) Done() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -63,8 +63,9 @@ func (p *Pulse) Check(now time.Time) error {
 	return nil
 }
 
-// alive is the check behind /healthz: it fails, and the kubelet restarts us, when a loop is stuck.
-func alive(now func() time.Time, pulses ...*Pulse) healthz.Checker {
+// stuckLoopCheck is the check behind /healthz. It fails when a loop is stuck, and the kubelet restarts the
+// process.
+func stuckLoopCheck(now func() time.Time, pulses ...*Pulse) healthz.Checker {
 	return func(*http.Request) error {
 		var stuck []error
 		for _, p := range pulses {
@@ -74,14 +75,14 @@ func alive(now func() time.Time, pulses ...*Pulse) healthz.Checker {
 	}
 }
 
-// feeds is memory that watches fill.
+// feeds is cluster state that watches fill.
 type feeds interface {
 	Unsynced() (late time.Duration, missing []string)
 }
 
-// delivered fails when watches have not delivered what exists for so long that they never will: a new
-// process asks anew.
-func delivered(memory feeds) healthz.Checker {
+// watchCheck fails when watches have not delivered existing objects for too long. A restarted process opens new
+// watches.
+func watchCheck(memory feeds) healthz.Checker {
 	return func(*http.Request) error {
 		if late, missing := memory.Unsynced(); late > stuckAfter {
 			return fmt.Errorf("watches have delivered nothing of %s for %s", strings.Join(missing, ", "), late.Truncate(time.Second))

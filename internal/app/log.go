@@ -38,7 +38,7 @@ func Logger(level string, outputs, errorOutputs []string, commit string) (logr.L
 		return logr.Logger{}, fmt.Errorf("log: %w", err)
 	}
 	encoder := zapcore.NewJSONEncoder(encoding())
-	core := lines{zapcore.NewCore(encoder, &pipe{out: out, notice: missing(encoder.Clone(), commit)}, at)}
+	core := lines{zapcore.NewCore(encoder, &pipe{out: out, notice: lostLinesNotice(encoder.Clone(), commit)}, at)}
 	// Of equal messages the first hundred in a second are written, then every hundredth.
 	sampled := zapcore.NewSamplerWithOptions(core, time.Second, 100, 100)
 	logger := zap.New(sampled, zap.ErrorOutput(errorOut), zap.Fields(zap.String("commit", commit)), zap.WithCaller(at == zap.DebugLevel))
@@ -47,8 +47,8 @@ func Logger(level string, outputs, errorOutputs []string, commit string) (logr.L
 
 const loggerName = "controller"
 
-// missing returns how to say that lines were left out.
-func missing(encoder zapcore.Encoder, commit string) func(lost int) []byte {
+// lostLinesNotice returns how to say that lines were left out.
+func lostLinesNotice(encoder zapcore.Encoder, commit string) func(lost int) []byte {
 	return func(lost int) []byte {
 		entry := zapcore.Entry{
 			Level: zap.WarnLevel, Time: time.Now(), LoggerName: loggerName,
@@ -94,7 +94,7 @@ func (l lines) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcor
 func (l lines) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	failed := slices.IndexFunc(fields, func(f zapcore.Field) bool { return f.Type == zapcore.ErrorType })
 	switch {
-	case failed >= 0 && (cutOff(fields[failed].Interface) || lostElection(entry.LoggerName, fields[failed].Interface)):
+	case failed >= 0 && (isShutdownError(fields[failed].Interface) || lostElection(entry.LoggerName, fields[failed].Interface)):
 		entry.Level = zapcore.DebugLevel
 		if !l.Enabled(entry.Level) {
 			return nil
@@ -112,14 +112,14 @@ func (l lines) Write(entry zapcore.Entry, fields []zapcore.Field) error {
 	return l.Core.Write(entry, fields)
 }
 
-// cutOff reports whether all that is wrong is that the process, or its turn as leader, ends.
-func cutOff(value any) bool {
+// isShutdownError reports whether all that is wrong is that the process, or its turn as leader, ends.
+func isShutdownError(value any) bool {
 	err, ok := value.(error)
 	if !ok {
 		return false
 	}
 	if causes := causesOf(value); len(causes) > 0 {
-		return !slices.ContainsFunc(causes, func(c cause) bool { return !cutOff(c.err) })
+		return !slices.ContainsFunc(causes, func(c cause) bool { return !isShutdownError(c.err) })
 	}
 	return errors.Is(err, context.Canceled)
 }

@@ -34,7 +34,7 @@ type pipeLine struct {
 
 // Write hands over a line, and waits for it unless the output is stuck.
 func (p *pipe) Write(text []byte) (int, error) {
-	written, wait := p.hand(text)
+	written, wait := p.enqueueLine(text)
 	if !wait {
 		return len(text), nil
 	}
@@ -53,8 +53,8 @@ func (p *pipe) Write(text []byte) (int, error) {
 // Sync does nothing: lines are not kept back.
 func (p *pipe) Sync() error { return nil }
 
-// hand puts a line at the end of those that are pending, and says whether to wait for it.
-func (p *pipe) hand(text []byte) (written <-chan struct{}, wait bool) {
+// enqueueLine puts a line at the end of those that are pending, and says whether to wait for it.
+func (p *pipe) enqueueLine(text []byte) (written <-chan struct{}, wait bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.pending) >= logBacklog {
@@ -65,13 +65,13 @@ func (p *pipe) hand(text []byte) (written <-chan struct{}, wait bool) {
 	p.pending = append(p.pending, line)
 	if !p.writing {
 		p.writing = true
-		go p.drain()
+		go p.writePending()
 	}
 	return line.written, !p.stuck
 }
 
-// drain writes what is pending until nothing is.
-func (p *pipe) drain() {
+// writePending writes what is pending until nothing is.
+func (p *pipe) writePending() {
 	for {
 		line, more := p.next()
 		if !more {

@@ -121,7 +121,7 @@ func (w writer) Write(text []byte) (int, error) { return w(text) }
 // What is said about missing lines has the form of every other line.
 func TestMissingLinesAreTold(t *testing.T) {
 	t.Parallel()
-	line := string(missing(zapcore.NewJSONEncoder(encoding()), "abc")(7))
+	line := string(lostLinesNotice(zapcore.NewJSONEncoder(encoding()), "abc")(7))
 	for _, want := range []string{`"level":"WARN"`, `"logger":"controller"`, `"lines":7`, `"commit":"abc"`, "lines are missing"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("line %s lacks %s", line, want)

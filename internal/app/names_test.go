@@ -93,7 +93,7 @@ func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 			if err := c.readRepairs(); err != nil {
 				t.Fatal(err)
 			}
-			for _, r := range slices.Concat(c.lifeCycle(), c.repairOfOld(), c.pools(), c.deletionCosts()) {
+			for _, r := range slices.Concat(c.lifeCycle(), c.legacyRepair(), c.pools(), c.deletionCosts()) {
 				if err := r.Register(seen); err != nil {
 					t.Fatal(err)
 				}

@@ -62,8 +62,8 @@ func observe(mgr ctrl.Manager, set *metric.Set, events *report.Recorder, now fun
 	return state, nil
 }
 
-// measured counts the requests that pass through a transport.
-func measured(set *metric.Set) func(http.RoundTripper) http.RoundTripper {
+// countRequests counts the requests that pass through a transport.
+func countRequests(set *metric.Set) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper { return &meter{next: next, set: set} }
 }
 

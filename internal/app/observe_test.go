@@ -39,7 +39,7 @@ func described(t *testing.T) []string {
 func TestGenericMetrics(t *testing.T) {
 	for range 2 {
 		set, release := newMetrics()
-		send := measured(set)(answer{})
+		send := countRequests(set)(answer{})
 		for _, path := range []string{"/ok", "/broken"} {
 			resp, err := send.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
 			if err == nil {

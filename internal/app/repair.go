@@ -29,7 +29,7 @@ func (c *core) readRepairs() error {
 	list := c.cloud("node.health").Repairs()
 	var err error
 	if c.cfg.Compat.LegacyNodeRepair {
-		c.ailments, err = lifecycle.NewAilments(list)
+		c.legacyPolicies, err = lifecycle.NewAilments(list)
 	} else {
 		c.repairs, err = disrupt.NewRepairSet(list)
 	}
@@ -39,13 +39,13 @@ func (c *core) readRepairs() error {
 	return nil
 }
 
-// repairOfOld is the controller that settings can bring back (V15-02).
-func (c *core) repairOfOld() []registrant {
-	if c.ailments == nil {
+// legacyRepair is the controller that settings can bring back (V15-02).
+func (c *core) legacyRepair() []registrant {
+	if c.legacyPolicies == nil {
 		return nil
 	}
 	return []registrant{&controller.NodeHealth{
-		Client: c.mgr.GetClient(), Ailments: c.ailments, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: kinds(),
+		Client: c.mgr.GetClient(), Ailments: c.legacyPolicies, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: kinds(),
 		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 	}}
 }

@@ -51,8 +51,8 @@ func TestReadRepairs(t *testing.T) {
 					t.Errorf("error %q does not contain %q", err, part)
 				}
 			}
-			if err == nil && ((c.repairs != nil) != tc.method || (c.ailments != nil) != tc.fallBack) {
-				t.Errorf("method %v, legacy %v", c.repairs, c.ailments)
+			if err == nil && ((c.repairs != nil) != tc.method || (c.legacyPolicies != nil) != tc.fallBack) {
+				t.Errorf("method %v, legacy %v", c.repairs, c.legacyPolicies)
 			}
 		})
 	}

@@ -14,27 +14,29 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-const rivalsEvery = 30 * time.Second
+const otherControllersInterval = 30 * time.Second
 
-// rivals looks for another controller of the same objects, Karpenter or Dovetail, that leads in another
-// namespace: a lease there keeps nobody here from leading, and both would buy and remove nodes (FM C11).
-type rivals struct {
-	reader    client.Reader // of the API server itself
-	lease     string        // name that both use
-	namespace string        // ours
-	home      string        // of our pods; empty outside a cluster
-	every     time.Duration
-	now       func() time.Time
-	told      bool // that leases may not be listed
-	leading   bool
+// otherControllers looks for another controller of the same objects, Karpenter or Dovetail, that leads in
+// another namespace. A lease there does not keep this process from leading, and both would create and remove
+// nodes (FM C11).
+type otherControllers struct {
+	reader       client.Reader // of the API server itself
+	lease        string        // name that both use
+	namespace    string        // ours
+	home         string        // of our pods; empty outside a cluster
+	every        time.Duration
+	now          func() time.Time
+	deniedLogged bool // that leases may not be listed was logged
+	leading      bool
 }
 
-// alone fails if another controller leads already, and has the leader look for others from then on.
-func alone(ctx context.Context, mgr ctrl.Manager, cfg config.Config) error {
+// refuseOtherLeader fails if another controller leads already, and makes the leader check for others from then
+// on.
+func refuseOtherLeader(ctx context.Context, mgr ctrl.Manager, cfg config.Config) error {
 	if cfg.Leader.Disabled {
 		return nil
 	}
-	r := &rivals{reader: mgr.GetAPIReader(), lease: cfg.Leader.Name, namespace: leaseNamespace(cfg), home: cfg.Namespace, every: rivalsEvery, now: time.Now}
+	r := &otherControllers{reader: mgr.GetAPIReader(), lease: cfg.Leader.Name, namespace: leaseNamespace(cfg), home: cfg.Namespace, every: otherControllersInterval, now: time.Now}
 	if err := r.check(ctx); err != nil {
 		return err
 	}
@@ -42,10 +44,10 @@ func alone(ctx context.Context, mgr ctrl.Manager, cfg config.Config) error {
 }
 
 // NeedLeaderElection says that only the leader looks: a standby does no harm.
-func (r *rivals) NeedLeaderElection() bool { return true }
+func (r *otherControllers) NeedLeaderElection() bool { return true }
 
-// Start ends the process when somebody else begins to lead. It starts anew, and then refuses to.
-func (r *rivals) Start(ctx context.Context) error {
+// Start ends the process when another controller begins to lead. The restarted process then refuses to start.
+func (r *otherControllers) Start(ctx context.Context) error {
 	r.leading = true
 	tick := time.NewTicker(r.every)
 	defer tick.Stop()
@@ -61,37 +63,37 @@ func (r *rivals) Start(ctx context.Context) error {
 	}
 }
 
-// check returns an error if somebody else leads. Who may not read the leases of all namespaces says so once, and
-// looks for Deployments instead.
-func (r *rivals) check(ctx context.Context) error {
+// check returns an error if another controller leads. Without permission to list the leases of all namespaces
+// it logs so once, and checks Deployments instead.
+func (r *otherControllers) check(ctx context.Context) error {
 	leases := &coordinationv1.LeaseList{}
 	if err := r.reader.List(ctx, leases, client.MatchingFields{"metadata.name": r.lease}); err != nil {
-		r.cannotSee(ctx, err)
+		r.logUnreadableLeases(ctx, err)
 		return r.checkDeployments(ctx)
 	}
 	for i := range leases.Items {
-		if lease := &leases.Items[i]; lease.Name == r.lease && lease.Namespace != r.namespace && fresh(lease, r.now()) {
-			return rivalError(fmt.Sprintf("lease %s in namespace %s is held by %s", lease.Name, lease.Namespace, *lease.Spec.HolderIdentity))
+		if lease := &leases.Items[i]; lease.Name == r.lease && lease.Namespace != r.namespace && isHeldLease(lease, r.now()) {
+			return otherControllerError(fmt.Sprintf("lease %s in namespace %s is held by %s", lease.Name, lease.Namespace, *lease.Spec.HolderIdentity))
 		}
 	}
 	return nil
 }
 
-// cannotSee says why leases are not looked at, once if a right is missing.
-func (r *rivals) cannotSee(ctx context.Context, err error) {
+// logUnreadableLeases logs why leases cannot be read, once if a permission is missing.
+func (r *otherControllers) logUnreadableLeases(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case !apierrors.IsForbidden(err):
 		log.FromContext(ctx).V(1).Info("cannot look for another controller", "error", err.Error())
-	case !r.told:
-		r.told = true
+	case !r.deniedLogged:
+		r.deniedLogged = true
 		log.FromContext(ctx).Error(nil, "a second controller in another namespace is noticed by its Deployment only, not by its lease; where it has none, both would buy and remove the same nodes; "+
 			"allow the service account to list leases.coordination.k8s.io in all namespaces (value optionalRights.foreignLeases of the chart)", "reason", err.Error())
 	}
 }
 
-// fresh reports whether a lease is held and was renewed in time.
-func fresh(l *coordinationv1.Lease, now time.Time) bool {
+// isHeldLease reports whether a lease is held and was renewed in time.
+func isHeldLease(l *coordinationv1.Lease, now time.Time) bool {
 	s := &l.Spec
 	if s.HolderIdentity == nil || *s.HolderIdentity == "" || s.RenewTime == nil || s.LeaseDurationSeconds == nil {
 		return false

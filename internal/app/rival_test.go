@@ -44,7 +44,7 @@ func TestFM_C11_AnotherControllerLeads(t *testing.T) {
 			}
 			byName := func(o client.Object) []string { return []string{o.GetName()} }
 			reader := fake.NewClientBuilder().WithObjects(lease).WithIndex(&coordinationv1.Lease{}, "metadata.name", byName).Build()
-			r := &rivals{reader: reader, lease: name, namespace: "kube-system", now: func() time.Time { return now }}
+			r := &otherControllers{reader: reader, lease: name, namespace: "kube-system", now: func() time.Time { return now }}
 			err := r.check(t.Context())
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("check() = %v, want %q", err, tc.want)
@@ -60,7 +60,7 @@ func TestFM_C11_WithoutTheRightToListLeases(t *testing.T) {
 	reader := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return denied }}).Build()
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
-	r := &rivals{reader: reader, lease: "karpenter-leader-election", namespace: "kube-system", now: time.Now}
+	r := &otherControllers{reader: reader, lease: "karpenter-leader-election", namespace: "kube-system", now: time.Now}
 	for range 3 {
 		if err := r.check(ctx); err != nil {
 			t.Errorf("check() = %v, want to go on", err)

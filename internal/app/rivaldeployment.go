@@ -16,7 +16,7 @@ import (
 // ready (LC-60). Every installation may list Deployments. One that refuses to start beside another is never ready, so that
 // the one which was there first goes on. If both were let in, since neither was ready yet, the older one goes on: were both
 // to end, nobody would lead.
-func (r *rivals) checkDeployments(ctx context.Context) error {
+func (r *otherControllers) checkDeployments(ctx context.Context) error {
 	if r.home == "" {
 		return nil
 	}
@@ -32,7 +32,7 @@ func (r *rivals) checkDeployments(ctx context.Context) error {
 			continue // it ends when it looks
 		}
 		if d.Namespace != r.home && d.Namespace != r.namespace && d.Status.ReadyReplicas > 0 && isController(&d.Spec.Template.Spec) {
-			return rivalError(fmt.Sprintf("Deployment %s in namespace %s has %d ready replicas", d.Name, d.Namespace, d.Status.ReadyReplicas))
+			return otherControllerError(fmt.Sprintf("Deployment %s in namespace %s has %d ready replicas", d.Name, d.Namespace, d.Status.ReadyReplicas))
 		}
 	}
 	return nil
@@ -56,6 +56,6 @@ func older(a, b *appsv1.Deployment) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace)) < 0
 }
 
-func rivalError(what string) error {
+func otherControllerError(what string) error {
 	return fmt.Errorf("another controller leads: %s; two controllers would buy and remove the same nodes, so this one does nothing; uninstall one of them, or scale it to 0", what)
 }

@@ -45,7 +45,7 @@ func TestLC_60_AnotherDeploymentIsReady(t *testing.T) {
 					return c.List(ctx, list, opts...)
 				},
 			}).Build()
-			r := &rivals{reader: reader, lease: "karpenter-leader-election", namespace: "kube-system", home: "kube-system", now: time.Now}
+			r := &otherControllers{reader: reader, lease: "karpenter-leader-election", namespace: "kube-system", home: "kube-system", now: time.Now}
 			err := r.check(t.Context())
 			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("check() = %v, want %q", err, tc.want)
@@ -81,7 +81,7 @@ func TestLC_60_TheOlderOneGoesOn(t *testing.T) {
 				return d
 			}
 			reader := fake.NewClientBuilder().WithObjects(deployment("kube-system", made), deployment("karpenter", made.Add(-tc.age))).Build()
-			r := &rivals{reader: reader, namespace: "kube-system", home: "kube-system", now: time.Now, leading: tc.leading}
+			r := &otherControllers{reader: reader, namespace: "kube-system", home: "kube-system", now: time.Now, leading: tc.leading}
 			if err := r.checkDeployments(t.Context()); (err != nil) != tc.ends {
 				t.Errorf("checkDeployments() = %v, want it to end: %t", err, tc.ends)
 			}

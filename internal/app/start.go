@@ -17,17 +17,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-// notMade says what to do when there is no manager: most often the cluster is not there.
-func notMade(err error, cfg config.Config, kube *rest.Config) error {
-	if err := withFlag(err, cfg); err != nil {
+// managerError says what to do when there is no manager: most often the cluster is not there.
+func managerError(err error, cfg config.Config, kube *rest.Config) error {
+	if err := errorWithFlag(err, cfg); err != nil {
 		return err
 	}
 	return fmt.Errorf("the cluster at %s cannot be used; check the kubeconfig or the service account, and the network: %w", kube.Host, err)
 }
 
-// withFlag returns the error of a start that a setting mends, with the name of that setting, and nil for all
+// errorWithFlag returns the error of a start that a setting mends, with the name of that setting, and nil for all
 // others: the manager knows addresses, not the flags that they come from.
-func withFlag(err error, cfg config.Config) error {
+func errorWithFlag(err error, cfg config.Config) error {
 	if !cfg.Leader.Disabled && leaseNamespace(cfg) == "" && err != nil && strings.Contains(err.Error(), "leader election namespace") {
 		return errors.New("the namespace of the lease is not known outside a cluster; set --leader-election-namespace, or --disable-leader-election if this is the only replica")
 	}

@@ -40,7 +40,7 @@ func TestTrust_C10_ErrorsOfTheStartNameTheFlag(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := notMade(tc.err, tc.cfg, &rest.Config{Host: "https://example.com"}).Error()
+			text := managerError(tc.err, tc.cfg, &rest.Config{Host: "https://example.com"}).Error()
 			if len(tc.want) == 0 {
 				tc.want = []string{"https://example.com cannot be used"}
 			}
@@ -65,7 +65,7 @@ func TestTrust_C10_ABusyPortIsNamed(t *testing.T) {
 	_, err = ctrl.NewManager(&rest.Config{Host: "http://localhost:1"}, ctrl.Options{
 		HealthProbeBindAddress: address(cfg.Server.HealthProbePort), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
-	if err = withFlag(err, cfg); err == nil || !strings.Contains(err.Error(), "--health-probe-port") {
+	if err = errorWithFlag(err, cfg); err == nil || !strings.Contains(err.Error(), "--health-probe-port") {
 		t.Errorf("got %v, want the flag", err)
 	}
 }

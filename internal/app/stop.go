@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// stopLimit is how long a stop may take. The manager gives its loops 30 s, and so does a kubelet by default.
-const stopLimit = 35 * time.Second
+// stopTimeout is how long a stop may take. The manager gives its loops 30 s, and so does a kubelet by default.
+const stopTimeout = 35 * time.Second
 
-// endsInTime runs a manager, and returns when it ended or was told to a while ago. A manager of controller-runtime
+// runWithStopTimeout runs a manager, and returns when it ended or was told to a while ago. A manager of controller-runtime
 // that still fills its caches does not listen to its context: while the API server is away, the process would
 // stay for ever and keep a core busy.
-func endsInTime(ctx context.Context, limit time.Duration, start func(context.Context) error) error {
+func runWithStopTimeout(ctx context.Context, limit time.Duration, start func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- start(ctx) }()
 	select {

@@ -20,7 +20,7 @@ func TestStopEndsInTime(t *testing.T) {
 		"it ends when told":     {start: func(ctx context.Context) error { <-ctx.Done(); return nil }},
 		"it ends a while later": {start: func(ctx context.Context) error { <-ctx.Done(); time.Sleep(time.Second); return broken }, took: time.Second, want: "broken"},
 		"it does not listen": {
-			start: func(ctx context.Context) error { time.Sleep(time.Hour); return ctx.Err() }, took: stopLimit,
+			start: func(ctx context.Context) error { time.Sleep(time.Hour); return ctx.Err() }, took: stopTimeout,
 			want: "the controllers did not stop within 35s; the API server may be away: the process ends without waiting for them",
 		},
 	} {
@@ -30,7 +30,7 @@ func TestStopEndsInTime(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				began := time.Now()
-				err := endsInTime(ctx, stopLimit, tc.start)
+				err := runWithStopTimeout(ctx, stopTimeout, tc.start)
 				if took := time.Since(began) - time.Minute; took != tc.took {
 					t.Errorf("returned %s after the signal, want %s", took, tc.took)
 				}

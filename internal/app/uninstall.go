@@ -32,7 +32,7 @@ func Uninstall(ctx context.Context, cfg config.Config, kube *rest.Config, log lo
 	kube.UserAgent = component
 	objects, err := client.New(kube, client.Options{Scheme: scheme})
 	if err != nil {
-		return notMade(err, cfg, kube)
+		return managerError(err, cfg, kube)
 	}
 	metrics, release := newMetrics()
 	defer release()

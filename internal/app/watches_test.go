@@ -13,10 +13,10 @@ func (s slow) Unsynced() (time.Duration, []string) { return time.Duration(s), []
 // Operations 4: watches that never deliver are a reason to start again.
 func TestWatchesThatDeliverNothing(t *testing.T) {
 	t.Parallel()
-	if err := delivered(slow(stuckAfter))(nil); err != nil {
+	if err := watchCheck(slow(stuckAfter))(nil); err != nil {
 		t.Errorf("after %v: %v, want patience", stuckAfter, err)
 	}
-	if err := delivered(slow(stuckAfter + time.Second))(nil); err == nil || !strings.Contains(err.Error(), "Node, Pod") {
+	if err := watchCheck(slow(stuckAfter + time.Second))(nil); err == nil || !strings.Contains(err.Error(), "Node, Pod") {
 		t.Errorf("after more than %v: %v, want an error that names the kinds", stuckAfter, err)
 	}
 }

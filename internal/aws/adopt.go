@@ -60,8 +60,8 @@ func (a *adopter) adopt(ctx context.Context, claim *karpv1.NodeClaim, all []cata
 	if err := a.claims.List(ctx, claims, client.UnsafeDisableDeepCopy); err != nil { // only read
 		return nil, err
 	}
-	chosen := orphanFor(claim, orphans(a.list, claims.Items, a.ledger.owners()), all, a.words)
-	if chosen == nil || !a.ledger.give(claim.UID, chosen.ID, a.now()) {
+	chosen := orphanFor(claim, orphans(a.list, claims.Items, a.ledger.claimsByInstance()), all, a.words)
+	if chosen == nil || !a.ledger.assignInstance(claim.UID, chosen.ID, a.now()) {
 		return nil, nil
 	}
 	log.FromContext(ctx).Info("adopted an instance that an earlier process launched", "NodeClaim", klog.KRef("", claim.Name), "provider-id", chosen.ProviderID(), "instance-type", chosen.Type)

@@ -147,7 +147,7 @@ func shiftable(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Cli
 // compose builds the parts. None of them asks anybody anything yet.
 func (c *Cloud) compose() {
 	o, settings, now := c.o, c.o.Config.AWS, c.o.Now
-	started := &since{}
+	started := &leaderSince{}
 	c.shifts = zonalshift.New(zonalshift.Options{Enabled: settings.ZonalShift, API: c.clients.shifts, ARN: c.cluster.ARN, Objects: o.Client, Events: o.Events, Now: now})
 	c.prices = price.New(price.Options{Region: c.clients.region, Isolated: settings.IsolatedVPC, Pricing: c.clients.pricing, EC2: c.clients.ec2, Now: now})
 	c.unavailable, c.reservations = offering.NewUnavailable(now), offering.NewReservations(now)
@@ -161,9 +161,9 @@ func (c *Cloud) compose() {
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
 	c.inventory = inventory.New(inventory.Options{
-		Started: func() time.Time { return started.at(now) },
+		Started: func() time.Time { return started.firstCallAt(now) },
 		EC2:     c.clients.ec2, Cluster: settings.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
-		Ended: c.ended,
+		Ended: c.releaseReservationSlot,
 	})
 	c.profiles = profile.New(profile.Options{
 		IAM: c.clients.iam, Cluster: settings.ClusterName, Region: c.clients.region, Isolated: settings.IsolatedVPC, Strict: o.Config.Compat.Strict,
@@ -177,10 +177,10 @@ func (c *Cloud) compose() {
 		},
 		Metrics: o.Metrics, Now: now, Pools: c.poolsOf,
 	})
-	drifter := &drifter{stock: c.inventory, shop: c.catalog, lookup: c.discoverer}
+	drifter := &drifter{inventory: c.inventory, types: c.catalog, lookup: c.discoverer}
 	book := newLedger()
 	c.provider = &provider{
-		reader: o.Client, shop: c.catalog, buyer: c.launcher, stock: c.inventory, place: c.cluster, events: o.Events, ledger: book,
+		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: book,
 		adopter: &adopter{instances: c.inventory, claims: o.Client, ledger: book, words: awsv1.Vocabulary(), now: now},
 		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, now: now, started: started, expressions: settings.Gates.NodeClassCEL,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
@@ -189,8 +189,8 @@ func (c *Cloud) compose() {
 	}
 }
 
-// ended gives the slot of an instance back to its reservation (EC2NodeClass 17).
-func (c *Cloud) ended(instance inventory.Instance, seen time.Time) {
+// releaseReservationSlot gives the slot of an instance back to its reservation (EC2NodeClass 17).
+func (c *Cloud) releaseReservationSlot(instance inventory.Instance, seen time.Time) {
 	if instance.CapacityType == karpv1.CapacityTypeReserved && instance.Reservation != "" {
 		c.reservations.Returned(instance.Reservation, seen)
 	}
@@ -218,7 +218,7 @@ func (c *Cloud) For(controller string) cloud.Provider {
 	return &metered{inner: c.provider, controller: controller, metrics: c.o.Metrics, now: c.o.Now}
 }
 
-// Priced reports whether prices were asked for since this process leads, be it in vain. Before that they are
+// Priced reports whether prices were requested since this process leads, even if it failed. Before that they are
 // built-in ones, which are another region's (FM P05).
 func (c *Cloud) Priced() bool { return c.prices.Asked() }
 
@@ -227,10 +227,10 @@ func (c *Cloud) Lanes() resources.Table { return c.catalog.Lanes() }
 
 // Gates hold the registration of nodes until EC2 has told everything about them (LC-09).
 func (c *Cloud) Gates() []cloud.Gate {
-	return []cloud.Gate{&partitionGate{stock: c.inventory, strategy: func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
+	return []cloud.Gate{&partitionGate{inventory: c.inventory, strategy: func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
 		class, _, err := c.class(ctx, claim.Spec.NodeClassRef, nil)
 		if err != nil {
-			return "", gone(err)
+			return "", ignoreNotFound(err)
 		}
 		group, _ := c.discoverer.KnownPlacementGroup(class)
 		return group.Strategy, nil

@@ -33,27 +33,27 @@ const collectorName = "instance.garbagecollection"
 
 // collector ends instances of this cluster that no NodeClaim knows (LC-39).
 type collector struct {
-	stock     stock
+	inventory instanceInventory
 	claims    client.Reader // not the cache: a claim that is missing there costs a node
 	directory interrupt.Directory
 	client    client.Client
 	ledger    *ledger
 	synced    func() bool
-	started   *since
+	started   *leaderSince
 	metrics   *metric.Set
 	now       func() time.Time
 
 	rounds int
 }
 
-// round ends what is to be ended. If the instances or the claims cannot be listed in full, it does
+// collectOnce ends what is to be ended. If the instances or the claims cannot be listed in full, it does
 // nothing (D06, D07).
-func (c *collector) round(ctx context.Context) (time.Duration, error) {
+func (c *collector) collectOnce(ctx context.Context) (time.Duration, error) {
 	if !c.synced() {
 		return collectOften, nil
 	}
 	// Instances first: a claim that is written in between is then seen (LC-39).
-	instances, err := c.stock.List(ctx)
+	instances, err := c.inventory.List(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("collect instances: %w", err)
 	}
@@ -62,7 +62,7 @@ func (c *collector) round(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("collect instances: list NodeClaims: %w", err)
 		}
-		c.endAll(ctx, c.collectable(suspects, claims))
+		c.terminateOrphans(ctx, c.collectable(suspects, claims))
 	}
 	if c.rounds++; c.rounds < oftenRounds {
 		return collectOften, nil
@@ -82,7 +82,7 @@ func (c *collector) suspects(ctx context.Context, instances []inventory.Instance
 }
 
 func (c *collector) collectable(instances []inventory.Instance, claims []karpv1.NodeClaim) []inventory.Instance {
-	return collectable(instances, claims, c.ledger.owners(), c.started.at(c.now), c.now())
+	return collectable(instances, claims, c.ledger.claimsByInstance(), c.started.firstCallAt(c.now), c.now())
 }
 
 // listClaims reads all claims from the API server, page by page. A part of them is never an answer.
@@ -137,14 +137,14 @@ func collectable(list []inventory.Instance, claims []karpv1.NodeClaim, given map
 	return out
 }
 
-func (c *collector) endAll(ctx context.Context, list []inventory.Instance) {
+func (c *collector) terminateOrphans(ctx context.Context, list []inventory.Instance) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, collectWidth)
 	for _, i := range list {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			if err := c.end(ctx, i); err != nil {
+			if err := c.terminateOrphan(ctx, i); err != nil {
 				log.FromContext(ctx).Error(err, "collecting an instance without NodeClaim; the next round tries again", "provider-id", i.ProviderID())
 			}
 		})
@@ -152,15 +152,15 @@ func (c *collector) endAll(ctx context.Context, list []inventory.Instance) {
 	wait.Wait()
 }
 
-// end ends one instance and deletes its Node, which would else stay behind.
-func (c *collector) end(ctx context.Context, i inventory.Instance) (err error) {
+// terminateOrphan ends one instance and deletes its Node, which would else stay behind.
+func (c *collector) terminateOrphan(ctx context.Context, i inventory.Instance) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic: %v", cause)
 			c.metrics.Panics.WithLabelValues(collectorName).Inc()
 		}
 	}()
-	if err := c.stock.Terminate(ctx, i.ID); err != nil && !cloud.Is(err, cloud.NotFound) {
+	if err := c.inventory.Terminate(ctx, i.ID); err != nil && !cloud.Is(err, cloud.NotFound) {
 		return err
 	}
 	log.FromContext(ctx).Info("garbage collected cloudprovider instance", "provider-id", i.ProviderID(), "instance-type", i.Type, "zone", i.Zone, "NodePool", klog.KRef("", i.Tags[inventory.TagNodePool]))

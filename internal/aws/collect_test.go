@@ -64,15 +64,15 @@ func TestCollectable(t *testing.T) {
 	}
 }
 
-func begun(at time.Time) *since {
-	s := &since{}
-	s.at(func() time.Time { return at })
+func begun(at time.Time) *leaderSince {
+	s := &leaderSince{}
+	s.firstCallAt(func() time.Time { return at })
 	return s
 }
 
 func newCollector(w *world, claims client.Reader) *collector {
 	return &collector{
-		stock: w, claims: claims, directory: directory{w.kube}, client: w.kube, ledger: w.ledger,
+		inventory: w, claims: claims, directory: directory{w.kube}, client: w.kube, ledger: w.ledger,
 		synced: func() bool { return true }, started: begun(start), metrics: metric.New(prometheus.NewRegistry()), now: func() time.Time { return start.Add(time.Hour) },
 	}
 }
@@ -83,7 +83,7 @@ func newNode(name, id string) *corev1.Node {
 
 // panicky is a stock that cannot end one instance without a panic.
 type panicky struct {
-	stock
+	instanceInventory
 
 	id string
 }
@@ -92,7 +92,7 @@ func (p panicky) Terminate(ctx context.Context, id string) error {
 	if id == p.id {
 		panic("odd instance")
 	}
-	return p.stock.Terminate(ctx, id)
+	return p.instanceInventory.Terminate(ctx, id)
 }
 
 // G9: one odd instance keeps no other from being collected, and its panic is counted.
@@ -103,8 +103,8 @@ func TestG9_APanicOverOneInstanceIsCounted(t *testing.T) {
 		w.instances[id] = newInstance(id, start)
 	}
 	c := newCollector(w, w.kube)
-	c.stock = panicky{stock: w, id: "i-1"}
-	if _, err := c.round(t.Context()); err != nil {
+	c.inventory = panicky{instanceInventory: w, id: "i-1"}
+	if _, err := c.collectOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"i-2"}, w.ended); diff != "" {
@@ -125,7 +125,7 @@ func TestFM_E06_InstanceAndNodeAreCollected(t *testing.T) {
 	c := newCollector(w, w.kube)
 	var pauses []time.Duration
 	for range 25 {
-		next, err := c.round(t.Context())
+		next, err := c.collectOnce(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestANodeIsKeptUntilItsInstanceGoes(t *testing.T) {
 	w := newWorld(t, newNode("orphan", "i-1"))
 	w.instances["i-1"] = newInstance("i-1", start)
 	w.endError["i-1"] = &cloud.Error{Kind: cloud.Throttled}
-	if _, err := newCollector(w, w.kube).round(t.Context()); err != nil {
+	if _, err := newCollector(w, w.kube).collectOnce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "orphan"}, &corev1.Node{}); err != nil {
@@ -205,7 +205,7 @@ func TestFM_D06_D07_WithoutACompleteListNothingEnds(t *testing.T) {
 			w.listError = tc.instances
 			c := newCollector(w, tc.claims)
 			c.synced = func() bool { return !tc.unsynced }
-			if _, err := c.round(t.Context()); (err != nil) != tc.fails {
+			if _, err := c.collectOnce(t.Context()); (err != nil) != tc.fails {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(tc.ended, w.ended); diff != "" {
@@ -222,15 +222,15 @@ func TestClaimsAreReadWhenAnInstanceIsInDoubt(t *testing.T) {
 	w := newWorld(t, newClaim("a", start, withInstance("i-1")))
 	w.instances["i-1"] = newInstance("i-1", start)
 	c := newCollector(w, down)
-	if _, err := c.round(t.Context()); err != nil || len(w.ended) > 0 {
+	if _, err := c.collectOnce(t.Context()); err != nil || len(w.ended) > 0 {
 		t.Errorf("LC-39: ended %v, %v", w.ended, err)
 	}
 	w.instances["i-2"] = newInstance("i-2", start)
-	if _, err := c.round(t.Context()); err == nil || len(w.ended) > 0 {
+	if _, err := c.collectOnce(t.Context()); err == nil || len(w.ended) > 0 {
 		t.Errorf("D06: ended %v, %v", w.ended, err)
 	}
 	c.claims = &pages{list: [][]karpv1.NodeClaim{{*newClaim("a", start, withInstance("i-1")), *newClaim("b", start, withInstance("i-2"))}}}
-	if _, err := c.round(t.Context()); err != nil || len(w.ended) > 0 {
+	if _, err := c.collectOnce(t.Context()); err != nil || len(w.ended) > 0 {
 		t.Errorf("a claim that the cache lacks: ended %v, %v", w.ended, err)
 	}
 }

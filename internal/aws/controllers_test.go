@@ -82,7 +82,7 @@ func TestTagging(t *testing.T) {
 			if !tc.gone {
 				w.instances["i-1"] = newInstance("i-1", start, tc.instance...)
 			}
-			tagger := &tagger{client: w.kube, ec2: api, stock: w, shifted: func(string) bool { return tc.shifted }, cluster: "sandbox", now: w.clock}
+			tagger := &tagger{client: w.kube, ec2: api, inventory: w, shifted: func(string) bool { return tc.shifted }, cluster: "sandbox", now: w.clock}
 			got, err := tagger.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}})
 			if (err != nil) != tc.fails || got.RequeueAfter != tc.after {
 				t.Errorf("%v, %v", got, err)
@@ -106,7 +106,7 @@ func TestFM_E18_ADenialIsRememberedForAWhile(t *testing.T) {
 	t.Parallel()
 	w, api := newWorld(t, newClaim("a", start, joined)), &tags{err: code("UnauthorizedOperation")}
 	w.instances["i-1"] = newInstance("i-1", start)
-	tagger := &tagger{client: w.kube, ec2: api, stock: w, shifted: func(string) bool { return false }, cluster: "sandbox", now: w.clock}
+	tagger := &tagger{client: w.kube, ec2: api, inventory: w, shifted: func(string) bool { return false }, cluster: "sandbox", now: w.clock}
 	for range 5 {
 		w.now = w.now.Add(time.Minute)
 		if got, err := tagger.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "a"}}); err != nil || got.RequeueAfter <= 0 {
@@ -126,7 +126,7 @@ func TestOneTagCallASecond(t *testing.T) {
 	t.Parallel()
 	w, api := newWorld(t, newClaim("a", start, joined), newClaim("b", start, joined), newClaim("c", start, joined)), &tags{}
 	w.instances["i-1"] = newInstance("i-1", start)
-	tagger := &tagger{client: w.kube, ec2: api, stock: w, shifted: func(string) bool { return false }, cluster: "sandbox", now: w.clock}
+	tagger := &tagger{client: w.kube, ec2: api, inventory: w, shifted: func(string) bool { return false }, cluster: "sandbox", now: w.clock}
 	reconcile := func(name string) time.Duration {
 		got, err := tagger.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}})
 		if err != nil {
@@ -170,9 +170,9 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 		newClaim("over", start, inReservation("cr-over", "capacity-block")), newClaim("unknown", start, inReservation("cr-odd", "capacity-block")),
 		newClaim("plain", start, inReservation("cr-plain", "default")), newClaim("free", start), newNode("node-soon", "i-soon"))
 	r := &reservations{
-		client: w.kube, directory: directory{w.kube}, stock: w, events: w, metrics: w.metrics, podsToMove: func(context.Context, string) int { return 3 }, now: w.clock,
+		client: w.kube, directory: directory{w.kube}, inventory: w, events: w, metrics: w.metrics, podsToMove: func(context.Context, string) int { return 3 }, now: w.clock,
 	}
-	if err := r.expire(t.Context()); err != nil {
+	if err := r.deleteExpiringBlocks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	slices.Sort(w.told)
@@ -209,9 +209,9 @@ func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
 			return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("it is another"))
 		},
 	})
-	r := &reservations{client: lost, directory: directory{w.kube}, stock: w, events: w, metrics: w.metrics, now: w.clock}
+	r := &reservations{client: lost, directory: directory{w.kube}, inventory: w, events: w, metrics: w.metrics, now: w.clock}
 	claim := newClaim("soon", start, inReservation("cr-soon", "capacity-block"), func(c *karpv1.NodeClaim) { c.UID, c.ResourceVersion = "seen", "7" })
-	if err := r.leave(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
+	if err := r.deleteExpiring(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
 		t.Errorf("error %v, events %v", err, w.told)
 	}
 	if *asked.UID != "seen" || *asked.ResourceVersion != "7" {
@@ -230,7 +230,7 @@ func TestFM_F09_InstancesThatLeftTheirReservationAreRelabelled(t *testing.T) {
 	w.instances["i-left"] = newInstance("i-left", start)
 	w.instances["i-in"] = newInstance("i-in", start, func(i *inventory.Instance) { i.Reservation = "cr-1" })
 	w.instances["i-starting"] = newInstance("i-starting", start, func(i *inventory.Instance) { i.State = inventory.StatePending })
-	r := &reservations{client: w.kube, directory: directory{w.kube}, stock: w, now: w.clock}
+	r := &reservations{client: w.kube, directory: directory{w.kube}, inventory: w, now: w.clock}
 	if err := r.relabel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +268,7 @@ func TestGaugesSurviveABrokenPool(t *testing.T) {
 		}
 		return list, nil
 	}}
-	if err := g.show(t.Context()); err != nil {
+	if err := g.refreshGauges(t.Context()); err != nil {
 		t.Error(err)
 	}
 	want := map[string]map[string]float64{
@@ -283,7 +283,7 @@ func TestGaugesSurviveABrokenPool(t *testing.T) {
 		}
 	}
 	list = nil // all is gone
-	_ = g.show(t.Context())
+	_ = g.refreshGauges(t.Context())
 	for name := range want {
 		if got := w.series(t, name); len(got) != 0 {
 			t.Errorf("%s: %v is still shown", name, got)
@@ -319,7 +319,7 @@ func TestLC09_ThePartitionGate(t *testing.T) {
 			if !tc.missing {
 				w.instances["i-1"] = newInstance("i-1", start, func(i *inventory.Instance) { i.Partition = tc.instance })
 			}
-			g := &partitionGate{stock: w, strategy: func(context.Context, *karpv1.NodeClaim) (string, error) { return tc.strategy, nil }}
+			g := &partitionGate{inventory: w, strategy: func(context.Context, *karpv1.NodeClaim) (string, error) { return tc.strategy, nil }}
 			labels, wait, err := g.Open(t.Context(), tc.claim)
 			if diff := cmp.Diff(tc.labels, labels); diff != "" || wait != tc.wait || (err != nil) != (tc.fails != nil) {
 				t.Errorf("%s, wait %v, %v", diff, wait, err)
@@ -348,7 +348,7 @@ func TestTrust_A15_SizesAreLearntFromTheCurrentImageOnly(t *testing.T) {
 			w := newWorld(t, node, newClaim("a", start, withInstance("i-1"), func(c *karpv1.NodeClaim) { c.Status.ImageID = tc.image }))
 			got := ""
 			o := &observer{
-				client: w.kube, directory: directory{w.kube}, shop: w,
+				client: w.kube, directory: directory{w.kube}, types: w,
 				class:        func(context.Context, karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) { return class, nil },
 				learn:        func(name string, _ *awsv1.EC2NodeClass, memory resource.Quantity) { got = name + " " + memory.String() },
 				learnStorage: func(_ string, _ *awsv1.EC2NodeClass, storage resource.Quantity) { got += " " + storage.String() },

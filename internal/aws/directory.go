@@ -19,19 +19,19 @@ const byInstance = "dovetail.instance-id"
 // index makes the cache find NodeClaims and Nodes by instance.
 func index(ctx context.Context, fields client.FieldIndexer) error {
 	if err := fields.IndexField(ctx, &karpv1.NodeClaim{}, byInstance, func(obj client.Object) []string {
-		return keyed(obj.(*karpv1.NodeClaim).Status.ProviderID)
+		return instanceIndexKey(obj.(*karpv1.NodeClaim).Status.ProviderID)
 	}); err != nil {
 		return fmt.Errorf("index NodeClaims by instance: %w", err)
 	}
 	if err := fields.IndexField(ctx, &corev1.Node{}, byInstance, func(obj client.Object) []string {
-		return keyed(obj.(*corev1.Node).Spec.ProviderID)
+		return instanceIndexKey(obj.(*corev1.Node).Spec.ProviderID)
 	}); err != nil {
 		return fmt.Errorf("index Nodes by instance: %w", err)
 	}
 	return nil
 }
 
-func keyed(provider string) []string {
+func instanceIndexKey(provider string) []string {
 	if id := inventory.InstanceID(provider); id != "" {
 		return []string{id}
 	}

@@ -24,18 +24,18 @@ type lookup interface {
 
 // drifter brings together what nodeclass.Drift decides upon.
 type drifter struct {
-	stock  stock
-	shop   shop
-	lookup lookup
+	inventory instanceInventory
+	types     typeCatalog
+	lookup    lookup
 }
 
 func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (reason.Reason, error) {
 	id := inventory.InstanceID(claim.Status.ProviderID)
-	instance, err := d.stock.Find(ctx, id)
+	instance, err := d.inventory.Find(ctx, id)
 	if err != nil {
-		return reason.Reason{}, gone(err)
+		return reason.Reason{}, ignoreNotFound(err)
 	}
-	all, err := d.shop.Types(class, claim.Spec.Kubelet)
+	all, err := d.types.Types(class, claim.Spec.Kubelet)
 	if err != nil {
 		return reason.Reason{}, err
 	}
@@ -48,13 +48,13 @@ func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim 
 		image, _ := discover.Image(class, &all[n])
 		want.Image, want.ImageKnown = image.ID, true
 	}
-	why := nodeclass.Drift(class, claim, have(instance), want)
+	why := nodeclass.Drift(class, claim, driftInstance(instance), want)
 	if why.Code != reason.CapacityReservationDrift {
 		return why, nil
 	}
 	// The reservation, or the instance's place in it, may have changed a moment ago: look at both anew.
-	if instance, err = d.stock.Fresh(ctx, id); err != nil {
-		return reason.Reason{}, gone(err)
+	if instance, err = d.inventory.Fresh(ctx, id); err != nil {
+		return reason.Reason{}, ignoreNotFound(err)
 	}
 	fresh, err := d.lookup.FreshReservations(ctx, class)
 	if err != nil {
@@ -65,15 +65,15 @@ func (d *drifter) drifted(ctx context.Context, class *awsv1.EC2NodeClass, claim 
 	for _, r := range fresh {
 		class.Status.CapacityReservations = append(class.Status.CapacityReservations, r.CapacityReservation)
 	}
-	return nodeclass.Drift(class, claim, have(instance), want), nil
+	return nodeclass.Drift(class, claim, driftInstance(instance), want), nil
 }
 
-func have(i inventory.Instance) nodeclass.Instance {
+func driftInstance(i inventory.Instance) nodeclass.Instance {
 	return nodeclass.Instance{Subnet: i.Subnet, Groups: i.Groups, Reservation: i.Reservation}
 }
 
-// gone drops the error about an instance that has ended: it cannot drift any more.
-func gone(err error) error {
+// ignoreNotFound drops the error about an instance that has ended: it cannot drift any more.
+func ignoreNotFound(err error) error {
 	if cloud.Is(err, cloud.NotFound) {
 		return nil
 	}

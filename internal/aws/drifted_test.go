@@ -81,7 +81,7 @@ func TestDrifted(t *testing.T) {
 			claim := newClaim("a", start, append([]func(*karpv1.NodeClaim){withInstance("i-1"), func(c *karpv1.NodeClaim) {
 				c.Status.ImageID, c.Labels[corev1.LabelInstanceTypeStable] = tc.image, "m5.large"
 			}}, tc.claim...)...)
-			got, err := (&drifter{stock: w, shop: w, lookup: l}).drifted(t.Context(), tc.class, claim)
+			got, err := (&drifter{inventory: w, types: w, lookup: l}).drifted(t.Context(), tc.class, claim)
 			if string(got.Code) != tc.want || (err != nil) != tc.wantErr || l.asked != tc.asked {
 				t.Errorf("%q, %v, asked %d times", got, err, l.asked)
 			}
@@ -114,7 +114,7 @@ func TestTrust_A14_NoImageOfTheClassSuitsTheArchitecture(t *testing.T) {
 			claim := newClaim("a", start, withInstance("i-1"), func(c *karpv1.NodeClaim) {
 				c.Status.ImageID, c.Labels[corev1.LabelInstanceTypeStable] = "ami-1", tc.kind
 			})
-			why, err := (&drifter{stock: w, shop: w, lookup: &lookups{}}).drifted(t.Context(), class, claim)
+			why, err := (&drifter{inventory: w, types: w, lookup: &lookups{}}).drifted(t.Context(), class, claim)
 			got := ""
 			if why.Code != "" {
 				got = why.Text()

@@ -18,8 +18,8 @@ const askAgain = 5 * time.Second
 // partitionGate holds the registration of nodes in a partition placement group until EC2 has said which
 // partition they are in: pods may be spread over partitions (LC-09).
 type partitionGate struct {
-	stock    stock
-	strategy func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) // of the group of the claim's class
+	inventory instanceInventory
+	strategy  func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) // of the group of the claim's class
 }
 
 // Name is shown on the claim while the gate is closed.
@@ -39,7 +39,7 @@ func (g *partitionGate) Open(ctx context.Context, claim *karpv1.NodeClaim) (labe
 		return nil, 0, nil
 	}
 	id := inventory.InstanceID(claim.Status.ProviderID)
-	found, err := g.stock.Fresh(ctx, id)
+	found, err := g.inventory.Fresh(ctx, id)
 	if err != nil {
 		if cloud.Is(err, cloud.NotFound) {
 			return nil, askAgain, nil // the claim is about to find that out itself

@@ -18,7 +18,7 @@ import (
 
 const gaugesEvery = time.Minute
 
-// gauges shows what is for sale.
+// gauges sets the metrics of instance types and offerings.
 type gauges struct {
 	reader  client.Reader
 	types   func(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
@@ -26,26 +26,26 @@ type gauges struct {
 	metrics *metric.Set
 
 	shown     map[string]bool // series that are shown
-	offerings map[forSale]bool
+	offerings map[offeringKey]bool
 }
 
-// forSale is one way to buy an instance type, as the gauges tell them apart.
-type forSale struct{ instanceType, capacityType, zone string }
+// offeringKey is one way to buy an instance type, as the gauges tell them apart.
+type offeringKey struct{ instanceType, capacityType, zone string }
 
-// offered is the best that any pool can have of it.
-type offered struct {
+// bestOffering is the best that any pool can have of it.
+type bestOffering struct {
 	available bool
 	price     float64
 }
 
-// show sets the gauges. A pool that cannot be listed does not keep the others' series away.
-func (g *gauges) show(ctx context.Context) error {
+// refreshGauges sets the gauges. A pool that cannot be listed does not keep the others' series away.
+func (g *gauges) refreshGauges(ctx context.Context) error {
 	pools := &karpv1.NodePoolList{}
 	if err := g.reader.List(ctx, pools); err != nil {
 		return err
 	}
 	slices.SortFunc(pools.Items, func(a, b karpv1.NodePool) int { return cmp.Compare(a.Name, b.Name) })
-	sizes, sale := map[string]catalog.InstanceType{}, map[forSale]offered{}
+	sizes, sale := map[string]catalog.InstanceType{}, map[offeringKey]bestOffering{}
 	for i := range pools.Items {
 		pool, _ := pools.Items[i].Effective(g.strict)
 		all, err := g.types(ctx, pool)
@@ -54,22 +54,22 @@ func (g *gauges) show(ctx context.Context) error {
 			log.FromContext(ctx).V(1).Info("no instance types to show for a pool", "NodePool", klog.KRef("", pool.Name), "reason", err.Error())
 			continue
 		}
-		collect(all, sizes, sale)
+		mergeTypes(all, sizes, sale)
 	}
-	g.set(sizes, sale)
+	g.setGauges(sizes, sale)
 	return nil
 }
 
-// collect merges the types of one pool into those of all. A type that pools see with different sizes has the
+// mergeTypes merges the types of one pool into those of all. A type that pools see with different sizes has the
 // size of the first.
-func collect(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, sale map[forSale]offered) {
+func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
 	for i := range all {
 		t := &all[i]
 		if _, seen := sizes[t.Name]; !seen {
 			sizes[t.Name] = *t
 		}
 		for _, o := range t.Offerings {
-			key := forSale{t.Name, o.CapacityType, o.Zone}
+			key := offeringKey{t.Name, o.CapacityType, o.Zone}
 			best, seen := sale[key]
 			if !seen || o.Price > 0 && o.Price < best.price {
 				best.price = o.Price
@@ -80,8 +80,8 @@ func collect(all []catalog.InstanceType, sizes map[string]catalog.InstanceType, 
 	}
 }
 
-// set shows what is there and takes away what is not: to empty a gauge first would show as a gap.
-func (g *gauges) set(sizes map[string]catalog.InstanceType, sale map[forSale]offered) {
+// setGauges shows what is there and takes away what is not: to empty a gauge first would show as a gap.
+func (g *gauges) setGauges(sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
 	m := g.metrics
 	// any order: each has a series of its own
 	for name, t := range sizes {
@@ -111,7 +111,7 @@ func (g *gauges) set(sizes map[string]catalog.InstanceType, sale map[forSale]off
 			m.OfferingPrice.DeleteLabelValues(key.instanceType, key.capacityType, key.zone)
 		}
 	}
-	g.shown, g.offerings = map[string]bool{}, map[forSale]bool{}
+	g.shown, g.offerings = map[string]bool{}, map[offeringKey]bool{}
 	for name := range sizes {
 		g.shown[name] = true
 	}

@@ -8,23 +8,23 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// since is when this process began to act, which is when it began to lead, not when it began to wait. It
-// is the time of the first question for it.
-type since struct {
+// leaderSince is when this process began to act, which is when it began to lead, not when it began to wait. It
+// is the time of the first call.
+type leaderSince struct {
 	once sync.Once
 	time time.Time
 }
 
-func (s *since) at(now func() time.Time) time.Time {
+func (s *leaderSince) firstCallAt(now func() time.Time) time.Time {
 	s.once.Do(func() { s.time = now() })
 	return s.time
 }
 
-// keepEntry is how long it is remembered which instance a claim got. By then the claim says it itself.
+// keepEntry is how long the instance of a claim is cached. By then the status of the claim has it.
 const keepEntry = time.Hour
 
-// ledger remembers which instance was given to which claim, until the claim itself says it: an instance
-// is given away only once, and a claim that asks again gets the same one (A01, A02).
+// ledger caches which instance was assigned to which claim, until the status of the claim has it. An instance
+// is assigned at most once, and a claim that launches again gets the same one (A01, A02).
 type ledger struct {
 	mu      sync.Mutex
 	entries map[types.UID]ledgerEntry
@@ -37,8 +37,8 @@ type ledgerEntry struct {
 
 func newLedger() *ledger { return &ledger{entries: map[types.UID]ledgerEntry{}} }
 
-// give notes that a claim gets an instance. It fails if another claim has it.
-func (l *ledger) give(claim types.UID, instance string, now time.Time) bool {
+// assignInstance records the instance of a claim. It fails if another claim has it.
+func (l *ledger) assignInstance(claim types.UID, instance string, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	maps.DeleteFunc(l.entries, func(_ types.UID, e ledgerEntry) bool { return now.Sub(e.at) > keepEntry })
@@ -51,22 +51,22 @@ func (l *ledger) give(claim types.UID, instance string, now time.Time) bool {
 	return true
 }
 
-// of returns the instance of a claim.
-func (l *ledger) of(claim types.UID) (instance string, given bool) {
+// instanceOfClaim returns the instance of a claim.
+func (l *ledger) instanceOfClaim(claim types.UID) (instance string, given bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e, given := l.entries[claim]
 	return e.instance, given
 }
 
-func (l *ledger) forget(claim types.UID) {
+func (l *ledger) dropClaim(claim types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, claim)
 }
 
-// owners is who got what, by instance.
-func (l *ledger) owners() map[string]types.UID {
+// claimsByInstance is who got what, by instance.
+func (l *ledger) claimsByInstance() map[string]types.UID {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := make(map[string]types.UID, len(l.entries))

@@ -90,8 +90,8 @@ func machineLabels(t *catalog.InstanceType, m machine) map[string]string {
 	return labels
 }
 
-// answer is an instance of the inventory in the words of the port.
-func answer(i inventory.Instance) cloud.Instance {
+// cloudInstance is an instance of the inventory in the words of the port.
+func cloudInstance(i inventory.Instance) cloud.Instance {
 	return cloud.Instance{
 		ID: i.ProviderID(), Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, Image: i.Image,
 		Launched: i.Launched.Truncate(time.Second), Terminating: i.Terminating(),

@@ -42,7 +42,7 @@ func measure(stack *middleware.Stack, m *metric.Set) error {
 	return stack.Finalize.Insert(attempt, "Retry", middleware.After)
 }
 
-// statusOf is the HTTP state of an answer, empty if there was none.
+// statusOf is the HTTP status code of a response, empty if there was none.
 func statusOf(metadata middleware.Metadata, err error) string {
 	if failure, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		return strconv.Itoa(failure.HTTPStatusCode())

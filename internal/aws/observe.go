@@ -29,7 +29,7 @@ type observer struct {
 	client    client.Reader
 	directory interrupt.Directory
 	class     func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error)
-	shop      shop
+	types     typeCatalog
 	strict    bool
 	learn     func(instanceType string, class *awsv1.EC2NodeClass, memory resource.Quantity)
 	// learnStorage is the same for ephemeral storage, which also depends on the devices of the class.
@@ -71,7 +71,7 @@ func (o *observer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 		}
 		return ctrl.Result{}, err
 	}
-	all, err := o.shop.Types(class, claim.Spec.Kubelet)
+	all, err := o.types.Types(class, claim.Spec.Kubelet)
 	if err != nil {
 		return ctrl.Result{}, err
 	}

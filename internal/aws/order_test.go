@@ -88,7 +88,7 @@ func TestGaugesDoNotDependOnTheOrderOfPools(t *testing.T) {
 	}
 	for _, reader := range []client.Reader{w.kube, backwards{w.kube}} {
 		g := &gauges{reader: reader, metrics: w.metrics, types: types}
-		if err := g.show(t.Context()); err != nil {
+		if err := g.refreshGauges(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.series(t, "karpenter_cloudprovider_instance_type_memory_bytes")["m5.large"]; got != 8<<30 {

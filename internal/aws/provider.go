@@ -34,14 +34,14 @@ import (
 const resourceEFA corev1.ResourceName = "vpc.amazonaws.com/efa"
 
 type (
-	shop interface {
+	typeCatalog interface {
 		Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension) ([]catalog.InstanceType, error)
 	}
-	buyer interface {
+	instanceLauncher interface {
 		Launch(ctx context.Context, r launch.Request) (launch.Result, error)
-		Again(claim types.UID)
+		UseNewToken(claim types.UID)
 	}
-	stock interface {
+	instanceInventory interface {
 		lister
 		Find(ctx context.Context, id string) (inventory.Instance, error)
 		Fresh(ctx context.Context, id string) (inventory.Instance, error)
@@ -52,8 +52,8 @@ type (
 	recorder interface {
 		Emit(obj client.Object, events ...event.Event)
 	}
-	// place is where the cluster is, as the packages below know it.
-	place interface {
+	// clusterFacts is where the cluster is, as the packages below know it.
+	clusterFacts interface {
 		Facts() awsv1.Facts
 		CABundle() string
 	}
@@ -61,16 +61,16 @@ type (
 
 // provider is the cloud.Provider, without metrics.
 type provider struct {
-	reader  client.Reader
-	shop    shop
-	buyer   buyer
-	stock   stock
-	place   place
-	events  recorder
-	adopter *adopter
-	ledger  *ledger
-	lanes   resources.Table
-	cluster string
+	reader    client.Reader
+	types     typeCatalog
+	launcher  instanceLauncher
+	inventory instanceInventory
+	place     clusterFacts
+	events    recorder
+	adopter   *adopter
+	ledger    *ledger
+	lanes     resources.Table
+	cluster   string
 
 	expressions bool // gate NodeClassCEL
 
@@ -78,7 +78,7 @@ type provider struct {
 	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (reason.Reason, error)
 	holds   func(reservation, claim string) // the claim, by UID, was found to have an instance of the reservation
 	now     func() time.Time
-	started *since // claims that are older may have an instance that nobody wrote down
+	started *leaderSince // claims that are older may have an instance that nobody wrote down
 }
 
 // Types returns all instance types a pool could have.
@@ -87,7 +87,7 @@ func (p *provider) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.
 	if err != nil {
 		return nil, err
 	}
-	return p.shop.Types(class, pool.Spec.Template.Spec.Kubelet)
+	return p.types.Types(class, pool.Spec.Template.Spec.Kubelet)
 }
 
 // Refusals are what a pool, in its effective form, asks for that nodes of the class cannot be given. Without
@@ -112,55 +112,55 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	if why, message := kubelet.CheckOverride(claim.Spec.Kubelet, class.Family(), p.expressions); why != "" {
 		return cloud.Instance{}, &cloud.Error{Kind: cloud.Invalid, Op: "read spec.kubelet of the NodeClaim", Reason: why, Message: "spec.kubelet of the NodeClaim: " + message}
 	}
-	all, err := p.shop.Types(class, claim.Spec.Kubelet)
+	all, err := p.types.Types(class, claim.Spec.Kubelet)
 	if err != nil {
 		return cloud.Instance{}, unresolved(err)
 	}
-	m, err := p.obtain(ctx, claim, class, all)
+	m, err := p.findOrLaunch(ctx, claim, class, all)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	sold, err := p.sold(claim, class, all, m)
+	sold, err := p.launchedInstance(claim, class, all, m)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	sold.Annotations = p.stamps(stored)
+	sold.Annotations = p.driftAnnotations(stored)
 	return sold, nil
 }
 
-// obtain finds the machine of a claim, or buys one.
-func (p *provider) obtain(ctx context.Context, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType) (machine, error) {
-	found, err := p.before(ctx, claim, all)
+// findOrLaunch finds the machine of a claim, or buys one.
+func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType) (machine, error) {
+	found, err := p.existingInstance(ctx, claim, all)
 	if err != nil || found != nil {
-		return p.of(claim, found, class), err
+		return p.machineOfClaim(claim, found, class), err
 	}
-	bought, err := p.buy(ctx, launch.Request{Claim: claim, Class: class, Types: all})
+	bought, err := p.launchAndAssign(ctx, launch.Request{Claim: claim, Class: class, Types: all})
 	if errors.Is(err, launch.ErrTokenUsed) {
 		found, lookup := p.adopter.adopt(ctx, claim, all)
 		if lookup == nil && found != nil {
-			return p.of(claim, found, class), nil
+			return p.machineOfClaim(claim, found, class), nil
 		}
 	}
 	if err != nil {
 		if failure, ok := errors.AsType[*cloud.Error](err); ok && failure.Reason == "SpotSLRCreationFailed" {
-			p.spotRoleMissing(claim)
+			p.emitSpotRoleMissing(claim)
 		}
 		return machine{}, err
 	}
 	if bought.SpotRoleMissing {
-		p.spotRoleMissing(claim)
+		p.emitSpotRoleMissing(claim)
 	}
 	m := machine(bought)
-	p.stock.Remember(m.instance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
+	p.inventory.Remember(m.instance(class, p.tags(class, claim.Labels[karpv1.LabelNodePool])))
 	return m, nil
 }
 
-// buy launches and notes whose the instance is. EC2 answers a token that it knows with the instance it
+// launchAndAssign launches and notes whose the instance is. EC2 answers a token that it knows with the instance it
 // launched then; by now that may be another claim's, which found it first after a restart. Then the
 // launch is repeated with another token: two claims never share an instance (G1).
-func (p *provider) buy(ctx context.Context, r launch.Request) (launch.Result, error) {
+func (p *provider) launchAndAssign(ctx context.Context, r launch.Request) (launch.Result, error) {
 	for range 3 {
-		bought, err := p.buyer.Launch(ctx, r)
+		bought, err := p.launcher.Launch(ctx, r)
 		if err != nil {
 			return bought, err
 		}
@@ -169,24 +169,24 @@ func (p *provider) buy(ctx context.Context, r launch.Request) (launch.Result, er
 			return launch.Result{}, &cloud.Error{Op: "find the owner of instance " + bought.ID, Err: err}
 		}
 		taken := slices.ContainsFunc(others, func(c karpv1.NodeClaim) bool { return c.UID != r.Claim.UID })
-		if !taken && p.ledger.give(r.Claim.UID, bought.ID, p.now()) {
+		if !taken && p.ledger.assignInstance(r.Claim.UID, bought.ID, p.now()) {
 			return bought, nil
 		}
-		p.buyer.Again(r.Claim.UID)
+		p.launcher.UseNewToken(r.Claim.UID)
 	}
 	return launch.Result{}, &cloud.Error{Op: "launch", Message: "EC2 keeps answering with instances of other NodeClaims"}
 }
 
-// spotRoleMissing tells what only a person can change (F05).
-func (p *provider) spotRoleMissing(claim *karpv1.NodeClaim) {
+// emitSpotRoleMissing tells what only a person can change (F05).
+func (p *provider) emitSpotRoleMissing(claim *karpv1.NodeClaim) {
 	p.events.Emit(claim, event.Event{
 		Reason: event.SpotServiceLinkedRoleMissing,
 		Text:   awserr.CodeSpotRoleMissing + ": the account has no service-linked role AWSServiceRoleForEC2Spot; run `aws iam create-service-linked-role --aws-service-name spot.amazonaws.com`. Spot is not used for a while",
 	})
 }
 
-// of is the machine that was found for a claim.
-func (p *provider) of(claim *karpv1.NodeClaim, found *inventory.Instance, class *awsv1.EC2NodeClass) machine {
+// machineOfClaim is the machine that was found for a claim.
+func (p *provider) machineOfClaim(claim *karpv1.NodeClaim, found *inventory.Instance, class *awsv1.EC2NodeClass) machine {
 	if found == nil {
 		return machine{}
 	}
@@ -198,26 +198,26 @@ func (p *provider) of(claim *karpv1.NodeClaim, found *inventory.Instance, class 
 	return m
 }
 
-// before returns the instance that the claim already has: from this process, or from an earlier one.
-func (p *provider) before(ctx context.Context, claim *karpv1.NodeClaim, all []catalog.InstanceType) (*inventory.Instance, error) {
-	if id, given := p.ledger.of(claim.UID); given {
-		found, err := p.stock.Find(ctx, id)
+// existingInstance returns the instance that the claim already has: from this process, or from an earlier one.
+func (p *provider) existingInstance(ctx context.Context, claim *karpv1.NodeClaim, all []catalog.InstanceType) (*inventory.Instance, error) {
+	if id, given := p.ledger.instanceOfClaim(claim.UID); given {
+		found, err := p.inventory.Find(ctx, id)
 		if err == nil && !found.Terminating() {
 			return &found, nil
 		}
 		if err != nil && !cloud.Is(err, cloud.NotFound) {
 			return nil, err
 		}
-		p.ledger.forget(claim.UID)
+		p.ledger.dropClaim(claim.UID)
 	}
-	if !claim.CreationTimestamp.Time.Before(p.started.at(p.now)) {
+	if !claim.CreationTimestamp.Time.Before(p.started.firstCallAt(p.now)) {
 		return nil, nil
 	}
 	return p.adopter.adopt(ctx, claim, all)
 }
 
-// sold is what a claim gets to know about its machine.
-func (p *provider) sold(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType, m machine) (cloud.Instance, error) {
+// launchedInstance is what a claim gets to know about its machine.
+func (p *provider) launchedInstance(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all []catalog.InstanceType, m machine) (cloud.Instance, error) {
 	n := slices.IndexFunc(all, func(t catalog.InstanceType) bool { return t.Name == m.Type })
 	if n < 0 {
 		return cloud.Instance{}, &cloud.Error{Op: "launch", Reason: "InstanceTypeResolutionFailed", Message: fmt.Sprintf("instance %s is of type %s, which is not in the catalogue", m.ID, m.Type)}
@@ -237,9 +237,9 @@ func (p *provider) sold(claim *karpv1.NodeClaim, class *awsv1.EC2NodeClass, all 
 	}, nil
 }
 
-// stamps are the annotations by which drift is found later. The hash is that of the class, as stored,
+// driftAnnotations are the annotations by which drift is found later. The hash is that of the class, as stored,
 // with which the instance was launched, even if the annotation of the class lags.
-func (p *provider) stamps(class *awsv1.EC2NodeClass) map[string]string {
+func (p *provider) driftAnnotations(class *awsv1.EC2NodeClass) map[string]string {
 	stamps := map[string]string{}
 	if hash, err := drift.ClassHash(class, p.place.Facts(), p.place.CABundle()); err == nil {
 		stamps = hash.OnClass()
@@ -262,22 +262,22 @@ func (p *provider) Find(ctx context.Context, id cloud.ID) (cloud.Instance, error
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	found, err := p.stock.Fresh(ctx, instance)
+	found, err := p.inventory.Fresh(ctx, instance)
 	if err != nil {
 		return cloud.Instance{}, err
 	}
-	return answer(found), nil
+	return cloudInstance(found), nil
 }
 
 // List returns every instance of this cluster that exists.
 func (p *provider) List(ctx context.Context) ([]cloud.Instance, error) {
-	list, err := p.stock.List(ctx)
+	list, err := p.inventory.List(ctx)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]cloud.Instance, 0, len(list))
 	for _, i := range list {
-		out = append(out, answer(i))
+		out = append(out, cloudInstance(i))
 	}
 	return out, nil
 }
@@ -288,7 +288,7 @@ func (p *provider) Terminate(ctx context.Context, id cloud.ID) error {
 	if err != nil {
 		return err
 	}
-	return p.stock.Terminate(ctx, instance)
+	return p.inventory.Terminate(ctx, instance)
 }
 
 // Drift says why an instance is not what its class asks for now. A class that is not there, or not
@@ -352,16 +352,16 @@ func ready(class *awsv1.EC2NodeClass) error {
 	c := condition.Find(class.Status.Conditions, karpv1.ConditionReady)
 	switch {
 	case c == nil || c.Status == metav1.ConditionUnknown:
-		return &cloud.Error{Op: op, Reason: "NodeClassReadinessUnknown", Message: fmt.Sprintf("it is not known yet whether EC2NodeClass %s is ready%s", class.Name, because(c))}
+		return &cloud.Error{Op: op, Reason: "NodeClassReadinessUnknown", Message: fmt.Sprintf("it is not known yet whether EC2NodeClass %s is ready%s", class.Name, conditionText(c))}
 	case c.Status == metav1.ConditionFalse:
-		return &cloud.Error{Kind: cloud.NotReady, Op: op, Message: fmt.Sprintf("EC2NodeClass %s is not ready%s", class.Name, because(c))}
+		return &cloud.Error{Kind: cloud.NotReady, Op: op, Message: fmt.Sprintf("EC2NodeClass %s is not ready%s", class.Name, conditionText(c))}
 	case c.ObservedGeneration != class.Generation:
 		return &cloud.Error{Kind: cloud.NotReady, Op: op, Message: fmt.Sprintf("the status of EC2NodeClass %s is of generation %d, its spec of generation %d", class.Name, c.ObservedGeneration, class.Generation)}
 	}
 	return nil
 }
 
-func because(c *metav1.Condition) string {
+func conditionText(c *metav1.Condition) string {
 	if c == nil || c.Message == "" {
 		return ""
 	}

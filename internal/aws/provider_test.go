@@ -170,7 +170,7 @@ func TestFM_F08_AFoundInstanceIsCounted(t *testing.T) {
 func TestFM_G1_TwoClaimsNeverShareAnInstance(t *testing.T) {
 	t.Parallel()
 	for name, owner := range map[string]func(*world){
-		"promised to another":           func(w *world) { w.ledger.give("uid-other", "i-new", w.now) },
+		"promised to another":           func(w *world) { w.ledger.assignInstance("uid-other", "i-new", w.now) },
 		"written down by another claim": func(w *world) { _ = w.kube.Create(t.Context(), newClaim("other", start, withInstance("i-new"))) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,7 +38,7 @@ func (c *Cloud) Register(mgr ctrl.Manager) error {
 		}
 	}
 	if err := mgr.Add(manager.RunnableFunc(func(context.Context) error {
-		c.started.at(c.o.Now) // we lead now
+		c.started.firstCallAt(c.o.Now) // we lead now
 		return nil
 	})); err != nil {
 		return err
@@ -49,12 +49,12 @@ func (c *Cloud) Register(mgr ctrl.Manager) error {
 // namedRound is a round with the name of its controller.
 type namedRound struct {
 	name string
-	do   round
+	do   periodicTask
 }
 
-func addRounds(mgr ctrl.Manager, list ...namedRound) error {
+func addPeriodicTasks(mgr ctrl.Manager, list ...namedRound) error {
 	for _, r := range list {
-		if err := addRound(mgr, r.name, r.do); err != nil {
+		if err := addPeriodicTask(mgr, r.name, r.do); err != nil {
 			return err
 		}
 	}
@@ -64,16 +64,16 @@ func addRounds(mgr ctrl.Manager, list ...namedRound) error {
 func (c *Cloud) addRefreshers(mgr ctrl.Manager) error {
 	gauges := &gauges{reader: c.o.Client, types: c.For("cloudprovider.metrics").Types, strict: c.o.Config.Compat.Strict, metrics: c.o.Metrics}
 	list := []namedRound{
-		{"providers.instancetype", again(c.loaded, c.o.Now, catalogueEvery, c.catalog.Refresh)},
-		{"providers.pricing", every(pricesEvery, c.prices.Refresh)},
-		{"providers.ssm.invalidation", every(discover.ParametersEvery, c.discoverer.InvalidateParameters)},
-		{"providers.version", every(versionEvery, c.cluster.RefreshVersion)},
-		{"cloudprovider.metrics", every(gaugesEvery, gauges.show)},
+		{"providers.instancetype", atIntervalAfter(c.loaded, c.o.Now, catalogueEvery, c.catalog.Refresh)},
+		{"providers.pricing", atInterval(pricesEvery, c.prices.Refresh)},
+		{"providers.ssm.invalidation", atInterval(discover.ParametersEvery, c.discoverer.InvalidateParameters)},
+		{"providers.version", atInterval(versionEvery, c.cluster.RefreshVersion)},
+		{"cloudprovider.metrics", atInterval(gaugesEvery, gauges.refreshGauges)},
 	}
 	if c.o.Config.AWS.ZonalShift {
-		list = append(list, namedRound{"zonalshift", every(zonalshift.PollEvery, c.shifts.Poll)})
+		list = append(list, namedRound{"zonalshift", atInterval(zonalshift.PollEvery, c.shifts.Poll)})
 	}
-	return addRounds(mgr, list...)
+	return addPeriodicTasks(mgr, list...)
 }
 
 func (c *Cloud) addClasses(mgr ctrl.Manager) error {
@@ -93,19 +93,19 @@ func (c *Cloud) addClasses(mgr ctrl.Manager) error {
 	if c.o.Config.AWS.IsolatedVPC {
 		return nil
 	}
-	return addRound(mgr, "instanceprofile.garbagecollection", every(profile.CollectEvery, func(ctx context.Context) error {
+	return addPeriodicTask(mgr, "instanceprofile.garbagecollection", atInterval(profile.CollectEvery, func(ctx context.Context) error {
 		return c.profiles.Collect(ctx, c.o.Client)
 	}))
 }
 
 func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 	lookup := directory{c.o.Client}
-	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, stock: c.inventory, shifted: c.shifts.Shifted, cluster: c.o.Config.AWS.ClusterName, now: c.o.Now}
+	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, inventory: c.inventory, shifted: c.shifts.Shifted, cluster: c.o.Config.AWS.ClusterName, now: c.o.Now}
 	if err := tagger.register(mgr); err != nil {
 		return err
 	}
 	observer := &observer{
-		client: c.o.Client, directory: lookup, shop: c.catalog, strict: c.o.Config.Compat.Strict, learn: c.catalog.ObserveMemory, learnStorage: c.catalog.ObserveStorage,
+		client: c.o.Client, directory: lookup, types: c.catalog, strict: c.o.Config.Compat.Strict, learn: c.catalog.ObserveMemory, learnStorage: c.catalog.ObserveStorage,
 		class: func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) {
 			class, _, err := c.class(ctx, ref, nil)
 			return class, err
@@ -119,15 +119,15 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 		synced = func() bool { return true }
 	}
 	collector := &collector{
-		stock: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
+		inventory: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
 	}
 	held := &reservations{
-		client: c.o.Client, directory: lookup, stock: c.inventory, events: c.o.Events, metrics: c.o.Metrics, podsToMove: c.o.PodsToMove, removed: c.o.Removed, now: c.o.Now,
+		client: c.o.Client, directory: lookup, inventory: c.inventory, events: c.o.Events, metrics: c.o.Metrics, podsToMove: c.o.PodsToMove, removed: c.o.Removed, now: c.o.Now,
 	}
-	return addRounds(mgr,
-		namedRound{collectorName, collector.round},
-		namedRound{"capacityreservation.expiration", every(reservationsEvery, held.expire)},
-		namedRound{"capacityreservation.capacitytype", every(reservationsEvery, held.relabel)},
+	return addPeriodicTasks(mgr,
+		namedRound{collectorName, collector.collectOnce},
+		namedRound{"capacityreservation.expiration", atInterval(reservationsEvery, held.deleteExpiringBlocks)},
+		namedRound{"capacityreservation.capacitytype", atInterval(reservationsEvery, held.relabel)},
 	)
 }
 

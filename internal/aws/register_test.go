@@ -90,7 +90,7 @@ func TestFM_E01_AStandbyThatTakesOverIsNotSure(t *testing.T) {
 	}
 	cloud.compose()
 	now = now.Add(time.Hour)
-	cloud.started.at(cloud.o.Now) // it leads now
+	cloud.started.firstCallAt(cloud.o.Now) // it leads now
 	for _, tc := range []struct {
 		later time.Duration
 		want  cloudport.Kind
@@ -103,10 +103,10 @@ func TestFM_E01_AStandbyThatTakesOverIsNotSure(t *testing.T) {
 }
 
 // rounds runs a manager with one round for a while of imagined time.
-func rounds(t *testing.T, length time.Duration, do round) {
+func rounds(t *testing.T, length time.Duration, do periodicTask) {
 	t.Helper()
 	mgr := newManager(t)
-	if err := addRound(mgr, "providers.odd", do); err != nil {
+	if err := addPeriodicTask(mgr, "providers.odd", do); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -153,13 +153,13 @@ func TestRoundsGoOn(t *testing.T) {
 func TestTheCatalogueIsNotReadTwiceAtTheStart(t *testing.T) {
 	t.Parallel()
 	now, reads := start, 0
-	do := again(start, func() time.Time { return now }, time.Hour, func(context.Context) error { reads++; return nil })
+	do := atIntervalAfter(start, func() time.Time { return now }, time.Hour, func(context.Context) error { reads++; return nil })
 	for _, want := range []int{0, 1, 2} {
 		if next, err := do(t.Context()); next != time.Hour || err != nil || reads != want {
 			t.Errorf("%v, %v, %d reads, want %d", next, err, reads, want)
 		}
 	}
-	late := again(start, func() time.Time { return start.Add(time.Hour) }, time.Hour, func(context.Context) error { reads++; return nil })
+	late := atIntervalAfter(start, func() time.Time { return start.Add(time.Hour) }, time.Hour, func(context.Context) error { reads++; return nil })
 	if _, err := late(t.Context()); err != nil || reads != 3 {
 		t.Error("a standby that takes over did not read")
 	}

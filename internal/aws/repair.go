@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	patience         = 30 * time.Minute // how long a node may be sick (LC-41)
+	unhealthyAfter   = 30 * time.Minute // how long a node may be unhealthy (LC-41)
 	hardwarePatience = 10 * time.Minute // and one whose accelerators are
 	anyReason        = ".*"
 )
@@ -23,13 +23,13 @@ func (p *provider) Repairs() []cloud.Repair {
 		return cloud.Repair{Condition: kind, Status: status, ReasonRegex: reasons, Toleration: tolerated, Bound: new(time.Duration(0)), Action: cloud.ReplaceNode}
 	}
 	return []cloud.Repair{
-		replace(corev1.NodeReady, corev1.ConditionFalse, "", patience), // the fallback
-		replace(corev1.NodeReady, corev1.ConditionUnknown, anyReason, patience),
+		replace(corev1.NodeReady, corev1.ConditionFalse, "", unhealthyAfter), // the fallback
+		replace(corev1.NodeReady, corev1.ConditionUnknown, anyReason, unhealthyAfter),
 		replace("AcceleratedHardwareReady", corev1.ConditionFalse, anyReason, hardwarePatience),
-		replace("StorageReady", corev1.ConditionFalse, anyReason, patience),
-		replace("NetworkingReady", corev1.ConditionFalse, anyReason, patience),
-		replace("KernelReady", corev1.ConditionFalse, anyReason, patience),
-		replace("ContainerRuntimeReady", corev1.ConditionFalse, anyReason, patience),
+		replace("StorageReady", corev1.ConditionFalse, anyReason, unhealthyAfter),
+		replace("NetworkingReady", corev1.ConditionFalse, anyReason, unhealthyAfter),
+		replace("KernelReady", corev1.ConditionFalse, anyReason, unhealthyAfter),
+		replace("ContainerRuntimeReady", corev1.ConditionFalse, anyReason, unhealthyAfter),
 	}
 }
 
@@ -40,5 +40,5 @@ func (p *provider) Reboot(ctx context.Context, claim *karpv1.NodeClaim, _ string
 	if err != nil {
 		return err
 	}
-	return p.stock.Reboot(ctx, instance)
+	return p.inventory.Reboot(ctx, instance)
 }

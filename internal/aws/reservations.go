@@ -32,7 +32,7 @@ const (
 type reservations struct {
 	client     client.Client
 	directory  interrupt.Directory
-	stock      stock
+	inventory  instanceInventory
 	events     recorder
 	metrics    *metric.Set
 	podsToMove func(ctx context.Context, node string) int // nil: not counted
@@ -40,9 +40,9 @@ type reservations struct {
 	now        func() time.Time
 }
 
-// expire deletes the claims in capacity blocks that end soon: EC2 ends their instances half an hour
+// deleteExpiringBlocks deletes the claims in capacity blocks that end soon: EC2 ends their instances half an hour
 // before the block does, without a word.
-func (r *reservations) expire(ctx context.Context) error {
+func (r *reservations) deleteExpiringBlocks(ctx context.Context) error {
 	classes, claims := &awsv1.EC2NodeClassList{}, &karpv1.NodeClaimList{}
 	if err := errors.Join(r.client.List(ctx, classes), r.client.List(ctx, claims)); err != nil {
 		return err
@@ -51,14 +51,14 @@ func (r *reservations) expire(ctx context.Context) error {
 	byName(claims.Items)
 	var failures []error
 	for _, claim := range expiring(claims.Items, ends, r.now()) {
-		failures = append(failures, r.leave(ctx, &claim, ends[claim.Labels[awsv1.LabelCapacityReservationID]]))
+		failures = append(failures, r.deleteExpiring(ctx, &claim, ends[claim.Labels[awsv1.LabelCapacityReservationID]]))
 	}
 	return errors.Join(failures...)
 }
 
-// leave deletes a claim in a capacity block that ends. It insists on the version that was seen: one that
+// deleteExpiring deletes a claim in a capacity block that ends. It insists on the version that was seen: one that
 // changed is looked at again in the next round, and none is counted twice.
-func (r *reservations) leave(ctx context.Context, claim *karpv1.NodeClaim, end time.Time) error {
+func (r *reservations) deleteExpiring(ctx context.Context, claim *karpv1.NodeClaim, end time.Time) error {
 	nodes, err := r.directory.Nodes(ctx, inventory.InstanceID(claim.Status.ProviderID))
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (r *reservations) relabel(ctx context.Context) error {
 	if len(claims.Items) == 0 {
 		return nil
 	}
-	list, err := r.stock.List(ctx)
+	list, err := r.inventory.List(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,18 +168,18 @@ func (r *reservations) relabelOne(ctx context.Context, claim *karpv1.NodeClaim, 
 		return err
 	}
 	for n := range nodes { // first, since the claim is what is looked for
-		if err := r.onDemand(ctx, &nodes[n]); err != nil {
+		if err := r.relabelOnDemand(ctx, &nodes[n]); err != nil {
 			return err
 		}
 	}
-	if err := r.onDemand(ctx, claim); err != nil {
+	if err := r.relabelOnDemand(ctx, claim); err != nil {
 		return err
 	}
 	log.FromContext(ctx).Info("the instance is no longer in a capacity reservation and counts as on-demand", "NodeClaim", klog.KRef("", claim.Name), "provider-id", claim.Status.ProviderID)
 	return nil
 }
 
-func (r *reservations) onDemand(ctx context.Context, obj client.Object) error {
+func (r *reservations) relabelOnDemand(ctx context.Context, obj client.Object) error {
 	before := obj.DeepCopyObject().(client.Object)
 	labels := obj.GetLabels()
 	if labels == nil {

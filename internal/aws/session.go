@@ -66,7 +66,7 @@ func newClients(ctx context.Context, version string, m *metric.Set) (*clients, e
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration of the AWS SDK: %w", err)
 	}
-	cfg.HTTPClient = ownBody{cfg.HTTPClient} // after the SDK gave it the certificates of AWS_CA_BUNDLE
+	cfg.HTTPClient = bufferedBodyClient{cfg.HTTPClient} // after the SDK gave it the certificates of AWS_CA_BUNDLE
 	if cfg.Region == "" {
 		if cfg.Region, err = regionOfInstance(ctx, cfg); err != nil {
 			return nil, fmt.Errorf("the AWS region is not known: set AWS_REGION, or let the pod reach the instance metadata service (hop limit 2): %w", err)

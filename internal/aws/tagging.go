@@ -34,12 +34,12 @@ type tagAPI interface {
 // tagger puts the tags on instances that are known only after the node has joined. Users' policies allow
 // no others (13.1).
 type tagger struct {
-	client  client.Client
-	ec2     tagAPI
-	stock   stock
-	shifted func(zoneID string) bool
-	cluster string
-	now     func() time.Time
+	client    client.Client
+	ec2       tagAPI
+	inventory instanceInventory
+	shifted   func(zoneID string) bool
+	cluster   string
+	now       func() time.Time
 
 	mu     sync.Mutex
 	next   time.Time            // the first moment that no claim was given
@@ -56,20 +56,20 @@ func (t *tagger) register(mgr ctrl.Manager) error {
 func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	claim := &karpv1.NodeClaim{}
 	if err := t.client.Get(ctx, req.NamespacedName, claim); err != nil {
-		t.drop(req.Name)
+		t.dropTurn(req.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if !taggable(claim) {
-		t.drop(req.Name)
+		t.dropTurn(req.Name)
 		return ctrl.Result{}, nil
 	}
-	if wait := t.held(inventory.InstanceID(claim.Status.ProviderID)); wait > 0 {
+	if wait := t.retryIn(inventory.InstanceID(claim.Status.ProviderID)); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	if wait := t.turn(claim.Name); wait > 0 {
+	if wait := t.waitForTurn(claim.Name); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
-	instance, err := t.stock.Fresh(ctx, inventory.InstanceID(claim.Status.ProviderID))
+	instance, err := t.inventory.Fresh(ctx, inventory.InstanceID(claim.Status.ProviderID))
 	switch {
 	case cloud.Is(err, cloud.NotFound):
 		return ctrl.Result{}, nil // it has ended; nothing is left to tag
@@ -79,11 +79,11 @@ func (t *tagger) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, fmt.Errorf("instance %s is not tagged for now: zone %s is shifted away", instance.ID, instance.Zone)
 	}
 	if missing := missingTags(instance, claim, t.cluster); len(missing) > 0 {
-		if err := t.tag(ctx, instance.ID, missing); err != nil {
-			return t.failed(ctx, instance.ID, err)
+		if err := t.createTags(ctx, instance.ID, missing); err != nil {
+			return t.requeueAfterFailure(ctx, instance.ID, err)
 		}
 	}
-	return ctrl.Result{}, client.IgnoreNotFound(t.done(ctx, claim))
+	return ctrl.Result{}, client.IgnoreNotFound(t.annotateTagged(ctx, claim))
 }
 
 // taggable reports whether a claim's node is known and not all tags are there.
@@ -103,10 +103,10 @@ func missingTags(i inventory.Instance, claim *karpv1.NodeClaim, cluster string) 
 	return missing
 }
 
-// turn returns zero if it is the claim's turn to call, else how long to wait. Each claim gets a moment of
+// waitForTurn returns zero if it is the claim's turn to call, else how long to wait. Each claim gets a moment of
 // its own, before anything is asked about it: a thousand that all come back for the next free one would
 // keep us and EC2 busy.
-func (t *tagger) turn(claim string) time.Duration {
+func (t *tagger) waitForTurn(claim string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
@@ -128,21 +128,21 @@ func (t *tagger) turn(claim string) time.Duration {
 	return 0
 }
 
-// drop forgets the turn of a claim that needs none any more.
-func (t *tagger) drop(claim string) {
+// dropTurn forgets the turn of a claim that needs none any more.
+func (t *tagger) dropTurn(claim string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.turns, claim)
 }
 
-// held is how long an instance is not to be tried again: claims change often, denials do not.
-func (t *tagger) held(id string) time.Duration {
+// retryIn is how long an instance is not to be tried again: claims change often, denials do not.
+func (t *tagger) retryIn(id string) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.denied[id].Sub(t.now())
 }
 
-func (t *tagger) hold(id string) {
+func (t *tagger) delayRetry(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.denied == nil {
@@ -153,7 +153,7 @@ func (t *tagger) hold(id string) {
 	t.denied[id] = now.Add(tagDenied)
 }
 
-func (t *tagger) tag(ctx context.Context, id string, tags map[string]string) error {
+func (t *tagger) createTags(ctx context.Context, id string, tags map[string]string) error {
 	input := &ec2.CreateTagsInput{Resources: []string{id}}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		input.Tags = append(input.Tags, ec2types.Tag{Key: new(key), Value: new(tags[key])})
@@ -162,13 +162,13 @@ func (t *tagger) tag(ctx context.Context, id string, tags map[string]string) err
 	return err
 }
 
-// failed says when to try again. Tags are for people: a node without them works.
-func (t *tagger) failed(ctx context.Context, id string, err error) (ctrl.Result, error) {
+// requeueAfterFailure says when to try again. Tags are for people: a node without them works.
+func (t *tagger) requeueAfterFailure(ctx context.Context, id string, err error) (ctrl.Result, error) {
 	switch {
 	case awserr.NotFound(err):
 		return ctrl.Result{}, nil
 	case awserr.Unauthorized(err):
-		t.hold(id)
+		t.delayRetry(id)
 		log.FromContext(ctx).Error(err, "the role of the controller may not tag instances; the node works, but its instance has no Name", "instance-id", id)
 		return ctrl.Result{RequeueAfter: tagDenied}, nil
 	default:
@@ -176,8 +176,8 @@ func (t *tagger) failed(ctx context.Context, id string, err error) (ctrl.Result,
 	}
 }
 
-// done takes note on the claim.
-func (t *tagger) done(ctx context.Context, claim *karpv1.NodeClaim) error {
+// annotateTagged takes note on the claim.
+func (t *tagger) annotateTagged(ctx context.Context, claim *karpv1.NodeClaim) error {
 	before := claim.DeepCopy()
 	if claim.Annotations == nil {
 		claim.Annotations = map[string]string{}

@@ -70,12 +70,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	}
 	w.metrics = metric.New(w.reg)
 	w.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&karpv1.NodeClaim{}).
-		WithIndex(&karpv1.NodeClaim{}, byInstance, func(o client.Object) []string { return keyed(o.(*karpv1.NodeClaim).Status.ProviderID) }).
-		WithIndex(&corev1.Node{}, byInstance, func(o client.Object) []string { return keyed(o.(*corev1.Node).Spec.ProviderID) }).Build()
+		WithIndex(&karpv1.NodeClaim{}, byInstance, func(o client.Object) []string { return instanceIndexKey(o.(*karpv1.NodeClaim).Status.ProviderID) }).
+		WithIndex(&corev1.Node{}, byInstance, func(o client.Object) []string { return instanceIndexKey(o.(*corev1.Node).Spec.ProviderID) }).Build()
 	book := newLedger()
 	w.now = start
 	w.provider = &provider{
-		reader: w.kube, shop: w, buyer: w, stock: w, place: w, events: w, ledger: book, cluster: "sandbox",
+		reader: w.kube, types: w, launcher: w, inventory: w, place: w, events: w, ledger: book, cluster: "sandbox",
 		adopter: &adopter{instances: w, claims: w.kube, ledger: book, words: awsv1.Vocabulary(), now: w.clock},
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return map[string]string{inventory.TagNodePool: pool, inventory.TagNodeClass: class.Name, inventory.TagCluster: "sandbox"}
@@ -84,7 +84,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return reason.Reason{Code: reason.AMIDrift}, nil
 		},
 		holds: func(reservation, claim string) { w.held = append(w.held, reservation+" "+claim) },
-		now:   w.clock, started: &since{},
+		now:   w.clock, started: &leaderSince{},
 	}
 	return w
 }
@@ -121,7 +121,7 @@ func (w *world) Launch(context.Context, launch.Request) (launch.Result, error) {
 	return w.result, w.sellError
 }
 
-func (w *world) Again(types.UID) {
+func (w *world) UseNewToken(types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.result.ID = "i-another"

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Batcher collects what asks for a plan into windows (SC-04): the first asks open one, each that is
-// new to it extends it, and it closes after a quiet time or at the latest after a longest time.
+// Batcher collects triggers of a plan into windows (SC-04). The first trigger opens a window, and each new one
+// extends it. It closes after an idle time, or when its maximum length is reached.
 type Batcher struct {
 	idle, longest time.Duration
 
@@ -24,17 +24,17 @@ func NewBatcher(idle, longest time.Duration) *Batcher {
 	return &Batcher{idle: idle, longest: longest, seen: map[types.UID]bool{}, news: make(chan struct{}, 1)}
 }
 
-// Trigger asks for a plan. It never blocks.
+// Trigger requests a plan. It never blocks.
 func (b *Batcher) Trigger(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seen[uid] || !b.open && len(b.seen) > 0 { // who does not lead never opens a window
+	if b.seen[uid] || !b.open && len(b.seen) > 0 { // a process that does not lead never opens a window
 		return
 	}
 	b.seen[uid] = true
 	select {
 	case b.news <- struct{}{}:
-	default: // whoever waits has news already
+	default: // a trigger is pending already
 	}
 }
 
@@ -45,8 +45,8 @@ func (b *Batcher) Wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	b.set(true)
-	defer b.set(false)
+	b.setOpen(true)
+	defer b.setOpen(false)
 	longest, idle := time.NewTimer(b.longest), time.NewTimer(b.idle)
 	defer longest.Stop()
 	defer idle.Stop()
@@ -64,8 +64,8 @@ func (b *Batcher) Wait(ctx context.Context) bool {
 	}
 }
 
-// set opens a window, or closes it and forgets who asked in it.
-func (b *Batcher) set(open bool) {
+// setOpen opens a window, or closes it and drops its triggers.
+func (b *Batcher) setOpen(open bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.open = open; open {

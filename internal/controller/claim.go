@@ -26,18 +26,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// launcher is the part of the cloud that sells instances.
+// launcher is the part of the cloud that launches instances.
 type launcher interface {
 	Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error)
 }
 
-// registrations hears how the launches of a pool end (LC-53).
+// registrations receives the results of the launches of a pool (LC-53).
 type registrations interface {
 	Registered(claim *karpv1.NodeClaim)
 	Failed(claim *karpv1.NodeClaim, reason, message string)
 }
 
-// Claims takes NodeClaims from creation to a node that runs pods, and hands those that are deleted on.
+// Claims takes NodeClaims from creation to a node that runs pods. It hands claims that are being deleted to
+// Ending.
 type Claims struct {
 	Client   client.Client
 	Provider launcher
@@ -64,8 +65,8 @@ type Claims struct {
 	// Wake has a claim looked at again. Register sets it. Without it launches are waited for.
 	Wake func(claim string)
 
-	launches launches
-	written  written
+	launches launchCache
+	written  writtenVersions
 }
 
 // Register adds the reconciler to a manager.
@@ -106,8 +107,8 @@ func claimsOfNode(c client.Client) handler.MapFunc {
 	}
 }
 
-// unnominated looks at the claim of a node again when a pod that was nominated for it is not any more, and not
-// bound either: the scheduler tried it before the node takes pods.
+// unnominated requeues the claim of a node when a pod loses its nomination for the node without being bound:
+// the scheduler tried it before the node accepts pods.
 func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, known := e.ObjectOld.(*corev1.Pod)
 	after, _ := e.ObjectNew.(*corev1.Pod)
@@ -116,17 +117,17 @@ func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue wor
 	}
 	node := &corev1.Node{}
 	if r.Client.Get(ctx, client.ObjectKey{Name: before.Status.NominatedNodeName}, node) != nil || node.Labels[karpv1.LabelInitialized] == "true" {
-		return // gone, or the scheduler knows better by now
+		return // gone, or the scheduler has seen the node ready
 	}
 	for _, request := range claimsOfNode(r.Client)(ctx, node) {
 		queue.Add(request)
 	}
 }
 
-// Launched returns the instance that was launched for a claim in the last hour, written on it or not.
-// Whoever ends a claim without a provider id has to ask (FM A06).
+// Launched returns the instance that was launched for a claim in the last hour, even if its status does not
+// show it yet. The termination of a claim without a provider id has to check it (FM A06).
 func (r *Claims) Launched(uid types.UID) (cloud.Instance, bool) {
-	outcome := r.launches.recall(uid, r.Now())
+	outcome := r.launches.cachedOutcome(uid, r.Now())
 	if outcome == nil || outcome.Err != nil {
 		return cloud.Instance{}, false
 	}
@@ -138,12 +139,12 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	stored := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.forget(req.Name)
+			r.written.dropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.ahead(stored) {
-		return again(soon), nil // the cache does not have our own write yet
+	if r.written.cacheIsStale(stored) {
+		return requeueAfter(soon), nil // the cache does not have our own write yet
 	}
 	claim, err := effective(ctx, r.Client, stored, r.Strict)
 	if err != nil {
@@ -153,16 +154,16 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, nil
 	}
 	if stored.DeletionTimestamp != nil {
-		if r.launches.busy(stored.UID) {
-			return again(soon), nil // what is being bought for it has to end with it
+		if r.launches.isLaunching(stored.UID) {
+			return requeueAfter(soon), nil // the instance in flight has to be terminated with the claim
 		}
 		return r.Ending(ctx, stored)
 	}
 	after, err := r.advance(ctx, stored, claim)
 	if apierrors.IsConflict(err) {
-		return again(soon), nil // somebody else wrote; look again once the cache has it
+		return requeueAfter(soon), nil // somebody else wrote; look again once the cache has it
 	}
-	return again(after), client.IgnoreNotFound(err)
+	return requeueAfter(after), client.IgnoreNotFound(err)
 }
 
 // advance observes, decides and performs until there is nothing more to do now.
@@ -177,9 +178,9 @@ func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (
 		for step.Launch || step.Ask {
 			if step.Launch {
 				facts.Launch = r.launch(ctx, claim)
-				facts.Launching, facts.Tried = facts.Launch == nil, r.launches.tried(claim.UID)
+				facts.Launching, facts.Tried = facts.Launch == nil, r.launches.firstAttemptAt(claim.UID)
 			} else {
-				facts.Gates = r.ask(ctx, claim)
+				facts.Gates = r.openGates(ctx, claim)
 			}
 			facts.Now = r.Now()
 			step = lifecycle.Next(facts)
@@ -201,17 +202,17 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 	now := r.Now()
 	facts := lifecycle.Facts{
 		Claim: claim, Gated: len(r.Gates) > 0, Now: now,
-		Launching: r.launches.busy(claim.UID), Tried: r.launches.tried(claim.UID),
+		Launching: r.launches.isLaunching(claim.UID), Tried: r.launches.firstAttemptAt(claim.UID),
 	}
-	if !facts.Launching { // else the answer is not there yet, and none begins but by us
-		facts.Launch = r.launches.tell(claim.UID, now)
+	if !facts.Launching { // otherwise there is no result yet, and only this reconciler starts a launch
+		facts.Launch = r.launches.takeOutcome(claim.UID, now)
 	}
 	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
 	if err != nil {
 		return facts, err
 	}
 	facts.Nodes = nodes
-	if facts.NodeGone, err = r.vanished(ctx, facts); err != nil {
+	if facts.NodeGone, err = r.nodeIsGone(ctx, facts); err != nil {
 		return facts, err
 	}
 	if r.Drivers != nil && len(nodes) == 1 {
@@ -224,8 +225,9 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 	return facts, nil
 }
 
-// vanished reports whether the node that a claim had is no more. A cache that is behind is no proof.
-func (r *Claims) vanished(ctx context.Context, facts lifecycle.Facts) (bool, error) {
+// nodeIsGone reports whether the node of a claim was deleted. Only the API server counts: the cache may be
+// behind.
+func (r *Claims) nodeIsGone(ctx context.Context, facts lifecycle.Facts) (bool, error) {
 	claim := facts.Claim
 	registered := condition.True(claim.Status.Conditions, karpv1.ConditionRegistered)
 	if r.Live == nil || len(facts.Nodes) > 0 || !registered || claim.Status.NodeName == "" {
@@ -242,8 +244,8 @@ func (r *Claims) vanished(ctx context.Context, facts lifecycle.Facts) (bool, err
 	return node.Spec.ProviderID != claim.Status.ProviderID, nil
 }
 
-// ask opens the gates of registration in parallel (LC-09).
-func (r *Claims) ask(ctx context.Context, claim *karpv1.NodeClaim) []lifecycle.GateState {
+// openGates calls the registration gates in parallel (LC-09).
+func (r *Claims) openGates(ctx context.Context, claim *karpv1.NodeClaim) []lifecycle.GateState {
 	states := make([]lifecycle.GateState, len(r.Gates))
 	var wait sync.WaitGroup
 	for i, gate := range r.Gates {

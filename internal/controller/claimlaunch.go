@@ -12,36 +12,36 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// launchesAtATime is how many claims ask the cloud at a time: as many as one request for a fleet takes.
+// launchesAtATime is how many claims call the cloud at a time: as many as one fleet request takes.
 const launchesAtATime = 1000
 
-// launch asks the cloud and returns what it answered, or nil if the answer comes later: then the claim is woken.
-// A launch takes seconds, and minutes when EC2 is short of capacity or throttles. The workers that register
-// nodes and end claims do not wait for it.
+// launch starts a launch and returns nil; the claim is woken when the result is there. Without Wake it waits
+// for the result. A launch takes seconds, and minutes when EC2 has insufficient capacity or throttles. The
+// workers that register nodes and terminate claims must not wait for it.
 func (r *Claims) launch(ctx context.Context, claim *karpv1.NodeClaim) *lifecycle.Outcome {
 	if r.Wake == nil {
-		r.buy(ctx, claim)
-		return r.launches.tell(claim.UID, r.Now())
+		r.launchInstance(ctx, claim)
+		return r.launches.takeOutcome(claim.UID, r.Now())
 	}
-	if r.launches.begin(claim.UID) {
+	if r.launches.beginLaunch(claim.UID) {
 		go r.launchLater(ctx, claim)
 	}
 	return nil
 }
 
-// launchLater launches a claim when it is its turn.
+// launchLater launches a claim when a slot is free.
 func (r *Claims) launchLater(ctx context.Context, claim *karpv1.NodeClaim) {
 	defer r.Wake(claim.Name)
-	defer r.launches.end(claim.UID)
+	defer r.launches.endLaunch(claim.UID)
 	defer func() {
 		if cause := recover(); cause != nil {
 			err := fmt.Errorf("panic: %v", cause)
 			log.FromContext(ctx).Error(err, "launch failed")
 			r.Metrics.Panics.WithLabelValues("nodeclaim.lifecycle").Inc()
-			r.launches.remember(claim.UID, cloud.Instance{}, err, r.Now(), r.Now())
+			r.launches.recordOutcome(claim.UID, cloud.Instance{}, err, r.Now(), r.Now())
 		}
 	}()
-	slots := r.launches.turns()
+	slots := r.launches.launchSlots()
 	select {
 	case slots <- struct{}{}:
 		defer func() { <-slots }()
@@ -50,18 +50,18 @@ func (r *Claims) launchLater(ctx context.Context, claim *karpv1.NodeClaim) {
 	}
 	now := &karpv1.NodeClaim{}
 	err := r.Client.Get(ctx, client.ObjectKeyFromObject(claim), now)
-	if err == nil && now.UID == claim.UID && now.DeletionTimestamp == nil { // else nobody waits for it any more
-		r.buy(ctx, claim)
+	if err == nil && now.UID == claim.UID && now.DeletionTimestamp == nil { // otherwise the claim is gone
+		r.launchInstance(ctx, claim)
 	}
 }
 
-// Close lets no launch begin any more, and waits for those that run.
-func (r *Claims) Close() { r.launches.close() }
+// Close prevents new launches and waits for those in flight.
+func (r *Claims) Close() { r.launches.closeAndWait() }
 
-// buy asks the cloud and remembers the answer.
-func (r *Claims) buy(ctx context.Context, claim *karpv1.NodeClaim) {
+// launchInstance calls the cloud and caches the result.
+func (r *Claims) launchInstance(ctx context.Context, claim *karpv1.NodeClaim) {
 	asked := r.Now()
-	foresee(r.Metrics, claim, lifecycle.RemovedLaunchTimeout)
+	initDisruptedSeries(r.Metrics, claim, lifecycle.RemovedLaunchTimeout)
 	instance, err := r.Provider.Launch(ctx, claim)
-	r.launches.remember(claim.UID, instance, err, asked, r.Now())
+	r.launches.recordOutcome(claim.UID, instance, err, asked, r.Now())
 }

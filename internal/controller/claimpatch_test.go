@@ -25,7 +25,7 @@ func TestLeanPatchIsTheSamePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, written := range map[string]*karpv1.NodeClaim{"whole": after, "without spec": withoutSpec(after)} {
-		got, err := lean(before).Data(written)
+		got, err := statusPatch(before).Data(written)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,16 +41,16 @@ func TestOvertakenVersionsAreWaitedFor(t *testing.T) {
 	at := func(version string) *karpv1.NodeClaim {
 		return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: version}}
 	}
-	w := &written{}
-	w.note(at("5"))
-	if !w.ahead(at("4")) || w.ahead(at("5")) {
+	w := &writtenVersions{}
+	w.recordWrite(at("5"))
+	if !w.cacheIsStale(at("4")) || w.cacheIsStale(at("5")) {
 		t.Error("our own write is waited for, and is enough")
 	}
-	w.overtaken(at("5"))
-	if !w.ahead(at("4")) || !w.ahead(at("5")) {
+	w.recordConflict(at("5"))
+	if !w.cacheIsStale(at("4")) || !w.cacheIsStale(at("5")) {
 		t.Error("the version that was overtaken is not enough")
 	}
-	if w.ahead(at("6")) || w.ahead(at("5")) {
+	if w.cacheIsStale(at("6")) || w.cacheIsStale(at("5")) {
 		t.Error("a later version ends the wait")
 	}
 }

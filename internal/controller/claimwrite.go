@@ -18,7 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// perform writes the node, then the claim, then tells: a crash in between repeats the step. It returns
+// perform writes the node, then the claim, then emits events: a crash in between repeats the step. It returns
 // the claim as stored now.
 func (r *Claims) perform(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) (*karpv1.NodeClaim, error) {
 	if step.Remove != nil {
@@ -36,8 +36,8 @@ func (r *Claims) perform(ctx context.Context, stored *karpv1.NodeClaim, facts li
 	if err != nil {
 		return stored, err
 	}
-	r.publish(ctx, after, step)
-	r.tellPods(ctx, after.Name, step.PodEvents)
+	r.emitStepEvents(ctx, after, step)
+	r.emitPodEvents(ctx, after.Name, step.PodEvents)
 	if step.Registered {
 		r.Metrics.NodesCreated.WithLabelValues(after.Labels[karpv1.LabelNodePool], after.Labels[corev1.LabelTopologyZone]).Inc()
 		if r.Health != nil {
@@ -60,8 +60,8 @@ func patchNode(ctx context.Context, c client.Client, seen []*corev1.Node, want *
 	return nil
 }
 
-// write brings metadata and status of a claim to what is wanted. Both writes insist on the version
-// that was seen: the decision rests on it.
+// write brings metadata and status of a claim to what is wanted. Both writes require the version that the
+// decision was made on.
 func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	out := stored
 	meta := *stored.ObjectMeta.DeepCopy()
@@ -69,10 +69,10 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	if !equality.Semantic.DeepEqual(stored.ObjectMeta, meta) {
 		next := withoutSpec(out)
 		next.ObjectMeta = *meta.DeepCopy()
-		if err := r.Client.Patch(ctx, next, lean(out)); err != nil {
-			return nil, r.refused(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
+		if err := r.Client.Patch(ctx, next, statusPatch(out)); err != nil {
+			return nil, r.noteConflict(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
 		}
-		r.written.note(next)
+		r.written.recordWrite(next)
 		out = next
 	}
 	if sameStatus(seen.Status, want.Status) {
@@ -80,21 +80,21 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	}
 	next := withoutSpec(out)
 	next.Status = *want.Status.DeepCopy()
-	if err := r.Client.Status().Patch(ctx, next, lean(out)); err != nil {
-		return nil, r.refused(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
+	if err := r.Client.Status().Patch(ctx, next, statusPatch(out)); err != nil {
+		return nil, r.noteConflict(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
 	}
-	r.written.note(next)
+	r.written.recordWrite(next)
 	if condition.True(next.Status.Conditions, karpv1.ConditionLaunched) && !condition.True(next.Status.Conditions, karpv1.ConditionRegistered) {
-		foresee(r.Metrics, next, lifecycle.RemovedRegistrationTimeout)
+		initDisruptedSeries(r.Metrics, next, lifecycle.RemovedRegistrationTimeout)
 	}
 	r.Events.Flips(next, condition.Flips(seen.Status.Conditions, want.Status.Conditions))
 	return next, nil
 }
 
-// refused takes note of a write that another one overtook.
-func (r *Claims) refused(claim *karpv1.NodeClaim, err error) error {
+// noteConflict records a write conflict and returns the error.
+func (r *Claims) noteConflict(claim *karpv1.NodeClaim, err error) error {
 	if apierrors.IsConflict(err) {
-		r.written.overtaken(claim)
+		r.written.recordConflict(claim)
 	}
 	return err
 }
@@ -117,20 +117,20 @@ func sameStatus(a, b karpv1.NodeClaimStatus) bool {
 
 // remove deletes a claim that cannot become a node.
 func (r *Claims) remove(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) error {
-	if err := disrupt(ctx, r.Client, r.Metrics, r.Removed, stored, step.Remove.Reason); err != nil {
+	if err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, stored, step.Remove.Reason); err != nil {
 		return err
 	}
-	r.written.removed(stored)
-	r.publish(ctx, stored, step)
-	r.tellPods(ctx, stored.Name, step.PodEvents)
+	r.written.recordDeletion(stored)
+	r.emitStepEvents(ctx, stored, step)
+	r.emitPodEvents(ctx, stored.Name, step.PodEvents)
 	if f := step.Remove.Failure; f != nil && r.Health != nil {
 		r.Health.Failed(facts.Claim, f.Reason, f.Message)
 	}
 	return nil
 }
 
-// publish sends the events and log lines of a step that was performed.
-func (r *Claims) publish(ctx context.Context, claim *karpv1.NodeClaim, step lifecycle.Step) {
+// emitStepEvents sends the events and log lines of a step that was performed.
+func (r *Claims) emitStepEvents(ctx context.Context, claim *karpv1.NodeClaim, step lifecycle.Step) {
 	r.Events.Emit(claim, step.Events...)
 	logger := log.FromContext(ctx)
 	for _, n := range step.News {
@@ -142,15 +142,15 @@ func (r *Claims) publish(ctx context.Context, claim *karpv1.NodeClaim, step life
 	}
 }
 
-// tellPods tells those planned pods that still wait for a node (V15-61).
-func (r *Claims) tellPods(ctx context.Context, claim string, events []event.Event) {
+// emitPodEvents emits events on the planned pods that are still pending (V15-61).
+func (r *Claims) emitPodEvents(ctx context.Context, claim string, events []event.Event) {
 	if r.PlannedPods == nil || len(events) == 0 {
 		return
 	}
 	for _, key := range r.PlannedPods(claim) {
 		pod := &corev1.Pod{}
 		if err := r.Client.Get(ctx, key, pod); err != nil {
-			continue // gone; nobody to tell
+			continue // the pod is gone
 		}
 		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 		if pod.Spec.NodeName == "" && !ended && pod.DeletionTimestamp == nil {
@@ -176,19 +176,19 @@ func effective(ctx context.Context, c client.Client, stored *karpv1.NodeClaim, s
 	return claim, nil
 }
 
-// Removed is told of claims that are deleted without a command, for the record; node is empty if there is
-// none. A nil one keeps nothing.
+// Removed records claims that are deleted without a command; node is empty if there is none. A nil Removed is a
+// no-op.
 type Removed func(claim, node, reason string)
 
-func (r Removed) note(claim *karpv1.NodeClaim, reason string) {
+func (r Removed) recordRemoval(claim *karpv1.NodeClaim, reason string) {
 	if r != nil {
 		r(claim.Name, claim.Status.NodeName, reason)
 	}
 }
 
-// disrupt deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It insists
-// on the version that was seen, so that a cache that lags does not count twice.
-func disrupt(ctx context.Context, c client.Client, m *metric.Set, record Removed, claim *karpv1.NodeClaim, reason string) error {
+// deleteAndCountClaim deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It
+// requires the version that was read, so that a stale cache does not count twice.
+func deleteAndCountClaim(ctx context.Context, c client.Client, m *metric.Set, record Removed, claim *karpv1.NodeClaim, reason string) error {
 	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func disrupt(ctx context.Context, c client.Client, m *metric.Set, record Removed
 	if err != nil {
 		return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
 	}
-	Disrupted(m, claim, reason, pods)
-	record.note(claim, reason)
+	CountDisrupted(m, claim, reason, pods)
+	record.recordRemoval(claim, reason)
 	return nil
 }

@@ -92,7 +92,7 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if unsure {
 		next = min(next, confirmAgain)
 	}
-	return again(next), err
+	return requeueAfter(next), err
 }
 
 func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
@@ -121,17 +121,17 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 		wait.Go(func() {
 			defer func() { <-slots }()
 			var gone bool
-			if gone, unknown[i] = r.gone(ctx, claim); !gone {
+			if gone, unknown[i] = r.instanceIsGone(ctx, claim); !gone {
 				return
 			}
-			err := disrupt(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
+			err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
 			switch {
 			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			case err != nil:
 				failures[i] = err
 			default:
 				log.FromContext(ctx).Info("garbage collected nodeclaim", "NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
-				tellGoing(ctx, r.Client, r.Events, claim, "GarbageCollected: instance "+claim.Status.ProviderID+" does not exist any more")
+				emitTerminatingEvent(ctx, r.Client, r.Events, claim, "GarbageCollected: instance "+claim.Status.ProviderID+" does not exist any more")
 			}
 		})
 	}
@@ -139,9 +139,9 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 	return slices.Contains(unknown, true), errors.Join(failures...)
 }
 
-// gone asks for the instance of a claim by its id: the list has those with our tags, and whoever removes a tag
+// instanceIsGone asks for the instance of a claim by its id: the list has those with our tags, and whoever removes a tag
 // does not end an instance. If the cloud cannot say, the claim stays (G3).
-func (r *Collector) gone(ctx context.Context, claim *karpv1.NodeClaim) (gone, unsure bool) {
+func (r *Collector) instanceIsGone(ctx context.Context, claim *karpv1.NodeClaim) (gone, unsure bool) {
 	logger := log.FromContext(ctx).WithValues("NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
 	found, err := r.Provider.Find(ctx, cloud.ID(claim.Status.ProviderID))
 	switch {

@@ -86,8 +86,8 @@ func (*ConditionMetrics) NeedLeaderElection() bool { return true }
 
 // Start follows the watches until the context ends.
 func (m *ConditionMetrics) Start(ctx context.Context) error {
-	m.forget()
-	defer m.forget()
+	m.clearState()
+	defer m.clearState()
 	for i, kind := range m.Kinds {
 		informer, err := m.Informers.GetInformer(ctx, kind.New())
 		if err != nil {
@@ -101,8 +101,8 @@ func (m *ConditionMetrics) Start(ctx context.Context) error {
 	return nil
 }
 
-// forget empties memory, so that there is nothing to tell.
-func (m *ConditionMetrics) forget() {
+// clearState empties memory, so that there is nothing to tell.
+func (m *ConditionMetrics) clearState() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.objects = make([]map[types.NamespacedName]client.Object, len(m.Kinds))
@@ -119,7 +119,7 @@ func (m *ConditionMetrics) handler(kind int) toolscache.ResourceEventHandler {
 		if object, ok := obj.(client.Object); ok {
 			m.mu.Lock()
 			defer m.mu.Unlock()
-			m.take(kind, object, gone, first)
+			m.observeObject(kind, object, gone, first)
 		}
 	}
 	return toolscache.ResourceEventHandlerDetailedFuncs{
@@ -129,8 +129,8 @@ func (m *ConditionMetrics) handler(kind int) toolscache.ResourceEventHandler {
 	}
 }
 
-// take compares an object with what it was. What happened before we were there is not measured.
-func (m *ConditionMetrics) take(index int, obj client.Object, gone, first bool) {
+// observeObject compares an object with what it was. What happened before we were there is not measured.
+func (m *ConditionMetrics) observeObject(index int, obj client.Object, gone, first bool) {
 	kind, key := m.Kinds[index], client.ObjectKeyFromObject(obj)
 	before := m.objects[index][key]
 	if gone {

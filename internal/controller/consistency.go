@@ -29,7 +29,7 @@ type Consistency struct {
 	Workers int
 	Now     func() time.Time
 
-	written written
+	written writtenVersions
 }
 
 // Register adds the reconciler to a manager.
@@ -58,12 +58,12 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	stored := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.forget(req.Name)
+			r.written.dropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.ahead(stored) {
-		return again(soon), nil // the cache does not have the last write yet
+	if r.written.cacheIsStale(stored) {
+		return requeueAfter(soon), nil // the cache does not have the last write yet
 	}
 	claim, _ := stored.Effective(nil, r.Strict)
 	if !managed(r.Classes, claim.Spec.NodeClassRef) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
@@ -74,23 +74,23 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, err
 	}
 	if len(nodes) != 1 {
-		return again(consistencyEvery), nil
+		return requeueAfter(consistencyEvery), nil
 	}
 	want := withoutSpec(claim)
 	conditions, events := lifecycle.Consistent(claim, nodes[0], r.Now())
 	want.Status.Conditions = conditions
 	if !sameStatus(claim.Status, want.Status) {
-		err := r.Client.Status().Patch(ctx, want, lean(claim))
+		err := r.Client.Status().Patch(ctx, want, statusPatch(claim))
 		if apierrors.IsConflict(err) {
-			r.written.overtaken(stored)
-			return again(soon), nil
+			r.written.recordConflict(stored)
+			return requeueAfter(soon), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("patch status of nodeclaim %s: %w", claim.Name, err))
 		}
-		r.written.note(want)
+		r.written.recordWrite(want)
 		r.Events.Flips(stored, condition.Flips(claim.Status.Conditions, conditions))
 	}
 	r.Events.Emit(stored, events...)
-	return again(consistencyEvery), nil
+	return requeueAfter(consistencyEvery), nil
 }

@@ -34,11 +34,11 @@ type costStore interface {
 
 // costQueue takes what is to be written on pods.
 type costQueue interface {
-	Wish(wishes ...CostWish)
+	Enqueue(costs ...PodCost)
 }
 
 // DeletionCosts makes ReplicaSets that shrink empty the nodes that would go next: it ranks nodes and
-// wishes a deletion cost for each of their pods (V15-53 to V15-55).
+// enqueues a deletion cost for each of their pods (V15-53 to V15-55).
 type DeletionCosts struct {
 	Client  client.Client
 	Store   costStore
@@ -53,7 +53,7 @@ type DeletionCosts struct {
 
 // Register adds the loop to a manager.
 func (r *DeletionCosts) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&turns{name: "pod.deletioncost", metrics: r.Metrics, turn: r.turn})
+	return mgr.Add(&turnLoop{name: "pod.deletioncost", metrics: r.Metrics, turn: r.turn})
 }
 
 func (r *DeletionCosts) turn(ctx context.Context) (time.Duration, error) {
@@ -86,8 +86,8 @@ func (r *DeletionCosts) Pass(ctx context.Context) error {
 	r.Metrics.DeletionCostPending.Reset()
 	left := costNodes
 	for _, node := range disruption.DeletionCosts(r.Store.Disruption(offers), notes) {
-		wishes := costWishes(pods[node.Node], node.Value)
-		if len(wishes) == 0 {
+		costs := podCosts(pods[node.Node], node.Value)
+		if len(costs) == 0 {
 			continue
 		}
 		if !node.Deleting {
@@ -97,7 +97,7 @@ func (r *DeletionCosts) Pass(ctx context.Context) error {
 			left--
 		}
 		r.Metrics.DeletionCostPending.WithLabelValues(node.Pool).Inc()
-		r.Queue.Wish(wishes...)
+		r.Queue.Enqueue(costs...)
 	}
 	r.changes, r.ranked = changes, now
 	return nil
@@ -130,15 +130,15 @@ func (r *DeletionCosts) notes(ctx context.Context, pods map[string][]*corev1.Pod
 		n := &list.Items[i]
 		note := disruption.NodeNote{Tainted: karpv1.Disrupted(n)}
 		for _, p := range pods[n.Name] {
-			note.Pinned = note.Pinned || pins(p)
+			note.Pinned = note.Pinned || pinsNode(p)
 		}
 		out[n.Name] = note
 	}
 	return out, nil
 }
 
-// pins reports whether a pod would not simply come back elsewhere.
-func pins(p *corev1.Pod) bool {
+// pinsNode reports whether a pod would not simply come back elsewhere.
+func pinsNode(p *corev1.Pod) bool {
 	if p.Namespace == metav1.NamespaceSystem {
 		return false
 	}
@@ -155,19 +155,19 @@ func pins(p *corev1.Pod) bool {
 	return true
 }
 
-// costWishes lists the pods of ReplicaSets whose deletion cost is not what it should be; 0 means none.
-func costWishes(pods []*corev1.Pod, value int32) []CostWish {
+// podCosts lists the pods of ReplicaSets whose deletion cost is not what it should be; 0 means none.
+func podCosts(pods []*corev1.Pod, value int32) []PodCost {
 	want := ""
 	if value != 0 {
 		want = strconv.FormatInt(int64(value), 10)
 	}
-	var out []CostWish
+	var out []PodCost
 	for _, p := range pods {
 		owner := metav1.GetControllerOf(p)
 		if owner == nil || owner.Kind != "ReplicaSet" || owner.APIVersion != "apps/v1" || p.Annotations[corev1.PodDeletionCost] == want {
 			continue
 		}
-		out = append(out, CostWish{Pod: PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Value: want})
+		out = append(out, PodCost{Pod: PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Value: want})
 	}
 	return out
 }

@@ -58,12 +58,12 @@ func ranked(nodes ...string) *ranking {
 	return r
 }
 
-type wished []controller.CostWish
+type enqueuedCosts []controller.PodCost
 
-func (w *wished) Wish(list ...controller.CostWish) { *w = append(*w, list...) }
+func (w *enqueuedCosts) Enqueue(list ...controller.PodCost) { *w = append(*w, list...) }
 
 // of lists the wishes as pod=value.
-func (w *wished) list() (out []string) {
+func (w *enqueuedCosts) list() (out []string) {
 	for _, wish := range *w {
 		out = append(out, wish.Pod.Name+"="+wish.Value)
 	}
@@ -109,7 +109,7 @@ func TestV15_53_PodsGetTheCostOfTheirNode(t *testing.T) {
 		ownedPod("e1", "e", apps, rs, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }), ownedPod("e2", "e", "", "", func(p *corev1.Pod) { p.Namespace = "kube-system" }),
 		ownedPod("e3", "e", apps, rs, costing("5")),
 	}
-	queue := &wished{}
+	queue := &enqueuedCosts{}
 	memory := ranked("a", "b", "c", "d", "e")
 	r := &controller.DeletionCosts{
 		Client: fake.NewClientBuilder().WithObjects(objects...).Build(), Store: memory, Cloud: &shop{}, Queue: queue, Metrics: metric.New(prometheus.NewRegistry()),
@@ -144,7 +144,7 @@ func TestV15_55_PassesAreBounded(t *testing.T) {
 		}
 		objects = append(objects, n, ownedPod("p"+name, name, "apps/v1", "ReplicaSet"))
 	}
-	now, queue, memory := noonOfCosts, &wished{}, ranked(names...)
+	now, queue, memory := noonOfCosts, &enqueuedCosts{}, ranked(names...)
 	broken := false
 	api := fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
 		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -226,8 +226,8 @@ func TestV15_56_Writes(t *testing.T) {
 			}).Build()
 			q := &controller.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
 			id := controller.PodID{Namespace: "default", Name: "p", UID: "p"}
-			q.Wish(controller.CostWish{Pod: id, Value: "3"})
-			q.Wish(controller.CostWish{Pod: id, Value: tc.value}) // the last wins
+			q.Enqueue(controller.PodCost{Pod: id, Value: "3"})
+			q.Enqueue(controller.PodCost{Pod: id, Value: tc.value}) // the last wins
 			_, err := q.Reconcile(t.Context(), id)
 			if (err != nil) != (tc.result == "error") || q.Len() != tc.left {
 				t.Errorf("%v, %d left", err, q.Len())
@@ -265,7 +265,7 @@ func TestV15_56_WithoutTheRightToPatchPods(t *testing.T) {
 	q := &controller.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
 	id := controller.PodID{Namespace: "default", Name: "p", UID: "p"}
 	for range 2 {
-		q.Wish(controller.CostWish{Pod: id, Value: "3"})
+		q.Enqueue(controller.PodCost{Pod: id, Value: "3"})
 		if _, err := q.Reconcile(ctx, id); err != nil || q.Len() != 0 {
 			t.Errorf("%v, %d left", err, q.Len())
 		}

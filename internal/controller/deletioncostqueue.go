@@ -27,8 +27,8 @@ const (
 	costFailed    = "error"
 )
 
-// CostWish is a deletion cost that a pod should have; empty: none.
-type CostWish struct {
+// PodCost is a deletion cost that a pod should have; empty: none.
+type PodCost struct {
 	Pod   PodID
 	Value string
 }
@@ -40,10 +40,10 @@ type CostWrites struct {
 	Metrics *metric.Set
 	Workers int
 
-	mu     sync.Mutex
-	wishes map[PodID]string
-	queue  workqueue.TypedRateLimitingInterface[PodID] // nil until started
-	told   bool                                        // that pods may not be patched
+	mu      sync.Mutex
+	pending map[PodID]string
+	queue   workqueue.TypedRateLimitingInterface[PodID] // nil until started
+	told    bool                                        // that pods may not be patched
 }
 
 // Register adds the queue to a manager.
@@ -51,27 +51,27 @@ func (q *CostWrites) Register(mgr ctrl.Manager) error {
 	return registerPodQueue(mgr, "pod.deletioncost.queue", q.Workers, q.start, q)
 }
 
-// start takes the queue of the controller and puts in what was wished for before.
+// start takes the queue of the controller and adds what was enqueued before.
 func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[PodID]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = queue
 	// any order: workers take them side by side
-	for id := range q.wishes {
+	for id := range q.pending {
 		queue.Add(id)
 	}
 	return nil
 }
 
-// Wish asks for deletion costs. The last wish for a pod wins.
-func (q *CostWrites) Wish(wishes ...CostWish) {
+// Enqueue adds deletion costs to be written. The last one for a pod wins.
+func (q *CostWrites) Enqueue(costs ...PodCost) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.wishes == nil {
-		q.wishes = map[PodID]string{}
+	if q.pending == nil {
+		q.pending = map[PodID]string{}
 	}
-	for _, w := range wishes {
-		q.wishes[w.Pod] = w.Value
+	for _, w := range costs {
+		q.pending[w.Pod] = w.Value
 		if q.queue != nil {
 			q.queue.Add(w.Pod)
 		}
@@ -82,14 +82,14 @@ func (q *CostWrites) Wish(wishes ...CostWish) {
 func (q *CostWrites) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.wishes)
+	return len(q.pending)
 }
 
 // Reconcile writes the cost of one pod. One that somebody else wrote meanwhile is left to the next
 // ranking.
 func (q *CostWrites) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error) {
 	q.mu.Lock()
-	value, wished := q.wishes[id]
+	value, wished := q.pending[id]
 	q.mu.Unlock()
 	if !wished {
 		return ctrl.Result{}, nil
@@ -107,8 +107,8 @@ func (q *CostWrites) Reconcile(ctx context.Context, id PodID) (ctrl.Result, erro
 		log.FromContext(ctx).Error(nil, "deletion costs of pods are not written, so ReplicaSets do not prefer pods on nodes that are about to be removed; "+
 			"allow the service account to patch pods (value settings.featureGates.podDeletionCostManagement of the chart), or switch the gate PodDeletionCostManagement off", "reason", err.Error())
 	}
-	if q.wishes[id] == value { // else there is a new wish, which is queued
-		delete(q.wishes, id)
+	if q.pending[id] == value { // otherwise a new value was enqueued meanwhile
+		delete(q.pending, id)
 	}
 	return ctrl.Result{}, nil
 }

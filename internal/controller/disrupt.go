@@ -25,15 +25,15 @@ import (
 )
 
 const (
-	disruptEvery = 10 * time.Second
-	unsynced     = time.Second
-	afterWake    = time.Second            // a pass that something asked for comes no sooner after the last one
-	afterWrite   = 100 * time.Millisecond // for the watch to tell of what others wrote
-	stalled      = 15 * time.Minute
-	quietFor     = 5 * time.Minute // consolidation looks again although nothing changed
+	disruptInterval = 10 * time.Second
+	unsynced        = time.Second
+	afterWake       = time.Second            // shortest time between a pass and one that was woken
+	afterWrite      = 100 * time.Millisecond // for the watch to deliver the writes of other clients
+	stalled         = 15 * time.Minute
+	maxCooldown     = 5 * time.Minute // longest cool-down: consolidation runs again although nothing changed
 )
 
-// disruptStore is the memory that disruption decides on.
+// disruptStore is the cluster state that disruption decides on.
 type disruptStore interface {
 	Synced() bool
 	Changes() uint64
@@ -47,68 +47,69 @@ type disruptStore interface {
 	UnreplicatedLeaderNode() string
 }
 
-// orderer writes claims.
+// orderer creates claims.
 type orderer interface {
 	Create(ctx context.Context, b execute.Batch) []execute.Created
 }
 
-// journal keeps what was decided and what became of it.
+// journal records decisions and their outcomes.
 type journal interface {
 	Decided(d disruption.Decision)
 	Outcome(id, text string, at time.Time)
 }
 
-// Disruption removes nodes of our own will. What it does is written on the objects first: a taint on
-// the Node, a condition on the claim, annotations on the replacements. The process that comes after one
-// that died finds there what to finish and what to undo.
+// Disruption makes voluntary disruptions. It writes each step to the objects first: a taint on the Node, a
+// condition on the claim, annotations on the replacements. After a crash the next process finds there what to
+// finish and what to roll back.
 //
-// Two loops work on it: one decides and starts commands, one waits for replacements and ends commands.
+// It has two loops. One decides and starts commands, the other waits for replacements and finishes commands.
 type Disruption struct {
-	Client  client.Client
-	Reader  client.Reader // of the API server itself
-	Store   disruptStore
-	Cloud   typeSource
-	Claims  orderer
-	Events  emitter
-	Metrics *metric.Set
-	Pulse   pulse
-	Ends    pulse       // of the loop that ends commands; nil: nobody listens
-	Rest    *Rest       // keeps pools from being bought from; nil: none
-	Priced  func() bool // whether the cloud was asked for prices, be it in vain; nil: it need not be
-	Now     func() time.Time
+	Client        client.Client
+	Reader        client.Reader // of the API server itself
+	Store         disruptStore
+	Cloud         typeSource
+	Claims        orderer
+	Events        emitter
+	Metrics       *metric.Set
+	Pulse         pulse
+	Ends          pulse          // of the loop that finishes commands; may be nil
+	LaunchBackoff *LaunchBackoff // of launches; nil: none
+	Priced        func() bool    // whether prices were requested, even if it failed; nil: not needed
+	Now           func() time.Time
 
 	Policy      solve.Policy // that of the provisioner
 	Tuning      disruption.Tuning
 	Methods     disruption.Methods
-	Repairs     *disruption.RepairSet // what helps sick nodes; nil: nothing
-	Nomination  time.Duration         // how long a chosen node is spoken for (SC-52)
+	Repairs     *disruption.RepairSet // repair policies for unhealthy nodes; nil: none
+	Nomination  time.Duration         // how long a node is reserved for nominated pods (SC-52)
 	CostManaged bool                  // gate PodDeletionCostManagement
-	Seed        uint64                // of the times that failures are waited for
+	Seed        uint64                // of the jitter of back-offs
 
 	Decide  func(v disruption.View, stop func() bool) disruption.Decision // nil: disrupt.Next
 	Reboot  func(context.Context, disruption.Command) error               // carries out decision reboot; nil: cannot be done
 	Journal journal                                                       // nil: none is kept
 
 	setUp sync.Once
-	queue *commands
+	queue *commandQueue
 	wake  chan struct{}
 
-	last     time.Time       // when a pass began
-	unpriced map[string]bool // nodes whose price the last pass did not find
-	broken   string          // pools whose budgets could not be read
-	quiet    stillness
-	blocks   map[string]*block    // by claim: nodes that something keeps
-	ran      map[string]time.Time // when methods had their turn
+	last           time.Time       // when a pass began
+	unpriced       map[string]bool // nodes without a known price in the last pass
+	invalidBudgets string          // invalid budgets as last logged
+	cooldown       consolidationCooldown
+	blocks         map[string]*block    // by claim: nodes whose disruption is blocked
+	lastRuns       map[string]time.Time // by method: when it last ran
 
-	unreached []string // pools that consolidation had no time for
+	unreached []string // pools that consolidation did not reach in time
 
-	promises disruption.OutcomeHistory
-	sick     repairLog
-	prices   priceWait
+	promises  disruption.OutcomeHistory
+	repairLog repairLog
+	prices    priceWait
 }
 
-// stillness is when consolidation last found nothing to do, and what memory was like then.
-type stillness struct {
+// consolidationCooldown is until when consolidation is skipped after it found nothing to do, and the change
+// counter of the store at that time.
+type consolidationCooldown struct {
 	changes uint64
 	until   time.Time
 }
@@ -117,22 +118,22 @@ type stillness struct {
 func (d *Disruption) Register(mgr ctrl.Manager) error {
 	d.prepare()
 	return errors.Join(
-		mgr.Add(&turns{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.Turn}),
-		mgr.Add(&turns{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.kick, soon: afterWrite, turn: d.Work}),
+		mgr.Add(&turnLoop{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.Turn}),
+		mgr.Add(&turnLoop{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.wake, soon: afterWrite, turn: d.Work}),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return d.Watch(ctx, mgr.GetCache()) })),
 	)
 }
 
 func (d *Disruption) prepare() {
 	d.setUp.Do(func() {
-		d.queue, d.wake = newCommands(d.Seed), make(chan struct{}, 1)
+		d.queue, d.wake = newCommandQueue(d.Seed), make(chan struct{}, 1)
 		if d.Decide == nil {
 			d.Decide = disruption.Next
 		}
 	})
 }
 
-// Turn makes one pass and says when the next one is due.
+// Turn makes one pass and returns when the next one is due.
 func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	if !d.Store.Synced() {
 		return unsynced, nil
@@ -142,24 +143,24 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	ctx = withPulse(ctx, d.Pulse)
 	if late := d.Now().Sub(d.last); !d.last.IsZero() && late > stalled {
 		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.Round(time.Second).String())
-		d.ran = nil // no method is to blame
+		d.lastRuns = nil // no method is to blame
 	}
 	d.last = d.Now()
 	next, err := d.pass(ctx)
 	switch {
 	case err != nil && onlyConflicts(err):
 		return afterWrite, nil
-	case next == more && err == nil:
+	case next == anotherPass && err == nil:
 		return 0, nil
-	case next == settling && err == nil:
+	case next == passAfterWatch && err == nil:
 		return afterWrite, nil
-	case next == others: // have their turn: the nodes that stood in the way rest
+	case next == passForOthers: // the nodes that failed are backed off, so others can be tried
 		return afterWake, err
 	}
-	return disruptEvery, err
+	return disruptInterval, err
 }
 
-// onlyConflicts reports whether nothing is wrong but that others wrote an object meanwhile.
+// onlyConflicts reports whether all errors are write conflicts.
 func onlyConflicts(err error) bool {
 	if list, joined := err.(interface{ Unwrap() []error }); joined {
 		return !slices.ContainsFunc(list.Unwrap(), func(e error) bool { return !onlyConflicts(e) })
@@ -182,7 +183,7 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	offers := d.offers(ctx)
 	changes := d.Store.Changes()
 	view := d.Store.Disruption(offers)
-	d.sayBroken(ctx, view)
+	d.logInvalidBudgets(ctx, view)
 	left, failed := d.leftovers(ctx)
 	if failed == nil {
 		if d.resume(ctx, view, left) {
@@ -190,99 +191,102 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 		}
 		failed = d.cleanUp(ctx, view, left)
 	}
-	d.spend(view)
-	d.countBlocked(view)
-	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = d.Policy, d.Tuning, d.Methods, d.queue.resting(d.Now())
+	d.setCostMetrics(view)
+	d.setBlockedMetrics(view)
+	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = d.Policy, d.Tuning, d.Methods, d.queue.driftBackoffs(d.Now())
 	view.Repairs = d.Repairs
-	d.sick.note(ctx, view)
-	view.Unpriced = d.prices.waits(ctx, d.Priced, d.Now())
-	hidden := d.spareTired(view) || view.Unpriced
+	d.repairLog.logPolicyChanges(ctx, view)
+	view.Unpriced = d.prices.mustWait(ctx, d.Priced, d.Now())
+	hidden := d.markBackedOff(view) || view.Unpriced
 	view.Outcomes = d.promises.Observe(&view)
-	view.Unchanged = changes == d.quiet.changes && d.Now().Before(d.quiet.until)
+	view.Unchanged = changes == d.cooldown.changes && d.Now().Before(d.cooldown.until)
 	decision := d.decide(ctx, view)
 	d.promises.RecordMoves(&decision)
-	d.count(decision)
-	d.sayScores(ctx, decision.Scores)
-	failed = errors.Join(failed, d.showBlocked(ctx, view))
-	d.tell(ctx, decision.Events)
+	d.setDecisionMetrics(decision)
+	d.logScores(ctx, decision.Scores)
+	failed = errors.Join(failed, d.writeBlockedConditions(ctx, view))
+	d.emitNodeEvents(ctx, decision.Events)
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Unchanged) {
 		d.Journal.Decided(decision)
 	}
 	if len(decision.Commands) > 0 || decision.Limited || decision.Partial || hidden {
-		d.quiet = stillness{}
+		d.cooldown = consolidationCooldown{}
 	} else if !view.Unchanged {
-		d.quiet = stillness{changes: changes, until: d.stillUntil(view)}
+		d.cooldown = consolidationCooldown{changes: changes, until: d.cooldownEnd(view)}
 	}
 	n, err := d.start(ctx, view, offers, decision)
-	return follow(decision.Commands, n), errors.Join(failed, err)
+	return followUpOf(decision.Commands, n), errors.Join(failed, err)
 }
 
 // followUp is what the next pass is for.
 type followUp int
 
 const (
-	nothing  followUp = iota // in particular
-	more                     // there may be more to do
-	settling                 // the same, once the watch has told of what was written
-	others                   // what was decided came to nothing
+	noFollowUp     followUp = iota // none is needed
+	anotherPass                    // at once: there may be more to do
+	passAfterWatch                 // once the watch has delivered what was written
+	passForOthers                  // soon: no command could be started
 )
 
-func follow(decided []disruption.Command, started int) followUp {
+func followUpOf(decided []disruption.Command, started int) followUp {
 	switch {
 	case len(decided) == 0:
-		return nothing
+		return noFollowUp
 	case started == 0:
-		return others
+		return passForOthers
 	case slices.ContainsFunc(decided, func(c disruption.Command) bool { return c.Decision == disruption.Reboot }):
-		return settling
+		return passAfterWatch
 	}
-	return more
+	return anotherPass
 }
 
-// spareTired marks nodes whose command came to nothing a moment ago: they would be held and released
-// again, and nothing else would have its turn. It reports whether there are any.
-func (d *Disruption) spareTired(view disruption.View) (hidden bool) {
-	tired, untreated := d.queue.tired(d.Now())
+// markBackedOff marks nodes whose command failed recently, and reports whether there are any. Without it they
+// would be held and released in every pass, and no other node would have its turn.
+func (d *Disruption) markBackedOff(view disruption.View) (hidden bool) {
+	backedOff, repairBackedOff := d.queue.backedOffClaims(d.Now())
 	for i := range view.Nodes {
-		if n := &view.Nodes[i]; !tired[n.Claim].IsZero() {
+		if n := &view.Nodes[i]; !backedOff[n.Claim].IsZero() {
 			n.BackingOff, hidden = true, true
 		}
-		if n := &view.Nodes[i]; !untreated[n.Claim].IsZero() {
+		if n := &view.Nodes[i]; !repairBackedOff[n.Claim].IsZero() {
 			n.RepairBackingOff, hidden = true, true
 		}
 	}
 	return hidden
 }
 
-// offers asks what each pool could buy. One that cannot say is left out, so that nothing of it goes.
+// offers returns the instance types of each pool. A pool whose types cannot be listed is left out, and none of
+// its nodes is disrupted.
 func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceType {
 	offers := map[string][]catalog.InstanceType{}
 	for _, pool := range d.Store.Pools() {
 		list, err := d.Cloud.Types(ctx, pool)
-		beat(ctx)
+		recordProgress(ctx)
 		if err != nil {
 			continue
 		}
-		if d.Rest != nil {
-			list = d.Rest.Open(pool.Name, list, d.Now())
+		if d.LaunchBackoff != nil {
+			list = d.LaunchBackoff.WithoutBackedOff(pool.Name, list, d.Now())
 		}
 		offers[pool.Name] = list
 	}
 	return offers
 }
 
-// rests reports whether nothing is bought from a static pool for a while.
-func (d *Disruption) rests(pool string) bool { return d.Rest != nil && d.Rest.Resting(pool, d.Now()) }
-
-// each calls do for the numbers below n, several at a time, and returns what failed, by number, when all
-// are done. One that panics fails, and the others go on (G9).
-func (d *Disruption) each(n int, do func(i int) error) []error {
-	const workers = 20
-	return d.eachOf(workers, n, do)
+// poolBackedOff reports whether launches of a static pool are backed off.
+func (d *Disruption) poolBackedOff(pool string) bool {
+	return d.LaunchBackoff != nil && d.LaunchBackoff.PoolBackedOff(pool, d.Now())
 }
 
-// eachOf is each with so many at a time; one: in order.
-func (d *Disruption) eachOf(workers, n int, do func(i int) error) []error {
+// forEach calls do for the numbers below n, several at a time. When all are done it returns their errors, by
+// number. One that panics fails, and the others go on (G9).
+func (d *Disruption) forEach(n int, do func(i int) error) []error {
+	const workers = 20
+	return d.forEachWith(workers, n, do)
+}
+
+// forEachWith is forEach with a number of workers. One worker keeps the order.
+func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
 	var wait sync.WaitGroup
 	slots, failed := make(chan struct{}, workers), make([]error, n)
 	for i := range n {
@@ -290,54 +294,54 @@ func (d *Disruption) eachOf(workers, n int, do func(i int) error) []error {
 		wait.Go(func() {
 			defer func() { <-slots }()
 			one := ticker{name: "disruption", metrics: d.Metrics, pass: func(context.Context) error { return do(i) }}
-			failed[i] = one.once(context.Background())
+			failed[i] = one.runOnce(context.Background())
 		})
 	}
 	wait.Wait()
 	return failed
 }
 
-// nudge wakes a loop that waits.
-func nudge(c chan<- struct{}) {
+// wakeLoop wakes a loop. It never blocks.
+func wakeLoop(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// turns is a loop whose turns say when the next one is due, on the leader only. A turn that fails or
-// panics is logged, and the next one comes as usual.
-type turns struct {
+// turnLoop is a loop of the leader whose turns return when the next one is due. A turn that fails or panics is
+// logged, and the next one comes as usual.
+type turnLoop struct {
 	name    string
 	metrics *metric.Set
 	wake    <-chan struct{}
-	soon    time.Duration // a turn that something asked for comes after this time; 0: afterWake
+	soon    time.Duration // delay of a turn after a wake-up; 0: afterWake
 	turn    func(context.Context) (time.Duration, error)
 }
 
 // NeedLeaderElection says that only the leader runs it.
-func (*turns) NeedLeaderElection() bool { return true }
+func (*turnLoop) NeedLeaderElection() bool { return true }
 
 // Start runs until the context ends.
-func (t *turns) Start(ctx context.Context) error {
+func (t *turnLoop) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.name))
 	for {
-		wait := disruptEvery
+		wait := disruptInterval
 		once := ticker{name: t.name, metrics: t.metrics, pass: func(ctx context.Context) (err error) {
 			wait, err = t.turn(ctx)
 			return err
 		}}
-		if err := once.once(ctx); err != nil && ctx.Err() == nil {
+		if err := once.runOnce(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reconciler error")
 		}
-		if !t.pause(ctx, wait) {
+		if !t.waitForTurn(ctx, wait) {
 			return nil
 		}
 	}
 }
 
-// pause waits for the next turn: until it is due, or shortly after something asked for it.
-func (t *turns) pause(ctx context.Context, wait time.Duration) bool {
+// waitForTurn waits until the next turn is due, or until shortly after a wake-up.
+func (t *turnLoop) waitForTurn(ctx context.Context, wait time.Duration) bool {
 	due := time.NewTimer(wait)
 	defer due.Stop()
 	select {
@@ -355,7 +359,7 @@ func (t *turns) pause(ctx context.Context, wait time.Duration) bool {
 	case <-soon.C:
 	}
 	select {
-	case <-t.wake: // asked for meanwhile: this turn is for that too
+	case <-t.wake: // this turn serves later wake-ups too
 	default:
 	}
 	return true

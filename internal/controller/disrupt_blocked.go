@@ -2,9 +2,9 @@ package controller
 
 import disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 
-// countBlocked keeps the gauge of nodes that something keeps from being disrupted. What keeps nobody any
-// more has no series (FM N03).
-func (d *Disruption) countBlocked(view disruption.View) {
+// setBlockedMetrics sets the gauge of nodes whose disruption is blocked. Causes without nodes have no series
+// (FM N03).
+func (d *Disruption) setBlockedMetrics(view disruption.View) {
 	d.Metrics.DisruptionBlockedNodes.Reset()
 	// any order: each has a series of its own
 	for pool, codes := range disruption.Blocked(view) {

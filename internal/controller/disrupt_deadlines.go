@@ -10,42 +10,42 @@ import (
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// How long deciding may take (disruption 13 and 14, decision 0025). What was found until then is used.
+// Timeouts of a decision (disruption 13 and 14, decision 0025). What was found until then is used.
 const (
-	longestJoint    = time.Minute      // consolidating all nodes together
-	longestSingle   = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
-	longestDecision = 15 * time.Minute // all methods; a decision that goes on after that is stuck
-	longestLook     = time.Minute      // judging moves again on what is true by then
+	jointTimeout      = time.Minute      // consolidating all nodes together
+	singleTimeout     = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
+	decisionTimeout   = 15 * time.Minute // all methods; a decision that goes on after that is stuck
+	validationTimeout = time.Minute      // validating moves against the fresh view
 )
 
-// limits are the times of one decision.
-type limits struct{ joint, single, whole, look *limit }
+// timeBudgets are the time budgets of one decision.
+type timeBudgets struct{ joint, single, whole, validation *timeBudget }
 
-func (d *Disruption) limits() limits {
-	within := func(after time.Duration) *limit { return &limit{after: after, now: d.Now} }
-	return limits{joint: within(longestJoint), single: within(longestSingle), whole: within(longestDecision), look: within(longestLook)}
+func (d *Disruption) limits() timeBudgets {
+	within := func(after time.Duration) *timeBudget { return &timeBudget{after: after, now: d.Now} }
+	return timeBudgets{joint: within(jointTimeout), single: within(singleTimeout), whole: within(decisionTimeout), validation: within(validationTimeout)}
 }
 
-// timedOut counts and tells what ran out of time.
-func (d *Disruption) timedOut(ctx context.Context, l limits, decision disruption.Decision) {
+// reportTimeouts counts and logs the time budgets that were exceeded.
+func (d *Disruption) reportTimeouts(ctx context.Context, l timeBudgets, decision disruption.Decision) {
 	logger := log.FromContext(ctx).V(1)
-	if l.joint.ran() {
+	if l.joint.ranOut() {
 		d.Metrics.DisruptionTimeouts.WithLabelValues("multi").Inc()
 		logger.Info("consolidating all nodes together took too long and was cut off; what was found is used, or a few nodes are tried at a time",
-			"limit", longestJoint.String(), "commands", len(decision.Commands))
+			"limit", jointTimeout.String(), "commands", len(decision.Commands))
 	}
-	if l.single.ran() {
+	if l.single.ranOut() {
 		d.Metrics.DisruptionTimeouts.WithLabelValues("single").Inc()
 		logger.Info("consolidating a few nodes at a time took too long and was cut off; what was found is used, and the next pass begins with these NodePools",
-			"limit", longestSingle.String(), "commands", len(decision.Commands), "NodePools", decision.Unreached)
+			"limit", singleTimeout.String(), "commands", len(decision.Commands), "NodePools", decision.Unreached)
 	}
-	if l.whole.ran() {
-		logger.Info("deciding on disruption took too long and was cut off; what was found is used", "limit", longestDecision.String(), "commands", len(decision.Commands))
+	if l.whole.ranOut() {
+		logger.Info("deciding on disruption took too long and was cut off; what was found is used", "limit", decisionTimeout.String(), "commands", len(decision.Commands))
 	}
 }
 
-// limit is how long something may take, counted from when it is first asked about. It is safe for concurrent use.
-type limit struct {
+// timeBudget is how long something may take, counted from its first check. It is safe for concurrent use.
+type timeBudget struct {
 	after time.Duration
 	now   func() time.Time
 
@@ -54,8 +54,8 @@ type limit struct {
 	over  bool
 }
 
-// up reports whether time is up. Once it is it stays so.
-func (l *limit) up() bool {
+// exceeded reports whether the time is up. Once it is, it stays so.
+func (l *timeBudget) exceeded() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.over {
@@ -69,18 +69,18 @@ func (l *limit) up() bool {
 	return l.over
 }
 
-// stop reports whether to end some work. It is asked again and again meanwhile, which shows that the work advances; being
-// asked after time was up shows nothing.
-func (l *limit) stop(ctx context.Context) bool {
-	if ctx.Err() != nil || l.up() {
+// shouldStop reports whether to stop some work. Each call before the timeout counts as progress for liveness;
+// calls after it do not.
+func (l *timeBudget) shouldStop(ctx context.Context) bool {
+	if ctx.Err() != nil || l.exceeded() {
 		return true
 	}
-	beat(ctx)
+	recordProgress(ctx)
 	return false
 }
 
-// ran reports whether time ran out.
-func (l *limit) ran() bool {
+// ranOut reports whether the time ran out, without checking the clock.
+func (l *timeBudget) ranOut() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.over

@@ -20,20 +20,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// errNotHeld says that a node is not ours to remove any more.
+// errNotHeld means that a node is no longer held for this command.
 var errNotHeld = errors.New("its node is not held for this command any more")
 
-// delete deletes one claim, that very one, after it was told how long its drain may take. Whoever writes
-// the claim meanwhile has it looked at again: a process that stood still for long must not remove what
-// its successor gave back (FM C03).
+// delete deletes exactly this claim, after it has written the deadline of its drain. If another client writes
+// the claim meanwhile, it is read again: a process that was paused for long must not delete a node that its
+// successor released (FM C03).
 func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) error {
 	pods := d.podsToMove(ctx, n.Node)
 	var claim *karpv1.NodeClaim
 	var bound *time.Duration
 	var err error
-	for range rewrites {
-		if claim, err = d.confirm(ctx, r, n, known); err == nil && claim != nil {
-			if bound, err = d.bound(ctx, r, claim); err == nil {
+	for range maxWriteTries {
+		if claim, err = d.rereadHeldClaim(ctx, r, n, known); err == nil && claim != nil {
+			if bound, err = d.writeDrainDeadline(ctx, r, claim); err == nil {
 				err = d.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
 			}
 		}
@@ -57,8 +57,9 @@ func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disrup
 	return nil
 }
 
-// confirm asks the API server whether a claim is still to go. There is none if it goes already.
-func (d *Disruption) confirm(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
+// rereadHeldClaim reads a claim from the API server and confirms that it is still held for the command. It
+// returns nil if the claim is gone or terminating.
+func (d *Disruption) rereadHeldClaim(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
 	if err := d.Reader.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err != nil {
 		return nil, client.IgnoreNotFound(err)
@@ -71,28 +72,28 @@ func (d *Disruption) confirm(ctx context.Context, r *disruption.Running, n disru
 		return nil, err
 	case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || err == nil && node.Annotations[karpv1.AnnotationHeldBy] != r.Token():
 		return nil, errNotHeld
-	case r.Reason != karpv1.ReasonUnhealthy && d.forbidden(node, n.Pool) != "":
-		return nil, errors.New(d.forbidden(node, n.Pool) + " now")
+	case r.Reason != karpv1.ReasonUnhealthy && d.disruptionForbiddenBy(node, n.Pool) != "":
+		return nil, errors.New(d.disruptionForbiddenBy(node, n.Pool) + " now")
 	}
 	return claim, nil
 }
 
-// forbidden says by which annotation a node, or the pool it belongs to, forbids that it is disrupted (L-15,
-// LC-62); empty: neither does.
-func (d *Disruption) forbidden(node *corev1.Node, pool string) string {
+// disruptionForbiddenBy returns which annotation of a node, or of its pool, forbids disruption (L-15, LC-62);
+// empty if none does.
+func (d *Disruption) disruptionForbiddenBy(node *corev1.Node, pool string) string {
 	if key := cluster.ForbiddenBy(node.Annotations); key != "" {
 		return "node " + node.Name + " carries annotation " + key
 	}
-	if p := d.pool(pool); p != nil && cluster.ForbiddenBy(p.Annotations) != "" {
+	if p := d.poolNamed(pool); p != nil && cluster.ForbiddenBy(p.Annotations) != "" {
 		return "NodePool " + pool + " carries annotation " + cluster.ForbiddenBy(p.Annotations)
 	}
 	return ""
 }
 
-// bound writes until when the drain of a claim may take, if the command has a bound, and that it is of
-// the command: a claim that stays after all loses it again. A time that is there already is only ever
-// made earlier (V15-26, V15-29). It returns the bound that is in force.
-func (d *Disruption) bound(ctx context.Context, r *disruption.Running, claim *karpv1.NodeClaim) (*time.Duration, error) {
+// writeDrainDeadline writes the deadline of the drain on a claim, if the command has one, together with the
+// token of the command: a claim that stays loses the deadline again. An existing deadline is only ever made
+// earlier (V15-26, V15-29). It returns the drain time in force.
+func (d *Disruption) writeDrainDeadline(ctx context.Context, r *disruption.Running, claim *karpv1.NodeClaim) (*time.Duration, error) {
 	if r.Bound == nil {
 		return nil, nil
 	}
@@ -115,10 +116,10 @@ func (d *Disruption) bound(ctx context.Context, r *disruption.Running, claim *ka
 	return &lasts, nil
 }
 
-// unbound takes off a claim that stays the end of a drain that a command wrote and did not come to.
-func (d *Disruption) unbound(ctx context.Context, name string) error {
+// removeDrainDeadline removes the deadline that a command wrote on a claim that stays.
+func (d *Disruption) removeDrainDeadline(ctx context.Context, name string) error {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return client.IgnoreNotFound(d.write(ctx, claim, false, func() bool {
+	return client.IgnoreNotFound(d.patchWithRetry(ctx, claim, false, func() bool {
 		_, ours := claim.Annotations[karpv1.AnnotationHeldBy]
 		if !ours || claim.DeletionTimestamp != nil {
 			return true

@@ -21,15 +21,16 @@ import (
 )
 
 const (
-	taintSeen = 5 * time.Second // how long to wait for our own taint to come back through the watch
-	rewrites  = 5               // tries to write an object that others write too
+	taintTimeout  = 5 * time.Second // how long to wait until the watch delivers our own taint
+	maxWriteTries = 5               // attempts to write an object that other clients write too
 )
 
-// write changes an object that others write too. What the cache has is tried first; after a conflict
-// the API server is asked. An object that is gone is an error like any other: some callers do not mind.
-func (d *Disruption) write(ctx context.Context, obj client.Object, status bool, change func() (done bool)) error {
+// patchWithRetry changes an object that other clients write too. It tries the cached object first. After a
+// conflict it reads from the API server. An object that is not found is an error; callers decide whether to
+// ignore it.
+func (d *Disruption) patchWithRetry(ctx context.Context, obj client.Object, status bool, change func() (done bool)) error {
 	var err error
-	for i := range rewrites {
+	for i := range maxWriteTries {
 		reader := client.Reader(d.Client)
 		if i > 0 {
 			reader = d.Reader
@@ -54,12 +55,12 @@ func (d *Disruption) write(ctx context.Context, obj client.Object, status bool, 
 	return err
 }
 
-// hold keeps new pods away from a node and says why and for which command.
-func (d *Disruption) hold(ctx context.Context, n disruption.Candidate, token string, why karpv1.DisruptionReason) error {
+// holdNode taints a node against new pods, and records the command and the reason.
+func (d *Disruption) holdNode(ctx context.Context, n disruption.Candidate, token string, why karpv1.DisruptionReason) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}
 	d.Store.SetCommanded(n.Node, true)
 	fresh := false
-	err := d.write(ctx, node, false, func() bool {
+	err := d.patchWithRetry(ctx, node, false, func() bool {
 		if fresh = !karpv1.Disrupted(node); fresh {
 			node.Spec.Taints = append(slices.Clone(node.Spec.Taints), karpv1.DisruptedTaint())
 		} else if node.Annotations[karpv1.AnnotationHeldBy] == token {
@@ -80,15 +81,15 @@ func (d *Disruption) hold(ctx context.Context, n disruption.Candidate, token str
 	return nil
 }
 
-// release undoes what hold did. A node that is being deleted keeps its taint.
-func (d *Disruption) release(ctx context.Context, n disruption.Candidate) error {
+// releaseHold undoes holdNode. A node that is being deleted keeps its taint.
+func (d *Disruption) releaseHold(ctx context.Context, n disruption.Candidate) error {
 	claim := &karpv1.NodeClaim{}
 	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err == nil && claim.DeletionTimestamp != nil {
 		return nil
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}
 	freed := false
-	err := d.write(ctx, node, false, func() bool {
+	err := d.patchWithRetry(ctx, node, false, func() bool {
 		_, named := node.Annotations[karpv1.AnnotationHeldBy]
 		freed = karpv1.Disrupted(node)
 		if node.DeletionTimestamp != nil || !freed && !named {
@@ -108,14 +109,14 @@ func (d *Disruption) release(ctx context.Context, n disruption.Candidate) error 
 	if freed {
 		log.FromContext(ctx).Info("untainted node", "Node", klog.KRef("", n.Node), "taint.Key", karpv1.TaintKeyDisrupted)
 	}
-	return errors.Join(d.unbound(ctx, n.Claim), d.setReason(ctx, n.Claim, ""))
+	return errors.Join(d.removeDrainDeadline(ctx, n.Claim), d.setReason(ctx, n.Claim, ""))
 }
 
-// setReason sets condition DisruptionReason of a claim, or removes it. One that reboots keeps it: a reboot
-// may have been asked for a moment ago.
+// setReason sets condition DisruptionReason of a claim, or removes it. A rebooting claim keeps the condition:
+// its reboot may have been requested a moment ago.
 func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return client.IgnoreNotFound(d.write(ctx, claim, true, func() bool {
+	return client.IgnoreNotFound(d.patchWithRetry(ctx, claim, true, func() bool {
 		if why == "" && condition.True(claim.Status.Conditions, karpv1.ConditionRebooting) {
 			return true
 		}
@@ -131,23 +132,23 @@ func (d *Disruption) setReason(ctx context.Context, name, why string) error {
 	}))
 }
 
-// letGo gives nodes back: nothing removes them any more, and pods may come again. One that cannot be
-// written now is cleaned up by the next pass, and keeps no other held (G9).
-func (d *Disruption) letGo(ctx context.Context, nodes []disruption.Candidate) error {
-	return errors.Join(d.each(len(nodes), func(i int) error {
+// releaseHolds releases nodes, so that they take pods again. A node that cannot be written now is cleaned up by
+// the next pass, and does not keep others held (G9).
+func (d *Disruption) releaseHolds(ctx context.Context, nodes []disruption.Candidate) error {
+	return errors.Join(d.forEach(len(nodes), func(i int) error {
 		defer func() {
 			d.Store.SetRemoving(nodes[i].Node, false)
 			d.Store.SetCommanded(nodes[i].Node, false)
 		}()
-		return d.release(ctx, nodes[i])
+		return d.releaseHold(ctx, nodes[i])
 	})...)
 }
 
-// awaitTaints waits until the watch has told of the taints: then the scheduler, which watches too, is
-// unlikely not to know of them.
+// awaitTaints waits until the watch has delivered the taints. The scheduler watches too and most likely has
+// them then.
 func (d *Disruption) awaitTaints(ctx context.Context, nodes []disruption.Candidate) {
 	const poll = 50 * time.Millisecond
-	limit := time.NewTimer(taintSeen)
+	limit := time.NewTimer(taintTimeout)
 	defer limit.Stop()
 	for _, n := range nodes {
 		for {

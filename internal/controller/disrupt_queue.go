@@ -21,58 +21,58 @@ import (
 )
 
 const (
-	firstLook    = time.Second     // at a command in the queue
-	slowestLook  = 5 * time.Second // a replacement that fails is noticed within this time (FM K07)
-	idleQueue    = time.Hour       // an empty queue is woken
-	rememberEnds = 10 * time.Minute
+	firstQueueDelay = time.Second     // until a new command is checked again
+	maxQueueDelay   = 5 * time.Second // a failed replacement is noticed within this time (FM K07)
+	idleQueue       = time.Hour       // an empty queue waits for a wake-up
+	endedTTL        = 10 * time.Minute
 )
 
-// commands are those that run. Both loops use it.
-type commands struct {
-	kick chan struct{}
+// commandQueue holds the running commands. Both loops use it.
+type commandQueue struct {
+	wake chan struct{}
 
-	mu     sync.Mutex
-	list   map[string]*underway // by token
-	claims map[string]string    // tokens, by the claims that go
-	waits  map[string]string    // tokens, by the replacements that are waited for
-	urgent map[string]bool      // tokens of commands that lost one of these
-	ended  map[string]time.Time // tokens of commands that are over: the cache may still show them as running
-	drift  disruption.Backoff   // by pool
-	again  disruption.Backoff   // by claim: nodes whose command came to nothing
-	cure   disruption.Backoff   // by claim: those whose repair did
+	mu            sync.Mutex
+	list          map[string]*runningCommand // by token
+	claims        map[string]string          // tokens, by the claims that are removed
+	waits         map[string]string          // tokens, by the pending replacements
+	urgent        map[string]bool            // tokens of commands that lost a replacement
+	ended         map[string]time.Time       // tokens of finished commands: the cache may still show them as running
+	driftBackoff  disruption.Backoff         // by pool
+	nodeBackoff   disruption.Backoff         // by claim: nodes whose command failed
+	repairBackoff disruption.Backoff         // by claim: nodes whose repair failed
 }
 
-// underway is a command with when to look at it.
-type underway struct {
-	mu   sync.Mutex
-	run  disruption.Running
-	over bool
-	due  time.Time
-	wait time.Duration
-	told map[string]event.Reason // what replacements were last told
+// runningCommand is a command and when to check it next.
+type runningCommand struct {
+	mu         sync.Mutex
+	run        disruption.Running
+	over       bool
+	due        time.Time
+	wait       time.Duration
+	lastEvents map[string]event.Reason // by replacement: the last event
 }
 
-func (e *underway) isDue(now time.Time) bool { return e.dueIn(now) == 0 }
+func (e *runningCommand) isDue(now time.Time) bool { return e.dueIn(now) == 0 }
 
-func (e *underway) dueIn(now time.Time) time.Duration {
+func (e *runningCommand) dueIn(now time.Time) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return max(e.due.Sub(now), 0)
 }
 
-func newCommands(seed uint64) *commands {
-	return &commands{
-		kick: make(chan struct{}, 1), list: map[string]*underway{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
-		drift: disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
-		again: disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
-		cure:  disruption.Backoff{Base: disruptEvery, Cap: quietFor, Seed: seed},
+func newCommandQueue(seed uint64) *commandQueue {
+	return &commandQueue{
+		wake: make(chan struct{}, 1), list: map[string]*runningCommand{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
+		driftBackoff:  disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
+		nodeBackoff:   disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
+		repairBackoff: disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
 	}
 }
 
-func (q *commands) add(r disruption.Running) *underway {
+func (q *commandQueue) addCommand(r disruption.Running) *runningCommand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := &underway{run: r, told: map[string]event.Reason{}}
+	e := &runningCommand{run: r, lastEvents: map[string]event.Reason{}}
 	q.list[r.Token()] = e
 	for _, n := range r.Remove {
 		q.claims[n.Claim] = r.Token()
@@ -83,40 +83,40 @@ func (q *commands) add(r disruption.Running) *underway {
 	return e
 }
 
-// has reports whether a claim is part of a running command.
-func (q *commands) has(claim string) bool {
+// isRemoving reports whether a claim is part of a running command.
+func (q *commandQueue) isRemoving(claim string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, found := q.claims[claim]
 	return found
 }
 
-func (q *commands) all() []*underway {
+func (q *commandQueue) all() []*runningCommand {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	out := make([]*underway, 0, len(q.list))
+	out := make([]*runningCommand, 0, len(q.list))
 	for _, token := range slices.Sorted(maps.Keys(q.list)) {
 		out = append(out, q.list[token])
 	}
 	return out
 }
 
-// known reports whether a command runs or has ended in this process.
-func (q *commands) known(token string) bool {
+// ranHere reports whether a command runs or has ended in this process.
+func (q *commandQueue) ranHere(token string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	_, ended := q.ended[token]
 	return ended || q.list[token] != nil
 }
 
-// runs reports whether a command runs.
-func (q *commands) runs(token string) bool {
+// isRunning reports whether a command runs.
+func (q *commandQueue) isRunning(token string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.list[token] != nil
 }
 
-func (q *commands) end(token string, now time.Time) {
+func (q *commandQueue) endCommand(token string, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.list, token)
@@ -124,23 +124,23 @@ func (q *commands) end(token string, now time.Time) {
 	for _, list := range []map[string]string{q.claims, q.waits} {
 		maps.DeleteFunc(list, func(_, of string) bool { return of == token })
 	}
-	maps.DeleteFunc(q.ended, func(_ string, at time.Time) bool { return now.Sub(at) > rememberEnds })
+	maps.DeleteFunc(q.ended, func(_ string, at time.Time) bool { return now.Sub(at) > endedTTL })
 	q.ended[token] = now
 }
 
-// lost notes that a replacement goes. A command that waits for it is looked at now: its pods need no
-// other place, and its nodes are wanted back (G8).
-func (q *commands) lost(claim string) {
+// recordLostReplacement records that a replacement is terminating. The command that waits for it is checked at
+// once: its nodes stay, so its pods need no other place (G8).
+func (q *commandQueue) recordLostReplacement(claim string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if token, waited := q.waits[claim]; waited {
 		q.urgent[token] = true
-		nudge(q.kick)
+		wakeLoop(q.wake)
 	}
 }
 
-// urged reports once whether a command lost a replacement.
-func (q *commands) urged(e *underway) bool {
+// takeUrgent reports, once, whether a command lost a replacement.
+func (q *commandQueue) takeUrgent(e *runningCommand) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	// any order: a command has one token
@@ -153,42 +153,42 @@ func (q *commands) urged(e *underway) bool {
 	return false
 }
 
-// nodes is how many nodes are in the queue.
-func (q *commands) nodes() int {
+// nodeCount is how many nodes are in the queue.
+func (q *commandQueue) nodeCount() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.claims)
 }
 
-// resting names the pools whose drift failed lately.
-func (q *commands) resting(now time.Time) map[string]time.Time {
+// driftBackoffs returns the pools whose drift is backed off, and until when.
+func (q *commandQueue) driftBackoffs(now time.Time) map[string]time.Time {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.drift.Deadlines(now)
+	return q.driftBackoff.Deadlines(now)
 }
 
-// tired names the claims whose command came to nothing lately, and those whose repair did.
-func (q *commands) tired(now time.Time) (all, repair map[string]time.Time) {
+// backedOffClaims returns the claims whose command failed recently, and those whose repair did.
+func (q *commandQueue) backedOffClaims(now time.Time) (all, repair map[string]time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.again.Deadlines(now), q.cure.Deadlines(now)
+	return q.nodeBackoff.Deadlines(now), q.repairBackoff.Deadlines(now)
 }
 
-// tire notes that nodes stay although a command was to remove them. Those that do so again and again
-// would else be held and released with every pass (G12), and no other would have its turn (G9). A node
-// that stays for another reason may still be repaired.
-func (q *commands) tire(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
+// recordBackoff backs off nodes that stay although a command was to remove them. Otherwise they would be held
+// and released in every pass (G12), and no other node would have its turn (G9). A node that stays for another
+// reason may still be repaired.
+func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, n := range nodes {
-		q.again.RecordFailure(n.Claim, now)
+		q.nodeBackoff.RecordFailure(n.Claim, now)
 		if why == karpv1.ReasonUnhealthy {
-			q.cure.RecordFailure(n.Claim, now)
+			q.repairBackoff.RecordFailure(n.Claim, now)
 		}
 	}
 }
 
-// Work looks at the commands that are due and says when the next one is.
+// Work advances the commands that are due and returns when the next one is.
 func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	d.prepare()
 	list := d.queue.all()
@@ -197,8 +197,8 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 		defer d.Ends.Done()
 		ctx = withPulse(ctx, d.Ends)
 	}
-	failed := d.each(len(list), func(i int) error {
-		if list[i].isDue(d.Now()) || d.queue.urged(list[i]) {
+	failed := d.forEach(len(list), func(i int) error {
+		if list[i].isDue(d.Now()) || d.queue.takeUrgent(list[i]) {
 			return d.advance(ctx, list[i])
 		}
 		return nil
@@ -213,15 +213,15 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	return wait, nil
 }
 
-// advance takes one command as far as it gets now.
-func (d *Disruption) advance(ctx context.Context, e *underway) error {
-	queued := d.queue.nodes()
+// advance takes one command as far as possible now.
+func (d *Disruption) advance(ctx context.Context, e *runningCommand) error {
+	queued := d.queue.nodeCount()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.over {
 		return nil
 	}
-	e.wait = min(max(2*e.wait, firstLook), slowestLook)
+	e.wait = min(max(2*e.wait, firstQueueDelay), maxQueueDelay)
 	e.due = d.Now().Add(e.wait)
 	seen, claims, err := d.observe(ctx, &e.run)
 	if err != nil {
@@ -229,25 +229,26 @@ func (d *Disruption) advance(ctx context.Context, e *underway) error {
 	}
 	progress := e.run.Advance(seen, queued, d.Now())
 	for _, name := range e.run.ReplacementClaims {
-		d.Store.Nominate(name, d.Now().Add(d.Nomination)) // nobody else is to remove it meanwhile
+		d.Store.Nominate(name, d.Now().Add(d.Nomination)) // other loops must not remove it meanwhile
 	}
 	if len(progress.Retained) > 0 {
-		err = d.letGo(ctx, progress.Retained)
+		err = d.releaseHolds(ctx, progress.Retained)
 	}
 	switch progress.Stage {
 	case disruption.Waiting:
-		d.keepTelling(e, progress, seen, claims)
+		d.emitWaitingEvents(e, progress, seen, claims)
 	case disruption.Ready:
 		err = errors.Join(err, d.deleteAll(ctx, e, claims))
 	case disruption.Over:
-		d.finish(ctx, e, "nothing is left to remove")
+		d.finishCommand(ctx, e, "nothing is left to remove")
 	case disruption.Broken:
-		d.fail(ctx, e, progress)
+		d.failCommand(ctx, e, progress)
 	}
 	return err
 }
 
-// observe reads the claims of a command. One that the cache does not have may be too young for it.
+// observe reads the claims of a command. A claim that is missing in the cache may be too new for it, so the API
+// server is read.
 func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[string]disruption.ClaimStatus, map[string]*karpv1.NodeClaim, error) {
 	seen, claims := map[string]disruption.ClaimStatus{}, map[string]*karpv1.NodeClaim{}
 	look := func(name, node, pool string) error {
@@ -272,7 +273,7 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected, s.Leading = d.forbidden(at, pool), node == d.Store.UnreplicatedLeaderNode()
+			s.Protected, s.Leading = d.disruptionForbiddenBy(at, pool), node == d.Store.UnreplicatedLeaderNode()
 		}
 		seen[name], claims[name] = s, claim
 		return nil
@@ -290,67 +291,68 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 	return seen, claims, nil
 }
 
-// keepTelling says on the replacements what is waited for, when that changes.
-func (d *Disruption) keepTelling(e *underway, p disruption.Progress, seen map[string]disruption.ClaimStatus, claims map[string]*karpv1.NodeClaim) {
+// emitWaitingEvents emits events on the pending replacements when what they wait for changes.
+func (d *Disruption) emitWaitingEvents(e *runningCommand, p disruption.Progress, seen map[string]disruption.ClaimStatus, claims map[string]*karpv1.NodeClaim) {
 	for _, name := range p.Pending {
 		news := event.Event{Reason: event.DisruptionLaunching, Text: "The node is launched to replace " + names(e.run.Remove) + ", reason " + string(e.run.Reason)}
 		if seen[name].Launched {
 			news = event.Event{Reason: event.DisruptionWaitingReadiness, Text: "Once the node is initialized, it replaces " + names(e.run.Remove)}
 		}
-		if e.told[name] != news.Reason {
-			e.told[name] = news.Reason
+		if e.lastEvents[name] != news.Reason {
+			e.lastEvents[name] = news.Reason
 			d.Events.Emit(claims[name], news)
 		}
 	}
 }
 
-// deleteAll deletes the claims of a command that is ready. What fails is tried again. A few go one by one: their
-// pods then look for places in the order in which the plan thought that through.
-func (d *Disruption) deleteAll(ctx context.Context, e *underway, claims map[string]*karpv1.NodeClaim) error {
+// deleteAll deletes the claims of a command that is ready, and retries failures later. A few claims are deleted
+// one by one: their pods are then rescheduled in the order of the plan.
+func (d *Disruption) deleteAll(ctx context.Context, e *runningCommand, claims map[string]*karpv1.NodeClaim) error {
 	const few, many = 5, 20
 	list, workers := e.run.Remove, many
 	if len(list) <= few {
 		workers = 1
 	}
-	failed := d.eachOf(workers, len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
+	failed := d.forEachWith(workers, len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
 	var rest []disruption.Candidate
 	for i, n := range list {
 		if failed[i] != nil {
 			rest = append(rest, n)
 		} else {
-			d.Store.SetCommanded(n.Node, false) // it stays marked: it goes
+			d.Store.SetCommanded(n.Node, false) // it stays marked as terminating
 		}
 	}
 	if e.run.Remove = rest; len(rest) > 0 {
 		e.run.Failed = true
 		return errors.Join(failed...)
 	}
-	d.worked(&e.run.Command, list)
-	d.finish(ctx, e, "done")
+	d.recordDriftSuccess(&e.run.Command, list)
+	d.finishCommand(ctx, e, "done")
 	return nil
 }
 
-// finish ends a command of which nothing is left to do.
-func (d *Disruption) finish(ctx context.Context, e *underway, how string) {
+// finishCommand ends a command with nothing left to do.
+func (d *Disruption) finishCommand(ctx context.Context, e *runningCommand, how string) {
 	e.over = true
-	d.queue.end(e.run.Token(), d.Now())
+	d.queue.endCommand(e.run.Token(), d.Now())
 	log.FromContext(ctx).V(1).Info("command succeeded", "command", e.run.ID, "reason", e.run.Reason)
-	d.outcome(e.run.Command, how)
-	nudge(d.wake)
+	d.recordOutcome(e.run.Command, how)
+	wakeLoop(d.wake)
 }
 
-// fail undoes a command that cannot end well. Replacements that came up stay, as ordinary nodes (FM K08).
-func (d *Disruption) fail(ctx context.Context, e *underway, p disruption.Progress) {
+// failCommand rolls back a command that cannot succeed. Replacements that came up stay, as ordinary nodes (FM
+// K08).
+func (d *Disruption) failCommand(ctx context.Context, e *runningCommand, p disruption.Progress) {
 	e.over = true
 	r := &e.run
 	d.Metrics.DisruptionQueueFailures.WithLabelValues(r.Decision, reasonLabel(r.Reason), r.Type).Add(float64(max(1, len(r.ReplacementClaims)-len(r.InitializedClaims))))
 	log.FromContext(ctx).Error(errors.New(p.Why), "disruption command failed; its nodes stay", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove))
 	if p.Replacement {
-		d.setBack(r.Command)
+		d.recordDriftFailure(r.Command)
 	}
-	d.queue.tire(r.Reason, d.Now(), r.Remove...)
-	d.undo(ctx, *r)
-	d.queue.end(r.Token(), d.Now())
-	d.outcome(r.Command, "rolled back: "+p.Why)
-	nudge(d.wake)
+	d.queue.recordBackoff(r.Reason, d.Now(), r.Remove...)
+	d.rollBack(ctx, *r)
+	d.queue.endCommand(r.Token(), d.Now())
+	d.recordOutcome(r.Command, "rolled back: "+p.Why)
+	wakeLoop(d.wake)
 }

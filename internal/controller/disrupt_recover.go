@@ -70,7 +70,7 @@ func (d *Disruption) resume(ctx context.Context, view disruption.View, l leftove
 			held[n.Claim] = l.nodes[n.Name]
 		}
 	}
-	found := disruption.Recover(disruption.RecoveryInput{Nodes: view.Nodes, Held: held, Orders: l.orders, Known: d.queue.known})
+	found := disruption.Recover(disruption.RecoveryInput{Nodes: view.Nodes, Held: held, Orders: l.orders, Known: d.queue.ranHere})
 	for _, r := range found {
 		nodes := make([]string, 0, len(r.Remove))
 		for _, n := range r.Remove {
@@ -78,18 +78,17 @@ func (d *Disruption) resume(ctx context.Context, view disruption.View, l leftove
 			nodes = append(nodes, n.Node)
 		}
 		d.Store.Replace(nodes, nil) // the replacements are there: their pods find them again
-		d.queue.add(r)
+		d.queue.addCommand(r)
 		log.FromContext(ctx).Info("resuming a command of an earlier process", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove), "replacements", r.ReplacementClaims)
 	}
 	if len(found) > 0 {
-		nudge(d.queue.kick)
+		wakeLoop(d.queue.wake)
 	}
 	return len(found) > 0
 }
 
-// cleanUp takes the taint and the condition off nodes that nobody is removing (G7), and what
-// replacements say of commands that are over. One that cannot be written now keeps no other from being
-// released (G9).
+// cleanUp removes the taint and the condition from nodes that no command removes (G7), and the annotations of
+// finished commands from replacements. One that cannot be written now does not block the others (G9).
 func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftovers) error {
 	var failed []error
 	for _, n := range view.Nodes {
@@ -97,22 +96,23 @@ func (d *Disruption) cleanUp(ctx context.Context, view disruption.View, l leftov
 			continue
 		}
 		if _, held := l.nodes[n.Name]; held || l.claims[n.Claim] || l.bounds[n.Claim] {
-			failed = append(failed, d.release(ctx, disruption.Candidate{Node: n.Name, Claim: n.Claim}))
+			failed = append(failed, d.releaseHold(ctx, disruption.Candidate{Node: n.Name, Claim: n.Claim}))
 		}
 	}
 	for _, claim := range slices.Sorted(maps.Keys(l.marked)) {
-		if !d.queue.runs(l.marked[claim]) {
-			failed = append(failed, d.ordinary(ctx, claim))
+		if !d.queue.isRunning(l.marked[claim]) {
+			failed = append(failed, d.dropCommandAnnotations(ctx, claim))
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// ordinary takes off a replacement what it says of its command: it is a node like any other.
-func (d *Disruption) ordinary(ctx context.Context, name string) error {
+// dropCommandAnnotations removes the annotations of its command from a replacement, which is an ordinary node
+// then.
+func (d *Disruption) dropCommandAnnotations(ctx context.Context, name string) error {
 	claim := &karpv1.NodeClaim{}
 	claim.Name = name
-	err := client.IgnoreNotFound(d.write(ctx, claim, false, func() bool {
+	err := client.IgnoreNotFound(d.patchWithRetry(ctx, claim, false, func() bool {
 		_, ours := claim.Annotations[karpv1.AnnotationCommand]
 		delete(claim.Annotations, karpv1.AnnotationCommand)
 		delete(claim.Annotations, karpv1.AnnotationReplaces)
@@ -124,16 +124,16 @@ func (d *Disruption) ordinary(ctx context.Context, name string) error {
 	return nil
 }
 
-// undo gives up a command: first its replacements forget it, so that nobody takes it over, then its
-// nodes are released.
-func (d *Disruption) undo(ctx context.Context, r disruption.Running) {
-	failed := d.each(len(r.ReplacementClaims), func(i int) error { return d.ordinary(ctx, r.ReplacementClaims[i]) })
-	if err := errors.Join(errors.Join(failed...), d.letGo(ctx, r.Remove)); err != nil {
+// rollBack gives up a command. First it removes the annotations of the replacements, so that no later process
+// resumes the command. Then it releases the nodes.
+func (d *Disruption) rollBack(ctx context.Context, r disruption.Running) {
+	failed := d.forEach(len(r.ReplacementClaims), func(i int) error { return d.dropCommandAnnotations(ctx, r.ReplacementClaims[i]) })
+	if err := errors.Join(errors.Join(failed...), d.releaseHolds(ctx, r.Remove)); err != nil {
 		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", r.ID, "nodes", names(r.Remove))
 	}
 }
 
-// Watch has commands looked at as soon as a replacement that they wait for goes.
+// Watch checks commands as soon as a replacement that they wait for is terminating.
 func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error {
 	d.prepare()
 	informer, err := informers.GetInformer(ctx, &karpv1.NodeClaim{})
@@ -143,7 +143,7 @@ func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error
 	_, err = informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, now any) {
 			if claim, is := now.(*karpv1.NodeClaim); is && claim.DeletionTimestamp != nil {
-				d.queue.lost(claim.Name)
+				d.queue.recordLostReplacement(claim.Name)
 			}
 		},
 		DeleteFunc: func(last any) {
@@ -151,7 +151,7 @@ func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error
 				last = unknown.Obj
 			}
 			if claim, is := last.(*karpv1.NodeClaim); is {
-				d.queue.lost(claim.Name)
+				d.queue.recordLostReplacement(claim.Name)
 			}
 		},
 	})

@@ -23,8 +23,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// goingNode is a node that goes, as the log shows it (disruption 23).
-type goingNode struct {
+// terminatingNode is a node that a command removes, as the log shows it (disruption 23).
+type terminatingNode struct {
 	Node         string `json:"Node"`
 	NodeClaim    string `json:"NodeClaim"`
 	InstanceType string `json:"instance-type"`
@@ -33,30 +33,30 @@ type goingNode struct {
 	Escalated    bool   `json:"reboot-escalated,omitempty"`
 }
 
-// comingNode is a replacement, as the log shows it.
-type comingNode struct {
+// replacementNode is a replacement, as the log shows it.
+type replacementNode struct {
 	CapacityType  string `json:"capacity-type"`
 	InstanceTypes string `json:"instance-types,omitempty"`
 }
 
-// announce logs that a command starts. What the cluster costs is of all commands of the decision together.
-func (d *Disruption) announce(ctx context.Context, c disruption.Command, view disruption.View, decision disruption.Decision) {
-	diagnosed(ctx, c)
-	going, pods := []goingNode{}, 0
+// logCommandStart logs that a command starts. The cost of the cluster covers all commands of the decision.
+func (d *Disruption) logCommandStart(ctx context.Context, c disruption.Command, view disruption.View, decision disruption.Decision) {
+	logRepairDiagnosis(ctx, c)
+	going, pods := []terminatingNode{}, 0
 	for _, n := range c.Remove {
 		pods += len(n.Pods)
-		going = append(going, goingNode{n.Node, n.Claim, n.InstanceType, n.CapacityType, asked(view, n.Node), n.Escalated})
+		going = append(going, terminatingNode{n.Node, n.Claim, n.InstanceType, n.CapacityType, requestedShare(view, n.Node), n.Escalated})
 	}
-	coming := []comingNode{}
+	coming := []replacementNode{}
 	for i := range c.Create {
-		shown := comingNode{CapacityType: c.Create[i].Offer.CapacityType}
+		shown := replacementNode{CapacityType: c.Create[i].Offer.CapacityType}
 		if c.Replacements() == 1 {
 			shown.InstanceTypes = execute.Few(c.Create[i].Types)
 		}
 		coming = append(coming, shown)
 	}
 	for range c.Template {
-		coming = append(coming, comingNode{})
+		coming = append(coming, replacementNode{})
 	}
 	logger := log.FromContext(ctx)
 	if decision.Bound > 0 { // otherwise none is known
@@ -67,8 +67,8 @@ func (d *Disruption) announce(ctx context.Context, c disruption.Command, view di
 		"disrupted-nodes", going, "replacement-nodes", coming, "cost-before", decision.Before, "cost-after", decision.After)
 }
 
-// asked says how much of a node its pods ask for.
-func asked(view disruption.View, name string) string {
+// requestedShare returns the share of a node that its pods request.
+func requestedShare(view disruption.View, name string) string {
 	if view.Cluster == nil {
 		return ""
 	}
@@ -79,15 +79,15 @@ func asked(view disruption.View, name string) string {
 	return fmt.Sprintf("cpu %d%%, memory %d%%", n.RequestedPercent(resources.CPU), n.RequestedPercent(resources.Memory))
 }
 
-// outcome tells the journal what became of a command.
-func (d *Disruption) outcome(c disruption.Command, text string) {
+// recordOutcome records the outcome of a command in the journal.
+func (d *Disruption) recordOutcome(c disruption.Command, text string) {
 	if d.Journal != nil {
 		d.Journal.Outcome(c.ID, text, d.Now())
 	}
 }
 
-// setBack notes that a command failed through its replacements: drift of its pools rests for a while.
-func (d *Disruption) setBack(c disruption.Command) {
+// recordDriftFailure backs off drift of the pools of a command that failed because of its replacements.
+func (d *Disruption) recordDriftFailure(c disruption.Command) {
 	if c.Reason != karpv1.ReasonDrifted {
 		return
 	}
@@ -95,21 +95,21 @@ func (d *Disruption) setBack(c disruption.Command) {
 	defer d.queue.mu.Unlock()
 	// any order: each pool is counted by itself
 	for pool := range poolsOf(c) {
-		if d.queue.drift.RecordFailure(pool, d.Now()) {
+		if d.queue.driftBackoff.RecordFailure(pool, d.Now()) {
 			d.Metrics.DisruptionDriftBackoffs.WithLabelValues(pool).Inc()
 		}
 	}
 }
 
-// worked notes that a command removed the last of its nodes.
-func (d *Disruption) worked(c *disruption.Command, nodes []disruption.Candidate) {
+// recordDriftSuccess ends the drift back-off of the pools of a command that removed its last node.
+func (d *Disruption) recordDriftSuccess(c *disruption.Command, nodes []disruption.Candidate) {
 	if c.Reason != karpv1.ReasonDrifted {
 		return
 	}
 	d.queue.mu.Lock()
 	defer d.queue.mu.Unlock()
 	for _, n := range nodes {
-		d.queue.drift.RecordSuccess(n.Pool)
+		d.queue.driftBackoff.RecordSuccess(n.Pool)
 	}
 }
 
@@ -137,7 +137,7 @@ func (d *Disruption) countDecision(c disruption.Command) {
 // countDeleted counts a claim that was deleted and the pods that have to move.
 func (d *Disruption) countDeleted(r *disruption.Running, n disruption.Candidate, claim *karpv1.NodeClaim, bound *time.Duration, pods int) {
 	policy, capacity, mode := "", claim.Labels[karpv1.LabelCapacityType], lifecycle.TerminationMode(claim)
-	if pool := d.pool(n.Pool); pool != nil && r.Type != "" {
+	if pool := d.poolNamed(n.Pool); pool != nil && r.Type != "" {
 		policy = snake(string(pool.Spec.Disruption.ConsolidationPolicy))
 	}
 	labels := []string{reasonLabel(r.Reason), n.Pool, capacity, policy, mode}
@@ -152,7 +152,7 @@ func (d *Disruption) countDeleted(r *disruption.Running, n disruption.Candidate,
 	case bound != nil:
 		mode = "eventual"
 	}
-	d.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(sickOf(r.Command), n.Pool, capacity, claim.Status.ImageID, mode).Inc()
+	d.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(unhealthyConditionOf(r.Command), n.Pool, capacity, claim.Status.ImageID, mode).Inc()
 }
 
 // podsToMove counts the pods of a node that have to start elsewhere.
@@ -160,7 +160,7 @@ func (d *Disruption) podsToMove(ctx context.Context, node string) int {
 	return PodsToMove(d.Client)(ctx, node)
 }
 
-func (d *Disruption) pool(name string) *karpv1.NodePool {
+func (d *Disruption) poolNamed(name string) *karpv1.NodePool {
 	for _, p := range d.Store.Pools() {
 		if p.Name == name {
 			return p
@@ -169,18 +169,18 @@ func (d *Disruption) pool(name string) *karpv1.NodePool {
 	return nil
 }
 
-// tell sends what there is to say about nodes that stay.
-func (d *Disruption) tell(ctx context.Context, news []disruption.ObjectEvent) {
+// emitNodeEvents emits events about nodes that stay, on the Node and its claim, or on the pool.
+func (d *Disruption) emitNodeEvents(ctx context.Context, news []disruption.ObjectEvent) {
 	for _, n := range news {
 		if n.Pool != "" {
-			if pool := d.pool(n.Pool); pool != nil {
+			if pool := d.poolNamed(n.Pool); pool != nil {
 				d.Events.Emit(pool, n.Event)
 			}
 			continue
 		}
 		node, claim := &corev1.Node{}, &karpv1.NodeClaim{}
 		claimed := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim) == nil
-		said := dated(n.Event, claim)
+		said := withBlockedSince(n.Event, claim)
 		if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
 			d.Events.Emit(node, said)
 		}
@@ -190,8 +190,8 @@ func (d *Disruption) tell(ctx context.Context, news []disruption.ObjectEvent) {
 	}
 }
 
-// sayBroken logs once which pools have budgets that cannot be read: nothing of them is disrupted.
-func (d *Disruption) sayBroken(ctx context.Context, view disruption.View) {
+// logInvalidBudgets logs once which pools have invalid budgets: none of their nodes is disrupted.
+func (d *Disruption) logInvalidBudgets(ctx context.Context, view disruption.View) {
 	var pools, texts []string
 	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
 		if _, broken := budget.Limit(view.Pools[name].Budgets, string(karpv1.ReasonEmpty), 0, view.Now); len(broken) > 0 {
@@ -199,14 +199,14 @@ func (d *Disruption) sayBroken(ctx context.Context, view disruption.View) {
 		}
 	}
 	text := strings.Join(texts, "; ")
-	if text != "" && text != d.broken {
+	if text != "" && text != d.invalidBudgets {
 		log.FromContext(ctx).Error(errors.New(text), "disruption budgets cannot be read; no node of these pools is disrupted", "NodePools", pools)
 	}
-	d.broken = text
+	d.invalidBudgets = text
 }
 
-// count keeps the gauges of disruption. Pools that are gone leave no series behind (FM N03).
-func (d *Disruption) count(decision disruption.Decision) {
+// setDecisionMetrics sets the gauges of a decision. Deleted pools leave no series behind (FM N03).
+func (d *Disruption) setDecisionMetrics(decision disruption.Decision) {
 	d.Metrics.PoolsAllowedDisruptions.Reset()
 	d.Metrics.PoolsNodesConsumingBudgets.Reset()
 	// any order: each has a series of its own
@@ -229,8 +229,8 @@ func (d *Disruption) count(decision disruption.Decision) {
 	}
 }
 
-// sayScores logs what policy Balanced made of moves (disruption 15a).
-func (d *Disruption) sayScores(ctx context.Context, scores []disruption.Score) {
+// logScores logs the scores of moves under policy Balanced (disruption 15a).
+func (d *Disruption) logScores(ctx context.Context, scores []disruption.Score) {
 	for i := range scores {
 		s := &scores[i]
 		log.FromContext(ctx).V(1).Info("consolidation score", "NodePool", klog.KRef("", s.Pool), "nodes", s.Nodes, "score", s.Value,
@@ -239,8 +239,8 @@ func (d *Disruption) sayScores(ctx context.Context, scores []disruption.Score) {
 	}
 }
 
-// spend keeps the gauge of what pools cost. A node without a known price is counted once.
-func (d *Disruption) spend(view disruption.View) {
+// setCostMetrics sets the cost gauge of pools. A node without a known price is counted once.
+func (d *Disruption) setCostMetrics(view disruption.View) {
 	costs, unpriced := map[string]float64{}, map[string]bool{}
 	// any order: each has a series of its own
 	for pool := range view.Pools {

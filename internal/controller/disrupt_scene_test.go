@@ -74,7 +74,7 @@ func (s *scene) boot() {
 	orders := &execute.Claims{Client: s.client, Store: s.memory, Metrics: s.metrics, Words: awsv1.Vocabulary(), Now: now}
 	s.plans = &controller.Provisioner{
 		Store: s.memory, Cloud: &shop{}, Events: s.told, Metrics: s.metrics, Batcher: controller.NewBatcher(time.Second, time.Second),
-		Claims: orders, Nomination: 20 * time.Second, Rest: controller.NewRest(), Pulse: still{}, Now: now,
+		Claims: orders, Nomination: 20 * time.Second, LaunchBackoff: controller.NewLaunchBackoff(), Pulse: still{}, Now: now,
 	}
 	s.Disruption = &controller.Disruption{
 		Client: s.client, Reader: s.client, Store: s.memory, Cloud: &shop{}, Claims: orders, Events: s.told, Metrics: s.metrics, Pulse: still{}, Now: now,

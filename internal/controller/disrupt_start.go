@@ -19,27 +19,27 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/execute"
 )
 
-// start starts commands and returns how many (disruption 17): hold the nodes of all of them, look again
-// at the API server itself, order replacements, and only then say that the nodes go. One command that
-// fails does not stop the others.
+// start starts commands and returns how many (disruption 17). It holds the nodes of all commands, validates
+// them against the API server, creates replacements, and only then marks the nodes as being removed. One
+// command that fails does not stop the others.
 func (d *Disruption) start(ctx context.Context, decided disruption.View, offers map[string][]catalog.InstanceType, decision disruption.Decision) (int, error) {
 	started, failed := 0, []error{}
 	var held []disruption.Command
 	for _, c := range decision.Commands {
-		beat(ctx)
+		recordProgress(ctx)
 		switch {
 		case c.Decision == disruption.Reboot:
-			// Whatever comes of it, it is not looked at again before the watch has told of the reboot: it would
-			// be taken for a node whose reboots do not help.
-			d.queue.tire(c.Reason, d.Now(), c.Remove...)
+			// Back off before the watch has delivered the reboot, even if it failed. Otherwise the next pass
+			// would conclude that reboots do not help this node.
+			d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
 			if err := d.reboot(ctx, c, offers); err != nil {
 				failed = append(failed, err)
 			} else {
 				started++
 			}
-		case d.fit(ctx, &c):
-			d.announce(ctx, c, decided, decision)
-			c, err := d.holdAll(ctx, c)
+		case d.canStart(ctx, &c):
+			d.logCommandStart(ctx, c, decided, decision)
+			c, err := d.holdNodes(ctx, c)
 			failed = append(failed, err)
 			if len(c.Remove) > 0 {
 				held = append(held, c)
@@ -49,25 +49,25 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	if len(held) == 0 {
 		return started, errors.Join(failed...)
 	}
-	live, unread := d.look(ctx, held)
+	live, unread := d.listLivePods(ctx, held)
 	fresh := d.Store.Disruption(offers)
 	for i := range held {
-		d.settle(ctx, &held[i], disruption.Revalidate(held[i], decided, fresh, live), live)
+		d.releaseObjected(ctx, &held[i], disruption.Revalidate(held[i], decided, fresh, live), live)
 	}
-	faults := d.faults(ctx, held, fresh)
+	faults := d.validateMoves(ctx, held, fresh)
 	for _, i := range slices.Sorted(maps.Keys(faults)) {
-		d.settle(ctx, &held[i], []disruption.Objection{{Candidate: held[i].Remove[0], Category: disruption.Scheduling, Text: faults[i]}}, live)
+		d.releaseObjected(ctx, &held[i], []disruption.Objection{{Candidate: held[i].Remove[0], Category: disruption.Scheduling, Text: faults[i]}}, live)
 	}
 	beyond := disruption.OverBudget(held, fresh)
 	for _, i := range slices.Sorted(maps.Keys(beyond)) {
-		d.settle(ctx, &held[i], beyond[i], live)
+		d.releaseObjected(ctx, &held[i], beyond[i], live)
 	}
 	for _, c := range held {
-		beat(ctx)
+		recordProgress(ctx)
 		if len(c.Remove) == 0 {
 			continue
 		}
-		if err := d.commit(ctx, c, decided, fresh); err != nil {
+		if err := d.orderAndQueue(ctx, c, decided, fresh); err != nil {
 			failed = append(failed, err)
 			continue
 		}
@@ -76,28 +76,28 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	return started, errors.Join(append(failed, unread...)...)
 }
 
-// fit reports whether a command may be started: none of its nodes is part of another one, and what it
-// needs can be bought.
-func (d *Disruption) fit(ctx context.Context, c *disruption.Command) bool {
+// canStart reports whether a command may start: none of its nodes is part of a running command, and its pools
+// are not backed off.
+func (d *Disruption) canStart(ctx context.Context, c *disruption.Command) bool {
 	for _, n := range c.Remove {
-		if d.queue.has(n.Claim) {
+		if d.queue.isRemoving(n.Claim) {
 			log.FromContext(ctx).V(1).Info("node is part of a running command", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim))
-			d.queue.tire(c.Reason, d.Now(), c.Remove...)
+			d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
 			return false
 		}
 	}
-	if slices.ContainsFunc(c.Template, d.rests) {
+	if slices.ContainsFunc(c.Template, d.poolBackedOff) {
 		log.FromContext(ctx).V(1).Info("nothing is bought from the NodePool for a while", "NodePools", c.Template)
-		d.queue.tire(c.Reason, d.Now(), c.Remove...)
+		d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
 		return false
 	}
 	return len(c.Remove) > 0
 }
 
-// holdAll holds the nodes of a command. If one cannot be held, a command with replacements is given up,
-// as they were planned for all; another one goes on with the rest.
-func (d *Disruption) holdAll(ctx context.Context, c disruption.Command) (disruption.Command, error) {
-	failed := d.each(len(c.Remove), func(i int) error { return d.hold(ctx, c.Remove[i], c.Token(), c.Reason) })
+// holdNodes holds the nodes of a command. If one cannot be held, a command with replacements is given up, since
+// they were planned for all nodes. A command without replacements goes on with the rest.
+func (d *Disruption) holdNodes(ctx context.Context, c disruption.Command) (disruption.Command, error) {
+	failed := d.forEach(len(c.Remove), func(i int) error { return d.holdNode(ctx, c.Remove[i], c.Token(), c.Reason) })
 	var lost []disruption.Candidate
 	for i, n := range c.Remove {
 		if failed[i] != nil {
@@ -105,24 +105,24 @@ func (d *Disruption) holdAll(ctx context.Context, c disruption.Command) (disrupt
 			log.FromContext(ctx).Error(failed[i], "node stays", "Node", klog.KRef("", n.Node))
 		}
 	}
-	d.queue.tire(c.Reason, d.Now(), lost...)
+	d.queue.recordBackoff(c.Reason, d.Now(), lost...)
 	if len(lost) > 0 && c.Replacements() > 0 {
 		lost = c.Remove
 	}
 	c = c.Without(func(n disruption.Candidate) bool {
 		return slices.ContainsFunc(lost, func(l disruption.Candidate) bool { return l.Claim == n.Claim })
 	})
-	return c, errors.Join(append(conflicts(failed), d.letGo(ctx, lost))...)
+	return c, errors.Join(append(conflictErrors(failed), d.releaseHolds(ctx, lost))...)
 }
 
-// conflicts leaves out what the log has already.
-func conflicts(list []error) []error {
+// conflictErrors keeps only write conflicts. All other errors were logged already.
+func conflictErrors(list []error) []error {
 	return slices.DeleteFunc(slices.Clone(list), func(err error) bool { return err == nil || !onlyConflicts(err) })
 }
 
-// commit orders the replacements of a command and says that its nodes go. From here on the queue has it.
-func (d *Disruption) commit(ctx context.Context, c disruption.Command, decided, fresh disruption.View) error {
-	created, err := d.order(ctx, c, decided, fresh)
+// orderAndQueue creates the replacements of a command and hands it to the queue.
+func (d *Disruption) orderAndQueue(ctx context.Context, c disruption.Command, decided, fresh disruption.View) error {
+	created, err := d.createReplacements(ctx, c, decided, fresh)
 	r := disruption.Running{Command: c, InitializedClaims: map[string]bool{}}
 	planned := map[cluster.PodKey]string{}
 	for _, made := range created {
@@ -134,13 +134,13 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, decided, 
 		}
 	}
 	if err != nil {
-		d.queue.tire(c.Reason, d.Now(), c.Remove...)
-		d.cancel(ctx, created)
-		d.undo(ctx, r)
+		d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
+		d.deleteReplacements(ctx, created)
+		d.rollBack(ctx, r)
 		if !errors.Is(err, execute.ErrOutdated) { // the next one sees what others took
-			d.setBack(c)
+			d.recordDriftFailure(c)
 		}
-		d.outcome(c, "given up: "+err.Error())
+		d.recordOutcome(c, "given up: "+err.Error())
 		return err
 	}
 	d.nominate(c, planned)
@@ -149,17 +149,17 @@ func (d *Disruption) commit(ctx context.Context, c disruption.Command, decided, 
 	}
 	d.Store.Replace(nodesIn(c), planned) // not before the order: pods would get a second place (disruption 17)
 	d.countDecision(c)
-	entry := d.queue.add(r)
-	defer nudge(d.queue.kick) // also if nothing is waited for: what cannot be deleted now is tried again there
+	entry := d.queue.addCommand(r)
+	defer wakeLoop(d.queue.wake) // also if nothing is waited for: what cannot be deleted now is tried again there
 	if len(r.ReplacementClaims) == 0 {
 		return d.advance(ctx, entry)
 	}
 	return nil
 }
 
-// order writes the claims of the replacements. Limits are checked again there, and whether somebody else has
-// ordered something for the pods since the command was decided: they can have left its nodes.
-func (d *Disruption) order(ctx context.Context, c disruption.Command, decided, fresh disruption.View) ([]execute.Created, error) {
+// createReplacements creates the claims of the replacements. It checks limits again, and whether another loop
+// has created a node for the same pods since the decision: they may have left the nodes of the command.
+func (d *Disruption) createReplacements(ctx context.Context, c disruption.Command, decided, fresh disruption.View) ([]execute.Created, error) {
 	if c.Replacements() == 0 {
 		return nil, nil
 	}
@@ -188,17 +188,17 @@ func (d *Disruption) order(ctx context.Context, c disruption.Command, decided, f
 	var failed []error
 	for i := range created {
 		failed = append(failed, created[i].Err)
-		if d.Rest != nil && created[i].Denied() {
-			d.Rest.Denied(created[i].Node.Pool, d.Now())
+		if d.LaunchBackoff != nil && created[i].Denied() {
+			d.LaunchBackoff.RecordDenied(created[i].Node.Pool, d.Now())
 		}
 	}
 	return created, errors.Join(failed...)
 }
 
-// cancel deletes the replacements of a command that does not get all of them: each try would else leave
-// some behind. One that cannot be deleted becomes an ordinary node.
-func (d *Disruption) cancel(ctx context.Context, created []execute.Created) {
-	failed := d.each(len(created), func(i int) error {
+// deleteReplacements deletes the replacements of a command that did not get all of them. Otherwise each attempt
+// would leave some behind. One that cannot be deleted becomes an ordinary node.
+func (d *Disruption) deleteReplacements(ctx context.Context, created []execute.Created) {
+	failed := d.forEach(len(created), func(i int) error {
 		claim := created[i].Claim
 		if claim == nil {
 			return nil
@@ -210,7 +210,7 @@ func (d *Disruption) cancel(ctx context.Context, created []execute.Created) {
 	}
 }
 
-// nominate says where pods are expected to go.
+// nominate reserves the nodes that pods are planned onto, and emits events on the pods.
 func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]string) {
 	until := d.Now().Add(d.Nomination)
 	say := func(key cluster.PodKey, place string) {
@@ -231,7 +231,7 @@ func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]s
 	}
 }
 
-// reboot hands a command over to who carries out reboots (V15-34), if the budget is not spent meanwhile.
+// reboot hands a command over to the reboot controller (V15-34), unless the budget was spent meanwhile.
 func (d *Disruption) reboot(ctx context.Context, c disruption.Command, offers map[string][]catalog.InstanceType) error {
 	if d.Reboot == nil {
 		return fmt.Errorf("reboot %s: nobody here can reboot nodes", names(c.Remove))
@@ -239,11 +239,11 @@ func (d *Disruption) reboot(ctx context.Context, c disruption.Command, offers ma
 	for _, o := range disruption.OverBudget([]disruption.Command{c}, d.Store.Disruption(offers))[0] {
 		return fmt.Errorf("reboot %s: %s", o.Node, o.Text)
 	}
-	d.announce(ctx, c, disruption.View{}, disruption.Decision{})
+	d.logCommandStart(ctx, c, disruption.View{}, disruption.Decision{})
 	if err := d.Reboot(ctx, c); err != nil {
 		return fmt.Errorf("reboot %s: %w", names(c.Remove), err)
 	}
 	d.countDecision(c)
-	d.outcome(c, "reboot requested")
+	d.recordOutcome(c, "reboot requested")
 	return nil
 }

@@ -130,7 +130,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error
 	if until := e.acted[act].Add(settle); now.Before(until) {
 		return ctrl.Result{RequeueAfter: until.Sub(now)}, nil // it is done, the cache does not show it yet
 	}
-	var done answer
+	var done evictionResult
 	switch act {
 	case drain.Evict:
 		done, err = q.evict(ctx, e, p, n)
@@ -149,7 +149,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error
 	case over:
 		return q.drop(id)
 	case accepted:
-		q.note(id, act, now)
+		q.recordResponse(id, act, now)
 		return ctrl.Result{RequeueAfter: settle}, nil
 	default:
 		return ctrl.Result{RequeueAfter: q.backoff(id)}, nil
@@ -169,15 +169,15 @@ func (q *Evictions) observe(ctx context.Context, e entry) (*corev1.Pod, *corev1.
 	if err := q.Client.Get(ctx, types.NamespacedName{Name: e.Node}, n); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
-	if !drained(n, e.Limit) {
+	if !evictedOrGone(n, e.Limit) {
 		return nil, nil, nil
 	}
 	return p, n, nil
 }
 
-// drained reports whether a node is still to be emptied: for ever if it is being deleted, for a time if
+// evictedOrGone reports whether a node is still to be emptied: for ever if it is being deleted, for a time if
 // it is to be rebooted.
-func drained(n *corev1.Node, limit drain.Limit) bool {
+func evictedOrGone(n *corev1.Node, limit drain.Limit) bool {
 	if !limit.Stay {
 		return n.DeletionTimestamp != nil
 	}
@@ -209,8 +209,8 @@ func (q *Evictions) drop(id PodID) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// note remembers what succeeded.
-func (q *Evictions) note(id PodID, act drain.Act, now time.Time) {
+// recordResponse remembers what succeeded.
+func (q *Evictions) recordResponse(id PodID, act drain.Act, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.entries[id]; e != nil {
@@ -218,8 +218,8 @@ func (q *Evictions) note(id PodID, act drain.Act, now time.Time) {
 	}
 }
 
-// refuse remembers what the API server said instead of yes.
-func (q *Evictions) refuse(id PodID, err error, budget bool) {
+// recordRefusal remembers what the API server said instead of yes.
+func (q *Evictions) recordRefusal(id PodID, err error, budget bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.entries[id]
@@ -230,7 +230,7 @@ func (q *Evictions) refuse(id PodID, err error, budget bool) {
 	if e.try.Answer == "" || e.try.Budget != budget {
 		since = q.Now()
 	}
-	e.try = drain.Try{Since: since, Answer: answerOf(err), Budget: budget}
+	e.try = drain.Try{Since: since, Answer: evictionResultOf(err), Budget: budget}
 }
 
 // restart forgets what was answered: what holds the pod now is none of the API server's.

@@ -55,18 +55,18 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if left := at.Sub(r.Now()); left > 0 {
-		return again(left), nil
+		return requeueAfter(left), nil
 	}
 	if r.Paused != nil && r.Paused() {
-		return again(pausedFor), nil
+		return requeueAfter(pausedFor), nil
 	}
 	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
-	err = disrupt(ctx, r.Client, r.Metrics, r.Removed, stored, lifecycle.RemovedExpired)
+	err = deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, stored, lifecycle.RemovedExpired)
 	switch {
 	case apierrors.IsConflict(err):
-		return again(soon), nil
+		return requeueAfter(soon), nil
 	case err == nil:
-		tellGoing(ctx, r.Client, r.Events, stored, "Expired: it has lived since "+stored.CreationTimestamp.UTC().Format(time.RFC3339)+", and its expireAfter is "+string(claim.Spec.ExpireAfter))
+		emitTerminatingEvent(ctx, r.Client, r.Events, stored, "Expired: it has lived since "+stored.CreationTimestamp.UTC().Format(time.RFC3339)+", and its expireAfter is "+string(claim.Spec.ExpireAfter))
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

@@ -15,18 +15,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
 
-// countedClaims bounds how many claims of a pool are remembered as counted.
+// countedClaims bounds how many claims of a pool are kept as counted.
 const countedClaims = 64
 
-// Health collects how the launches of each pool ended, from who sees it, and wakes the reconciler of
-// pools, which decides what that means (LC-53). It is safe for concurrent use.
+// Health collects the results of the launches of each pool and wakes the reconciler of pools, which decides
+// what they mean (LC-53). It is safe for concurrent use.
 type Health struct {
 	mu    sync.Mutex
 	pools map[types.UID]*poolLaunches
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request] // nil until the reconciler runs
 }
 
-// poolLaunches is what is remembered of one pool object.
+// poolLaunches are the results of one pool object.
 type poolLaunches struct {
 	pool    string
 	known   bool // the ring was decided since the start
@@ -35,7 +35,7 @@ type poolLaunches struct {
 	counted []types.UID   // claims; each counts once, however often it is reported
 }
 
-// NewHealth returns an empty memory.
+// NewHealth returns a Health without results.
 func NewHealth() *Health { return &Health{pools: map[types.UID]*poolLaunches{}} }
 
 // Start takes the queue of the reconciler of pools: Health is one of its sources.
@@ -47,16 +47,18 @@ func (h *Health) Start(_ context.Context, queue workqueue.TypedRateLimitingInter
 }
 
 // Registered counts a claim whose node registered.
-func (h *Health) Registered(claim *karpv1.NodeClaim) { h.add(claim, pool.Result{Registered: true}) }
+func (h *Health) Registered(claim *karpv1.NodeClaim) {
+	h.recordLaunch(claim, pool.Result{Registered: true})
+}
 
 // Failed counts a claim that is given up because its node did not register in time. Without a reason
 // it was launched and the node never joined; otherwise the reason is that of its Launched condition.
 func (h *Health) Failed(claim *karpv1.NodeClaim, reason, message string) {
-	h.add(claim, pool.Result{Reason: reason, Message: message})
+	h.recordLaunch(claim, pool.Result{Reason: reason, Message: message})
 }
 
-// add counts for the pool object that owns the claim; one of the same name made later is another.
-func (h *Health) add(claim *karpv1.NodeClaim, result pool.Result) {
+// recordLaunch counts for the pool object that owns the claim; one of the same name made later is another.
+func (h *Health) recordLaunch(claim *karpv1.NodeClaim, result pool.Result) {
 	i := slices.IndexFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "NodePool" })
 	if i < 0 {
 		return
@@ -92,8 +94,8 @@ func (h *Health) launches(p *karpv1.NodePool) pool.Launches {
 	return pool.Launches{Ring: known.ring, Known: known.known, Results: slices.Clone(known.results)}
 }
 
-// settle remembers a decision that was written, and forgets the results it rests on.
-func (h *Health) settle(p *karpv1.NodePool, ring pool.Ring, decided int) {
+// recordDecision stores a decision that was written, and drops the results it is based on.
+func (h *Health) recordDecision(p *karpv1.NodePool, ring pool.Ring, decided int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for uid, other := range h.pools {
@@ -110,8 +112,8 @@ func (h *Health) settle(p *karpv1.NodePool, ring pool.Ring, decided int) {
 	known.results = slices.Clone(known.results[min(decided, len(known.results)):])
 }
 
-// forget drops the pool objects of a name, which are gone or not ours.
-func (h *Health) forget(name string) {
+// dropPool drops the pool objects of a name, which are gone or not ours.
+func (h *Health) dropPool(name string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for uid, known := range h.pools {

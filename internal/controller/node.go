@@ -43,7 +43,7 @@ type evictor interface {
 // not be copied.
 type NodeTermination struct {
 	Client   client.Client
-	Provider ender
+	Provider instanceTerminator
 	Queue    evictor
 	Events   announcer
 	Metrics  *metric.Set
@@ -52,7 +52,7 @@ type NodeTermination struct {
 	Drains   *Drains // may be nil
 	Now      func() time.Time
 
-	asked, told, said pace
+	cloudQueries, terminateCalls, conditionWrites lastCalls
 }
 
 // Register adds the reconciler to a manager. It needs the indexes of Pods and VolumeAttachments by
@@ -92,17 +92,17 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if !ending(n) {
 		return ctrl.Result{}, nil
 	}
-	after, err := r.end(ctx, n)
+	after, err := r.endInstance(ctx, n)
 	switch {
-	case overtaken(err):
-		return again(soon), nil
+	case isStaleWrite(err):
+		return requeueAfter(soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("ending node %s: %w", req.Name, err)
 	}
-	return again(after), nil
+	return requeueAfter(after), nil
 }
 
-func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duration, error) {
+func (r *NodeTermination) endInstance(ctx context.Context, n *corev1.Node) (time.Duration, error) {
 	facts, ours, err := r.observe(ctx, n)
 	if err != nil || !ours {
 		return 0, err
@@ -116,17 +116,17 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 		}
 		switch {
 		case step.Ask:
-			facts.Instance = ask(ctx, r.Provider, id)
+			facts.Instance = instanceState(ctx, r.Provider, id)
 			facts.Asked = facts.Now
-			r.asked.note(n.UID, facts.Now)
+			r.cloudQueries.recordCall(n.UID, facts.Now)
 		case step.Terminate:
-			facts.Instance, facts.Refusal, refusal = terminate(ctx, r.Provider, id)
+			facts.Instance, facts.Refusal, refusal = terminateInstance(ctx, r.Provider, id)
 			if refusal == nil {
 				facts.Told = facts.Now
-				r.told.note(n.UID, facts.Now)
+				r.terminateCalls.recordCall(n.UID, facts.Now)
 			}
 		case step.Release:
-			return 0, r.release(ctx, facts.Node)
+			return 0, r.removeFinalizer(ctx, facts.Node)
 		default:
 			return step.After, refusal
 		}
@@ -136,7 +136,7 @@ func (r *NodeTermination) end(ctx context.Context, n *corev1.Node) (time.Duratio
 
 // observe reads what the decision needs. The node of a claim with a node class of others is not ours.
 func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts drain.Facts, ours bool, err error) {
-	facts = drain.Facts{Node: n, Asked: r.asked.last(n.UID), Told: r.told.last(n.UID), Said: r.said.last(n.UID), Now: r.Now()}
+	facts = drain.Facts{Node: n, Asked: r.cloudQueries.lastCallAt(n.UID), Told: r.terminateCalls.lastCallAt(n.UID), Said: r.conditionWrites.lastCallAt(n.UID), Now: r.Now()}
 	if facts.Claim, err = r.claim(ctx, n); err != nil {
 		return facts, false, err
 	}
@@ -215,11 +215,11 @@ func (r *NodeTermination) volumes(ctx context.Context, pods []*corev1.Pod) (map[
 // perform does a step up to the question to the cloud, and brings the facts up to date.
 func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step drain.Step) error {
 	if step.DeleteClaim && facts.Instance == drain.Unasked {
-		if err := remove(ctx, r.Client, facts.Claim); err != nil {
+		if err := deleteExactly(ctx, r.Client, facts.Claim); err != nil {
 			return fmt.Errorf("deleting nodeclaim %s: %w", facts.Claim.Name, err)
 		}
 	}
-	if err := r.mark(ctx, facts, step); err != nil {
+	if err := r.writeNodeMarks(ctx, facts, step); err != nil {
 		return err
 	}
 	r.Events.Emit(facts.Node, step.Events...)
@@ -228,16 +228,16 @@ func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step 
 	}
 	r.Queue.Add(evictions(facts, step)...)
 	if !step.Ask && !step.Terminate { // else it is not known yet
-		r.Drains.note(facts.Node, facts.Claim, step.Waits, facts.Now)
+		r.Drains.recordWaits(facts.Node, facts.Claim, step.Waits, facts.Now)
 	}
 	if facts.Claim != nil {
 		r.Events.Emit(facts.Claim, step.ClaimEvents...)
-		claim, err := setMarks(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)
+		claim, err := writeClaimConditions(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)
 		if err != nil {
 			return err
 		}
 		if claim != facts.Claim {
-			r.said.note(facts.Node.UID, facts.Now)
+			r.conditionWrites.recordCall(facts.Node.UID, facts.Now)
 		}
 		facts.Claim = claim
 	}
@@ -247,8 +247,8 @@ func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step 
 	return nil
 }
 
-// mark puts taint and label on the node.
-func (r *NodeTermination) mark(ctx context.Context, facts *drain.Facts, step drain.Step) error {
+// writeNodeMarks puts taint and label on the node.
+func (r *NodeTermination) writeNodeMarks(ctx context.Context, facts *drain.Facts, step drain.Step) error {
 	if step.Taints == nil && step.Labels == nil {
 		return nil
 	}
@@ -261,7 +261,7 @@ func (r *NodeTermination) mark(ctx context.Context, facts *drain.Facts, step dra
 		after.Labels = map[string]string{}
 	}
 	maps.Copy(after.Labels, step.Labels)
-	if err := r.Client.Patch(ctx, after, locked(before)); err != nil {
+	if err := r.Client.Patch(ctx, after, withOptimisticLock(before)); err != nil {
 		return err
 	}
 	facts.Node = after
@@ -303,16 +303,16 @@ func disruptionReason(claim *karpv1.NodeClaim) string {
 	return "forceful termination"
 }
 
-// release removes the finalizer and measures how long the end took.
-func (r *NodeTermination) release(ctx context.Context, n *corev1.Node) error {
+// removeFinalizer removes the finalizer and measures how long the end took.
+func (r *NodeTermination) removeFinalizer(ctx context.Context, n *corev1.Node) error {
 	after := n.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
-	if err := r.Client.Patch(ctx, after, locked(n)); err != nil {
+	if err := r.Client.Patch(ctx, after, withOptimisticLock(n)); err != nil {
 		return err
 	}
-	r.asked.forget(n.UID)
-	r.told.forget(n.UID)
-	r.said.forget(n.UID)
+	r.cloudQueries.dropCalls(n.UID)
+	r.terminateCalls.dropCalls(n.UID)
+	r.conditionWrites.dropCalls(n.UID)
 	now, pool := r.Now(), n.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted node", "provider-id", n.Spec.ProviderID)
 	r.Events.Emit(n, finalized())

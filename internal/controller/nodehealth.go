@@ -23,7 +23,7 @@ import (
 // repairRetry is when a node that may not be repaired now is looked at again (LC-42).
 const repairRetry = 5 * time.Minute
 
-// NodeHealth removes sick nodes by force, without budgets and without a replacement first: repair as it
+// NodeHealth removes unhealthy nodes by force, without budgets and without a replacement first: repair as it
 // was before it became a method of disruption (V15-33). It runs only if the settings ask for it.
 type NodeHealth struct {
 	Client   client.Client
@@ -44,7 +44,7 @@ func (r *NodeHealth) Register(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile removes one node if it has been sick for too long.
+// Reconcile removes one node if it has been unhealthy for too long.
 func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	n := &corev1.Node{}
 	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
@@ -63,7 +63,7 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, nil
 	}
 	if left := at.Sub(r.Now()); left > 0 {
-		return again(left), nil
+		return requeueAfter(left), nil
 	}
 	why, err := r.stopped(ctx, n)
 	if err != nil {
@@ -71,21 +71,21 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if why != "" {
 		r.Events.Emit(n, event.Event{Reason: event.NodeRepairBlocked, Text: "Node " + n.Name + " is not repaired: " + why})
-		return again(repairRetry), nil
+		return requeueAfter(repairRetry), nil
 	}
 	err = r.remove(ctx, claim, condition)
 	switch {
 	case apierrors.IsConflict(err):
-		return again(soon), nil
+		return requeueAfter(soon), nil
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	log.FromContext(ctx).Info("deleting unhealthy node", "condition", condition)
-	tellGoing(ctx, r.Client, r.Events, claim, "Unhealthy: condition "+condition+" has lasted longer than is tolerated")
+	emitTerminatingEvent(ctx, r.Client, r.Events, claim, "Unhealthy: condition "+condition+" has lasted longer than is tolerated")
 	return ctrl.Result{}, nil
 }
 
-// stopped says why nothing is repaired now: too many nodes are sick, of the pool, or of the cluster if
+// stopped says why nothing is repaired now: too many nodes are unhealthy, of the pool, or of the cluster if
 // the node has none.
 func (r *NodeHealth) stopped(ctx context.Context, n *corev1.Node) (string, error) {
 	list, pool := &corev1.NodeList{}, n.Labels[karpv1.LabelNodePool]
@@ -116,12 +116,12 @@ func (r *NodeHealth) remove(ctx context.Context, claim *karpv1.NodeClaim, condit
 	if err != nil || at.After(now) {
 		next := withoutSpec(claim)
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, now.UTC().Format(time.RFC3339))
-		if err := r.Client.Patch(ctx, next, lean(claim)); err != nil {
+		if err := r.Client.Patch(ctx, next, statusPatch(claim)); err != nil {
 			return fmt.Errorf("patch nodeclaim %s: %w", claim.Name, err)
 		}
 		claim = next
 	}
-	if err := disrupt(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedUnhealthy); err != nil {
+	if err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedUnhealthy); err != nil {
 		return err
 	}
 	r.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snake(condition), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, "forceful").Inc()

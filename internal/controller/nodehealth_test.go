@@ -29,8 +29,8 @@ func fellSilent(since time.Duration) func(*corev1.Node) {
 	}
 }
 
-// others are more nodes of a pool.
-func others(count int, pool string, change ...func(*corev1.Node)) []client.Object {
+// passForOthers are more nodes of a pool.
+func passForOthers(count int, pool string, change ...func(*corev1.Node)) []client.Object {
 	var out []client.Object
 	for i := range count {
 		out = append(out, endNodeObject(append(change, func(n *corev1.Node) {
@@ -68,11 +68,11 @@ func TestNodeHealth(t *testing.T) {
 		"do-not-repair is not for this mode": {
 			node: []func(*corev1.Node){fellSilent(time.Hour), func(n *corev1.Node) { n.Annotations = map[string]string{karpv1.AnnotationDoNotRepair: "true"} }}, gone: true,
 		},
-		"LC-42 one of three":           {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: others(2, "default"), gone: true},
-		"LC-42 two of three":           {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: append(others(1, "default"), others(1, "default-2", fellSilent(0))...), gone: true},
-		"LC-42 too many of the pool":   {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: append(others(3, "default", fellSilent(0)), others(4, "q")...), after: 5 * time.Minute, say: "4 of 4"},
-		"LC-42 alone: of the cluster":  {node: []func(*corev1.Node){fellSilent(time.Hour), alone}, others: append(others(2, "p", fellSilent(2*time.Hour)), others(3, "q")...), after: 5 * time.Minute, say: "3 of 6"},
-		"features 4: most fell silent": {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: append(others(2, "p", fellSilent(time.Hour)), others(1, "q")...), after: 5 * time.Minute, say: "stopped reporting"},
+		"LC-42 one of three":           {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: passForOthers(2, "default"), gone: true},
+		"LC-42 two of three":           {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: append(passForOthers(1, "default"), passForOthers(1, "default-2", fellSilent(0))...), gone: true},
+		"LC-42 too many of the pool":   {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: append(passForOthers(3, "default", fellSilent(0)), passForOthers(4, "q")...), after: 5 * time.Minute, say: "4 of 4"},
+		"LC-42 alone: of the cluster":  {node: []func(*corev1.Node){fellSilent(time.Hour), alone}, others: append(passForOthers(2, "p", fellSilent(2*time.Hour)), passForOthers(3, "q")...), after: 5 * time.Minute, say: "3 of 6"},
+		"features 4: most fell silent": {node: []func(*corev1.Node){fellSilent(time.Hour)}, others: append(passForOthers(2, "p", fellSilent(time.Hour)), passForOthers(1, "q")...), after: 5 * time.Minute, say: "stopped reporting"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

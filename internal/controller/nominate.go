@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	nominateAtOnce  = 10               // requests for the pods of one node
-	nominateLongest = 5 * time.Second  // that a node waits for them
-	nominateRest    = 10 * time.Minute // after a refusal: the right may be given meanwhile
+	nominateAtOnce        = 10               // concurrent requests for the pods of one node
+	nominateTimeout       = 5 * time.Second  // that the registration of a node waits for them
+	nominateDeniedBackoff = 10 * time.Minute // after a denied request: the permission may be granted meanwhile
 )
 
-// Nominator has the scheduler try pods first on the node that was bought for them, and keep its room from
-// pods of no higher priority: it writes status.nominatedNodeName of pods that have none. What the scheduler
-// wrote there is never changed, and a pod that does not fit is scheduled as if nothing had been said.
+// Nominator writes status.nominatedNodeName of pods that have none. The scheduler then tries them first on the
+// node that was launched for them, and keeps its room from pods of no higher priority. A value that the
+// scheduler wrote is never changed. A pod that does not fit is scheduled as without a nomination.
 type Nominator struct {
 	Client  client.Client
 	Pods    func(claim string) []*corev1.Pod
@@ -34,15 +34,15 @@ type Nominator struct {
 	Now     func() time.Time
 
 	mu     sync.Mutex
-	denied time.Time // when the right was last found to be missing
+	denied time.Time // when a request was last forbidden
 }
 
-// Nominate names a node on the pods that were planned onto its claim. The pods do without it if it fails.
+// Nominate writes a node on the pods that were planned onto its claim. It is best effort.
 func (n *Nominator) Nominate(ctx context.Context, claim, node string) {
-	if n.resting() {
+	if n.isDenied() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, nominateLongest)
+	ctx, cancel := context.WithTimeout(ctx, nominateTimeout)
 	defer cancel()
 	var wait sync.WaitGroup
 	free := make(chan struct{}, nominateAtOnce)
@@ -50,13 +50,13 @@ func (n *Nominator) Nominate(ctx context.Context, claim, node string) {
 		free <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-free }()
-			n.settle(ctx, pod, n.write(ctx, pod, node))
+			n.recordResult(ctx, pod, n.write(ctx, pod, node))
 		})
 	}
 	wait.Wait()
 }
 
-// write names the node, unless the pod is another one by now, or has a nomination.
+// write sets the nomination, unless the pod was replaced by another of the same name or has one.
 func (n *Nominator) write(ctx context.Context, pod *corev1.Pod, node string) error {
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "test", "path": "/metadata/uid", "value": pod.UID},
@@ -70,8 +70,8 @@ func (n *Nominator) write(ctx context.Context, pod *corev1.Pod, node string) err
 	return n.Client.Status().Patch(ctx, named, client.RawPatch(types.JSONPatchType, patch))
 }
 
-// settle counts how a request ended, and tells once of a right that is missing.
-func (n *Nominator) settle(ctx context.Context, pod *corev1.Pod, err error) {
+// recordResult counts the result of a request, and logs a missing permission once.
+func (n *Nominator) recordResult(ctx context.Context, pod *corev1.Pod, err error) {
 	result := "done"
 	switch {
 	case err == nil:
@@ -79,7 +79,7 @@ func (n *Nominator) settle(ctx context.Context, pod *corev1.Pod, err error) {
 		result = "taken"
 	case apierrors.IsForbidden(err):
 		result = "denied"
-		if n.rest() {
+		if n.recordDenial() {
 			log.FromContext(ctx).Error(err, "pods are not nominated for the nodes that were bought for them, so the scheduler may give their room to others and more nodes may be needed; "+
 				"allow the service account to patch pods/status, or set --nominate-pods=false")
 		}
@@ -90,14 +90,14 @@ func (n *Nominator) settle(ctx context.Context, pod *corev1.Pod, err error) {
 	n.Metrics.PodsNominated.WithLabelValues(result).Inc()
 }
 
-func (n *Nominator) resting() bool {
+func (n *Nominator) isDenied() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.denied.IsZero() && n.Now().Sub(n.denied) < nominateRest
+	return !n.denied.IsZero() && n.Now().Sub(n.denied) < nominateDeniedBackoff
 }
 
-// rest stops for a while and reports whether that is news.
-func (n *Nominator) rest() (first bool) {
+// recordDenial pauses nominations and reports whether this is the first denial.
+func (n *Nominator) recordDenial() (first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	first = n.denied.IsZero()

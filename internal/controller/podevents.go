@@ -38,41 +38,41 @@ type podQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 func (r *PodEvents) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.podevents").
 		Watches(&corev1.Pod{}, handler.Funcs{
-			CreateFunc: func(_ context.Context, e event.CreateEvent, q podQueue) { r.see(e.Object, q) },
-			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q podQueue) { r.see(e.ObjectNew, q) },
-			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q podQueue) { r.miss(e.Object, q) },
+			CreateFunc: func(_ context.Context, e event.CreateEvent, q podQueue) { r.recordPodEvent(e.Object, q) },
+			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q podQueue) { r.recordPodEvent(e.ObjectNew, q) },
+			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q podQueue) { r.recordMissing(e.Object, q) },
 		}).
 		Watches(&corev1.Node{}, handler.Funcs{
-			DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ podQueue) { r.forget(e.Object.GetName()) },
+			DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ podQueue) { r.dropNode(e.Object.GetName()) },
 		}).
 		WithOptions(workers(r.Workers)).
 		Complete(r)
 }
 
-// see notes what a pod tells about its node.
-func (r *PodEvents) see(obj client.Object, queue podQueue) {
+// recordPodEvent notes what a pod tells about its node.
+func (r *PodEvents) recordPodEvent(obj client.Object, queue podQueue) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		r.note(pod.Spec.NodeName, lifecycle.PodEvent(pod), queue)
+		r.recordWrite(pod.Spec.NodeName, lifecycle.PodEvent(pod), queue)
 	}
 }
 
-// miss notes a pod that is gone. One that was seen to end has told so before; one that was deleted
+// recordMissing notes a pod that is gone. One that was seen to end has told so before; one that was deleted
 // without grace has not.
-func (r *PodEvents) miss(obj client.Object, queue podQueue) {
+func (r *PodEvents) recordMissing(obj client.Object, queue podQueue) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || lifecycle.PodEvent(pod).IsZero() {
 		return
 	}
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if pod.DeletionTimestamp == nil && !ended {
-		r.note(pod.Spec.NodeName, r.Now(), queue)
+		r.recordWrite(pod.Spec.NodeName, r.Now(), queue)
 		return
 	}
-	r.see(pod, queue)
+	r.recordPodEvent(pod, queue)
 }
 
-// note asks for a write only if the event is later than all that were noted before.
-func (r *PodEvents) note(node string, at time.Time, queue podQueue) {
+// recordWrite asks for a write only if the event is later than all that were noted before.
+func (r *PodEvents) recordWrite(node string, at time.Time, queue podQueue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !at.After(r.last[node]) {
@@ -90,7 +90,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	node := &corev1.Node{}
 	if err := r.Client.Get(ctx, req.NamespacedName, node); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			r.forget(req.Name)
+			r.dropNode(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -109,7 +109,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := r.Client.Status().Patch(ctx, want, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("write pod event on nodeclaim %s: %w", claim.Name, err)
 	}
-	r.tell(req.Name, at)
+	r.emitPodEvent(req.Name, at)
 	return ctrl.Result{}, nil
 }
 
@@ -125,7 +125,7 @@ func (r *PodEvents) written(node string) time.Time {
 	return r.told[node]
 }
 
-func (r *PodEvents) tell(node string, at time.Time) {
+func (r *PodEvents) emitPodEvent(node string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.told == nil {
@@ -134,7 +134,7 @@ func (r *PodEvents) tell(node string, at time.Time) {
 	r.told[node] = at
 }
 
-func (r *PodEvents) forget(node string) {
+func (r *PodEvents) dropNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, node)

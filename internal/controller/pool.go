@@ -83,7 +83,7 @@ func (r *Pools) users(kind ClassKind) handler.MapFunc {
 func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	facts, err := r.observe(ctx, req.Name)
 	if apierrors.IsNotFound(err) || err == nil && facts == nil {
-		r.Health.forget(req.Name)
+		r.Health.dropPool(req.Name)
 		return ctrl.Result{}, nil
 	}
 	if err != nil {
@@ -98,7 +98,7 @@ func (r *Pools) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 		return ctrl.Result{RequeueAfter: time.Second}, nil // somebody else wrote; look again
 	}
 	if err == nil {
-		r.Health.settle(facts.Pool, step.Launches, len(facts.Launches.Results))
+		r.Health.recordDecision(facts.Pool, step.Launches, len(facts.Launches.Results))
 	}
 	return ctrl.Result{RequeueAfter: step.After}, client.IgnoreNotFound(err)
 }

@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	provisioner = "provisioner"        // label and name of the loop
-	lookAgain   = 10 * time.Second     // pods that wait are looked at again (SC-02)
-	longestPlan = time.Minute          // deciding takes no longer; what was decided is kept
-	complain    = 30 * time.Second     // memory incomplete for longer is an error
-	retrigger   = types.UID("waiting") // asks for a plan on behalf of everything that waits
+	provisioner     = "provisioner"        // label and name of the loop
+	replanInterval  = 10 * time.Second     // pending pods are planned again (SC-02)
+	planTimeout     = time.Minute          // of one plan; what was decided until then is kept
+	unsyncedWarning = 30 * time.Second     // cluster state that is incomplete for longer is logged as an error
+	retrigger       = types.UID("waiting") // triggers a plan on behalf of all pending pods
 )
 
-// planStore is the memory that plans are made on.
+// planStore is the cluster state that plans are made on.
 type planStore interface {
 	Synced() bool
 	Unsynced() (time.Duration, []string)
@@ -45,47 +45,47 @@ type planStore interface {
 	Decided(pods []cluster.PodKey) []time.Duration
 }
 
-// typeSource says what a pool could buy.
+// typeSource lists the instance types of a pool.
 type typeSource interface {
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 }
 
-// planJournal keeps plans for people who ask later.
+// planJournal records plans.
 type planJournal interface {
 	Planned(plan solve.Plan, at time.Time)
 }
 
-// Provisioner orders nodes for pods that have no place. It is one loop: collect, plan, order, again.
+// Provisioner creates nodes for unschedulable pods. It is one loop: collect, plan, create, repeat.
 type Provisioner struct {
-	Store      planStore
-	Cloud      typeSource
-	Claims     *execute.Claims
-	Events     emitter
-	Metrics    *metric.Set
-	Batcher    *Batcher
-	Policy     solve.Policy
-	Nomination time.Duration // how long a chosen node is spoken for (SC-52)
-	Rest       *Rest
-	Pulse      pulse
-	Now        func() time.Time
+	Store         planStore
+	Cloud         typeSource
+	Claims        *execute.Claims
+	Events        emitter
+	Metrics       *metric.Set
+	Batcher       *Batcher
+	Policy        solve.Policy
+	Nomination    time.Duration // how long a node is reserved for nominated pods (SC-52)
+	LaunchBackoff *LaunchBackoff
+	Pulse         pulse
+	Now           func() time.Time
 
 	Journal planJournal // may be nil
 
 	// Judge checks plans; nil: check.Plan.
 	Judge func(solve.Problem, solve.Plan) []check.Violation
 
-	// Planned hears for which pods a plan has a place and for which it has none. It may be nil.
+	// Planned is called with the pods that a plan places and those that it does not. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
 
-	refusals map[cluster.PodKey]said // of the last plan
-	left     map[cluster.PodKey]said // pods that the last pass could not plan for
-	found    map[cluster.PodKey]bool // by the last pass
+	refusalsLogged map[cluster.PodKey]loggedReason // of the last plan
+	ignoredLogged  map[cluster.PodKey]loggedReason // of the last pass: pods that are not planned for
+	lastPods       map[cluster.PodKey]bool         // by the last pass
 
-	wishes   wishes
-	cut      wishes // with more preferences than are looked at
-	portions portions
-	expected expectations // of the last plan
-	bought   purchases    // for pods that wait
+	warnedPreferences preferenceWarnings
+	warnedIgnored     preferenceWarnings // for pods with more preferences than are evaluated
+	partitions        podPartitions
+	expected          expectations // of the last plan
+	bought            purchases    // for pending pods
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -94,21 +94,22 @@ func (p *Provisioner) NeedLeaderElection() bool { return true }
 // Start plans until the context ends.
 func (p *Provisioner) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", provisioner))
-	go p.remind(ctx)
+	go p.triggerWhilePending(ctx)
 	for p.Batcher.Wait(ctx) {
 		if !p.Store.Synced() {
-			continue // what asked is asked for again soon
+			continue // triggerWhilePending triggers again soon
 		}
 		p.Pulse.Begin()
-		p.guarded(withPulse(ctx, p.Pulse))
+		p.passRecovering(withPulse(ctx, p.Pulse))
 		p.Pulse.Done()
 	}
 	return nil
 }
 
-// remind asks for a plan as long as something waits for one.
-func (p *Provisioner) remind(ctx context.Context) {
-	tick := time.NewTicker(lookAgain)
+// triggerWhilePending triggers a plan at intervals while pods are pending, and reports the sync state of the
+// store.
+func (p *Provisioner) triggerWhilePending(ctx context.Context) {
+	tick := time.NewTicker(replanInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -122,7 +123,7 @@ func (p *Provisioner) remind(ctx context.Context) {
 			p.Metrics.ClusterStateSynced.WithLabelValues().Set(synced)
 			late, missing := p.Store.Unsynced()
 			p.Metrics.ClusterStateUnsynced.WithLabelValues().Set(late.Seconds())
-			if late > complain {
+			if late > unsyncedWarning {
 				log.FromContext(ctx).Error(errors.New("no object of these kinds was delivered yet; look at the permissions of the service account and at the API server"),
 					"waiting on cluster sync; nothing is planned until then", "missing", missing, "duration", late.Round(time.Second).String())
 			}
@@ -134,8 +135,8 @@ func (p *Provisioner) remind(ctx context.Context) {
 	}
 }
 
-// guarded keeps one bad object from ending the loop (G9).
-func (p *Provisioner) guarded(ctx context.Context) {
+// passRecovering makes a pass and recovers from a panic, so that one bad object does not end the loop (G9).
+func (p *Provisioner) passRecovering(ctx context.Context) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			p.Metrics.Panics.WithLabelValues(provisioner).Inc()
@@ -145,33 +146,33 @@ func (p *Provisioner) guarded(ctx context.Context) {
 	p.Pass(ctx)
 }
 
-// Pass makes one plan and orders what it says.
+// Pass makes one plan and creates its claims.
 func (p *Provisioner) Pass(ctx context.Context) {
 	start := p.Now()
 	p.Claims.Confirm(ctx)
 	pools, offers := p.offers(ctx)
 	view := p.Store.Snapshot(offers)
-	p.ignored(ctx, view.Ignored)
+	p.reportIgnored(ctx, view.Ignored)
 	p.Metrics.SchedulerIgnoredPods.WithLabelValues().Set(float64(len(view.Ignored)))
 	if len(view.Pods) == 0 {
-		p.count(view, solve.Plan{})
+		p.setPlanMetrics(view, solve.Plan{})
 		return
 	}
 	level := 0
-	if p.stale(view.Pods) {
+	if p.allSeenBefore(view.Pods) {
 		level = 1
 	}
-	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", fewPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
-	p.warnOfWishes(ctx, view.Snapshot.Pending)
-	p.tellIgnored(view.Snapshot.Pending)
+	log.FromContext(ctx).V(level).Info("found provisionable pod(s)", "Pods", firstPods(view.Pods), "duration", p.Now().Sub(start).Round(time.Microsecond).String())
+	p.warnOfPreferences(ctx, view.Snapshot.Pending)
+	p.reportIgnoredPreferences(view.Snapshot.Pending)
 	plan := p.planWithin(ctx, view)
-	p.count(view, plan)
+	p.setPlanMetrics(view, plan)
 	if p.Journal != nil {
 		p.Journal.Planned(plan, p.Now())
 	}
-	p.refused(ctx, view, plan)
-	p.nominate(view, plan)
-	p.tellSnubbed(view, plan.Bind)
+	p.reportUnplaced(ctx, view, plan)
+	p.nominatePods(view, plan)
+	p.reportUnbound(view, plan.Bind)
 	if len(plan.Create) == 0 {
 		return
 	}
@@ -180,7 +181,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 		logger = logger.WithValues("lower-bound", plan.Bound)
 	}
 	logger.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create), "price", plan.Cost)
-	nodes, small := p.bought.small(plan)
+	nodes, small := p.bought.undersized(plan)
 	if small > 0 {
 		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))
 	}
@@ -190,32 +191,32 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	created := p.Claims.Create(ctx, execute.Batch{
 		Nodes: plan.Create, Pools: pools, Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned,
 	})
-	p.ordered(ctx, view, created)
+	p.reportCreated(ctx, view, created)
 	log.FromContext(ctx).V(1).Info("carried out the plan", "duration", p.Now().Sub(start).Round(time.Microsecond).String())
 }
 
-// offers asks what each pool could buy. A pool that cannot say is left out, and the others go on
-// (SC-08).
+// offers returns the instance types of each pool. A pool whose types cannot be listed is left out, and the
+// others go on (SC-08).
 func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, map[string][]catalog.InstanceType) {
 	pools, offers := map[string]*karpv1.NodePool{}, map[string][]catalog.InstanceType{}
 	for _, pool := range p.Store.Pools() {
 		pools[pool.Name] = pool
 		ready := condition.True(pool.Status.Conditions, karpv1.ConditionReady)
 		list, err := p.Cloud.Types(ctx, pool)
-		beat(ctx)
+		recordProgress(ctx)
 		if err != nil {
 			if ready {
 				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", klog.KRef("", pool.Name))
 			}
 			continue
 		}
-		offers[pool.Name] = p.Rest.Open(pool.Name, list, p.Now())
+		offers[pool.Name] = p.LaunchBackoff.WithoutBackedOff(pool.Name, list, p.Now())
 	}
 	return pools, offers
 }
 
-// planWithin plans, and leaves pods out that nodes were bought for already without any use: what came up
-// had no room for them, or others took it.
+// planWithin plans, and leaves out pods that nodes were launched for recently without success: the nodes had no
+// room for them, or other pods took it.
 func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Plan {
 	if p.bought == nil {
 		p.bought = purchases{}
@@ -231,9 +232,9 @@ func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Pla
 	return plan
 }
 
-// plan decides, and has the decision checked by rules that were written apart from it. One that does
-// not hold is made again without the pods that are to blame; if nobody is, fewer pods are planned for at
-// a time from then on, so that the rest has its turn.
+// plan decides, and has an independent checker verify the decision. A rejected plan is made again without the
+// pods that are to blame. If no pod is to blame, later plans are partitioned, so that the other pods have their
+// turn.
 func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	start := p.Now()
 	defer func() {
@@ -242,13 +243,13 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	shown, end := p.progress(view)
 	defer end()
 	stop := func() bool {
-		if shown(p.Now().Sub(start)) > longestPlan {
+		if shown(p.Now().Sub(start)) > planTimeout {
 			return true
 		}
-		beat(ctx)
+		recordProgress(ctx)
 		return false
 	}
-	now, later := p.portions.split(view.Pods, view.PlannedNodes)
+	now, later := p.partitions.split(view.Pods, view.PlannedNodes)
 	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
 	// any order: a pod is promised one node, and Solve looks it up by pod
 	for pod, node := range view.PlannedNodes {
@@ -256,26 +257,26 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 	}
 	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
 		return solve.SolveAwaitingReplacement(q, view.AwaitingReplacement, stop)
-	}, p.judge())
+	}, p.planChecker())
 	for _, found := range answer.Rejected {
 		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()
 		log.FromContext(ctx).Error(errors.New(found[0].String()), "refusing a plan that breaks a rule; it is made again without the pods that are to blame", "violations", len(found))
 	}
-	p.portions.next(answer.Plan.Partial || !answer.Sound)
+	p.partitions.next(answer.Plan.Partial || !answer.Sound)
 	answer.Plan.Unplaced = append(answer.Plan.Unplaced, postponed(later)...)
 	return answer.Plan
 }
 
-// judge is who checks plans.
-func (p *Provisioner) judge() func(solve.Problem, solve.Plan) []check.Violation {
+// planChecker returns the function that checks plans.
+func (p *Provisioner) planChecker() func(solve.Problem, solve.Plan) []check.Violation {
 	if p.Judge != nil {
 		return p.Judge
 	}
 	return check.Plan
 }
 
-// ordered tells pods of the claims they got, and the log of those that could not be written.
-func (p *Provisioner) ordered(ctx context.Context, view store.View, created []execute.Created) {
+// reportCreated emits events on the pods of created claims, and logs claims that could not be created.
+func (p *Provisioner) reportCreated(ctx context.Context, view store.View, created []execute.Created) {
 	uids := make(map[cluster.PodKey]string, view.Pending)
 	for i := range view.Snapshot.Pending {
 		uids[view.Snapshot.Pending[i].Key] = view.Snapshot.Pending[i].UID
@@ -290,15 +291,15 @@ func (p *Provisioner) ordered(ctx context.Context, view store.View, created []ex
 		case c.Err != nil:
 			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
 			if c.Denied() {
-				p.Rest.Denied(c.Node.Pool, p.Now())
+				p.LaunchBackoff.RecordDenied(c.Node.Pool, p.Now())
 				p.Batcher.Trigger(retrigger) // another pool may do
 			}
 		default:
-			p.bought.note(c.Node.Pods, uids, c.Claim.Name, p.Now())
+			p.bought.recordPurchase(c.Node.Pods, uids, c.Claim.Name, p.Now())
 			for _, key := range c.Node.Pods {
-				p.tell(key, nominatedOn("nodeclaim/"+c.Claim.Name))
+				p.emitPodEvent(key, nominatedOn("nodeclaim/"+c.Claim.Name))
 				if len(c.Altered) > 0 {
-					p.tell(key, alteredClaim(c.Claim.Name, c.Altered))
+					p.emitPodEvent(key, alteredClaim(c.Claim.Name, c.Altered))
 				}
 			}
 		}

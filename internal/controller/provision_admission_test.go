@@ -58,13 +58,13 @@ func TestFM_A14_DeniedClaims(t *testing.T) {
 // FM A14: the pool rests for a minute, then for two, however many claims of one plan are denied.
 func TestFM_A14_Rest(t *testing.T) {
 	t.Parallel()
-	r, at := controller.NewRest(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	r, at := controller.NewLaunchBackoff(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, rest := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
 		for range 30 {
-			r.Denied("p", at)
+			r.RecordDenied("p", at)
 		}
 		end := at.Add(rest)
-		if !r.Resting("p", end.Add(-time.Second)) || r.Resting("p", end) {
+		if !r.PoolBackedOff("p", end.Add(-time.Second)) || r.PoolBackedOff("p", end) {
 			t.Errorf("want a rest of %s", rest)
 		}
 		at = end

@@ -30,7 +30,7 @@ func TestTrust_A05_InsufficientCapacityOfOneKindLeavesTheRest(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	for range 16 {
-		l.Rest.Failed(failedClaim("general", in(corev1.LabelInstanceTypeStable, "large")), time.Now())
+		l.LaunchBackoff.RecordInsufficientCapacity(failedClaim("general", in(corev1.LabelInstanceTypeStable, "large")), time.Now())
 	}
 	l.add(readyPool("general"), pendingPod("web", "1"), pendingPod("big", "6"))
 	l.Pass(t.Context())
@@ -60,9 +60,9 @@ func TestTrust_A05_BackOffOfOfferings(t *testing.T) {
 		}
 		list = append(list, one)
 	}
-	open := func(r *controller.Rest, now time.Time) map[string]int {
+	open := func(r *controller.LaunchBackoff, now time.Time) map[string]int {
 		out := map[string]int{}
-		for _, one := range r.Open("general", list, now) {
+		for _, one := range r.WithoutBackedOff("general", list, now) {
 			for _, o := range one.Offerings {
 				if o.Available {
 					out[one.Name]++
@@ -87,14 +87,14 @@ func TestTrust_A05_BackOffOfOfferings(t *testing.T) {
 		"the type itself was":         {failed: []*karpv1.NodeClaim{failedClaim("general", in(kind, "p4d"))}, worked: &cloud.Instance{Type: "p4d", Zone: "a", CapacityType: "spot"}, p4d: 4, m5: 4, p4dLater: 4},
 		"two kinds after one another": {failed: []*karpv1.NodeClaim{failedClaim("general", in(kind, "p4d")), failedClaim("general", in(kind, "m5"), in(zone, "b"))}, m5: 2, p4dLater: 4},
 	} {
-		r := controller.NewRest()
+		r := controller.NewLaunchBackoff()
 		for _, claim := range tc.failed {
 			for range 10 {
-				r.Failed(claim, at)
+				r.RecordInsufficientCapacity(claim, at)
 			}
 		}
 		if tc.worked != nil {
-			r.Worked("general", *tc.worked)
+			r.RecordLaunched("general", *tc.worked)
 		}
 		if got := open(r, at.Add(time.Second)); got["p4d"] != tc.p4d || got["m5"] != tc.m5 {
 			t.Errorf("%s: %v can be had, want p4d %d and m5 %d", name, got, tc.p4d, tc.m5)
@@ -103,14 +103,14 @@ func TestTrust_A05_BackOffOfOfferings(t *testing.T) {
 			t.Errorf("%s: a minute later %v can be had", name, got)
 		}
 	}
-	r := controller.NewRest()
-	if shared := r.Open("general", list, at); &shared[0] != &list[0] {
+	r := controller.NewLaunchBackoff()
+	if shared := r.WithoutBackedOff("general", list, at); &shared[0] != &list[0] {
 		t.Error("a list is copied although nothing is closed")
 	}
 	for range 10 {
-		r.Failed(failedClaim("general", in(kind, "p4d")), at)
+		r.RecordInsufficientCapacity(failedClaim("general", in(kind, "p4d")), at)
 	}
-	if r.Open("general", list, at); !list[0].Offerings[0].Available {
+	if r.WithoutBackedOff("general", list, at); !list[0].Offerings[0].Available {
 		t.Error("the catalogue itself was changed")
 	}
 }

@@ -18,11 +18,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// shownReasons bounds how much an event says about one pod.
+// shownReasons is how many reasons an event about one pod shows at most.
 const shownReasons = 6
 
-// tell sends an event about a pod, unless it is gone.
-func (p *Provisioner) tell(key cluster.PodKey, e event.Event) {
+// emitPodEvent emits an event about a pod, unless the pod is gone.
+func (p *Provisioner) emitPodEvent(key cluster.PodKey, e event.Event) {
 	if pod := p.Store.Pod(key); pod != nil {
 		p.Events.Emit(pod, e)
 	}
@@ -32,28 +32,28 @@ func nominatedOn(place string) event.Event {
 	return event.Event{Reason: event.Nominated, Text: "Pod should schedule on: " + place}
 }
 
-// alteredClaim says that a claim is not what was asked for, and what follows from that (FM A13).
+// alteredClaim is the event about a claim that admission changed, and what follows from that (FM A13).
 func alteredClaim(name string, parts []string) event.Event {
 	return event.Event{Reason: event.FailedScheduling, Key: "altered", Text: "NodeClaim " + name + " was made for the pod, and admission changed its " +
 		strings.Join(parts, ", ") + ". If the pod does not fit its node, it waits until that NodeClaim is deleted; look at the webhooks and policies for nodeclaims"}
 }
 
-// ignored says why pods are not planned for (scheduling 3.4).
-func (p *Provisioner) ignored(ctx context.Context, pods []cluster.Pod) {
-	left := make(map[cluster.PodKey]said, len(pods))
+// reportIgnored reports why pods are not planned for (scheduling 3.4).
+func (p *Provisioner) reportIgnored(ctx context.Context, pods []cluster.Pod) {
+	left := make(map[cluster.PodKey]loggedReason, len(pods))
 	for i := range pods {
 		text := reason.Join(pods[i].Shape.Invalid, shownReasons)
-		p.tell(pods[i].Key, event.Event{Reason: event.FailedScheduling, Text: "Not planned for: " + text})
-		left[pods[i].Key] = p.say(ctx, p.left, "ignoring pod", pods[i].Key, text)
+		p.emitPodEvent(pods[i].Key, event.Event{Reason: event.FailedScheduling, Text: "Not planned for: " + text})
+		left[pods[i].Key] = p.logOnce(ctx, p.ignoredLogged, "ignoring pod", pods[i].Key, text)
 	}
-	p.left = left
+	p.ignoredLogged = left
 }
 
-// refused says why pods have no place. Those that wait for reserved capacity are no news (SC-46), nor
-// are pods that still run on a node that goes.
-func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.Plan) {
+// reportUnplaced reports why pods have no node. It leaves out pods that wait for reserved capacity (SC-46), and
+// pods that still run on a terminating node.
+func (p *Provisioner) reportUnplaced(ctx context.Context, view store.View, plan solve.Plan) {
 	quiet, untried := 0, 0
-	refusals := make(map[cluster.PodKey]said, len(plan.Unplaced))
+	refusals := make(map[cluster.PodKey]loggedReason, len(plan.Unplaced))
 	for _, u := range plan.Unplaced {
 		if u.Deferred {
 			quiet++
@@ -69,20 +69,21 @@ func (p *Provisioner) refused(ctx context.Context, view store.View, plan solve.P
 		}
 		text := reason.Join(u.Why, shownReasons)
 		p.Events.Emit(pod, event.Event{Reason: event.FailedScheduling, Text: "No node can take the pod: " + text})
-		refusals[u.Pod] = p.say(ctx, p.refusals, "could not schedule pod", u.Pod, text)
+		refusals[u.Pod] = p.logOnce(ctx, p.refusalsLogged, "could not schedule pod", u.Pod, text)
 	}
-	p.refusals = refusals
+	p.refusalsLogged = refusals
 	if quiet > 0 {
 		log.FromContext(ctx).V(1).Info("deferring scheduling decision for pod(s) to wait for reserved capacity", "pods", quiet)
 	}
 	if untried > 0 {
-		log.FromContext(ctx).V(1).Info("planning took too long and was cut off; the next plans are for the rest", "pods", untried, "limit", longestPlan.String())
+		log.FromContext(ctx).V(1).Info("planning took too long and was cut off; the next plans are for the rest", "pods", untried, "limit", planTimeout.String())
 	}
-	p.poolsWithoutTypes(view)
+	p.reportPoolsWithoutTypes(view)
 }
 
-// poolsWithoutTypes says which pools can buy nothing whatever pods ask for (SC-09).
-func (p *Provisioner) poolsWithoutTypes(view store.View) {
+// reportPoolsWithoutTypes emits events on pools whose requirements no instance type meets, whatever pods ask
+// for (SC-09).
+func (p *Provisioner) reportPoolsWithoutTypes(view store.View) {
 	pools := p.Store.Pools()
 	for i := range view.Pools {
 		pool := &view.Pools[i]
@@ -102,17 +103,17 @@ func (p *Provisioner) poolsWithoutTypes(view store.View) {
 	}
 }
 
-// nominate keeps nodes that were chosen from being disrupted while their pods come (SC-52).
-func (p *Provisioner) nominate(view store.View, plan solve.Plan) {
+// nominatePods protects the nodes of a plan from disruption until their pods are bound (SC-52).
+func (p *Provisioner) nominatePods(view store.View, plan solve.Plan) {
 	until := p.Now().Add(p.Nomination)
 	for _, b := range plan.Bind {
 		p.Store.ExpectPod(b.Pod, b.Node, until)
 		p.Store.RecordPlannedNode(b.Pod, b.Node)
-		p.tell(b.Pod, nominatedOn(placeName(view, b.Node)))
+		p.emitPodEvent(b.Pod, nominatedOn(placeName(view, b.Node)))
 	}
 }
 
-// placeName says whether a place is a node yet.
+// placeName names a place as a node, or as a claim if there is no node yet.
 func placeName(view store.View, name string) string {
 	i, found := slices.BinarySearchFunc(view.Nodes, name, func(n cluster.Node, name string) int { return strings.Compare(n.Name, name) })
 	if found && view.Nodes[i].Claim == name {
@@ -121,8 +122,8 @@ func placeName(view store.View, name string) string {
 	return "node/" + name
 }
 
-// count keeps the gauges of planning.
-func (p *Provisioner) count(view store.View, plan solve.Plan) {
+// setPlanMetrics sets the gauges of planning.
+func (p *Provisioner) setPlanMetrics(view store.View, plan solve.Plan) {
 	m := p.Metrics
 	m.SchedulerUnschedulablePods.WithLabelValues(provisioner).Set(float64(len(plan.Unplaced)))
 	m.SchedulerPodsByZone.Reset()
@@ -197,8 +198,8 @@ func zoneOf(s *cluster.Shape) string {
 	return "none"
 }
 
-// fewPods shows the first five pods and counts the rest.
-func fewPods(pods []cluster.Pod) string {
+// firstPods shows the first five pods and counts the rest.
+func firstPods(pods []cluster.Pod) string {
 	names := make([]string, 0, len(pods))
 	for i := range pods {
 		names = append(names, pods[i].Key.String())
@@ -206,8 +207,8 @@ func fewPods(pods []cluster.Pod) string {
 	return execute.Few(names)
 }
 
-// displaced counts the pods that need a new node although an earlier plan had a place for them: the
-// scheduler puts pods where it likes, and what it put there leaves too little.
+// displaced counts the pods that need a new node although an earlier plan reserved a place for them: the
+// scheduler bound other pods there, and they leave too little room.
 func displaced(view store.View, plan solve.Plan, bought purchases) int {
 	n := 0
 	for i := range plan.Create {

@@ -60,7 +60,7 @@ type Reboots struct {
 
 	mu      sync.Mutex
 	calls   map[types.UID]call
-	written written
+	written writtenVersions
 }
 
 // call is what the cloud said about a reboot. It is only memory: after a restart the cloud is asked
@@ -100,16 +100,16 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.forget(req.Name)
+			r.written.dropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.ahead(claim) {
-		return again(soon), nil // the cache does not have the last write yet
+	if r.written.cacheIsStale(claim) {
+		return requeueAfter(soon), nil // the cache does not have the last write yet
 	}
 	read, _ := claim.Effective(nil, false)
 	if !toReboot(claim) || !managed(r.Classes, read.Spec.NodeClassRef) {
-		r.forget(claim.UID)
+		r.dropState(claim.UID)
 		return ctrl.Result{}, nil
 	}
 	facts, err := r.observe(ctx, claim)
@@ -118,17 +118,17 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	after, err := r.move(ctx, facts)
 	switch {
-	case overtaken(err):
-		return again(soon), nil
+	case isStaleWrite(err):
+		return requeueAfter(soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("rebooting the node of nodeclaim %s: %w", claim.Name, err)
 	}
-	return again(after), nil
+	return requeueAfter(after), nil
 }
 
 func (r *Reboots) observe(ctx context.Context, claim *karpv1.NodeClaim) (reboot.Facts, error) {
 	facts := reboot.Facts{Claim: claim, Now: r.Now()}
-	known := r.recall(claim)
+	known := r.stateOf(claim)
 	if facts.Asked = known.first; known.final != nil {
 		facts.Answer = &reboot.Answer{Err: known.final}
 	}
@@ -150,11 +150,11 @@ func (r *Reboots) move(ctx context.Context, facts reboot.Facts) (time.Duration, 
 		}
 		switch {
 		case step.Ask != "":
-			facts.Answer = r.ask(ctx, &facts, step.Ask)
+			facts.Answer = r.requestReboot(ctx, &facts, step.Ask)
 		case step.Retry:
 			return 0, facts.Answer.Err
 		case !step.Again:
-			return step.After, r.end(ctx, facts, step)
+			return step.After, r.endReboot(ctx, facts, step)
 		}
 	}
 	return soon, nil
@@ -165,7 +165,7 @@ func (r *Reboots) move(ctx context.Context, facts reboot.Facts) (time.Duration, 
 func (r *Reboots) perform(ctx context.Context, facts *reboot.Facts, step reboot.Step) error {
 	if step.Node != nil {
 		want := step.Node.DeepCopy()
-		if err := r.Client.Patch(ctx, want, locked(facts.Node)); err != nil {
+		if err := r.Client.Patch(ctx, want, withOptimisticLock(facts.Node)); err != nil {
 			return fmt.Errorf("patch node %s: %w", want.Name, err)
 		}
 		r.logTaint(ctx, facts.Node, want)
@@ -210,7 +210,7 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 		}
 		next := withoutSpec(from)
 		next.Status.Conditions = slices.Clone(want.Status.Conditions)
-		if err := r.Client.Status().Patch(ctx, next, lean(from)); err != nil {
+		if err := r.Client.Status().Patch(ctx, next, statusPatch(from)); err != nil {
 			return from, fmt.Errorf("patch status of nodeclaim %s: %w", have.Name, err)
 		}
 		r.Events.Flips(next, condition.Flips(have.Status.Conditions, want.Status.Conditions))
@@ -222,7 +222,7 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 		}
 		next := withoutSpec(from)
 		next.Annotations = maps.Clone(want.Annotations)
-		if err := r.Client.Patch(ctx, next, lean(from)); err != nil {
+		if err := r.Client.Patch(ctx, next, statusPatch(from)); err != nil {
 			return from, fmt.Errorf("patch nodeclaim %s: %w", have.Name, err)
 		}
 		return next, nil
@@ -235,22 +235,22 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 	for _, part := range parts {
 		next, err := part(out)
 		if apierrors.IsConflict(err) {
-			r.written.overtaken(out)
+			r.written.recordConflict(out)
 		}
 		if err != nil {
 			return out, err
 		}
 		if next != out {
-			r.written.note(next)
+			r.written.recordWrite(next)
 		}
 		out = next
 	}
 	return out, nil
 }
 
-// ask asks the cloud, and remembers when it was asked first and what it said for good.
-func (r *Reboots) ask(ctx context.Context, facts *reboot.Facts, operation string) *reboot.Answer {
-	known := r.recall(facts.Claim)
+// requestReboot asks the cloud, and remembers when it was asked first and what it said for good.
+func (r *Reboots) requestReboot(ctx context.Context, facts *reboot.Facts, operation string) *reboot.Answer {
+	known := r.stateOf(facts.Claim)
 	if known.first.IsZero() {
 		known.first = facts.Now
 	}
@@ -269,8 +269,8 @@ func (r *Reboots) ask(ctx context.Context, facts *reboot.Facts, operation string
 	return &reboot.Answer{Err: err}
 }
 
-// recall returns what is known about the calls for the present reboot of a claim.
-func (r *Reboots) recall(claim *karpv1.NodeClaim) call {
+// stateOf returns what is known about the calls for the present reboot of a claim.
+func (r *Reboots) stateOf(claim *karpv1.NodeClaim) call {
 	now := call{}
 	if c := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting); c != nil {
 		now.request = c.LastTransitionTime.Time
@@ -283,29 +283,29 @@ func (r *Reboots) recall(claim *karpv1.NodeClaim) call {
 	return now
 }
 
-func (r *Reboots) forget(uid types.UID) {
+func (r *Reboots) dropState(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.calls, uid)
 }
 
-// end deletes the claim of a reboot that failed, and counts what is over.
-func (r *Reboots) end(ctx context.Context, facts reboot.Facts, step reboot.Step) error {
+// endReboot deletes the claim of a reboot that failed, and counts what is over.
+func (r *Reboots) endReboot(ctx context.Context, facts reboot.Facts, step reboot.Step) error {
 	claim := facts.Claim
 	if step.Delete {
 		precondition := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
 		if err := r.Client.Delete(ctx, withoutSpec(claim), precondition); err != nil {
 			return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
 		}
-		r.written.removed(claim)
-		Disrupted(r.Metrics, claim, lifecycle.RemovedUnhealthy, facts.Pods)
-		r.Removed.note(claim, lifecycle.RemovedUnhealthy)
+		r.written.recordDeletion(claim)
+		CountDisrupted(r.Metrics, claim, lifecycle.RemovedUnhealthy, facts.Pods)
+		r.Removed.recordRemoval(claim, lifecycle.RemovedUnhealthy)
 	}
 	r.Events.Emit(claim, step.Events...)
 	if step.End == nil {
 		return nil
 	}
-	r.forget(claim.UID)
+	r.dropState(claim.UID)
 	r.Metrics.NodesReboots.WithLabelValues(step.End.Result).Inc()
 	r.Metrics.NodesRebootDuration.WithLabelValues(step.End.Result).Observe(seconds(step.End.Took))
 	if step.End.Result == reboot.Succeeded {

@@ -42,14 +42,14 @@ func (r *Reboots) Commit(ctx context.Context, c disruption.Command) error {
 		return fmt.Errorf("request a reboot: %w", err)
 	}
 	r.Store.Rebooted(claim.UID)
-	repaired(r.Metrics, after, c)
+	countRepaired(r.Metrics, after, c)
 	log.FromContext(ctx).Info("committed node reboot", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim), "cause", c.Cause())
 	return nil
 }
 
-// repaired counts a claim that repair hands over to a reboot (V15-32). How hard it is follows from the
+// countRepaired counts a claim that repair hands over to a reboot (V15-32). How hard it is follows from the
 // bound of the repair, and without one from the claim.
-func repaired(m *metric.Set, claim *karpv1.NodeClaim, c disruption.Command) {
+func countRepaired(m *metric.Set, claim *karpv1.NodeClaim, c disruption.Command) {
 	mode := lifecycle.TerminationMode(claim)
 	switch {
 	case c.Bound == nil:
@@ -58,19 +58,19 @@ func repaired(m *metric.Set, claim *karpv1.NodeClaim, c disruption.Command) {
 	default:
 		mode = "eventual"
 	}
-	m.NodeClaimsUnhealthyDisrupted.WithLabelValues(sickOf(c), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, mode).Inc()
+	m.NodeClaimsUnhealthyDisrupted.WithLabelValues(unhealthyConditionOf(c), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, mode).Inc()
 }
 
-// sickOf is the condition that a node is repaired for, as metrics name it.
-func sickOf(c disruption.Command) string {
+// unhealthyConditionOf is the condition that a node is repaired for, as metrics name it.
+func unhealthyConditionOf(c disruption.Command) string {
 	if c.Repair != nil {
 		return snake(c.Repair.Condition)
 	}
 	return snake(c.Because)
 }
 
-// diagnosed writes what a repair rests on into the log (V15-31).
-func diagnosed(ctx context.Context, c disruption.Command) {
+// logRepairDiagnosis writes what a repair rests on into the log (V15-31).
+func logRepairDiagnosis(ctx context.Context, c disruption.Command) {
 	if c.Repair == nil {
 		return
 	}
@@ -89,11 +89,11 @@ func diagnosed(ctx context.Context, c disruption.Command) {
 // The zero value is ready.
 type repairLog struct {
 	mu    sync.Mutex
-	known map[string]string // what each sick node matched, by name
+	known map[string]string // what each unhealthy node matched, by name
 }
 
-// note compares the nodes of a view with the last one.
-func (l *repairLog) note(ctx context.Context, v disruption.View) {
+// logPolicyChanges compares the nodes of a view with the last one.
+func (l *repairLog) logPolicyChanges(ctx context.Context, v disruption.View) {
 	if !v.Methods.Repair || v.Repairs == nil {
 		return
 	}
@@ -107,7 +107,7 @@ func (l *repairLog) note(ctx context.Context, v disruption.View) {
 		if len(matches) == 0 {
 			continue
 		}
-		if now[n.Name] = matched(matches); now[n.Name] == l.known[n.Name] {
+		if now[n.Name] = matchKey(matches); now[n.Name] == l.known[n.Name] {
 			continue
 		}
 		for _, m := range matches {
@@ -123,8 +123,8 @@ func (l *repairLog) note(ctx context.Context, v disruption.View) {
 	l.known = now
 }
 
-// matched tells one list of matches from another, whatever the order of the conditions.
-func matched(list []disruption.Match) string {
+// matchKey tells one list of matches from another, whatever the order of the conditions.
+func matchKey(list []disruption.Match) string {
 	lines := make([]string, 0, len(list))
 	for _, m := range list {
 		lines = append(lines, fmt.Sprintf("%s=%s %s %s %s", m.Condition.Type, m.Condition.Status, m.Condition.Reason, m.Policy.ReasonRegex, m.Due))

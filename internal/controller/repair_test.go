@@ -23,15 +23,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// clinic is a scene in which sick nodes are looked after, by what is really decided.
-type clinic struct {
+// repairScene is a scene in which sick nodes are looked after, by what is really decided.
+type repairScene struct {
 	*scene
 	lines []string
 }
 
-func newClinic(t *testing.T) *clinic {
+func newClinic(t *testing.T) *repairScene {
 	t.Helper()
-	c := &clinic{scene: newScene(t, interceptor.Funcs{})}
+	c := &repairScene{scene: newScene(t, interceptor.Funcs{})}
 	set, err := disrupt.NewRepairSet([]cloud.Repair{
 		{Condition: "Ready", Status: "Unknown", Toleration: 30 * time.Minute, Bound: new(time.Duration(0)), Action: cloud.ReplaceNode},
 		{Condition: "DiskReady", Status: "False", ReasonRegex: "^Read", Toleration: time.Minute, Bound: new(time.Minute), Priority: 10, Action: cloud.RebootNode},
@@ -57,7 +57,7 @@ func newClinic(t *testing.T) *clinic {
 }
 
 // ails gives a node a condition that began some time ago, or takes it away again.
-func (c *clinic) ails(name string, is corev1.NodeCondition, since time.Duration) {
+func (c *repairScene) ails(name string, is corev1.NodeCondition, since time.Duration) {
 	c.t.Helper()
 	n := &corev1.Node{}
 	if err := c.client.Get(c.t.Context(), client.ObjectKey{Name: name}, n); err != nil {
@@ -71,7 +71,7 @@ func (c *clinic) ails(name string, is corev1.NodeCondition, since time.Duration)
 	c.sync()
 }
 
-func (c *clinic) annotate(name, key, value string) {
+func (c *repairScene) annotate(name, key, value string) {
 	c.t.Helper()
 	n := &corev1.Node{}
 	if err := c.client.Get(c.t.Context(), client.ObjectKey{Name: name}, n); err != nil {
@@ -85,7 +85,7 @@ func (c *clinic) annotate(name, key, value string) {
 }
 
 // visit is one pass, with what it writes into the log.
-func (c *clinic) visit() {
+func (c *repairScene) visit() {
 	c.t.Helper()
 	ctx := log.IntoContext(c.t.Context(), funcr.New(func(_, args string) { c.lines = append(c.lines, args) }, funcr.Options{Verbosity: 1}))
 	c.sync()
@@ -95,7 +95,7 @@ func (c *clinic) visit() {
 	c.sync()
 }
 
-func (c *clinic) logged(parts ...string) bool {
+func (c *repairScene) logged(parts ...string) bool {
 	for _, line := range c.lines {
 		found := true
 		for _, part := range parts {
@@ -108,7 +108,7 @@ func (c *clinic) logged(parts ...string) bool {
 	return false
 }
 
-func (c *clinic) stored(name string) *karpv1.NodeClaim {
+func (c *repairScene) stored(name string) *karpv1.NodeClaim {
 	c.t.Helper()
 	claim := &karpv1.NodeClaim{}
 	if err := c.client.Get(context.WithoutCancel(c.t.Context()), client.ObjectKey{Name: name}, claim); err != nil {

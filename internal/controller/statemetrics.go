@@ -49,8 +49,8 @@ func (*StateMetrics) NeedLeaderElection() bool { return true }
 
 // Start follows the watches until the context ends.
 func (m *StateMetrics) Start(ctx context.Context) error {
-	m.forget()
-	defer m.forget()
+	m.clearState()
+	defer m.clearState()
 	for _, kind := range []struct {
 		object client.Object
 		take   func(obj client.Object, gone, first bool)
@@ -67,8 +67,8 @@ func (m *StateMetrics) Start(ctx context.Context) error {
 	return nil
 }
 
-// forget empties memory, so that there is nothing to tell.
-func (m *StateMetrics) forget() {
+// clearState empties memory, so that there is nothing to tell.
+func (m *StateMetrics) clearState() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pods, m.nodes, m.pools = map[types.NamespacedName]*podState{}, map[string]*nodeState{}, map[string]*karpv1.NodePool{}

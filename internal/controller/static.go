@@ -43,19 +43,19 @@ type staticStore interface {
 // before anything is made or removed: neither a cache that lags nor a process that died in between makes
 // a second claim (FM M01).
 type Static struct {
-	Client  client.Client
-	Live    client.Reader // of the API server itself
-	Store   staticStore
-	Claims  orderer
-	Rest    *Rest
-	Events  emitter
-	Metrics *metric.Set
-	Removed Removed
-	Words   reqs.Vocabulary
-	Classes []ClassKind
-	Strict  bool
-	Workers int
-	Now     func() time.Time
+	Client        client.Client
+	Live          client.Reader // of the API server itself
+	Store         staticStore
+	Claims        orderer
+	LaunchBackoff *LaunchBackoff
+	Events        emitter
+	Metrics       *metric.Set
+	Removed       Removed
+	Words         reqs.Vocabulary
+	Classes       []ClassKind
+	Strict        bool
+	Workers       int
+	Now           func() time.Time
 }
 
 // Register adds both controllers to a manager.
@@ -101,51 +101,51 @@ func claimCounts() predicate.Predicate {
 func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	facts, step, err := s.decide(ctx, req.Name)
 	if err != nil || facts == nil {
-		return s.later(facts, err)
+		return s.requeueUndecided(facts, err)
 	}
 	if step.AtLimit {
 		limit := facts.Pool.Spec.Limits[karpv1.LimitNodes]
 		log.FromContext(ctx).Info("nodepool is at its node limit", "NodePool", klog.KRef("", req.Name),
 			"replicas", *facts.Pool.Spec.Replicas, "nodeclaims", len(facts.Claims), "limit", limit.String())
 	}
-	if step.Create > 0 && s.Rest.Resting(req.Name, s.Now()) {
-		return again(lookAgain), nil // launches of the pool fail one after another (FM F02)
+	if step.Create > 0 && s.LaunchBackoff.PoolBackedOff(req.Name, s.Now()) {
+		return requeueAfter(replanInterval), nil // launches of the pool fail one after another (FM F02)
 	}
 	if step.Create > 0 {
 		if err := s.create(ctx, facts, step.Create); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	return again(step.After), nil
+	return requeueAfter(step.After), nil
 }
 
 // Shrink deletes the claims that a pool has too many of. Budgets are not asked; drains are as usual.
 func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	facts, step, err := s.decide(ctx, req.Name)
 	if err != nil || facts == nil {
-		return s.later(facts, err)
+		return s.requeueUndecided(facts, err)
 	}
 	var failed []error
 	for _, claim := range step.Delete {
-		err := disrupt(ctx, s.Client, s.Metrics, s.Removed, claim, lifecycle.RemovedScaledDown)
+		err := deleteAndCountClaim(ctx, s.Client, s.Metrics, s.Removed, claim, lifecycle.RemovedScaledDown)
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			return again(soon), nil // it is not what it was: choose again
+			return requeueAfter(soon), nil // it is not what it was: choose again
 		case err != nil:
 			failed = append(failed, err)
 		default:
 			log.FromContext(ctx).Info("deleted nodeclaim of a pool with too many", "NodePool", klog.KRef("", req.Name), "NodeClaim", klog.KRef("", claim.Name),
 				"replicas", *facts.Pool.Spec.Replicas)
-			tellGoing(ctx, s.Client, s.Events, claim, fmt.Sprintf("ScaledDown: NodePool %s has more nodes than the %d it wants", req.Name, *facts.Pool.Spec.Replicas))
+			emitTerminatingEvent(ctx, s.Client, s.Events, claim, fmt.Sprintf("ScaledDown: NodePool %s has more nodes than the %d it wants", req.Name, *facts.Pool.Spec.Replicas))
 		}
 	}
-	return again(step.After), errors.Join(failed...)
+	return requeueAfter(step.After), errors.Join(failed...)
 }
 
-// later is the answer for a pool that cannot be decided about: it is not ours, or memory is incomplete.
-func (s *Static) later(facts *pool.StaticFacts, err error) (ctrl.Result, error) {
+// requeueUndecided is the answer for a pool that cannot be decided about: it is not ours, or memory is incomplete.
+func (s *Static) requeueUndecided(facts *pool.StaticFacts, err error) (ctrl.Result, error) {
 	if err == nil && facts == nil && !s.Store.Synced() {
-		return again(notSynced), nil
+		return requeueAfter(notSynced), nil
 	}
 	return ctrl.Result{}, err
 }

@@ -87,7 +87,7 @@ func (f *fleet) boot() {
 	f.memory.sync()
 	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
 	f.static = &controller.Static{
-		Client: &cached{Client: f.api, memory: f.memory}, Live: f.api, Store: f.memory, Claims: f.orders, Rest: controller.NewRest(), Events: f.told, Metrics: f.metrics, Words: awsv1.Vocabulary(),
+		Client: &cached{Client: f.api, memory: f.memory}, Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: controller.NewLaunchBackoff(), Events: f.told, Metrics: f.metrics, Words: awsv1.Vocabulary(),
 		Classes: []controller.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}}, Now: time.Now,
 	}
 }
@@ -410,7 +410,7 @@ func TestStaticPoolRests(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, "")
 	for range 20 {
-		f.static.Rest.Failed(failedClaim("fixed"), time.Now())
+		f.static.LaunchBackoff.RecordInsufficientCapacity(failedClaim("fixed"), time.Now())
 	}
 	if err := f.grow(); err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func (t *ticker) Start(ctx context.Context) error {
 	tick := time.NewTicker(t.every)
 	defer tick.Stop()
 	for {
-		if err := t.once(ctx); err != nil && ctx.Err() == nil {
+		if err := t.runOnce(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reconciler error")
 		}
 		select {
@@ -43,7 +43,7 @@ func (t *ticker) Start(ctx context.Context) error {
 	}
 }
 
-func (t *ticker) once(ctx context.Context) (err error) {
+func (t *ticker) runOnce(ctx context.Context) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = fmt.Errorf("panic: %v", recovered)

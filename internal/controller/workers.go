@@ -35,4 +35,4 @@ func workers(n int) controller.Options {
 // watch mostly calls earlier.
 const soon = time.Second
 
-func again(after time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: after} }
+func requeueAfter(after time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: after} }

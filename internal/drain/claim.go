@@ -40,7 +40,7 @@ type ClaimStep struct {
 // NextClaim decides about a claim that is being deleted (LC-20 to LC-23).
 func NextClaim(f ClaimFacts) ClaimStep {
 	var step ClaimStep
-	step.stamp(f.Claim)
+	step.setDeadline(f.Claim)
 	if isTrue(f.Claim, karpv1.ConditionRegistered) && len(f.Nodes) > 0 {
 		for _, n := range f.Nodes {
 			if n.DeletionTimestamp == nil {
@@ -48,7 +48,7 @@ func NextClaim(f ClaimFacts) ClaimStep {
 			}
 		}
 		step.After = recheckCloud // the end of a Node wakes us earlier
-		if marks := agreed(f.Claim); len(marks) > 0 && released(f.Nodes) {
+		if marks := terminatingCondition(f.Claim); len(marks) > 0 && ourFinalizersRemoved(f.Nodes) {
 			step.Ask = f.Instance == Unasked
 			if f.Instance == Gone {
 				step.Marks = marks
@@ -61,49 +61,50 @@ func NextClaim(f ClaimFacts) ClaimStep {
 		step.Release = true
 	case f.Instance == Staying:
 		step.After = recheckCloud
-		step.stay(f)
+		step.explainInstanceWait(f)
 	case f.Instance == Ending:
-		step.Marks = agreed(f.Claim)
-		step.After = pause(f.Claim, f.Now)
-		step.stay(f)
-	case f.Now.Sub(f.Told) < pause(f.Claim, f.Told):
-		step.Marks = agreed(f.Claim)
-		step.After = pause(f.Claim, f.Told) - f.Now.Sub(f.Told)
-		step.stay(f)
+		step.Marks = terminatingCondition(f.Claim)
+		step.After = terminateBackoff(f.Claim, f.Now)
+		step.explainInstanceWait(f)
+	case f.Now.Sub(f.Told) < terminateBackoff(f.Claim, f.Told):
+		step.Marks = terminatingCondition(f.Claim)
+		step.After = terminateBackoff(f.Claim, f.Told) - f.Now.Sub(f.Told)
+		step.explainInstanceWait(f)
 	default:
 		step.Terminate = true
 	}
 	return step
 }
 
-// released reports whether nothing of ours holds Nodes that are being deleted; others still do.
-func released(nodes []*corev1.Node) bool {
+// ourFinalizersRemoved reports whether Nodes that are being deleted have no finalizer of ours; others may still
+// hold them.
+func ourFinalizersRemoved(nodes []*corev1.Node) bool {
 	return !slices.ContainsFunc(nodes, func(n *corev1.Node) bool {
 		return n.DeletionTimestamp == nil || slices.Contains(n.Finalizers, karpv1.FinalizerTermination)
 	})
 }
 
-// stay tells of an instance that should be gone.
-func (s *ClaimStep) stay(f ClaimFacts) {
-	waits, marks := still(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
+// explainInstanceWait reports an instance that should be gone.
+func (s *ClaimStep) explainInstanceWait(f ClaimFacts) {
+	waits, marks := instanceWaits(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
 	s.Waits, s.Marks = waits, append(s.Marks, marks...)
 	if len(waits) > 0 {
-		s.Events = append(s.Events, blocked("claim", waits, waits[0].Since, time.Time{}, f.Now)...)
+		s.Events = append(s.Events, longWaitEvents("claim", waits, waits[0].Since, time.Time{}, f.Now)...)
 	}
 }
 
-// stamp writes the deadline down once. One that is there stays, it may be earlier on purpose; one that
-// cannot be read would hold the node for ever and is written anew (L18).
-func (s *ClaimStep) stamp(claim *karpv1.NodeClaim) {
+// setDeadline writes the deadline once. A valid deadline stays, since it may be earlier on purpose. An invalid
+// one would hold the node for ever and is replaced (L18).
+func (s *ClaimStep) setDeadline(claim *karpv1.NodeClaim) {
 	text, stamped := claim.Annotations[karpv1.AnnotationTerminationTimestamp]
-	_, readable := written(claim)
+	_, readable := parsedDeadline(claim)
 	if stamped && readable {
 		return
 	}
 	if stamped {
 		s.Unreadable = text
 	}
-	at := given(claim)
+	at := computedDeadline(claim)
 	switch {
 	case !at.IsZero():
 		s.Stamp = at.UTC().Format(time.RFC3339)

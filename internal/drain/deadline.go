@@ -14,20 +14,20 @@ func Deadline(claim *karpv1.NodeClaim) time.Time {
 	if claim == nil {
 		return time.Time{}
 	}
-	if at, ok := written(claim); ok {
+	if at, ok := parsedDeadline(claim); ok {
 		return at
 	}
-	return given(claim)
+	return computedDeadline(claim)
 }
 
-// written is the deadline on the claim; a second one is never written over it.
-func written(claim *karpv1.NodeClaim) (time.Time, bool) {
+// parsedDeadline is the deadline on the claim; a second one is never written over it.
+func parsedDeadline(claim *karpv1.NodeClaim) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
 	return at, err == nil
 }
 
-// given is the deadline that follows from the spec of a claim that is being deleted, or zero.
-func given(claim *karpv1.NodeClaim) time.Time {
+// computedDeadline is the deadline that follows from the spec of a claim that is being deleted, or zero.
+func computedDeadline(claim *karpv1.NodeClaim) time.Time {
 	if claim.DeletionTimestamp == nil || claim.Spec.TerminationGracePeriod == "" {
 		return time.Time{}
 	}

@@ -17,11 +17,11 @@ import (
 )
 
 const (
-	settling  = 15 * time.Second // pods that leave in this time need no explanation
-	insistent = 5 * time.Minute  // a wait that took longer is told of again, and on the claim too
-	saidFor   = time.Minute      // the message of a condition is not changed more often
-	maxPods   = 10               // that a Wait names
-	maxText   = 900              // of an event or a message; the API server takes 1024
+	explainAfter    = 15 * time.Second // pods that leave in this time need no explanation
+	longWaitAfter   = 5 * time.Minute  // a wait that took longer is told of again, and on the claim too
+	messageInterval = time.Minute      // the message of a condition is not changed more often
+	maxPods         = 10               // that a Wait names
+	maxText         = 900              // of an event or a message; the API server takes 1024
 )
 
 // Wait is what the end of a node waits for: pods, or volumes, that one thing holds.
@@ -44,7 +44,7 @@ func (w *Wait) Text() string {
 
 // explain says what the pods that hold a node wait for. Those that are about to leave are left out.
 func explain(f Facts, waiting []Waiting, began time.Time) []Wait {
-	if f.Now.Sub(began) < settling {
+	if f.Now.Sub(began) < explainAfter {
 		return nil
 	}
 	guards := readGuards(f.Budgets)
@@ -52,7 +52,7 @@ func explain(f Facts, waiting []Waiting, began time.Time) []Wait {
 	for i := range waiting {
 		w, holds := waiting[i].explain(guards, f.Tries, f.Now, began)
 		if holds {
-			out = join(out, w)
+			out = addWait(out, w)
 		}
 	}
 	order := map[Cause]int{}
@@ -65,8 +65,8 @@ func explain(f Facts, waiting []Waiting, began time.Time) []Wait {
 	return out
 }
 
-// join adds a wait to those that the same thing causes.
-func join(list []Wait, w Wait) []Wait {
+// addWait adds a wait to those that the same thing causes.
+func addWait(list []Wait, w Wait) []Wait {
 	for i := range list {
 		if l := &list[i]; l.Cause == w.Cause && l.Object == w.Object {
 			l.Count += w.Count
@@ -108,16 +108,16 @@ func (w *Waiting) explain(guards []budgetGuard, tries map[types.UID]Try, now, be
 		}
 		return out, true
 	case w.act == Delete:
-		return out, out.tried(tries[p.UID], nil, now)
+		return out, out.setEvictionCause(tries[p.UID], nil, now)
 	case w.act == Evict && w.mine:
-		matching := guarding(p, guards)
-		return out, out.held(p, matching) || out.tried(tries[p.UID], matching, now)
+		matching := budgetsOf(p, guards)
+		return out, out.setBudgetCause(p, matching) || out.setEvictionCause(tries[p.UID], matching, now)
 	}
 	return out, false
 }
 
-// guarding are the budgets that select a pod.
-func guarding(p *corev1.Pod, guards []budgetGuard) (matching []*policyv1.PodDisruptionBudget) {
+// budgetsOf are the budgets that select a pod.
+func budgetsOf(p *corev1.Pod, guards []budgetGuard) (matching []*policyv1.PodDisruptionBudget) {
 	for i := range guards {
 		if g := &guards[i]; g.budget.Namespace == p.Namespace && g.selector.Matches(p.Labels) {
 			matching = append(matching, g.budget)
@@ -126,8 +126,8 @@ func guarding(p *corev1.Pod, guards []budgetGuard) (matching []*policyv1.PodDisr
 	return matching
 }
 
-// held names the budget that keeps a pod, of those that select it; it reports false if none does.
-func (w *Wait) held(p *corev1.Pod, matching []*policyv1.PodDisruptionBudget) bool {
+// setBudgetCause names the budget that keeps a pod, of those that select it; it reports false if none does.
+func (w *Wait) setBudgetCause(p *corev1.Pod, matching []*policyv1.PodDisruptionBudget) bool {
 	switch {
 	case len(matching) == 0:
 		return false
@@ -142,7 +142,7 @@ func (w *Wait) held(p *corev1.Pod, matching []*policyv1.PodDisruptionBudget) boo
 		return true
 	}
 	b := matching[0]
-	if b.Status.DisruptionsAllowed > 0 || letsGo(b, p) {
+	if b.Status.DisruptionsAllowed > 0 || allowsUnready(b, p) {
 		return false
 	}
 	name := "PodDisruptionBudget " + b.Namespace + "/" + b.Name
@@ -164,8 +164,8 @@ func (w *Wait) held(p *corev1.Pod, matching []*policyv1.PodDisruptionBudget) boo
 	return true
 }
 
-// letsGo reports whether a budget lets a pod go that is not ready anyway.
-func letsGo(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
+// allowsUnready reports whether a budget lets a pod go that is not ready anyway.
+func allowsUnready(b *policyv1.PodDisruptionBudget, p *corev1.Pod) bool {
 	if !cluster.Unready(p) {
 		return false
 	}
@@ -219,8 +219,8 @@ func readGuards(budgets []*policyv1.PodDisruptionBudget) []budgetGuard {
 	return out
 }
 
-// volumes is the wait for attachments.
-func volumes(waiting []*storagev1.VolumeAttachment, since time.Time) Wait {
+// volumeWait is the wait for attachments.
+func volumeWait(waiting []*storagev1.VolumeAttachment, since time.Time) Wait {
 	w := Wait{
 		Cause: VolumeAttached, Object: "volume attachments", Count: len(waiting), Since: since,
 		Why: "volumes are still attached to the instance", Fix: "the CSI driver of the node has to detach them; look at its controller and at pods that still use them",

@@ -22,18 +22,18 @@ type Refusal struct {
 	Text   string
 }
 
-// agreed is the condition of a claim whose instance ends or has ended, unless it is there. Until then the
+// terminatingCondition is the condition of a claim whose instance ends or has ended, unless it is there. Until then the
 // claim counts as disrupting, and others may hold its Node for long.
-func agreed(claim *karpv1.NodeClaim) []Mark {
+func terminatingCondition(claim *karpv1.NodeClaim) []Mark {
 	if isTrue(claim, karpv1.ConditionInstanceTerminating) {
 		return nil
 	}
 	return []Mark{{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}}
 }
 
-// pause is how long an instance is left alone after it was told to end: as long as that has taken so far. Many
+// terminateBackoff is how long an instance is left alone after it was told to end: as long as that has taken so far. Many
 // are gone at once, and one that takes its time is not asked for all the time.
-func pause(claim *karpv1.NodeClaim, told time.Time) time.Duration {
+func terminateBackoff(claim *karpv1.NodeClaim, told time.Time) time.Duration {
 	c := find(claim, karpv1.ConditionInstanceTerminating)
 	if c == nil || c.Status != metav1.ConditionTrue {
 		return recheckFirst
@@ -41,26 +41,26 @@ func pause(claim *karpv1.NodeClaim, told time.Time) time.Duration {
 	return min(max(told.Sub(c.LastTransitionTime.Time), recheckFirst), recheckCloud)
 }
 
-// still tells why an instance is there that should not be: the cloud does not agree to end it, or agreed
+// instanceWaits tells why an instance is there that should not be: the cloud does not agree to end it, or agreed
 // long ago. Most calls that fail work when they are repeated, so nothing is said at first.
-func still(claim *karpv1.NodeClaim, state State, no Refusal, said, now time.Time) (waits []Wait, marks []Mark) {
+func instanceWaits(claim *karpv1.NodeClaim, state State, no Refusal, said, now time.Time) (waits []Wait, marks []Mark) {
 	c := find(claim, karpv1.ConditionInstanceTerminating)
 	agreed := c != nil && c.Status == metav1.ConditionTrue
-	since := emptied(claim)
+	since := instanceWaitSince(claim)
 	if agreed {
 		since = c.LastTransitionTime.Time
 	}
 	w := Wait{Cause: InstanceStays, Object: "instance " + claim.Status.ProviderID, Names: []string{claim.Status.ProviderID}, Count: 1, Since: since}
 	switch {
-	case state == Staying && now.Sub(since) >= settling:
-		w.Why, w.Fix = "the cloud does not end the instance: "+shorten(no.Text, maxAnswer), "it is told again all the time, and the node goes when it agrees"
+	case state == Staying && now.Sub(since) >= explainAfter:
+		w.Why, w.Fix = "the cloud does not end the instance: "+truncate(no.Text, maxAnswer), "it is told again all the time, and the node goes when it agrees"
 		switch no.Reason {
 		case Unauthorized:
 			w.Fix = "give the controller the permission that the answer names"
 		case Throttled:
 			w.Fix = "it is told again when it takes requests; nothing has to be done"
 		}
-	case agreed && now.Sub(since) >= insistent:
+	case agreed && now.Sub(since) >= longWaitAfter:
 		w.Why, w.Fix = "the cloud agreed to end the instance, and it is still there", "look at it in the console of the cloud: it may hang while it shuts down"
 	default:
 		return nil, nil
@@ -71,12 +71,12 @@ func still(claim *karpv1.NodeClaim, state State, no Refusal, said, now time.Time
 	}
 	return waits, []Mark{{
 		Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionUnknown, Reason: no.Reason,
-		Message: steady(c, "", Explain(waits, time.Time{}), said, now),
+		Message: rateLimitedMessage(c, "", Explain(waits, time.Time{}), said, now),
 	}}
 }
 
-// emptied is since when nothing but the cloud holds the end of a claim.
-func emptied(claim *karpv1.NodeClaim) time.Time {
+// instanceWaitSince is since when nothing but the cloud holds the end of a claim.
+func instanceWaitSince(claim *karpv1.NodeClaim) time.Time {
 	since := claim.DeletionTimestamp.Time
 	for _, kind := range []string{karpv1.ConditionDrained, karpv1.ConditionVolumesDetached} {
 		if c := find(claim, kind); c != nil && c.Status != metav1.ConditionUnknown && c.LastTransitionTime.After(since) {
@@ -86,10 +86,10 @@ func emptied(claim *karpv1.NodeClaim) time.Time {
 	return since
 }
 
-// blocked is the event about waits that have become long; none before.
-func blocked(what string, waits []Wait, began, deadline, now time.Time) []event.Event {
+// longWaitEvents is the event about waits that have become long; none before.
+func longWaitEvents(what string, waits []Wait, began, deadline, now time.Time) []event.Event {
 	text := Explain(waits, deadline)
-	if text == "" || now.Sub(began) < insistent {
+	if text == "" || now.Sub(began) < longWaitAfter {
 		return nil
 	}
 	return []event.Event{{Reason: event.DrainBlocked, Key: "drain", Text: "The end of the " + what + " " + text}}

@@ -32,12 +32,12 @@ const (
 )
 
 const (
-	minDrain      = 5 * time.Second // a pod bound before the taint was seen shows up in this time (LC-30)
-	cut           = time.Second     // times of the API are in whole seconds: it may have been almost this much later
-	recheckPods   = time.Second
-	recheckVolume = time.Second
-	recheckCloud  = 5 * time.Second
-	recheckFirst  = time.Second // of an instance that was just told to end: many are gone at once
+	minDrain           = 5 * time.Second // a pod bound before the taint was seen shows up in this time (LC-30)
+	timestampPrecision = time.Second     // times of the API are in whole seconds: it may have been almost this much later
+	recheckPods        = time.Second
+	recheckVolume      = time.Second
+	recheckCloud       = 5 * time.Second
+	recheckFirst       = time.Second // of an instance that was just told to end: many are gone at once
 )
 
 // State is what the cloud said about the instance in this pass.
@@ -110,7 +110,7 @@ func Next(f Facts) Step {
 			return step
 		}
 	}
-	step.mark(f.Node)
+	step.addTaintAndLabel(f.Node)
 	step.Limit = Limit{At: Deadline(f.Claim)}
 	if !step.Limit.At.IsZero() {
 		step.Events = append(step.Events, expiring(step.Limit.At))
@@ -120,15 +120,16 @@ func Next(f Facts) Step {
 		step.Pods, step.After = Order(f.Pods, karpv1.DisruptedTaint(), step.Limit, f.Now), recheckPods
 		return step
 	}
-	if !ending && (!step.drain(f) || !step.detach(f)) {
+	if !ending && (!step.drainPods(f) || !step.awaitDetachment(f)) {
 		return step
 	}
-	step.end(f)
+	step.terminateInstance(f)
 	return step
 }
 
-// mark keeps pods and traffic away from the node (LC-27). Whoever takes the marks off finds them back.
-func (s *Step) mark(n *corev1.Node) {
+// addTaintAndLabel keeps pods and traffic away from the node (LC-27). A taint or label that another client
+// removes is added again.
+func (s *Step) addTaintAndLabel(n *corev1.Node) {
 	want := karpv1.DisruptedTaint()
 	ours := func(t corev1.Taint) bool { return t.Key == want.Key }
 	if i := slices.IndexFunc(n.Spec.Taints, ours); i < 0 || n.Spec.Taints[i].Effect != want.Effect || n.Spec.Taints[i].Value != want.Value ||
@@ -140,8 +141,8 @@ func (s *Step) mark(n *corev1.Node) {
 	}
 }
 
-// drain reports whether no pod is left to wait for (7.3).
-func (s *Step) drain(f Facts) bool {
+// drainPods reports whether no pod is left to wait for (7.3).
+func (s *Step) drainPods(f Facts) bool {
 	s.Pods = Order(f.Pods, karpv1.DisruptedTaint(), s.Limit, f.Now)
 	since := f.Node.DeletionTimestamp.Time // without a claim there is no better record
 	drained := false
@@ -153,10 +154,10 @@ func (s *Step) drain(f Facts) bool {
 		}
 		drained = c != nil && c.Status == metav1.ConditionTrue
 	}
-	left := minDrain + cut - f.Now.Sub(since)
+	left := minDrain + timestampPrecision - f.Now.Sub(since)
 	switch {
 	case len(s.Pods.Waiting) > 0:
-		s.wait(f, since)
+		s.explainPodWait(f, since)
 		s.After = recheckPods
 		return false
 	case drained:
@@ -171,45 +172,45 @@ func (s *Step) drain(f Facts) bool {
 	return true
 }
 
-// wait tells what the drain waits for.
-func (s *Step) wait(f Facts, began time.Time) {
+// explainPodWait reports what the drain waits for.
+func (s *Step) explainPodWait(f Facts, began time.Time) {
 	s.Waits = explain(f, s.Pods.Waiting, began)
 	text := Explain(s.Waits, s.Limit.At)
 	s.Events = append(s.Events, failedDraining(s.Pods.Waiting, text))
-	s.insist(f, began, s.Limit.At)
+	s.emitLongWait(f, began, s.Limit.At)
 	s.Marks = append(s.Marks, Mark{
 		Type: karpv1.ConditionDrained, Status: metav1.ConditionUnknown, Reason: Draining,
-		Message: f.steady(karpv1.ConditionDrained, leaving, text),
+		Message: f.steadyMessage(karpv1.ConditionDrained, leaving, text),
 	})
 }
 
-// insist tells of a wait that has become long, on the node and on the claim.
-func (s *Step) insist(f Facts, began, deadline time.Time) {
-	told := blocked("node", s.Waits, began, deadline, f.Now)
+// emitLongWait emits events about a long wait, on the node and on the claim.
+func (s *Step) emitLongWait(f Facts, began, deadline time.Time) {
+	told := longWaitEvents("node", s.Waits, began, deadline, f.Now)
 	s.Events = append(s.Events, told...)
 	if f.Claim != nil {
 		s.ClaimEvents = append(s.ClaimEvents, told...)
 	}
 }
 
-// steady is the message of a condition that explains a wait. It is not changed more often than once a
+// steadyMessage is the message of a condition that explains a wait. It is not changed more often than once a
 // minute: pods come and go, and every change is a write.
-func (f *Facts) steady(kind, plain, text string) string {
+func (f *Facts) steadyMessage(kind, plain, text string) string {
 	if f.Claim == nil {
 		return cmp.Or(text, plain)
 	}
-	return steady(find(f.Claim, kind), plain, text, f.Said, f.Now)
+	return rateLimitedMessage(find(f.Claim, kind), plain, text, f.Said, f.Now)
 }
 
-func steady(c *metav1.Condition, plain, text string, said, now time.Time) string {
-	if c == nil || c.Status != metav1.ConditionUnknown || c.Message == "" || c.Message == plain || now.Sub(said) >= saidFor {
+func rateLimitedMessage(c *metav1.Condition, plain, text string, said, now time.Time) string {
+	if c == nil || c.Status != metav1.ConditionUnknown || c.Message == "" || c.Message == plain || now.Sub(said) >= messageInterval {
 		return cmp.Or(text, plain)
 	}
 	return c.Message
 }
 
-// detach reports whether volumes hold the instance no longer (7.5).
-func (s *Step) detach(f Facts) bool {
+// awaitDetachment reports whether the instance no longer waits for volumes (7.5).
+func (s *Step) awaitDetachment(f Facts) bool {
 	waiting := attached(f, karpv1.DisruptedTaint())
 	deadline := s.Limit.At
 	m := Mark{Type: karpv1.ConditionVolumesDetached}
@@ -220,19 +221,19 @@ func (s *Step) detach(f Facts) bool {
 		m.Status, m.Reason = metav1.ConditionFalse, TerminationGracePeriodElapsed
 		m.Message = "volumes were still attached when the terminationGracePeriod was over"
 	default:
-		s.Waits = []Wait{volumes(waiting, since(f, karpv1.ConditionVolumesDetached))}
+		s.Waits = []Wait{volumeWait(waiting, detachmentWaitSince(f, karpv1.ConditionVolumesDetached))}
 		m.Status, m.Reason = metav1.ConditionUnknown, AwaitingVolumeDetachment
-		m.Message = f.steady(karpv1.ConditionVolumesDetached, attachedStill, explained(f, s.Waits, deadline))
+		m.Message = f.steadyMessage(karpv1.ConditionVolumesDetached, attachedStill, volumeExplanation(f, s.Waits, deadline))
 		s.Events = append(s.Events, awaitingDetachment(waiting, deadline))
-		s.insist(f, s.Waits[0].Since, deadline)
+		s.emitLongWait(f, s.Waits[0].Since, deadline)
 		s.After = recheckVolume
 	}
 	s.Marks = append(s.Marks, m)
 	return m.Status != metav1.ConditionUnknown
 }
 
-// since is when a wait began: when its condition became Unknown, or now.
-func since(f Facts, kind string) time.Time {
+// detachmentWaitSince is when the wait began: when its condition became Unknown, or now.
+func detachmentWaitSince(f Facts, kind string) time.Time {
 	if f.Claim != nil {
 		if c := find(f.Claim, kind); c != nil && c.Status == metav1.ConditionUnknown && c.Reason == AwaitingVolumeDetachment {
 			return c.LastTransitionTime.Time
@@ -241,46 +242,46 @@ func since(f Facts, kind string) time.Time {
 	return f.Now
 }
 
-// explained is what volumes are waited for, once that is worth explaining.
-func explained(f Facts, waits []Wait, deadline time.Time) string {
-	if f.Now.Sub(waits[0].Since) < settling {
+// volumeExplanation names the volumes that are waited for, once the wait is long enough to explain.
+func volumeExplanation(f Facts, waits []Wait, deadline time.Time) string {
+	if f.Now.Sub(waits[0].Since) < explainAfter {
 		return ""
 	}
 	return Explain(waits, deadline)
 }
 
-// end lets the instance end and then the node (LC-28). Without a claim nobody knows whether the
-// instance is ours to end; the collector of instances does.
-func (s *Step) end(f Facts) {
+// terminateInstance terminates the instance and then releases the node (LC-28). Without a claim it is not known
+// whether the instance is ours; the garbage collector of instances decides that.
+func (s *Step) terminateInstance(f Facts) {
 	switch {
 	case f.Claim == nil:
 		s.Drained, s.Release = true, true
 	case f.Instance == Gone:
-		s.Marks = append(s.Marks, agreed(f.Claim)...)
+		s.Marks = append(s.Marks, terminatingCondition(f.Claim)...)
 		s.Release = true
 	case f.Instance == Staying:
 		s.After = recheckCloud
-		s.stay(f)
+		s.explainInstanceWait(f)
 	case f.Instance == Ending:
-		s.Marks = append(s.Marks, agreed(f.Claim)...)
-		s.After = pause(f.Claim, f.Now)
-		s.stay(f)
-	case f.Now.Sub(f.Told) < pause(f.Claim, f.Told):
+		s.Marks = append(s.Marks, terminatingCondition(f.Claim)...)
+		s.After = terminateBackoff(f.Claim, f.Now)
+		s.explainInstanceWait(f)
+	case f.Now.Sub(f.Told) < terminateBackoff(f.Claim, f.Told):
 		// The write after the call may have failed, and nothing else would write it again.
-		s.Marks = append(s.Marks, agreed(f.Claim)...)
-		s.After = pause(f.Claim, f.Told) - f.Now.Sub(f.Told)
-		s.stay(f)
+		s.Marks = append(s.Marks, terminatingCondition(f.Claim)...)
+		s.After = terminateBackoff(f.Claim, f.Told) - f.Now.Sub(f.Told)
+		s.explainInstanceWait(f)
 	default:
 		s.Terminate = true
 	}
 }
 
-// stay tells of an instance that should be gone.
-func (s *Step) stay(f Facts) {
-	waits, marks := still(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
+// explainInstanceWait reports an instance that should be gone.
+func (s *Step) explainInstanceWait(f Facts) {
+	waits, marks := instanceWaits(f.Claim, f.Instance, f.Refusal, f.Said, f.Now)
 	s.Waits, s.Marks = waits, append(s.Marks, marks...)
 	if len(waits) > 0 {
-		s.insist(f, waits[0].Since, time.Time{})
+		s.emitLongWait(f, waits[0].Since, time.Time{})
 	}
 }
 

@@ -24,7 +24,7 @@ type short struct {
 	Evict  []string
 }
 
-func shorten(s drain.Step) short {
+func truncate(s drain.Step) short {
 	out := short{Do: "wait", After: s.After, Evict: names(s.Pods.Evict)}
 	switch {
 	case s.Ask:
@@ -173,7 +173,7 @@ func TestNext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.facts.Now = after(tc.now)
-			if diff := cmp.Diff(tc.want, shorten(drain.Next(tc.facts))); diff != "" {
+			if diff := cmp.Diff(tc.want, truncate(drain.Next(tc.facts))); diff != "" {
 				t.Errorf("step (-want +got):\n%s", diff)
 			}
 		})

@@ -18,12 +18,12 @@ const (
 // Waits reports whether the end of a node waits for a pod (LC-29): it runs or ends in time, and the
 // taint would have kept it away. DaemonSet pods count.
 func Waits(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
-	return !terminal(p) && !stays(p, taint, now)
+	return !terminal(p) && !isLeftBehind(p, taint, now)
 }
 
-// stays reports whether a pod is left on the node although it may still run.
-func stays(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
-	return mirror(p) || tolerates(p, taint) || stuck(p, now)
+// isLeftBehind reports whether a pod is left on the node although it may still run.
+func isLeftBehind(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
+	return mirror(p) || tolerates(p, taint) || isStuckTerminating(p, now)
 }
 
 // Protected reports whether an annotation keeps a pod from being evicted now (disruption 7). A pod that
@@ -86,7 +86,7 @@ func mirror(p *corev1.Pod) bool {
 	return marked || ownedBy(p, "Node")
 }
 
-func stuck(p *corev1.Pod, now time.Time) bool {
+func isStuckTerminating(p *corev1.Pod, now time.Time) bool {
 	return p.DeletionTimestamp != nil && now.After(p.DeletionTimestamp.Add(stuckAfter))
 }
 

@@ -73,7 +73,7 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 		}
 		why, rank := because(p, act, mine, now)
 		out.Waiting = append(out.Waiting, Waiting{Pod: p, Why: why, act: act, mine: mine, rank: rank})
-		out.Notes = append(out.Notes, notes(p, now)...)
+		out.Notes = append(out.Notes, annotationNotes(p, now)...)
 	}
 	// Those that are hardest to place look for another node first.
 	slices.SortStableFunc(out.Evict, func(a, b *corev1.Pod) int { return cmp.Compare(size(b), size(a)) })
@@ -148,8 +148,8 @@ func protectedUntil(p *corev1.Pod) (until time.Time, limited bool) {
 	return p.Status.StartTime.Add(d), true
 }
 
-// notes tells the owner of a pod how its annotation was read.
-func notes(p *corev1.Pod, now time.Time) []Note {
+// annotationNotes tells the owner of a pod how its annotation was read.
+func annotationNotes(p *corev1.Pod, now time.Time) []Note {
 	text, set := p.Annotations[karpv1.AnnotationDoNotDisrupt]
 	if !set || text == "true" || p.DeletionTimestamp != nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	unanswered = time.Minute // a pod that the API server was not asked about for so long is worth a word
-	maxAnswer  = 300         // of an answer that is repeated in a text
+	unansweredAfter = time.Minute // a pod that the API server was not asked about for so long is worth a word
+	maxAnswer       = 300         // of an answer that is repeated in a text
 )
 
 // Try is how far the eviction queue is with a pod.
@@ -19,9 +19,9 @@ type Try struct {
 	Budget bool      // it said no for a PodDisruptionBudget
 }
 
-// tried names what keeps the API server from letting a pod go, where no budget that we see explains it; it
-// reports false if the pod is about to leave.
-func (w *Wait) tried(t Try, matching []*policyv1.PodDisruptionBudget, now time.Time) bool {
+// setEvictionCause names why the API server refuses an eviction that no known budget explains. It reports false
+// if the pod is about to leave.
+func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget, now time.Time) bool {
 	waits := now.Sub(t.Since)
 	switch {
 	case t.Since.IsZero():
@@ -30,16 +30,16 @@ func (w *Wait) tried(t Try, matching []*policyv1.PodDisruptionBudget, now time.T
 		w.Since = t.Since
 	}
 	switch {
-	case t.Answer == "" && waits >= unanswered:
+	case t.Answer == "" && waits >= unansweredAfter:
 		w.Cause, w.Object = Unanswered, "eviction queue"
 		w.Why = "the API server was not asked yet to let pods go, or has not answered"
 		w.Fix = "they are in the eviction queue; if it does not get shorter, look at the log of the controller and at the load of the API server"
 		return true
-	case t.Answer == "" || waits < settling:
+	case t.Answer == "" || waits < explainAfter:
 		return false
 	}
-	w.Cause, w.Why = EvictionRefused, "the API server refuses to let pods go: "+shorten(t.Answer, maxAnswer)
-	w.Object, w.Fix = refusing(t.Answer)
+	w.Cause, w.Why = EvictionRefused, "the API server refuses to let pods go: "+truncate(t.Answer, maxAnswer)
+	w.Object, w.Fix = refusedBy(t.Answer)
 	if t.Budget { // it allowed one when we looked, or it is not among those we see
 		w.Cause, w.Object, w.Fix = SpentBudget, "PodDisruptionBudget", "it allows one when more of its pods are ready, or when it asks for fewer"
 		for _, b := range matching {
@@ -49,8 +49,8 @@ func (w *Wait) tried(t Try, matching []*policyv1.PodDisruptionBudget, now time.T
 	return true
 }
 
-// refusing reads out of an answer who refuses and what would change that.
-func refusing(answer string) (object, fix string) {
+// refusedBy reads from a response what refuses an eviction and what would change that.
+func refusedBy(answer string) (object, fix string) {
 	if _, rest, found := strings.Cut(answer, `webhook "`); found {
 		name, _, _ := strings.Cut(rest, `"`)
 		return "admission webhook " + name, "let the webhook allow it, repair the webhook if it does not answer, or take it away"
@@ -64,8 +64,8 @@ func refusing(answer string) (object, fix string) {
 	return "API server", "it is asked again all the time; what it answers says what has to change"
 }
 
-// shorten cuts a text that others wrote.
-func shorten(text string, most int) string {
+// truncate shortens a text of another component.
+func truncate(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}

@@ -90,10 +90,10 @@ var ErrOutdated = errors.New("others were faster than the plan")
 // Create writes the claims of a batch in parallel; one that fails does not stop the others (SC-51). Room in
 // the limits of pools is taken before, and given back when the claim is in memory.
 func (c *Claims) Create(ctx context.Context, b Batch) []Created {
-	defer c.begin()()
+	defer c.beginBatch()()
 	out := make([]Created, len(b.Nodes))
 	refusals := c.refusals(b)
-	full, give := c.take(b, refusals)
+	full, give := c.takeSlots(b, refusals)
 	defer give()
 	late, release := c.Store.Reserve(b.Nodes, b.Marks, b.Version)
 	var wait sync.WaitGroup
@@ -120,8 +120,8 @@ func outdated(why error) error {
 	return fmt.Errorf("%w; %w", why, ErrOutdated)
 }
 
-// begin notes that a batch is being written; what it returns ends that.
-func (c *Claims) begin() func() {
+// beginBatch notes that a batch is being written; what it returns ends that.
+func (c *Claims) beginBatch() func() {
 	written := make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()

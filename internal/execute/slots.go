@@ -21,9 +21,9 @@ type slots struct {
 	taken map[string]int64 // by pool
 }
 
-// take takes a slot for each node of a batch that belongs to a static pool with a limit. Which nodes got
+// takeSlots takes a slot for each node of a batch that belongs to a static pool with a limit. Which nodes got
 // none is in the answer, by their number; what it returns besides gives all slots back.
-func (c *Claims) take(b Batch, refused map[string]error) (full map[int]error, give func()) {
+func (c *Claims) takeSlots(b Batch, refused map[string]error) (full map[int]error, give func()) {
 	limits := map[string]int64{}
 	for _, pool := range c.Store.Pools() {
 		if limit, limited := pool.Spec.Limits[karpv1.LimitNodes]; limited && pool.Spec.Replicas != nil {

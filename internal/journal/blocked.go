@@ -18,20 +18,20 @@ const (
 
 // blocked remembers since when nodes are refused for a reason.
 type blocked struct {
-	known  map[string]*standing
+	known  map[string]*openRefusal
 	passes int
 }
 
-// standing is a refusal that holds.
-type standing struct {
+// openRefusal is a refusal that holds.
+type openRefusal struct {
 	refusal Refusal
 	seen    time.Time
 	pass    int
 	kept    bool // one of those that every pass has all of
 }
 
-// note takes the refusals of a pass in and returns them with the time since when they hold.
-func (b *blocked) note(d *disrupt.Decision) []Refusal {
+// recordPass takes the refusals of a pass in and returns them with the time since when they hold.
+func (b *blocked) recordPass(d *disrupt.Decision) []Refusal {
 	b.passes++
 	now := d.At
 	out := make([]Refusal, 0, len(d.Refused))
@@ -48,27 +48,27 @@ func (b *blocked) note(d *disrupt.Decision) []Refusal {
 			refusal.Since = known.refusal.Since
 			known.refusal, known.seen, known.pass, known.kept = refusal, now, b.passes, i < d.Kept
 		case len(b.known) < mostBlocked:
-			b.known[key] = &standing{refusal: refusal, seen: now, pass: b.passes, kept: i < d.Kept}
+			b.known[key] = &openRefusal{refusal: refusal, seen: now, pass: b.passes, kept: i < d.Kept}
 		}
 		out = append(out, refusal)
 	}
-	outdated := newsOf(d)
-	maps.DeleteFunc(b.known, func(_ string, s *standing) bool {
+	outdated := passResultOf(d)
+	maps.DeleteFunc(b.known, func(_ string, s *openRefusal) bool {
 		old := now.Sub(s.seen) > forgetAfter && b.passes-s.pass > forgetPass
-		return s.pass < b.passes && (old || s.kept || outdated.by(&s.refusal))
+		return s.pass < b.passes && (old || s.kept || outdated.endsRefusal(&s.refusal))
 	})
 	return out
 }
 
-// news is what a pass says about nodes that earlier refusals speak of.
-type news struct {
+// passResult is what a pass says about nodes that earlier refusals speak of.
+type passResult struct {
 	there   map[string]bool // nil: not known
 	settled map[string]bool // goes, or is kept by what every method respects
 	judged  map[string]bool // a method, and a node that it said something else about
 }
 
-func newsOf(d *disrupt.Decision) news {
-	n := news{settled: map[string]bool{}, judged: map[string]bool{}}
+func passResultOf(d *disrupt.Decision) passResult {
+	n := passResult{settled: map[string]bool{}, judged: map[string]bool{}}
 	if d.Nodes != nil {
 		n.there = make(map[string]bool, len(d.Nodes))
 		for _, name := range d.Nodes {
@@ -92,9 +92,9 @@ func newsOf(d *disrupt.Decision) news {
 	return n
 }
 
-// by reports whether a refusal that the pass did not repeat holds no more: one of its nodes is gone, goes or is
+// endsRefusal reports whether a refusal that the pass did not repeat holds no more: one of its nodes is gone, goes or is
 // kept by something else. A pass that ended before it came to a node says nothing about it.
-func (n news) by(r *Refusal) bool {
+func (n passResult) endsRefusal(r *Refusal) bool {
 	return slices.ContainsFunc(r.Nodes, func(name string) bool {
 		return n.there != nil && !n.there[name] || n.settled[name] || len(r.Nodes) == 1 && n.judged[string(r.Reason)+" "+name]
 	})

@@ -60,12 +60,12 @@ func (j *Journal) Decided(d disrupt.Decision) {
 	found := decision{Eligible: d.Eligible, Refusals: len(d.Refused), Limited: d.Limited, Before: finite(d.Before), After: finite(d.After), Bound: finite(d.Bound)}
 	var concerned []string
 	for i := range d.Commands {
-		c, nodes := kept(d.Commands[i])
+		c, nodes := storedCommand(d.Commands[i])
 		j.add(Entry{At: d.At, Kind: Command, Value: j.encoded(c), id: c.ID, nodes: nodes})
 		found.Commands = append(found.Commands, c.ID)
 		concerned = append(concerned, nodes...)
 	}
-	for _, refused := range j.blocked.note(&d) {
+	for _, refused := range j.blocked.recordPass(&d) {
 		if len(found.Refused) < mostRefusals {
 			found.Refused = append(found.Refused, refused)
 			concerned = append(concerned, refused.Nodes...)
@@ -105,8 +105,8 @@ func (j *Journal) Outcome(id, text string, at time.Time) {
 	j.add(e)
 }
 
-// kept is what is kept of a command, and the nodes that it removes.
-func kept(c disrupt.Command) (out command, nodes []string) {
+// storedCommand is what is kept of a command, and the nodes that it removes.
+func storedCommand(c disrupt.Command) (out command, nodes []string) {
 	for i := range c.Remove {
 		nodes = append(nodes, c.Remove[i].Node, c.Remove[i].Claim)
 	}

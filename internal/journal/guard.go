@@ -49,17 +49,17 @@ type Guard struct {
 	limits limits
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]known
+	known map[[sha256.Size]byte]cachedVerdict
 }
 
-type known struct {
+type cachedVerdict struct {
 	verdict Verdict
 	until   time.Time
 }
 
 // NewGuard puts a guard before a handler.
 func NewGuard(next http.Handler, review reviewer, now func() time.Time) *Guard {
-	return &Guard{next: next, review: review, now: now, known: map[[sha256.Size]byte]known{}}
+	return &Guard{next: next, review: review, now: now, known: map[[sha256.Size]byte]cachedVerdict{}}
 }
 
 // ServeHTTP answers 401 without a token that somebody owns, 403 if its owner may not read, and 503 if
@@ -75,7 +75,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if err != nil {
 		from = req.RemoteAddr
 	}
-	verdict, err := g.ask(req.Context(), token, from)
+	verdict, err := g.reviewToken(req.Context(), token, from)
 	switch {
 	case err != nil:
 		http.Error(w, "the API server could not be asked who may read this: "+err.Error(), http.StatusServiceUnavailable)
@@ -96,9 +96,9 @@ func bearer(header string) (token string, found bool) {
 	return token, strings.EqualFold(scheme, "Bearer") && token != ""
 }
 
-// ask gives the answer that is known, or asks. Only a hash of the token is remembered. Questions are counted
+// reviewToken gives the answer that is known, or asks. Only a hash of the token is remembered. Questions are counted
 // for the address they come from, and for the token once it was good: addresses can be shared.
-func (g *Guard) ask(ctx context.Context, token, from string) (Verdict, error) {
+func (g *Guard) reviewToken(ctx context.Context, token, from string) (Verdict, error) {
 	key := sha256.Sum256([]byte(token))
 	now := g.now()
 	g.mu.Lock()
@@ -120,23 +120,23 @@ func (g *Guard) ask(ctx context.Context, token, from string) (Verdict, error) {
 	if err != nil {
 		return Unknown, err
 	}
-	k = known{verdict: verdict, until: now.Add(deniedFor)}
+	k = cachedVerdict{verdict: verdict, until: now.Add(deniedFor)}
 	if verdict == Allowed {
 		k.until = now.Add(allowedFor)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.makeRoom(now)
+	g.evictTokens(now)
 	g.known[key] = k
 	return verdict, nil
 }
 
-// makeRoom forgets tokens when there are too many: first those that were no good, then all.
-func (g *Guard) makeRoom(now time.Time) {
+// evictTokens forgets tokens when there are too many: first those that were no good, then all.
+func (g *Guard) evictTokens(now time.Time) {
 	if len(g.known) < mostKnown {
 		return
 	}
-	maps.DeleteFunc(g.known, func(_ [sha256.Size]byte, k known) bool { return k.verdict != Allowed && !now.Before(k.until) })
+	maps.DeleteFunc(g.known, func(_ [sha256.Size]byte, k cachedVerdict) bool { return k.verdict != Allowed && !now.Before(k.until) })
 	if len(g.known) >= mostKnown {
 		clear(g.known)
 	}

@@ -57,7 +57,7 @@ type Journal struct {
 
 // New returns an empty journal. Each kind has room of its own: many refusals push no command out.
 func New(limits Limits, now func() time.Time) *Journal {
-	j := &Journal{limits: limits, now: now, rings: map[Kind]*ring{}, last: map[Kind]string{}, blocked: blocked{known: map[string]*standing{}}, drains: map[string]Drain{}}
+	j := &Journal{limits: limits, now: now, rings: map[Kind]*ring{}, last: map[Kind]string{}, blocked: blocked{known: map[string]*openRefusal{}}, drains: map[string]Drain{}}
 	for _, k := range []Kind{Command, Outcome, Removal, Decision, Plan, Draining} {
 		j.rings[k] = &ring{limits: limits}
 	}

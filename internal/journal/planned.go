@@ -14,15 +14,15 @@ const (
 
 // plan is a plan for pods without a node, in short.
 type plan struct {
-	Nodes    []bought   `json:"nodes,omitempty"`
-	Bought   int        `json:"bought"` // all of the nodes
-	Price    float64    `json:"price"`
-	Bound    float64    `json:"bound,omitempty"` // no plan costs less; 0: not known
-	Pods     int        `json:"pods"`            // that go to new nodes
-	Existing int        `json:"existing"`        // pods that go to nodes which exist or are on their way
-	Unplaced []homeless `json:"unplaced,omitempty"`
-	Homeless int        `json:"homeless"` // all of the unplaced
-	Partial  bool       `json:"partial,omitempty"`
+	Nodes         []bought      `json:"nodes,omitempty"`
+	Bought        int           `json:"bought"` // all of the nodes
+	Price         float64       `json:"price"`
+	Bound         float64       `json:"bound,omitempty"` // no plan costs less; 0: not known
+	Pods          int           `json:"pods"`            // that go to new nodes
+	Existing      int           `json:"existing"`        // pods that go to nodes which exist or are on their way
+	Unplaced      []unplacedPod `json:"unplaced,omitempty"`
+	UnplacedCount int           `json:"homeless"` // all of the unplaced
+	Partial       bool          `json:"partial,omitempty"`
 }
 
 // bought is a new node.
@@ -33,8 +33,8 @@ type bought struct {
 	Pods  int         `json:"pods"`
 }
 
-// homeless is a pod without a place.
-type homeless struct {
+// unplacedPod is a pod that the plan has no node for.
+type unplacedPod struct {
 	Pod string `json:"pod"`
 	Why string `json:"why"`
 }
@@ -45,7 +45,7 @@ func (j *Journal) Planned(p solve.Plan, at time.Time) {
 	if j == nil || len(p.Create)+len(p.Bind)+len(p.Unplaced) == 0 {
 		return
 	}
-	out := plan{Bought: len(p.Create), Price: finite(p.Cost), Bound: finite(p.Bound), Existing: len(p.Bind), Homeless: len(p.Unplaced), Partial: p.Partial}
+	out := plan{Bought: len(p.Create), Price: finite(p.Cost), Bound: finite(p.Bound), Existing: len(p.Bind), UnplacedCount: len(p.Unplaced), Partial: p.Partial}
 	for i := range p.Create {
 		n := &p.Create[i]
 		out.Pods += len(n.Pods)
@@ -58,7 +58,7 @@ func (j *Journal) Planned(p solve.Plan, at time.Time) {
 		if u.Deferred {
 			why = "waits for reserved capacity"
 		}
-		out.Unplaced = append(out.Unplaced, homeless{Pod: u.Pod.String(), Why: why})
+		out.Unplaced = append(out.Unplaced, unplacedPod{Pod: u.Pod.String(), Why: why})
 	}
 	var nodes []string
 	for _, b := range first(p.Bind, mostBinds, new(bool)) {

@@ -8,7 +8,7 @@ type removal struct {
 }
 
 // Removed takes in that a claim was deleted without being asked whether it may go: it expired, was
-// interrupted, came to nothing, is sick, or its pool is to have fewer.
+// interrupted, failed to launch, is unhealthy, or its static pool shrinks.
 func (j *Journal) Removed(claim, node, reason string) {
 	if j == nil {
 		return

@@ -18,8 +18,8 @@ import (
 // ConsistencyCheckFailed is the reason of ConsistentStateFound=False.
 const ConsistencyCheckFailed = "ConsistencyCheckFailed"
 
-// enough is the percentage of what was expected of a resource that passes.
-const enough = 90
+// minResourcePercent is the percentage of what was expected of a resource that passes.
+const minResourcePercent = 90
 
 // Consistent compares a node with what was expected of it (LC-40). It returns the conditions of the
 // claim as wanted, and what to tell. Claims that are not initialized, or go, stay as they are.
@@ -46,7 +46,7 @@ func shortages(claim *karpv1.NodeClaim, node *corev1.Node) []string {
 			continue
 		}
 		share := 100 * found.AsApproximateFloat64() / expected.AsApproximateFloat64()
-		if share < enough {
+		if share < minResourcePercent {
 			text := "expected " + expected.String() + " of " + string(name) + ", found " + found.String() + " (" + strconv.FormatFloat(share, 'f', 1, 64) + "%)"
 			if name == corev1.ResourceMemory {
 				text += "; raise the setting vmMemoryOverheadPercent if nodes of this kind always have less"

@@ -13,13 +13,13 @@ import (
 
 // initialize finds out whether pods can run on the node (LC-11, LC-12). What it found once stays: a
 // node that flaps later is no new node (FM B11). Only a reboot starts it again (V15-39).
-func (m *move) initialize() {
-	if !m.reached(karpv1.ConditionRegistered) || m.reached(karpv1.ConditionInitialized) || m.reached(karpv1.ConditionRebooting) {
+func (m *decision) initialize() {
+	if !m.conditionIsTrue(karpv1.ConditionRegistered) || m.conditionIsTrue(karpv1.ConditionInitialized) || m.conditionIsTrue(karpv1.ConditionRebooting) {
 		return
 	}
-	nodes := m.present()
+	nodes := m.presentNodes()
 	if len(nodes) != 1 {
-		m.unknown(karpv1.ConditionInitialized, NodeNotFound, "There is not exactly one node with provider id "+m.claim.Status.ProviderID)
+		m.setConditionUnknown(karpv1.ConditionInitialized, NodeNotFound, "There is not exactly one node with provider id "+m.claim.Status.ProviderID)
 		return
 	}
 	have := nodes[0]
@@ -28,16 +28,16 @@ func (m *move) initialize() {
 		node = m.step.Node // as it will be
 	}
 	m.step.Nominate = node.Name // its taints go one by one, and whoever sees the last one go may have its room
-	if reason, message := m.obstacle(node); reason != "" {
-		m.unknown(karpv1.ConditionInitialized, reason, message)
+	if reason, message := m.initializationObstacle(node); reason != "" {
+		m.setConditionUnknown(karpv1.ConditionInitialized, reason, message)
 		return
 	}
 	want := node.DeepCopy()
 	want.Labels = union(want.Labels, map[string]string{karpv1.LabelInitialized: "true"})
-	m.write(have, want)
-	m.isTrue(karpv1.ConditionInitialized)
+	m.wantNode(have, want)
+	m.setConditionTrue(karpv1.ConditionInitialized)
 	m.claim.Status.Conditions, _ = Consistent(m.claim, node, m.facts.Now) // in the same write; the next scan tells
-	m.news("initialized nodeclaim", "allocatable", node.Status.Allocatable)
+	m.addLogLine("initialized nodeclaim", "allocatable", node.Status.Allocatable)
 }
 
 // unready is what the kubelet says about a node that is not ready.
@@ -50,13 +50,13 @@ func unready(node *corev1.Node) string {
 	return "its kubelet has not said anything yet"
 }
 
-// obstacle is the first thing that keeps pods from running on the node.
-func (m *move) obstacle(node *corev1.Node) (reason, message string) {
+// initializationObstacle is the first thing that keeps pods from running on the node.
+func (m *decision) initializationObstacle(node *corev1.Node) (reason, message string) {
 	if !Ready(node) {
 		return NodeNotReady, "Node " + node.Name + " is not ready: " + unready(node)
 	}
 	for _, t := range node.Spec.Taints {
-		if slices.ContainsFunc(m.claim.Spec.StartupTaints, same(t)) {
+		if slices.ContainsFunc(m.claim.Spec.StartupTaints, sameTaint(t)) {
 			return StartupTaintsExist, "Startup taint " + t.ToString() + " is still on node " + node.Name
 		}
 	}
@@ -78,7 +78,7 @@ func (m *move) obstacle(node *corev1.Node) (reason, message string) {
 	return "", ""
 }
 
-func (m *move) missingDrivers() []string {
+func (m *decision) missingDrivers() []string {
 	if m.facts.Drivers == nil {
 		return nil
 	}

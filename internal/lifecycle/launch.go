@@ -28,31 +28,31 @@ const (
 )
 
 // launch gets the claim its instance, once (LC-02 to LC-04).
-func (m *move) launch() {
-	c := m.find(karpv1.ConditionLaunched)
+func (m *decision) launch() {
+	c := m.findCondition(karpv1.ConditionLaunched)
 	if c.Status != metav1.ConditionUnknown {
 		return
 	}
 	if m.claim.Status.ProviderID != "" { // an instance that is paid for is never bought again
-		m.isTrue(karpv1.ConditionLaunched)
+		m.setConditionTrue(karpv1.ConditionLaunched)
 		return
 	}
 	switch outcome := m.facts.Launch; {
 	case outcome == nil:
 		// A claim that was tried for long enough is not launched once more: whoever waits for it is planned anew.
-		if m.live(); m.step.Remove == nil {
+		if m.removeIfTimedOut(); m.step.Remove == nil {
 			m.step.Launch = true
 		}
 	case outcome.Err == nil:
-		m.launched(outcome.Instance)
+		m.recordInstance(outcome.Instance)
 	default:
-		m.failed(*outcome)
+		m.handleLaunchError(*outcome)
 	}
 }
 
-// launched merges what the instance is into the claim (LC-03). Labels of the claim win, except where
+// recordInstance merges what the instance is into the claim (LC-03). Labels of the claim win, except where
 // they would lie about the instance (FM A18).
-func (m *move) launched(i cloud.Instance) {
+func (m *decision) recordInstance(i cloud.Instance) {
 	labels := maps.Clone(i.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -72,41 +72,41 @@ func (m *move) launched(i cloud.Instance) {
 	s := &m.claim.Status
 	s.ProviderID, s.ImageID = string(i.ID), i.Image
 	s.Capacity, s.Allocatable = i.Capacity.DeepCopy(), i.Allocatable.DeepCopy()
-	m.isTrue(karpv1.ConditionLaunched)
-	m.news("launched nodeclaim", "provider-id", string(i.ID), "instance-type", i.Type, "zone", i.Zone, "capacity-type", i.CapacityType, "allocatable", i.Allocatable)
+	m.setConditionTrue(karpv1.ConditionLaunched)
+	m.addLogLine("launched nodeclaim", "provider-id", string(i.ID), "instance-type", i.Type, "zone", i.Zone, "capacity-type", i.CapacityType, "allocatable", i.Allocatable)
 }
 
-// failed reacts to an answer without an instance (LC-04, V15-61, V15-62).
-func (m *move) failed(o Outcome) {
+// handleLaunchError reacts to a failed launch (LC-04, V15-61, V15-62).
+func (m *decision) handleLaunchError(o Outcome) {
 	if !o.Told {
 		m.step.News = append(m.step.News, News{Message: "failed launching nodeclaim", Err: o.Err})
 	}
 	switch cloud.KindOf(o.Err) {
 	case cloud.NoCapacity:
 		text := "Claim " + m.claim.Name + " cannot be launched and is deleted, its pods are planned anew: " + o.Err.Error()
-		m.tell(event.InsufficientCapacityError, text)
+		m.addEvent(event.InsufficientCapacityError, text)
 		m.step.PodEvents = []event.Event{{Reason: event.InsufficientCapacityError, Text: Cut(text)}}
 		m.step.Remove = &Removal{Reason: RemovedNoCapacity}
 	case cloud.NotReady:
-		m.tell(event.NodeClassNotReady, "Claim "+m.claim.Name+" is deleted because its node class "+m.claim.Spec.NodeClassRef.Name+" is not ready: "+o.Err.Error())
+		m.addEvent(event.NodeClassNotReady, "Claim "+m.claim.Name+" is deleted because its node class "+m.claim.Spec.NodeClassRef.Name+" is not ready: "+o.Err.Error())
 		m.step.Remove = &Removal{Reason: RemovedNodeClassNotReady}
 	case cloud.Denied, cloud.Invalid, cloud.Unsupported: // only a person can help
 		if !o.Told {
 			text := "Claim " + m.claim.Name + " cannot be launched and is tried again: " + o.Err.Error()
-			m.tell(event.LaunchFailed, text)
+			m.addEvent(event.LaunchFailed, text)
 			m.step.PodEvents = []event.Event{{Reason: event.LaunchFailed, Text: Cut(text)}}
 		}
-		m.refused(o)
+		m.recordLaunchError(o)
 	case cloud.Unknown, cloud.Throttled, cloud.NotFound:
-		m.refused(o)
+		m.recordLaunchError(o)
 	}
 }
 
-// refused writes down why there is no instance yet, and has it tried again.
-func (m *move) refused(o Outcome) {
+// recordLaunchError sets the condition to why there is no instance yet, and requests a retry.
+func (m *decision) recordLaunchError(o Outcome) {
 	reason, message := launchError(o.Err)
-	m.unknown(karpv1.ConditionLaunched, reason, message)
-	m.again(o.Wait)
+	m.setConditionUnknown(karpv1.ConditionLaunched, reason, message)
+	m.requeueAfter(o.Wait)
 }
 
 // launchError is an error in the words of a condition. The cloud's own reason counts only with its

@@ -17,56 +17,56 @@ const (
 // RegistrationFailed is why a claim that was launched never became a node.
 const RegistrationFailed = "RegistrationFailed"
 
-// live removes a claim that takes too long (LC-13 to LC-15). The time for a launch is counted by our own clock
-// from when the cloud was first asked: a claim that waited for its turn was not tried, and it is nobody's
-// failure. The time for the registration is counted from the launch, or from when the condition last changed.
-func (m *move) live() {
-	if m.reached(karpv1.ConditionRegistered) {
+// removeIfTimedOut removes a claim that exceeds a timeout (LC-13 to LC-15). The launch timeout is counted by
+// our own clock from the first call to the cloud: a claim that waited for a slot was not tried. The
+// registration timeout is counted from the launch, or from when the condition last changed.
+func (m *decision) removeIfTimedOut() {
+	if m.conditionIsTrue(karpv1.ConditionRegistered) {
 		return
 	}
-	launched, registered := m.find(karpv1.ConditionLaunched), m.find(karpv1.ConditionRegistered)
+	launched, registered := m.findCondition(karpv1.ConditionLaunched), m.findCondition(karpv1.ConditionRegistered)
 	if launched.Status != metav1.ConditionTrue {
 		if m.facts.Tried.IsZero() {
 			return
 		}
-		left := m.left(m.facts.Tried, LaunchTimeout)
+		left := m.timeLeft(m.facts.Tried, LaunchTimeout)
 		if left <= 0 {
-			m.timeout(RemovedLaunchTimeout, LaunchTimeout, Failure{Reason: launched.Reason, Message: launched.Message})
+			m.removeTimedOut(RemovedLaunchTimeout, LaunchTimeout, Failure{Reason: launched.Reason, Message: launched.Message})
 			return
 		}
-		m.again(left)
+		m.requeueAfter(left)
 		return
 	}
 	since := registered.LastTransitionTime.Time
 	if launched.LastTransitionTime.After(since) {
 		since = launched.LastTransitionTime.Time
 	}
-	left := m.left(since, RegistrationTimeout)
+	left := m.timeLeft(since, RegistrationTimeout)
 	if left <= 0 {
-		m.timeout(RemovedRegistrationTimeout, RegistrationTimeout, Failure{
+		m.removeTimedOut(RemovedRegistrationTimeout, RegistrationTimeout, Failure{
 			Reason: RegistrationFailed, Message: "Claim " + m.claim.Name + " was launched but its node did not register within " + RegistrationTimeout.String(),
 		})
 		return
 	}
-	m.again(left)
+	m.requeueAfter(left)
 }
 
-// lost removes a claim whose node was deleted behind our back (FM L12): nothing can run on the instance
-// any more, and plans would wait for it.
-func (m *move) lost() {
-	if m.facts.NodeGone && m.reached(karpv1.ConditionRegistered) {
+// removeIfNodeGone removes a claim whose Node was deleted by another client (FM L12). No pod can run on the
+// instance any more, and plans would wait for it.
+func (m *decision) removeIfNodeGone() {
+	if m.facts.NodeGone && m.conditionIsTrue(karpv1.ConditionRegistered) {
 		m.step.Remove = &Removal{Reason: RemovedCollected}
-		m.news("garbage collected nodeclaim", "provider-id", m.claim.Status.ProviderID, "Node", Ref{m.claim.Status.NodeName})
+		m.addLogLine("garbage collected nodeclaim", "provider-id", m.claim.Status.ProviderID, "Node", Ref{m.claim.Status.NodeName})
 	}
 }
 
-func (m *move) timeout(reason string, after time.Duration, failure Failure) {
+func (m *decision) removeTimedOut(reason string, after time.Duration, failure Failure) {
 	m.step.Remove = &Removal{Reason: reason, Failure: &failure}
 	m.step.After = 0
-	m.news("terminating due to timeout", "reason", reason, "timeout", after.String())
+	m.addLogLine("terminating due to timeout", "reason", reason, "timeout", after.String())
 }
 
-// left is what remains of a timeout. A time in the future counts as now (FM N08).
-func (m *move) left(since time.Time, timeout time.Duration) time.Duration {
+// timeLeft is what remains of a timeout. A start in the future counts as now (FM N08).
+func (m *decision) timeLeft(since time.Time, timeout time.Duration) time.Duration {
 	return timeout - max(0, m.facts.Now.Sub(since))
 }

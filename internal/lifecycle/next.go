@@ -103,8 +103,8 @@ func Next(f Facts) Step {
 	if f.Claim.DeletionTimestamp != nil {
 		return Step{Claim: f.Claim}
 	}
-	m := &move{facts: f, claim: f.Claim.DeepCopy()}
-	m.settle()
+	m := &decision{facts: f, claim: f.Claim.DeepCopy()}
+	m.refreshConditions()
 	if !slices.Contains(m.claim.Finalizers, karpv1.FinalizerTermination) { // LC-01
 		claim := f.Claim.DeepCopy()
 		claim.Finalizers = append(claim.Finalizers, karpv1.FinalizerTermination)
@@ -113,7 +113,7 @@ func Next(f Facts) Step {
 	if f.Launching && f.Claim.Status.ProviderID == "" {
 		return Step{Claim: f.Claim} // whoever asks tells when there is an answer; one write says it all
 	}
-	for _, stage := range []func(){m.lost, m.launch, m.register, m.initialize, m.live} {
+	for _, stage := range []func(){m.removeIfNodeGone, m.launch, m.register, m.initialize, m.removeIfTimedOut} {
 		if stage(); m.step.Launch || m.step.Ask || m.step.Remove != nil {
 			break
 		}
@@ -125,18 +125,18 @@ func Next(f Facts) Step {
 	return m.step
 }
 
-// move is a decision in the making. claim becomes what is wanted.
-type move struct {
+// decision is a step that is being decided. claim becomes the wanted claim.
+type decision struct {
 	facts Facts
 	claim *karpv1.NodeClaim
 	step  Step
 }
 
-// settle puts the conditions in that were never set, and renews those that are decided (LC-05).
-func (m *move) settle() {
+// refreshConditions adds conditions that were never set, and renews those that are decided (LC-05).
+func (m *decision) refreshConditions() {
 	var decided []condition.Change
 	for _, name := range Conditions().Dependents {
-		c := m.find(name)
+		c := m.findCondition(name)
 		if c != nil && c.Status != metav1.ConditionUnknown {
 			decided = append(decided, condition.Change{Type: name, Status: c.Status, Reason: c.Reason, Message: c.Message})
 		}
@@ -144,49 +144,51 @@ func (m *move) settle() {
 	m.apply(decided...)
 }
 
-func (m *move) apply(changes ...condition.Change) {
+func (m *decision) apply(changes ...condition.Change) {
 	object := condition.Object{Generation: m.claim.Generation, Created: m.claim.CreationTimestamp}
 	m.claim.Status.Conditions = Conditions().Apply(m.claim.Status.Conditions, object, metav1.NewTime(m.facts.Now), changes...)
 }
 
-func (m *move) isTrue(name string) {
+func (m *decision) setConditionTrue(name string) {
 	m.apply(condition.Change{Type: name, Status: metav1.ConditionTrue})
 }
 
-func (m *move) unknown(name, reason, message string) {
+func (m *decision) setConditionUnknown(name, reason, message string) {
 	m.apply(condition.Change{Type: name, Status: metav1.ConditionUnknown, Reason: reason, Message: message})
 }
 
-func (m *move) find(name string) *metav1.Condition {
+func (m *decision) findCondition(name string) *metav1.Condition {
 	return condition.Find(m.claim.Status.Conditions, name)
 }
 
-func (m *move) reached(name string) bool { return condition.True(m.claim.Status.Conditions, name) }
+func (m *decision) conditionIsTrue(name string) bool {
+	return condition.True(m.claim.Status.Conditions, name)
+}
 
-// again asks to be asked after some time; the shortest wins.
-func (m *move) again(after time.Duration) {
+// requeueAfter requests another decision after some time; the shortest wins.
+func (m *decision) requeueAfter(after time.Duration) {
 	if m.step.After == 0 || after < m.step.After {
 		m.step.After = after
 	}
 }
 
-func (m *move) tell(reason event.Reason, text string) {
+func (m *decision) addEvent(reason event.Reason, text string) {
 	m.step.Events = append(m.step.Events, event.Event{Reason: reason, Text: Cut(text)})
 }
 
-func (m *move) news(message string, fields ...any) {
+func (m *decision) addLogLine(message string, fields ...any) {
 	m.step.News = append(m.step.News, News{Message: message, Fields: fields})
 }
 
-// longestText is the most characters of an error that a user is shown (V15-62).
-const longestText = 1024
+// maxText is the most characters of an error that a user is shown (V15-62).
+const maxText = 1024
 
 // Cut shortens a text to what events and conditions hold, dots included.
 func Cut(text string) string {
 	const dots = "..."
 	runes := []rune(text)
-	if len(runes) <= longestText {
+	if len(runes) <= maxText {
 		return text
 	}
-	return string(runes[:longestText-len(dots)]) + dots
+	return string(runes[:maxText-len(dots)]) + dots
 }

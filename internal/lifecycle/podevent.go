@@ -21,7 +21,7 @@ func PodEvent(pod *corev1.Pod) time.Time {
 	if pod.Spec.NodeName == "" || slices.ContainsFunc(pod.OwnerReferences, daemon) {
 		return time.Time{}
 	}
-	return latest(bound(pod), ended(pod), ending(pod))
+	return latest(podBoundAt(pod), podEndedAt(pod), deletionRequestedAt(pod))
 }
 
 // PodEventDue says whether an event of that time is to be written on a claim, and as which time. A
@@ -33,8 +33,8 @@ func PodEventDue(claim *karpv1.NodeClaim, event, now time.Time) (time.Time, bool
 	return event, !event.IsZero() && event.Sub(claim.Status.LastPodEventTime.Time) >= PodEventGap
 }
 
-func bound(pod *corev1.Pod) time.Time {
-	if t := changed(pod, corev1.PodScheduled); !t.IsZero() {
+func podBoundAt(pod *corev1.Pod) time.Time {
+	if t := conditionChangedAt(pod, corev1.PodScheduled); !t.IsZero() {
 		return t
 	}
 	if pod.Status.StartTime != nil {
@@ -43,8 +43,8 @@ func bound(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// ended is when the last container of a pod that has ended did so.
-func ended(pod *corev1.Pod) time.Time {
+// podEndedAt is when the last container of a pod that has ended did so.
+func podEndedAt(pod *corev1.Pod) time.Time {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return time.Time{}
 	}
@@ -54,11 +54,11 @@ func ended(pod *corev1.Pod) time.Time {
 			last = latest(last, s.State.Terminated.FinishedAt.Time)
 		}
 	}
-	return latest(last, changed(pod, corev1.PodReady), changed(pod, corev1.ContainersReady))
+	return latest(last, conditionChangedAt(pod, corev1.PodReady), conditionChangedAt(pod, corev1.ContainersReady))
 }
 
-// ending is when somebody asked for the end of a pod: the timestamp on it is that plus the grace.
-func ending(pod *corev1.Pod) time.Time {
+// deletionRequestedAt is when somebody asked for the end of a pod: the timestamp on it is that plus the grace.
+func deletionRequestedAt(pod *corev1.Pod) time.Time {
 	if pod.DeletionTimestamp == nil {
 		return time.Time{}
 	}
@@ -69,7 +69,7 @@ func ending(pod *corev1.Pod) time.Time {
 	return asked
 }
 
-func changed(pod *corev1.Pod, name corev1.PodConditionType) time.Time {
+func conditionChangedAt(pod *corev1.Pod, name corev1.PodConditionType) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == name {
 			return c.LastTransitionTime.Time

@@ -31,9 +31,9 @@ const (
 // gateRetry is when a gate that failed is asked again.
 const gateRetry = 5 * time.Second
 
-// present returns the nodes that are not on their way out: a node that goes is not the one that the
-// claim waits for (FM B05, B17).
-func (m *move) present() []*corev1.Node {
+// presentNodes returns the nodes that are not terminating: a terminating node is not the one that the claim
+// waits for (FM B05, B17).
+func (m *decision) presentNodes() []*corev1.Node {
 	if m.claim.Status.ProviderID == "" {
 		return nil // nodes without an id belong to nobody yet (FM B06)
 	}
@@ -47,14 +47,14 @@ func (m *move) present() []*corev1.Node {
 }
 
 // register joins the claim and its node (LC-06 to LC-10).
-func (m *move) register() {
-	if !m.reached(karpv1.ConditionLaunched) || m.find(karpv1.ConditionRegistered).Status != metav1.ConditionUnknown {
+func (m *decision) register() {
+	if !m.conditionIsTrue(karpv1.ConditionLaunched) || m.findCondition(karpv1.ConditionRegistered).Status != metav1.ConditionUnknown {
 		return
 	}
-	nodes := m.present()
+	nodes := m.presentNodes()
 	switch {
 	case len(nodes) == 0:
-		m.unknown(karpv1.ConditionRegistered, NodeNotFound,
+		m.setConditionUnknown(karpv1.ConditionRegistered, NodeNotFound,
 			"No node with provider id "+m.claim.Status.ProviderID+" has joined yet; if none does, see whether the role of the node may join the cluster (access entry or aws-auth), and the kubelet log of the instance")
 		return
 	case len(nodes) > 1:
@@ -67,23 +67,23 @@ func (m *move) register() {
 		m.step.Ask = true
 		return
 	}
-	pending := m.pass()
-	node := m.synced(nodes[0])
+	pending := m.passGates()
+	node := m.syncedNode(nodes[0])
 	if len(pending) > 0 {
-		m.unknown(karpv1.ConditionRegistered, RegistrationHookPending, "Waiting for "+strings.Join(pending, ", "))
+		m.setConditionUnknown(karpv1.ConditionRegistered, RegistrationHookPending, "Waiting for "+strings.Join(pending, ", "))
 	} else {
-		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, same(karpv1.UnregisteredTaint()))
+		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, sameTaint(karpv1.UnregisteredTaint()))
 		node.Labels[karpv1.LabelRegistered] = "true"
 		m.claim.Status.NodeName = node.Name
-		m.isTrue(karpv1.ConditionRegistered)
+		m.setConditionTrue(karpv1.ConditionRegistered)
 		m.step.Registered, m.step.Nominate = true, node.Name
-		m.news("registered nodeclaim", "Node", Ref{node.Name})
+		m.addLogLine("registered nodeclaim", "Node", Ref{node.Name})
 	}
-	m.write(nodes[0], node)
+	m.wantNode(nodes[0], node)
 }
 
-// pass takes over what the gates found out and returns the names of those that are not open (LC-09).
-func (m *move) pass() []string {
+// passGates adds the labels of the gates and returns the names of the gates that are not open (LC-09).
+func (m *decision) passGates() []string {
 	var pending []string
 	for _, g := range m.facts.Gates {
 		// any order: each label is added by itself
@@ -95,25 +95,25 @@ func (m *move) pass() []string {
 		switch {
 		case g.Err != nil:
 			pending = append(pending, g.Name+" ("+g.Err.Error()+")")
-			m.again(gateRetry)
+			m.requeueAfter(gateRetry)
 		case g.Wait > 0:
 			pending = append(pending, g.Name)
-			m.again(g.Wait)
+			m.requeueAfter(g.Wait)
 		}
 	}
 	slices.Sort(pending)
 	return pending
 }
 
-// synced returns the node with everything of the claim on it (LC-08). Taints are added only the first
+// syncedNode returns the node with everything of the claim on it (LC-08). Taints are added only the first
 // time: one that its daemon removed since must not come back (FM B07).
-func (m *move) synced(have *corev1.Node) *corev1.Node {
+func (m *decision) syncedNode(have *corev1.Node) *corev1.Node {
 	node := have.DeepCopy()
 	first := !slices.ContainsFunc(node.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == m.claim.UID })
 	registered := node.Labels[karpv1.LabelRegistered] != ""
-	if first && !registered && !slices.ContainsFunc(node.Spec.Taints, same(karpv1.UnregisteredTaint())) { // LC-07
+	if first && !registered && !slices.ContainsFunc(node.Spec.Taints, sameTaint(karpv1.UnregisteredTaint())) { // LC-07
 		text := "Node " + node.Name + " joined without the taint karpenter.sh/unregistered:NoExecute, so pods may have started before it was labelled; let the kubelet register with that taint"
-		m.tell(event.UnregisteredTaintMissing, text)
+		m.addEvent(event.UnregisteredTaintMissing, text)
 		m.step.News = append(m.step.News, News{Message: "node joined without the taint karpenter.sh/unregistered", Fields: []any{"Node", Ref{node.Name}}, Err: errors.New("pods may have started before the node was labelled")})
 	}
 	if !slices.Contains(node.Finalizers, karpv1.FinalizerTermination) {
@@ -134,7 +134,7 @@ func (m *move) synced(have *corev1.Node) *corev1.Node {
 	node.Annotations = union(node.Annotations, m.claim.Annotations)
 	if first && !registered && node.Labels[karpv1.LabelDoNotSyncTaints] != "true" {
 		for _, t := range slices.Concat(m.claim.Spec.Taints, m.claim.Spec.StartupTaints) {
-			if !slices.ContainsFunc(node.Spec.Taints, same(t)) {
+			if !slices.ContainsFunc(node.Spec.Taints, sameTaint(t)) {
 				node.Spec.Taints = append(node.Spec.Taints, t)
 			}
 		}
@@ -142,14 +142,14 @@ func (m *move) synced(have *corev1.Node) *corev1.Node {
 	return node
 }
 
-// write asks for the node to be written if that changes it.
-func (m *move) write(have, want *corev1.Node) {
+// wantNode requests a write of the node if that changes it.
+func (m *decision) wantNode(have, want *corev1.Node) {
 	if !equality.Semantic.DeepEqual(have, want) {
 		m.step.Node = want
 	}
 }
 
-func same(t corev1.Taint) func(corev1.Taint) bool {
+func sameTaint(t corev1.Taint) func(corev1.Taint) bool {
 	return func(o corev1.Taint) bool { return t.Key == o.Key && t.Effect == o.Effect }
 }
 

@@ -16,10 +16,10 @@ const RemovedUnhealthy = "unhealthy"
 // Ailments are the repair policies as they were before repair respected budgets (LC-41, V15-33): those
 // that replace a node, with nothing but how long they are tolerated.
 type Ailments struct {
-	list []ailment
+	list []legacyPolicy
 }
 
-type ailment struct {
+type legacyPolicy struct {
 	cloud.Repair
 	reasons *regexp.Regexp // nil: any
 }
@@ -31,7 +31,7 @@ func NewAilments(list []cloud.Repair) (*Ailments, error) {
 		if r.Action == cloud.RebootNode {
 			continue
 		}
-		read := ailment{Repair: r}
+		read := legacyPolicy{Repair: r}
 		if r.ReasonRegex != "" {
 			reasons, err := regexp.Compile(r.ReasonRegex)
 			if err != nil {
@@ -45,7 +45,7 @@ func NewAilments(list []cloud.Repair) (*Ailments, error) {
 }
 
 // Due says which condition of a node is to be acted upon first, and when; false if none is.
-func (a *Ailments) Due(n *corev1.Node) (condition string, at time.Time, sick bool) {
+func (a *Ailments) Due(n *corev1.Node) (condition string, at time.Time, unhealthy bool) {
 	for i := range n.Status.Conditions {
 		c := &n.Status.Conditions[i]
 		for _, one := range a.list {
@@ -53,22 +53,22 @@ func (a *Ailments) Due(n *corev1.Node) (condition string, at time.Time, sick boo
 				continue
 			}
 			due := c.LastTransitionTime.Add(one.Toleration)
-			if !sick || due.Before(at) {
-				condition, at, sick = string(c.Type), due, true
+			if !unhealthy || due.Before(at) {
+				condition, at, unhealthy = string(c.Type), due, true
 			}
 		}
 	}
-	return condition, at, sick
+	return condition, at, unhealthy
 }
 
-// TooMany counts the sick among nodes, and says whether these are more than the fifth, rounded up, that
+// TooMany counts the unhealthy nodes, and says whether these are more than the fifth, rounded up, that
 // may be (LC-42).
-func (a *Ailments) TooMany(nodes []*corev1.Node) (sick int, stop bool) {
+func (a *Ailments) TooMany(nodes []*corev1.Node) (unhealthy int, stop bool) {
 	const share = 5
 	for _, n := range nodes {
 		if _, _, is := a.Due(n); is {
-			sick++
+			unhealthy++
 		}
 	}
-	return sick, sick > (len(nodes)+share-1)/share
+	return unhealthy, unhealthy > (len(nodes)+share-1)/share
 }

@@ -51,7 +51,7 @@ func TestAilmentsDue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := ""
-			if condition, at, sick := ailments(t).Due(tc.node); sick {
+			if condition, at, unhealthy := ailments(t).Due(tc.node); unhealthy {
 				got = fmt.Sprintf("%s in %s", condition, at.Sub(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)))
 			}
 			if got != tc.want {
@@ -76,8 +76,8 @@ func TestAilmentsTooMany(t *testing.T) {
 			}
 			nodes = append(nodes, n)
 		}
-		if sick, stop := ailments(t).TooMany(nodes); sick != tc.sick || stop != tc.stop {
-			t.Errorf("%d of %d: counted %d, stop %v", tc.sick, tc.nodes, sick, stop)
+		if unhealthy, stop := ailments(t).TooMany(nodes); unhealthy != tc.sick || stop != tc.stop {
+			t.Errorf("%d of %d: counted %d, stop %v", tc.sick, tc.nodes, unhealthy, stop)
 		}
 	}
 }

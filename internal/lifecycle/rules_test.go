@@ -54,8 +54,8 @@ func TestTerminationMode(t *testing.T) {
 
 func TestCollectable(t *testing.T) {
 	t.Parallel()
-	sick := usable()
-	sick.Status.Conditions[0].Status = corev1.ConditionUnknown
+	unhealthy := usable()
+	unhealthy.Status.Conditions[0].Status = corev1.ConditionUnknown
 	deleting := registered()
 	deleting.DeletionTimestamp = new(metav1.NewTime(created))
 	for name, tc := range map[string]struct {
@@ -66,7 +66,7 @@ func TestCollectable(t *testing.T) {
 	}{
 		"LC-38 the instance is there":                   {claim: registered(), instances: []cloud.Instance{{ID: id}}},
 		"LC-38 gone, and no node":                       {claim: registered(), want: true},
-		"LC-38 gone, and the node is not ready":         {claim: registered(), nodes: []*corev1.Node{sick}, want: true},
+		"LC-38 gone, and the node is not ready":         {claim: registered(), nodes: []*corev1.Node{unhealthy}, want: true},
 		"LC-38 gone, but the node is ready":             {claim: registered(), nodes: []*corev1.Node{usable()}},
 		"LC-38 an instance that ends does not count":    {claim: registered(), instances: []cloud.Instance{{ID: id, Terminating: true}}, want: true},
 		"LC-38 not registered is left to its timeout":   {claim: launched()},

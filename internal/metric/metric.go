@@ -112,9 +112,9 @@ func (b *builder) counter(name, help string, labels ...string) *prometheus.Count
 	return v
 }
 
-// show has counters say 0 from the start. Prometheus sees an increase only of a series that it knows, so that an alert about the
+// initSeries has counters say 0 from the start. Prometheus sees an increase only of a series that it knows, so that an alert about the
 // first event needs the series before it.
-func show(v *prometheus.CounterVec, values ...string) {
+func initSeries(v *prometheus.CounterVec, values ...string) {
 	for _, value := range values {
 		v.WithLabelValues(value)
 	}

@@ -80,23 +80,23 @@ func Next(f Facts) Step {
 	if f.Claim.DeletionTimestamp != nil {
 		return Step{}
 	}
-	m := &move{facts: f, claim: f.Claim.DeepCopy()}
+	m := &decision{facts: f, claim: f.Claim.DeepCopy()}
 	switch {
 	case c == nil || c.Status != metav1.ConditionTrue:
-		m.tidy()
+		m.dropPreBootID()
 	case c.Reason == Issued:
-		m.begin(c)
-		m.issued()
+		m.beginReboot(c)
+		m.awaitNode()
 	default:
-		m.begin(c)
-		m.requested()
+		m.beginReboot(c)
+		m.drainAndRequest()
 	}
-	m.finish()
+	m.dropUnchanged()
 	return m.step
 }
 
-// move is a decision in the making. claim and node become what is wanted.
-type move struct {
+// decision is a decision in the making. claim and node become what is wanted.
+type decision struct {
 	facts   Facts
 	since   time.Time // the request
 	message string    // what the reboot is for
@@ -105,15 +105,15 @@ type move struct {
 	step    Step
 }
 
-func (m *move) begin(c *metav1.Condition) {
+func (m *decision) beginReboot(c *metav1.Condition) {
 	m.since, m.message = c.LastTransitionTime.Time, c.Message
 	if m.facts.Node != nil {
 		m.node = m.facts.Node.DeepCopy()
 	}
 }
 
-// finish keeps of what is wanted only what changes something.
-func (m *move) finish() {
+// dropUnchanged keeps of what is wanted only what changes something.
+func (m *decision) dropUnchanged() {
 	if m.node != nil && !sameNode(m.node, m.facts.Node) {
 		m.step.Node = m.node
 	}
@@ -122,37 +122,37 @@ func (m *move) finish() {
 	}
 }
 
-// tidy removes what a process that died between two writes left behind.
-func (m *move) tidy() { delete(m.claim.Annotations, karpv1.AnnotationRebootPreBootID) }
+// dropPreBootID removes what a process that died between two writes left behind.
+func (m *decision) dropPreBootID() { delete(m.claim.Annotations, karpv1.AnnotationRebootPreBootID) }
 
-// issued waits for the node to come back (V15-39).
-func (m *move) issued() {
-	at := m.unready()
+// awaitNode waits for the node to come back (V15-39).
+func (m *decision) awaitNode() {
+	at := m.markUninitialized()
 	if m.node != nil {
 		delete(m.node.Labels, karpv1.LabelInitialized)
 		before, marked := m.claim.Annotations[karpv1.AnnotationRebootPreBootID]
 		now := m.node.Status.NodeInfo.BootID
 		fresh := marked && now != "" && now != before
-		m.taint(!fresh)
+		m.setTaint(!fresh)
 		if fresh {
-			m.tell(event.RebootObserved, "Node "+m.node.Name+" has booted anew")
+			m.addEvent(event.RebootObserved, "Node "+m.node.Name+" has booted anew")
 		}
 		if fresh && lifecycle.Ready(m.node) {
-			m.succeed(at)
+			m.endSucceeded(at)
 			return
 		}
 	}
 	left := BackTime - m.facts.Now.Sub(at)
 	if left <= 0 {
-		m.fail(RecoveryTimeout, "the node is not back "+BackTime.String()+" after the cloud accepted the reboot")
+		m.endFailed(RecoveryTimeout, "the node is not back "+BackTime.String()+" after the cloud accepted the reboot")
 		return
 	}
 	m.step.After = min(poll, left)
 }
 
-// unready makes sure that the claim counts as not initialized, and returns since when it does because
+// markUninitialized makes sure that the claim counts as not initialized, and returns since when it does because
 // of this reboot.
-func (m *move) unready() time.Time {
+func (m *decision) markUninitialized() time.Time {
 	c := condition.Find(m.claim.Status.Conditions, karpv1.ConditionInitialized)
 	if c == nil || c.Status != metav1.ConditionUnknown || c.Reason != Rebooting {
 		m.apply(condition.Change{Type: karpv1.ConditionInitialized, Status: metav1.ConditionUnknown, Reason: Rebooting, Message: m.message})
@@ -164,9 +164,9 @@ func (m *move) unready() time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// issue takes note that the cloud accepted. A claim that never was initialized counts as not so from now
+// recordAccepted takes note that the cloud accepted. A claim that never was initialized counts as not so from now
 // on, too: the time to come back runs from here.
-func (m *move) issue() {
+func (m *decision) recordAccepted() {
 	m.apply(
 		condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: Issued, Message: m.message},
 		condition.Change{Type: karpv1.ConditionInitialized, Status: metav1.ConditionUnknown, Reason: Rebooting, Message: m.message},
@@ -175,37 +175,37 @@ func (m *move) issue() {
 	m.step.Again = true
 }
 
-// succeed ends a reboot after which the node is ready (V15-40). Whether the fault is gone is seen later.
-func (m *move) succeed(issued time.Time) {
+// endSucceeded ends a reboot after which the node is ready (V15-40). Whether the fault is gone is seen later.
+func (m *decision) endSucceeded(issued time.Time) {
 	m.apply(condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: Over, Message: "The node is back; it was rebooted because of " + m.message})
 	delete(m.claim.Annotations, karpv1.AnnotationRebootPreBootID)
 	m.step.End = &End{Result: Succeeded, Took: m.facts.Now.Sub(m.since), Back: m.facts.Now.Sub(issued)}
 }
 
-// fail ends a reboot that did not help: the node is replaced, without a replacement first, unless it was
+// endFailed ends a reboot that did not help: the node is replaced, without a replacement first, unless it was
 // only the request that made no sense (V15-41).
-func (m *move) fail(result, why string) {
-	m.taint(false)
+func (m *decision) endFailed(result, why string) {
+	m.setTaint(false)
 	m.step.End = &End{Result: result, Took: m.facts.Now.Sub(m.since)}
 	if result == InvalidRequest {
-		m.tell(event.RebootFailed, "The node is not rebooted: "+why)
+		m.addEvent(event.RebootFailed, "The node is not rebooted: "+why)
 		m.apply(condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionFalse, Reason: Failed, Message: why})
 		delete(m.claim.Annotations, karpv1.AnnotationRebootPreBootID)
 		return
 	}
-	m.tell(event.RebootFailed, "The reboot failed, the node is replaced: "+why)
+	m.addEvent(event.RebootFailed, "The reboot failed, the node is replaced: "+why)
 	if bound, bounded, err := boundOf(m.claim); err == nil && bounded {
-		tighten(m.claim, m.facts.Now.Add(bound))
+		advanceDeadline(m.claim, m.facts.Now.Add(bound))
 	}
 	m.step.Delete = true
 }
 
-func (m *move) apply(changes ...condition.Change) {
+func (m *decision) apply(changes ...condition.Change) {
 	object := condition.Object{Generation: m.claim.Generation, Created: m.claim.CreationTimestamp}
 	m.claim.Status.Conditions = lifecycle.Conditions().Apply(m.claim.Status.Conditions, object, metav1.NewTime(m.facts.Now), changes...)
 }
 
-// tell is once for each reboot.
-func (m *move) tell(what event.Reason, text string) {
+// addEvent is once for each reboot.
+func (m *decision) addEvent(what event.Reason, text string) {
 	m.step.Events = append(m.step.Events, event.Event{Reason: what, Text: lifecycle.Cut(text), Key: m.since.UTC().Format(time.RFC3339)})
 }

@@ -60,24 +60,24 @@ func boundOf(claim *karpv1.NodeClaim) (bound time.Duration, bounded bool, err er
 	return bound, true, err
 }
 
-// requested empties the node and asks the cloud (V15-36 to V15-38).
-func (m *move) requested() {
+// drainAndRequest empties the node and asks the cloud (V15-36 to V15-38).
+func (m *decision) drainAndRequest() {
 	bound, bounded, err := boundOf(m.claim)
 	if err != nil {
-		m.fail(InvalidRequest, fmt.Sprintf("annotation %s=%q cannot be used: %v", karpv1.AnnotationRebootTerminationGracePeriod, m.claim.Annotations[karpv1.AnnotationRebootTerminationGracePeriod], err))
+		m.endFailed(InvalidRequest, fmt.Sprintf("annotation %s=%q cannot be used: %v", karpv1.AnnotationRebootTerminationGracePeriod, m.claim.Annotations[karpv1.AnnotationRebootTerminationGracePeriod], err))
 		return
 	}
 	if m.node == nil {
-		m.absent()
+		m.awaitMissingNode()
 		return
 	}
 	before, marked := m.claim.Annotations[karpv1.AnnotationRebootPreBootID]
 	now := m.node.Status.NodeInfo.BootID
 	if marked && now != "" && now != before { // an earlier call, of which we do not know, has worked
-		m.issue()
+		m.recordAccepted()
 		return
 	}
-	m.taint(true)
+	m.setTaint(true)
 	if !marked {
 		if !m.drained(bound, bounded) {
 			return
@@ -89,13 +89,13 @@ func (m *move) requested() {
 	}
 	switch answer := m.facts.Answer; {
 	case answer == nil:
-		m.step.Ask = m.operation(before)
+		m.step.Ask = m.operationToken(before)
 	case answer.Err == nil:
-		m.issue()
+		m.recordAccepted()
 	case Final(answer.Err):
-		m.fail(ProviderError, answer.Err.Error())
+		m.endFailed(ProviderError, answer.Err.Error())
 	case !m.facts.Asked.IsZero() && m.facts.Now.Sub(m.facts.Asked) >= CallTime:
-		m.fail(ProviderError, "the cloud did not accept it for "+CallTime.String()+": "+answer.Err.Error())
+		m.endFailed(ProviderError, "the cloud did not accept it for "+CallTime.String()+": "+answer.Err.Error())
 	default:
 		m.step.Retry = true
 	}
@@ -106,8 +106,8 @@ func Final(err error) bool {
 	return slices.Contains([]cloud.Kind{cloud.NotFound, cloud.Denied, cloud.Invalid, cloud.Unsupported}, cloud.KindOf(err))
 }
 
-// absent waits for a node that is not there.
-func (m *move) absent() {
+// awaitMissingNode waits for a node that is not there.
+func (m *decision) awaitMissingNode() {
 	until := m.since.Add(CallTime)
 	if asked := m.facts.Asked.Add(CallTime); asked.After(until) {
 		until = asked
@@ -116,11 +116,11 @@ func (m *move) absent() {
 		m.step.After = min(poll, left)
 		return
 	}
-	m.fail(ProviderError, "there is not exactly one node with provider id "+m.claim.Status.ProviderID)
+	m.endFailed(ProviderError, "there is not exactly one node with provider id "+m.claim.Status.ProviderID)
 }
 
 // drained reports whether the pods have left, or had their time: then they ride through.
-func (m *move) drained(bound time.Duration, bounded bool) bool {
+func (m *decision) drained(bound time.Duration, bounded bool) bool {
 	limit := drain.Limit{Stay: true}
 	if bounded {
 		if bound == 0 {
@@ -149,15 +149,15 @@ func (m *move) drained(bound time.Duration, bounded bool) bool {
 	return true
 }
 
-// operation is the same for each repetition of one request, whoever makes it.
-func (m *move) operation(boot string) string {
+// operationToken is the same for each repetition of one request, whoever makes it.
+func (m *decision) operationToken(boot string) string {
 	sum := sha256.Sum256([]byte(string(m.claim.UID) + "\n" + m.since.UTC().Format(time.RFC3339) + "\n" + boot))
 	const enough = 16
 	return hex.EncodeToString(sum[:enough])
 }
 
-// taint puts the taint on the node or takes it off.
-func (m *move) taint(on bool) {
+// setTaint puts the taint on the node or takes it off.
+func (m *decision) setTaint(on bool) {
 	if m.node == nil {
 		return
 	}
@@ -170,8 +170,8 @@ func (m *move) taint(on bool) {
 	}
 }
 
-// tighten sets the end of the drain of a claim that is deleted; an earlier one is kept.
-func tighten(claim *karpv1.NodeClaim, at time.Time) {
+// advanceDeadline sets the end of the drain of a claim that is deleted; an earlier one is kept.
+func advanceDeadline(claim *karpv1.NodeClaim, at time.Time) {
 	have, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
 	if err == nil && !at.Before(have) {
 		return

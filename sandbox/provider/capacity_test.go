@@ -84,7 +84,7 @@ func TestFM_F06_ASubnetWithoutAddresses(t *testing.T) {
 	if got := s.mustBuy(claim("one", n)); got.Subnet != "subnet-second" {
 		t.Errorf("launched into %s", got.Subnet)
 	}
-	if !s.market.unavailable.SubnetGone(first) || s.market.unavailable.SubnetGone("subnet-second") {
+	if !s.market.unavailable.SubnetFull(first) || s.market.unavailable.SubnetFull("subnet-second") {
 		t.Error("the full subnet is not out, or the other one is")
 	}
 	s.put("subnets", `[{"id":"subnet-second","free":0}]`)

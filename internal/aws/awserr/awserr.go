@@ -112,7 +112,7 @@ func DeniedAction(err error) string {
 }
 
 // Server reports whether the service itself failed, so that nothing is known about the request. EC2
-// errors carry no fault, so the HTTP state counts too. Throttling, which EC2 answers with 503, is not
+// errors carry no fault, so the HTTP status code counts too. Throttling, which EC2 answers with 503, is not
 // a failure of the service.
 func Server(err error) bool {
 	if err == nil || Throttled(err) {
@@ -146,7 +146,7 @@ func Unfulfillable(code string) bool {
 	}, code)
 }
 
-// status is the HTTP state of the answer, 0 if there was none.
+// status is the HTTP status code of the response, 0 if there was none.
 func status(err error) int {
 	var answer interface{ HTTPStatusCode() int }
 	if errors.As(err, &answer) {

@@ -94,7 +94,7 @@ func (b *Batcher[Req, Res]) Do(ctx context.Context, request Req) (Res, error) {
 	case got := <-own.answer:
 		return got.Value, got.Err
 	case <-ctx.Done():
-		b.leave(in, own)
+		b.leaveBucket(in, own)
 		return none, ctx.Err()
 	}
 }
@@ -125,15 +125,15 @@ func (b *Batcher[Req, Res]) add(ctx context.Context, request Req) (*bucket[Req, 
 	return in, own
 }
 
-// leave takes a caller out. The last one ends the batch.
-func (b *Batcher[Req, Res]) leave(in *bucket[Req, Res], own *item[Req, Res]) {
+// leaveBucket takes a caller out. The last one ends the batch.
+func (b *Batcher[Req, Res]) leaveBucket(in *bucket[Req, Res], own *item[Req, Res]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.drop(in, own)
+	b.dropItem(in, own)
 }
 
-// drop notes that nobody waits for a request any more. Without any the batch ends.
-func (b *Batcher[Req, Res]) drop(in *bucket[Req, Res], own *item[Req, Res]) {
+// dropItem notes that nobody waits for a request any more. Without any the batch ends.
+func (b *Batcher[Req, Res]) dropItem(in *bucket[Req, Res], own *item[Req, Res]) {
 	own.gone = true
 	if in.end != nil && !slices.ContainsFunc(in.items, func(i *item[Req, Res]) bool { return !i.gone }) {
 		in.end()
@@ -221,7 +221,7 @@ func (b *Batcher[Req, Res]) answer(in *bucket[Req, Res], own *item[Req, Res], go
 	defer b.mu.Unlock()
 	select {
 	case own.answer <- got:
-		b.drop(in, own)
+		b.dropItem(in, own)
 	default: // it has one
 	}
 }

@@ -67,18 +67,18 @@ type Options struct {
 type Discoverer struct {
 	o Options
 
-	subnets      *memory[string, []Subnet]
-	groups       *memory[string, []awsv1.SecurityGroup]
-	images       *memory[string, []awsv1.AMI]
-	reservations *memory[string, []ec2types.CapacityReservation]
-	placement    *memory[string, *PlacementGroup]
-	lastGood     *memory[string, PlacementGroup]
-	parameters   *memory[string, parameter]
-	counts       *memory[string, count]
+	subnets      *responseCache[string, []Subnet]
+	groups       *responseCache[string, []awsv1.SecurityGroup]
+	images       *responseCache[string, []awsv1.AMI]
+	reservations *responseCache[string, []ec2types.CapacityReservation]
+	placement    *responseCache[string, *PlacementGroup]
+	lastGood     *responseCache[string, PlacementGroup]
+	parameters   *responseCache[string, parameter]
+	counts       *responseCache[string, count]
 
 	mu   sync.Mutex
-	told map[news]string
-	used map[news]use
+	told map[loggedAnswer]string
+	used map[loggedAnswer]use
 }
 
 // use is the key of the answer that a class was given last, and the version of the class that asked.
@@ -102,10 +102,10 @@ func canonical[T any](terms []T, rest ...string) string {
 	return strings.Join(append(slices.Compact(list), rest...), "\n")
 }
 
-// uses notes that a class uses the answer of a key. An edited class asks anew: people edit a class to have
+// recordUse notes that a class uses the answer of a key. An edited class asks anew: people edit a class to have
 // it looked at.
-func (d *Discoverer) uses(class *awsv1.EC2NodeClass, what, key string) (edited bool) {
-	n := news{uid: class.UID, name: class.Name, what: what}
+func (d *Discoverer) recordUse(class *awsv1.EC2NodeClass, what, key string) (edited bool) {
+	n := loggedAnswer{uid: class.UID, name: class.Name, what: what}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, known := d.used[n]
@@ -118,16 +118,16 @@ func New(o Options) *Discoverer {
 	subnetsFor, imagesFor := max(o.SubnetsEvery, defaultLifetime), max(o.ImagesEvery, defaultLifetime)
 	return &Discoverer{
 		o:            o,
-		subnets:      remember[string, []Subnet](subnetsFor, o.Now),
-		groups:       remember[string, []awsv1.SecurityGroup](defaultLifetime, o.Now),
-		images:       remember[string, []awsv1.AMI](imagesFor, o.Now),
-		reservations: remember[string, []ec2types.CapacityReservation](defaultLifetime, o.Now),
-		placement:    remember[string, *PlacementGroup](defaultLifetime, o.Now),
-		lastGood:     remember[string, PlacementGroup](lastGoodLifetime, o.Now),
-		parameters:   remember[string, parameter](aliasLifetime, o.Now),
-		counts:       remember[string, count](max(countLifetime, subnetsFor+countLifetime-defaultLifetime), o.Now),
-		told:         map[news]string{},
-		used:         map[news]use{},
+		subnets:      newResponseCache[string, []Subnet](subnetsFor, o.Now),
+		groups:       newResponseCache[string, []awsv1.SecurityGroup](defaultLifetime, o.Now),
+		images:       newResponseCache[string, []awsv1.AMI](imagesFor, o.Now),
+		reservations: newResponseCache[string, []ec2types.CapacityReservation](defaultLifetime, o.Now),
+		placement:    newResponseCache[string, *PlacementGroup](defaultLifetime, o.Now),
+		lastGood:     newResponseCache[string, PlacementGroup](lastGoodLifetime, o.Now),
+		parameters:   newResponseCache[string, parameter](aliasLifetime, o.Now),
+		counts:       newResponseCache[string, count](max(countLifetime, subnetsFor+countLifetime-defaultLifetime), o.Now),
+		told:         map[loggedAnswer]string{},
+		used:         map[loggedAnswer]use{},
 	}
 }
 
@@ -135,17 +135,17 @@ func New(o Options) *Discoverer {
 func (d *Discoverer) Forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.told, func(n news, _ string) bool { return n.uid == uid })
-	maps.DeleteFunc(d.used, func(n news, _ use) bool { return n.uid == uid })
+	maps.DeleteFunc(d.told, func(n loggedAnswer, _ string) bool { return n.uid == uid })
+	maps.DeleteFunc(d.used, func(n loggedAnswer, _ use) bool { return n.uid == uid })
 	needed := map[string]bool{}
 	for n, u := range d.used {
 		needed[n.what+u.key] = true
 	}
 	unused := func(what string) func(string) bool { return func(key string) bool { return !needed[what+key] } }
-	d.subnets.drop(unused(subnets))
-	d.groups.drop(unused(groups))
-	d.images.drop(unused(images))
-	d.reservations.drop(unused(reservations))
+	d.subnets.dropMatching(unused(subnets))
+	d.groups.dropMatching(unused(groups))
+	d.images.dropMatching(unused(images))
+	d.reservations.dropMatching(unused(reservations))
 }
 
 // What is discovered, as the log names it.
@@ -156,17 +156,17 @@ const (
 	reservations = "capacity reservations"
 )
 
-// news is one kind of answer about one class.
-type news struct {
+// loggedAnswer is one kind of answer about one class.
+type loggedAnswer struct {
 	uid  types.UID
 	name string
 	what string
 }
 
-// tell writes a log line about an answer, unless it was the same the last time.
-func (d *Discoverer) tell(ctx context.Context, class *awsv1.EC2NodeClass, what string, ids []string) {
+// logIfChanged writes a log line about an answer, unless it was the same the last time.
+func (d *Discoverer) logIfChanged(ctx context.Context, class *awsv1.EC2NodeClass, what string, ids []string) {
 	sorted := slices.Sorted(slices.Values(ids))
-	n, text := news{uid: class.UID, name: class.Name, what: what}, strings.Join(sorted, ",")
+	n, text := loggedAnswer{uid: class.UID, name: class.Name, what: what}, strings.Join(sorted, ",")
 	d.mu.Lock()
 	before, known := d.told[n]
 	d.told[n] = text

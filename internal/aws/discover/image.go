@@ -31,7 +31,7 @@ type parameter struct {
 // order in which an instance type chooses among them. Nothing means that nothing usable exists.
 func (d *Discoverer) Images(ctx context.Context, class *awsv1.EC2NodeClass, kubernetes string) ([]awsv1.AMI, error) {
 	key := canonical(class.Spec.AMISelectorTerms, kubernetes)
-	list, err := d.images.answer(ctx, key, d.uses(class, images, key), func() ([]awsv1.AMI, error) {
+	list, err := d.images.loadOrCall(ctx, key, d.recordUse(class, images, key), func() ([]awsv1.AMI, error) {
 		found, err := d.candidates(ctx, class, kubernetes)
 		return settle(found, d.o.Now()), err
 	})
@@ -42,7 +42,7 @@ func (d *Discoverer) Images(ctx context.Context, class *awsv1.EC2NodeClass, kube
 	for _, image := range list {
 		ids = append(ids, image.ID)
 	}
-	d.tell(ctx, class, images, slices.Compact(slices.Sorted(slices.Values(ids))))
+	d.logIfChanged(ctx, class, images, slices.Compact(slices.Sorted(slices.Values(ids))))
 	return list, nil
 }
 
@@ -195,7 +195,7 @@ func (d *Discoverer) parameter(ctx context.Context, name string, lifetime time.D
 // is deprecated or gone by now. It is the work of `providers.ssm.invalidation`.
 func (d *Discoverer) InvalidateParameters(ctx context.Context) error {
 	names := map[string][]string{} // by image
-	known := d.parameters.list()
+	known := d.parameters.snapshot()
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		if p := known[name]; p.mutable && strings.HasPrefix(p.value, "ami-") {
 			names[p.value] = append(names[p.value], name)
@@ -218,7 +218,7 @@ func (d *Discoverer) InvalidateParameters(ctx context.Context) error {
 		if image, exists := images[id]; exists && !deprecated(image, d.o.Now()) {
 			continue
 		}
-		d.parameters.drop(func(name string) bool { return slices.Contains(parameters, name) })
+		d.parameters.dropMatching(func(name string) bool { return slices.Contains(parameters, name) })
 		log.FromContext(ctx).V(1).Info("forgot SSM parameters of a deprecated image", "image", id, "parameters", parameters)
 	}
 	return nil

@@ -33,7 +33,7 @@ type count struct {
 // first, then by id.
 func (d *Discoverer) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]Subnet, error) {
 	key := canonical(class.Spec.SubnetSelectorTerms)
-	list, err := d.subnets.answer(ctx, key, d.uses(class, subnets, key), func() ([]Subnet, error) { return d.describeSubnets(ctx, class.Spec.SubnetSelectorTerms) })
+	list, err := d.subnets.loadOrCall(ctx, key, d.recordUse(class, subnets, key), func() ([]Subnet, error) { return d.describeSubnets(ctx, class.Spec.SubnetSelectorTerms) })
 	if err != nil {
 		return nil, fmt.Errorf("describe subnets of EC2NodeClass %s: %w", class.Name, err)
 	}
@@ -41,7 +41,7 @@ func (d *Discoverer) Subnets(ctx context.Context, class *awsv1.EC2NodeClass) ([]
 	for _, s := range list {
 		ids = append(ids, s.ID)
 	}
-	d.tell(ctx, class, subnets, ids)
+	d.logIfChanged(ctx, class, subnets, ids)
 	return list, nil
 }
 
@@ -83,7 +83,7 @@ func (d *Discoverer) FreeAddresses(subnet string) (free int, described time.Time
 // derived from the subnets select nothing (L-08).
 func (d *Discoverer) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeClass, fallback bool) ([]awsv1.SecurityGroup, error) {
 	key := canonical(class.Spec.SecurityGroupSelectorTerms, strconv.FormatBool(fallback))
-	list, err := d.groups.answer(ctx, key, d.uses(class, groups, key), func() ([]awsv1.SecurityGroup, error) {
+	list, err := d.groups.loadOrCall(ctx, key, d.recordUse(class, groups, key), func() ([]awsv1.SecurityGroup, error) {
 		return d.findGroups(ctx, class.Spec.SecurityGroupSelectorTerms, fallback)
 	})
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *Discoverer) SecurityGroups(ctx context.Context, class *awsv1.EC2NodeCla
 	for _, g := range list {
 		ids = append(ids, g.ID)
 	}
-	d.tell(ctx, class, groups, ids)
+	d.logIfChanged(ctx, class, groups, ids)
 	return list, nil
 }
 

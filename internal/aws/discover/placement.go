@@ -38,7 +38,7 @@ func (d *Discoverer) PlacementGroup(ctx context.Context, class *awsv1.EC2NodeCla
 	}
 	d.placement.store(key, group)
 	if group == nil {
-		d.lastGood.drop(func(k string) bool { return k == key })
+		d.lastGood.dropMatching(func(k string) bool { return k == key })
 		return nil, nil
 	}
 	d.lastGood.store(key, *group)

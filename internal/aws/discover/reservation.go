@@ -40,7 +40,7 @@ type Reservation struct {
 // Reservations returns what the reservation terms of a class select, by id, without those that ended.
 func (d *Discoverer) Reservations(ctx context.Context, class *awsv1.EC2NodeClass) ([]Reservation, error) {
 	key := canonical(class.Spec.CapacityReservationSelectorTerms)
-	list, err := d.reservations.answer(ctx, key, d.uses(class, reservations, key), func() ([]ec2types.CapacityReservation, error) {
+	list, err := d.reservations.loadOrCall(ctx, key, d.recordUse(class, reservations, key), func() ([]ec2types.CapacityReservation, error) {
 		return d.describeReservations(ctx, class.Spec.CapacityReservationSelectorTerms)
 	})
 	if err != nil {

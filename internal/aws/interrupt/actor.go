@@ -54,8 +54,8 @@ type Actor struct {
 	deleted map[types.UID]time.Time // what we deleted, which the cache may not show yet (H02)
 }
 
-// remembered is how long a deletion is remembered; a cache that lags longer has other problems.
-const remembered = 10 * time.Minute
+// deletionTTL is how long a deletion is remembered; a cache that lags longer has other problems.
+const deletionTTL = 10 * time.Minute
 
 // Act does what a kind asks for on an instance. It reports whether the instance has a NodeClaim. A panic
 // becomes an error: one odd object must not end the process.
@@ -79,13 +79,13 @@ func (a *Actor) Act(ctx context.Context, kind Kind, instance string) (known bool
 	}
 	for i := range claims {
 		claim := &claims[i]
-		a.tell(claim, nodes, kind.event())
-		a.market(kind, claim)
+		a.emitInterruption(claim, nodes, kind.event())
+		a.markUnavailable(kind, claim)
 		if kind.Action() == NoAction {
 			continue
 		}
 		if !claim.DeletionTimestamp.IsZero() {
-			if err := a.hurry(ctx, kind, instance, claim); err != nil {
+			if err := a.forceRunningDrain(ctx, kind, instance, claim); err != nil {
 				return true, fmt.Errorf("end the drain of NodeClaim %s after %s of %s: %w", claim.Name, kind, instance, err)
 			}
 			continue
@@ -97,7 +97,7 @@ func (a *Actor) Act(ctx context.Context, kind Kind, instance string) (known bool
 	return true, nil
 }
 
-func (a *Actor) tell(claim *karpv1.NodeClaim, nodes []corev1.Node, e event.Event) {
+func (a *Actor) emitInterruption(claim *karpv1.NodeClaim, nodes []corev1.Node, e event.Event) {
 	if e.Reason == "" {
 		return
 	}
@@ -107,8 +107,8 @@ func (a *Actor) tell(claim *karpv1.NodeClaim, nodes []corev1.Node, e event.Event
 	}
 }
 
-// market takes note of capacity that is gone, so that the replacement is bought elsewhere.
-func (a *Actor) market(kind Kind, claim *karpv1.NodeClaim) {
+// markUnavailable takes note of capacity that is gone, so that the replacement is bought elsewhere.
+func (a *Actor) markUnavailable(kind Kind, claim *karpv1.NodeClaim) {
 	instanceType, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
 	switch reservation := claim.Labels[awsv1.LabelCapacityReservationID]; {
 	case kind == SpotInterrupted && a.SpotLost != nil && instanceType != "" && zone != "":
@@ -119,7 +119,7 @@ func (a *Actor) market(kind Kind, claim *karpv1.NodeClaim) {
 }
 
 func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
-	if !a.first(claim.UID) {
+	if !a.recordDeletion(claim.UID) {
 		return nil
 	}
 	node := ""
@@ -132,7 +132,7 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 		logger = logger.WithValues("Node", klog.KRef("", node))
 	}
 	logger.Error(nil, "initiating delete from interruption message")
-	err := a.force(ctx, kind, claim)
+	err := a.setDeadlineNow(ctx, kind, claim)
 	if err == nil {
 		err = a.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
 	}
@@ -140,39 +140,39 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 		return nil // gone, or another claim of that name: not ours to delete
 	}
 	if err != nil {
-		a.undo(claim.UID)
+		a.dropDeletion(claim.UID)
 		return err
 	}
 	text := fmt.Sprintf("The NodeClaim is deleted because of an interruption (%s) of instance %s", kind, instance)
-	a.tell(claim, nodes, event.Event{Reason: event.TerminatingOnInterruption, Text: text})
-	a.count(ctx, kind, claim, node)
+	a.emitInterruption(claim, nodes, event.Event{Reason: event.TerminatingOnInterruption, Text: text})
+	a.countDisrupted(ctx, kind, claim, node)
 	if a.Removed != nil {
 		a.Removed(claim.Name, node, string(kind))
 	}
 	return nil
 }
 
-// hurry ends a drain that runs already where the machine is broken: pods are not protected on one that fails
+// forceRunningDrain ends a drain that runs already where the machine is broken: pods are not protected on one that fails
 // its status checks, whoever began to remove it and why (disruption 1).
-func (a *Actor) hurry(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim) error {
-	if kind.Action() != ForcefulTermination || a.overdue(claim) {
+func (a *Actor) forceRunningDrain(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim) error {
+	if kind.Action() != ForcefulTermination || a.deadlinePassed(claim) {
 		return nil
 	}
-	if err := a.force(ctx, kind, claim); err != nil {
+	if err := a.setDeadlineNow(ctx, kind, claim); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	log.FromContext(ctx).Info("ending the drain of an instance that fails its status check", "messageKind", kind, "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
 	return nil
 }
 
-// overdue reports whether the drain of a claim has no time left anyway.
-func (a *Actor) overdue(claim *karpv1.NodeClaim) bool {
+// deadlinePassed reports whether the drain of a claim has no time left anyway.
+func (a *Actor) deadlinePassed(claim *karpv1.NodeClaim) bool {
 	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
 	return err == nil && !at.After(a.Now())
 }
 
-// force ends the patience of the drain where the machine is broken: the deadline is now (7.2).
-func (a *Actor) force(ctx context.Context, kind Kind, claim *karpv1.NodeClaim) error {
+// setDeadlineNow ends the patience of the drain where the machine is broken: the deadline is now (7.2).
+func (a *Actor) setDeadlineNow(ctx context.Context, kind Kind, claim *karpv1.NodeClaim) error {
 	if kind.Action() != ForcefulTermination {
 		return nil
 	}
@@ -184,7 +184,7 @@ func (a *Actor) force(ctx context.Context, kind Kind, claim *karpv1.NodeClaim) e
 	return a.Client.Patch(ctx, claim, client.MergeFrom(before))
 }
 
-func (a *Actor) count(ctx context.Context, kind Kind, claim *karpv1.NodeClaim, node string) {
+func (a *Actor) countDisrupted(ctx context.Context, kind Kind, claim *karpv1.NodeClaim, node string) {
 	pool, capacity, mode := claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], terminationMode(claim)
 	a.Metrics.NodeClaimsDisrupted.WithLabelValues(string(kind), pool, capacity, "", mode).Inc()
 	if a.PodsToMove != nil && node != "" {
@@ -203,15 +203,15 @@ func terminationMode(claim *karpv1.NodeClaim) string {
 	return "eventual"
 }
 
-// first reports whether nobody deleted the claim yet, and takes note that it is being deleted.
-func (a *Actor) first(claim types.UID) bool {
+// recordDeletion reports whether nobody deleted the claim yet, and takes note that it is being deleted.
+func (a *Actor) recordDeletion(claim types.UID) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.deleted == nil {
 		a.deleted = map[types.UID]time.Time{}
 	}
 	now := a.Now()
-	maps.DeleteFunc(a.deleted, func(_ types.UID, at time.Time) bool { return now.Sub(at) > remembered })
+	maps.DeleteFunc(a.deleted, func(_ types.UID, at time.Time) bool { return now.Sub(at) > deletionTTL })
 	if _, done := a.deleted[claim]; done {
 		return false
 	}
@@ -219,7 +219,7 @@ func (a *Actor) first(claim types.UID) bool {
 	return true
 }
 
-func (a *Actor) undo(claim types.UID) {
+func (a *Actor) dropDeletion(claim types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.deleted, claim)

@@ -2,7 +2,7 @@
 // are drained and replaced before AWS takes them.
 //
 // There are two sources: the messages of the interruption queue (Queue), and the status checks of EC2
-// (Statuses). Parse and Judge read them, as pure functions; the Actor acts, the same way for both. To
+// (Statuses). Parse and Unhealthy read them, as pure functions; the Actor acts, the same way for both. To
 // delete the NodeClaim is enough: pods of claims that are being deleted are planned for at once.
 //
 // The queue of a busy account is full of messages about instances of others. So several receivers read a full queue, and a

@@ -39,7 +39,7 @@ func (q *Queue) take(ctx context.Context, url string, m sqstypes.Message, deadli
 	}
 	defer q.end(&q.settling)
 	unknown = slices.DeleteFunc(unknown, func(id string) bool { return !q.expected(bounded, d.Message, id) })
-	if len(unknown) > 0 && q.hold(d.id) {
+	if len(unknown) > 0 && q.retryUnknown(d.id) {
 		q.wait(ctx, d, unknown)
 		return
 	}
@@ -143,8 +143,8 @@ func (q *Queue) expected(ctx context.Context, m Message, id string) bool {
 	return instance.Owned(q.Cluster) && !instance.Terminating()
 }
 
-// hold reports whether a message is to come once more: the claim may be written in the meantime (H03).
-func (q *Queue) hold(message string) bool {
+// retryUnknown reports whether a message is to come once more: the claim may be written in the meantime (H03).
+func (q *Queue) retryUnknown(message string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.held == nil {

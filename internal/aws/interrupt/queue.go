@@ -78,7 +78,7 @@ func (q *Queue) Start(ctx context.Context) error {
 	defer q.running.Wait()
 	url, pause := "", firstPause
 	for ctx.Err() == nil {
-		next, err := q.step(ctx, url)
+		next, err := q.resolveOrReceive(ctx, url)
 		if url == "" && next != "" {
 			log.FromContext(ctx).Info("watching interruption queue")
 		}
@@ -94,8 +94,8 @@ func (q *Queue) Start(ctx context.Context) error {
 	return nil
 }
 
-// step finds the queue if its URL is not known, else reads once. It returns the URL, if that is still good.
-func (q *Queue) step(ctx context.Context, url string) (string, error) {
+// resolveOrReceive finds the queue if its URL is not known, else reads once. It returns the URL, if that is still good.
+func (q *Queue) resolveOrReceive(ctx context.Context, url string) (string, error) {
 	if url == "" {
 		out, err := q.SQS.GetQueueUrl(ctx, &sqs.GetQueueUrlInput{QueueName: &q.Name})
 		if err != nil {

@@ -37,7 +37,7 @@ type Statuses struct {
 func (s *Statuses) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", "interruption.instancestatus"))
 	for ctx.Err() == nil {
-		err := s.round(ctx)
+		err := s.pollOnce(ctx)
 		if awserr.Unauthorized(err) {
 			log.FromContext(ctx).Error(err, "instance status checks are off until the next start: give the role of the controller ec2:DescribeInstanceStatus and restart it")
 			return nil
@@ -50,12 +50,12 @@ func (s *Statuses) Start(ctx context.Context) error {
 	return nil
 }
 
-func (s *Statuses) round(ctx context.Context) error {
-	statuses, err := s.sweep(ctx)
+func (s *Statuses) pollOnce(ctx context.Context) error {
+	statuses, err := s.describeUnhealthy(ctx)
 	if err != nil {
 		return err
 	}
-	findings := Judge(statuses, s.Now())
+	findings := Unhealthy(statuses, s.Now())
 	var mu sync.Mutex
 	var wait sync.WaitGroup
 	slots, ours := make(chan struct{}, handlers), map[Finding]bool{}
@@ -85,8 +85,8 @@ func (s *Statuses) round(ctx context.Context) error {
 	return nil
 }
 
-// sweep asks for everything that may be unhealthy, in three passes: filters of one call are joined by AND.
-func (s *Statuses) sweep(ctx context.Context) ([]ec2types.InstanceStatus, error) {
+// describeUnhealthy asks for everything that may be unhealthy, in three passes: filters of one call are joined by AND.
+func (s *Statuses) describeUnhealthy(ctx context.Context) ([]ec2types.InstanceStatus, error) {
 	impaired := []string{string(ec2types.SummaryStatusImpaired)}
 	var all []ec2types.InstanceStatus
 	for _, filter := range []ec2types.Filter{

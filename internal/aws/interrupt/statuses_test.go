@@ -42,7 +42,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, Judge(tc.in, start)); diff != "" {
+			if diff := cmp.Diff(tc.want, Unhealthy(tc.in, start)); diff != "" {
 				t.Error(diff)
 			}
 		})

@@ -49,7 +49,7 @@ type Options struct {
 // Inventory is safe for concurrent use. Its errors are *cloud.Error.
 type Inventory struct {
 	o         Options
-	memory    *memory
+	cache     *instanceCache
 	describe  *batch.Batcher[string, Instance]
 	terminate *batch.Batcher[string, string]
 }
@@ -65,7 +65,7 @@ func New(o Options) *Inventory {
 	if o.Started == nil {
 		o.Started = func() time.Time { return time.Time{} }
 	}
-	i := &Inventory{o: o, memory: newMemory(o.Ended)}
+	i := &Inventory{o: o, cache: newInstanceCache(o.Ended)}
 	one := func(string) string { return "" }
 	i.describe = batch.New(batch.Options[string, Instance]{
 		Name: "describe_instances", Idle: idle, Max: longest, MaxItems: most, Concurrency: concurrency,
@@ -79,14 +79,14 @@ func New(o Options) *Inventory {
 }
 
 // Remember takes note of an instance that was launched just now, before EC2 shows it.
-func (i *Inventory) Remember(instance Instance) { i.memory.store(instance, i.o.Now(), true) }
+func (i *Inventory) Remember(instance Instance) { i.cache.store(instance, i.o.Now(), true) }
 
 // Find returns an instance that exists, from memory if it is there; NotFound once it has ended.
 func (i *Inventory) Find(ctx context.Context, id string) (Instance, error) {
-	found, known, over := i.memory.find(id)
+	found, known, over := i.cache.find(id)
 	switch {
 	case over:
-		return Instance{}, gone("find instance", id)
+		return Instance{}, notFoundError("find instance", id)
 	case known:
 		return found, nil
 	}
@@ -97,29 +97,29 @@ func (i *Inventory) Find(ctx context.Context, id string) (Instance, error) {
 // is shifted away what is remembered has to do (E19).
 func (i *Inventory) Fresh(ctx context.Context, id string) (Instance, error) {
 	const op = "describe instance"
-	found, known, over := i.memory.find(id)
+	found, known, over := i.cache.find(id)
 	switch {
 	case over:
-		return Instance{}, gone(op, id)
+		return Instance{}, notFoundError(op, id)
 	case known && i.o.Shifted(found.ZoneID):
 		return found, nil
 	}
 	fresh, err := i.describe.Do(ctx, id)
 	switch {
-	case awserr.NotFound(err) && i.memory.young(id, i.o.Now()):
+	case awserr.NotFound(err) && i.cache.launchedRecently(id, i.o.Now()):
 		// We launched it: EC2 is only not showing it yet. Taken for gone, it would be left behind (E01, G3).
 		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s yet, which was launched a moment ago", id), Err: err}
-	case awserr.NotFound(err) && !known && i.o.Now().Sub(i.o.Started()) < unsure:
+	case awserr.NotFound(err) && !known && i.o.Now().Sub(i.o.Started()) < goneAfterLeading:
 		// An earlier process may have launched it a moment before we began to lead (E01, G3).
-		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s; whether it was launched a moment ago is not known until this process has led for %s", id, unsure), Err: err}
+		return Instance{}, &cloud.Error{Op: op, Message: fmt.Sprintf("EC2 does not show %s; whether it was launched a moment ago is not known until this process has led for %s", id, goneAfterLeading), Err: err}
 	case awserr.NotFound(err):
-		i.memory.forget(id)
-		return Instance{}, gone(op, id)
+		i.cache.deleteEntry(id)
+		return Instance{}, notFoundError(op, id)
 	case err != nil:
-		return Instance{}, failed(op, id, err)
+		return Instance{}, callError(op, id, err)
 	}
-	if fresh = i.memory.store(fresh, i.o.Now(), false); fresh.State == StateTerminated {
-		return Instance{}, gone(op, id)
+	if fresh = i.cache.store(fresh, i.o.Now(), false); fresh.State == StateTerminated {
+		return Instance{}, notFoundError(op, id)
 	}
 	return fresh, nil
 }
@@ -141,7 +141,7 @@ func (i *Inventory) List(ctx context.Context) ([]Instance, error) {
 	for {
 		page, err := i.o.EC2.DescribeInstances(ctx, input)
 		if err != nil {
-			return nil, failed("list instances", "", err)
+			return nil, callError("list instances", "", err)
 		}
 		list = append(list, i.instances(page)...)
 		if text(page.NextToken) == "" {
@@ -149,7 +149,7 @@ func (i *Inventory) List(ctx context.Context) ([]Instance, error) {
 		}
 		input.NextToken = page.NextToken
 	}
-	return i.memory.replace(list, begun, i.o.Now(), func(kept Instance) bool { return i.o.Shifted(kept.ZoneID) }), nil
+	return i.cache.replaceAll(list, begun, i.o.Now(), func(kept Instance) bool { return i.o.Shifted(kept.ZoneID) }), nil
 }
 
 // Terminate asks for the end of an instance; NotFound once it is gone. It may be repeated.
@@ -168,10 +168,10 @@ func (i *Inventory) Terminate(ctx context.Context, id string) error {
 	if err != nil {
 		// Also if EC2 does not know it: a moment ago it did, and only the next look may say that it is gone (G3).
 		i.o.Metrics.TerminationFailures.WithLabelValues(found.Zone, found.ZoneID).Inc()
-		return failed(op, id, err)
+		return callError(op, id, err)
 	}
 	found.State = state
-	i.memory.store(found, i.o.Now(), false)
+	i.cache.store(found, i.o.Now(), false)
 	return nil
 }
 
@@ -186,18 +186,18 @@ func (i *Inventory) Reboot(ctx context.Context, id string) error {
 	case i.o.Shifted(found.ZoneID):
 		return &cloud.Error{Op: op, Message: fmt.Sprintf("%s is left alone for now: zone %s is shifted away", id, found.Zone)}
 	case found.Terminating():
-		return gone(op, id)
+		return notFoundError(op, id)
 	}
 	_, err = i.o.EC2.RebootInstances(ctx, &ec2.RebootInstancesInput{InstanceIds: []string{id}})
 	switch {
 	case err == nil:
 		return nil
 	case awserr.NotFound(err):
-		return gone(op, id)
+		return notFoundError(op, id)
 	case slices.Contains([]string{"OperationNotPermitted", "UnsupportedOperation"}, awserr.Code(err)):
 		return &cloud.Error{Kind: cloud.Invalid, Op: op + " " + id, Err: err}
 	default:
-		return failed(op, id, err)
+		return callError(op, id, err)
 	}
 }
 
@@ -216,12 +216,12 @@ func existing() ec2types.Filter {
 	return ec2types.Filter{Name: new("instance-state-name"), Values: []string{StatePending, StateRunning, StateStopping, StateStopped, StateShuttingDown}}
 }
 
-func gone(op, id string) error {
+func notFoundError(op, id string) error {
 	return &cloud.Error{Kind: cloud.NotFound, Op: op, Message: "instance " + id + " does not exist"}
 }
 
-// failed is an error that says nothing about whether the instance exists.
-func failed(op, id string, err error) error {
+// callError is an error that says nothing about whether the instance exists.
+func callError(op, id string, err error) error {
 	if already, ok := errors.AsType[*cloud.Error](err); ok {
 		return already
 	}

@@ -37,14 +37,14 @@ func BenchmarkPrepare(b *testing.B) {
 		alike := claim.DeepCopy()
 		alike.UID = types.UID(fmt.Sprint(n))
 		r.Claim = alike
-		w, err := read(alike, lanes())
+		w, err := readClaim(alike, lanes())
 		if err != nil {
 			b.Fatal(err)
 		}
-		t, err := l.prepare(b.Context(), r, w)
+		t, err := l.prepareTicket(b.Context(), r, w)
 		if err != nil {
 			b.Fatal(err)
 		}
-		l.settle(t, "")
+		l.releaseTicket(t, "")
 	}
 }

@@ -38,8 +38,8 @@ type want struct {
 	enclave   bool
 }
 
-// read is what a claim wants. The error says what of its requirements cannot be understood.
-func read(claim *karpv1.NodeClaim, lanes resources.Table) (want, error) {
+// readClaim is what a claim wants. The error says what of its requirements cannot be understood.
+func readClaim(claim *karpv1.NodeClaim, lanes resources.Table) (want, error) {
 	w := want{minValues: slices.ContainsFunc(claim.Spec.Requirements, func(r karpv1.Requirement) bool { return r.MinValues != nil })}
 	needs, faults := reqs.FromEntries(karpv1.Entries(claim.Spec.Requirements), awsv1.Vocabulary())
 	if len(faults) > 0 {
@@ -71,21 +71,21 @@ type choice struct {
 func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(instanceType string, o *catalog.Offering) bool) (choice, error) {
 	list := usable(types, w, out)
 	if len(list) == 0 {
-		return choice{}, none("no instance type that the claim allows, and that has room for its requests, can be had at the moment")
+		return choice{}, noCapacityError("no instance type that the claim allows, and that has room for its requests, can be had at the moment")
 	}
 	list = oneReservationPerZone(oneBlock(oneReservationKind(list)))
 	if !w.minValues {
-		list = noDearSpot(noExotic(list))
+		list = dropExpensiveSpot(dropSpecialHardware(list))
 	}
 	list = byPrice(list)
 	list = list[:min(maxTypes, len(list))]
-	if key, have, found := short(list, w.needs); found && !bestEffort {
-		return choice{}, none(fmt.Sprintf("minValues asks for %d values of %s, and what can be had now has %d", w.needs[key].MinValues, key, have))
+	if key, have, found := missingMinValues(list, w.needs); found && !bestEffort {
+		return choice{}, noCapacityError(fmt.Sprintf("minValues asks for %d values of %s, and what can be had now has %d", w.needs[key].MinValues, key, have))
 	}
 	c := choice{capacityType: capacityTypeOf(list), tenancy: tenancyOf(w.needs)}
 	spot := w.needs.Allows(karpv1.LabelCapacityType, karpv1.CapacityTypeSpot)
 	c.scarce = c.capacityType == karpv1.CapacityTypeOnDemand && spot && len(list) < flexibleFrom
-	c.list = keep(list, func(_ candidate, o *catalog.Offering) bool { return o.CapacityType == c.capacityType })
+	c.list = filterOfferings(list, func(_ candidate, o *catalog.Offering) bool { return o.CapacityType == c.capacityType })
 	if c.capacityType == karpv1.CapacityTypeReserved {
 		c.kind = kindOf(c.list[0].offers[0])
 	}
@@ -95,7 +95,7 @@ func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(inst
 	return c, nil
 }
 
-func none(message string) error {
+func noCapacityError(message string) error {
 	return &cloud.Error{Kind: cloud.NoCapacity, Op: "choose instance types", Message: message}
 }
 
@@ -132,7 +132,7 @@ func (c *choice) takePartition() {
 		return
 	}
 	c.partition = lowest
-	c.list = keep(c.list, func(_ candidate, o *catalog.Offering) bool {
+	c.list = filterOfferings(c.list, func(_ candidate, o *catalog.Offering) bool {
 		return o.Labels[awsv1.LabelPlacementGroupPartition] == lowest
 	})
 }

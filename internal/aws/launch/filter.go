@@ -31,9 +31,9 @@ func (c candidate) cheapest() float64 {
 	return lowest
 }
 
-// keep drops offerings, and types that have none left. The list given is not changed, and is returned if
+// filterOfferings drops offerings, and types that have none left. The list given is not changed, and is returned if
 // nothing is dropped, as mostly.
-func keep(list []candidate, good func(c candidate, o *catalog.Offering) bool) []candidate {
+func filterOfferings(list []candidate, good func(c candidate, o *catalog.Offering) bool) []candidate {
 	for n, c := range list {
 		bad := slices.IndexFunc(c.offers, func(o *catalog.Offering) bool { return !good(c, o) })
 		if bad < 0 {
@@ -41,7 +41,7 @@ func keep(list []candidate, good func(c candidate, o *catalog.Offering) bool) []
 		}
 		kept := append(make([]candidate, 0, len(list)), list[:n]...)
 		for _, c := range list[n:] {
-			if c.offers = keepOffers(c, good); len(c.offers) > 0 {
+			if c.offers = filterOfferingsOf(c, good); len(c.offers) > 0 {
 				kept = append(kept, c)
 			}
 		}
@@ -50,7 +50,7 @@ func keep(list []candidate, good func(c candidate, o *catalog.Offering) bool) []
 	return list
 }
 
-func keepOffers(c candidate, good func(c candidate, o *catalog.Offering) bool) []*catalog.Offering {
+func filterOfferingsOf(c candidate, good func(c candidate, o *catalog.Offering) bool) []*catalog.Offering {
 	offers := make([]*catalog.Offering, 0, len(c.offers))
 	for _, o := range c.offers {
 		if good(c, o) {
@@ -60,8 +60,8 @@ func keepOffers(c candidate, good func(c candidate, o *catalog.Offering) bool) [
 	return offers
 }
 
-// soldKeys are the labels a node has by the way it was bought; types do not decide them.
-func soldKeys() []string {
+// offeringLabelKeys are the labels a node has by the way it was bought; types do not decide them.
+func offeringLabelKeys() []string {
 	return []string{
 		corev1.LabelTopologyZone, karpv1.LabelCapacityType, awsv1.LabelZoneID, awsv1.LabelCapacityReservationID,
 		awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterrupt, awsv1.LabelPlacementGroupPartition,
@@ -72,7 +72,7 @@ func soldKeys() []string {
 // offerings that are launchable (V15-44) and not out.
 func usable(types []catalog.InstanceType, w want, out func(instanceType string, o *catalog.Offering) bool) []candidate {
 	machine, sold := w.needs.Clone(), reqs.Set{}
-	for _, key := range soldKeys() {
+	for _, key := range offeringLabelKeys() {
 		if need, asked := machine[key]; asked {
 			sold[key] = need
 			delete(machine, key)
@@ -168,7 +168,7 @@ func oneReservationKind(list []candidate) []candidate {
 			}
 		}
 	}
-	return keep(list, func(_ candidate, o *catalog.Offering) bool { return !reserved(o) || kindOf(o) == best })
+	return filterOfferings(list, func(_ candidate, o *catalog.Offering) bool { return !reserved(o) || kindOf(o) == best })
 }
 
 // oneBlock keeps of all capacity blocks the cheapest: a fleet cannot ask for two.
@@ -181,7 +181,7 @@ func oneBlock(list []candidate) []candidate {
 			}
 		}
 	}
-	return keep(list, func(_ candidate, o *catalog.Offering) bool {
+	return filterOfferings(list, func(_ candidate, o *catalog.Offering) bool {
 		return !reserved(o) || kindOf(o) != block || o.Reservation == id
 	})
 }
@@ -189,7 +189,7 @@ func oneBlock(list []candidate) []candidate {
 // oneReservationPerZone keeps for each type and zone the reservation with most room: overrides with the
 // same type and subnet would be duplicates.
 func oneReservationPerZone(list []candidate) []candidate {
-	return keep(list, func(c candidate, o *catalog.Offering) bool {
+	return filterOfferings(list, func(c candidate, o *catalog.Offering) bool {
 		if !reserved(o) {
 			return true
 		}
@@ -200,11 +200,11 @@ func oneReservationPerZone(list []candidate) []candidate {
 	})
 }
 
-// noExotic drops machines that nobody buys by accident: metal, and those with accelerators.
-func noExotic(list []candidate) []candidate {
+// dropSpecialHardware drops machines that nobody buys by accident: metal, and those with accelerators.
+func dropSpecialHardware(list []candidate) []candidate {
 	plain := make([]candidate, 0, len(list))
 	for _, c := range list {
-		if !exotic(c.it) {
+		if !hasSpecialHardware(c.it) {
 			plain = append(plain, c)
 		}
 	}
@@ -214,7 +214,7 @@ func noExotic(list []candidate) []candidate {
 	return plain
 }
 
-func exotic(t *catalog.InstanceType) bool {
+func hasSpecialHardware(t *catalog.InstanceType) bool {
 	size := t.Labels[awsv1.LabelInstanceSize]
 	metal := strings.Contains(t.Name, ".metal") || slices.ContainsFunc(size.Values, func(v string) bool { return strings.HasPrefix(v, "metal") })
 	return metal || defined(t.Labels, awsv1.LabelInstanceGPUCount) || defined(t.Labels, awsv1.LabelInstanceAcceleratorCount)
@@ -226,8 +226,8 @@ func defined(labels reqs.Set, key string) bool {
 	return there && len(r.Values) > 0
 }
 
-// noDearSpot drops spot that costs more than the cheapest machine on demand, if that may be had too.
-func noDearSpot(list []candidate) []candidate {
+// dropExpensiveSpot drops spot that costs more than the cheapest machine on demand, if that may be had too.
+func dropExpensiveSpot(list []candidate) []candidate {
 	limit := math.Inf(1)
 	for _, c := range list {
 		for _, o := range c.offers {
@@ -236,7 +236,7 @@ func noDearSpot(list []candidate) []candidate {
 			}
 		}
 	}
-	return keep(list, func(_ candidate, o *catalog.Offering) bool {
+	return filterOfferings(list, func(_ candidate, o *catalog.Offering) bool {
 		return o.CapacityType != karpv1.CapacityTypeSpot || o.Price <= limit
 	})
 }
@@ -261,8 +261,8 @@ func byPrice(list []candidate) []candidate {
 	return out
 }
 
-// short names a requirement whose minValues the types do not reach.
-func short(list []candidate, needs reqs.Set) (key string, have int, found bool) {
+// missingMinValues names a requirement whose minValues the types do not reach.
+func missingMinValues(list []candidate, needs reqs.Set) (key string, have int, found bool) {
 	for _, key := range needs.Keys() {
 		least := needs[key].MinValues
 		if least == 0 {

@@ -47,7 +47,7 @@ func all(types ...catalog.InstanceType) []candidate {
 
 func wants(t *testing.T, claim *karpv1.NodeClaim) want {
 	t.Helper()
-	w, err := read(claim, lanes())
+	w, err := readClaim(claim, lanes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,19 +137,19 @@ func TestFilters(t *testing.T) {
 			[]string{"m5.large a cr-1"},
 		},
 		"exotic: dropped": {
-			noExotic, all(gpu, kind("m5.metal", spot("a", 1)), kind("m5.large", spot("a", 1))),
+			dropSpecialHardware, all(gpu, kind("m5.metal", spot("a", 1)), kind("m5.large", spot("a", 1))),
 			[]string{"m5.large a spot"},
 		},
 		"exotic: unless nothing else is left": {
-			noExotic, all(gpu, kind("m5.metal-24xl", spot("a", 1))),
+			dropSpecialHardware, all(gpu, kind("m5.metal-24xl", spot("a", 1))),
 			[]string{"p3.large a on-demand", "m5.metal-24xl a spot"},
 		},
 		"spot: not dearer than on demand": {
-			noDearSpot, all(kind("m5.large", spot("a", 1), spot("b", 3), onDemand("a", 2)), kind("c5.large", spot("a", 4))),
+			dropExpensiveSpot, all(kind("m5.large", spot("a", 1), spot("b", 3), onDemand("a", 2)), kind("c5.large", spot("a", 4))),
 			[]string{"m5.large a spot", "m5.large a on-demand"},
 		},
 		"spot: alone it may cost anything": {
-			noDearSpot, all(kind("m5.large", spot("a", 9))),
+			dropExpensiveSpot, all(kind("m5.large", spot("a", 9))),
 			[]string{"m5.large a spot"},
 		},
 		"S-042 the cheapest first": {

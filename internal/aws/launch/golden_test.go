@@ -118,11 +118,11 @@ func TestRequests(t *testing.T) {
 				sc.class(r.Class)
 			}
 			w := wants(t, r.Claim)
-			ticket, err := l.prepare(t.Context(), r, w)
+			ticket, err := l.prepareTicket(t.Context(), r, w)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := l.prepare(t.Context(), r, w)
+			again, err := l.prepareTicket(t.Context(), r, w)
 			if err != nil || again.key != ticket.key {
 				t.Errorf("the same request has another key, or fails: %v", err)
 			}
@@ -149,7 +149,7 @@ func TestTypesAreGroupedByTemplate(t *testing.T) {
 	large := kind("m5.xlarge", spot("a", 2))
 	large.Capacity = lanes().Capacity(corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("16Gi"), corev1.ResourcePods: resource.MustParse("58")})
 	l := newLab(t, kind("m5.large", spot("a", 1), spot("b", 1)), kind("c5.large", spot("a", 1)), large)
-	ticket, err := l.prepare(t.Context(), l.request(nodeClaim("x")), wants(t, nodeClaim("x")))
+	ticket, err := l.prepareTicket(t.Context(), l.request(nodeClaim("x")), wants(t, nodeClaim("x")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestExpressionsInTemplates(t *testing.T) {
 	}
 	r := l.request(nodeClaim("x"))
 	r.Class.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(`{"maxPods": "5", "kubeReserved": {"cpu": "vcpus * 10 + max_pods"}}`)}
-	ticket, err := l.prepare(t.Context(), r, wants(t, r.Claim))
+	ticket, err := l.prepareTicket(t.Context(), r, wants(t, r.Claim))
 	if err != nil {
 		t.Fatal(err)
 	}

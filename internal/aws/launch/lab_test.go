@@ -45,7 +45,7 @@ func kind(name string, offers ...catalog.Offering) catalog.InstanceType {
 	for _, key := range awsv1.WellKnownLabels() {
 		labels[key] = reqs.Req{}
 	}
-	for _, key := range soldKeys() {
+	for _, key := range offeringLabelKeys() {
 		delete(labels, key)
 	}
 	one := func(key, value string) { labels[key] = reqs.Req{Values: []string{value}} }

@@ -124,7 +124,7 @@ func New(o Options) *Launcher {
 	l := &Launcher{o: o, templates: newTemplates(o), addresses: newAddresses(o.Now), attempts: newAttempts(o.Now)}
 	l.fleets = batch.New(batch.Options[*ticket, Result]{
 		Name: "create_fleet", Idle: 35 * time.Millisecond, Max: time.Second, MaxItems: 1000,
-		Bucket: func(t *ticket) string { return t.key }, RunEach: l.run, Metrics: o.Metrics,
+		Bucket: func(t *ticket) string { return t.key }, RunEach: l.runBatch, Metrics: o.Metrics,
 	})
 	return l
 }
@@ -132,11 +132,11 @@ func New(o Options) *Launcher {
 // Launch buys the instance of a claim. Every error is a *cloud.Error; NoCapacity means that everything
 // the claim allows was tried.
 func (l *Launcher) Launch(ctx context.Context, r Request) (Result, error) {
-	w, err := read(r.Claim, l.o.Catalog.Lanes())
+	w, err := readClaim(r.Claim, l.o.Catalog.Lanes())
 	if err != nil {
 		return Result{}, err
 	}
-	t, err := l.prepare(ctx, r, w)
+	t, err := l.prepareTicket(ctx, r, w)
 	if err != nil {
 		return Result{}, err
 	}
@@ -144,7 +144,7 @@ func (l *Launcher) Launch(ctx context.Context, r Request) (Result, error) {
 	if err == nil {
 		return result, nil
 	}
-	l.settle(t, "") // if the caller gave up before the batch took the ticket
+	l.releaseTicket(t, "") // if the caller gave up before the batch took the ticket
 	if _, ours := errors.AsType[*cloud.Error](err); ours {
 		return Result{}, err
 	}
@@ -152,18 +152,18 @@ func (l *Launcher) Launch(ctx context.Context, r Request) (Result, error) {
 }
 
 // Load takes over the launch templates of an earlier leader, so that those nobody uses are deleted.
-func (l *Launcher) Load(ctx context.Context) error { return l.templates.load(ctx) }
+func (l *Launcher) Load(ctx context.Context) error { return l.templates.loadExisting(ctx) }
 
 // Forget deletes the launch templates of a class.
 func (l *Launcher) Forget(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	l.o.Metrics.UserDataBytes.DeleteLabelValues(class.Name)
-	return l.templates.forget(ctx, class)
+	return l.templates.deleteOfClass(ctx, class)
 }
 
 // Sweep deletes launch templates that nobody used for a minute. It is to run every few seconds.
 func (l *Launcher) Sweep(ctx context.Context) {
-	l.templates.sweep(ctx)
-	l.attempts.sweep()
+	l.templates.deleteUnused(ctx)
+	l.attempts.dropOldAttempts()
 }
 
 // SweepEvery is how often Start sweeps.
@@ -189,18 +189,18 @@ func (l *Launcher) Start(ctx context.Context) error {
 // NeedLeaderElection says that only the leader deletes templates.
 func (l *Launcher) NeedLeaderElection() bool { return true }
 
-// prepare decides what to ask for and makes what that takes: templates, and addresses set aside. The
+// prepareTicket decides what to ask for and makes what that takes: templates, and addresses set aside. The
 // ticket must be settled.
-func (l *Launcher) prepare(ctx context.Context, r Request, w want) (*ticket, error) {
-	s, err := l.site(ctx, r.Class)
+func (l *Launcher) prepareTicket(ctx context.Context, r Request, w want) (*ticket, error) {
+	s, err := l.clusterSite(ctx, r.Class)
 	if err != nil {
 		return nil, err
 	}
-	group, err := l.group(ctx, r.Class)
+	group, err := l.placementGroupOf(ctx, r.Class)
 	if err != nil {
 		return nil, err
 	}
-	c, err := choose(r.Types, w, l.o.Settings.BestEffortMinValues, l.out(group))
+	c, err := choose(r.Types, w, l.o.Settings.BestEffortMinValues, l.isUnavailable(group))
 	if err != nil {
 		return nil, err
 	}
@@ -215,14 +215,14 @@ func (l *Launcher) prepare(ctx context.Context, r Request, w want) (*ticket, err
 	for _, s := range subnets {
 		t.subnets = append(t.subnets, s.id)
 	}
-	if err := l.write(ctx, t, c.place(subnets)); err != nil {
-		l.settle(t, "")
+	if err := l.completeTicket(ctx, t, c.place(subnets)); err != nil {
+		l.releaseTicket(t, "")
 		return nil, err
 	}
 	return t, nil
 }
 
-func (l *Launcher) site(ctx context.Context, class *awsv1.EC2NodeClass) (site, error) {
+func (l *Launcher) clusterSite(ctx context.Context, class *awsv1.EC2NodeClass) (site, error) {
 	c := l.o.Cluster
 	s := site{
 		cluster: c.Name(), endpoint: c.Endpoint(), caBundle: c.CABundle(), dns: c.DNS(), ipv6: c.IPv6(), region: l.o.Settings.Region,
@@ -238,7 +238,7 @@ func (l *Launcher) site(ctx context.Context, class *awsv1.EC2NodeClass) (site, e
 	return s, nil
 }
 
-func (l *Launcher) group(ctx context.Context, class *awsv1.EC2NodeClass) (*discover.PlacementGroup, error) {
+func (l *Launcher) placementGroupOf(ctx context.Context, class *awsv1.EC2NodeClass) (*discover.PlacementGroup, error) {
 	if class.Spec.PlacementGroupSelector == nil {
 		return nil, nil
 	}
@@ -252,8 +252,8 @@ func (l *Launcher) group(ctx context.Context, class *awsv1.EC2NodeClass) (*disco
 	return group, nil
 }
 
-// out tells offerings that are known to be out, also since the types were listed.
-func (l *Launcher) out(group *discover.PlacementGroup) func(string, *catalog.Offering) bool {
+// isUnavailable tells offerings that are known to be out, also since the types were listed.
+func (l *Launcher) isUnavailable(group *discover.PlacementGroup) func(string, *catalog.Offering) bool {
 	return func(instanceType string, o *catalog.Offering) bool {
 		if reserved(o) && (!l.o.Settings.ReservedCapacity || l.o.Reservations.Free(o.Reservation) <= 0) {
 			return true
@@ -290,12 +290,12 @@ func (l *Launcher) takeSubnets(ctx context.Context, class *awsv1.EC2NodeClass, c
 		}
 		list = append(list, discover.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID, Free: n})
 	}
-	return l.addresses.take(list, pods, l.o.Unavailable.SubnetGone)
+	return l.addresses.reserveAddresses(list, pods, l.o.Unavailable.SubnetFull)
 }
 
-// measure shows how long the user data of a class is, also when it is too long for a recipe, and warns
+// measureUserData shows how long the user data of a class is, also when it is too long for a recipe, and warns
 // before EC2 refuses it (A15).
-func (l *Launcher) measure(ctx context.Context, class *awsv1.EC2NodeClass, list []recipe, err error) {
+func (l *Launcher) measureUserData(ctx context.Context, class *awsv1.EC2NodeClass, list []recipe, err error) {
 	longest := 0
 	if refused, ok := errors.AsType[userDataTooLong](err); ok {
 		longest = refused.bytes

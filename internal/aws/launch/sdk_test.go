@@ -40,7 +40,7 @@ func (f *flaky) Do(r *http.Request) (*http.Response, error) {
 func TestFM_A03_RetriesShareTheToken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, twoZones()...)
-	own, err := l.prepare(t.Context(), l.request(nodeClaim("x")), wants(t, nodeClaim("x")))
+	own, err := l.prepareTicket(t.Context(), l.request(nodeClaim("x")), wants(t, nodeClaim("x")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestFM_A03_RetriesShareTheToken(t *testing.T) {
 			return aws.Credentials{AccessKeyID: "a", SecretAccessKey: "b"}, nil
 		}), BaseEndpoint: aws.String("https://ec2.example"),
 	})
-	l.send(t.Context(), []*ticket{own})
+	l.sendFleet(t.Context(), []*ticket{own})
 	if len(line.tokens) != 2 || line.tokens[0] == "" || line.tokens[0] != line.tokens[1] {
 		t.Errorf("tokens %q", line.tokens)
 	}

@@ -34,10 +34,10 @@ func newAddresses(now func() time.Time) *addresses {
 	return &addresses{now: now, by: map[string]*estimate{}}
 }
 
-// take chooses for each zone the subnet with most addresses left, and sets addresses aside in it: so
+// reserveAddresses chooses for each zone the subnet with most addresses left, and sets addresses aside in it: so
 // many for the pods of a node. Full subnets, and those where launches in flight already take the last
 // address, are left out (F06, F07).
-func (a *addresses) take(subnets []discover.Subnet, pods int, gone func(id string) bool) map[string]chosenSubnet {
+func (a *addresses) reserveAddresses(subnets []discover.Subnet, pods int, gone func(id string) bool) map[string]chosenSubnet {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	best, left := map[string]chosenSubnet{}, map[string]int{}
@@ -49,7 +49,7 @@ func (a *addresses) take(subnets []discover.Subnet, pods int, gone func(id strin
 		return 1
 	})
 	for _, s := range sorted {
-		e := a.read(s)
+		e := a.estimateOf(s)
 		if gone(s.ID) || e.described-e.launches <= 0 {
 			continue
 		}
@@ -64,9 +64,9 @@ func (a *addresses) take(subnets []discover.Subnet, pods int, gone func(id strin
 	return best
 }
 
-// read is the estimate of a subnet. Another count than before means that EC2 was asked again: what was
+// estimateOf is the estimate of a subnet. Another count than before means that EC2 was asked again: what was
 // in flight is in it.
-func (a *addresses) read(s discover.Subnet) *estimate {
+func (a *addresses) estimateOf(s discover.Subnet) *estimate {
 	e, known := a.by[s.ID]
 	now := a.now()
 	if !known || e.described != s.Free || now.Sub(e.at) > estimateFor {
@@ -76,8 +76,8 @@ func (a *addresses) read(s discover.Subnet) *estimate {
 	return e
 }
 
-// credit gives addresses back in subnets that a launch did not use.
-func (a *addresses) credit(ids []string, pods int) {
+// returnAddresses gives addresses back in subnets that a launch did not use.
+func (a *addresses) returnAddresses(ids []string, pods int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, id := range ids {

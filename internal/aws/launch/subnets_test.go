@@ -20,10 +20,10 @@ func TestAddresses(t *testing.T) {
 		// take reports what was chosen and, unless the launch is to stay, gives it back.
 		take := func(stay bool) map[string]string {
 			got := map[string]string{}
-			for zone, s := range a.take(subnets, 29, func(id string) bool { return id == full }) {
+			for zone, s := range a.reserveAddresses(subnets, 29, func(id string) bool { return id == full }) {
 				got[zone] = s.id
 				if !stay {
-					a.credit([]string{s.id}, 29)
+					a.returnAddresses([]string{s.id}, 29)
 				}
 			}
 			return got
@@ -36,7 +36,7 @@ func TestAddresses(t *testing.T) {
 		}
 		expect("most addresses", map[string]string{"a": "big", "b": "other"}, take(true))
 		expect("a launch in flight, and the last address of b taken", map[string]string{"a": "small"}, take(false))
-		a.credit([]string{"other"}, 29)
+		a.returnAddresses([]string{"other"}, 29)
 		expect("b was not used", map[string]string{"a": "small", "b": "other"}, take(false))
 		full = "small"
 		expect("one is full", map[string]string{"a": "big", "b": "other"}, take(false))

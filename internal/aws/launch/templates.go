@@ -41,8 +41,8 @@ func newTemplates(o Options) *templates {
 	return &templates{ec2: o.EC2, now: o.Now, cluster: o.Cluster.Name, by: map[string]*template{}}
 }
 
-// hold makes sure that a template exists and keeps it until release.
-func (t *templates) hold(ctx context.Context, input *ec2.CreateLaunchTemplateInput) (release func(), err error) {
+// holdTemplate makes sure that a template exists and keeps it until release.
+func (t *templates) holdTemplate(ctx context.Context, input *ec2.CreateLaunchTemplateInput) (release func(), err error) {
 	name := *input.LaunchTemplateName
 	t.mu.Lock()
 	entry := t.by[name]
@@ -64,7 +64,7 @@ func (t *templates) hold(ctx context.Context, input *ec2.CreateLaunchTemplateInp
 	if entry.exists {
 		return release, nil
 	}
-	if err := t.ensure(ctx, input); err != nil {
+	if err := t.ensureTemplate(ctx, input); err != nil {
 		release()
 		return nil, err
 	}
@@ -72,8 +72,8 @@ func (t *templates) hold(ctx context.Context, input *ec2.CreateLaunchTemplateInp
 	return release, nil
 }
 
-// ensure looks a template up and makes it if it is not there.
-func (t *templates) ensure(ctx context.Context, input *ec2.CreateLaunchTemplateInput) error {
+// ensureTemplate looks a template up and makes it if it is not there.
+func (t *templates) ensureTemplate(ctx context.Context, input *ec2.CreateLaunchTemplateInput) error {
 	name := *input.LaunchTemplateName
 	found, err := t.ec2.DescribeLaunchTemplates(ctx, &ec2.DescribeLaunchTemplatesInput{LaunchTemplateNames: []string{name}})
 	switch {
@@ -89,8 +89,8 @@ func (t *templates) ensure(ctx context.Context, input *ec2.CreateLaunchTemplateI
 	return nil
 }
 
-// doubt says that a template may be gone, so that it is looked up again (A10).
-func (t *templates) doubt(name string) {
+// recheckTemplate says that a template may be gone, so that it is looked up again (A10).
+func (t *templates) recheckTemplate(name string) {
 	t.mu.Lock()
 	entry := t.by[name]
 	t.mu.Unlock()
@@ -101,9 +101,9 @@ func (t *templates) doubt(name string) {
 	}
 }
 
-// load takes over the templates that an earlier leader left. Those nobody uses expire.
-func (t *templates) load(ctx context.Context) error {
-	return t.each(ctx, []ec2types.Filter{{Name: new("tag:" + tagClusterName), Values: []string{t.cluster()}}}, func(name string) error {
+// loadExisting takes over the templates that an earlier leader left. Those nobody uses expire.
+func (t *templates) loadExisting(ctx context.Context) error {
+	return t.forEachTemplate(ctx, []ec2types.Filter{{Name: new("tag:" + tagClusterName), Values: []string{t.cluster()}}}, func(name string) error {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.by[name] == nil {
@@ -115,26 +115,26 @@ func (t *templates) load(ctx context.Context) error {
 
 // ForgetTemplates deletes the launch templates of a class, for programs that launch nothing.
 func ForgetTemplates(ctx context.Context, api EC2, cluster string, class *awsv1.EC2NodeClass) error {
-	return (&templates{ec2: api, cluster: func() string { return cluster }}).forget(ctx, class)
+	return (&templates{ec2: api, cluster: func() string { return cluster }}).deleteOfClass(ctx, class)
 }
 
-// forget deletes the templates of a class.
-func (t *templates) forget(ctx context.Context, class *awsv1.EC2NodeClass) error {
+// deleteOfClass deletes the templates of a class.
+func (t *templates) deleteOfClass(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	var failed []error
-	err := t.each(ctx, []ec2types.Filter{
+	err := t.forEachTemplate(ctx, []ec2types.Filter{
 		{Name: new("tag:" + tagClusterName), Values: []string{t.cluster()}},
 		{Name: new("tag:" + awsv1.LabelNodeClass), Values: []string{class.Name}},
 	}, func(name string) error {
 		t.mu.Lock()
 		delete(t.by, name)
 		t.mu.Unlock()
-		failed = append(failed, t.remove(ctx, name))
+		failed = append(failed, t.deleteTemplate(ctx, name))
 		return nil
 	})
 	return errors.Join(append(failed, err)...)
 }
 
-func (t *templates) each(ctx context.Context, filters []ec2types.Filter, do func(name string) error) error {
+func (t *templates) forEachTemplate(ctx context.Context, filters []ec2types.Filter, do func(name string) error) error {
 	input := &ec2.DescribeLaunchTemplatesInput{Filters: filters, MaxResults: new(int32(200))}
 	for {
 		page, err := t.ec2.DescribeLaunchTemplates(ctx, input)
@@ -153,8 +153,8 @@ func (t *templates) each(ctx context.Context, filters []ec2types.Filter, do func
 	}
 }
 
-// sweep deletes what nobody used for a while. What cannot be deleted now is tried again.
-func (t *templates) sweep(ctx context.Context) {
+// deleteUnused deletes what nobody used for a while. What cannot be deleted now is tried again.
+func (t *templates) deleteUnused(ctx context.Context) {
 	var expired []string
 	now := t.now()
 	t.mu.Lock()
@@ -167,7 +167,7 @@ func (t *templates) sweep(ctx context.Context) {
 	t.mu.Unlock()
 	slices.Sort(expired)
 	for _, name := range expired {
-		if err := t.remove(ctx, name); err != nil {
+		if err := t.deleteTemplate(ctx, name); err != nil {
 			log.FromContext(ctx).Error(err, "failed to delete launch template", "launch-template", name)
 			t.mu.Lock()
 			if t.by[name] == nil {
@@ -178,7 +178,7 @@ func (t *templates) sweep(ctx context.Context) {
 	}
 }
 
-func (t *templates) remove(ctx context.Context, name string) error {
+func (t *templates) deleteTemplate(ctx context.Context, name string) error {
 	_, err := t.ec2.DeleteLaunchTemplate(ctx, &ec2.DeleteLaunchTemplateInput{LaunchTemplateName: &name})
 	if err != nil && !awserr.NotFound(err) {
 		return fmt.Errorf("delete launch template %s: %w", name, err)

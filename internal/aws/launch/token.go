@@ -45,14 +45,14 @@ func (a *attempts) token(uids []types.UID) string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:32]
 }
 
-// raise says that EC2 answered for certain without an instance for the claim.
-func (a *attempts) raise(uid types.UID) {
+// countFailure says that EC2 answered for certain without an instance for the claim.
+func (a *attempts) countFailure(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.by[uid] = attempt{count: a.by[uid].count + 1, at: a.now()}
 }
 
-func (a *attempts) sweep() {
+func (a *attempts) dropOldAttempts() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.now()

@@ -39,20 +39,20 @@ func (l *Launcher) Validate(ctx context.Context, class *awsv1.EC2NodeClass) (rea
 	if l.o.Settings.DryRunDisabled {
 		return "", "", false, nil
 	}
-	trial, err := l.trial(ctx, class)
+	trial, err := l.newTrialLaunch(ctx, class)
 	if err != nil {
 		return trialVerdict(err)
 	}
-	release, err := l.templates.hold(ctx, trial.recipe.template)
+	release, err := l.templates.holdTemplate(ctx, trial.recipe.template)
 	if err != nil {
-		return judge(class, reasonTemplateDenied, "ec2:CreateLaunchTemplate", err)
+		return dryRunVerdict(class, reasonTemplateDenied, "ec2:CreateLaunchTemplate", err)
 	}
 	defer release()
 	once := func(o *ec2.Options) { o.Retryer = aws.NopRetryer{} }
 	request := fleet(trial.order, []recipe{trial.recipe})
 	request.DryRun = new(true)
 	if _, err = l.o.EC2.CreateFleet(ctx, request, once); err != nil {
-		if reason, message, retry, err := judge(class, reasonFleetDenied, "ec2:CreateFleet", err); reason != "" || err != nil {
+		if reason, message, retry, err := dryRunVerdict(class, reasonFleetDenied, "ec2:CreateFleet", err); reason != "" || err != nil {
 			return reason, message, retry, err
 		}
 	}
@@ -72,7 +72,7 @@ func (l *Launcher) Validate(ctx context.Context, class *awsv1.EC2NodeClass) (rea
 	if first == nil {
 		return "", "", false, nil
 	}
-	reason, message, retry, err = judge(class, reasonRunDenied, "ec2:RunInstances", first)
+	reason, message, retry, err = dryRunVerdict(class, reasonRunDenied, "ec2:RunInstances", first)
 	if reason == "" && err == nil { // such as a type that is not offered there: nothing about the class
 		log.FromContext(ctx).V(1).Info("dry run of an instance failed", "error", first.Error())
 	}
@@ -88,9 +88,9 @@ func trialVerdict(err error) (reason, message string, retry bool, failed error) 
 	return cmp.Or(known.Reason, reasonUserDataInvalid), known.Error(), false, nil
 }
 
-// judge says what an error of a dry run means. Errors about neither permissions nor the class count as
+// dryRunVerdict says what an error of a dry run means. Errors about neither permissions nor the class count as
 // passed.
-func judge(class *awsv1.EC2NodeClass, denied, action string, err error) (reason, message string, retry bool, failed error) {
+func dryRunVerdict(class *awsv1.EC2NodeClass, denied, action string, err error) (reason, message string, retry bool, failed error) {
 	why, text := awserr.LaunchReason(awserr.Code(err), awserr.Text(err))
 	switch {
 	case awserr.DryRunPassed(err):
@@ -124,8 +124,8 @@ type trialLaunch struct {
 	recipe recipe
 }
 
-// trial writes a launch down that stands for those of a class.
-func (l *Launcher) trial(ctx context.Context, class *awsv1.EC2NodeClass) (trialLaunch, error) {
+// newTrialLaunch writes a launch down that stands for those of a class.
+func (l *Launcher) newTrialLaunch(ctx context.Context, class *awsv1.EC2NodeClass) (trialLaunch, error) {
 	var pools []karpv1.NodePool
 	if l.o.Pools != nil {
 		var err error
@@ -141,11 +141,11 @@ func (l *Launcher) trial(ctx context.Context, class *awsv1.EC2NodeClass) (trialL
 	if !found {
 		return trialLaunch{}, fmt.Errorf("no instance type suits an AMI of EC2NodeClass %s", class.Name)
 	}
-	s, err := l.site(ctx, class)
+	s, err := l.clusterSite(ctx, class)
 	if err != nil {
 		return trialLaunch{}, err
 	}
-	group, err := l.group(ctx, class)
+	group, err := l.placementGroupOf(ctx, class)
 	if err != nil {
 		return trialLaunch{}, err
 	}
@@ -166,7 +166,7 @@ func (l *Launcher) trial(ctx context.Context, class *awsv1.EC2NodeClass) (trialL
 		return trialLaunch{}, fmt.Errorf("EC2NodeClass %s has no subnets yet", class.Name)
 	}
 	list, err := recipes(o, picks)
-	l.measure(ctx, class, list, err)
+	l.measureUserData(ctx, class, list, err)
 	if err != nil {
 		return trialLaunch{}, err
 	}
@@ -185,7 +185,7 @@ func sampleType(class *awsv1.EC2NodeClass, types []catalog.InstanceType, pools [
 		if r, asked := set[awsv1.LabelInstanceTenancy]; asked && r.Has(tenancyDedicated) {
 			tenancy = tenancyDedicated
 		}
-		for _, key := range soldKeys() {
+		for _, key := range offeringLabelKeys() {
 			delete(set, key)
 		}
 		needs = append(needs, set)
@@ -223,7 +223,7 @@ func sampleType(class *awsv1.EC2NodeClass, types []catalog.InstanceType, pools [
 // rank puts types with an ordinary image first, and among those what is common.
 func rank(t *catalog.InstanceType) int {
 	switch {
-	case exotic(t):
+	case hasSpecialHardware(t):
 		return 2
 	case t.Name == "m5.large" || t.Name == "m6g.large":
 		return 0

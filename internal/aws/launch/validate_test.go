@@ -87,7 +87,7 @@ func TestTrial(t *testing.T) {
 		pool.Name = "web"
 		return []karpv1.NodePool{pool}, nil
 	}
-	trial, err := l.trial(t.Context(), nodeClass())
+	trial, err := l.newTrialLaunch(t.Context(), nodeClass())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func (r *Classes) decide(ctx context.Context, class *awsv1.EC2NodeClass) (Step, 
 	}
 	before := class.DeepCopy()
 	if controllerutil.AddFinalizer(class, awsv1.FinalizerTermination) {
-		if err := r.Client.Patch(ctx, class, locked(before)); err != nil {
+		if err := r.Client.Patch(ctx, class, withOptimisticLock(before)); err != nil {
 			return Step{}, err
 		}
 	}
@@ -194,18 +194,18 @@ func (r *Classes) observe(ctx context.Context, class *awsv1.EC2NodeClass) Facts 
 
 // dryRun returns the verdict about a class, an old one if nothing changed since.
 func (r *Classes) dryRun(ctx context.Context, class *awsv1.EC2NodeClass) *Verdict {
-	if kept := r.verdicts.load(class, r.Now()); kept != nil {
+	if kept := r.verdicts.loadVerdict(class, r.Now()); kept != nil {
 		return kept
 	}
 	var said Verdict
 	said.Reason, said.Message, said.Retry, said.Err = r.Launch.Validate(ctx, class)
-	r.verdicts.keep(class, said, r.Now())
+	r.verdicts.storeVerdict(class, said, r.Now())
 	return &said
 }
 
 func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step Step) error {
 	if step.Clean {
-		return r.clean(ctx, class)
+		return r.cleanUpDeleted(ctx, class)
 	}
 	r.Events.Emit(class, step.Events...)
 	if step.Keep {
@@ -214,7 +214,7 @@ func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step S
 	before := class.DeepCopy()
 	class.Status = *step.Status.DeepCopy() // the answer of the server is read into it; lists are shared with others
 	if !equality.Semantic.DeepEqual(before.Status, class.Status) {
-		if err := r.Client.Status().Patch(ctx, class, locked(before)); err != nil {
+		if err := r.Client.Status().Patch(ctx, class, withOptimisticLock(before)); err != nil {
 			return err
 		}
 	}
@@ -225,25 +225,25 @@ func (r *Classes) perform(ctx context.Context, class *awsv1.EC2NodeClass, step S
 	return nil
 }
 
-// clean deletes what was made for a class and lets it go. Who deletes a class waits for that, and is told what is in the way.
-func (r *Classes) clean(ctx context.Context, class *awsv1.EC2NodeClass) error {
+// cleanUpDeleted deletes what was made for a class and lets it go. Who deletes a class waits for that, and is told what is in the way.
+func (r *Classes) cleanUpDeleted(ctx context.Context, class *awsv1.EC2NodeClass) error {
 	if err := errors.Join(r.Profiles.Remove(ctx, class), r.Launch.Forget(ctx, class)); err != nil {
-		r.Events.Emit(class, event.Event{Reason: event.CleanupFailed, Text: "the class is deleted once what was made for it is: " + plain(err)})
+		r.Events.Emit(class, event.Event{Reason: event.CleanupFailed, Text: "the class is deleted once what was made for it is: " + stableError(err)})
 		return fmt.Errorf("clean up after EC2NodeClass %s: %w", class.Name, err)
 	}
 	before := class.DeepCopy()
 	controllerutil.RemoveFinalizer(class, awsv1.FinalizerTermination)
-	if err := r.Client.Patch(ctx, class, locked(before)); err != nil {
+	if err := r.Client.Patch(ctx, class, withOptimisticLock(before)); err != nil {
 		return err
 	}
-	r.verdicts.forget(class.Name)
+	r.verdicts.dropVerdict(class.Name)
 	r.Forget(class.UID)
 	log.FromContext(ctx).Info("deleted EC2NodeClass")
 	return nil
 }
 
-// locked is a patch that fails if somebody else wrote in between.
-func locked(before client.Object) client.Patch {
+// withOptimisticLock is a patch that fails if somebody else wrote in between.
+func withOptimisticLock(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }
 

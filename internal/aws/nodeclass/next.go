@@ -48,14 +48,14 @@ func Conditions(s Settings) condition.Kind {
 // Next decides what is written on a class (EC2NodeClass 5 and 6).
 func Next(f Facts) Step {
 	if !f.Class.DeletionTimestamp.IsZero() {
-		return leave(f)
+		return decideDeletion(f)
 	}
 	effective, notes := f.Class.Effective(awsv1.Facts{
 		Strict: f.Cluster.Strict, ClusterName: f.Cluster.ClusterName, KubernetesMinor: f.Cluster.KubernetesMinor,
 		RoleIsProfile: f.Class.Spec.Role != "" && f.Profile.Value == profile.RoleName(f.Class.Spec.Role),
 	})
 	d := &decision{facts: f, class: effective, kind: Conditions(f.Settings), step: Step{Status: *f.Class.Status.DeepCopy()}}
-	if d.firstLook() {
+	if d.firstObservation() {
 		d.step.Assumed = notes
 	}
 	if !f.Settings.ReservedCapacity {
@@ -75,8 +75,8 @@ func Next(f Facts) Step {
 	return d.step
 }
 
-// leave decides about a class that is being deleted.
-func leave(f Facts) Step {
+// decideDeletion decides about a class that is being deleted.
+func decideDeletion(f Facts) Step {
 	step := Step{Keep: true, Status: f.Class.Status}
 	switch {
 	case !controllerutil.ContainsFinalizer(f.Class, awsv1.FinalizerTermination):
@@ -108,8 +108,8 @@ type decision struct {
 	step  Step
 }
 
-// firstLook reports whether this generation of the class was never looked at before.
-func (d *decision) firstLook() bool {
+// firstObservation reports whether this generation of the class was never looked at before.
+func (d *decision) firstObservation() bool {
 	seen := condition.Find(d.facts.Class.Status.Conditions, karpv1.ConditionReady)
 	return seen == nil || seen.ObservedGeneration != d.facts.Class.Generation || seen.Reason == condition.AwaitingReconciliation
 }
@@ -123,24 +123,24 @@ func (d *decision) set(name string, status metav1.ConditionStatus, reason, messa
 	d.apply(condition.Change{Type: name, Status: status, Reason: reason, Message: message})
 }
 
-func (d *decision) isTrue(name string) { d.set(name, metav1.ConditionTrue, "", "") }
+func (d *decision) setTrue(name string) { d.set(name, metav1.ConditionTrue, "", "") }
 
-func (d *decision) isFalse(name, reason, message string) {
+func (d *decision) setFalse(name, reason, message string) {
 	d.set(name, metav1.ConditionFalse, reason, message)
 }
 
-// failed notes an error. A condition that this generation already has an answer for keeps it; else it
+// recordError notes an error. A condition that this generation already has an answer for keeps it; else it
 // says why there is none yet.
-func (d *decision) failed(name, reason string, err error) {
+func (d *decision) recordError(name, reason string, err error) {
 	d.step.Err = errors.Join(d.step.Err, err)
-	if !d.answered(name) {
-		d.set(name, metav1.ConditionUnknown, reason, plain(err))
+	if !d.isDecided(name) {
+		d.set(name, metav1.ConditionUnknown, reason, stableError(err))
 	}
 }
 
-// plain is an error without what differs from call to call, such as the id of the request: a condition
+// stableError is an error without what differs from call to call, such as the id of the request: a condition
 // must not change with every try.
-func plain(err error) string {
+func stableError(err error) string {
 	text := err.Error()
 	if code := awserr.Code(err); code != "" {
 		text = "AWS answered " + code + ": " + awserr.Text(err)
@@ -151,11 +151,13 @@ func plain(err error) string {
 	return text
 }
 
-// answered reports whether a condition is true or false for this generation.
-func (d *decision) answered(name string) bool { return d.state(name) != metav1.ConditionUnknown }
+// isDecided reports whether a condition is true or false for this generation.
+func (d *decision) isDecided(name string) bool {
+	return d.conditionStatus(name) != metav1.ConditionUnknown
+}
 
-// state is what a condition says about this generation.
-func (d *decision) state(name string) metav1.ConditionStatus {
+// conditionStatus is what a condition says about this generation.
+func (d *decision) conditionStatus(name string) metav1.ConditionStatus {
 	c := condition.Find(d.step.Status.Conditions, name)
 	if c == nil || c.ObservedGeneration != d.facts.Class.Generation {
 		return metav1.ConditionUnknown
@@ -163,8 +165,8 @@ func (d *decision) state(name string) metav1.ConditionStatus {
 	return c.Status
 }
 
-// again asks to look again after some time at the latest.
-func (d *decision) again(after time.Duration) {
+// requeueAfter asks to look again after some time at the latest.
+func (d *decision) requeueAfter(after time.Duration) {
 	if d.step.After == 0 || after < d.step.After {
 		d.step.After = after
 	}

@@ -34,25 +34,25 @@ func (d *decision) images() {
 	const name = awsv1.ConditionAMIsReady
 	if why := discover.UnsupportedAlias(d.class, d.facts.Kubernetes); why != "" {
 		d.step.Status.AMIs = nil
-		d.isFalse(name, UnsupportedAlias, why)
+		d.setFalse(name, UnsupportedAlias, why)
 		return
 	}
 	answer := d.facts.Images
 	switch {
 	case d.facts.Kubernetes == "":
-		d.failed(name, AMIsResolutionFailed, errVersionUnknown)
-		d.again(notFoundAgain)
+		d.recordError(name, AMIsResolutionFailed, errVersionUnknown)
+		d.requeueAfter(notFoundAgain)
 	case answer.Err != nil:
-		d.failed(name, AMIsResolutionFailed, answer.Err)
-		d.again(notFoundAgain)
+		d.recordError(name, AMIsResolutionFailed, answer.Err)
+		d.requeueAfter(notFoundAgain)
 	case len(answer.Value) == 0:
 		d.step.Status.AMIs = nil
-		d.isFalse(name, AMINotFound, noImage(d.class, d.facts.Kubernetes))
-		d.again(notFoundAgain)
+		d.setFalse(name, AMINotFound, noImage(d.class, d.facts.Kubernetes))
+		d.requeueAfter(notFoundAgain)
 	default:
 		d.step.Status.AMIs = answer.Value
-		d.isTrue(name)
-		d.again(imagesAgain)
+		d.setTrue(name)
+		d.requeueAfter(imagesAgain)
 	}
 }
 
@@ -61,19 +61,19 @@ func (d *decision) reservations() {
 	if !d.facts.Settings.ReservedCapacity {
 		return
 	}
-	d.again(reservationsAgain)
+	d.requeueAfter(reservationsAgain)
 	if err := d.facts.Reservations.Err; err != nil {
-		d.failed(name, CapacityReservationsResolutionFailed, err)
+		d.recordError(name, CapacityReservationsResolutionFailed, err)
 		return
 	}
 	d.step.Status.CapacityReservations = nil
 	for _, r := range d.facts.Reservations.Value {
 		d.step.Status.CapacityReservations = append(d.step.Status.CapacityReservations, r.CapacityReservation)
 		if r.EndTime != nil {
-			d.again(max(r.EndTime.Sub(d.facts.Now.Time), time.Second))
+			d.requeueAfter(max(r.EndTime.Sub(d.facts.Now.Time), time.Second))
 		}
 	}
-	d.isTrue(name)
+	d.setTrue(name)
 }
 
 func (d *decision) placementGroup() {
@@ -81,36 +81,36 @@ func (d *decision) placementGroup() {
 	answer := d.facts.PlacementGroup
 	switch {
 	case d.class.Spec.PlacementGroupSelector == nil:
-		d.isTrue(name)
+		d.setTrue(name)
 	case answer.Err != nil:
 		d.step.Err = errors.Join(d.step.Err, answer.Err)
-		d.isFalse(name, PlacementGroupResolutionFailed, plain(answer.Err))
+		d.setFalse(name, PlacementGroupResolutionFailed, stableError(answer.Err))
 	case answer.Value == nil:
-		d.isFalse(name, PlacementGroupNotFound, "no placement group in state available is "+placementText(d.class.Spec.PlacementGroupSelector)+"; create it, or correct spec.placementGroupSelector")
-		d.again(notFoundAgain)
+		d.setFalse(name, PlacementGroupNotFound, "no placement group in state available is "+placementText(d.class.Spec.PlacementGroupSelector)+"; create it, or correct spec.placementGroupSelector")
+		d.requeueAfter(notFoundAgain)
 	default:
-		d.isTrue(name)
+		d.setTrue(name)
 	}
 }
 
 func (d *decision) subnets() {
 	const name = awsv1.ConditionSubnetsReady
-	d.again(subnetsAgain)
+	d.requeueAfter(subnetsAgain)
 	answer := d.facts.Subnets
 	switch {
 	case answer.Err != nil:
-		d.failed(name, SubnetsResolutionFailed, answer.Err)
+		d.recordError(name, SubnetsResolutionFailed, answer.Err)
 		return
 	case len(answer.Value) == 0:
 		d.step.Status.Subnets = nil
-		d.isFalse(name, SubnetsNotFound, noSubnet(d.class))
+		d.setFalse(name, SubnetsNotFound, noSubnet(d.class))
 		return
 	}
 	d.step.Status.Subnets = make([]awsv1.Subnet, 0, len(answer.Value))
 	for _, s := range answer.Value {
 		d.step.Status.Subnets = append(d.step.Status.Subnets, awsv1.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID})
 	}
-	d.isTrue(name)
+	d.setTrue(name)
 }
 
 func (d *decision) securityGroups() {
@@ -118,16 +118,16 @@ func (d *decision) securityGroups() {
 	answer := d.facts.SecurityGroups
 	switch {
 	case answer.Err != nil:
-		d.failed(name, SecurityGroupsResolutionFailed, answer.Err)
-		d.again(notFoundAgain)
+		d.recordError(name, SecurityGroupsResolutionFailed, answer.Err)
+		d.requeueAfter(notFoundAgain)
 	case len(answer.Value) == 0:
 		d.step.Status.SecurityGroups = nil
-		d.isFalse(name, SecurityGroupsNotFound, noSecurityGroup(d.class))
-		d.again(notFoundAgain)
+		d.setFalse(name, SecurityGroupsNotFound, noSecurityGroup(d.class))
+		d.requeueAfter(notFoundAgain)
 	default:
 		d.step.Status.SecurityGroups = answer.Value
-		d.isTrue(name)
-		d.again(groupsAgain)
+		d.setTrue(name)
+		d.requeueAfter(groupsAgain)
 	}
 }
 
@@ -138,10 +138,10 @@ func (d *decision) instanceProfile() {
 	answer := d.facts.Profile
 	if answer.Err == nil {
 		d.step.Status.InstanceProfile = answer.Value
-		d.isTrue(name)
+		d.setTrue(name)
 		return
 	}
-	reason, message := profile.InstanceProfileResolutionFailed, plain(answer.Err)
+	reason, message := profile.InstanceProfileResolutionFailed, stableError(answer.Err)
 	var kind cloud.Kind
 	if e, ok := errors.AsType[*cloud.Error](answer.Err); ok {
 		kind = e.Kind
@@ -152,11 +152,11 @@ func (d *decision) instanceProfile() {
 			message = e.Message
 		}
 	}
-	final := kind == cloud.Invalid || kind == cloud.Denied && d.state(name) != metav1.ConditionTrue
+	final := kind == cloud.Invalid || kind == cloud.Denied && d.conditionStatus(name) != metav1.ConditionTrue
 	if !final {
-		d.failed(name, reason, answer.Err)
+		d.recordError(name, reason, answer.Err)
 		return
 	}
 	d.step.Err = errors.Join(d.step.Err, answer.Err)
-	d.isFalse(name, reason, message)
+	d.setFalse(name, reason, message)
 }

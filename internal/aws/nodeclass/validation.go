@@ -38,7 +38,7 @@ const validated = awsv1.ConditionValidationSucceeded
 // validation decides ValidationSucceeded; the first thing that is wrong wins (EC2NodeClass 5).
 func (d *decision) validation(refusals []reason.Reason) {
 	if len(refusals) > 0 {
-		d.isFalse(validated, NodeClassValidationFailed, reason.Join(refusals, 0))
+		d.setFalse(validated, NodeClassValidationFailed, reason.Join(refusals, 0))
 		return
 	}
 	if !d.clusterCIDR() {
@@ -46,12 +46,12 @@ func (d *decision) validation(refusals []reason.Reason) {
 	}
 	config, _ := kubelet.Parse(d.class.Spec.Kubelet)
 	if why, message := kubelet.Check(config, d.class.Family(), d.facts.Settings.NodeClassCEL); why != "" {
-		d.isFalse(validated, why, message)
+		d.setFalse(validated, why, message)
 		return
 	}
 	// Before the dependencies: IAM refuses an instance profile with such tags, in words of its own.
 	if problem := tagProblem(d.class.Spec.Tags); problem != "" {
-		d.isFalse(validated, TagValidationFailed, problem)
+		d.setFalse(validated, TagValidationFailed, problem)
 		return
 	}
 	if !d.dependencies() || !d.expressions(config) {
@@ -72,7 +72,7 @@ func (d *decision) clusterCIDR() bool {
 	}
 	d.step.Err = errors.Join(d.step.Err, err)
 	if !awserr.Server(err) && !awserr.Throttled(err) {
-		d.isFalse(validated, ClusterCIDRResolutionFailed, "nodes of AL2023 need the service CIDR of the cluster: "+plain(err)+"; allow eks:DescribeCluster to the controller")
+		d.setFalse(validated, ClusterCIDRResolutionFailed, "nodes of AL2023 need the service CIDR of the cluster: "+stableError(err)+"; allow eks:DescribeCluster to the controller")
 	}
 	return false
 }
@@ -81,7 +81,7 @@ func (d *decision) clusterCIDR() bool {
 func (d *decision) dependencies() bool {
 	var wrong, open []string
 	for _, name := range []string{awsv1.ConditionAMIsReady, awsv1.ConditionInstanceProfileReady, awsv1.ConditionSecurityGroupsReady, awsv1.ConditionSubnetsReady} {
-		switch d.state(name) {
+		switch d.conditionStatus(name) {
 		case metav1.ConditionFalse:
 			wrong = append(wrong, name+"=False")
 		case metav1.ConditionTrue:
@@ -97,7 +97,7 @@ func (d *decision) dependencies() bool {
 		status = metav1.ConditionFalse
 	}
 	d.set(validated, status, DependenciesNotReady, "not checked while "+strings.Join(append(wrong, open...), ", "))
-	d.again(validationAgain)
+	d.requeueAfter(validationAgain)
 	return false
 }
 
@@ -108,12 +108,12 @@ func (d *decision) expressions(config kubelet.Config) bool {
 	}
 	if d.facts.Machines.Err != nil || len(d.facts.Machines.Value) == 0 {
 		d.step.Err = errors.Join(d.step.Err, d.facts.Machines.Err)
-		d.again(soon) // instance types are not loaded yet
+		d.requeueAfter(soon) // instance types are not loaded yet
 		return false
 	}
 	for _, m := range d.facts.Machines.Value {
 		if _, err := config.For(m, true); err != nil {
-			d.isFalse(validated, kubelet.KubeletExpressionEvaluationFailed, err.Error())
+			d.setFalse(validated, kubelet.KubeletExpressionEvaluationFailed, err.Error())
 			return false
 		}
 	}
@@ -125,7 +125,7 @@ func (d *decision) dryRun() {
 	verdict := d.facts.DryRun
 	switch {
 	case d.facts.Settings.DryRunDisabled:
-		d.isTrue(validated)
+		d.setTrue(validated)
 	case verdict == nil:
 		d.step.DryRun = true
 		return
@@ -133,14 +133,14 @@ func (d *decision) dryRun() {
 		d.step.Err = errors.Join(d.step.Err, verdict.Err)
 		return
 	case verdict.Reason == "":
-		d.isTrue(validated)
+		d.setTrue(validated)
 	default:
-		d.isFalse(validated, verdict.Reason, verdict.Message)
+		d.setFalse(validated, verdict.Reason, verdict.Message)
 	}
 	if verdict != nil && verdict.Retry {
-		d.again(soon)
+		d.requeueAfter(soon)
 	}
-	d.again(validationAgain)
+	d.requeueAfter(validationAgain)
 }
 
 // tagProblem says why EC2 would refuse the tags, or why they are not the user's to set (A15).

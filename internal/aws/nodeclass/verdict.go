@@ -12,8 +12,8 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
 
-// verdictsFor is how long the verdict of a dry run stands.
-const verdictsFor = 30 * time.Minute
+// verdictTTL is how long the verdict of a dry run stands.
+const verdictTTL = 30 * time.Minute
 
 // verdicts remembers what dry runs said.
 type verdicts struct {
@@ -28,19 +28,19 @@ type verdict struct {
 	until   time.Time
 }
 
-// load returns the verdict about a class as it is now.
-func (v *verdicts) load(class *awsv1.EC2NodeClass, now time.Time) *Verdict {
+// loadVerdict returns the verdict about a class as it is now.
+func (v *verdicts) loadVerdict(class *awsv1.EC2NodeClass, now time.Time) *Verdict {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	kept, found := v.kept[class.Name]
-	if !found || !now.Before(kept.until) || kept.subject != subject(class) {
+	if !found || !now.Before(kept.until) || kept.subject != verdictKey(class) {
 		return nil
 	}
 	return &kept.Verdict
 }
 
-// keep remembers a verdict, unless it is none or may change by itself.
-func (v *verdicts) keep(class *awsv1.EC2NodeClass, said Verdict, now time.Time) {
+// storeVerdict remembers a verdict, unless it is none or may change by itself.
+func (v *verdicts) storeVerdict(class *awsv1.EC2NodeClass, said Verdict, now time.Time) {
 	if said.Err != nil || said.Retry {
 		return
 	}
@@ -49,18 +49,18 @@ func (v *verdicts) keep(class *awsv1.EC2NodeClass, said Verdict, now time.Time) 
 	if v.kept == nil {
 		v.kept = map[string]verdict{}
 	}
-	v.kept[class.Name] = verdict{Verdict: said, subject: subject(class), until: now.Add(verdictsFor)}
+	v.kept[class.Name] = verdict{Verdict: said, subject: verdictKey(class), until: now.Add(verdictTTL)}
 }
 
-func (v *verdicts) forget(class string) {
+func (v *verdicts) dropVerdict(class string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.kept, class)
 }
 
-// subject is everything a verdict depends on. Annotations are part of it although a launch does not
+// verdictKey is everything a verdict depends on. Annotations are part of it although a launch does not
 // read them: touching one is how users ask for another try. Our own hash is not.
-func subject(class *awsv1.EC2NodeClass) string {
+func verdictKey(class *awsv1.EC2NodeClass) string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, class.Annotations)
 	delete(annotations, awsv1.AnnotationNodeClassHash)

@@ -60,7 +60,7 @@ func BenchmarkTypes(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			clear(l.shapes)
-			clear(l.stock.labels)
+			clear(l.region.labels)
 			l.types(b, c)
 		}
 	})

@@ -50,7 +50,7 @@ func TestCachedListsAreRight(t *testing.T) {
 			steps[pick("step", names...)]()
 			got := l.types(t, c)
 			fresh := New(l.options)
-			fresh.stock, fresh.seen = l.stock, l.seen
+			fresh.region, fresh.seen = l.region, l.seen
 			want, err := fresh.Types(c, nil)
 			if err != nil {
 				r.Fatal(err)

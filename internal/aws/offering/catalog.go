@@ -60,7 +60,7 @@ type Catalog struct {
 	limits  map[string]limit
 
 	mu     sync.Mutex
-	stock  *stock
+	region *regionTypes
 	shapes map[uint64]*shape // by what of the class they depend on
 	seen   observations
 }
@@ -77,7 +77,7 @@ func New(o Options) *Catalog {
 		o.OverlayPrices = func() (map[string]float64, uint64) { return nil, 0 }
 	}
 	return &Catalog{
-		options: o, lanes: lanes(), limits: readLimits(limitLines), stock: &stock{}, shapes: map[uint64]*shape{}, seen: observations{},
+		options: o, lanes: lanes(), limits: readLimits(limitLines), region: &regionTypes{}, shapes: map[uint64]*shape{}, seen: observations{},
 	}
 }
 
@@ -88,11 +88,11 @@ func (c *Catalog) Lanes() resources.Table { return c.lanes }
 func (c *Catalog) Raw(instanceType string) (ec2types.InstanceTypeInfo, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	i, known := c.stock.index[instanceType]
+	i, known := c.region.index[instanceType]
 	if !known {
 		return ec2types.InstanceTypeInfo{}, false
 	}
-	return c.stock.machines[i].info, true
+	return c.region.machines[i].info, true
 }
 
 // shapeFor is how long the sizes for a class are kept after they were last asked for.
@@ -114,8 +114,8 @@ func (c *Catalog) Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension
 	}
 	now := c.options.Now()
 	s := c.shapes[key]
-	if s == nil || s.stock != c.stock || s.seen != c.seen.version(s.images, now) || s.seenDisks != c.seen.version(s.disks, now) {
-		c.forget(now)
+	if s == nil || s.region != c.region || s.seen != c.seen.version(s.images, now) || s.seenDisks != c.seen.version(s.disks, now) {
+		c.dropUnusedShapes(now)
 		s = c.newShape(class, kubelet, group, s, now)
 		c.shapes[key] = s
 	}
@@ -127,9 +127,9 @@ func (c *Catalog) Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension
 // types had been withdrawn (E11).
 func (c *Catalog) listable(class *awsv1.EC2NodeClass) error {
 	switch {
-	case len(c.stock.machines) == 0:
+	case len(c.region.machines) == 0:
 		return errors.New("no instance types are known yet; EC2 has not been asked or did not answer")
-	case len(c.stock.zones) == 0:
+	case len(c.region.zones) == 0:
 		return errors.New("no zone is known to offer an instance type")
 	case len(class.Status.Subnets) == 0:
 		return fmt.Errorf("EC2NodeClass %s has no subnets in its status; instance types need a zone", class.Name)
@@ -137,10 +137,10 @@ func (c *Catalog) listable(class *awsv1.EC2NodeClass) error {
 	return nil
 }
 
-// forget drops the shapes that nobody asked for lately, so that edited classes do not pile up.
-func (c *Catalog) forget(now time.Time) {
+// dropUnusedShapes drops the shapes that nobody asked for lately, so that edited classes do not pile up.
+func (c *Catalog) dropUnusedShapes(now time.Time) {
 	for key, s := range c.shapes {
-		if now.Sub(s.used) > shapeFor || s.stock != c.stock {
+		if now.Sub(s.used) > shapeFor || s.region != c.region {
 			delete(c.shapes, key)
 		}
 	}

@@ -17,12 +17,12 @@ type observations map[uint64]*observed
 
 // observed is what nodes of one such set reported.
 type observed struct {
-	sizes   map[string]sighting // by instance type
-	next    time.Time           // when the first is too old
+	sizes   map[string]observedSize // by instance type
+	next    time.Time               // when the first is too old
 	version uint64
 }
 
-type sighting struct {
+type observedSize struct {
 	bytes int64
 	until time.Time
 }
@@ -35,7 +35,7 @@ func (o observations) add(images uint64, instanceType string, bytes int64, now t
 	}
 	seen := o[images]
 	if seen == nil {
-		seen = &observed{sizes: map[string]sighting{}}
+		seen = &observed{sizes: map[string]observedSize{}}
 		o[images] = seen
 	}
 	known, again := seen.sizes[instanceType]
@@ -44,7 +44,7 @@ func (o observations) add(images uint64, instanceType string, bytes int64, now t
 		return
 	}
 	until := now.Add(observedFor)
-	seen.sizes[instanceType] = sighting{bytes: bytes, until: until}
+	seen.sizes[instanceType] = observedSize{bytes: bytes, until: until}
 	if seen.next.IsZero() || until.Before(seen.next) {
 		seen.next = until
 	}

@@ -35,13 +35,13 @@ func (c *Catalog) refreshOfferings(s *shape) []catalog.InstanceType {
 		return s.list
 	}
 	s.stamp = now
-	seller := seller{catalog: c, shape: s, overlay: overlay, open: s.openPlaces(c.options.Unavailable, now.shifted)}
+	seller := offeringWriter{catalog: c, shape: s, overlay: overlay, open: s.openPlaces(c.options.Unavailable, now.shifted)}
 	list := make([]catalog.InstanceType, len(s.types))
 	changed := len(list) != len(s.list)
 	for i := range list {
 		t := &s.types[i]
-		list[i] = catalog.InstanceType{Name: s.stock.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead, Unsuited: t.unsuited}
-		seller.offerings(i)
+		list[i] = catalog.InstanceType{Name: s.region.machines[i].name, Labels: s.labels[i], Capacity: t.capacity, Overhead: t.overhead, Unsuited: t.unsuited}
+		seller.writeOfferings(i)
 		if len(s.list) == len(list) && slices.EqualFunc(s.list[i].Offerings, seller.buffer, equal) {
 			list[i].Offerings = s.list[i].Offerings
 			changed = changed || s.list[i].Unsuited != t.unsuited || !s.list[i].Capacity.Equal(t.capacity) || !s.list[i].Overhead.Equal(t.overhead)
@@ -60,14 +60,14 @@ func (c *Catalog) refreshOfferings(s *shape) []catalog.InstanceType {
 func (s *shape) openPlaces(unavailable *Unavailable, shifted uint64) []bool {
 	open := make([]bool, len(s.places))
 	for i := range s.places {
-		full := !slices.ContainsFunc(s.places[i].subnets, func(id string) bool { return !unavailable.SubnetGone(id) })
+		full := !slices.ContainsFunc(s.places[i].subnets, func(id string) bool { return !unavailable.SubnetFull(id) })
 		open[i] = !full && shifted>>i&1 == 0
 	}
 	return open
 }
 
-// seller writes the offerings of one type after another into a buffer.
-type seller struct {
+// offeringWriter writes the offerings of one type after another into a buffer.
+type offeringWriter struct {
 	catalog *Catalog
 	shape   *shape
 	overlay map[string]float64
@@ -75,17 +75,17 @@ type seller struct {
 	buffer  []catalog.Offering
 }
 
-// offerings fills the buffer for a machine: what can be reserved first, then every lot on demand and as
+// writeOfferings fills the buffer for a machine: what can be reserved first, then every lot on demand and as
 // spot, available or not.
-func (s *seller) offerings(i int) {
-	m, usable := &s.shape.stock.machines[i], s.shape.types[i].unsuited == ""
+func (s *offeringWriter) writeOfferings(i int) {
+	m, usable := &s.shape.region.machines[i], s.shape.types[i].unsuited == ""
 	s.buffer = s.buffer[:0]
 	onDemand, priced := s.price(m.name)
-	for _, h := range s.shape.holding[i] {
+	for _, h := range s.shape.reservations[i] {
 		s.buffer = append(s.buffer, s.reserved(&h, usable, m.name, onDemand))
 	}
-	for j := range s.shape.lots {
-		l := &s.shape.lots[j]
+	for j := range s.shape.launchPlaces {
+		l := &s.shape.launchPlaces[j]
 		zone := s.shape.places[l.place].zone
 		sold := usable && s.open[l.place] && m.zones&s.shape.places[l.place].bit != 0
 		sell := func(capacityType string, usd float64, known bool) {
@@ -109,7 +109,7 @@ func (s *seller) offerings(i int) {
 
 // price on demand; a NodeOverlay may stand in for one that is not known. An unknown price is zero, and
 // the offering is then not available, so zero never wins (P02).
-func (s *seller) price(instanceType string) (usd float64, known bool) {
+func (s *offeringWriter) price(instanceType string) (usd float64, known bool) {
 	if usd, known = s.catalog.options.Prices.OnDemand(instanceType); known {
 		return usd, true
 	}
@@ -118,8 +118,8 @@ func (s *seller) price(instanceType string) (usd float64, known bool) {
 }
 
 // reserved is a reservation as an offering. A full one is available with nothing remaining (V15-44).
-func (s *seller) reserved(h *holding, usable bool, instanceType string, onDemand float64) catalog.Offering {
-	l := &s.shape.lots[h.lot]
+func (s *offeringWriter) reserved(h *heldReservation, usable bool, instanceType string, onDemand float64) catalog.Offering {
+	l := &s.shape.launchPlaces[h.lot]
 	zone := s.shape.places[l.place].zone
 	free, takers := s.catalog.options.Reservations.Count(h.id)
 	can, out := usable && h.usable && s.open[l.place], s.catalog.options.Unavailable.Has(karpv1.CapacityTypeReserved, instanceType, zone, l.group)

@@ -27,12 +27,12 @@ type Reservations struct {
 type count struct {
 	free   int
 	until  time.Time
-	asked  time.Time // when the answer of EC2 was asked for that it began with
-	takers []taker   // by age
+	asked  time.Time          // when the answer of EC2 was asked for that it began with
+	takers []reservationClaim // by age
 }
 
-// taker is a claim that got an instance of a reservation.
-type taker struct {
+// reservationClaim is a claim that got an instance of a reservation.
+type reservationClaim struct {
 	claim string // UID
 	at    time.Time
 	found bool // the instance had been there before; EC2 has counted it
@@ -61,7 +61,7 @@ func (r *Reservations) Took(id, claim string) {
 	r.change(id, func(c *count) {
 		if !c.took(claim) {
 			c.free--
-			c.takers = append(c.takers, taker{claim: claim, at: r.now()})
+			c.takers = append(c.takers, reservationClaim{claim: claim, at: r.now()})
 		}
 	})
 }
@@ -70,7 +70,7 @@ func (r *Reservations) Took(id, claim string) {
 func (r *Reservations) Found(id, claim string) {
 	r.change(id, func(c *count) {
 		if !c.took(claim) {
-			c.takers = append(c.takers, taker{claim: claim, at: r.now(), found: true})
+			c.takers = append(c.takers, reservationClaim{claim: claim, at: r.now(), found: true})
 		}
 	})
 }
@@ -101,7 +101,7 @@ func (r *Reservations) Count(id string) (free int, takers []string) {
 }
 
 func (c *count) took(claim string) bool {
-	return slices.ContainsFunc(c.takers, func(t taker) bool { return t.claim == claim })
+	return slices.ContainsFunc(c.takers, func(t reservationClaim) bool { return t.claim == claim })
 }
 
 // Free is the number of instances that can be launched into the reservation.
@@ -135,7 +135,7 @@ func (r *Reservations) change(id string, change func(c *count)) {
 	now := r.now()
 	before := r.free(id)
 	c := count{free: before, until: now.Add(reservationFor), asked: r.counts[id].asked, takers: slices.Clone(r.counts[id].takers)}
-	c.takers = slices.DeleteFunc(c.takers, func(t taker) bool { return now.Sub(t.at) > takersFor })
+	c.takers = slices.DeleteFunc(c.takers, func(t reservationClaim) bool { return now.Sub(t.at) > takersFor })
 	known := len(c.takers)
 	change(&c)
 	c.free = max(0, c.free)

@@ -19,7 +19,7 @@ import (
 // shape is the part of the instance types of a class that prices and availability do not touch, and
 // the last list that was made of it.
 type shape struct {
-	stock  *stock
+	region *regionTypes
 	images uint64 // set of images, for observations of memory
 	disks  uint64 // images and devices, for observations of storage
 	seen   uint64 // versions of the observations it was made with
@@ -27,12 +27,12 @@ type shape struct {
 
 	seenDisks uint64
 
-	types   []size
-	labels  []reqs.Set
-	places  []place
-	lots    []lot // what each place is sold as
-	group   discover.PlacementGroup
-	holding map[int][]holding // reservations, by machine
+	types        []size
+	labels       []reqs.Set
+	places       []place
+	launchPlaces []launchPlace // what each place is sold as
+	group        discover.PlacementGroup
+	reservations map[int][]heldReservation // reservations, by machine
 
 	stamp stamp
 	list  []catalog.InstanceType
@@ -44,15 +44,15 @@ type size struct {
 	unsuited           string // why the class cannot launch it; empty: an image fits and the class has no objection
 }
 
-// lot is one way to buy in one place: a zone, or one partition of a placement group there.
-type lot struct {
+// launchPlace is one way to buy in one place: a zone, or one partition of a placement group there.
+type launchPlace struct {
 	place  int
 	group  Group
 	labels map[string]string
 }
 
-// holding is a capacity reservation for one machine, in one lot.
-type holding struct {
+// heldReservation is a capacity reservation for one machine, in one lot.
+type heldReservation struct {
 	id     string
 	lot    int
 	usable bool // not about to end
@@ -63,18 +63,18 @@ type holding struct {
 // not change keep their offerings.
 func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group discover.PlacementGroup, before *shape, now time.Time) *shape {
 	images, disks := imagesKey(class), disksKey(class)
-	s := &shape{stock: c.stock, images: images, disks: disks, seen: c.seen.version(images, now), seenDisks: c.seen.version(disks, now), group: group}
+	s := &shape{region: c.region, images: images, disks: disks, seen: c.seen.version(images, now), seenDisks: c.seen.version(disks, now), group: group}
 	look := appearance{windowsBuild: windowsBuild(class.Family()), group: group.ID, partitioned: group.Partitions > 0}
-	s.labels = c.stock.labelsFor(look, c.options.Region, c.limits)
+	s.labels = c.region.labelsFor(look, c.options.Region, c.limits)
 	s.places = c.places(class)
-	s.lots = lotsOf(s.places, group)
-	s.hold(class, c.options.Reserved)
+	s.launchPlaces = launchPlaces(s.places, group)
+	s.findReservations(class, c.options.Reserved)
 	sizer := c.newSizer(class, override)
 	sizer.memory, sizer.disks = c.seen.bytes(images), c.seen.bytes(disks)
 	fitter := newFitter(class, group)
-	s.types = make([]size, len(c.stock.machines))
-	for i := range c.stock.machines {
-		m := &c.stock.machines[i]
+	s.types = make([]size, len(c.region.machines))
+	for i := range c.region.machines {
+		m := &c.region.machines[i]
 		t := &s.types[i]
 		var err error
 		t.capacity, t.overhead, err = sizer.size(m)
@@ -82,7 +82,7 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 			t.unsuited = "an expression in spec.kubelet fails for it: " + err.Error()
 		}
 	}
-	if before != nil && before.stock == s.stock {
+	if before != nil && before.region == s.region {
 		s.list = before.list
 	}
 	return s
@@ -108,7 +108,7 @@ func (c *Catalog) newSizer(class *awsv1.EC2NodeClass, override *runtime.RawExten
 // there, by name.
 func (c *Catalog) places(class *awsv1.EC2NodeClass) []place {
 	own := zonesOf(class.Status.Subnets)
-	for i, zone := range c.stock.zones {
+	for i, zone := range c.region.zones {
 		p := own[zone]
 		if p == nil {
 			p = &place{zone: zone}
@@ -123,12 +123,12 @@ func (c *Catalog) places(class *awsv1.EC2NodeClass) []place {
 	return list[:min(len(list), maxZones)]
 }
 
-// lotsOf multiplies the places by the partitions of the group. Labels are shared by all types.
-func lotsOf(places []place, group discover.PlacementGroup) []lot {
-	var lots []lot
+// launchPlaces multiplies the places by the partitions of the group. Labels are shared by all types.
+func launchPlaces(places []place, group discover.PlacementGroup) []launchPlace {
+	var lots []launchPlace
 	for i := range places {
 		for n := range max(1, group.Partitions) {
-			l := lot{place: i, group: Group{ID: group.ID}, labels: map[string]string{}}
+			l := launchPlace{place: i, group: Group{ID: group.ID}, labels: map[string]string{}}
 			if places[i].id != "" {
 				l.labels[awsv1.LabelZoneID] = places[i].id
 			}
@@ -145,25 +145,25 @@ func lotsOf(places []place, group discover.PlacementGroup) []lot {
 	return lots
 }
 
-// hold finds the machines of the class's reservations. Their labels come from the offering, so the type
+// findReservations finds the machines of the class's reservations. Their labels come from the offering, so the type
 // must not deny them.
-func (s *shape) hold(class *awsv1.EC2NodeClass, gate bool) {
-	s.holding = map[int][]holding{}
+func (s *shape) findReservations(class *awsv1.EC2NodeClass, gate bool) {
+	s.reservations = map[int][]heldReservation{}
 	if !gate {
 		return
 	}
 	for i := range class.Status.CapacityReservations {
 		r := &class.Status.CapacityReservations[i]
-		m, known := s.stock.index[r.InstanceType]
+		m, known := s.region.index[r.InstanceType]
 		if !known {
 			continue
 		}
-		for j := range s.lots {
-			l := &s.lots[j]
+		for j := range s.launchPlaces {
+			l := &s.launchPlaces[j]
 			if s.places[l.place].zone != r.AvailabilityZone {
 				continue
 			}
-			h := holding{id: r.ID, lot: j, usable: r.State != "expiring", labels: maps.Clone(l.labels)}
+			h := heldReservation{id: r.ID, lot: j, usable: r.State != "expiring", labels: maps.Clone(l.labels)}
 			if h.labels == nil {
 				h.labels = map[string]string{}
 			}
@@ -173,15 +173,15 @@ func (s *shape) hold(class *awsv1.EC2NodeClass, gate bool) {
 				h.labels[awsv1.LabelCapacityReservationType] = r.ReservationType
 			}
 			h.labels[awsv1.LabelCapacityReservationInterrupt] = strconv.FormatBool(r.Interruptible)
-			s.holding[m] = append(s.holding[m], h)
+			s.reservations[m] = append(s.reservations[m], h)
 		}
 	}
-	if len(s.holding) == 0 {
+	if len(s.reservations) == 0 {
 		return
 	}
 	s.labels = slices.Clone(s.labels)
 	// any order: each machine has labels of its own
-	for m := range s.holding {
+	for m := range s.reservations {
 		s.labels[m] = s.labels[m].Clone()
 		for _, key := range []string{awsv1.LabelCapacityReservationID, awsv1.LabelCapacityReservationType, awsv1.LabelCapacityReservationInterrupt} {
 			delete(s.labels[m], key)

@@ -124,8 +124,8 @@ func (u *Unavailable) Has(capacityType, instanceType, zone string, group Group) 
 	return false
 }
 
-// SubnetGone reports whether a subnet is known to be full.
-func (u *Unavailable) SubnetGone(subnet string) bool {
+// SubnetFull reports whether a subnet is known to be full.
+func (u *Unavailable) SubnetFull(subnet string) bool {
 	u.mu.RLock()
 	defer u.mu.RUnlock()
 	end, marked := u.until[mark{subnet: subnet}]

@@ -37,7 +37,7 @@ func (p *Profiles) removeAll(ctx context.Context, class *awsv1.EC2NodeClass) err
 	for _, one := range list {
 		failures = append(failures, p.delete(ctx, *one.InstanceProfileName, roleOf(&one)))
 	}
-	forget(p, p.guarded, func(o owner) bool { return o.class == class.UID })
+	dropFacts(p, p.guarded, func(o owner) bool { return o.class == class.UID })
 	return errors.Join(append(failures, p.removeLegacy(ctx, class.Name))...)
 }
 
@@ -75,7 +75,7 @@ func (p *Profiles) Collect(ctx context.Context, objects client.Reader) error {
 	var failures []error
 	for _, one := range list {
 		name := *one.InstanceProfileName
-		if used[name] || p.young(one) {
+		if used[name] || p.isRecent(one) {
 			continue
 		}
 		err := p.delete(ctx, name, roleOf(&one))
@@ -87,10 +87,10 @@ func (p *Profiles) Collect(ctx context.Context, objects client.Reader) error {
 	return errors.Join(failures...)
 }
 
-// young reports whether a profile was made or replaced within the hour. The date of its creation
+// isRecent reports whether a profile was made or replaced within the hour. The date of its creation
 // counts too: it outlives a restart.
-func (p *Profiles) young(one iamtypes.InstanceProfile) bool {
-	_, protected := load(p, p.protected, *one.InstanceProfileName)
+func (p *Profiles) isRecent(one iamtypes.InstanceProfile) bool {
+	_, protected := loadFact(p, p.protected, *one.InstanceProfileName)
 	return protected || one.CreateDate != nil && p.o.Now().Before(one.CreateDate.Add(protectedFor))
 }
 
@@ -148,7 +148,7 @@ func (p *Profiles) delete(ctx context.Context, name, role string) error {
 	if err != nil && !awserr.NotFound(err) {
 		return failure("delete instance profile "+name, err)
 	}
-	forget(p, p.known, func(known string) bool { return known == name })
-	forget(p, p.protected, func(known string) bool { return known == name })
+	dropFacts(p, p.known, func(known string) bool { return known == name })
+	dropFacts(p, p.protected, func(known string) bool { return known == name })
 	return nil
 }

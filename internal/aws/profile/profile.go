@@ -107,25 +107,25 @@ func (p *Profiles) Ensure(ctx context.Context, class *awsv1.EC2NodeClass) (strin
 	}
 	role, current := RoleName(class.Spec.Role), class.Status.InstanceProfile
 	if current != "" {
-		fits, err := p.fits(ctx, current, role)
+		fits, err := p.profileHasRole(ctx, current, role)
 		if err != nil || fits {
 			return current, err
 		}
 	}
-	if made, found := load(p, p.guarded, owner{role, class.UID}); found {
+	if made, found := loadFact(p, p.guarded, owner{role, class.UID}); found {
 		return made, nil
 	}
-	if message, found := load(p, p.missing, role); found {
+	if message, found := loadFact(p, p.missing, role); found {
 		return "", &cloud.Error{Kind: cloud.Invalid, Op: "find IAM role", Reason: RoleNotFound, Message: message}
 	}
 	name, err := p.create(ctx, class, role)
 	if err != nil {
 		return "", err
 	}
-	keep(p, p.guarded, owner{role, class.UID}, name, guardedFor)
+	storeFact(p, p.guarded, owner{role, class.UID}, name, guardedFor)
 	for _, held := range []string{name, current} {
 		if held != "" {
-			keep(p, p.protected, held, "", protectedFor)
+			storeFact(p, p.protected, held, "", protectedFor)
 		}
 	}
 	return name, nil
@@ -140,9 +140,9 @@ func RoleIsProfile(class *awsv1.EC2NodeClass) bool {
 	return class.Spec.Role != "" && class.Status.InstanceProfile == RoleName(class.Spec.Role)
 }
 
-// fits says whether a profile exists and has the role, or is what was given as the role.
-func (p *Profiles) fits(ctx context.Context, name, role string) (bool, error) {
-	have, known := load(p, p.known, name)
+// profileHasRole says whether a profile exists and has the role, or is what was given as the role.
+func (p *Profiles) profileHasRole(ctx context.Context, name, role string) (bool, error) {
+	have, known := loadFact(p, p.known, name)
 	if !known {
 		answer, err := p.o.IAM.GetInstanceProfile(ctx, &iam.GetInstanceProfileInput{InstanceProfileName: &name})
 		switch {
@@ -152,7 +152,7 @@ func (p *Profiles) fits(ctx context.Context, name, role string) (bool, error) {
 			return false, failure("get instance profile "+name, err)
 		}
 		have = roleOf(answer.InstanceProfile)
-		keep(p, p.known, name, have, knownFor)
+		storeFact(p, p.known, name, have, knownFor)
 	}
 	return have == role || name == role && !p.o.Strict, nil
 }
@@ -166,7 +166,7 @@ func (p *Profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, role s
 	}
 	_, err = p.o.IAM.AddRoleToInstanceProfile(ctx, &iam.AddRoleToInstanceProfileInput{InstanceProfileName: &name, RoleName: &role})
 	if err == nil {
-		keep(p, p.known, name, role, knownFor)
+		storeFact(p, p.known, name, role, knownFor)
 		log.FromContext(ctx).Info("created instance profile", "instance-profile", name, "role", role, "NodeClass", klog.KRef("", class.Name))
 		return name, nil
 	}
@@ -177,20 +177,20 @@ func (p *Profiles) create(ctx context.Context, class *awsv1.EC2NodeClass, role s
 	if !aboutRole(err, name) {
 		return "", failure("add role "+role+" to an instance profile", err)
 	}
-	return p.insteadOf(ctx, role)
+	return p.profileNamedLikeRole(ctx, role)
 }
 
-// insteadOf answers for a role that does not exist: an instance profile of that name is taken, as
+// profileNamedLikeRole answers for a role that does not exist: an instance profile of that name is taken, as
 // many a manifest names one (L-11, S-077).
-func (p *Profiles) insteadOf(ctx context.Context, role string) (string, error) {
+func (p *Profiles) profileNamedLikeRole(ctx context.Context, role string) (string, error) {
 	if !p.o.Strict {
-		exists, err := p.fits(ctx, role, role)
+		exists, err := p.profileHasRole(ctx, role, role)
 		if err != nil || exists {
 			return role, err
 		}
 	}
 	message := "IAM role " + role + " does not exist; create it, or write the name of one that exists into spec.role"
-	keep(p, p.missing, role, message, missingFor)
+	storeFact(p, p.missing, role, message, missingFor)
 	return "", &cloud.Error{Kind: cloud.Invalid, Op: "find IAM role", Reason: RoleNotFound, Message: message}
 }
 
@@ -251,7 +251,7 @@ func roleOf(profile *iamtypes.InstanceProfile) string {
 	return *profile.Roles[0].RoleName
 }
 
-func load[K comparable](p *Profiles, facts map[K]fact, key K) (string, bool) {
+func loadFact[K comparable](p *Profiles, facts map[K]fact, key K) (string, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f, found := facts[key]
@@ -261,8 +261,8 @@ func load[K comparable](p *Profiles, facts map[K]fact, key K) (string, bool) {
 	return f.text, true
 }
 
-// keep remembers a fact and forgets those that are too old.
-func keep[K comparable](p *Profiles, facts map[K]fact, key K, text string, lifetime time.Duration) {
+// storeFact remembers a fact and forgets those that are too old.
+func storeFact[K comparable](p *Profiles, facts map[K]fact, key K, text string, lifetime time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.o.Now()
@@ -270,7 +270,7 @@ func keep[K comparable](p *Profiles, facts map[K]fact, key K, text string, lifet
 	facts[key] = fact{text: text, until: now.Add(lifetime)}
 }
 
-func forget[K comparable](p *Profiles, facts map[K]fact, match func(K) bool) {
+func dropFacts[K comparable](p *Profiles, facts map[K]fact, match func(K) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	maps.DeleteFunc(facts, func(key K, _ fact) bool { return match(key) })

@@ -73,7 +73,7 @@ func (s *Shifts) Poll(ctx context.Context) error {
 		return nil
 	}
 	failure := s.refresh(ctx)
-	began, ended := s.changes()
+	began, ended := s.unreportedChanges()
 	for _, zone := range began {
 		log.FromContext(ctx).Info("a zone is shifted away", "zone-id", zone)
 	}
@@ -83,7 +83,7 @@ func (s *Shifts) Poll(ctx context.Context) error {
 	if len(began)+len(ended) == 0 {
 		return failure
 	}
-	return errors.Join(failure, s.tell(ctx, began, ended))
+	return errors.Join(failure, s.emitChanges(ctx, began, ended))
 }
 
 func (s *Shifts) refresh(ctx context.Context) error {
@@ -127,8 +127,8 @@ func shifts(answer *arczonalshift.GetManagedResourceOutput) map[string]time.Time
 	return ends
 }
 
-// changes are the zones whose state users have not been told yet.
-func (s *Shifts) changes() (began, ended []string) {
+// unreportedChanges are the zones whose state users have not been told yet.
+func (s *Shifts) unreportedChanges() (began, ended []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, active := s.o.Now(), map[string]bool{}
@@ -151,7 +151,7 @@ func (s *Shifts) changes() (began, ended []string) {
 	return began, ended
 }
 
-func (s *Shifts) tell(ctx context.Context, began, ended []string) error {
+func (s *Shifts) emitChanges(ctx context.Context, began, ended []string) error {
 	pools, classes := &karpv1.NodePoolList{}, &awsv1.EC2NodeClassList{}
 	if err := s.o.Objects.List(ctx, pools); err != nil {
 		return fmt.Errorf("list NodePools: %w", err)

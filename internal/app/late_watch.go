@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/store"
+)
+
+const lateWatchInterval = 10 * time.Minute
+
+// lateWatch adds a watch to the store once its objects may be read. Karpenter does not have the permission, so
+// it may be missing. A watch without it would never sync, and everything would wait for it.
+type lateWatch struct {
+	reader client.Reader // of the API server itself
+	list   func() client.ObjectList
+	follow func(ctx context.Context) error // begins to
+	every  time.Duration
+	kinds  string // what cannot be read, in the plural
+	effect string // what that means, and which right is missing
+	told   bool
+}
+
+// addLateWatch starts the watch before the first plan if it is permitted, and otherwise checks the permission
+// from time to time.
+func addLateWatch(ctx context.Context, mgr ctrl.Manager, memory *store.Store, cfg config.Config) error {
+	watches := []*lateWatch{{
+		list: func() client.ObjectList { return &corev1.LimitRangeList{} }, kinds: "LimitRanges",
+		follow: func(ctx context.Context) error { return memory.WatchLimitRanges(ctx, mgr.GetCache()) },
+		effect: "what a LimitRange has a DaemonSet ask for is not known before its first pod runs, so the first node may be too small and another may be bought; " +
+			"allow the service account to list and watch limitranges (value optionalRights.limitRanges of the chart)",
+	}}
+	if len(cfg.Scheduling.DefaultConstraints) > 0 {
+		watches = append(watches, &lateWatch{
+			list: func() client.ObjectList { return &corev1.ServiceList{} }, kinds: "Services",
+			follow: func(ctx context.Context) error { return memory.WatchServices(ctx, mgr.GetCache()) },
+			effect: "the default spread of --scheduler-config goes by the controllers of pods alone, so pods that only a Service selects are not spread; " +
+				"allow the service account to list and watch services (value settings.schedulerConfig of the chart)",
+		})
+	}
+	for _, w := range watches {
+		w.reader, w.every = mgr.GetAPIReader(), lateWatchInterval
+		done, err := w.tryWatch(ctx)
+		if err != nil {
+			return err
+		}
+		if done {
+			continue
+		}
+		if err := mgr.Add(w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// NeedLeaderElection says that a standby knows them too.
+func (l *lateWatch) NeedLeaderElection() bool { return false }
+
+// Start tries until it may.
+func (l *lateWatch) Start(ctx context.Context) error {
+	tick := time.NewTicker(l.every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if done, err := l.tryWatch(ctx); done {
+				return err
+			}
+		}
+	}
+}
+
+// tryWatch starts the watch if the objects can be read, and logs once if that is forbidden.
+func (l *lateWatch) tryWatch(ctx context.Context) (done bool, err error) {
+	err = l.reader.List(ctx, l.list(), client.Limit(1))
+	switch {
+	case err == nil:
+		return true, l.follow(ctx)
+	case !apierrors.IsForbidden(err):
+		if ctx.Err() == nil {
+			log.FromContext(ctx).V(1).Info("cannot read "+l.kinds, "error", err.Error())
+		}
+	case !l.told:
+		l.told = true
+		log.FromContext(ctx).Error(nil, l.effect, "reason", err.Error())
+	}
+	return false, nil
+}
