@@ -11,8 +11,8 @@ import (
 // types: to copy, encode and compare it is most of the work of a patch, so it is left out.
 type leanPatch struct{ before *karpv1.NodeClaim }
 
-// statusPatch is a merge patch that insists on the version of a claim.
-func statusPatch(before *karpv1.NodeClaim) client.Patch { return leanPatch{before} }
+// leanMergePatch is a merge patch that insists on the version of a claim.
+func leanMergePatch(before *karpv1.NodeClaim) client.Patch { return leanPatch{before} }
 
 func (p leanPatch) Type() types.PatchType { return types.MergePatchType }
 

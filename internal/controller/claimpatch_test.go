@@ -25,7 +25,7 @@ func TestLeanPatchIsTheSamePatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, written := range map[string]*karpv1.NodeClaim{"whole": after, "without spec": withoutSpec(after)} {
-		got, err := statusPatch(before).Data(written)
+		got, err := leanMergePatch(before).Data(written)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	if !equality.Semantic.DeepEqual(stored.ObjectMeta, meta) {
 		next := withoutSpec(out)
 		next.ObjectMeta = *meta.DeepCopy()
-		if err := r.Client.Patch(ctx, next, statusPatch(out)); err != nil {
+		if err := r.Client.Patch(ctx, next, leanMergePatch(out)); err != nil {
 			return nil, r.noteConflict(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
 		}
 		r.written.recordWrite(next)
@@ -80,7 +80,7 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	}
 	next := withoutSpec(out)
 	next.Status = *want.Status.DeepCopy()
-	if err := r.Client.Status().Patch(ctx, next, statusPatch(out)); err != nil {
+	if err := r.Client.Status().Patch(ctx, next, leanMergePatch(out)); err != nil {
 		return nil, r.noteConflict(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
 	}
 	r.written.recordWrite(next)

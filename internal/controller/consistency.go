@@ -80,7 +80,7 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	conditions, events := lifecycle.Consistent(claim, nodes[0], r.Now())
 	want.Status.Conditions = conditions
 	if !sameStatus(claim.Status, want.Status) {
-		err := r.Client.Status().Patch(ctx, want, statusPatch(claim))
+		err := r.Client.Status().Patch(ctx, want, leanMergePatch(claim))
 		if apierrors.IsConflict(err) {
 			r.written.recordConflict(stored)
 			return requeueAfter(soon), nil

@@ -196,7 +196,7 @@ func (r *DisruptionConditions) writeConditions(ctx context.Context, claim *karpv
 	flips := condition.Flips(claim.Status.Conditions, conditions)
 	next := withoutSpec(claim)
 	next.Status.Conditions = conditions
-	if err := r.Client.Status().Patch(ctx, next, statusPatch(claim)); err != nil {
+	if err := r.Client.Status().Patch(ctx, next, leanMergePatch(claim)); err != nil {
 		if apierrors.IsConflict(err) {
 			r.written.recordConflict(claim)
 		}

@@ -149,7 +149,7 @@ func (q *Evictions) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error
 	case over:
 		return q.drop(id)
 	case accepted:
-		q.recordResponse(id, act, now)
+		q.recordEvicted(id, act, now)
 		return ctrl.Result{RequeueAfter: settle}, nil
 	default:
 		return ctrl.Result{RequeueAfter: q.backoff(id)}, nil
@@ -169,15 +169,15 @@ func (q *Evictions) observe(ctx context.Context, e entry) (*corev1.Pod, *corev1.
 	if err := q.Client.Get(ctx, types.NamespacedName{Name: e.Node}, n); err != nil {
 		return nil, nil, client.IgnoreNotFound(err)
 	}
-	if !evictedOrGone(n, e.Limit) {
+	if !mustDrain(n, e.Limit) {
 		return nil, nil, nil
 	}
 	return p, n, nil
 }
 
-// evictedOrGone reports whether a node is still to be emptied: for ever if it is being deleted, for a time if
+// mustDrain reports whether a node is still to be emptied: for ever if it is being deleted, for a time if
 // it is to be rebooted.
-func evictedOrGone(n *corev1.Node, limit drain.Limit) bool {
+func mustDrain(n *corev1.Node, limit drain.Limit) bool {
 	if !limit.Stay {
 		return n.DeletionTimestamp != nil
 	}
@@ -209,8 +209,8 @@ func (q *Evictions) drop(id PodID) (ctrl.Result, error) {
 	return ctrl.Result{}, nil
 }
 
-// recordResponse remembers what succeeded.
-func (q *Evictions) recordResponse(id PodID, act drain.Act, now time.Time) {
+// recordEvicted records an action on a pod that succeeded.
+func (q *Evictions) recordEvicted(id PodID, act drain.Act, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.entries[id]; e != nil {

@@ -92,7 +92,7 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if !ending(n) {
 		return ctrl.Result{}, nil
 	}
-	after, err := r.endInstance(ctx, n)
+	after, err := r.terminateNode(ctx, n)
 	switch {
 	case isStaleWrite(err):
 		return requeueAfter(soon), nil
@@ -102,7 +102,7 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	return requeueAfter(after), nil
 }
 
-func (r *NodeTermination) endInstance(ctx context.Context, n *corev1.Node) (time.Duration, error) {
+func (r *NodeTermination) terminateNode(ctx context.Context, n *corev1.Node) (time.Duration, error) {
 	facts, ours, err := r.observe(ctx, n)
 	if err != nil || !ours {
 		return 0, err

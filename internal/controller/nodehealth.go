@@ -116,7 +116,7 @@ func (r *NodeHealth) remove(ctx context.Context, claim *karpv1.NodeClaim, condit
 	if err != nil || at.After(now) {
 		next := withoutSpec(claim)
 		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, now.UTC().Format(time.RFC3339))
-		if err := r.Client.Patch(ctx, next, statusPatch(claim)); err != nil {
+		if err := r.Client.Patch(ctx, next, leanMergePatch(claim)); err != nil {
 			return fmt.Errorf("patch nodeclaim %s: %w", claim.Name, err)
 		}
 		claim = next

@@ -40,7 +40,7 @@ func (r *PodEvents) Register(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, handler.Funcs{
 			CreateFunc: func(_ context.Context, e event.CreateEvent, q podQueue) { r.recordPodEvent(e.Object, q) },
 			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q podQueue) { r.recordPodEvent(e.ObjectNew, q) },
-			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q podQueue) { r.recordMissing(e.Object, q) },
+			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q podQueue) { r.recordPodGone(e.Object, q) },
 		}).
 		Watches(&corev1.Node{}, handler.Funcs{
 			DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ podQueue) { r.dropNode(e.Object.GetName()) },
@@ -52,27 +52,27 @@ func (r *PodEvents) Register(mgr ctrl.Manager) error {
 // recordPodEvent notes what a pod tells about its node.
 func (r *PodEvents) recordPodEvent(obj client.Object, queue podQueue) {
 	if pod, ok := obj.(*corev1.Pod); ok {
-		r.recordWrite(pod.Spec.NodeName, lifecycle.PodEvent(pod), queue)
+		r.enqueueIfLater(pod.Spec.NodeName, lifecycle.PodEvent(pod), queue)
 	}
 }
 
-// recordMissing notes a pod that is gone. One that was seen to end has told so before; one that was deleted
+// recordPodGone notes a pod that is gone. One that was seen to end has told so before; one that was deleted
 // without grace has not.
-func (r *PodEvents) recordMissing(obj client.Object, queue podQueue) {
+func (r *PodEvents) recordPodGone(obj client.Object, queue podQueue) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok || lifecycle.PodEvent(pod).IsZero() {
 		return
 	}
 	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 	if pod.DeletionTimestamp == nil && !ended {
-		r.recordWrite(pod.Spec.NodeName, r.Now(), queue)
+		r.enqueueIfLater(pod.Spec.NodeName, r.Now(), queue)
 		return
 	}
 	r.recordPodEvent(pod, queue)
 }
 
-// recordWrite asks for a write only if the event is later than all that were noted before.
-func (r *PodEvents) recordWrite(node string, at time.Time, queue podQueue) {
+// enqueueIfLater asks for a write only if the event is later than all that were noted before.
+func (r *PodEvents) enqueueIfLater(node string, at time.Time, queue podQueue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !at.After(r.last[node]) {
@@ -109,7 +109,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err := r.Client.Status().Patch(ctx, want, client.MergeFrom(before)); client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("write pod event on nodeclaim %s: %w", claim.Name, err)
 	}
-	r.emitPodEvent(req.Name, at)
+	r.recordWrittenAt(req.Name, at)
 	return ctrl.Result{}, nil
 }
 
@@ -125,7 +125,7 @@ func (r *PodEvents) written(node string) time.Time {
 	return r.told[node]
 }
 
-func (r *PodEvents) emitPodEvent(node string, at time.Time) {
+func (r *PodEvents) recordWrittenAt(node string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.told == nil {

@@ -96,12 +96,12 @@ func TestPodEventsOnClaims(t *testing.T) {
 			},
 			want: time.Hour,
 		},
-		"LC-56 a pod is deleted without grace": {do: func(w *podWorld) { w.r.recordMissing(bound("a", time.Minute), w.queue) }, want: 2 * time.Hour},
+		"LC-56 a pod is deleted without grace": {do: func(w *podWorld) { w.r.recordPodGone(bound("a", time.Minute), w.queue) }, want: 2 * time.Hour},
 		"LC-56 a pod that ended before is gone now": {
 			do: func(w *podWorld) {
 				p := bound("a", time.Minute)
 				p.DeletionTimestamp = new(metav1.NewTime(start.Add(10 * time.Minute)))
-				w.r.recordMissing(p, w.queue)
+				w.r.recordPodGone(p, w.queue)
 			},
 			want: 10 * time.Minute,
 		},
@@ -132,17 +132,17 @@ func TestPodEventsAreCoalesced(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := newPodWorld(t, time.Time{}, start.Add(time.Hour))
 	for i := range 100 {
-		w.r.recordWrite("n", start.Add(time.Duration(i)*time.Second), w.queue)
+		w.r.enqueueIfLater("n", start.Add(time.Duration(i)*time.Second), w.queue)
 	}
 	if w.queue.Len() != 1 {
 		t.Errorf("%d pieces of work for one node", w.queue.Len())
 	}
 	first := w.work(t)
-	w.r.recordWrite("n", start.Add(105*time.Second), w.queue)
+	w.r.enqueueIfLater("n", start.Add(105*time.Second), w.queue)
 	if got := w.work(t); !got.Equal(first) {
 		t.Errorf("LC-56: written again for an event 6 s later: %s", got)
 	}
-	w.r.recordWrite("n", start.Add(110*time.Second), w.queue)
+	w.r.enqueueIfLater("n", start.Add(110*time.Second), w.queue)
 	if got := w.work(t); !got.Equal(start.Add(110 * time.Second)) {
 		t.Errorf("LC-56: %s, want the event after the gap", got)
 	}
@@ -159,7 +159,7 @@ func TestPodEventsOfACacheThatLags(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	w := newPodWorld(t, time.Time{}, start.Add(time.Hour))
-	w.r.recordWrite("n", start, w.queue)
+	w.r.enqueueIfLater("n", start, w.queue)
 	w.work(t)
 	claim := &karpv1.NodeClaim{}
 	if err := w.api.Get(t.Context(), types.NamespacedName{Name: "c"}, claim); err != nil {
@@ -169,11 +169,11 @@ func TestPodEventsOfACacheThatLags(t *testing.T) {
 	if err := w.api.Status().Update(t.Context(), claim); err != nil {
 		t.Fatal(err)
 	}
-	w.r.recordWrite("n", start.Add(5*time.Second), w.queue)
+	w.r.enqueueIfLater("n", start.Add(5*time.Second), w.queue)
 	if got := w.work(t); !got.IsZero() {
 		t.Errorf("LC-56: written again for an event 5 s later: %s", got)
 	}
-	w.r.recordWrite("n", start.Add(10*time.Second), w.queue)
+	w.r.enqueueIfLater("n", start.Add(10*time.Second), w.queue)
 	if got := w.work(t); got.IsZero() {
 		t.Error("LC-56: not written after the gap")
 	}

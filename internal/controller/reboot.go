@@ -210,7 +210,7 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 		}
 		next := withoutSpec(from)
 		next.Status.Conditions = slices.Clone(want.Status.Conditions)
-		if err := r.Client.Status().Patch(ctx, next, statusPatch(from)); err != nil {
+		if err := r.Client.Status().Patch(ctx, next, leanMergePatch(from)); err != nil {
 			return from, fmt.Errorf("patch status of nodeclaim %s: %w", have.Name, err)
 		}
 		r.Events.Flips(next, condition.Flips(have.Status.Conditions, want.Status.Conditions))
@@ -222,7 +222,7 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 		}
 		next := withoutSpec(from)
 		next.Annotations = maps.Clone(want.Annotations)
-		if err := r.Client.Patch(ctx, next, statusPatch(from)); err != nil {
+		if err := r.Client.Patch(ctx, next, leanMergePatch(from)); err != nil {
 			return from, fmt.Errorf("patch nodeclaim %s: %w", have.Name, err)
 		}
 		return next, nil
