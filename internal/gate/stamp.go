@@ -54,9 +54,9 @@ func stamps(entries []byte, changed map[string]bool) map[string]time.Time {
 			times[name] = stampTime(digest)
 		}
 	}
-	for dir, below := range folders {
+	for _, dir := range slices.Sorted(maps.Keys(folders)) {
 		sum := fnv.New64a()
-		sum.Write([]byte(strings.Join(below, "\n")))
+		sum.Write([]byte(strings.Join(folders[dir], "\n")))
 		times[dir] = stampTime(sum.Sum(nil))
 	}
 	return times
