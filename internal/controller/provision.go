@@ -256,7 +256,7 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
 	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
-		return solve.SolveAwaitingReplacement(q, view.AwaitingReplacement, stop)
+		return solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, stop)
 	}, p.planChecker())
 	for _, found := range answer.Rejected {
 		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()

@@ -281,7 +281,7 @@ func plan() string {
 	for pod, node := range view.PlannedNodes {
 		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
 	}
-	_, made := solve.SolveAwaitingReplacement(problem, view.AwaitingReplacement, never)
+	_, made := solve.PlanAwaitingReplacement(problem, view.AwaitingReplacement, never)
 	parts := []any{made, check.Plan(problem, solve.Plan{})}
 	for i := range made.Unplaced {
 		parts = append(parts, reason.Join(made.Unplaced[i].Why, 10))

@@ -78,7 +78,7 @@ func (p *process) provision() {
 	if p.w.config.Log != nil {
 		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
 	}
-	problem, plan := solve.SolveAwaitingReplacement(problem, view.AwaitingReplacement, func() bool { return false })
+	problem, plan := solve.PlanAwaitingReplacement(problem, view.AwaitingReplacement, func() bool { return false })
 	for _, fault := range check.Plan(problem, plan) {
 		p.w.broken("plan", "%s", fault)
 	}

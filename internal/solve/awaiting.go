@@ -6,11 +6,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// SolveAwaitingReplacement is Solve when some pods run on nodes that wait for replacements. These pods keep their
+// PlanAwaitingReplacement is Solve when some pods run on nodes that wait for replacements. These pods keep their
 // capacity on existing and launching nodes, but no node is launched for them: if the replacements fail, their
 // nodes are kept, and otherwise the replacements take them (disruption 17, G8). It also returns the problem that
 // the plan solves, without the awaiting pods that it could not place.
-func SolveAwaitingReplacement(p Problem, awaiting map[cluster.PodKey]bool, stop func() bool) (Problem, Plan) {
+func PlanAwaitingReplacement(p Problem, awaiting map[cluster.PodKey]bool, stop func() bool) (Problem, Plan) {
 	plan := Solve(p, stop)
 	unplaced := unboundPods(p.Pods, awaiting, plan)
 	if len(unplaced) > 0 {

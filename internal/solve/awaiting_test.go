@@ -63,7 +63,7 @@ func TestAround(t *testing.T) {
 				}
 			}
 			problem.View.Pending = problem.Pods
-			solved, plan := solve.SolveAwaitingReplacement(problem, settled, func() bool { return false })
+			solved, plan := solve.PlanAwaitingReplacement(problem, settled, func() bool { return false })
 			bind, asked := map[string]string{}, []string{}
 			for _, b := range plan.Bind {
 				bind[b.Pod.Name] = b.Node
