@@ -44,6 +44,7 @@ func TestStampFiles(t *testing.T) {
 	write(filepath.Join(first, "a", "same"), "same")
 	write(filepath.Join(first, "a", "b", "edited"), "before")
 	write(filepath.Join(first, "c", "changed"), "one")
+	write(filepath.Join(first, "tools", "go.mod"), "module tools")
 	run(first, "add", ".")
 	run(first, "commit", "-q", "-m", "one")
 	run(first, "clone", "-q", first, second)
@@ -67,6 +68,9 @@ func TestStampFiles(t *testing.T) {
 	}
 	if now := modified(filepath.Join(second, "a", "b", "edited")); !now.Equal(edited) {
 		t.Errorf("a file that is being edited was %s and is %s", edited, now)
+	}
+	if tools := modified(filepath.Join(first, "tools", "go.mod")); time.Since(tools) > time.Hour {
+		t.Errorf("tools/go.mod has the time %s: make would take tools of an older one for fresh", tools)
 	}
 	stampFiles(t.Context(), t.TempDir()) // no repository is no failure
 }
