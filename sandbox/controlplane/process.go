@@ -93,7 +93,8 @@ func startChild(ctx context.Context, program string, env []string, options []byt
 	}
 	go c.read(output)
 	if _, err := input.Write(append(options, '\n')); err != nil {
-		return nil, errors.Join(fmt.Errorf("send options to %s: %w", program, err), c.stop())
+		// It does not read, so it has ended or is another program; stopping waits for its end either way.
+		return nil, errors.Join(fmt.Errorf("%s ended before it read its options: %w", program, err), c.stop())
 	}
 	return c, nil
 }

@@ -33,28 +33,33 @@ func fresh(t *testing.T) *karpenter {
 func bare(t *testing.T) *karpenter {
 	t.Helper()
 	ctx := t.Context()
-	typed(t, `kubectl delete deployment --all -n default --timeout=240s
-for ns in kube-system karpenter; do for name in karpenter karpenter-crd second; do helm uninstall $name -n $ns --no-hooks --wait --ignore-not-found; done; done
-for ns in kube-system karpenter; do kubectl delete lease karpenter-leader-election -n $ns --ignore-not-found; kubectl delete jobs --all -n $ns; done`)
-	k := newKarpenter(t)
-	k.empty()
-	lists := []client.ObjectList{&karpv1.NodeClaimList{}, &corev1.NodeList{}, &awsv1.EC2NodeClassList{}, &karpv1.NodePoolList{}}
-	for _, all := range lists {
-		if err := kube.List(ctx, all); meta.IsNoMatchError(err) {
-			continue
-		} else if err != nil && !strings.Contains(err.Error(), "could not find the requested resource") {
-			t.Fatal(err)
-		}
-		if err := meta.EachListItem(all, discard(t)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=240s")
 	t.Cleanup(func() {
 		if t.Failed() {
 			describe(t)
 		}
 	})
+	typed(t, `kubectl delete deployment --all -n default --timeout=240s
+for ns in kube-system karpenter; do for name in karpenter karpenter-crd second; do helm uninstall $name -n $ns --no-hooks --wait --ignore-not-found; done; done
+for ns in kube-system karpenter; do kubectl delete lease karpenter-leader-election -n $ns --ignore-not-found; kubectl delete jobs --all -n $ns; done
+for ns in kube-system karpenter; do kubectl wait --for=delete pods -l app.kubernetes.io/name=karpenter -n $ns --timeout=240s; done`)
+	k := newKarpenter(t)
+	k.empty()
+	// Until nothing is left: one that was terminating may have put its finalizer back.
+	await(t, "no object of a controller", func() (bool, string) {
+		left := 0
+		for _, all := range []client.ObjectList{&karpv1.NodeClaimList{}, &corev1.NodeList{}, &awsv1.EC2NodeClassList{}, &karpv1.NodePoolList{}} {
+			if err := kube.List(ctx, all); meta.IsNoMatchError(err) || err != nil && strings.Contains(err.Error(), "could not find the requested resource") {
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if err := meta.EachListItem(all, discard(t, &left)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return left == 0, fmt.Sprint(left, " objects")
+	})
+	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=240s")
 	return k
 }
 
@@ -90,14 +95,15 @@ func (k *karpenter) made() []string {
 	return slices.DeleteFunc(k.profiles(), func(name string) bool { return !strings.HasPrefix(name, "sandbox_") })
 }
 
-// discard deletes an object whatever holds it.
-func discard(t *testing.T) func(obj runtime.Object) error {
+// discard deletes an object whatever holds it, and counts it.
+func discard(t *testing.T, found *int) func(obj runtime.Object) error {
 	t.Helper()
 	return func(obj runtime.Object) error {
 		o, is := obj.(client.Object)
 		if n, node := o.(*corev1.Node); !is || node && n.Labels[karpv1.LabelNodePool] == "" {
 			return nil
 		}
+		*found++
 		if err := kube.Patch(t.Context(), o, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("%s: %w", o.GetName(), err)
 		}

@@ -475,6 +475,7 @@ func describe(t *testing.T) {
 	t.Helper()
 	for _, line := range []string{
 		"helm history karpenter -n $NAMESPACE", "kubectl get pods -A -o wide", "kubectl get nodepools,ec2nodeclasses,nodeclaims,nodes -o wide",
+		"kubectl get crd -o custom-columns='NAME:.metadata.name,DELETED:.metadata.deletionTimestamp,CONDITIONS:.status.conditions[*].message'",
 		"kubectl get events -A --sort-by=.lastTimestamp | tail -40", "kubectl logs -n $NAMESPACE -l app.kubernetes.io/name=karpenter --tail=60 --prefix",
 	} {
 		out, _ := try(t, line)
