@@ -57,13 +57,15 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	kube.Wrap(controller.BeatOnResponse)
 	missing := newDenials(log)
 	kube.Wrap(missing.wrapTransport)
+	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
 	limited := withLimits(kube, cfg.Kube)
+	limited.Wrap(held.refuseLateWrites)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)
 	if err != nil {
 		return err
 	}
-	mgr, err := ctrl.NewManager(limited, options(cfg, kube, scheme, log, handlers))
+	mgr, err := ctrl.NewManager(limited, options(cfg, kube, held, scheme, log, handlers))
 	if err != nil {
 		return managerError(err, cfg, kube)
 	}
@@ -171,7 +173,9 @@ func newScheme() (*runtime.Scheme, error) {
 
 func leaseNamespace(cfg config.Config) string { return cmp.Or(cfg.Leader.Namespace, cfg.Namespace) }
 
-func options(cfg config.Config, kube *rest.Config, scheme *runtime.Scheme, log logr.Logger, handlers map[string]http.Handler) ctrl.Options {
+func options(cfg config.Config, kube *rest.Config, held *lease, scheme *runtime.Scheme, log logr.Logger, handlers map[string]http.Handler) ctrl.Options {
+	election := rest.CopyConfig(kube)
+	election.Wrap(held.recordRenewals)
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        log,
@@ -180,7 +184,7 @@ func options(cfg config.Config, kube *rest.Config, scheme *runtime.Scheme, log l
 		LeaderElectionNamespace:       leaseNamespace(cfg),
 		LeaderElectionReleaseOnCancel: true,
 		// A limiter of its own: behind a big scale-up the lease could not be renewed in time.
-		LeaderElectionConfig:   rest.CopyConfig(kube),
+		LeaderElectionConfig:   election,
 		LeaseDuration:          &cfg.Leader.LeaseDuration,
 		RenewDeadline:          &cfg.Leader.RenewDeadline,
 		RetryPeriod:            &cfg.Leader.RetryPeriod,

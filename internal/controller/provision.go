@@ -95,15 +95,29 @@ func (p *Provisioner) NeedLeaderElection() bool { return true }
 func (p *Provisioner) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", provisioner))
 	go p.triggerWhilePending(ctx)
-	for p.Batcher.Wait(ctx) {
+	for listed := false; p.Batcher.Wait(ctx); {
 		if !p.Store.Synced() {
 			continue // triggerWhilePending triggers again soon
+		}
+		if err := p.listClaims(ctx, &listed); err != nil {
+			log.FromContext(ctx).Error(err, "nothing is planned until all nodeclaims are known")
+			continue
 		}
 		p.Pulse.Begin()
 		p.passRecovering(withPulse(ctx, p.Pulse))
 		p.Pulse.Done()
 	}
 	return nil
+}
+
+// listClaims reads all claims once.
+func (p *Provisioner) listClaims(ctx context.Context, done *bool) error {
+	if *done {
+		return nil
+	}
+	err := p.Claims.List(ctx)
+	*done = err == nil
+	return err
 }
 
 // triggerWhilePending triggers a plan at intervals while pods are pending, and reports the sync state of the

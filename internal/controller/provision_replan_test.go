@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -15,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -111,6 +114,49 @@ func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
 		synctest.Wait()
 		if now := l.claims(); len(now) != 1 || now[0].Name == claims[0].Name {
 			t.Errorf("claims are %v half a minute after the first vanished, want another", now)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// G8, FM C03: whoever begins to lead knows what the leader before it created, though no watch has told of it yet. It
+// plans nothing while the API server does not say.
+func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		before := newLab(t)
+		before.add(readyPool("general"), pendingPod("a", "1"))
+		before.Pass(t.Context())
+
+		l := newLab(t)
+		l.add(readyPool("general"), pendingPod("a", "1"), pendingPod("b", "1")) // it has seen other pods, so it would name its claim otherwise
+		for i := range before.claims() {
+			claim := &before.claims()[i]
+			claim.ResourceVersion = ""
+			if err := l.client.Create(t.Context(), claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		denied := true
+		l.Claims.Client = interceptor.NewClient(l.client, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
+			if denied {
+				return errors.New("the API server does not respond")
+			}
+			return c.List(ctx, list, o...)
+		}})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Start(ctx) }()
+		for range 2 {
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if claims := l.claims(); len(claims) != 1 {
+				t.Errorf("%d claims, want that of the leader before, which has room for both pods; it could be read: %v", len(claims), !denied)
+			}
+			denied = false
 		}
 		stop()
 		if err := <-ended; err != nil {

@@ -238,6 +238,7 @@ func (m *lagging) RecordCreatedClaim(claim *karpv1.NodeClaim, _ []cluster.PodKey
 
 func (m *lagging) RecordAlteredClaim(string)                 {}
 func (m *lagging) UnwatchedClaims() []string                 { return nil }
+func (m *lagging) RecordListedClaim(*karpv1.NodeClaim)       {}
 func (m *lagging) ConfirmClaim(string, *karpv1.NodeClaim)    {}
 func (m *lagging) NeedsPlace(cluster.PodKey) bool            { return false }
 func (m *lagging) Pools() []*karpv1.NodePool                 { return []*karpv1.NodePool{m.pool()} }

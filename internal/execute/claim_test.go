@@ -199,6 +199,7 @@ func (m *memory) RecordCreatedClaim(claim *karpv1.NodeClaim, _ []cluster.PodKey)
 }
 
 func (m *memory) NeedsPlace(key cluster.PodKey) bool     { return m.pods[key] != nil }
+func (m *memory) RecordListedClaim(*karpv1.NodeClaim)    {}
 func (m *memory) RecordAlteredClaim(string)              {}
 func (m *memory) UnwatchedClaims() []string              { return nil }
 func (m *memory) ConfirmClaim(string, *karpv1.NodeClaim) {}

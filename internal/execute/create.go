@@ -28,6 +28,7 @@ import (
 // memory is the part of the store that creating claims needs.
 type memory interface {
 	RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKey)
+	RecordListedClaim(claim *karpv1.NodeClaim)
 	RecordAlteredClaim(claim string)
 	UnwatchedClaims() []string
 	ConfirmClaim(name string, now *karpv1.NodeClaim)
@@ -237,6 +238,19 @@ func altered(asked, stored *karpv1.NodeClaim) []string {
 // claim would be denied again.
 func (c Created) Denied() bool {
 	return apierrors.IsForbidden(c.Err) || apierrors.IsInvalid(c.Err) || apierrors.IsBadRequest(c.Err)
+}
+
+// List reads all claims from the API server. Whoever begins to lead does it before its first plan: the watch may not have
+// delivered yet what the leader before it created (G8, FM C03).
+func (c *Claims) List(ctx context.Context) error {
+	list := &karpv1.NodeClaimList{}
+	if err := c.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("list nodeclaims: %w", err)
+	}
+	for i := range list.Items {
+		c.Store.RecordListedClaim(&list.Items[i])
+	}
+	return nil
 }
 
 // Confirm asks the API server about claims that were created and that no watch has told of, so that

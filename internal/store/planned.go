@@ -31,6 +31,18 @@ func (s *Store) RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKe
 	s.unwatched[claim.Name] = s.opts.Now().Add(unwatchedTimeout)
 }
 
+// RecordListedClaim records a claim that the API server listed, unless the watch has delivered it.
+func (s *Store) RecordListedClaim(claim *karpv1.NodeClaim) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.claims[claim.Name] != nil {
+		return
+	}
+	s.revision++
+	s.setClaim(claim.Name, claim)
+	s.unwatched[claim.Name] = s.opts.Now().Add(unwatchedTimeout)
+}
+
 // RecordAlteredClaim records that the stored claim differs from the requested one, as admission can cause. Its
 // pods may no longer fit. They still wait for it as long as it exists, since the next claim would be altered
 // too (FM A13).
