@@ -11,7 +11,8 @@ import (
 
 const (
 	keptLines  = 50   // of what a failure prints
-	heldLines  = 1000 // of the output of one test, while it runs
+	heldLines  = 1000 // of the output of one test, while it runs: its end
+	firstLines = 20   // and its beginning
 	heldRaces  = 2    // reports of the race detector for one package
 	crashLines = 200  // of the output of a package after a panic
 )

@@ -111,8 +111,8 @@ func TestOutputIsBounded(t *testing.T) {
 	for i := range 10 * heldLines {
 		o.add(fmt.Sprintf("line %d\n", i))
 	}
-	if len(o.lines) > 2*heldLines {
-		t.Errorf("%d lines are held", len(o.lines))
+	if len(o.lines) > 2*heldLines || o.lines[0] != "line 0" {
+		t.Errorf("%d lines are held, the first is %q", len(o.lines), o.lines[0])
 	}
 	o.add("one ")
 	o.add("line\nand the next\n")

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -158,6 +159,21 @@ func (f *failure) heading(step, pkg string) string {
 		words = append(words, "("+brief(f.took)+")")
 	}
 	return strings.Join(words, " ")
+}
+
+// complaint matches a line that a test printed itself, with the place in its source.
+var complaint = regexp.MustCompile(`^\s*\S+_test\.go:\d+: `)
+
+// complaints are the first lines that a test printed itself: later ones tell of consequences, or how things are.
+func (f *failure) complaints() []string {
+	const most = 3
+	var found []string
+	for _, line := range f.lines {
+		if complaint.MatchString(line) && len(found) < most {
+			found = append(found, shorten(strings.TrimSpace(line)))
+		}
+	}
+	return found
 }
 
 // shorten cuts a line that nobody reads to its end, such as a log entry as JSON. The log has all of it.

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// output holds the last lines of what a test printed.
+// output holds the first and the last lines of what a test printed.
 type output struct {
 	lines []string
 	open  bool // the last line has no end yet
@@ -24,7 +24,7 @@ func (o *output) add(text string) {
 		o.open = !whole
 	}
 	if len(o.lines) > 2*heldLines {
-		o.lines = slices.Clone(o.lines[len(o.lines)-heldLines:])
+		o.lines = slices.Concat(o.lines[:firstLines], o.lines[len(o.lines)-heldLines:])
 	}
 }
 

@@ -137,7 +137,8 @@ func (b *board) skipList() []string {
 	return append([]string{"", "skipped"}, lines...)
 }
 
-// failureList names each failure again, with what repeats it: the first mention has scrolled away.
+// failureList names each failure again, with what the test said first and what repeats it: the first mention has
+// scrolled away.
 func (b *board) failureList() []string {
 	var lines []string
 	for _, s := range b.steps {
@@ -146,7 +147,11 @@ func (b *board) failureList() []string {
 			continue
 		}
 		for _, f := range run.failures {
-			lines = append(lines, "  "+strings.TrimPrefix(f.heading(s.name, s.short(f.pkg)), "--- FAIL: "), "    "+f.repeat)
+			lines = append(lines, "  "+strings.TrimPrefix(f.heading(s.name, s.short(f.pkg)), "--- FAIL: "))
+			for _, line := range f.complaints() {
+				lines = append(lines, "    "+line)
+			}
+			lines = append(lines, "    "+f.repeat)
 		}
 	}
 	if len(lines) == 0 {
