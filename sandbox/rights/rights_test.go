@@ -211,6 +211,9 @@ func TestS_116_WithoutARightToWrite(t *testing.T) {
 	// missed takes rights away before something happens. They are missed one after the other, and each is given back then.
 	missed := func(what func(), list ...rights.Right) {
 		t.Helper()
+		for _, r := range list {
+			t.Log("without", r.Rule())
+		}
 		tried = append(tried, list...)
 		s.take(list...)
 		what()
@@ -248,8 +251,10 @@ func TestS_116_WithoutARightToWrite(t *testing.T) {
 	missed(func() { s.flips(repeats) }, repeats)
 
 	claim := s.claim("works")
+	eviction := right(t, "", "pods/eviction", "create")
+	s.take(eviction) // before the Node may be deleted: its pods are evicted right then
 	missed(func() { s.remove(claim) }, right(t, "", "nodes", "delete"))
-	missed(func() { s.event(node, "FailedDraining", "first", "cannot create resource") }, right(t, "", "pods/eviction", "create"))
+	missed(func() { s.event(node, "FailedDraining", "first", "cannot create resource") }, eviction)
 	s.gone(claim)
 
 	pod = s.pod("second", "works", "")
