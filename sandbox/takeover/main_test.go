@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	speed    = 20              // of the emulated clock: an instance boots in a second or two
-	patience = 5 * time.Minute // that anything may take; the machine may be busy
+	speed    = 20               // of the emulated clock: an instance boots in a second or two
+	patience = 10 * time.Minute // that anything may take; the machine may be busy
 
 	namespace = "kube-system"
 	before    = "public.ecr.aws/karpenter/controller" // image of the controller that was there before

@@ -59,7 +59,8 @@ for ns in kube-system karpenter; do kubectl wait --for=delete pods -l app.kubern
 		}
 		return left == 0, fmt.Sprint(left, " objects")
 	})
-	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=240s")
+	// The API server retries what fails here after twice as long each time.
+	typed(t, "kubectl delete crd nodepools.karpenter.sh nodeclaims.karpenter.sh nodeoverlays.karpenter.sh ec2nodeclasses.karpenter.k8s.aws capacitybuffers.autoscaling.x-k8s.io --ignore-not-found --timeout=540s")
 	return k
 }
 
