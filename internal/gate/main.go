@@ -65,7 +65,9 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		fmt.Fprintln(errs, "gate:", err)
 		return 2
 	}
-	o.settings.root, o.settings.changed = root, changedFiles(ctx, root)
+	where := findPlace(root)
+	defer where.release()
+	o.settings.root, o.settings.changed = where.root, changedFiles(ctx, root)
 	list := steps(all, o.settings)
 	times := filepath.Join(root, logDir, "times.json")
 	if o.steps == "list" {
@@ -85,6 +87,7 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		verbose: o.verbose,
 		now:     time.Now,
 	}
+	r.shell.place = where.root
 	record, inputs, err := recordAndInputs(os.DirFS(root), chosen)
 	if err != nil {
 		fmt.Fprintln(errs, "gate:", err)
@@ -165,7 +168,7 @@ func newShell(root string, yield bool) *shell {
 		tool = "go"
 	}
 	return &shell{
-		root: root, logs: logDir, tool: tool, env: environment(os.Environ()), yield: yield,
+		root: root, place: root, logs: logDir, tool: tool, env: environment(os.Environ()), yield: yield,
 		grace: 10 * time.Second, kill: make(chan struct{}),
 	}
 }

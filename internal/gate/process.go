@@ -18,6 +18,7 @@ import (
 // A shell starts the processes of steps.
 type shell struct {
 	root  string        // of the repository
+	place string        // the path of it that processes see
 	logs  string        // where logs go, from the root
 	tool  string        // the go command
 	env   []string      // of every process
@@ -72,8 +73,8 @@ func (h *shell) start(ctx context.Context, s step, c *command, out io.Writer) (t
 		argv = append([]string{"nice", "-n", "10"}, argv...)
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = filepath.Join(h.root, c.dir)
-	cmd.Env = slices.Concat(h.env, c.tuning(), c.env)
+	cmd.Dir = filepath.Join(h.place, c.dir)
+	cmd.Env = slices.Concat(h.env, []string{"PWD=" + cmd.Dir}, c.tuning(), c.env) // without PWD the link is resolved
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return signalGroup(cmd.Process.Pid, syscall.SIGINT) }

@@ -17,7 +17,7 @@ func runStep(t *testing.T, s step, heard func(line string, h *shell, cancel func
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	h := &shell{root: t.TempDir(), logs: "logs", tool: "go", env: os.Environ(), yield: true, grace: 20 * time.Millisecond, kill: make(chan struct{})}
+	h := &shell{root: t.TempDir(), place: ".", logs: "logs", tool: "go", env: os.Environ(), yield: true, grace: 20 * time.Millisecond, kill: make(chan struct{})}
 	h.run(ctx, s, func(m message) {
 		if m.ended != nil {
 			end = *m.ended

@@ -20,7 +20,7 @@ func runAll(t *testing.T, steps []step, r rules, interruptAt string) (*board, st
 	defer cancel()
 	run := &runner{
 		board:  newBoard(steps, r, nil, start),
-		shell:  &shell{root: t.TempDir(), logs: "logs", tool: "go", env: os.Environ(), grace: 20 * time.Millisecond, kill: make(chan struct{})},
+		shell:  &shell{root: t.TempDir(), place: ".", logs: "logs", tool: "go", env: os.Environ(), grace: 20 * time.Millisecond, kill: make(chan struct{})},
 		screen: &screen{out: writerFunc(func(text string) { out.WriteString(text); cancelAt(text, interruptAt, cancel) })},
 		now:    func() time.Time { return start },
 	}
