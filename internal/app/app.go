@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,18 +49,10 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	}
 	metrics, release := newMetrics()
 	defer release()
-	kube = rest.CopyConfig(kube)
-	kube.Wrap(countRequests(metrics))
-	hands := &clock{now: time.Now}
-	kube.Wrap(hands.wrapTransport)
-	conn := &apiConnection{now: time.Now}
-	kube.Wrap(conn.wrapTransport)
-	kube.Wrap(controller.BeatOnResponse)
-	missing := newDenials(log)
-	kube.Wrap(missing.wrapTransport)
+	hands, conn, missing := &clock{now: time.Now}, &apiConnection{now: time.Now}, newDenials(log)
+	kube = wrapped(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, controller.BeatOnResponse, missing.wrapTransport)
 	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
-	limited := withLimits(kube, cfg.Kube)
-	limited.Wrap(held.refuseLateWrites)
+	limited := wrapped(withLimits(kube, cfg.Kube), held.refuseLateWrites)
 	record := newJournal(cfg.Server)
 	handlers, err := extraHandlers(cfg.Server, kube, record)
 	if err != nil {
@@ -174,8 +167,6 @@ func newScheme() (*runtime.Scheme, error) {
 func leaseNamespace(cfg config.Config) string { return cmp.Or(cfg.Leader.Namespace, cfg.Namespace) }
 
 func options(cfg config.Config, kube *rest.Config, held *lease, scheme *runtime.Scheme, log logr.Logger, handlers map[string]http.Handler) ctrl.Options {
-	election := rest.CopyConfig(kube)
-	election.Wrap(held.recordRenewals)
 	return ctrl.Options{
 		Scheme:                        scheme,
 		Logger:                        log,
@@ -184,7 +175,7 @@ func options(cfg config.Config, kube *rest.Config, held *lease, scheme *runtime.
 		LeaderElectionNamespace:       leaseNamespace(cfg),
 		LeaderElectionReleaseOnCancel: true,
 		// A limiter of its own: behind a big scale-up the lease could not be renewed in time.
-		LeaderElectionConfig:   election,
+		LeaderElectionConfig:   wrapped(kube, held.recordRenewals),
 		LeaseDuration:          &cfg.Leader.LeaseDuration,
 		RenewDeadline:          &cfg.Leader.RenewDeadline,
 		RetryPeriod:            &cfg.Leader.RetryPeriod,
@@ -196,6 +187,15 @@ func options(cfg config.Config, kube *rest.Config, held *lease, scheme *runtime.
 }
 
 func address(port int) string { return ":" + strconv.Itoa(port) }
+
+// wrapped is a copy of a configuration whose requests pass through more transports.
+func wrapped(kube *rest.Config, by ...transport.WrapperFunc) *rest.Config {
+	kube = rest.CopyConfig(kube)
+	for _, wrap := range by {
+		kube.Wrap(wrap)
+	}
+	return kube
+}
 
 func withLimits(kube *rest.Config, limits config.Kube) *rest.Config {
 	limited := rest.CopyConfig(kube)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,9 +141,9 @@ func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		denied := true
+		var readable atomic.Bool
 		l.Claims.Client = interceptor.NewClient(l.client, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) error {
-			if denied {
+			if !readable.Load() {
 				return errors.New("the API server does not respond")
 			}
 			return c.List(ctx, list, o...)
@@ -154,9 +155,9 @@ func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
 			time.Sleep(time.Minute)
 			synctest.Wait()
 			if claims := l.claims(); len(claims) != 1 {
-				t.Errorf("%d claims, want that of the leader before, which has room for both pods; it could be read: %v", len(claims), !denied)
+				t.Errorf("%d claims, want that of the leader before, which has room for both pods; it could be read: %v", len(claims), readable.Load())
 			}
-			denied = false
+			readable.Store(true)
 		}
 		stop()
 		if err := <-ended; err != nil {
