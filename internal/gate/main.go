@@ -168,7 +168,9 @@ func newShell(root string, yield bool) *shell {
 		tool = "go"
 	}
 	return &shell{
-		root: root, place: root, logs: logDir, tool: tool, env: environment(os.Environ()), yield: yield,
+		root: root, place: root, logs: logDir, tool: tool, yield: yield,
+		// Tests build programs; during one run of the gate they are built once.
+		env:   append(environment(os.Environ()), fmt.Sprintf("DOVETAIL_SOURCES_STAY=%d-%d", os.Getpid(), time.Now().UnixNano())),
 		grace: 10 * time.Second, kill: make(chan struct{}),
 	}
 }

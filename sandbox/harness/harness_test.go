@@ -29,3 +29,20 @@ func TestNamespacesAndWaits(t *testing.T) {
 	// The controller manager makes this one in its own time: the wait is on a watch.
 	harness.Eventually(t, c, &corev1.ConfigMapList{}, "the CA of the namespace", named("kube-root-ca.crt"), client.InNamespace(second))
 }
+
+// While the sources stay as they are, a program is built once.
+func TestProgramIsBuiltOnce(t *testing.T) {
+	t.Setenv("DOVETAIL_SOURCES_STAY", t.TempDir())
+	if _, err := harness.Predecessor.Build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", "") // there is no go command any more
+	path, err := harness.Predecessor.Build(t.Context())
+	if err != nil {
+		t.Errorf("built a second time: %v", err)
+	}
+	t.Setenv("DOVETAIL_SOURCES_STAY", "")
+	if _, err := harness.Predecessor.Build(t.Context()); err == nil {
+		t.Errorf("%s is taken for fresh although sources may change", path)
+	}
+}
