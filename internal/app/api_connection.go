@@ -82,7 +82,7 @@ func (l *apiConnection) checkWatches() error {
 	defer l.mu.Unlock()
 	now := l.now()
 	if silent := now.Sub(l.lastWatchEvent); !l.lastWatchEvent.IsZero() && silent > stuckAfter && now.Sub(l.lastResponse) <= maxResponseAge {
-		return fmt.Errorf("no watch has told anything for %s, although the API server answers", silent.Truncate(time.Second))
+		return fmt.Errorf("no watch has delivered an event for %s, although the API server responds", silent.Truncate(time.Second))
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func nameMissingAssociation(err error, cluster string, env func(string) string) 
 	case strings.Contains(text, "Exception"):
 		return fmt.Errorf("EKS Pod Identity gives %s no credentials: %w", account, err)
 	default:
-		return fmt.Errorf("the agent of EKS Pod Identity at %s does not answer; run `aws eks create-addon --cluster-name %s --addon-name eks-pod-identity-agent`, or look at the pods of the add-on: %w", env(envAgent), cluster, err)
+		return fmt.Errorf("the agent of EKS Pod Identity at %s does not respond; run `aws eks create-addon --cluster-name %s --addon-name eks-pod-identity-agent`, or look at the pods of the add-on: %w", env(envAgent), cluster, err)
 	}
 }
 

@@ -331,7 +331,7 @@ func (p *provider) class(ctx context.Context, ref karpv1.NodeClassReference, ask
 	case err != nil:
 		return nil, nil, &cloud.Error{Op: op, Err: err}
 	case !stored.DeletionTimestamp.IsZero():
-		why, key = fmt.Sprintf("EC2NodeClass %s is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is gone", ref.Name), " deleting"
+		why, key = fmt.Sprintf("EC2NodeClass %s is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is deleted", ref.Name), " deleting"
 	}
 	if why != "" {
 		if _, pool := asks.(*karpv1.NodePool); asks != nil && !pool { // a pool is told by the controller of pools, which knows whether it is time to

@@ -111,7 +111,7 @@ func reachable(ctx context.Context, api dryRunner, region, cluster string) error
 	case noName:
 		return fmt.Errorf("the name %s cannot be resolved; check the DNS of the pod, and if the DNS of the cluster runs on nodes that this controller makes, set dnsPolicy=Default in the values of the chart: %w", unknown.Name, err)
 	case err == nil:
-		return fmt.Errorf("EC2 in %s answered a dry run as if it were none; check AWS_ENDPOINT_URL", region)
+		return fmt.Errorf("EC2 in %s carried out a dry run as a real request; check AWS_ENDPOINT_URL", region)
 	case withoutCredentials(err):
 		return nameMissing(err, cluster, os.Getenv)
 	case slices.Contains([]string{"AuthFailure", "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException", "ExpiredToken", "ExpiredTokenException", "RequestExpired"}, code):

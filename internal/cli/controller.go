@@ -26,8 +26,8 @@ func newController(s Streams) *cobra.Command {
 		Use:   "controller",
 		Short: "Run the controller",
 		Long: "Runs the controller against the cluster of the kubeconfig (KUBECONFIG, or the service account inside\n" +
-			"a cluster) until it is told to stop: it orders nodes for pods that have no place, brings them up, drains\n" +
-			"and ends them, and reacts to interruptions. Every flag can be given as the environment variable named in\n" +
+			"a cluster) until it is stopped: it launches nodes for unschedulable pods, registers them, drains and\n" +
+			"terminates them, and reacts to interruptions. Every flag can be given as the environment variable named in\n" +
 			"brackets; the flag wins. AWS is found as by every AWS tool: region, endpoints and credentials come from\n" +
 			"the environment, the web identity or pod identity of the service account, or the instance.",
 		Example: "  # against a sandbox that runs none: its file aws.env sets KUBECONFIG, CLUSTER_NAME and where AWS is\n  sandbox up --dir DIR &\n  . DIR/aws.env\n  dovetail controller --disable-leader-election",

@@ -44,9 +44,9 @@ func newPlan(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan --scenario FILE",
 		Short: "Plan for a scenario file and say what it costs",
-		Long: "Reads a scenario (what can be bought, what is there, what is waiting), plans as the controller would, and\n" +
-			"reports nodes, cost, time and memory. No cluster and no cloud are asked.\n\n" +
-			"In mode provision, waiting pods get places. In mode consolidate, nodes that are not worth their price go:\n" +
+		Long: "Reads a scenario (instance types, nodes, pending pods), plans as the controller would, and\n" +
+			"reports nodes, cost, time and memory. It contacts neither a cluster nor a cloud.\n\n" +
+			"In mode provision, pending pods are placed. In mode consolidate, nodes that are not worth their price are removed:\n" +
 			"moves are made at once and the cluster is looked at again, until nothing is left to gain.\n\n" +
 			"On a terminal the report is a table, otherwise one line of JSON. Times are in milliseconds: storeMs is reading\n" +
 			"the nodes and the pods on them, which a store fed by watches does as they change, so that no other figure contains\n" +
@@ -55,7 +55,7 @@ func newPlan(s Streams) *cobra.Command {
 		Example: "  # what to buy for the pods of a scenario, and why\n  dovetail plan --scenario s2-500.json --explain\n\n" +
 			"  # figures for a script, and the plan itself\n  dovetail plan --scenario s2-500.json --format json --out plan.json\n\n" +
 			"  # against the simple way: pod by pod\n  dovetail plan --scenario s2-500.json --greedy\n\n" +
-			"  # which nodes can go, first look only\n  dovetail plan --scenario c1-200.json --mode consolidate --first-look",
+			"  # which nodes can be removed, first pass only\n  dovetail plan --scenario c1-200.json --mode consolidate --first-look",
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return runPlan(f, s) },
 	}

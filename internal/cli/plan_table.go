@@ -35,7 +35,7 @@ func unplacedText(e *explanation, withReasons bool) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("\nwithout a place:\n")
+	b.WriteString("\nunschedulable:\n")
 	advise := e.Advice.once()
 	for _, u := range e.Unplaced {
 		fmt.Fprintf(&b, "  %s: %s\n", count(u.Count, "pod", "pods"), u.Why[0])

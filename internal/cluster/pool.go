@@ -45,7 +45,7 @@ func closedBy(np *karpv1.NodePool, sound bool) string {
 	case np.DeletionTimestamp != nil:
 		return "it is being deleted"
 	case np.Spec.Replicas != nil:
-		return "it is static, spec.replicas alone says how many nodes it has"
+		return "it is static; spec.replicas alone decides how many nodes it has"
 	case !sound:
 		return "its labels and requirements contradict each other"
 	case !conditionTrue(np.Status.Conditions, karpv1.ConditionReady):
@@ -55,7 +55,7 @@ func closedBy(np *karpv1.NodePool, sound bool) string {
 }
 
 // NotReady is said of a pool that is not ready.
-const NotReady = "it is not ready, kubectl describe nodepool says why"
+const NotReady = "it is not ready; kubectl describe nodepool shows why"
 
 // limits returns what remains of each limited resource. Even a limit of zero needs a lane: it forbids
 // every instance type that has some.

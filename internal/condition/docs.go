@@ -60,7 +60,7 @@ func poolDocs() []Doc {
 }
 
 func classDocs() []Doc {
-	const retried = "it is tried again; the message says what AWS answered"
+	const retried = "it is retried; the message has the response of AWS"
 	return append(rootDocs("the EC2NodeClass can be used", "NodePools that use it get no nodes"), []Doc{
 		{Type: "AMIsReady", Status: yes, Reason: "AMIsReady", Meaning: "status.amis lists the images"},
 		{Type: "AMIsReady", Status: no, Reason: "AMINotFound", Meaning: "amiSelectorTerms select no image", Fix: "correct the terms that the message shows"},
@@ -81,7 +81,7 @@ func classDocs() []Doc {
 		{Type: "PlacementGroupReady", Status: no, Reason: "PlacementGroupResolutionFailed", Meaning: "placement groups could not be looked up", Fix: retried},
 		{Type: "CapacityReservationsReady", Status: yes, Reason: "CapacityReservationsReady", Meaning: "status.capacityReservations lists the capacity reservations; there may be none"},
 		{Type: "CapacityReservationsReady", Status: open, Reason: "CapacityReservationsResolutionFailed", Meaning: "capacity reservations could not be looked up", Fix: retried},
-		{Type: "ValidationSucceeded", Status: yes, Reason: "ValidationSucceeded", Meaning: "a launch would work, as far as dry runs can tell"},
+		{Type: "ValidationSucceeded", Status: yes, Reason: "ValidationSucceeded", Meaning: "a launch would work, as far as dry runs show"},
 		{Type: "ValidationSucceeded", Status: no, Reason: "NodeClassValidationFailed", Meaning: "a field has a value that cannot work", Fix: "change the field that the message names"},
 		{Type: "ValidationSucceeded", Status: no, Reason: "TagValidationFailed", Meaning: "spec.tags has tags that EC2 does not take, or too many", Fix: "change the tag that the message names"},
 		{Type: "ValidationSucceeded", Status: no, Reason: "ClusterCIDRResolutionFailed", Meaning: "nodes of AL2023 need the service CIDR of the cluster, and it cannot be found", Fix: "allow eks:DescribeCluster"},

@@ -170,7 +170,7 @@ func placing() []setting {
 		},
 		{
 			flag: "nominate-pods", def: "true", helm: "optionalRights.nominatePods",
-			usage: "have the scheduler try pods first on the node that was bought for them; needs the right to patch pods/status",
+			usage: "have the scheduler try pods first on the node that was launched for them; needs the right to patch pods/status",
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.NominatePods }),
 		},
 		{

@@ -11,7 +11,7 @@ func cluster() []setting {
 		},
 		{
 			flag: "cluster-endpoint", helm: "settings.clusterEndpoint",
-			usage: "URL of the API server for nodes; if empty, EKS is asked",
+			usage: "URL of the API server for nodes; if empty, it is read from EKS",
 			as:    text(func(c *Config) *string { return &c.AWS.ClusterEndpoint }, absoluteURL, "an absolute URL, such as https://api.example.com"),
 		},
 		{
@@ -21,7 +21,7 @@ func cluster() []setting {
 		},
 		{
 			flag: "eks-control-plane", def: "false", helm: "settings.eksControlPlane",
-			usage: "ask EKS about the cluster",
+			usage: "read the cluster's settings from EKS",
 			as:    boolean(func(c *Config) *bool { return &c.AWS.EKSControlPlane }),
 		},
 		{

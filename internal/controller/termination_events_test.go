@@ -80,9 +80,9 @@ func TestG13_ARefusedEvictionSaysWhy(t *testing.T) {
 		answer error
 		want   string
 	}{
-		"a webhook":      {hook, `the API server refuses to let pods go: admission webhook "no.evictions.example.com" denied the request: not on Fridays (default/web)`},
+		"a webhook":      {hook, `the API server refuses to evict pods: admission webhook "no.evictions.example.com" denied the request: not on Fridays (default/web)`},
 		"no permission":  {apierrors.NewForbidden(pods, "web", errors.New(`User "dovetail" cannot create resource "pods/eviction" in API group ""`)), "give the controller the verb create on pods/eviction"},
-		"something else": {apierrors.NewInternalError(errors.New("etcd is ill")), "the API server refuses to let pods go: Internal error occurred: etcd is ill (default/web)"},
+		"something else": {apierrors.NewInternalError(errors.New("etcd is ill")), "the API server refuses to evict pods: Internal error occurred: etcd is ill (default/web)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -160,13 +160,13 @@ func TestG13_AnInstanceThatStaysSaysWhy(t *testing.T) {
 		"not permitted": {
 			[]client.Object{node, claim},
 			&cloud.Error{Kind: cloud.Denied, Op: "terminate instance i-1", Message: "UnauthorizedOperation"},
-			"Unauthorized", "the cloud does not end the instance: terminate instance i-1: UnauthorizedOperation (" + instanceID + "); give the controller",
+			"Unauthorized", "the cloud does not terminate the instance: terminate instance i-1: UnauthorizedOperation (" + instanceID + "); give the controller",
 			[]string{"n", "c"},
 		},
 		"out of reach": {
 			[]client.Object{node, claim},
 			errors.New("dial tcp: no route to host"),
-			"TerminationFailed", "the cloud does not end the instance: dial tcp: no route to host",
+			"TerminationFailed", "the cloud does not terminate the instance: dial tcp: no route to host",
 			[]string{"n", "c"},
 		},
 		"the zone is shifted away, the provider says so": {
@@ -178,7 +178,7 @@ func TestG13_AnInstanceThatStaysSaysWhy(t *testing.T) {
 		"of a claim without a Node": {
 			[]client.Object{unjoined},
 			&cloud.Error{Kind: cloud.Denied, Message: "UnauthorizedOperation"},
-			"Unauthorized", "the cloud does not end the instance: UnauthorizedOperation",
+			"Unauthorized", "the cloud does not terminate the instance: UnauthorizedOperation",
 			[]string{"c"},
 		},
 	} {

@@ -118,9 +118,9 @@ func TestRepair(t *testing.T) {
 		"the gate is off":                          {nodes: []Node{dead("a")}, change: []func(*View){func(v *View) { v.Methods.Repair = false }}},
 		"V15-27 a dead node is replaced":           {nodes: []Node{dead("a")}, find: anew, want: "a replace Ready"},
 		"V15-27 or deleted if others have room":    {nodes: []Node{dead("a")}, find: elsewhere, want: "a delete Ready"},
-		"V15-27 or stays if its pods have no home": {nodes: []Node{dead("a")}, find: nowhere, say: "no other place"},
+		"V15-27 or stays if its pods have no home": {nodes: []Node{dead("a")}, find: nowhere, say: "fit on no other node"},
 		"the next one is tried then": {
-			nodes: []Node{dead("a"), unhealthyNode("b", health("Ready", "False", "", 31*time.Minute), moving(1))}, want: "b replace 0s Ready", say: "no other place",
+			nodes: []Node{dead("a"), unhealthyNode("b", health("Ready", "False", "", 31*time.Minute), moving(1))}, want: "b replace 0s Ready", say: "fit on no other node",
 			find: func(n *Node, _ bool) relocation {
 				if n.Name == "a" {
 					return nowhere(n, false)
@@ -193,9 +193,9 @@ func TestRepair(t *testing.T) {
 		"V15-48 but not by this node":           {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only buy from reservations"},
 		"V15-48 without the gate, one for one":  {nodes: []Node{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), taken}, want: "a replace Ready template p"},
 		"V15-47 the reservation is full":        {nodes: []Node{dead("a", reserved)}, change: []func(*View){first}, find: slot, want: "a terminate-first no-reserved-capacity"},
-		"V15-47 not without the gate":           {nodes: []Node{dead("a", reserved)}, find: slot, say: "no other place"},
-		"V15-47 not for a node that has none":   {nodes: []Node{dead("a")}, change: []func(*View){first}, find: slot, say: "no other place"},
-		"V15-47 not if it does not help either": {nodes: []Node{dead("a", reserved)}, change: []func(*View){first}, find: nowhere, say: "no other place"},
+		"V15-47 not without the gate":           {nodes: []Node{dead("a", reserved)}, find: slot, say: "fit on no other node"},
+		"V15-47 not for a node that has none":   {nodes: []Node{dead("a")}, change: []func(*View){first}, find: slot, say: "fit on no other node"},
+		"V15-47 not if it does not help either": {nodes: []Node{dead("a", reserved)}, change: []func(*View){first}, find: nowhere, say: "fit on no other node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

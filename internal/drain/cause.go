@@ -28,12 +28,12 @@ func Causes() []CauseDoc {
 	return []CauseDoc{
 		{ImpossibleBudget, "A PodDisruptionBudget allows no eviction however healthy its pods are: it is written so, or it wants as many pods as there are.", "Let it allow at least one eviction, or scale its workload up."},
 		{SeveralBudgets, "More than one PodDisruptionBudget selects a pod, which the eviction API refuses.", "Change the selectors so that one of them does."},
-		{EvictionRefused, "The API server refuses to evict or to delete a pod, and not for a budget: an admission webhook says no or does not answer, or the controller lacks a right. The text has its answer.", "Change what the answer names. It is asked again all the time."},
-		{InstanceStays, "The cloud does not end the instance, or agreed to more than five minutes ago: a permission is missing, it cannot be reached, the zone is shifted away. The text has its answer; condition `InstanceTerminating` has a reason.", "Change what the answer names. The cloud is told again all the time."},
-		{SpentBudget, "A PodDisruptionBudget allows no eviction now.", "Nothing has to be done if its pods become ready; otherwise find out why they do not, or let it ask for fewer."},
-		{Annotated, "A pod carries `karpenter.sh/do-not-disrupt` or `karpenter.sh/do-not-evict`.", "Remove the annotation or end the pod."},
+		{EvictionRefused, "The API server refuses to evict or to delete a pod, and not for a budget: an admission webhook denies it or does not respond, or the controller lacks a permission. The text has the response.", "Change what the response names. The request is repeated."},
+		{InstanceStays, "The cloud does not terminate the instance, or accepted the request more than five minutes ago: a permission is missing, it cannot be reached, the zone is shifted away. The text has the response; condition `InstanceTerminating` has a reason.", "Change what the response names. The request is repeated."},
+		{SpentBudget, "A PodDisruptionBudget allows no eviction now.", "Nothing has to be done if its pods become ready; otherwise find out why they do not, or let it require fewer."},
+		{Annotated, "A pod carries `karpenter.sh/do-not-disrupt` or `karpenter.sh/do-not-evict`.", "Remove the annotation or delete the pod."},
 		{VolumeAttached, "Volumes are still attached to the instance.", "Look at the controller of the CSI driver and at pods that still use them."},
-		{Unanswered, "A pod has been in the eviction queue for more than a minute and the API server has not answered.", "Look at the log of the controller and at the load of the API server."},
-		{GraceRunning, "Pods use their grace period to end.", "Nothing has to be done."},
+		{Unanswered, "A pod has been in the eviction queue for more than a minute and the API server has not responded.", "Look at the log of the controller and at the load of the API server."},
+		{GraceRunning, "Pods use their grace period to terminate.", "Nothing has to be done."},
 	}
 }

@@ -59,7 +59,7 @@ func TestNextClaim(t *testing.T) {
 	}
 }
 
-// G13: a claim whose instance the cloud does not end says so once a call had time to work when it is repeated,
+// G13: a claim whose instance the cloud does not terminate says so once a call had time to work when it is repeated,
 // and what it said stays for a minute.
 func TestG13_AnInstanceThatStays(t *testing.T) {
 	t.Parallel()
@@ -78,14 +78,14 @@ func TestG13_AnInstanceThatStays(t *testing.T) {
 		mark      string // part of the message; empty: the condition is left as it is
 	}{
 		"a moment":                                  {claim: claim(unregistered), now: 14 * time.Second, state: drain.Staying},
-		"a while":                                   {claim: claim(unregistered), now: 15 * time.Second, state: drain.Staying, reason: drain.TerminationFailed, wait: "the cloud does not end the instance: no (aws:///a/i-1); it is told again", mark: "waits since 2026-03-01T12:00:00Z: the cloud does not end the instance"},
+		"a while":                                   {claim: claim(unregistered), now: 15 * time.Second, state: drain.Staying, reason: drain.TerminationFailed, wait: "the cloud does not terminate the instance: no (aws:///a/i-1); the request is repeated", mark: "waits since 2026-03-01T12:00:00Z: the cloud does not terminate the instance"},
 		"counted from when the node was empty":      {claim: claim(drained), now: 15 * time.Second, state: drain.Staying},
 		"and told since then":                       {claim: claim(drained), now: 16 * time.Second, state: drain.Staying, reason: drain.Unauthorized, since: time.Second, wait: "give the controller the permission", mark: "waits since 2026-03-01T12:00:01Z"},
 		"something new waits for a minute":          {claim: claim(unregistered, saying), now: 2 * time.Minute, said: 90 * time.Second, state: drain.Staying, reason: drain.Unauthorized, wait: "give the controller", mark: "waits since then"},
-		"and is said then":                          {claim: claim(unregistered, saying), now: 3 * time.Minute, said: 90 * time.Second, state: drain.Staying, reason: drain.Unauthorized, wait: "give the controller", mark: "the cloud does not end"},
-		"one that was to end stays so":              {claim: claim(terminating), now: time.Minute, state: drain.Staying, reason: drain.Throttled, since: time.Second, wait: "when it takes requests"},
+		"and is said then":                          {claim: claim(unregistered, saying), now: 3 * time.Minute, said: 90 * time.Second, state: drain.Staying, reason: drain.Unauthorized, wait: "give the controller", mark: "the cloud does not terminate"},
+		"one that was to end stays so":              {claim: claim(terminating), now: time.Minute, state: drain.Staying, reason: drain.Throttled, since: time.Second, wait: "when the rate limit allows it"},
 		"one that ends":                             {claim: claim(terminating), now: time.Minute, state: drain.Unasked},
-		"one that has been ending for ever so long": {claim: claim(terminating), now: 6 * time.Minute, state: drain.Unasked, since: time.Second, wait: "the cloud agreed to end the instance, and it is still there"},
+		"one that has been ending for ever so long": {claim: claim(terminating), now: 6 * time.Minute, state: drain.Unasked, since: time.Second, wait: "the cloud accepted the termination, but the instance still exists"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

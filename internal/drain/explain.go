@@ -154,7 +154,7 @@ func (w *Wait) setBudgetCause(p *corev1.Pod, matching []*policyv1.PodDisruptionB
 	}
 	w.Cause = SpentBudget
 	w.Why = fmt.Sprintf("%s allows no eviction now: %d of its pods are healthy and %d have to be", name, b.Status.CurrentHealthy, b.Status.DesiredHealthy)
-	w.Fix = "it allows one when more of its pods are ready, or when it asks for fewer"
+	w.Fix = "it allows one when more of its pods are ready, or when it requires fewer"
 	for i := range b.Status.Conditions {
 		c := &b.Status.Conditions[i]
 		if c.Type == policyv1.DisruptionAllowedCondition && c.Status == metav1.ConditionFalse && c.LastTransitionTime.After(w.Since) {
@@ -197,7 +197,7 @@ func Cannot(b *policyv1.PodDisruptionBudget) (why, fix string) {
 		return "", ""
 	}
 	return fmt.Sprintf("cannot allow an eviction while it has %s: it wants %d healthy", count(int(s.ExpectedPods), "replica"), s.DesiredHealthy),
-		"scale its workload up, or let it ask for fewer"
+		"scale its workload up, or let it require fewer"
 }
 
 // budgetGuard is a budget with its selector, read.

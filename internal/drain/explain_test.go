@@ -106,7 +106,7 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 		"and so, for now, is one that wants as many pods as there are (demand 17)": {
 			pods: pods(pod("a", of("web"))), now: time.Minute, budgets: []*policyv1.PodDisruptionBudget{pdb("web", covers(2))},
 			want: []string{"impossible_pdb PodDisruptionBudget default/web 0s"},
-			say:  "PodDisruptionBudget default/web cannot allow an eviction while it has 2 replicas: it wants 2 healthy (default/a); scale its workload up, or let it ask for fewer",
+			say:  "PodDisruptionBudget default/web cannot allow an eviction while it has 2 replicas: it wants 2 healthy (default/a); scale its workload up, or let it require fewer",
 		},
 		"but not one that waits for a third": {
 			pods: pods(pod("a", of("web"))), now: time.Minute, budgets: []*policyv1.PodDisruptionBudget{pdb("web", covers(3))},
@@ -120,7 +120,7 @@ func TestG13_EveryWaitIsExplained(t *testing.T) {
 			pods: pods(pod("a"), pod("b")), now: time.Minute,
 			tries: tries(drain.Try{Since: after(20 * time.Second), Answer: `admission webhook "x.io" denied the request: no`}, "a", "b"),
 			want:  []string{"eviction_refused admission webhook x.io 20s"},
-			say:   `the API server refuses to let pods go: admission webhook "x.io" denied the request: no (default/a, default/b); let the webhook allow it`,
+			say:   `the API server refuses to evict pods: admission webhook "x.io" denied the request: no (default/a, default/b); let the webhook allow it`,
 		},
 		"a webhook that does not answer": {
 			pods: pods(pod("a")), now: time.Minute,

@@ -53,15 +53,15 @@ func instanceWaits(claim *karpv1.NodeClaim, state State, no Refusal, said, now t
 	w := Wait{Cause: InstanceStays, Object: "instance " + claim.Status.ProviderID, Names: []string{claim.Status.ProviderID}, Count: 1, Since: since}
 	switch {
 	case state == Staying && now.Sub(since) >= explainAfter:
-		w.Why, w.Fix = "the cloud does not end the instance: "+truncate(no.Text, maxAnswer), "it is told again all the time, and the node goes when it agrees"
+		w.Why, w.Fix = "the cloud does not terminate the instance: "+truncate(no.Text, maxAnswer), "the request is repeated, and the node is deleted once it succeeds"
 		switch no.Reason {
 		case Unauthorized:
-			w.Fix = "give the controller the permission that the answer names"
+			w.Fix = "give the controller the permission that the response names"
 		case Throttled:
-			w.Fix = "it is told again when it takes requests; nothing has to be done"
+			w.Fix = "the request is repeated when the rate limit allows it; nothing has to be done"
 		}
 	case agreed && now.Sub(since) >= longWaitAfter:
-		w.Why, w.Fix = "the cloud agreed to end the instance, and it is still there", "look at it in the console of the cloud: it may hang while it shuts down"
+		w.Why, w.Fix = "the cloud accepted the termination, but the instance still exists", "look at it in the console of the cloud: its shutdown may hang"
 	default:
 		return nil, nil
 	}

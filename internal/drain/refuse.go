@@ -32,16 +32,16 @@ func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget,
 	switch {
 	case t.Answer == "" && waits >= unansweredAfter:
 		w.Cause, w.Object = Unanswered, "eviction queue"
-		w.Why = "the API server was not asked yet to let pods go, or has not answered"
+		w.Why = "eviction of the pods was not requested yet, or the API server has not responded"
 		w.Fix = "they are in the eviction queue; if it does not get shorter, look at the log of the controller and at the load of the API server"
 		return true
 	case t.Answer == "" || waits < explainAfter:
 		return false
 	}
-	w.Cause, w.Why = EvictionRefused, "the API server refuses to let pods go: "+truncate(t.Answer, maxAnswer)
+	w.Cause, w.Why = EvictionRefused, "the API server refuses to evict pods: "+truncate(t.Answer, maxAnswer)
 	w.Object, w.Fix = refusedBy(t.Answer)
 	if t.Budget { // it allowed one when we looked, or it is not among those we see
-		w.Cause, w.Object, w.Fix = SpentBudget, "PodDisruptionBudget", "it allows one when more of its pods are ready, or when it asks for fewer"
+		w.Cause, w.Object, w.Fix = SpentBudget, "PodDisruptionBudget", "it allows one when more of its pods are ready, or when it requires fewer"
 		for _, b := range matching {
 			w.Object += " " + b.Namespace + "/" + b.Name
 		}
@@ -53,7 +53,7 @@ func (w *Wait) setEvictionCause(t Try, matching []*policyv1.PodDisruptionBudget,
 func refusedBy(answer string) (object, fix string) {
 	if _, rest, found := strings.Cut(answer, `webhook "`); found {
 		name, _, _ := strings.Cut(rest, `"`)
-		return "admission webhook " + name, "let the webhook allow it, repair the webhook if it does not answer, or take it away"
+		return "admission webhook " + name, "let the webhook allow it, repair the webhook if it does not respond, or delete it"
 	}
 	if _, rest, found := strings.Cut(answer, "cannot "); found {
 		verb, rest, found := strings.Cut(rest, ` resource "`)
@@ -61,7 +61,7 @@ func refusedBy(answer string) (object, fix string) {
 			return "RBAC", "give the controller the verb " + verb + " on " + resource + " in its ClusterRole, as the chart does"
 		}
 	}
-	return "API server", "it is asked again all the time; what it answers says what has to change"
+	return "API server", "the request is repeated; the response says what has to change"
 }
 
 // truncate shortens a text of another component.

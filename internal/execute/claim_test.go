@@ -264,8 +264,8 @@ func TestCreate(t *testing.T) {
 		Version: 7,
 	})
 	for i, want := range []string{
-		"", "nodepool gone is gone", "limit 2 of nodes is exceeded", "", "by admission", execute.ErrObsolete.Error(),
-		"limit 2 of nodes is exceeded", "nodepool deleting is gone", "nodepool anew is gone", "limit 2 of nodes is exceeded",
+		"", "nodepool gone does not exist", "limit 2 of nodes is exceeded", "", "by admission", execute.ErrObsolete.Error(),
+		"limit 2 of nodes is exceeded", "nodepool deleting does not exist", "nodepool anew does not exist", "limit 2 of nodes is exceeded",
 	} {
 		switch {
 		case want == "" && (got[i].Err != nil || got[i].Claim == nil):

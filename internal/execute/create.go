@@ -296,7 +296,7 @@ func (c *Claims) refusals(b Batch) map[string]error {
 		}
 		planned, pool := b.Pools[n.Pool], now[n.Pool]
 		if planned == nil || pool == nil || pool.UID != planned.UID || pool.DeletionTimestamp != nil {
-			out[n.Pool] = fmt.Errorf("nodepool %s is gone, or about to go", n.Pool)
+			out[n.Pool] = fmt.Errorf("nodepool %s does not exist or is being deleted", n.Pool)
 			continue
 		}
 		out[n.Pool] = c.withinLimits(pool)

@@ -78,7 +78,7 @@ func (g *Guard) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	verdict, err := g.reviewToken(req.Context(), token, from)
 	switch {
 	case err != nil:
-		http.Error(w, "the API server could not be asked who may read this: "+err.Error(), http.StatusServiceUnavailable)
+		http.Error(w, "the API server could not review who may read this: "+err.Error(), http.StatusServiceUnavailable)
 	case verdict == Allowed:
 		g.next.ServeHTTP(w, req)
 	case verdict == Forbidden:

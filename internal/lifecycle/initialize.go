@@ -47,7 +47,7 @@ func unready(node *corev1.Node) string {
 			return strings.Trim(c.Reason+": "+c.Message, ": ")
 		}
 	}
-	return "its kubelet has not said anything yet"
+	return "its kubelet has not reported yet"
 }
 
 // initializationObstacle is the first thing that keeps pods from running on the node.

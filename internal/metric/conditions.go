@@ -37,7 +37,7 @@ func (b *builder) conditionsOf(prefix, note string, more ...string) Conditions {
 		CurrentSeconds:     b.live(prefix+"status_condition_current_status_seconds", note+"for how long a condition has had its status", with("namespace", "name", "type", "status", "reason")...),
 		TransitionSeconds:  b.histogram(prefix+"status_condition_transition_seconds", note+"for how long a condition had had a status when it changed", doubling(0.5, 15), with("type", "status", "to_status")...),
 		Transitions:        b.counter(prefix+"status_condition_transitions_total", note+"changes of the status of a condition, by the new one", with("type", "status", "reason")...),
-		TerminationCurrent: b.live(prefix+"termination_current_time_seconds", note+"time since the deletion of an object was asked for that is still there", with("namespace", "name")...),
-		TerminationSeconds: b.histogram(prefix+"termination_duration_seconds", note+"from the request to delete an object until it is gone", doubling(0.5, 15), with()...),
+		TerminationCurrent: b.live(prefix+"termination_current_time_seconds", note+"time since the deletion of an object that still exists was requested", with("namespace", "name")...),
+		TerminationSeconds: b.histogram(prefix+"termination_duration_seconds", note+"from the request to delete an object until it is deleted", doubling(0.5, 15), with()...),
 	}
 }

@@ -8,7 +8,7 @@ func (b *builder) general(s *Set) {
 	s.PodsDisruptionInitiated = b.counter("karpenter_pods_disruption_initiated_total", "pods that have to move, on nodes whose disruption began", "reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode")
 	s.NodeClaimsUnhealthyDisrupted = b.counter("karpenter_nodeclaims_unhealthy_disrupted_total", "NodeClaims removed by node repair", "condition", "nodepool", "capacity_type", "image_id", "termination_mode")
 	s.NodeClaimsTerminationDuration = b.histogram("karpenter_nodeclaims_termination_duration_seconds", "from the request to delete a NodeClaim until its finalizer is gone", doubling(1, 12), "nodepool")
-	s.NodeClaimsInstanceTerminationDuration = b.histogram("karpenter_nodeclaims_instance_termination_duration_seconds", "from the request to end an instance until it is gone", doubling(1, 11), "nodepool")
+	s.NodeClaimsInstanceTerminationDuration = b.histogram("karpenter_nodeclaims_instance_termination_duration_seconds", "from the request to terminate an instance until it is terminated", doubling(1, 11), "nodepool")
 }
 
 func (b *builder) nodes(s *Set) {
@@ -44,9 +44,9 @@ func (b *builder) pods(s *Set) {
 	s.PodsProvisioningUnstartedTime = b.live("karpenter_pods_provisioning_unstarted_time_seconds", "time since a pod was found placeable that is not ready", "name", "namespace")
 	s.PodsProvisioningUndecidedTime = b.live("karpenter_pods_provisioning_scheduling_undecided_time_seconds", "time since a pod was first seen for which nothing was decided yet", "name", "namespace")
 	s.PodsSchedulingDecisionDuration = b.histogram("karpenter_pods_scheduling_decision_duration_seconds", "from a pod being seen first until the first decision about it", durations())
-	s.PodsLanded = b.counter("dovetail_pods_landed_total", "pods that a plan had a place for and that were bound, by where: planned or elsewhere", "place")
-	s.PodsNominated = b.counter("dovetail_pods_nominated_total", "requests to have the scheduler try a pod first where it was planned, by how they ended: done, taken (somebody else was faster), denied or failed", "result")
-	s.PodsEvictionRequests = b.counter("karpenter_pods_eviction_requests_total", "requests to evict a pod, by the answer of the API server", "code")
+	s.PodsLanded = b.counter("dovetail_pods_landed_total", "pods that a plan placed and that were bound, by where: planned or elsewhere", "place")
+	s.PodsNominated = b.counter("dovetail_pods_nominated_total", "requests to have the scheduler try a pod first where it was planned, by how they ended: done, taken (another client was faster), denied or failed", "result")
+	s.PodsEvictionRequests = b.counter("karpenter_pods_eviction_requests_total", "requests to evict a pod, by the response of the API server", "code")
 	s.PodsDrained = b.counter("karpenter_pods_drained_total", "pods evicted, or deleted at a deadline, in drains", "reason")
 }
 
@@ -77,13 +77,13 @@ func (b *builder) planning(s *Set) {
 	s.SchedulingDuration = b.histogram("karpenter_scheduler_scheduling_duration_seconds", "time to make one plan", durations(), "controller")
 	s.SchedulerQueueDepth = b.gauge("karpenter_scheduler_queue_depth", "pods in the plan that is being made", "controller", "scheduling_id")
 	s.SchedulerUnfinishedWork = b.gauge("karpenter_scheduler_unfinished_work_seconds", "time the plan that is being made has taken so far", "controller", "scheduling_id")
-	s.SchedulerUnschedulablePods = b.gauge("karpenter_scheduler_unschedulable_pods_count", "pods that the last plan has no place for", "controller")
-	s.SchedulerRejectedPlans = b.counter("dovetail_scheduler_rejected_plans_total", "plans that broke a rule and were not carried out, by the first rule they broke; what they are made again without is told why", "controller", "code")
+	s.SchedulerUnschedulablePods = b.gauge("karpenter_scheduler_unschedulable_pods_count", "pods that the last plan could not place", "controller")
+	s.SchedulerRejectedPlans = b.counter("dovetail_scheduler_rejected_plans_total", "plans that broke a rule and were not carried out, by the first rule they broke; the pods that were left out have the reason in their events", "controller", "code")
 	s.SchedulerIgnoredPods = b.gauge("karpenter_scheduler_ignored_pods_count", "pods that cannot be planned for")
 	s.SchedulerPodsByZone = b.gauge("karpenter_scheduler_pending_pods_by_effective_zone_count", "pending pods by the zone they can run in: its name, flexible or none", "controller", "zone")
-	s.ClusterStateNodes = b.gauge("karpenter_cluster_state_node_count", "nodes in memory")
-	s.ClusterStateSynced = b.gauge("karpenter_cluster_state_synced", "1 if memory holds all nodes and NodeClaims")
-	s.ClusterStateUnsynced = b.gauge("karpenter_cluster_state_unsynced_time_seconds", "time for which memory has not been complete")
+	s.ClusterStateNodes = b.gauge("karpenter_cluster_state_node_count", "nodes in the cluster state")
+	s.ClusterStateSynced = b.gauge("karpenter_cluster_state_synced", "1 if the cluster state holds all nodes and NodeClaims")
+	s.ClusterStateUnsynced = b.gauge("karpenter_cluster_state_unsynced_time_seconds", "time for which the cluster state has not been complete")
 	s.PoolsUsage = b.live("karpenter_nodepools_usage", "capacity of the nodes of a pool", "nodepool", "resource_type")
 	s.PoolsLimit = b.live("karpenter_nodepools_limit", "limits of a pool", "nodepool", "resource_type")
 	s.PoolsCost = b.gauge("karpenter_nodepools_cost_total", "price of the nodes of a pool in USD an hour", "nodepool")
@@ -95,7 +95,7 @@ func (b *builder) cloud(s *Set) {
 	s.CloudErrors = b.counter("karpenter_cloudprovider_errors_total", "calls of the cloud that failed", "controller", "method", "provider", "error", "nodepool")
 	s.InstanceTypeCPU = b.gauge("karpenter_cloudprovider_instance_type_cpu_cores", "cores of an instance type", "instance_type")
 	s.InstanceTypeMemory = b.gauge("karpenter_cloudprovider_instance_type_memory_bytes", "memory of an instance type", "instance_type")
-	s.OfferingAvailable = b.gauge("karpenter_cloudprovider_instance_type_offering_available", "1 if the offering can be had, as far as is known", "instance_type", "capacity_type", "zone")
+	s.OfferingAvailable = b.gauge("karpenter_cloudprovider_instance_type_offering_available", "1 if the offering is available, as far as is known", "instance_type", "capacity_type", "zone")
 	s.OfferingPrice = b.gauge("karpenter_cloudprovider_instance_type_offering_price_estimate", "price of an offering in USD an hour", "instance_type", "capacity_type", "zone")
 	s.LaunchFailures = b.counter("karpenter_cloudprovider_instance_launch_failures_total", "offerings that could not be launched", "zone", "zone_id", "capacity_type", "reason")
 	s.TerminationFailures = b.counter("karpenter_cloudprovider_instance_termination_failures_total", "instances that could not be ended", "zone", "zone_id")
@@ -116,5 +116,5 @@ func (b *builder) cloud(s *Set) {
 
 func (b *builder) client(s *Set) {
 	s.ClientRequests = b.counter("client_go_request_total", "requests to the API server", "code", "method")
-	s.ClientDuration = b.histogram("client_go_request_duration_seconds", "time until the API server answered, watches included", durations(), "method")
+	s.ClientDuration = b.histogram("client_go_request_duration_seconds", "time until the API server responded, watches included", durations(), "method")
 }

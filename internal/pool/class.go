@@ -52,7 +52,7 @@ func classReady(ref karpv1.NodeClassReference, class *Class) (condition.Change, 
 	}
 	if class.Deleting {
 		change.Reason = NodeClassTerminating
-		change.Message = name + " is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is gone"
+		change.Message = name + " is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is deleted"
 		return change, []event.Event{{Reason: event.NodeClassNotFound, Text: change.Message, Key: name + " deleting"}}
 	}
 	ready := condition.Find(class.Conditions, karpv1.ConditionReady)

@@ -37,7 +37,7 @@ func TestNodeClassReady(t *testing.T) {
 		"it goes": {
 			class:      &pool.Class{Generation: 3, Deleting: true, Conditions: []metav1.Condition{ready(isTrue, "Ready", "")}},
 			wantStatus: isFalse, wantReason: "NodeClassTerminating", wantRoot: isFalse, wantSeen: 3, wantEvent: true,
-			wantMessage: "EC2NodeClass c is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is gone",
+			wantMessage: "EC2NodeClass c is being deleted; name another one in spec.template.spec.nodeClassRef, or create it again once it is deleted",
 		},
 		"it is new": {
 			class: class(), wantStatus: isFalse, wantReason: "NodeClassReadinessUnknown", wantRoot: isFalse, wantSeen: 3,

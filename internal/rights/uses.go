@@ -64,7 +64,7 @@ func ownKinds() []Right {
 		},
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"patch"}, For: "finalizer, labels and annotations of claims",
-			Without: "no claim is launched, and none that is deleted goes: an error in the log with each attempt",
+			Without: "no claim is launched, and none that is deleted is finalized: an error in the log with each attempt",
 		},
 		idle(karpenter, "nodeclaims", "update"),
 		{

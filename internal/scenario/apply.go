@@ -86,7 +86,7 @@ func (a *applier) move(m *solve.Move) error {
 	}
 	if len(leaving) > 0 {
 		first := slices.SortedFunc(maps.Keys(leaving), cluster.PodKey.Compare)[0]
-		return fmt.Errorf("%d pods have no place to go, among them %s", len(leaving), first)
+		return fmt.Errorf("%d pods fit on no other node, among them %s", len(leaving), first)
 	}
 	for _, name := range m.Remove {
 		delete(a.at, name)

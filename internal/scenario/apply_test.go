@@ -67,7 +67,7 @@ func TestApply(t *testing.T) {
 			moves: []solve.Move{{Remove: []string{"node-9"}}}, wantError: "move 0: node node-9 is to go and is not there",
 		},
 		"a pod left behind": {
-			moves: []solve.Move{{Remove: []string{"node-1"}, Bind: to("node-2", "node-1-0-0")}}, wantError: "move 0: 1 pods have no place to go, among them default/node-1-0-1",
+			moves: []solve.Move{{Remove: []string{"node-1"}, Bind: to("node-2", "node-1-0-0")}}, wantError: "move 0: 1 pods fit on no other node, among them default/node-1-0-1",
 		},
 		"a target that went before": {
 			moves:     []solve.Move{{Remove: []string{"node-2"}, Bind: to("node-1", "node-2-0-0")}, {Remove: []string{"node-1"}, Bind: to("node-2", "node-1-0-0")}},

@@ -79,7 +79,7 @@ func asking() []Command {
 			Example: "type name=m cpu=4 price=0.17\npool name=default\npod name=web count=2 cpu=1\nsolve count show=types,pods",
 		},
 		{
-			Name: "explain", Do: askExplain, Usage: "explain [pod=web]: the sentences that say why pods have no place",
+			Name: "explain", Do: askExplain, Usage: "explain [pod=web]: the sentences that say why pods are unschedulable",
 			Example: "pod name=web cpu=1\nexplain pod=web",
 		},
 		{

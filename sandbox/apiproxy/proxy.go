@@ -45,7 +45,7 @@ func New(config *rest.Config) (*Proxy, error) {
 			FlushInterval: -1, // a watch event must not wait for the next
 			Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-				refuse(w, http.StatusBadGateway, "the API server does not answer: "+err.Error())
+				refuse(w, http.StatusBadGateway, "the API server does not respond: "+err.Error())
 			},
 		},
 	}, nil

@@ -87,7 +87,7 @@ func (s *show) start(ctx context.Context) (string, error) {
 	}
 	s.onLeave(s.controller.Stop)
 	s.say("      instances boot in %s here", bootTime)
-	return "2 nodes that nobody manages, a controller and an empty account", nil
+	return "2 unmanaged nodes, a controller and an empty account", nil
 }
 
 // apply sends the manifests and waits until pool and class are ready.
@@ -175,7 +175,7 @@ func (s *show) interrupt(ctx context.Context) (string, error) {
 			*d = time.Since(began)
 		}
 	}
-	now, err := s.follow(ctx, notice, "all pods run again and the interrupted node is gone", func(n *scene) bool {
+	now, err := s.follow(ctx, notice, "all pods run again and the interrupted node is deleted", func(n *scene) bool {
 		old := n.claim(victim.Name)
 		first(&reaction, old == nil || old.DeletionTimestamp != nil)
 		first(&replaced, reaction > 0 && slices.ContainsFunc(n.claims, func(c karpv1.NodeClaim) bool { return before.claim(c.Name) == nil }))
@@ -188,7 +188,7 @@ func (s *show) interrupt(ctx context.Context) (string, error) {
 	s.live.end()
 	s.printClaims(now)
 	if reaction > 5*time.Second {
-		return "", fmt.Errorf("the controller reacted after %s; 5 s are promised (S-027)", seconds(reaction))
+		return "", fmt.Errorf("the controller reacted after %s; at most 5 s are allowed (S-027)", seconds(reaction))
 	}
 	result := fmt.Sprintf("reaction after %s, all pods run again after %s of 120 s", seconds(reaction), seconds(moved))
 	if replaced > 0 {

@@ -95,7 +95,7 @@ func (s *show) play(ctx context.Context) error {
 		{fmt.Sprintf("kubectl scale deployment inflate --replicas=%d: pods that wait get nodes", s.Replicas), s.scaleUp},
 		{"EC2 takes a spot instance back: its pods move before the two minutes are over", s.interrupt},
 		{fmt.Sprintf("%d pods come and go again: those that stay move together, and nodes go", 2*s.Replicas), s.consolidate},
-		{"kubectl scale deployment inflate --replicas=0: nodes that nobody needs go", s.scaleDown},
+		{"kubectl scale deployment inflate --replicas=0: empty nodes are removed", s.scaleDown},
 	}
 	for i, a := range acts {
 		s.say("\n[%d/%d] %s", i+1, len(acts), a.title)

@@ -34,7 +34,7 @@ func TestSceneInOneLine(t *testing.T) {
 		claims: []karpv1.NodeClaim{newClaim("a"), newClaim("b", "Launched", "Registered", "Initialized"), newClaim("c", "Launched"), going},
 		prices: map[string]float64{"b": 0.1, "c": 0.0234},
 	}
-	if got, want := n.line(), "pods: 1 of 2 run   nodes: 1 asked for, 1 launched, 1 ready, 1 going   $0.1234/h"; got != want {
+	if got, want := n.line(), "pods: 1 of 2 run   nodes: 1 requested, 1 launched, 1 ready, 1 terminating   $0.1234/h"; got != want {
 		t.Errorf("line %q, want %q", got, want)
 	}
 	if n.ready() {

@@ -75,7 +75,7 @@ func (n *scene) perHour() float64 {
 // line says it in one line.
 func (n *scene) line() string {
 	counts := map[string]int{}
-	order := []string{"asked for", "launched", "joined", "ready", "going"}
+	order := []string{"requested", "launched", "joined", "ready", "terminating"}
 	for i := range n.claims {
 		counts[stage(&n.claims[i])]++
 	}
@@ -96,7 +96,7 @@ func stage(c *karpv1.NodeClaim) string {
 	is := func(kind string) bool { return condition.True(c.Status.Conditions, kind) }
 	switch {
 	case c.DeletionTimestamp != nil:
-		return "going"
+		return "terminating"
 	case is(karpv1.ConditionInitialized):
 		return "ready"
 	case is(karpv1.ConditionRegistered):
@@ -104,7 +104,7 @@ func stage(c *karpv1.NodeClaim) string {
 	case is(karpv1.ConditionLaunched):
 		return "launched"
 	default:
-		return "asked for"
+		return "requested"
 	}
 }
 

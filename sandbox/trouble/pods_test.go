@@ -63,7 +63,7 @@ func TestNoCapacity(t *testing.T) {
 	s.pool("r5n.large")
 	s.pod("web")
 	s.shows("get events -A", "InsufficientCapacityError nodeclaim/"+s.name, "sufficient r5n.large capacity")
-	s.shows("describe pod -n "+s.namespace+" web", "karpenter No node can take the pod: nodepool/"+s.name+": what meets its requirements cannot be had at present", "it is tried again in minutes, or allow more instance types, zones or capacity types")
+	s.shows("describe pod -n "+s.namespace+" web", "karpenter No node can take the pod: nodepool/"+s.name+": what meets its requirements is not available at present", "it is retried in minutes; or allow more instance types, zones or capacity types")
 	s.logs("removing offering from offerings", `"instance-type":"r5n.large"`, `"ttl":"3m0s"`)
 	s.metric(`karpenter_cloudprovider_instance_type_offering_available{capacity_type="on-demand",instance_type="r5n.large",zone="eu-west-1a"} 0`)
 }
@@ -82,5 +82,5 @@ func TestSpotRoleMissing(t *testing.T) {
 	s.pool("m5a.large", "on-demand", "spot")
 	s.pod("web")
 	s.shows("get events -A", "Warning SpotServiceLinkedRoleMissing nodeclaim/"+s.name, "AuthFailure.ServiceLinkedRoleCreationNotPermitted", "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com")
-	s.shows("describe pod -n "+s.namespace+" web", "cannot be had at present")
+	s.shows("describe pod -n "+s.namespace+" web", "is not available at present")
 }

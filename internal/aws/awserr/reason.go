@@ -22,13 +22,13 @@ func causes() []cause {
 	for _, denial := range denials() {
 		rows = append(rows,
 			cause{"Unauthorized", "a permissions boundary on the controller's role does not allow this; extend the boundary, a policy alone does not help", []string{denial, "permissions boundary"}},
-			cause{"Unauthorized", "a service control policy of the organization denies this; have it changed by whoever manages the organization, a policy in this account does not help", []string{denial, "service control policy"}},
+			cause{"Unauthorized", "a service control policy of the organization denies this; ask the administrator of the organization to change it; a policy in this account does not help", []string{denial, "service control policy"}},
 			cause{"Unauthorized", "no policy of the controller's role allows this; compare the role with the policies of the installation guide (docs/reference/iam.md)", []string{denial}},
 		)
 	}
 	return append(rows,
 		cause{"SecurityGroupSubnetVPCMismatch", "the security groups and subnets of the node class are in different VPCs; change securityGroupSelectorTerms or subnetSelectorTerms", []string{"InvalidParameter", "different networks"}},
-		cause{"InstanceProfileNameInvalid", "EC2 does not know the instance profile yet, or no more; a new one needs some seconds, else change instanceProfile or role of the node class", []string{"iamInstanceProfile.name is invalid"}},
+		cause{"InstanceProfileNameInvalid", "EC2 cannot find the instance profile; a new one is visible after some seconds, otherwise change instanceProfile or role of the node class", []string{"iamInstanceProfile.name is invalid"}},
 		cause{"LaunchTemplateNotFound", "the launch template was deleted by someone else; it is made again with the next try", []string{"InvalidLaunchTemplateId.NotFound"}},
 		cause{"LaunchTemplateNotFound", "the launch template was deleted by someone else; it is made again with the next try", []string{CodeTemplateNotFound}},
 		cause{"UserDataSizeLimitExceeded", "the user data is longer than the 16384 bytes EC2 takes; shorten userData or kubelet of the node class", []string{"User data is limited"}},
@@ -61,7 +61,7 @@ func LaunchReason(code, message string) (reason, text string) {
 	}
 	for _, row := range causes() {
 		if row.matches(code + ": " + message) {
-			return row.reason, row.fix + " (EC2 said: " + said + ")"
+			return row.reason, row.fix + " (EC2 error: " + said + ")"
 		}
 	}
 	return ReasonLaunchFailed, said

@@ -194,7 +194,7 @@ func (b *Batcher[Req, Res]) start(in *bucket[Req, Res], end context.CancelFunc) 
 // run sends a batch and gives every caller its answer, also when some are forgotten or the batch panics: that
 // one batch must neither leave callers waiting nor end the process.
 func (b *Batcher[Req, Res]) run(ctx context.Context, in *bucket[Req, Res], items []*item[Req, Res]) {
-	missing := fmt.Errorf("%s: the batch has no answer for this request", b.options.Name)
+	missing := fmt.Errorf("%s: the batch has no result for this request", b.options.Name)
 	defer func() {
 		if cause := recover(); cause != nil {
 			missing = fmt.Errorf("%s: panic in a batch: %v", b.options.Name, cause)

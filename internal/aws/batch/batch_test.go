@@ -296,7 +296,7 @@ func TestMissingAnswersAndPanicsAreErrors(t *testing.T) {
 		want   string
 		panics float64
 	}{
-		"too few answers": {func(context.Context, []string) []batch.Result[string] { return nil }, "no answer", 0},
+		"too few answers": {func(context.Context, []string) []batch.Result[string] { return nil }, "no result", 0},
 		"a panic":         {func(context.Context, []string) []batch.Result[string] { panic("boom") }, "boom", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,7 +84,7 @@ func (c *Cluster) describe(ctx context.Context) (*ekstypes.Cluster, error) {
 		return nil, fmt.Errorf("describe cluster: %w", err)
 	}
 	if answer == nil || answer.Cluster == nil {
-		return nil, errors.New("describe cluster: the answer is empty")
+		return nil, errors.New("describe cluster: the response is empty")
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -102,7 +102,7 @@ func (q *Queue) resolveOrReceive(ctx context.Context, url string) (string, error
 			return "", q.explain("GetQueueUrl", err)
 		}
 		if out.QueueUrl == nil || *out.QueueUrl == "" {
-			return "", errors.New("GetQueueUrl answered without a URL")
+			return "", errors.New("the response to GetQueueUrl has no URL")
 		}
 		return *out.QueueUrl, nil
 	}

@@ -152,5 +152,5 @@ func idsIn(err error) []string {
 
 // unknownID is how EC2 itself says that it does not know an id; an empty answer means the same.
 func unknownID(id string) error {
-	return &smithy.GenericAPIError{Code: "InvalidInstanceID.NotFound", Message: "the answer does not contain " + id}
+	return &smithy.GenericAPIError{Code: "InvalidInstanceID.NotFound", Message: "the response does not contain " + id}
 }

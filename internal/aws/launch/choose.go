@@ -71,7 +71,7 @@ type choice struct {
 func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(instanceType string, o *catalog.Offering) bool) (choice, error) {
 	list := usable(types, w, out)
 	if len(list) == 0 {
-		return choice{}, noCapacityError("no instance type that the claim allows, and that has room for its requests, can be had at the moment")
+		return choice{}, noCapacityError("no instance type that the NodeClaim allows and that fits its requests is available at the moment")
 	}
 	list = oneReservationPerZone(oneBlock(oneReservationKind(list)))
 	if !w.minValues {
@@ -80,7 +80,7 @@ func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(inst
 	list = byPrice(list)
 	list = list[:min(maxTypes, len(list))]
 	if key, have, found := missingMinValues(list, w.needs); found && !bestEffort {
-		return choice{}, noCapacityError(fmt.Sprintf("minValues asks for %d values of %s, and what can be had now has %d", w.needs[key].MinValues, key, have))
+		return choice{}, noCapacityError(fmt.Sprintf("minValues asks for %d values of %s, and what is available now has %d", w.needs[key].MinValues, key, have))
 	}
 	c := choice{capacityType: capacityTypeOf(list), tenancy: tenancyOf(w.needs)}
 	spot := w.needs.Allows(karpv1.LabelCapacityType, karpv1.CapacityTypeSpot)

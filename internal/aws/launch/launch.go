@@ -205,7 +205,7 @@ func (l *Launcher) prepareTicket(ctx context.Context, r Request, w want) (*ticke
 		return nil, err
 	}
 	if c.scarce {
-		log.FromContext(ctx).Error(nil, "spot is allowed but few instance types are left; allow more types, so that spot can be had",
+		log.FromContext(ctx).Error(nil, "spot is allowed but few instance types are left; allow more types, so that spot capacity is more likely to be available",
 			"instance-types", len(c.list))
 	}
 	o := order{request: r, want: w, choice: c, group: group, site: s}

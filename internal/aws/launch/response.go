@@ -138,7 +138,7 @@ func (s fleetErrors) logUnavailable(logger logr.Logger) {
 	const most = 10 // a fleet is refused for hundreds of offerings at once
 	detail := slices.Compact(slices.Sorted(slices.Values(s.news)))
 	shown := detail[:min(most, len(detail))]
-	logger.Error(nil, "EC2 cannot deliver some of the instance types asked for; they are not asked for again for a while",
+	logger.Error(nil, "EC2 has insufficient capacity for some of the requested instance types; they are not requested again for a while",
 		"reasons", slices.Compact(slices.Sorted(slices.Values(s.codes))), "detail", shown, "more", len(detail)-len(shown))
 }
 

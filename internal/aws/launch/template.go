@@ -87,7 +87,7 @@ func recipes(o order, picks []pick) ([]recipe, error) {
 		list = append(list, made)
 	}
 	if len(list) == 0 {
-		return nil, noCapacityError("no AMI of the node class suits the instance types that can be had; see status.amis of EC2NodeClass " + o.request.Class.Name)
+		return nil, noCapacityError("no AMI of the node class suits the available instance types; see status.amis of EC2NodeClass " + o.request.Class.Name)
 	}
 	return list, nil
 }

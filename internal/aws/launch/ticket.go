@@ -42,7 +42,7 @@ type ticket struct {
 func (l *Launcher) completeTicket(ctx context.Context, t *ticket, picks []pick) error {
 	class := t.order.request.Class
 	if len(picks) == 0 {
-		return noCapacityError("no subnet of the node class in the zones that can be had has free addresses; add subnets to EC2NodeClass " + class.Name)
+		return noCapacityError("no subnet of the node class in the available zones has free addresses; add subnets to EC2NodeClass " + class.Name)
 	}
 	var err error
 	t.recipes, err = recipes(t.order, picks)
@@ -206,7 +206,7 @@ func (l *Launcher) sendFleet(ctx context.Context, tickets []*ticket) []ticketRes
 	learned.logUnavailable(log.FromContext(ctx))
 	bought := first.fleetResults(answer, l.o.Now())
 	if len(bought) > len(tickets) {
-		log.FromContext(ctx).Info("fleet delivered more instances than asked for, the surplus will be collected", "asked", len(tickets), "delivered", len(bought))
+		log.FromContext(ctx).Info("fleet launched more instances than requested; the surplus will be garbage collected", "asked", len(tickets), "delivered", len(bought))
 	}
 	for n, t := range tickets {
 		t.noRole = t.noRole || learned.spotRoleMissing

@@ -46,7 +46,7 @@ func TestTrust_B09_UnavailableTypesAreToldAtTheDefaultLevel(t *testing.T) {
 		if len(told) != 2 {
 			t.Fatalf("%d lines for two answers without capacity: %s", len(told), strings.Join(told, "\n"))
 		}
-		for _, want := range []string{`"reasons"=["InsufficientInstanceCapacity"]`, "instance type m0.large cannot be had as spot in zone a", `"more"=50`, `"error"=null`} {
+		for _, want := range []string{`"reasons"=["InsufficientInstanceCapacity"]`, "instance type m0.large is not available as spot in zone a", `"more"=50`, `"error"=null`} {
 			if !strings.Contains(told[0], want) {
 				t.Errorf("%s is missing in %s", want, told[0])
 			}

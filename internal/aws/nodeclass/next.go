@@ -143,7 +143,7 @@ func (d *decision) recordError(name, reason string, err error) {
 func stableError(err error) string {
 	text := err.Error()
 	if code := awserr.Code(err); code != "" {
-		text = "AWS answered " + code + ": " + awserr.Text(err)
+		text = "AWS returned " + code + ": " + awserr.Text(err)
 	}
 	if awserr.Unauthorized(err) {
 		text = strings.TrimSuffix(text, ".") + "; allow it to the role of the controller, see the policies of the installation guide (docs/reference/iam.md)"

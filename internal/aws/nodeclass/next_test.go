@@ -128,7 +128,7 @@ func TestConditionReasons(t *testing.T) {
 			change: func(f *nodeclass.Facts) {
 				f.SecurityGroups.Err = &smithy.GenericAPIError{Code: "RequestLimitExceeded", Message: "slow down"}
 			},
-			of: "SecurityGroupsReady", status: unknown, reason: "SecurityGroupsResolutionFailed", message: "AWS answered RequestLimitExceeded: slow down", wantErr: true,
+			of: "SecurityGroupsReady", status: unknown, reason: "SecurityGroupsResolutionFailed", message: "AWS returned RequestLimitExceeded: slow down", wantErr: true,
 		},
 		"S-178 no image for the alias": {
 			change: func(f *nodeclass.Facts) {

@@ -100,9 +100,9 @@ func TestMarksAreLogged(t *testing.T) {
 	u.MarkCapacityType("spot", "quota")
 	u.MarkSubnet("subnet-a", "full")
 	for i, want := range []string{
-		"instance type m5.large cannot be had as spot in zone us-east-1a in placement group pg-1 partition 2",
-		"instance type of any name cannot be had as spot",
-		"instance type of any name cannot be had in subnet subnet-a",
+		"instance type m5.large is not available as spot in zone us-east-1a in placement group pg-1 partition 2",
+		"instance type of any name is not available as spot",
+		"instance type of any name is not available in subnet subnet-a",
 	} {
 		if !strings.Contains(lines[i], want) || !strings.Contains(lines[i], "removing offering from offerings") {
 			t.Errorf("line %d is %s, want %s", i, lines[i], want)

@@ -128,7 +128,7 @@ func (c *Catalog) Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension
 func (c *Catalog) listable(class *awsv1.EC2NodeClass) error {
 	switch {
 	case len(c.region.machines) == 0:
-		return errors.New("no instance types are known yet; EC2 has not been asked or did not answer")
+		return errors.New("no instance types are known yet; EC2 was not queried yet or did not respond")
 	case len(c.region.zones) == 0:
 		return errors.New("no zone is known to offer an instance type")
 	case len(class.Status.Subnets) == 0:

@@ -31,7 +31,7 @@ func (f *fitter) objection(m *machine, labels reqs.Set) string {
 	case spec.ConnectionTracking != nil && m.info.Hypervisor != ec2types.InstanceTypeHypervisorNitro:
 		return "spec.connectionTracking needs a machine of the Nitro system"
 	case f.nested() && !m.nestedVirtualization():
-		return "it has not what spec.cpuOptions.nestedVirtualization asks for"
+		return "it does not support spec.cpuOptions.nestedVirtualization"
 	case !m.canWear(spec.NetworkInterfaces):
 		return "it cannot have spec.networkInterfaces"
 	case spec.PlacementGroupSelector != nil && !m.joins(f.group.Strategy): // of no strategy until it is found

@@ -79,9 +79,9 @@ func (u *Unavailable) mark(m mark, why string) (news string) {
 	return news
 }
 
-// String says for people what cannot be had.
+// String says what is not available.
 func (m mark) String() string {
-	parts := []string{"instance type", cmp.Or(m.instanceType, "of any name"), "cannot be had"}
+	parts := []string{"instance type", cmp.Or(m.instanceType, "of any name"), "is not available"}
 	for _, part := range []struct{ before, value string }{
 		{"as", m.capacityType},
 		{"in zone", m.zone},

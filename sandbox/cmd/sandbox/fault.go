@@ -48,7 +48,7 @@ func newFault() *cobra.Command {
 			"  time           the emulated clock: speed= | advance=",
 		Example: "  # no spot m5.large in one zone for five minutes\n  sandbox fault ice capacityType=spot instanceType=m5.large zone=eu-west-1a ttl=5m\n\n" +
 			"  # the next two launches are throttled\n  sandbox fault faults action=ec2:CreateFleet code=RequestLimitExceeded count=2\n\n" +
-			"  # nobody may launch, until it is ended\n  sandbox fault permissions action=ec2:CreateFleet\n  sandbox fault permissions --end\n\n" +
+			"  # no launch is permitted until the fault ends\n  sandbox fault permissions action=ec2:CreateFleet\n  sandbox fault permissions --end\n\n" +
 			"  # nodes of a pool never join, until it is ended\n  sandbox fault nodes name=stuck selector.nodepool=default neverJoin=true\n  sandbox fault nodes --end name=stuck",
 		Args: cobra.MinimumNArgs(1),
 	}
@@ -89,7 +89,7 @@ func sendFault(ctx context.Context, flags faultFlags, args []string, out io.Writ
 	}
 	response, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return fmt.Errorf("no sandbox answers at %s: %w", endpoint, err)
+		return fmt.Errorf("no sandbox responds at %s: %w", endpoint, err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)

@@ -40,7 +40,7 @@ func newUp() *cobra.Command {
 		Long: "Runs in the foreground until Ctrl-C. With --dir the state stays in that folder, and the next up on\n" +
 			"it goes on from there; without, it lives in a temporary folder that is removed at the end.\n\n" +
 			"Beside the control plane there are an AWS on a loopback port, nodes for its instances, and a\n" +
-			"bootstrap group of nodes that nobody manages. Pods of the image that the chart installs run bin/dovetail as\n" +
+			"bootstrap group of unmanaged nodes. Pods of the image that the chart installs run bin/dovetail as\n" +
 			"processes; all other pods only say that they run. --controller dovetail installs what the chart makes; with\n" +
 			"none, use helm, or run any controller by hand after sourcing aws.env.",
 		Example: "  # something to throw away\n  sandbox up\n\n" +
