@@ -39,7 +39,7 @@ func TestExplanationIsBounded(t *testing.T) {
 	for want, times := range map[string]int{
 		"  and 2980 more kinds of pods (2980 pods)\n": 1,
 		"and 70 more kinds of nodes (140 nodes)\n":    2, // below the table and below the reasons
-		"unschedulable:\n  2 pods: ":                1,
+		"unschedulable:\n  2 pods: ":                  1,
 		fix.Fix:                                       1,
 	} {
 		if got := strings.Count(text, want); got != times {
