@@ -16,9 +16,11 @@ import (
 func TestFamiliesAreToldApartInOnePlace(t *testing.T) {
 	t.Parallel()
 	mayName := map[string]string{
-		"api/aws/v1 FamilyCustom":          "CV-10: the family of a class that names none and selects images by terms",
-		`api/aws/v1 "windows"`:             "a value of kubernetes.io/os",
-		"internal/convert awsv1.FamilyAL2": "the default of v1alpha5, whatever is the default today",
+		"api/aws/v1 FamilyCustom":                   "CV-10: the family of a class that names none and selects images by terms",
+		`internal/check/classes "Bottlerocket"`:     "a value that tests change spec.amiFamily to",
+		`internal/check/classes "al2023@v20250101"`: "a value that tests change an alias to",
+		`api/aws/v1 "windows"`:                      "a value of kubernetes.io/os",
+		"internal/convert awsv1.FamilyAL2":          "the default of v1alpha5, whatever is the default today",
 	}
 	names := map[string]bool{"windows": true} // a prefix of three
 	for _, f := range ami.All() {
