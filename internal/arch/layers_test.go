@@ -22,6 +22,7 @@ var (
 	values = []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/..."}
 	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog", "internal/event", "internal/lp", "internal/near"}
 	api    = []string{"api/..."}
+	images = []string{"internal/aws/ami"} // for the API of AWS and what is built upon it
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
 	single = []string{"internal/condition", "internal/solve", "internal/drift", "internal/drain"}
@@ -41,14 +42,16 @@ var (
 
 var layers = map[string]layer{
 	"0 words":     {packages: words, may: join(values, words), never: effects},
+	"0 families":  {packages: images, may: []string{"std"}, never: effects},
 	"0 api":       {packages: api, may: join(values, words, api), never: effects},
+	"0 api, AWS":  {packages: []string{"api/aws/..."}, may: join(values, words, api, images), never: effects},
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port, []string{"internal/condition"}), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
-	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, yaml, []string{"internal/budget"}), never: effects},
+	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, images, yaml, []string{"internal/budget"}), never: effects},
 	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
 	"2 check":     {packages: []string{"internal/check"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"3 port":      {packages: port, may: join(values, words, api), never: effects},
@@ -72,8 +75,8 @@ var layers = map[string]layer{
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    shells,
 	},
-	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
-	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
+	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, images, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
+	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, images, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 
 	"5 scripts":     {packages: []string{"hack"}, may: []string{"std"}, never: effects},
 	"5 iam":         {packages: []string{"iam"}, may: []string{"std"}, never: effects},
@@ -91,6 +94,7 @@ var layers = map[string]layer{
 	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
+	"changed classes":  {packages: []string{"internal/check/classes"}, may: join(values, api, yaml), never: effects},
 	"benchmarks":       {packages: []string{"internal/bench"}, may: []string{"std", "internal/scenario/...", "internal/columns"}},
 	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
 	"dashboards":       {packages: []string{"internal/dashboard"}, may: []string{"std"}},
@@ -102,7 +106,7 @@ var layers = map[string]layer{
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 
@@ -164,6 +168,9 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/reqs", "internal/solve", false},
 		{"internal/reason", "api/v1", false},
 		{"api/aws/v1", "k8s.io/api/core/v1", true},
+		{"api/aws/v1", "internal/aws/ami", true},
+		{"api/v1", "internal/aws/ami", false},
+		{"internal/aws/ami", "k8s.io/api/core/v1", false},
 		{"api/v1", "sigs.k8s.io/controller-runtime/pkg/scheme", false},
 		{"internal/solve", "k8s.io/client-go/kubernetes", false},
 		{"internal/solve", "internal/disrupt", false},
@@ -191,13 +198,21 @@ func TestLayerTableIsSound(t *testing.T) {
 	}
 }
 
-// layerOf returns the layer whose pattern names the package most exactly.
+// layerOf returns the layer whose pattern names the package most exactly: by itself, else by the nearest
+// directory above it.
 func layerOf(dir string) (string, layer) {
-	best, name := "", ""
+	best, name := 0, ""
 	for candidate, rule := range layers {
 		for _, pattern := range rule.packages {
-			if matches([]string{pattern}, dir) && len(pattern) > len(best) {
-				best, name = pattern, candidate
+			if !matches([]string{pattern}, dir) {
+				continue
+			}
+			exactness := len(strings.TrimSuffix(pattern, "/..."))
+			if pattern == dir {
+				exactness++
+			}
+			if exactness > best {
+				best, name = exactness, candidate
 			}
 		}
 	}

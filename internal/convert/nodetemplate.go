@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 )
 
 // nodeTemplate is the part of karpenter.k8s.aws/v1alpha1 AWSNodeTemplate that has a meaning today.
@@ -113,8 +114,8 @@ func (b *batch) selectors(d *document, at string, old *nodeTemplateSpec, spec *a
 	for _, t := range b.terms(d, at+".amiSelector", old.AMISelector) {
 		spec.AMISelectorTerms = append(spec.AMISelectorTerms, awsv1.AMISelectorTerm{ID: t.id, Tags: t.tags, Name: t.name, Owner: t.owner})
 	}
-	if spec.AMIFamily == awsv1.FamilyCustom && len(spec.AMISelectorTerms) == 0 {
-		b.fail(d, at+".amiSelector", "is required with amiFamily Custom")
+	if family := ami.Of(spec.AMIFamily); family.Alias == "" && family.ReadAs == "" && len(spec.AMISelectorTerms) == 0 {
+		b.fail(d, at+".amiSelector", "is required with amiFamily "+family.Name)
 	}
 }
 

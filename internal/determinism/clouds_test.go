@@ -16,6 +16,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
@@ -34,7 +35,7 @@ func clouds() []decision {
 		{"launch: requests", 5, func() string { return launched(nodeClass()) }},
 		{"nodeclass: conditions", 20, classSteps},
 	}
-	for _, family := range []string{userdata.AL2, userdata.AL2023, userdata.Bottlerocket, userdata.Windows2022} {
+	for _, family := range []string{ami.AL2, ami.AL2023, ami.Bottlerocket, ami.Windows2022} {
 		list = append(list, decision{"user data: " + family, 20, func() string { return userData(family) }})
 	}
 	return list
@@ -47,11 +48,11 @@ const kubeletDocument = `{"maxPods": 50, "evictionHard": {"nodefs.available": "5
 func userData(family string) string {
 	config, problems := kubelet.Parse(&runtime.RawExtension{Raw: []byte(kubeletDocument)})
 	user := map[string]string{
-		userdata.Bottlerocket: "[settings.kubernetes]\n\"odd\" = 1\n[settings.kubernetes.node-labels]\n\"z\" = \"1\"\n\"y\" = \"2\"\n[settings.host-containers.admin]\nenabled = true\n[settings.kernel.sysctl]\n\"b\" = \"1\"\n\"a\" = \"2\"\n",
-		userdata.AL2:          "MIME-Version: 1.0\nContent-Type: text/x-shellscript; charset=us-ascii\nContent-B: x\nContent-A: y\n\necho hello\n",
+		ami.Bottlerocket: "[settings.kubernetes]\n\"odd\" = 1\n[settings.kubernetes.node-labels]\n\"z\" = \"1\"\n\"y\" = \"2\"\n[settings.host-containers.admin]\nenabled = true\n[settings.kernel.sysctl]\n\"b\" = \"1\"\n\"a\" = \"2\"\n",
+		ami.AL2:          "MIME-Version: 1.0\nContent-Type: text/x-shellscript; charset=us-ascii\nContent-B: x\nContent-A: y\n\necho hello\n",
 	}[family]
 	text, err := userdata.Render(userdata.Input{
-		Family: family, Cluster: "demo", Endpoint: "https://demo.example", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: "10.100.0.10", Kubelet: config, User: user, RAID0: true, BottlerocketVersion: "1.46.0",
+		Family: ami.Of(family), Cluster: "demo", Endpoint: "https://demo.example", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: "10.100.0.10", Kubelet: config, User: user, RAID0: true, BottlerocketVersion: "1.46.0",
 		Labels: map[string]string{"d": "1", "c": "2", "b": "3", "a": "4", "karpenter.sh/capacity-type": "spot"}, Taints: []corev1.Taint{{Key: "b", Value: "x", Effect: "NoSchedule"}, {Key: "a", Effect: "NoExecute"}},
 	})
 	return fmt.Sprint(text, err, problems, userdata.UnknownSettings(user))

@@ -1,9 +1,13 @@
 package v1
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 )
 
 // BlockDeviceMapping is one disk.
@@ -45,6 +49,17 @@ type BlockDevice struct {
 	// +kubebuilder:validation:Enum=standard;io1;io2;gp2;sc1;st1;gp3
 	// +optional
 	VolumeType *string `json:"volumeType,omitempty"`
+}
+
+// FamilyDevices are the disks that the images of a family expect; none: the image decides (EC2NodeClass 9).
+func FamilyDevices(family ami.Family) []BlockDeviceMapping {
+	var list []BlockDeviceMapping
+	for _, disk := range family.Disks {
+		list = append(list, BlockDeviceMapping{DeviceName: new(disk.Device), EBS: &BlockDevice{
+			VolumeSize: new(resource.MustParse(strconv.FormatInt(disk.GiB, 10) + "Gi")), VolumeType: new("gp3"), Encrypted: new(true),
+		}})
+	}
+	return list
 }
 
 // NetworkInterface is one interface of the instance.

@@ -3,6 +3,8 @@ package v1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 )
 
 // EC2NodeClass describes the machines of a pool on EC2: network, image, identity, disks.
@@ -36,18 +38,15 @@ type EC2NodeClassList struct {
 // AMIFamily is the operating system of the nodes, which decides user data and default disks.
 type AMIFamily string
 
-// AMI families.
+// AMI families. What sets them apart is in internal/aws/ami.
 const (
-	FamilyAL2          AMIFamily = "AL2"
-	FamilyAL2023       AMIFamily = "AL2023"
-	FamilyBottlerocket AMIFamily = "Bottlerocket"
-	FamilyCustom       AMIFamily = "Custom"
-	FamilyWindows2019  AMIFamily = "Windows2019"
-	FamilyWindows2022  AMIFamily = "Windows2022"
-	FamilyWindows2025  AMIFamily = "Windows2025"
-
-	// familyUbuntu existed in v1beta1 only (CV-09).
-	familyUbuntu AMIFamily = "Ubuntu"
+	FamilyAL2          AMIFamily = ami.AL2
+	FamilyAL2023       AMIFamily = ami.AL2023
+	FamilyBottlerocket AMIFamily = ami.Bottlerocket
+	FamilyCustom       AMIFamily = ami.Custom
+	FamilyWindows2019  AMIFamily = ami.Windows2019
+	FamilyWindows2022  AMIFamily = ami.Windows2022
+	FamilyWindows2025  AMIFamily = ami.Windows2025
 )
 
 // EC2NodeClassSpec is what the user wants of the machines.

@@ -5,8 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -19,11 +18,8 @@ type Facts struct {
 }
 
 const (
-	latest               = "latest"
 	clusterNamePlacehold = "${CLUSTER_NAME}"
-	bootstrapScript      = "/etc/eks/bootstrap.sh"
 	placeholderImage     = "ami-placeholder"
-	lastAL2Minor         = 32 // EKS publishes no AL2 image for 1.33 and later
 )
 
 // Effective returns the class as the provider reads it: strict v1 with every default filled in,
@@ -34,9 +30,7 @@ func (c *EC2NodeClass) Effective(f Facts) (*EC2NodeClass, []reason.Reason) {
 	notes := &reason.Notes{Strict: f.Strict, List: list}
 	spec := &out.Spec
 	if !f.Strict {
-		if out.Family() == FamilyAL2 {
-			spec.replaceRetiredAL2(f.KubernetesMinor, notes)
-		}
+		spec.replaceRetired(ami.Of(out.Family()), f.KubernetesMinor, notes)
 		if spec.expandClusterName(f.ClusterName) {
 			notes.Note(reason.ShortFormRead, "L-12", "spec", clusterNamePlacehold, f.ClusterName)
 		}
@@ -45,8 +39,8 @@ func (c *EC2NodeClass) Effective(f Facts) (*EC2NodeClass, []reason.Reason) {
 			spec.InstanceProfile, spec.Role = new(spec.Role), ""
 		}
 	}
-	if spec.UserData != nil && out.Family() == FamilyAL2 && strings.Contains(*spec.UserData, bootstrapScript) {
-		notes.List = append(notes.List, reason.Reason{Code: reason.UserDataBootstraps, Rule: "L-16", Subject: "spec.userData", Have: bootstrapScript})
+	if script := ami.Of(out.Family()).BootstrapScript; script != "" && spec.UserData != nil && strings.Contains(*spec.UserData, script) {
+		notes.List = append(notes.List, reason.Reason{Code: reason.UserDataBootstraps, Rule: "L-16", Subject: "spec.userData", Have: script})
 	}
 	spec.MetadataOptions = spec.MetadataOptions.withDefaults(1)
 	return out, notes.List
@@ -70,18 +64,11 @@ func (c *EC2NodeClass) Family() AMIFamily {
 	}
 	for _, t := range c.Spec.AMISelectorTerms {
 		name, _, _ := strings.Cut(t.Alias, "@")
-		for _, family := range aliasFamilies() {
-			if t.Alias != "" && strings.EqualFold(name, string(family)) {
-				return family
-			}
+		if family, known := ami.ByAlias(name); known {
+			return AMIFamily(family.Name)
 		}
 	}
 	return FamilyCustom // CV-10
-}
-
-// aliasFamilies are the families that an alias can name.
-func aliasFamilies() []AMIFamily {
-	return []AMIFamily{FamilyAL2, FamilyAL2023, FamilyBottlerocket, FamilyWindows2019, FamilyWindows2022, FamilyWindows2025}
 }
 
 // canonicalImages gives every alias a version and derives the terms that are absent (L-06, L-07,
@@ -90,43 +77,41 @@ func (s *EC2NodeClassSpec) canonicalImages(notes *reason.Notes) {
 	const at = "spec.amiSelectorTerms"
 	for i, t := range s.AMISelectorTerms {
 		if t.Alias != "" && !strings.Contains(t.Alias, "@") {
-			full := t.Alias + "@" + latest
+			full := t.Alias + "@" + ami.Latest
 			notes.Note(reason.ShortFormRead, "L-06", at+"["+strconv.Itoa(i)+"].alias", t.Alias, full)
 			s.AMISelectorTerms[i].Alias = full
 		}
 	}
-	if s.AMIFamily == familyUbuntu {
-		s.canonicalUbuntu(notes)
+	if family := ami.Of(s.AMIFamily); family.ReadAs != "" {
+		s.replaceOldFamily(family, notes)
 		return
 	}
 	if s.AMIFamily == "" && len(s.AMISelectorTerms) > 0 && !slices.ContainsFunc(s.AMISelectorTerms, func(t AMISelectorTerm) bool { return t.Alias != "" }) {
 		notes.Assumed("CV-10", "spec.amiFamily", string(FamilyCustom))
 		s.AMIFamily = FamilyCustom
 	}
-	if len(s.AMISelectorTerms) > 0 || s.AMIFamily == "" || s.AMIFamily == FamilyCustom {
+	family := ami.Of(s.AMIFamily)
+	if len(s.AMISelectorTerms) > 0 || family.Alias == "" {
 		return
 	}
-	alias := strings.ToLower(string(s.AMIFamily)) + "@" + latest
+	alias := family.Alias + "@" + ami.Latest
 	notes.Assumed("L-07", at, "alias: "+alias)
 	s.AMISelectorTerms = []AMISelectorTerm{{Alias: alias}}
 	s.AMIFamily = ""
 }
 
-// canonicalUbuntu reads the v1beta1 family Ubuntu as AL2 with the disk Ubuntu images expect (CV-09).
-func (s *EC2NodeClassSpec) canonicalUbuntu(notes *reason.Notes) {
-	notes.Old("CV-09", "spec.amiFamily", string(familyUbuntu), string(FamilyAL2))
-	s.AMIFamily = FamilyAL2
+// replaceOldFamily reads a family of v1beta1 as one of v1, with the disk its images expect (CV-09).
+func (s *EC2NodeClassSpec) replaceOldFamily(old ami.Family, notes *reason.Notes) {
+	notes.Old("CV-09", "spec.amiFamily", old.Name, old.ReadAs)
+	s.AMIFamily = AMIFamily(old.ReadAs)
 	if len(s.BlockDeviceMappings) == 0 {
-		s.BlockDeviceMappings = []BlockDeviceMapping{{
-			DeviceName: new("/dev/sda1"),
-			RootVolume: true,
-			EBS:        &BlockDevice{VolumeSize: new(resource.MustParse("20Gi")), VolumeType: new("gp3"), Encrypted: new(true)},
-		}}
+		s.BlockDeviceMappings = FamilyDevices(old)
+		s.BlockDeviceMappings[len(s.BlockDeviceMappings)-1].RootVolume = true
 	}
 	if len(s.AMISelectorTerms) == 0 {
 		s.AMISelectorTerms = []AMISelectorTerm{{ID: placeholderImage}}
 		notes.List = append(notes.List, reason.Reason{
-			Code: reason.FieldRequired, Rule: "CV-09", Subject: "spec.amiSelectorTerms", Want: "terms that select an Ubuntu image; none is known by name",
+			Code: reason.FieldRequired, Rule: "CV-09", Subject: "spec.amiSelectorTerms", Want: "terms that select an " + old.Title + " image; none is known by name",
 		})
 	}
 }
@@ -154,19 +139,20 @@ func (s *EC2NodeClassSpec) canonicalSecurityGroups(notes *reason.Notes) {
 	notes.Assumed("L-08", "spec.securityGroupSelectorTerms", want)
 }
 
-// replaceRetiredAL2 reads the latest AL2 as the latest AL2023 where EKS has no AL2 image (L-17). A
-// pinned version stays and is refused when it is resolved.
-func (s *EC2NodeClassSpec) replaceRetiredAL2(minor int, notes *reason.Notes) {
-	if minor <= lastAL2Minor {
+// replaceRetired reads the latest image of a family, AL2, as the latest of its successor, AL2023, where
+// EKS has no image of it (L-17). A pinned version stays and is refused when it is resolved.
+func (s *EC2NodeClassSpec) replaceRetired(family ami.Family, minor int, notes *reason.Notes) {
+	if family.Successor == "" || minor <= family.LastMinor {
 		return
 	}
+	successor := ami.Of(family.Successor)
 	for i, t := range s.AMISelectorTerms {
-		if t.Alias != "al2@"+latest {
+		if t.Alias != family.Alias+"@"+ami.Latest {
 			continue
 		}
-		s.AMISelectorTerms[i].Alias = "al2023@" + latest
-		if s.AMIFamily == FamilyAL2 {
-			s.AMIFamily = FamilyAL2023
+		s.AMISelectorTerms[i].Alias = successor.Alias + "@" + ami.Latest
+		if s.AMIFamily == AMIFamily(family.Name) {
+			s.AMIFamily = AMIFamily(successor.Name)
 		}
 		notes.List = append(notes.List, reason.Reason{
 			Code: reason.ImageFamilyRetired, Rule: "L-17", Subject: "spec.amiSelectorTerms.alias", Have: t.Alias, Want: s.AMISelectorTerms[i].Alias,

@@ -14,6 +14,7 @@ import (
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 )
 
 // Reasons of ValidationSucceeded=False that a kubelet document gives.
@@ -33,7 +34,7 @@ func signals() []string {
 // reservable is what can be set aside for the system and the kubelet.
 func reservable() []string { return []string{"cpu", "memory", "ephemeral-storage", "pid"} }
 
-// managed are the fields that families other than AL2023 and Custom can apply, and those of v1beta1's kubelet
+// managed are the fields that every family can apply (but for podsPerCore), and those of v1beta1's kubelet
 // block on pools and claims.
 func managed() []string {
 	return []string{
@@ -82,12 +83,13 @@ func CheckOverride(override *runtime.RawExtension, family awsv1.AMIFamily, gate 
 }
 
 // unsupported lists the fields that a family cannot apply (EC2NodeClass 9).
-func unsupported(c Config, family awsv1.AMIFamily) []string {
-	if family == awsv1.FamilyAL2023 || family == awsv1.FamilyCustom {
+func unsupported(c Config, name awsv1.AMIFamily) []string {
+	family := ami.Of(name)
+	if family.AnyKubeletField {
 		return nil
 	}
 	fields := slices.DeleteFunc(slices.Sorted(maps.Keys(c.Raw)), func(name string) bool { return slices.Contains(managed(), name) })
-	if family == awsv1.FamilyBottlerocket && c.PodsPerCore != nil {
+	if !family.PodsPerCore && c.PodsPerCore != nil {
 		fields = append(fields, "podsPerCore")
 	}
 	if len(c.ClusterDNS) > 1 {

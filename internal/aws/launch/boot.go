@@ -14,6 +14,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/userdata"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -31,14 +32,15 @@ type site struct {
 }
 
 // bootLabels are the labels a kubelet gives its node: those of the claim, less the ones that API
-// servers refuse from kubelets (EC2NodeClass 11).
-func bootLabels(claim *karpv1.NodeClaim, capacityType string, family awsv1.AMIFamily) map[string]string {
+// servers refuse from kubelets (EC2NodeClass 11). Where user data is generated it has the taints too, so
+// that they are not to be put on the node again.
+func bootLabels(claim *karpv1.NodeClaim, capacityType string, family ami.Family) map[string]string {
 	labels := maps.Clone(claim.Labels)
 	if labels == nil {
 		labels = map[string]string{}
 	}
 	labels[karpv1.LabelCapacityType] = capacityType
-	if family != awsv1.FamilyCustom {
+	if family.UserData != ami.Verbatim {
 		labels[karpv1.LabelDoNotSyncTaints] = "true"
 	}
 	maps.DeleteFunc(labels, func(key, _ string) bool { return ofKubernetes(key) })
@@ -124,9 +126,9 @@ func value[T any](pointer *T) T {
 
 // boot is what an instance is told at its first boot.
 func boot(r Request, capacityType string, config kubelet.Config, s site) (string, error) {
-	family := r.Class.Family()
+	family := ami.Of(r.Class.Family())
 	return userdata.Render(userdata.Input{
-		Family: string(family), Cluster: s.cluster, Endpoint: s.endpoint, CABundle: s.caBundle, ServiceCIDR: s.serviceCIDR, DNS: s.dns,
+		Family: family, Cluster: s.cluster, Endpoint: s.endpoint, CABundle: s.caBundle, ServiceCIDR: s.serviceCIDR, DNS: s.dns,
 		Labels: bootLabels(r.Claim, capacityType, family), Taints: bootTaints(r.Claim), Kubelet: config,
 		RAID0: value(r.Class.Spec.InstanceStorePolicy) == "RAID0", User: value(r.Class.Spec.UserData),
 		BottlerocketVersion: bottlerocketVersion(r.Class),

@@ -9,6 +9,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 )
 
 func TestBootLabels(t *testing.T) {
@@ -22,11 +23,11 @@ func TestBootLabels(t *testing.T) {
 		"team": "x", "example.com/a": "b", "notkubernetes.io/a": "kept", karpv1.LabelNodePool: "pool", awsv1.LabelInstanceFamily: "m5",
 		"topology.k8s.aws/zone-id": "id", karpv1.LabelCapacityType: "spot", karpv1.LabelDoNotSyncTaints: "true",
 	}
-	if diff := cmp.Diff(want, bootLabels(claim, "spot", awsv1.FamilyAL2)); diff != "" {
+	if diff := cmp.Diff(want, bootLabels(claim, "spot", ami.Of(awsv1.FamilyAL2))); diff != "" {
 		t.Error(diff)
 	}
 	delete(want, karpv1.LabelDoNotSyncTaints)
-	if diff := cmp.Diff(want, bootLabels(claim, "spot", awsv1.FamilyCustom)); diff != "" {
+	if diff := cmp.Diff(want, bootLabels(claim, "spot", ami.Of(awsv1.FamilyCustom))); diff != "" {
 		t.Error(diff)
 	}
 	if claim.Labels["kubernetes.io/os"] == "" {

@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 )
 
 const gibi = 1 << 30
@@ -16,31 +16,12 @@ func devices(class *awsv1.EC2NodeClass) []ec2types.LaunchTemplateBlockDeviceMapp
 	var list []ec2types.LaunchTemplateBlockDeviceMappingRequest
 	mappings := class.Spec.BlockDeviceMappings
 	if len(mappings) == 0 {
-		mappings = familyDevices(class.Family())
+		mappings = awsv1.FamilyDevices(ami.Of(class.Family()))
 	}
 	for _, m := range mappings {
 		list = append(list, ec2types.LaunchTemplateBlockDeviceMappingRequest{DeviceName: m.DeviceName, Ebs: volume(m.EBS)})
 	}
 	return list
-}
-
-// familyDevices are the disks that an image family expects (EC2NodeClass 9).
-func familyDevices(family awsv1.AMIFamily) []awsv1.BlockDeviceMapping {
-	disk := func(device, size string) awsv1.BlockDeviceMapping {
-		return awsv1.BlockDeviceMapping{DeviceName: &device, EBS: &awsv1.BlockDevice{
-			Encrypted: new(true), VolumeType: new("gp3"), VolumeSize: new(resource.MustParse(size)),
-		}}
-	}
-	switch family {
-	case awsv1.FamilyAL2, awsv1.FamilyAL2023:
-		return []awsv1.BlockDeviceMapping{disk("/dev/xvda", "20Gi")}
-	case awsv1.FamilyBottlerocket:
-		return []awsv1.BlockDeviceMapping{disk("/dev/xvda", "4Gi"), disk("/dev/xvdb", "20Gi")}
-	case awsv1.FamilyWindows2019, awsv1.FamilyWindows2022, awsv1.FamilyWindows2025:
-		return []awsv1.BlockDeviceMapping{disk("/dev/sda1", "50Gi")}
-	default: // the image decides
-		return nil
-	}
 }
 
 // volume leaves out what is not set: then the image and EC2 decide.

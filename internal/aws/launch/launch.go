@@ -14,6 +14,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 	"github.com/dovetail-sh/dovetail/internal/aws/batch"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
@@ -228,7 +229,7 @@ func (l *Launcher) clusterSite(ctx context.Context, class *awsv1.EC2NodeClass) (
 		cluster: c.Name(), endpoint: c.Endpoint(), caBundle: c.CABundle(), dns: c.DNS(), ipv6: c.IPv6(), region: l.o.Settings.Region,
 		reserved: l.o.Settings.ReservedCapacity, expressions: l.o.Settings.NodeClassCEL, raw: l.o.Catalog.Raw,
 	}
-	if class.Family() == awsv1.FamilyAL2023 {
+	if ami.Of(class.Family()).NeedsServiceCIDR {
 		cidr, err := c.ServiceCIDR(ctx)
 		if err != nil {
 			return site{}, &cloud.Error{Kind: cloud.NotReady, Op: "find service CIDR of cluster " + c.Name(), Reason: "ClusterCIDRResolutionFailed", Err: err}

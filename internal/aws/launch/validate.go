@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
@@ -15,6 +14,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -190,7 +190,7 @@ func sampleType(class *awsv1.EC2NodeClass, types []catalog.InstanceType, pools [
 		}
 		needs = append(needs, set)
 	}
-	windows := strings.HasPrefix(string(class.Family()), "Windows")
+	windows := ami.Of(class.Family()).Windows()
 	for i := range types {
 		t := &types[i]
 		if _, fits := images.For(t); !fits {

@@ -27,6 +27,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/condition"
@@ -183,7 +184,7 @@ func (r *Classes) observe(ctx context.Context, class *awsv1.EC2NodeClass) Facts 
 	derived := len(class.Spec.SecurityGroupSelectorTerms) == 0 && !known.Strict // L-08
 	f.SecurityGroups.Value, f.SecurityGroups.Err = r.Resolve.SecurityGroups(ctx, effective, derived)
 	f.Profile.Value, f.Profile.Err = r.Profiles.Ensure(ctx, effective)
-	if effective.Family() == awsv1.FamilyAL2023 {
+	if ami.Of(effective.Family()).NeedsServiceCIDR {
 		f.ServiceCIDR.Value, f.ServiceCIDR.Err = r.Cluster.ServiceCIDR(ctx)
 	}
 	if config, _ := kubelet.Parse(effective.Spec.Kubelet); config.Expressions() && r.Settings.NodeClassCEL {

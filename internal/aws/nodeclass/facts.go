@@ -40,7 +40,7 @@ type Facts struct {
 	Reservations   Answer[[]discover.Reservation] // with the gate ReservedCapacity
 	PlacementGroup Answer[*discover.PlacementGroup]
 	Profile        Answer[string]
-	ServiceCIDR    Answer[string]            // for AL2023
+	ServiceCIDR    Answer[string]            // for families that need it
 	Machines       Answer[[]kubelet.Machine] // for documents with expressions
 
 	DryRun *Verdict // nil: not asked yet, see Step.DryRun

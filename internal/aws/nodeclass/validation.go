@@ -11,6 +11,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -60,10 +61,10 @@ func (d *decision) validation(refusals []reason.Reason) {
 	d.dryRun()
 }
 
-// clusterCIDR checks what nodes of AL2023 need to know of the cluster.
+// clusterCIDR checks what nodes of some families need to know of the cluster.
 func (d *decision) clusterCIDR() bool {
-	answer := d.facts.ServiceCIDR
-	if d.class.Family() != awsv1.FamilyAL2023 || answer.Err == nil && answer.Value != "" {
+	answer, family := d.facts.ServiceCIDR, ami.Of(d.class.Family())
+	if !family.NeedsServiceCIDR || answer.Err == nil && answer.Value != "" {
 		return true
 	}
 	err := answer.Err
@@ -72,7 +73,7 @@ func (d *decision) clusterCIDR() bool {
 	}
 	d.step.Err = errors.Join(d.step.Err, err)
 	if !awserr.Server(err) && !awserr.Throttled(err) {
-		d.setFalse(validated, ClusterCIDRResolutionFailed, "nodes of AL2023 need the service CIDR of the cluster: "+stableError(err)+"; allow eks:DescribeCluster to the controller")
+		d.setFalse(validated, ClusterCIDRResolutionFailed, "nodes of "+family.Name+" need the service CIDR of the cluster: "+stableError(err)+"; allow eks:DescribeCluster to the controller")
 	}
 	return false
 }

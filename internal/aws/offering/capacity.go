@@ -6,7 +6,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	corev1 "k8s.io/api/core/v1"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -36,15 +36,13 @@ const (
 
 	// armReservedMiB is memory that the kernel keeps on arm64 for contiguous allocations.
 	armReservedMiB = 64
-	// windowsPods is the density of Windows, which does not depend on interfaces.
-	windowsPods = 110
 )
 
 // sizer computes the sizes of machines for one class.
 type sizer struct {
 	lanes          resources.Table
 	limits         map[string]limit
-	family         awsv1.AMIFamily
+	family         ami.Family
 	kubelet        kubelet.Config
 	cel            bool
 	plain          *reserved // of the kubelet settings, unless they depend on the machine
@@ -115,7 +113,7 @@ func (s *sizer) pods(m *machine, config kubelet.Config) int64 {
 	if config.MaxPods != nil {
 		n = int64(*config.MaxPods)
 	}
-	if config.PodsPerCore != nil && *config.PodsPerCore > 0 && s.family != awsv1.FamilyBottlerocket {
+	if config.PodsPerCore != nil && *config.PodsPerCore > 0 && s.family.PodsPerCore {
 		n = min(n, int64(*config.PodsPerCore)*m.vcpus)
 	}
 	return max(0, n)
@@ -123,8 +121,8 @@ func (s *sizer) pods(m *machine, config kubelet.Config) int64 {
 
 // density is the number of pods without any setting of the user.
 func (s *sizer) density(m *machine) int64 {
-	if windows(s.family) {
-		return windowsPods
+	if s.family.FixedPods > 0 {
+		return s.family.FixedPods
 	}
 	return m.eniPods(s.reservedENIs + s.efaOnlyCard0)
 }
@@ -169,7 +167,7 @@ func (s *sizer) devices(m *machine, list []int64) {
 	} else {
 		add(resourceEFA, m.efas)
 	}
-	if windows(s.family) {
+	if s.family.Windows() {
 		add(resourceIPv4, max(0, m.ipsPerENI-1))
 	}
 }
@@ -183,22 +181,6 @@ func neurons(info *ec2types.NeuronInfo) (devices, cores int64) {
 		}
 	}
 	return devices, cores
-}
-
-func windows(family awsv1.AMIFamily) bool { return windowsBuild(family) != "" }
-
-// windowsBuild is the build number of a Windows family, empty for all others.
-func windowsBuild(family awsv1.AMIFamily) string {
-	switch family {
-	case awsv1.FamilyWindows2019:
-		return "10.0.17763"
-	case awsv1.FamilyWindows2022:
-		return "10.0.20348"
-	case awsv1.FamilyWindows2025:
-		return "10.0.26100"
-	default:
-		return ""
-	}
 }
 
 // Resources are capacity and allocatable of a type as a NodeClaim shows them: what is not zero. EFA

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -243,7 +244,7 @@ func TestEphemeralStorage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := class(tc.family, func(c *awsv1.EC2NodeClass) { c.Spec.BlockDeviceMappings = tc.disks })
-			if got := storageOf(c, tc.family).bytes(&machine{}); got != tc.want {
+			if got := storageOf(c, ami.Of(tc.family)).bytes(&machine{}); got != tc.want {
 				t.Errorf("%d bytes, want %d", got, tc.want)
 			}
 		})

@@ -6,6 +6,7 @@ import (
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
@@ -14,13 +15,13 @@ import (
 // fitter says which machines a class can use.
 type fitter struct {
 	class  *awsv1.EC2NodeClass
-	family awsv1.AMIFamily
+	family ami.Family
 	group  discover.PlacementGroup
 	images discover.Choice
 }
 
 func newFitter(class *awsv1.EC2NodeClass, group discover.PlacementGroup) *fitter {
-	return &fitter{class: class, family: class.Family(), group: group, images: discover.Choose(class.Status.AMIs)}
+	return &fitter{class: class, family: ami.Of(class.Family()), group: group, images: discover.Choose(class.Status.AMIs)}
 }
 
 // objection says why the class cannot launch the machine: no image runs on it, or the class asks for
@@ -36,8 +37,8 @@ func (f *fitter) objection(m *machine, labels reqs.Set) string {
 		return "it cannot have spec.networkInterfaces"
 	case spec.PlacementGroupSelector != nil && !m.joins(f.group.Strategy): // of no strategy until it is found
 		return "the placement group does not take it, or is not found yet"
-	case f.family == awsv1.FamilyAL2023 && m.family() == "a1":
-		return "AL2023 does not run on a1"
+	case slices.Contains(f.family.NotOn, m.family()):
+		return f.family.Name + " does not run on " + m.family()
 	}
 	if _, found := f.images.For(&catalog.InstanceType{Labels: labels}); !found {
 		return "no image of spec.amiSelectorTerms runs on architecture " + m.arch

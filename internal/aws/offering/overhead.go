@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -46,10 +45,10 @@ func (s *sizer) overhead(m *machine, capacity resources.Vec, own *reserved) reso
 	return resources.Of(total[:]...)
 }
 
-// reservedPods is the number of pods that memory is reserved for. Bottlerocket and Windows count the
-// pods that are admitted; the others what the interfaces could serve, whatever maxPods says.
+// reservedPods is the number of pods that memory is reserved for: those that are admitted, or those that
+// the interfaces could serve, whatever maxPods says.
 func (s *sizer) reservedPods(m *machine, capacity resources.Vec) int64 {
-	if s.family == awsv1.FamilyBottlerocket || windows(s.family) {
+	if s.family.ReservesForMaxPods {
 		return capacity.At(resources.Pods)
 	}
 	return m.eniPods(s.efaOnlyCard0)

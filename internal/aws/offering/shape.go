@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
@@ -64,7 +65,7 @@ type heldReservation struct {
 func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExtension, group discover.PlacementGroup, before *shape, now time.Time) *shape {
 	images, disks := imagesKey(class), disksKey(class)
 	s := &shape{region: c.region, images: images, disks: disks, seen: c.seen.version(images, now), seenDisks: c.seen.version(disks, now), group: group}
-	look := appearance{windowsBuild: windowsBuild(class.Family()), group: group.ID, partitioned: group.Partitions > 0}
+	look := appearance{windowsBuild: ami.Of(class.Family()).WindowsBuild, group: group.ID, partitioned: group.Partitions > 0}
 	s.labels = c.region.labelsFor(look, c.options.Region, c.limits)
 	s.places = c.places(class)
 	s.launchPlaces = launchPlaces(s.places, group)
@@ -90,10 +91,11 @@ func (c *Catalog) newShape(class *awsv1.EC2NodeClass, override *runtime.RawExten
 
 func (c *Catalog) newSizer(class *awsv1.EC2NodeClass, override *runtime.RawExtension) *sizer {
 	settings, _ := kubelet.Parse(kubelet.Of(class, override))
+	family := ami.Of(class.Family())
 	s := &sizer{
-		lanes: c.lanes, limits: c.limits, family: class.Family(), kubelet: settings, cel: c.options.Settings.Gates.NodeClassCEL,
+		lanes: c.lanes, limits: c.limits, family: family, kubelet: settings, cel: c.options.Settings.Gates.NodeClassCEL,
 		memoryOverhead: c.options.Settings.VMMemoryOverheadPercent, reservedENIs: int64(c.options.Settings.ReservedENIs),
-		storage: storageOf(class, class.Family()), efaOnly: -1,
+		storage: storageOf(class, family), efaOnly: -1,
 	}
 	if len(class.Spec.NetworkInterfaces) > 0 {
 		s.efaOnly, s.efaOnlyCard0 = efaOnlyInterfaces(class.Spec.NetworkInterfaces)

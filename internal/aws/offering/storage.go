@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -14,46 +15,35 @@ type storage struct {
 }
 
 // storageOf reads it from a class (EC2NodeClass 12).
-func storageOf(class *awsv1.EC2NodeClass, family awsv1.AMIFamily) storage {
+func storageOf(class *awsv1.EC2NodeClass, family ami.Family) storage {
 	policy := class.Spec.InstanceStorePolicy
 	return storage{raid0: policy != nil && *policy == "RAID0", volume: volumeBytes(class.Spec.BlockDeviceMappings, family)}
 }
 
-func volumeBytes(mappings []awsv1.BlockDeviceMapping, family awsv1.AMIFamily) int64 {
-	const (
-		usual   = 20 * gibibyte
-		windows = 50 * gibibyte
-	)
+// volumeOfImage is what the volume of an image is taken to have if neither class nor family says.
+const volumeOfImage = 20 * gibibyte
+
+func volumeBytes(mappings []awsv1.BlockDeviceMapping, family ami.Family) int64 {
 	for i := range mappings {
 		if size := sizeOf(&mappings[i]); mappings[i].RootVolume && size != nil {
 			return resources.Whole(*size)
 		}
 	}
-	device := ""
-	switch family {
-	case awsv1.FamilyCustom:
+	disk, known := family.DataDisk()
+	if !known {
 		if n := len(mappings); n > 0 {
 			if size := sizeOf(&mappings[n-1]); size != nil {
 				return resources.Whole(*size)
 			}
 		}
-		return usual
-	case awsv1.FamilyBottlerocket:
-		device = "/dev/xvdb"
-	case awsv1.FamilyWindows2019, awsv1.FamilyWindows2022, awsv1.FamilyWindows2025:
-		device = "/dev/sda1"
-	default:
-		device = "/dev/xvda"
+		return volumeOfImage
 	}
 	for i := range mappings {
-		if size := sizeOf(&mappings[i]); mappings[i].DeviceName != nil && *mappings[i].DeviceName == device && size != nil {
+		if size := sizeOf(&mappings[i]); mappings[i].DeviceName != nil && *mappings[i].DeviceName == disk.Device && size != nil {
 			return resources.Whole(*size)
 		}
 	}
-	if windowsBuild(family) != "" {
-		return windows
-	}
-	return usual
+	return disk.GiB * gibibyte
 }
 
 func sizeOf(m *awsv1.BlockDeviceMapping) *resource.Quantity {

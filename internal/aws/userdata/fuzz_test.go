@@ -11,6 +11,7 @@ import (
 
 	"github.com/BurntSushi/toml"
 
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/userdata"
 )
 
@@ -34,7 +35,7 @@ func addSeeds(f *testing.F) {
 func FuzzArchive(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, user string) {
-		for _, family := range []string{userdata.AL2, userdata.AL2023} {
+		for _, family := range []string{ami.AL2, ami.AL2023} {
 			in := plain(family)
 			alone, err := userdata.Render(in)
 			if err != nil {
@@ -85,7 +86,7 @@ func parts(t *testing.T, text string) []string {
 func FuzzBottlerocket(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, user string) {
-		in := plain(userdata.Bottlerocket)
+		in := plain(ami.Bottlerocket)
 		in.RAID0, in.User = true, user
 		userdata.UnknownSettings(user)
 		text, err := userdata.Render(in)
@@ -113,7 +114,7 @@ func FuzzBottlerocket(f *testing.F) {
 func FuzzWindows(f *testing.F) {
 	addSeeds(f)
 	f.Fuzz(func(t *testing.T, user string) {
-		in := plain(userdata.Windows2022)
+		in := plain(ami.Windows2022)
 		in.User = user
 		text, err := userdata.Render(in)
 		if err != nil {

@@ -6,28 +6,18 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
-)
-
-// Families of images, as EC2NodeClasses name them.
-const (
-	AL2          = "AL2"
-	AL2023       = "AL2023"
-	Bottlerocket = "Bottlerocket"
-	Windows2019  = "Windows2019"
-	Windows2022  = "Windows2022"
-	Windows2025  = "Windows2025"
-	Custom       = "Custom"
 )
 
 // Input is everything a boot document says.
 type Input struct {
-	Family string
+	Family ami.Family
 
 	Cluster     string
 	Endpoint    string
 	CABundle    string // base64
-	ServiceCIDR string // AL2023 only
+	ServiceCIDR string // for families that need it
 	DNS         string // of the cluster; spec.kubelet.clusterDNS wins over it
 
 	Labels map[string]string // complete: only those a kubelet may set
@@ -43,20 +33,19 @@ type Input struct {
 // Render writes the document, not yet in base64. It fails where the user's text cannot be read in the
 // form of the family.
 func Render(in Input) (string, error) {
-	switch in.Family {
-	case AL2:
-		return in.al2()
-	case AL2023:
-		return in.al2023()
-	case Bottlerocket:
-		return in.bottlerocket()
-	case Windows2019, Windows2022, Windows2025:
-		return in.windows()
-	case Custom:
+	switch in.Family.UserData {
+	case ami.ShellScript:
+		return in.shellScript()
+	case ami.NodeConfig:
+		return in.nodeConfigArchive()
+	case ami.TOML:
+		return in.settings()
+	case ami.PowerShell:
+		return in.powerShell()
+	case ami.Verbatim:
 		return in.User, nil
-	default:
-		return "", fmt.Errorf("user data: the image family %q is not known", in.Family)
 	}
+	return "", fmt.Errorf("user data: the image family %q is not known", in.Family.Name)
 }
 
 // dns is the address kubelets give to pods, empty if it is not known.

@@ -11,22 +11,28 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/dovetail-sh/dovetail/internal/aws/ami"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/userdata"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
+// families are the names of all that a class can have once it is read.
 func families() []string {
-	return []string{
-		userdata.AL2, userdata.AL2023, userdata.Bottlerocket, userdata.Windows2019, userdata.Windows2022, userdata.Windows2025, userdata.Custom,
+	var names []string
+	for _, f := range ami.All() {
+		if f.ReadAs == "" {
+			names = append(names, f.Name)
+		}
 	}
+	return names
 }
 
 // plain is what every document has at least.
 func plain(family string) userdata.Input {
 	return userdata.Input{
-		Family: family, Cluster: "demo", Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16",
+		Family: ami.Of(family), Cluster: "demo", Endpoint: "https://ABC.gr7.eu-west-1.eks.amazonaws.com", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16",
 		DNS:     "10.100.0.10",
 		Labels:  map[string]string{"karpenter.sh/capacity-type": "spot", "karpenter.sh/nodepool": "default"},
 		Taints:  []corev1.Taint{{Key: "karpenter.sh/unregistered", Effect: corev1.TaintEffectNoExecute}},
@@ -41,14 +47,14 @@ func settings(tb testing.TB, family string) kubelet.Config {
 		"evictionHard": {"nodefs.available": "10%", "memory.available": "5%"}, "evictionSoft": {"memory.available": "500Mi"},
 		"evictionSoftGracePeriod": {"memory.available": "1m"}, "evictionMaxPodGracePeriod": 60,
 		"imageGCHighThresholdPercent": 85, "imageGCLowThresholdPercent": 80, "cpuCFSQuota": false}`
-	if family == userdata.AL2023 {
+	if family == ami.AL2023 {
 		text = strings.Replace(text, "{", `{"topologyManagerPolicy": "best-effort", "serializeImagePulls": false, `, 1)
 	}
 	config, problems := kubelet.Parse(&runtime.RawExtension{Raw: []byte(text)})
 	if len(problems) > 0 {
 		tb.Fatal(problems)
 	}
-	if family == userdata.Bottlerocket {
+	if family == ami.Bottlerocket {
 		config.PodsPerCore = nil
 	}
 	return config
@@ -57,11 +63,11 @@ func settings(tb testing.TB, family string) kubelet.Config {
 // own is a text that people write, in the form of each family.
 func own(family string) string {
 	switch family {
-	case userdata.Bottlerocket:
+	case ami.Bottlerocket:
 		return "[settings.kubernetes]\ncloud-provider = 'aws'\n'made-up' = 1\nmax-pods = 7\n[settings.kubernetes.node-labels]\nteam = 'a'\n'karpenter.sh/nodepool' = 'mine'\n" +
 			"[settings.kubernetes.node-taints]\nmine = ['x:NoSchedule']\n[settings.ntp]\ntime-servers = ['169.254.169.123']\n" +
 			"[settings.bootstrap-commands.mine]\ncommands = [['apiclient', 'set', 'motd=hi']]\nmode = 'once'\nessential = false\n"
-	case userdata.Windows2019, userdata.Windows2022, userdata.Windows2025:
+	case ami.Windows2019, ami.Windows2022, ami.Windows2025:
 		return "<powershell>\nWrite-Host \"it's mine\"\n</powershell>"
 	default:
 		return "#!/bin/bash\r\necho 'own text' > /etc/motd\r\n"
@@ -119,7 +125,7 @@ func cases(tb testing.TB, family string) map[string]userdata.Input {
 	with("nothing-known", func(in *userdata.Input) {
 		in.DNS, in.Labels, in.Taints = "", nil, nil
 	})
-	if family != userdata.Bottlerocket {
+	if family != ami.Bottlerocket {
 		with("mime", func(in *userdata.Input) { in.User = archive })
 		with("nodeconfig", func(in *userdata.Input) { in.User = nodeConfig })
 		with("shell", func(in *userdata.Input) { in.User = "#!/bin/sh\n# key: value\n" })
@@ -177,17 +183,17 @@ func TestRenderRefuses(t *testing.T) {
 		change func(*userdata.Input)
 		want   string
 	}{
-		"an unknown family":             {func(in *userdata.Input) { in.Family = "Ubuntu" }, "Ubuntu"},
+		"an unknown family":             {func(in *userdata.Input) { in.Family = ami.Of("Unheard") }, "Unheard"},
 		"AL2023 without a service CIDR": {func(in *userdata.Input) { in.ServiceCIDR = "" }, "service CIDR"},
 		"broken MIME on AL2023":         {func(in *userdata.Input) { in.User = "MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nx" }, "boundary"},
-		"broken MIME on AL2":            {func(in *userdata.Input) { in.Family, in.User = userdata.AL2, "Content-Type: ;;\n\nx" }, "Content-Type"},
-		"no TOML on Bottlerocket":       {func(in *userdata.Input) { in.Family, in.User = userdata.Bottlerocket, "#!/bin/sh\necho" }, "TOML"},
-		"settings that are no table":    {func(in *userdata.Input) { in.Family, in.User = userdata.Bottlerocket, "settings = 1" }, "settings"},
-		"kubernetes that is no table":   {func(in *userdata.Input) { in.Family, in.User = userdata.Bottlerocket, "settings.kubernetes = 1" }, "kubernetes"},
+		"broken MIME on AL2":            {func(in *userdata.Input) { in.Family, in.User = ami.Of(ami.AL2), "Content-Type: ;;\n\nx" }, "Content-Type"},
+		"no TOML on Bottlerocket":       {func(in *userdata.Input) { in.Family, in.User = ami.Of(ami.Bottlerocket), "#!/bin/sh\necho" }, "TOML"},
+		"settings that are no table":    {func(in *userdata.Input) { in.Family, in.User = ami.Of(ami.Bottlerocket), "settings = 1" }, "settings"},
+		"kubernetes that is no table":   {func(in *userdata.Input) { in.Family, in.User = ami.Of(ami.Bottlerocket), "settings.kubernetes = 1" }, "kubernetes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			in := plain(userdata.AL2023)
+			in := plain(ami.AL2023)
 			tc.change(&in)
 			if _, err := userdata.Render(in); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q in it", err, tc.want)
@@ -198,7 +204,7 @@ func TestRenderRefuses(t *testing.T) {
 
 func TestUnknownSettings(t *testing.T) {
 	t.Parallel()
-	if diff := cmp.Diff([]string{"made-up"}, userdata.UnknownSettings(own(userdata.Bottlerocket))); diff != "" {
+	if diff := cmp.Diff([]string{"made-up"}, userdata.UnknownSettings(own(ami.Bottlerocket))); diff != "" {
 		t.Error(diff)
 	}
 	if got := userdata.UnknownSettings("= ="); got != nil {
@@ -213,7 +219,7 @@ func TestBottlerocketVersions(t *testing.T) {
 		"": true, "1.45.9": true, "v1.45.0": true, "0.99.0": true, "x.y": true, "1": true,
 		"1.46.0": false, "v1.46.0": false, "1.100.1": false, "2.0.0": false, "latest": false,
 	} {
-		in := plain(userdata.Bottlerocket)
+		in := plain(ami.Bottlerocket)
 		in.RAID0, in.BottlerocketVersion = true, version
 		text, err := userdata.Render(in)
 		if err != nil {
@@ -234,7 +240,7 @@ func TestExpressionsDoNotReachTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.MaxPods = new(int32(29))
-	in := plain(userdata.AL2023)
+	in := plain(ami.AL2023)
 	in.Kubelet = config
 	text, err := userdata.Render(in)
 	if err != nil {
@@ -247,7 +253,7 @@ func TestExpressionsDoNotReachTheNode(t *testing.T) {
 
 func TestQuotesCannotLeaveTheirWord(t *testing.T) {
 	t.Parallel()
-	for family, want := range map[string]string{userdata.AL2: `'it'\''s'`, userdata.Windows2022: `'it''s'`} {
+	for family, want := range map[string]string{ami.AL2: `'it'\''s'`, ami.Windows2022: `'it''s'`} {
 		in := plain(family)
 		in.Cluster = "it's"
 		if text, err := userdata.Render(in); err != nil || !strings.Contains(text, want) {
@@ -260,7 +266,7 @@ func TestQuotesCannotLeaveTheirWord(t *testing.T) {
 // quotation mark would be read as something else by one of them.
 func TestTrust_C01_FlagsCannotCarryASecondLine(t *testing.T) {
 	t.Parallel()
-	for _, family := range []string{userdata.AL2, userdata.Windows2022, userdata.AL2023} {
+	for _, family := range []string{ami.AL2, ami.Windows2022, ami.AL2023} {
 		for name, change := range map[string]func(*userdata.Input){
 			"label":    func(in *userdata.Input) { in.Labels = map[string]string{"team": "a\nExecStartPre=/bin/x"} },
 			"quote":    func(in *userdata.Input) { in.Labels = map[string]string{"team": `a" --anonymous-auth=true "`} },
@@ -269,7 +275,7 @@ func TestTrust_C01_FlagsCannotCarryASecondLine(t *testing.T) {
 			"eviction": func(in *userdata.Input) { in.Kubelet.EvictionHard = map[string]string{"memory.available": "5%`x`"} },
 			"dns":      func(in *userdata.Input) { in.Kubelet.ClusterDNS = []string{"10.0.0.10\n--x"} },
 		} {
-			if family == userdata.AL2023 && name != "label" && name != "quote" {
+			if family == ami.AL2023 && name != "label" && name != "quote" {
 				continue // the rest is a file of its own form there
 			}
 			in := plain(family)

@@ -10,8 +10,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// bottlerocket is the user's settings with ours on top.
-func (in Input) bottlerocket() (string, error) {
+// settings are the user's with ours on top.
+func (in Input) settings() (string, error) {
 	document := map[string]any{}
 	if _, err := toml.Decode(in.User, &document); err != nil {
 		return "", fmt.Errorf("user data is not TOML, which Bottlerocket needs: %w", err)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// al2 is a script that calls the bootstrap script of the EKS image, after the user's own scripts.
-func (in Input) al2() (string, error) {
+// shellScript is an archive whose last part calls the bootstrap script of the EKS image, after the user's own scripts.
+func (in Input) shellScript() (string, error) {
 	var parts []part
 	switch {
 	case isArchive(in.User):
@@ -34,7 +34,7 @@ func (in Input) bootstrap() (string, error) {
 	var b strings.Builder
 	b.WriteString("#!/bin/bash -xe\n")
 	b.WriteString("exec > >(tee /var/log/user-data.log | logger -t user-data -s 2>/dev/console) 2>&1\n")
-	b.WriteString("/etc/eks/bootstrap.sh " + shellQuote(in.Cluster) + " --apiserver-endpoint " + shellQuote(in.Endpoint) +
+	b.WriteString(in.Family.BootstrapScript + " " + shellQuote(in.Cluster) + " --apiserver-endpoint " + shellQuote(in.Endpoint) +
 		" --b64-cluster-ca " + shellQuote(in.CABundle))
 	if in.ipv6() {
 		b.WriteString(" \\\n  --ip-family ipv6")

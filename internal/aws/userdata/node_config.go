@@ -9,10 +9,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// al2023 is an archive whose last part is our NodeConfig: nodeadm merges them and the last one wins.
-func (in Input) al2023() (string, error) {
+// nodeConfigArchive is an archive whose last part is our NodeConfig: nodeadm merges them and the last one wins.
+func (in Input) nodeConfigArchive() (string, error) {
 	if in.ServiceCIDR == "" {
-		return "", errors.New("user data: the service CIDR of the cluster is not known, and AL2023 nodes do not join without it")
+		return "", errors.New("user data: the service CIDR of the cluster is not known, and " + in.Family.Name + " nodes do not join without it")
 	}
 	var parts []part
 	switch user := strings.TrimSpace(in.User); {

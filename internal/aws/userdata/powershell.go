@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// windows is one PowerShell block: the user's text, then the call of the bootstrap script of the image.
-func (in Input) windows() (string, error) {
+// powerShell is one PowerShell block: the user's text, then the call of the bootstrap script of the image.
+func (in Input) powerShell() (string, error) {
 	flags, err := in.flags()
 	if err := errors.Join(err, plainText("cluster-dns", in.dns())); err != nil {
 		return "", err
