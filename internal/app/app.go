@@ -82,11 +82,11 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := refuseOtherLeader(ctx, mgr, cfg); err != nil {
 		return err
 	}
-	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, clock: hands}
+	remover := controller.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
+	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
 	cloud, err := aws.New(ctx, aws.Options{
 		Config: cfg, Version: version.Get().Version, Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: events, Metrics: metrics, Now: hands.time,
-		Synced:     func() bool { return c.store.Synced() }, // asked by controllers, which start later
-		PodsToMove: controller.PodsToMove(mgr.GetClient()), Removed: record.Removed,
+		Remover: remover, Synced: func() bool { return c.store.Synced() }, // asked by controllers, which start later
 	})
 	if err != nil {
 		return err

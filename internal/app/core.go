@@ -46,6 +46,7 @@ type core struct {
 	events  *report.Recorder
 	metrics *metric.Set
 	journal *journal.Journal // nil: nothing is kept
+	remover execute.Remover  // of claims that are deleted without a command
 	writer  client.Client    // for NodeClaims in bulk, with a limiter of its own
 	clock   *clock
 
@@ -148,7 +149,7 @@ func (c *core) lifeCycle() []registrant {
 	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
 	claims := &controller.Claims{
-		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed,
+		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Remover: c.remover,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	if c.cfg.Scheduling.NominatePods {
@@ -160,8 +161,8 @@ func (c *core) lifeCycle() []registrant {
 		claims, queue,
 		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
 		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.AnnotationDeprecations{Client: cl, Events: c.events, Metrics: c.metrics},
-		&controller.Expiration{Client: cl, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.isSkewed},
-		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Classes: k, Strict: strict, Now: c.clock.time},
+		&controller.Expiration{Client: cl, Remover: c.remover, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.isSkewed},
+		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Remover: c.remover, Classes: k, Strict: strict, Now: c.clock.time},
 		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},

@@ -29,6 +29,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -48,15 +49,12 @@ type Options struct {
 	Reader  client.Reader // without one
 	Events  Reporter
 	Metrics *metric.Set
+	Remover execute.Remover // of claims whose instance ends
 	Now     func() time.Time
 
 	// Synced reports whether memory holds all nodes and claims; nil: always. No instance is collected
 	// before (LC-61).
 	Synced func() bool
-	// PodsToMove is how many pods a node has to give away, for a counter; nil: not counted.
-	PodsToMove func(ctx context.Context, node string) int
-	// Removed is told of claims that are deleted because their instance goes, for the record; nil: nobody is.
-	Removed func(claim, node, reason string)
 	// OverlayPrices are prices that NodeOverlays give to types without one; the version rises when they
 	// change. Nil: none.
 	OverlayPrices func() (prices map[string]float64, version uint64)

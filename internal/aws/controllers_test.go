@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 )
 
 type tags struct {
@@ -170,7 +171,8 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 		newClaim("over", start, inReservation("cr-over", "capacity-block")), newClaim("unknown", start, inReservation("cr-odd", "capacity-block")),
 		newClaim("plain", start, inReservation("cr-plain", "default")), newClaim("free", start), newNode("node-soon", "i-soon"))
 	r := &reservations{
-		client: w.kube, directory: directory{w.kube}, inventory: w, events: w, metrics: w.metrics, podsToMove: func(context.Context, string) int { return 3 }, now: w.clock,
+		client: w.kube, directory: directory{w.kube}, inventory: w, now: w.clock,
+		remover: execute.Remover{Client: w.kube, Events: w, Metrics: w.metrics, PodsToMove: func(context.Context, string) int { return 3 }},
 	}
 	if err := r.deleteExpiringBlocks(t.Context()); err != nil {
 		t.Fatal(err)
@@ -209,7 +211,7 @@ func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
 			return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("it is another"))
 		},
 	})
-	r := &reservations{client: lost, directory: directory{w.kube}, inventory: w, events: w, metrics: w.metrics, now: w.clock}
+	r := &reservations{client: lost, directory: directory{w.kube}, inventory: w, remover: execute.Remover{Client: lost, Events: w, Metrics: w.metrics}, now: w.clock}
 	claim := newClaim("soon", start, inReservation("cr-soon", "capacity-block"), func(c *karpv1.NodeClaim) { c.UID, c.ResourceVersion = "seen", "7" })
 	if err := r.deleteExpiring(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
 		t.Errorf("error %v, events %v", err, w.told)

@@ -122,7 +122,7 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 		inventory: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
 	}
 	held := &reservations{
-		client: c.o.Client, directory: lookup, inventory: c.inventory, events: c.o.Events, metrics: c.o.Metrics, podsToMove: c.o.PodsToMove, removed: c.o.Removed, now: c.o.Now,
+		client: c.o.Client, directory: lookup, inventory: c.inventory, remover: c.o.Remover, now: c.o.Now,
 	}
 	return addPeriodicTasks(mgr,
 		namedRound{collectorName, collector.collectOnce},
@@ -133,7 +133,7 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 
 func (c *Cloud) addInterruption(mgr ctrl.Manager) error {
 	actor := &interrupt.Actor{
-		Client: c.o.Client, Directory: directory{c.o.Client}, Events: c.o.Events, Metrics: c.o.Metrics, Now: c.o.Now, PodsToMove: c.o.PodsToMove, Removed: c.o.Removed,
+		Directory: directory{c.o.Client}, Remover: c.o.Remover, Events: c.o.Events, Metrics: c.o.Metrics, Now: c.o.Now,
 		SpotLost: func(instanceType, zone string) {
 			c.unavailable.Mark(karpv1.CapacityTypeSpot, instanceType, zone, offering.Group{}, "SpotInterruption")
 		},

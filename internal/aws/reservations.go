@@ -17,9 +17,8 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
-	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 const (
@@ -30,14 +29,11 @@ const (
 
 // reservations keeps NodeClaims true to the capacity reservations their instances run in.
 type reservations struct {
-	client     client.Client
-	directory  interrupt.Directory
-	inventory  instanceInventory
-	events     recorder
-	metrics    *metric.Set
-	podsToMove func(ctx context.Context, node string) int // nil: not counted
-	removed    func(claim, node, reason string)           // nil: nobody is told
-	now        func() time.Time
+	client    client.Client
+	directory interrupt.Directory
+	inventory instanceInventory
+	remover   execute.Remover
+	now       func() time.Time
 }
 
 // deleteExpiringBlocks deletes the claims in capacity blocks that end soon: EC2 ends their instances half an hour
@@ -63,32 +59,21 @@ func (r *reservations) deleteExpiring(ctx context.Context, claim *karpv1.NodeCla
 	if err != nil {
 		return err
 	}
-	err = r.client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
+	block := claim.Labels[awsv1.LabelCapacityReservationID]
+	removal := execute.Removal{Claim: claim, Reason: lifecycle.RemovedBlockExpired, Event: execute.Terminating("CapacityBlockExpired: capacity block " + block +
+		" ends at " + end.UTC().Format(time.RFC3339) + ", and EC2 ends its instances half an hour before")}
+	for i := range nodes {
+		removal.Nodes = append(removal.Nodes, &nodes[i])
+	}
+	err = r.remover.Remove(ctx, removal)
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return fmt.Errorf("delete NodeClaim %s: %w", claim.Name, err)
+		return err
 	}
-	block := claim.Labels[awsv1.LabelCapacityReservationID]
 	log.FromContext(ctx).Info("initiating delete because its capacity block ends soon", "NodeClaim", klog.KRef("", claim.Name), "provider-id", claim.Status.ProviderID,
 		"capacity-reservation-id", block)
-	e := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason CapacityBlockExpired: capacity block " + block +
-		" ends at " + end.UTC().Format(time.RFC3339) + ", and EC2 ends its instances half an hour before"}
-	r.events.Emit(claim, e)
-	moving := 0
-	for i := range nodes {
-		r.events.Emit(&nodes[i], e)
-		if r.podsToMove != nil {
-			moving += r.podsToMove(ctx, nodes[i].Name)
-		}
-	}
-	labels := []string{lifecycle.RemovedBlockExpired, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
-	r.metrics.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
-	r.metrics.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(moving))
-	if r.removed != nil {
-		r.removed(claim.Name, claim.Status.NodeName, lifecycle.RemovedBlockExpired)
-	}
 	return nil
 }
 

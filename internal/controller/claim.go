@@ -22,6 +22,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -45,7 +46,7 @@ type Claims struct {
 	Gates    []cloud.Gate
 	Events   announcer
 	Metrics  *metric.Set
-	Removed  Removed
+	Remover  execute.Remover
 	Health   registrations
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Strict   bool

@@ -102,7 +102,7 @@ func newClaimWorld(t *testing.T, objects ...client.Object) *claimWorld {
 			},
 		}).Build()
 	w.reconciler = &controller.Claims{
-		Client: w.api, Provider: w, Events: w, Metrics: w.metrics, Health: w, Classes: claimKinds(), Workers: 1,
+		Client: w.api, Provider: w, Events: w, Metrics: w.metrics, Remover: controller.NewRemover(w.api, w, w.metrics, nil), Health: w, Classes: claimKinds(), Workers: 1,
 		Now: func() time.Time { return w.now },
 		Ending: func(_ context.Context, c *karpv1.NodeClaim) (ctrl.Result, error) {
 			w.ended = append(w.ended, c.Name)

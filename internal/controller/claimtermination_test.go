@@ -151,21 +151,6 @@ func TestLC20_TheDeadlineIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestDisruptedCountsPodsThatMove(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, interceptor.Funcs{})
-	controller.CountDisrupted(w.metrics, endClaimObject(func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = "0s" }), "expired", []*corev1.Pod{
-		endPod("a"), endPod("b"), endPod("done", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }),
-	})
-	labels := []string{"expired", "default", "spot", "", "forceful"}
-	if got := testutil.ToFloat64(w.metrics.PodsDisruptionInitiated.WithLabelValues(labels...)); got != 2 {
-		t.Errorf("pods %v, want 2", got)
-	}
-	if got := testutil.ToFloat64(w.metrics.NodeClaimsDisrupted.WithLabelValues(labels...)); got != 1 {
-		t.Errorf("claims %v, want 1", got)
-	}
-}
-
 // LC-16..19: what is counted for an interruption, which is told the node alone.
 func TestPodsToMove(t *testing.T) {
 	t.Parallel()

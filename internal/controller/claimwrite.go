@@ -7,15 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // perform writes the node, then the claim, then emits events: a crash in between repeats the step. It returns
@@ -85,7 +84,7 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	}
 	r.written.recordWrite(next)
 	if condition.True(next.Status.Conditions, karpv1.ConditionLaunched) && !condition.True(next.Status.Conditions, karpv1.ConditionRegistered) {
-		initDisruptedSeries(r.Metrics, next, lifecycle.RemovedRegistrationTimeout)
+		r.Remover.InitSeries(next, lifecycle.RemovedRegistrationTimeout)
 	}
 	r.Events.Flips(next, condition.Flips(seen.Status.Conditions, want.Status.Conditions))
 	return next, nil
@@ -117,7 +116,7 @@ func sameStatus(a, b karpv1.NodeClaimStatus) bool {
 
 // remove deletes a claim that cannot become a node.
 func (r *Claims) remove(ctx context.Context, stored *karpv1.NodeClaim, facts lifecycle.Facts, step lifecycle.Step) error {
-	if err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, stored, step.Remove.Reason); err != nil {
+	if err := r.Remover.Remove(ctx, execute.Removal{Claim: stored, Nodes: facts.Nodes, Reason: step.Remove.Reason}); err != nil {
 		return err
 	}
 	r.written.recordDeletion(stored)
@@ -174,39 +173,4 @@ func effective(ctx context.Context, c client.Client, stored *karpv1.NodeClaim, s
 	}
 	claim, _ := stored.Effective(owner, strict)
 	return claim, nil
-}
-
-// Removed records claims that are deleted without a command; node is empty if there is none. A nil Removed is a
-// no-op.
-type Removed func(claim, node, reason string)
-
-func (r Removed) recordRemoval(claim *karpv1.NodeClaim, reason string) {
-	if r != nil {
-		r(claim.Name, claim.Status.NodeName, reason)
-	}
-}
-
-// deleteAndCountClaim deletes a claim and counts it with the pods that have to move (LC-16 to LC-19). It
-// requires the version that was read, so that a stale cache does not count twice.
-func deleteAndCountClaim(ctx context.Context, c client.Client, m *metric.Set, record Removed, claim *karpv1.NodeClaim, reason string) error {
-	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
-	if err != nil {
-		return err
-	}
-	var pods []*corev1.Pod
-	for _, node := range nodes {
-		on, err := podsOn(ctx, c, node.Name)
-		if err != nil {
-			return err
-		}
-		pods = append(pods, on...)
-	}
-	precondition := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
-	err = c.Delete(ctx, &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: claim.Name}}, precondition)
-	if err != nil {
-		return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
-	}
-	CountDisrupted(m, claim, reason, pods)
-	record.recordRemoval(claim, reason)
-	return nil
 }

@@ -20,8 +20,8 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 const (
@@ -40,9 +40,7 @@ type lister interface {
 type Collector struct {
 	Client   client.Client
 	Provider lister
-	Events   emitter
-	Metrics  *metric.Set
-	Removed  Removed
+	Remover  execute.Remover
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Strict   bool
 	Now      func() time.Time
@@ -124,14 +122,14 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 			if gone, unknown[i] = r.instanceIsGone(ctx, claim); !gone {
 				return
 			}
-			err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedCollected)
+			why := "GarbageCollected: instance " + claim.Status.ProviderID + " does not exist any more"
+			err := removeClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedCollected, Event: execute.Terminating(why)})
 			switch {
 			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			case err != nil:
 				failures[i] = err
 			default:
 				log.FromContext(ctx).Info("garbage collected nodeclaim", "NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
-				emitTerminatingEvent(ctx, r.Client, r.Events, claim, "GarbageCollected: instance "+claim.Status.ProviderID+" does not exist any more")
 			}
 		})
 	}

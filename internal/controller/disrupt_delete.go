@@ -9,15 +9,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 )
 
 // errNotHeld means that a node is no longer held for this command.
@@ -28,14 +27,14 @@ var errNotHeld = errors.New("its node is not held for this command any more")
 // successor released (FM C03).
 func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) error {
 	pods := d.podsToMove(ctx, n.Node)
+	remover := execute.Remover{Client: d.Client, Events: d.Events} // countDeleted counts it, with the policy of its pool
 	var claim *karpv1.NodeClaim
-	var bound *time.Duration
 	var err error
 	for range maxWriteTries {
-		if claim, err = d.rereadHeldClaim(ctx, r, n, known); err == nil && claim != nil {
-			if bound, err = d.writeDrainDeadline(ctx, r, claim); err == nil {
-				err = d.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion})
-			}
+		if claim, err = d.rereadHeldClaim(ctx, r, n, known); err != nil {
+			err = fmt.Errorf("delete nodeclaim %s: %w", n.Claim, err)
+		} else if claim != nil {
+			err = remover.Remove(ctx, d.removalOf(ctx, r, n, claim))
 		}
 		if !apierrors.IsConflict(err) {
 			break
@@ -45,16 +44,32 @@ func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disrup
 	case apierrors.IsNotFound(err), err == nil && claim == nil:
 		return nil
 	case err != nil:
-		return fmt.Errorf("delete nodeclaim %s: %w", n.Claim, err)
+		return err
 	}
-	text := event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + string(r.Reason) + ": " + r.Why(&n)}
-	d.Events.Emit(claim, text)
+	d.countDeleted(r, n, claim, drainBound(r, claim), pods)
+	return nil
+}
+
+// removalOf is the removal of a claim by a command. A command that bounds the drain writes its token next to the
+// deadline: a claim that stays loses the deadline again (V15-29).
+func (d *Disruption) removalOf(ctx context.Context, r *disruption.Running, n disruption.Candidate, claim *karpv1.NodeClaim) execute.Removal {
+	x := execute.Removal{Claim: claim, Reason: reasonLabel(r.Reason), Event: execute.Terminating(string(r.Reason) + ": " + r.Why(&n)), Command: r.Token()}
+	if bound := drainBound(r, claim); bound != nil {
+		x.Deadline = d.Now().Add(*bound)
+	}
 	node := &corev1.Node{}
 	if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
-		d.Events.Emit(node, text)
+		x.Nodes = []*corev1.Node{node}
 	}
-	d.countDeleted(r, n, claim, bound, pods)
-	return nil
+	return x
+}
+
+// drainBound is how long the drain of a claim may take because of the command; nil: the command says nothing.
+func drainBound(r *disruption.Running, claim *karpv1.NodeClaim) *time.Duration {
+	if r.Bound == nil {
+		return nil
+	}
+	return new(drain.BoundedPeriod(claim, *r.Bound))
 }
 
 // rereadHeldClaim reads a claim from the API server and confirms that it is still held for the command. It
@@ -88,32 +103,6 @@ func (d *Disruption) disruptionForbiddenBy(node *corev1.Node, pool string) strin
 		return "NodePool " + pool + " carries annotation " + cluster.ForbiddenBy(p.Annotations)
 	}
 	return ""
-}
-
-// writeDrainDeadline writes the deadline of the drain on a claim, if the command has one, together with the
-// token of the command: a claim that stays loses the deadline again. An existing deadline is only ever made
-// earlier (V15-26, V15-29). It returns the drain time in force.
-func (d *Disruption) writeDrainDeadline(ctx context.Context, r *disruption.Running, claim *karpv1.NodeClaim) (*time.Duration, error) {
-	if r.Bound == nil {
-		return nil, nil
-	}
-	lasts := *r.Bound
-	if own, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil && claim.Spec.TerminationGracePeriod != "" {
-		lasts = min(lasts, own)
-	}
-	at := d.Now().Add(lasts).UTC()
-	if have, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err == nil && !have.After(at) {
-		return &lasts, nil
-	}
-	before := claim.DeepCopy()
-	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.AnnotationTerminationTimestamp, at.Format(time.RFC3339))
-	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.AnnotationHeldBy, r.Token())
-	if err := d.Client.Patch(ctx, claim, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return nil, fmt.Errorf("bound the drain: %w", err)
-	}
-	log.FromContext(ctx).Info("annotated nodeclaim", "NodeClaim", klog.KRef("", claim.Name),
-		karpv1.AnnotationTerminationTimestamp, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
-	return &lasts, nil
 }
 
 // removeDrainDeadline removes the deadline that a command wrote on a claim that stays.

@@ -11,17 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // Expiration deletes claims that have lived as long as they may (LC-16). The clock is on the claim, so
 // a restart changes nothing, and what expired meanwhile goes at start.
 type Expiration struct {
 	Client  client.Client
-	Events  emitter
-	Metrics *metric.Set
-	Removed Removed
+	Remover execute.Remover
 	Classes []schema.GroupKind // kinds of node classes this controller manages
 	Strict  bool
 	Workers int
@@ -61,12 +59,10 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return requeueAfter(pausedFor), nil
 	}
 	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
-	err = deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, stored, lifecycle.RemovedExpired)
-	switch {
-	case apierrors.IsConflict(err):
+	why := "Expired: it has lived since " + stored.CreationTimestamp.UTC().Format(time.RFC3339) + ", and its expireAfter is " + string(claim.Spec.ExpireAfter)
+	err = removeClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: stored, Reason: lifecycle.RemovedExpired, Event: execute.Terminating(why)})
+	if apierrors.IsConflict(err) {
 		return requeueAfter(soon), nil
-	case err == nil:
-		emitTerminatingEvent(ctx, r.Client, r.Events, stored, "Expired: it has lived since "+stored.CreationTimestamp.UTC().Format(time.RFC3339)+", and its expireAfter is "+string(claim.Spec.ExpireAfter))
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

@@ -42,7 +42,7 @@ func TestExpiration(t *testing.T) {
 			c := readyClaim()
 			tc.change(c)
 			w := newClaimWorld(t, c, pool.DeepCopy())
-			r := &controller.Expiration{Client: w.api, Events: &told{}, Metrics: w.metrics, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
+			r := &controller.Expiration{Client: w.api, Remover: controller.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}})
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +69,8 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	lagging := &staleClient{Client: w.api, old: w.claim(t)}
 	said := &told{}
 	var record []string
-	r := &controller.Expiration{Client: lagging, Events: said, Metrics: w.metrics, Removed: func(claim, node, why string) { record = append(record, claim+" "+node+" "+why) }, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}
+	remover := controller.NewRemover(lagging, said, w.metrics, func(claim, node, why string) { record = append(record, claim+" "+node+" "+why) })
+	r := &controller.Expiration{Client: lagging, Remover: remover, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}
 	for range 3 {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}}); err != nil {
 			t.Fatal(err)
@@ -82,7 +83,7 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	if got := testutil.ToFloat64(w.metrics.PodsDisruptionInitiated.WithLabelValues(labels...)); got != 1 {
 		t.Errorf("LC-19: %v pods counted", got)
 	}
-	if name := w.claim(t).Status.NodeName; len(record) != 1 || record[0] != "c "+name+" expired" {
+	if len(record) != 1 || record[0] != "c n expired" {
 		t.Errorf("on record is %q", record)
 	}
 	const want = "Disrupting the node, reason Expired: it has lived since "

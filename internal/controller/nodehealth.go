@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,6 +15,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -30,7 +30,7 @@ type NodeHealth struct {
 	Ailments *lifecycle.Ailments
 	Events   emitter
 	Metrics  *metric.Set
-	Removed  Removed
+	Remover  execute.Remover
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Workers  int
 	Now      func() time.Time
@@ -81,7 +81,6 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	log.FromContext(ctx).Info("deleting unhealthy node", "condition", condition)
-	emitTerminatingEvent(ctx, r.Client, r.Events, claim, "Unhealthy: condition "+condition+" has lasted longer than is tolerated")
 	return ctrl.Result{}, nil
 }
 
@@ -111,17 +110,11 @@ func (r *NodeHealth) stopped(ctx context.Context, n *corev1.Node) (string, error
 
 // remove deletes a claim whose drain is over before it begins (LC-43).
 func (r *NodeHealth) remove(ctx context.Context, claim *karpv1.NodeClaim, condition string) error {
-	now := r.Now()
-	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
-	if err != nil || at.After(now) {
-		next := withoutSpec(claim)
-		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, now.UTC().Format(time.RFC3339))
-		if err := r.Client.Patch(ctx, next, leanMergePatch(claim)); err != nil {
-			return fmt.Errorf("patch nodeclaim %s: %w", claim.Name, err)
-		}
-		claim = next
-	}
-	if err := deleteAndCountClaim(ctx, r.Client, r.Metrics, r.Removed, claim, lifecycle.RemovedUnhealthy); err != nil {
+	err := removeClaim(ctx, r.Client, r.Remover, execute.Removal{
+		Claim: claim, Reason: lifecycle.RemovedUnhealthy, Deadline: r.Now(),
+		Event: execute.Terminating("Unhealthy: condition " + condition + " has lasted longer than is tolerated"),
+	})
+	if err != nil {
 		return err
 	}
 	r.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snake(condition), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, "forceful").Inc()

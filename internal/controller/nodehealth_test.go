@@ -45,11 +45,12 @@ func passForOthers(count int, pool string, change ...func(*corev1.Node)) []clien
 func TestNodeHealth(t *testing.T) {
 	t.Parallel()
 	alone := func(n *corev1.Node) { delete(n.Labels, karpv1.LabelNodePool) }
-	deadline := func(at time.Time) func(*karpv1.NodeClaim) {
+	stamped := func(text string) func(*karpv1.NodeClaim) {
 		return func(c *karpv1.NodeClaim) {
-			c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: at.UTC().Format(time.RFC3339)}
+			c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: text}
 		}
 	}
+	deadline := func(at time.Time) func(*karpv1.NodeClaim) { return stamped(at.UTC().Format(time.RFC3339)) }
 	past := time.Now().Add(-time.Hour).Truncate(time.Second)
 	for name, tc := range map[string]struct {
 		node   []func(*corev1.Node)
@@ -60,11 +61,12 @@ func TestNodeHealth(t *testing.T) {
 		ends   time.Time // other than now
 		say    string
 	}{
-		"healthy":                       {},
-		"tolerated for a while":         {node: []func(*corev1.Node){fellSilent(10 * time.Minute)}, after: 20 * time.Minute},
-		"LC-43 long enough":             {node: []func(*corev1.Node){fellSilent(time.Hour)}, gone: true},
-		"LC-43 a deadline that is over": {node: []func(*corev1.Node){fellSilent(time.Hour)}, claim: []func(*karpv1.NodeClaim){deadline(past)}, gone: true, ends: past},
-		"LC-43 a deadline to come":      {node: []func(*corev1.Node){fellSilent(time.Hour)}, claim: []func(*karpv1.NodeClaim){deadline(time.Now().Add(time.Hour))}, gone: true},
+		"healthy":                        {},
+		"tolerated for a while":          {node: []func(*corev1.Node){fellSilent(10 * time.Minute)}, after: 20 * time.Minute},
+		"LC-43 long enough":              {node: []func(*corev1.Node){fellSilent(time.Hour)}, gone: true},
+		"LC-43 a deadline that is over":  {node: []func(*corev1.Node){fellSilent(time.Hour)}, claim: []func(*karpv1.NodeClaim){deadline(past)}, gone: true, ends: past},
+		"LC-43 a deadline to come":       {node: []func(*corev1.Node){fellSilent(time.Hour)}, claim: []func(*karpv1.NodeClaim){deadline(time.Now().Add(time.Hour))}, gone: true},
+		"FM L18 one that cannot be read": {node: []func(*corev1.Node){fellSilent(time.Hour)}, claim: []func(*karpv1.NodeClaim){stamped("soon")}, gone: true},
 		"do-not-repair is not for this mode": {
 			node: []func(*corev1.Node){fellSilent(time.Hour), func(n *corev1.Node) { n.Annotations = map[string]string{karpv1.AnnotationDoNotRepair: "true"} }}, gone: true,
 		},
@@ -82,7 +84,8 @@ func TestNodeHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &controller.NodeHealth{
-				Client: w.client, Ailments: a, Events: w.told, Metrics: w.metrics, Classes: []schema.GroupKind{{Group: "g", Kind: "k"}}, Now: func() time.Time { return w.clock },
+				Client: w.client, Ailments: a, Events: w.told, Metrics: w.metrics, Remover: controller.NewRemover(w.client, w.told, w.metrics, nil),
+				Classes: []schema.GroupKind{{Group: "g", Kind: "k"}}, Now: func() time.Time { return w.clock },
 			}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}})
 			if err != nil {

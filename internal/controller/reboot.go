@@ -23,6 +23,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
@@ -53,7 +54,7 @@ type Reboots struct {
 	Store    rebootStore
 	Events   announcer
 	Metrics  *metric.Set
-	Removed  Removed
+	Remover  execute.Remover
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
 	Workers  int
 	Now      func() time.Time
@@ -293,13 +294,11 @@ func (r *Reboots) dropState(uid types.UID) {
 func (r *Reboots) endReboot(ctx context.Context, facts reboot.Facts, step reboot.Step) error {
 	claim := facts.Claim
 	if step.Delete {
-		precondition := client.Preconditions{UID: &claim.UID, ResourceVersion: &claim.ResourceVersion}
-		if err := r.Client.Delete(ctx, withoutSpec(claim), precondition); err != nil {
-			return fmt.Errorf("delete nodeclaim %s: %w", claim.Name, err)
+		// Its deadline is written, and its event is that of the reboot.
+		if err := removeClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedUnhealthy}); err != nil {
+			return err
 		}
 		r.written.recordDeletion(claim)
-		CountDisrupted(r.Metrics, claim, lifecycle.RemovedUnhealthy, facts.Pods)
-		r.Removed.recordRemoval(claim, lifecycle.RemovedUnhealthy)
 	}
 	r.Events.Emit(claim, step.Events...)
 	if step.End == nil {

@@ -51,7 +51,7 @@ func newSurgery(t *testing.T, calls interceptor.Funcs, objects ...client.Object)
 // process is a controller that knows nothing yet.
 func (s *surgery) process() *controller.Reboots {
 	return &controller.Reboots{
-		Client: s.client, Provider: s, Queue: s.queue, Store: s, Events: s.told, Metrics: s.metrics,
+		Client: s.client, Provider: s, Queue: s.queue, Store: s, Events: s.told, Metrics: s.metrics, Remover: controller.NewRemover(s.client, s.told, s.metrics, nil),
 		Classes: []schema.GroupKind{{Group: "g", Kind: "k"}}, Now: func() time.Time { return s.clock },
 	}
 }

@@ -3,6 +3,8 @@ package drain
 import (
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -20,7 +22,26 @@ func Deadline(claim *karpv1.NodeClaim) time.Time {
 	return computedDeadline(claim)
 }
 
-// parsedDeadline is the deadline on the claim; a second one is never written over it.
+// AdvanceDeadline sets the deadline of a claim and reports whether that changed the claim, which is written to. A
+// deadline is only ever made earlier (V15-29). A text that cannot be read is no deadline, and is replaced (FM-L18).
+func AdvanceDeadline(claim *karpv1.NodeClaim, at time.Time) bool {
+	if have, ok := parsedDeadline(claim); ok && !have.After(at) {
+		return false
+	}
+	metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.AnnotationTerminationTimestamp, at.UTC().Format(time.RFC3339))
+	return true
+}
+
+// BoundedPeriod is how long the drain of a claim may take that a command bounds: the shorter of the bound and the
+// claim's own terminationGracePeriod (V15-26). A period that cannot be read is none, here as in Deadline.
+func BoundedPeriod(claim *karpv1.NodeClaim, bound time.Duration) time.Duration {
+	if own, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil {
+		return min(bound, own)
+	}
+	return bound
+}
+
+// parsedDeadline is the deadline on the claim, if there is one that can be read.
 func parsedDeadline(claim *karpv1.NodeClaim) (time.Time, bool) {
 	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
 	return at, err == nil

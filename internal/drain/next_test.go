@@ -257,6 +257,55 @@ func TestLC37_WhichVolumesAreWaitedFor(t *testing.T) {
 	}
 }
 
+// Whoever removes a claim by a deadline of its own, by the same rule: repair, interruptions, commands, failed reboots.
+func TestAdvanceDeadline(t *testing.T) {
+	t.Parallel()
+	const earlier, same, later = "2026-03-01T12:09:59Z", "2026-03-01T12:10:00Z", "2026-03-01T12:10:01Z"
+	for name, tc := range map[string]struct {
+		claim   *karpv1.NodeClaim
+		want    string
+		changed bool
+	}{
+		"there is none":                       {claim: claim(), want: same, changed: true},
+		"V15-29 a later one is made earlier":  {claim: claim(stamped(later)), want: same, changed: true},
+		"V15-29 an earlier one is kept":       {claim: claim(stamped(earlier)), want: earlier},
+		"the same again":                      {claim: claim(stamped(same)), want: same},
+		"one in another time zone":            {claim: claim(stamped("2026-03-01T14:09:59+02:00")), want: "2026-03-01T14:09:59+02:00"},
+		"FM L18 one that cannot be read":      {claim: claim(stamped("0001-soon")), want: same, changed: true},
+		"FM L18 an empty one":                 {claim: claim(stamped("")), want: same, changed: true},
+		"the claim's own period is not asked": {claim: claim(period("1s")), want: same, changed: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			changed := drain.AdvanceDeadline(tc.claim, after(10*time.Minute).Add(time.Millisecond).In(time.FixedZone("z", 3600)))
+			if got := tc.claim.Annotations[karpv1.AnnotationTerminationTimestamp]; got != tc.want || changed != tc.changed {
+				t.Errorf("AdvanceDeadline() = %t with %s, want %t with %s", changed, got, tc.changed, tc.want)
+			}
+		})
+	}
+}
+
+func TestBoundedPeriod(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		own  karpv1.Duration
+		want time.Duration
+	}{
+		"no period":                            {want: time.Minute},
+		"V15-26 a shorter one":                 {own: "20s", want: 20 * time.Second},
+		"V15-26 a longer one":                  {own: "1h", want: time.Minute},
+		"V15-26 zero":                          {own: "0s"},
+		"a period that cannot be read is none": {own: "0 s", want: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := drain.BoundedPeriod(claim(period(tc.own)), time.Minute); got != tc.want {
+				t.Errorf("BoundedPeriod() = %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -170,18 +170,6 @@ func (m *decision) setTaint(on bool) {
 	}
 }
 
-// advanceDeadline sets the end of the drain of a claim that is deleted; an earlier one is kept.
-func advanceDeadline(claim *karpv1.NodeClaim, at time.Time) {
-	have, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
-	if err == nil && !at.Before(have) {
-		return
-	}
-	if claim.Annotations == nil {
-		claim.Annotations = map[string]string{}
-	}
-	claim.Annotations[karpv1.AnnotationTerminationTimestamp] = at.UTC().Format(time.RFC3339)
-}
-
 func sameNode(a, b *corev1.Node) bool {
 	return maps.Equal(a.Labels, b.Labels) && equality.Semantic.DeepEqual(a.Spec.Taints, b.Spec.Taints)
 }

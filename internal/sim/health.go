@@ -9,6 +9,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
@@ -54,9 +55,7 @@ func (p *process) forceRepair(name string) {
 	p.w.logf("controller: node %s is removed because of %s", name, condition)
 	p.w.checks.checkRepairBreakers(p, node.Labels[karpv1.LabelNodePool])
 	p.w.checks.repaired()
-	if at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err != nil || at.After(p.w.now) {
-		next := claim.DeepCopy()
-		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, p.w.now.UTC().Format(time.RFC3339))
+	if next := claim.DeepCopy(); drain.AdvanceDeadline(next, p.w.now) {
 		p.write(func() { p.w.api.put(next) })
 	}
 	p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })

@@ -11,6 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
@@ -240,16 +241,10 @@ func (p *process) writeDrainBound(c *command, claim *karpv1.NodeClaim) {
 	if c.Bound == nil {
 		return
 	}
-	lasts := *c.Bound
-	if own, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil && claim.Spec.TerminationGracePeriod != "" {
-		lasts = min(lasts, own)
-	}
-	at := p.w.now.Add(lasts).UTC()
-	if have, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp]); err == nil && !have.After(at) {
+	next := claim.DeepCopy()
+	if !drain.AdvanceDeadline(next, p.w.now.Add(drain.BoundedPeriod(claim, *c.Bound))) {
 		return
 	}
-	next := claim.DeepCopy()
-	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationTerminationTimestamp, at.Format(time.RFC3339))
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationHeldBy, c.Token())
 	p.write(func() { p.w.api.put(next) })
 }

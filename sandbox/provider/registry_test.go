@@ -14,6 +14,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 )
 
 // registry is the claims by instance, and a record of what was done about them.
@@ -87,7 +88,7 @@ func (r *registry) Emit(_ client.Object, events ...event.Event) {
 
 func (l *lab) actor(r *registry) *interrupt.Actor {
 	return &interrupt.Actor{
-		Client: r, Directory: r, Events: r, Metrics: l.metrics, Now: l.now,
+		Directory: r, Events: r, Metrics: l.metrics, Now: l.now, Remover: execute.Remover{Client: r, Events: r, Metrics: l.metrics},
 		SpotLost:        func(instanceType, zone string) { r.note("spot lost " + instanceType + " " + zone) },
 		ReservationLost: func(id string) { r.note("reservation lost " + id) },
 	}

@@ -17,6 +17,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -28,27 +29,20 @@ type Directory interface {
 	Nodes(ctx context.Context, instance string) ([]corev1.Node, error)
 }
 
-type writer interface {
-	Delete(context.Context, client.Object, ...client.DeleteOption) error
-	Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error
-}
-
 type recorder interface {
 	Emit(obj client.Object, events ...event.Event)
 }
 
 // Actor does what an announcement asks for. Its exported fields are set once; it is safe for concurrent use.
 type Actor struct {
-	Client    writer
 	Directory Directory
+	Remover   execute.Remover
 	Events    recorder
 	Metrics   *metric.Set
 	Now       func() time.Time
 
-	SpotLost        func(instanceType, zone string)            // takes the offering out of the market for a while
-	ReservationLost func(id string)                            // nothing is left in the reservation
-	PodsToMove      func(ctx context.Context, node string) int // how many pods the node has to give away; nil: not counted
-	Removed         func(claim, node, reason string)           // is told of deleted claims, for the record; nil: nobody is
+	SpotLost        func(instanceType, zone string) // takes the offering out of the market for a while
+	ReservationLost func(id string)                 // nothing is left in the reservation
 
 	mu      sync.Mutex
 	deleted map[types.UID]time.Time // what we deleted, which the cache may not show yet (H02)
@@ -122,85 +116,44 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 	if !a.recordDeletion(claim.UID) {
 		return nil
 	}
-	node := ""
-	if len(nodes) > 0 {
-		node = nodes[0].Name
-	}
 	// As a warning (S-172): nothing failed, but AWS takes a node away.
 	logger := log.FromContext(ctx).WithValues("messageKind", kind, "action", kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
-	if node != "" {
-		logger = logger.WithValues("Node", klog.KRef("", node))
+	removal := execute.Removal{
+		Claim: claim, Reason: string(kind), AnyVersion: true, // the instance ends, whatever was written meanwhile
+		Event: event.Event{Reason: event.TerminatingOnInterruption, Text: fmt.Sprintf("The NodeClaim is deleted because of an interruption (%s) of instance %s", kind, instance)},
+	}
+	for i := range nodes {
+		removal.Nodes = append(removal.Nodes, &nodes[i])
+	}
+	if len(nodes) > 0 {
+		logger = logger.WithValues("Node", klog.KRef("", nodes[0].Name))
+	}
+	if kind.Action() == ForcefulTermination { // the machine is broken: nobody waits for its pods (7.2)
+		removal.Deadline = a.Now()
 	}
 	logger.Error(nil, "initiating delete from interruption message")
-	err := a.setDeadlineNow(ctx, kind, claim)
-	if err == nil {
-		err = a.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID})
-	}
+	err := a.Remover.Remove(ctx, removal)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // gone, or another claim of that name: not ours to delete
 	}
 	if err != nil {
 		a.dropDeletion(claim.UID)
-		return err
 	}
-	text := fmt.Sprintf("The NodeClaim is deleted because of an interruption (%s) of instance %s", kind, instance)
-	a.emitInterruption(claim, nodes, event.Event{Reason: event.TerminatingOnInterruption, Text: text})
-	a.countDisrupted(ctx, kind, claim, node)
-	if a.Removed != nil {
-		a.Removed(claim.Name, node, string(kind))
-	}
-	return nil
+	return err
 }
 
 // forceRunningDrain ends a drain that runs already where the machine is broken: pods are not protected on one that fails
 // its status checks, whoever began to remove it and why (disruption 1).
 func (a *Actor) forceRunningDrain(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim) error {
-	if kind.Action() != ForcefulTermination || a.deadlinePassed(claim) {
+	if kind.Action() != ForcefulTermination {
 		return nil
 	}
-	if err := a.setDeadlineNow(ctx, kind, claim); err != nil {
+	written, err := a.Remover.AdvanceDeadline(ctx, claim, a.Now())
+	if err != nil || !written {
 		return client.IgnoreNotFound(err)
 	}
 	log.FromContext(ctx).Info("ending the drain of an instance that fails its status check", "messageKind", kind, "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
 	return nil
-}
-
-// deadlinePassed reports whether the drain of a claim has no time left anyway.
-func (a *Actor) deadlinePassed(claim *karpv1.NodeClaim) bool {
-	at, err := time.Parse(time.RFC3339, claim.Annotations[karpv1.AnnotationTerminationTimestamp])
-	return err == nil && !at.After(a.Now())
-}
-
-// setDeadlineNow ends the patience of the drain where the machine is broken: the deadline is now (7.2).
-func (a *Actor) setDeadlineNow(ctx context.Context, kind Kind, claim *karpv1.NodeClaim) error {
-	if kind.Action() != ForcefulTermination {
-		return nil
-	}
-	before := claim.DeepCopy()
-	if claim.Annotations == nil {
-		claim.Annotations = map[string]string{}
-	}
-	claim.Annotations[karpv1.AnnotationTerminationTimestamp] = a.Now().UTC().Format(time.RFC3339)
-	return a.Client.Patch(ctx, claim, client.MergeFrom(before))
-}
-
-func (a *Actor) countDisrupted(ctx context.Context, kind Kind, claim *karpv1.NodeClaim, node string) {
-	pool, capacity, mode := claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], terminationMode(claim)
-	a.Metrics.NodeClaimsDisrupted.WithLabelValues(string(kind), pool, capacity, "", mode).Inc()
-	if a.PodsToMove != nil && node != "" {
-		a.Metrics.PodsDisruptionInitiated.WithLabelValues(string(kind), pool, capacity, "", mode).Add(float64(a.PodsToMove(ctx, node)))
-	}
-}
-
-// terminationMode is how long the drain of a claim may take, in the words of the metrics.
-func terminationMode(claim *karpv1.NodeClaim) string {
-	if claim.Spec.TerminationGracePeriod == "" {
-		return "graceful"
-	}
-	if grace, err := claim.Spec.TerminationGracePeriod.Parse(); err == nil && grace <= 0 {
-		return "forceful"
-	}
-	return "eventual"
 }
 
 // recordDeletion reports whether nobody deleted the claim yet, and takes note that it is being deleted.

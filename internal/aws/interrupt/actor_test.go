@@ -22,6 +22,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -55,11 +56,12 @@ func newCluster(instances ...string) *cluster {
 }
 
 func (c *cluster) actor() *Actor {
+	m := metric.New(c.reg)
 	return &Actor{
-		Client: c, Directory: c, Events: c, Metrics: metric.New(c.reg), Now: func() time.Time { return start },
+		Directory: c, Events: c, Metrics: m, Now: func() time.Time { return start },
+		Remover:         execute.Remover{Client: c, Events: c, Metrics: m, PodsToMove: func(context.Context, string) int { return 3 }},
 		SpotLost:        func(instanceType, zone string) { c.note("spot lost " + instanceType + " " + zone) },
 		ReservationLost: func(id string) { c.note("reservation lost " + id) },
-		PodsToMove:      func(context.Context, string) int { return 3 },
 	}
 }
 
@@ -168,13 +170,18 @@ func TestAct(t *testing.T) {
 		setup func(*karpv1.NodeClaim)
 		want  []string
 	}{
-		"S-012 a spot interruption":                      {SpotInterrupted, nil, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
-		"H12 a recommendation is only told":              {RebalanceRecommended, nil, told("SpotRebalanceRecommendation")},
-		"E05 a stop":                                     {InstanceStopped, nil, slices.Concat(told("InstanceStopping"), deleted)},
-		"E04 an end":                                     {InstanceTerminated, nil, slices.Concat(told("InstanceTerminating"), deleted)},
-		"maintenance":                                    {ScheduledChange, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
-		"a reservation":                                  {ReservationInterrupted, nil, slices.Concat(told("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
-		"a broken instance is not drained":               {InstanceStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
+		"S-012 a spot interruption":         {SpotInterrupted, nil, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
+		"H12 a recommendation is only told": {RebalanceRecommended, nil, told("SpotRebalanceRecommendation")},
+		"E05 a stop":                        {InstanceStopped, nil, slices.Concat(told("InstanceStopping"), deleted)},
+		"E04 an end":                        {InstanceTerminated, nil, slices.Concat(told("InstanceTerminating"), deleted)},
+		"maintenance":                       {ScheduledChange, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
+		"a reservation":                     {ReservationInterrupted, nil, slices.Concat(told("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
+		"a broken instance is not drained":  {InstanceStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
+		"a deadline that is over is kept": {
+			InstanceStatus, func(c *karpv1.NodeClaim) {
+				c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: "2030-01-01T11:00:00Z"}
+			}, slices.Concat(told("InstanceUnhealthy"), deleted),
+		},
 		"a broken host is not drained":                   {SystemStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
 		"a scheduled event drains":                       {EventStatus, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
 		"a drain that runs on a broken instance is over": {InstanceStatus, going(""), slices.Concat(told("InstanceUnhealthy"), forced)},
@@ -265,23 +272,13 @@ func TestAPanicIsAnError(t *testing.T) {
 	}
 }
 
-func TestTerminationMode(t *testing.T) {
-	t.Parallel()
-	for grace, want := range map[karpv1.Duration]string{"": "graceful", "0s": "forceful", "5m": "eventual"} {
-		claim := &karpv1.NodeClaim{Spec: karpv1.NodeClaimSpec{TerminationGracePeriod: grace}}
-		if got := terminationMode(claim); got != want {
-			t.Errorf("%q: %s, want %s", grace, got, want)
-		}
-	}
-}
-
 // An interruption that removes a node is on record; one that is only announced is not.
 func TestInterruptionsAreRecorded(t *testing.T) {
 	t.Parallel()
 	c := newCluster("i-1", "i-2")
 	a := c.actor()
 	var record []string
-	a.Removed = func(claim, node, reason string) { record = append(record, claim+" "+node+" "+reason) }
+	a.Remover.Removed = func(claim, node, reason string) { record = append(record, claim+" "+node+" "+reason) }
 	for instance, kind := range map[string]Kind{"i-1": SpotInterrupted, "i-2": RebalanceRecommended} {
 		if _, err := a.Act(t.Context(), kind, instance); err != nil {
 			t.Fatal(err)

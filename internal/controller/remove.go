@@ -1,0 +1,67 @@
+package controller
+
+import (
+	"context"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
+
+// NewRemover is what removes claims, with the pods counted that the cache knows.
+func NewRemover(c client.Client, events emitter, m *metric.Set, removed func(claim, node, reason string)) execute.Remover {
+	return execute.Remover{Client: c, Events: events, Metrics: m, PodsToMove: PodsToMove(c), Removed: removed}
+}
+
+// removeClaim removes a claim with the Nodes that the cache knows of it.
+func removeClaim(ctx context.Context, c client.Client, r execute.Remover, x execute.Removal) error {
+	nodes, err := nodesOf(ctx, c, x.Claim.Status.ProviderID)
+	if err != nil {
+		return err
+	}
+	x.Nodes = nodes
+	return r.Remove(ctx, x)
+}
+
+// PodsToMove counts the pods on a node that will have to start elsewhere. It reads the cache. A list that fails
+// counts as no pods, since the number is only for a metric.
+func PodsToMove(c client.Client) func(ctx context.Context, node string) int {
+	return func(ctx context.Context, node string) int {
+		pods, err := podsOn(ctx, c, node)
+		if err != nil {
+			return 0
+		}
+		moving := 0
+		for _, p := range pods {
+			if cluster.Reschedulable(p) {
+				moving++
+			}
+		}
+		return moving
+	}
+}
+
+// Removed is told of claims that are deleted without a command; node is empty if there is none. Nil: nobody is told.
+type Removed func(claim, node, reason string)
+
+// deleteAndCountClaim removes a claim without an event.
+func deleteAndCountClaim(ctx context.Context, c client.Client, m *metric.Set, removed Removed, claim *karpv1.NodeClaim, reason string) error {
+	return removeClaim(ctx, c, NewRemover(c, nil, m, removed), execute.Removal{Claim: claim, Reason: reason})
+}
+
+// emitTerminatingEvent records on a deleted claim, and on its Nodes, why it was deleted. It is best effort:
+// Nodes that cannot be listed get no event.
+func emitTerminatingEvent(ctx context.Context, c client.Client, events emitter, claim *karpv1.NodeClaim, why string) {
+	e := execute.Terminating(why)
+	events.Emit(claim, e)
+	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
+	if err != nil {
+		return
+	}
+	for _, n := range nodes {
+		events.Emit(n, e)
+	}
+}
