@@ -17,6 +17,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -31,15 +32,13 @@ const (
 type commandQueue struct {
 	wake chan struct{}
 
-	mu            sync.Mutex
-	list          map[string]*runningCommand // by token
-	claims        map[string]string          // tokens, by the claims that are removed
-	waits         map[string]string          // tokens, by the pending replacements
-	urgent        map[string]bool            // tokens of commands that lost a replacement
-	ended         map[string]time.Time       // tokens of finished commands: the cache may still show them as running
-	driftBackoff  disruption.Backoff         // by pool
-	nodeBackoff   disruption.Backoff         // by claim: nodes whose command failed
-	repairBackoff disruption.Backoff         // by claim: nodes whose repair failed
+	mu       sync.Mutex
+	list     map[string]*runningCommand // by token
+	claims   map[string]string          // tokens, by the claims that are removed
+	waits    map[string]string          // tokens, by the pending replacements
+	urgent   map[string]bool            // tokens of commands that lost a replacement
+	ended    map[string]time.Time       // tokens of finished commands: the cache may still show them as running
+	backoffs command.Backoffs
 }
 
 // runningCommand is a command and when to check it next.
@@ -63,9 +62,7 @@ func (e *runningCommand) dueIn(now time.Time) time.Duration {
 func newCommandQueue(seed uint64) *commandQueue {
 	return &commandQueue{
 		wake: make(chan struct{}, 1), list: map[string]*runningCommand{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
-		driftBackoff:  disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
-		nodeBackoff:   disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
-		repairBackoff: disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
+		backoffs: command.NewBackoffs(seed),
 	}
 }
 
@@ -160,32 +157,18 @@ func (q *commandQueue) nodeCount() int {
 	return len(q.claims)
 }
 
-// driftBackoffs returns the pools whose drift is backed off, and until when.
-func (q *commandQueue) driftBackoffs(now time.Time) map[string]time.Time {
+// markBackoffs marks what is in back-off in a view, and reports whether a node is.
+func (q *commandQueue) markBackoffs(view *disruption.View, now time.Time) (hidden bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.driftBackoff.Deadlines(now)
+	return q.backoffs.MarkBackoffs(view, now)
 }
 
-// backedOffClaims returns the claims whose command failed recently, and those whose repair did.
-func (q *commandQueue) backedOffClaims(now time.Time) (all, repair map[string]time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.nodeBackoff.Deadlines(now), q.repairBackoff.Deadlines(now)
-}
-
-// recordBackoff backs off nodes that stay although a command was to remove them. Otherwise they would be held
-// and released in every pass (G12), and no other node would have its turn (G9). A node that stays for another
-// reason may still be repaired.
+// recordBackoff backs off nodes that stay although a command was to remove them.
 func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, n := range nodes {
-		q.nodeBackoff.RecordFailure(n.Claim, now)
-		if why == karpv1.ReasonUnhealthy {
-			q.repairBackoff.RecordFailure(n.Claim, now)
-		}
-	}
+	q.backoffs.RecordFailure(why, now, nodes...)
 }
 
 // Work advances the commands that are due and returns when the next one is.

@@ -39,7 +39,7 @@ type checks struct {
 	drifts  bool                 // nodes have been replaced because of drift since then
 	last    time.Time            // of the last move
 	stirred time.Time            // of the last command for drift or repair: moves may follow from it
-	swaps   []*command           // that had replacements
+	swaps   []*runningCommand    // that had replacements
 	failed  map[string]bool      // replacements of commands that were given up
 	asked   map[string]rebootCalls
 	ill     map[string]time.Time // since when nodes could have been repaired
@@ -264,7 +264,7 @@ func (c *checks) terminates(p *process, node *corev1.Node) {
 }
 
 // started notes a command that is carried out.
-func (c *checks) started(cmd *command) {
+func (c *checks) started(cmd *runningCommand) {
 	switch cmd.Reason {
 	case karpv1.ReasonUnderutilized:
 		c.last = c.w.now
@@ -287,7 +287,7 @@ func (c *checks) repaired() {
 }
 
 // recordReplacement notes a command whose replacements stand for its nodes, be it one that a process has taken over.
-func (c *checks) recordReplacement(cmd *command) {
+func (c *checks) recordReplacement(cmd *runningCommand) {
 	if len(cmd.ReplacementClaims) > 0 {
 		c.swaps = append(c.swaps, cmd)
 	}
@@ -307,7 +307,7 @@ func (c *checks) surplusReplacements() map[string]bool {
 			out[name] = slices.ContainsFunc(order.Replaces, stays)
 		}
 	}
-	c.swaps = slices.DeleteFunc(c.swaps, func(cmd *command) bool {
+	c.swaps = slices.DeleteFunc(c.swaps, func(cmd *runningCommand) bool {
 		there := slices.ContainsFunc(cmd.Remove, func(n disrupt.Candidate) bool { return stays(n.Claim) })
 		for _, name := range cmd.ReplacementClaims {
 			out[name] = there || out[name]

@@ -15,12 +15,11 @@ import (
 
 const (
 	taintSeen  = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
-	quietFor   = 5 * time.Minute // consolidation looks again although nothing changed
 	afterWrite = 100 * time.Millisecond
 )
 
-// command is a command that is being carried out.
-type command struct {
+// runningCommand is a command that is being carried out.
+type runningCommand struct {
 	disrupt.Running
 	committed bool // its nodes count as being removed
 }
@@ -37,64 +36,17 @@ func (p *process) runDisruptionPass() {
 		view = p.store.Disruption(p.types())
 	}
 	p.cleanUp(&view)
-	hidden := p.markBackingOff(&view)
-	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Deadlines(p.w.now)
-	view.Repairs = p.w.repairs
+	hidden := p.backoffs.MarkBackoffs(&view, p.w.now)
+	view.Policy, view.Tuning, view.Methods, view.Repairs = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.w.repairs
 	view.Outcomes = p.moveOutcomes.Observe(&view)
-	view.Unchanged = changes == p.still.changes && p.w.now.Before(p.still.until)
+	view.Unchanged = p.cooldown.Covers(changes, p.w.now)
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
 	p.emitDecisionEvents(&decision)
-	switch {
-	case len(decision.Commands) > 0 || decision.Limited || hidden:
-		p.still = idleConsolidation{}
-	case !view.Unchanged:
-		p.still = idleConsolidation{changes, p.consolidationIdleUntil(&view)}
-	}
+	p.cooldown = p.cooldown.After(&decision, &view, changes, hidden, p.w.now)
 	p.moveOutcomes.RecordMoves(&decision)
 	p.w.checks.decided(p, decision)
 	p.holdCommandNodes(view, decision.Commands)
-}
-
-// idleConsolidation is when consolidation last found nothing to do, and the state of the cache then.
-type idleConsolidation struct {
-	changes uint64
-	until   time.Time
-}
-
-// consolidationIdleUntil is until when consolidation cannot find anything unless something changes.
-func (p *process) consolidationIdleUntil(view *disrupt.View) time.Time {
-	until := p.w.now.Add(quietFor)
-	for i := range view.Nodes {
-		n := &view.Nodes[i]
-		if n.Nominated || n.ExpectsDisplaced {
-			return p.w.now
-		}
-		if old := n.Created.Add(p.w.config.Tuning.MinAge); old.After(p.w.now) && old.Before(until) {
-			until = old
-		}
-	}
-	return until
-}
-
-// markBackingOff marks nodes in back-off after a failed command, and reports whether there are any.
-func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
-	backingOff, repairBackingOff := p.backoff.Deadlines(p.w.now), p.repairBackoff.Deadlines(p.w.now)
-	for i := range view.Nodes {
-		n := &view.Nodes[i]
-		n.BackingOff, n.RepairBackingOff = !backingOff[n.Claim].IsZero(), !repairBackingOff[n.Claim].IsZero()
-		hidden = hidden || n.BackingOff || n.RepairBackingOff
-	}
-	return hidden
-}
-
-// recordBackoff starts the back-off of nodes whose command failed.
-func (p *process) recordBackoff(why karpv1.DisruptionReason, list []disrupt.Candidate) {
-	for _, n := range list {
-		if p.backoff.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
-			p.repairBackoff.RecordFailure(n.Claim, p.w.now)
-		}
-	}
 }
 
 func (w *World) decide(view disrupt.View) disrupt.Decision {
@@ -125,11 +77,11 @@ func (p *process) emitDecisionEvents(d *disrupt.Decision) {
 
 // holdCommandNodes taints the nodes of commands, and revalidates once the watch has delivered the taints.
 func (p *process) holdCommandNodes(decided disrupt.View, list []disrupt.Command) {
-	var held []*command
+	var held []*runningCommand
 	for _, c := range list {
 		if c.Decision == disrupt.Reboot {
 			// Whatever comes of it, it is not looked at again before the watch has told of the reboot.
-			p.recordBackoff(c.Reason, c.Remove)
+			p.backoffs.RecordFailure(c.Reason, p.w.now, c.Remove...)
 			p.requestReboot(c)
 			p.after(afterWrite, p.runDisruptionPass)
 			continue
@@ -138,7 +90,7 @@ func (p *process) holdCommandNodes(decided disrupt.View, list []disrupt.Command)
 			continue
 		}
 		p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
-		cmd := &command{Running: disrupt.Running{Command: c, InitializedClaims: map[string]bool{}}}
+		cmd := &runningCommand{Running: disrupt.Running{Command: c, InitializedClaims: map[string]bool{}}}
 		p.commands[c.Token()] = cmd
 		for _, n := range c.Remove {
 			p.holdNode(n, c.Token(), c.Reason)
@@ -157,7 +109,7 @@ func (p *process) holdCommandNodes(decided disrupt.View, list []disrupt.Command)
 }
 
 // carryOutCommands carries out what still holds (disruption 16).
-func (p *process) carryOutCommands(decided disrupt.View, held []*command) {
+func (p *process) carryOutCommands(decided disrupt.View, held []*runningCommand) {
 	live := map[string][]disrupt.LivePod{}
 	for _, cmd := range held {
 		for _, n := range cmd.Remove {
@@ -193,7 +145,7 @@ func (p *process) mayStart(c *disrupt.Command) bool {
 	c.Remove = slices.Clone(c.Remove)
 	if slices.ContainsFunc(c.Remove, func(n disrupt.Candidate) bool { return p.commanded(n.Node) }) ||
 		slices.ContainsFunc(c.Template, func(name string) bool { return p.rests.resting(name, p.w.now) }) {
-		p.recordBackoff(c.Reason, c.Remove)
+		p.backoffs.RecordFailure(c.Reason, p.w.now, c.Remove...)
 		return false
 	}
 	return len(c.Remove) > 0
@@ -230,7 +182,7 @@ func (p *process) livePodsOn(node string) []disrupt.LivePod {
 }
 
 // releaseRetained releases the nodes of a command that stay after all.
-func (p *process) releaseRetained(c *command, objections []disrupt.Objection) {
+func (p *process) releaseRetained(c *runningCommand, objections []disrupt.Objection) {
 	if len(objections) == 0 {
 		return
 	}
@@ -240,7 +192,7 @@ func (p *process) releaseRetained(c *command, objections []disrupt.Objection) {
 		p.recordEvent("node/"+o.Node, "stays after all: "+o.Text)
 	}
 	back, token, whole := slices.Clone(c.Remove), c.Token(), c.Reason != karpv1.ReasonEmpty
-	p.recordBackoff(c.Reason, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] }))
+	p.backoffs.RecordFailure(c.Reason, p.w.now, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] })...)
 	c.Command = c.Without(func(n disrupt.Candidate) bool { return whole || stays[n.Claim] })
 	p.releaseNodes(slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !whole && !stays[n.Claim] }))
 	if len(c.Remove) == 0 {
@@ -251,7 +203,7 @@ func (p *process) releaseRetained(c *command, objections []disrupt.Objection) {
 
 // judgeCommands has moves judged by rules that were written apart from those that found them. It returns what is
 // wrong with each command; empty: nothing.
-func (p *process) judgeCommands(held []*command, fresh disrupt.View) []string {
+func (p *process) judgeCommands(held []*runningCommand, fresh disrupt.View) []string {
 	out, order, list := make([]string, len(held)), []int{}, []string{}
 	for i, c := range held {
 		if c.Reason == karpv1.ReasonUnderutilized && len(c.Remove) > 0 {
@@ -290,7 +242,7 @@ func firstViolation(question solve.Question, moves []solve.Move) string {
 }
 
 // orderReplacements orders the replacements of a command and says that its nodes go.
-func (p *process) orderReplacements(c *command, decided, fresh disrupt.View) {
+func (p *process) orderReplacements(c *runningCommand, decided, fresh disrupt.View) {
 	planned := map[cluster.PodKey]string{}
 	list := slices.Clone(c.Create)
 	for _, name := range c.Template {
@@ -329,7 +281,7 @@ func (p *process) orderReplacements(c *command, decided, fresh disrupt.View) {
 
 // cancelCommand gives up a command that does not get all of its replacements, and those that it got. If others were
 // faster the next one sees what they did.
-func (p *process) cancelCommand(c *command, outdated bool) {
+func (p *process) cancelCommand(c *runningCommand, outdated bool) {
 	for _, name := range c.ReplacementClaims {
 		if claim := p.w.api.claims[name]; claim != nil {
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
@@ -337,12 +289,12 @@ func (p *process) cancelCommand(c *command, outdated bool) {
 	}
 	p.undoCommand(c, "its replacement could not be created")
 	if !outdated {
-		p.backOffDrift(&c.Command)
+		p.backoffs.RecordDriftFailure(&c.Command, p.w.now)
 	}
 }
 
 // started counts a command that will be carried out.
-func (w *World) started(c *command) {
+func (w *World) started(c *runningCommand) {
 	w.stats.Commands[c.Reason]++
 	if c.Decision == disrupt.TerminateFirst {
 		w.stats.Emptied += len(c.Remove)
@@ -357,13 +309,4 @@ func (w *World) started(c *command) {
 	w.checks.started(c)
 }
 
-// backOffDrift has drift of the pools of a command rest.
-func (p *process) backOffDrift(c *disrupt.Command) {
-	if c.Reason == karpv1.ReasonDrifted {
-		for _, n := range c.Remove {
-			p.drift.RecordFailure(n.Pool, p.w.now)
-		}
-	}
-}
-
-func (c *command) String() string { return fmt.Sprint(c.Reason, " ", names(c.Remove)) }
+func (c *runningCommand) String() string { return fmt.Sprint(c.Reason, " ", names(c.Remove)) }

@@ -95,7 +95,7 @@ func (p *process) resumeCommands(view *disrupt.View) bool {
 	found := disrupt.Recover(disrupt.RecoveryInput{Nodes: view.Nodes, Held: held, Orders: orders, Known: func(token string) bool { return p.commands[token] != nil || p.ended[token] }})
 	for _, r := range found {
 		p.w.logf("controller: goes on with %s of %v", r.Reason, names(r.Remove))
-		c := &command{Running: r, committed: true}
+		c := &runningCommand{Running: r, committed: true}
 		p.commands[r.Token()] = c
 		for _, n := range r.Remove {
 			p.store.SetCommanded(n.Node, true)
@@ -139,7 +139,7 @@ func (p *process) removeCommandAnnotations(name string) {
 }
 
 // advanceCommand takes a command as far as it gets now, and looks at it again later.
-func (p *process) advanceCommand(c *command, wait time.Duration) {
+func (p *process) advanceCommand(c *runningCommand, wait time.Duration) {
 	if p.commands[c.Token()] != c {
 		return
 	}
@@ -161,7 +161,7 @@ func (p *process) advanceCommand(c *command, wait time.Duration) {
 		p.finishCommand(c)
 	case disrupt.Broken:
 		if progress.Replacement {
-			p.backOffDrift(&c.Command)
+			p.backoffs.RecordDriftFailure(&c.Command, p.w.now)
 		}
 		p.undoCommand(c, progress.Why)
 	}
@@ -178,7 +178,7 @@ func (p *process) recheckCommandOf(claim string) {
 }
 
 // claimStatuses reads the claims of a command.
-func (p *process) claimStatuses(c *command) map[string]disrupt.ClaimStatus {
+func (p *process) claimStatuses(c *runningCommand) map[string]disrupt.ClaimStatus {
 	seen := map[string]disrupt.ClaimStatus{}
 	look := func(name, node string) {
 		claim, _ := p.seen[claims][name].(*karpv1.NodeClaim)
@@ -209,7 +209,7 @@ func (p *process) claimStatuses(c *command) map[string]disrupt.ClaimStatus {
 
 // deleteAll deletes the claims of a command that is ready. What is not held any more is tried again, until
 // the command has had its time.
-func (p *process) deleteAll(c *command) {
+func (p *process) deleteAll(c *runningCommand) {
 	var rest []disrupt.Candidate
 	for _, n := range c.Remove {
 		claim, node := p.w.api.claims[n.Claim], p.w.api.nodes[n.Node]
@@ -236,7 +236,7 @@ func (p *process) deleteAll(c *command) {
 
 // writeDrainBound writes until when a drain may take, if the command has a bound, and that it is of the command. A
 // time that is there already is only ever made earlier (V15-26, V15-29).
-func (p *process) writeDrainBound(c *command, claim *karpv1.NodeClaim) {
+func (p *process) writeDrainBound(c *runningCommand, claim *karpv1.NodeClaim) {
 	if c.Bound == nil {
 		return
 	}
@@ -255,23 +255,19 @@ func (p *process) writeDrainBound(c *command, claim *karpv1.NodeClaim) {
 }
 
 // finishCommand ends a command that succeeded.
-func (p *process) finishCommand(c *command) {
+func (p *process) finishCommand(c *runningCommand) {
 	delete(p.commands, c.Token())
 	p.ended[c.Token()] = true
-	if c.Reason == karpv1.ReasonDrifted {
-		for _, n := range c.Remove {
-			p.drift.RecordSuccess(n.Pool)
-		}
-	}
+	p.backoffs.RecordDriftSuccess(&c.Command, c.Remove)
 }
 
 // undoCommand gives a command up: its replacements forget it, and its nodes stay.
-func (p *process) undoCommand(c *command, why string) {
+func (p *process) undoCommand(c *runningCommand, why string) {
 	p.w.stats.Rollbacks++
 	for _, n := range c.Remove {
 		p.recordEvent("node/"+n.Node, "stays: "+why)
 	}
-	p.recordBackoff(c.Reason, c.Remove)
+	p.backoffs.RecordFailure(c.Reason, p.w.now, c.Remove...)
 	for _, name := range c.ReplacementClaims {
 		p.w.checks.failed[name] = true
 		p.removeCommandAnnotations(name)
