@@ -86,22 +86,6 @@ func (d *Disruption) recordOutcome(c disruption.Command, text string) {
 	}
 }
 
-// recordDriftFailure backs off drift of the pools of a command that failed because of its replacements.
-func (d *Disruption) recordDriftFailure(c disruption.Command) {
-	d.queue.mu.Lock()
-	defer d.queue.mu.Unlock()
-	for _, pool := range d.queue.backoffs.RecordDriftFailure(&c, d.Now()) {
-		d.Metrics.DisruptionDriftBackoffs.WithLabelValues(pool).Inc()
-	}
-}
-
-// recordDriftSuccess ends the drift back-off of the pools of a command that removed its last node.
-func (d *Disruption) recordDriftSuccess(c *disruption.Command, nodes []disruption.Candidate) {
-	d.queue.mu.Lock()
-	defer d.queue.mu.Unlock()
-	d.queue.backoffs.RecordDriftSuccess(c, nodes)
-}
-
 func poolsOf(c disruption.Command) map[string]bool {
 	pools := map[string]bool{}
 	for _, n := range c.Remove {

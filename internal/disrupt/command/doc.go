@@ -5,5 +5,5 @@
 // perform effects and report back: internal/controller with API calls, events and metrics, internal/sim on
 // its model. So the simulator tests the protocol that ships.
 //
-// Not here: what to disrupt (internal/disrupt), clients, clocks, locks. Enter at Backoffs and Cooldown.
+// Not here: what to disrupt (internal/disrupt), clients, clocks, locks. Enter at Queue.
 package command
