@@ -52,12 +52,13 @@ type process struct {
 	tried        map[types.UID]time.Time // when the cloud was first asked for an instance
 	told         map[string]time.Time    // instances, when the cloud was told to end them
 	asked        map[string]time.Time
-	podEvents    map[string]time.Time       // latest event of each node
-	due          map[string]time.Time       // when a claim or node is looked at next
-	commands     map[string]*runningCommand // running, by token
-	ended        map[string]bool            // tokens of commands that are over
-	starting     bool                       // a start is not complete
-	backoffs     command.Backoffs
+	podEvents    map[string]time.Time // latest event of each node
+	due          map[string]time.Time // when a claim or node is looked at next
+	commands     Protocol
+	held         []disrupt.Command // whose nodes are held, and that are not committed
+	undone       []disrupt.Running // that were given up
+	worksAt      time.Time         // when the queue of commands is worked on; zero: it is not
+	starting     bool              // a start is not complete
 	cooldown     command.Cooldown
 	calls        map[types.UID]call // what the cloud said about reboots
 	rests        rests              // pools whose launches fail
@@ -101,8 +102,8 @@ func (w *World) boot() {
 	p := &process{
 		w: w, number: w.processes, started: w.now,
 		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
-		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: map[string]*runningCommand{}, ended: map[string]bool{},
-		backoffs: command.NewBackoffs(w.config.Seed), calls: map[types.UID]call{}, rests: rests{},
+		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
+		calls: map[types.UID]call{}, rests: rests{},
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
 	}
 	p.store = store.New(store.Options{
