@@ -28,8 +28,8 @@ import (
 const (
 	disruptInterval = command.PassInterval
 	unsynced        = time.Second
-	afterWake       = time.Second            // shortest time between a pass and one that was woken
-	afterWrite      = 100 * time.Millisecond // for the watch to deliver the writes of other clients
+	afterWake       = command.AfterWake
+	afterWrite      = command.AfterWrite
 	stalled         = 15 * time.Minute
 )
 
@@ -139,16 +139,14 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 		d.lastRuns = nil // no method is to blame
 	}
 	d.last = d.Now()
-	next, err := d.pass(ctx)
+	in, others, err := d.pass(ctx)
 	switch {
-	case err != nil && onlyConflicts(err):
+	case err == nil:
+		return in, nil
+	case onlyConflicts(err):
 		return afterWrite, nil
-	case next == anotherPass && err == nil:
-		return 0, nil
-	case next == passAfterWatch && err == nil:
-		return afterWrite, nil
-	case next == passForOthers: // the nodes that failed are backed off, so others can be tried
-		return afterWake, err
+	case others: // failed nodes do not keep others waiting
+		return in, err
 	}
 	return disruptInterval, err
 }
@@ -167,11 +165,12 @@ func (d *Disruption) Pass(ctx context.Context) error {
 	if !d.Store.Synced() {
 		return nil
 	}
-	_, err := d.pass(ctx)
+	_, _, err := d.pass(ctx)
 	return err
 }
 
-func (d *Disruption) pass(ctx context.Context) (followUp, error) {
+// pass makes a pass. It returns in what time the next one is due, and whether that is for other nodes.
+func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	d.prepare()
 	offers := d.offers(ctx)
 	changes := d.Store.Changes()
@@ -203,29 +202,8 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	}
 	d.cooldown = d.cooldown.After(&decision, &view, changes, hidden, d.Now())
 	n, err := d.start(ctx, view, offers, decision)
-	return followUpOf(decision.Commands, n), errors.Join(failed, err)
-}
-
-// followUp is what the next pass is for.
-type followUp int
-
-const (
-	noFollowUp     followUp = iota // none is needed
-	anotherPass                    // at once: there may be more to do
-	passAfterWatch                 // once the watch has delivered what was written
-	passForOthers                  // soon: no command could be started
-)
-
-func followUpOf(decided []disruption.Command, started int) followUp {
-	switch {
-	case len(decided) == 0:
-		return noFollowUp
-	case started == 0:
-		return passForOthers
-	case slices.ContainsFunc(decided, func(c disruption.Command) bool { return c.Decision == disruption.Reboot }):
-		return passAfterWatch
-	}
-	return anotherPass
+	in, others := command.NextPass(decision.Commands, n)
+	return in, others, errors.Join(failed, err)
 }
 
 // offers returns the instance types of each pool. A pool whose types cannot be listed is left out, and none of

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
@@ -146,16 +145,13 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			err = d.Reader.Get(ctx, client.ObjectKey{Name: name}, claim)
 		}
 		if apierrors.IsNotFound(err) {
-			seen[name] = disruption.ClaimStatus{NotFound: true}
+			seen[name] = command.Status(nil)
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("nodeclaim %s: %w", name, err)
 		}
-		s := disruption.ClaimStatus{
-			Deleting: claim.DeletionTimestamp != nil,
-			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
-		}
+		s := command.Status(claim)
 		if node != "" {
 			at := &corev1.Node{}
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {

@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	taintSeen  = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
-	afterWrite = 100 * time.Millisecond
+	taintSeen = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
 )
 
 // runDisruptionPass resumes or cleans up the commands of an earlier process, decides on voluntary disruption, and
@@ -30,7 +29,7 @@ func (p *process) runDisruptionPass() {
 	left := p.leftovers()
 	if resumed := p.commands.Resume(view.Nodes, left); len(resumed) > 0 {
 		p.perform(resumed)
-		p.wakeQueue(afterWrite)
+		p.wakeQueue(command.AfterWrite)
 		view = p.store.Disruption(p.types())
 	}
 	p.perform(p.commands.CleanUp(view.Nodes, left))
@@ -75,26 +74,37 @@ func (p *process) emitDecisionEvents(d *disrupt.Decision) {
 
 // startCommands holds the nodes of commands, and carries them out once the watch has delivered the taints.
 func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
+	started := 0
 	for _, c := range list {
 		for _, effect := range p.commands.Begin(c, func(pool string) bool { return p.rests.resting(pool, p.w.now) }, p.w.now) {
 			switch e := effect.(type) {
 			case command.RequestReboot:
-				p.requestReboot(e.Command)
-				p.after(afterWrite, p.runDisruptionPass)
+				if p.requestReboot(e.Command) {
+					started++
+				}
 			case command.Hold:
 				p.holdNodes(e.Command)
 			}
 		}
 	}
 	if len(p.held) == 0 {
+		p.requestPass(list, started)
 		return
 	}
 	p.starting = true
 	p.after(min(taintSeen, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
-		p.carryOutCommands(decided)
+		started += p.carryOutCommands(decided)
 		p.held, p.starting = nil, false
-		p.passed = look{rev: -1}
+		p.requestPass(list, started)
 	})
+}
+
+// requestPass has the next pass come as soon as commands that were decided ask for it.
+func (p *process) requestPass(decided []disrupt.Command, started int) {
+	if in, _ := command.NextPass(decided, started); in < command.PassInterval {
+		p.passed = look{rev: -1}
+		p.after(in, p.runDisruptionPass)
+	}
 }
 
 // holdNodes holds the nodes of a command.
@@ -112,8 +122,8 @@ func (p *process) holdNodes(c disrupt.Command) {
 	}
 }
 
-// carryOutCommands carries out what still holds (disruption 16).
-func (p *process) carryOutCommands(decided disrupt.View) {
+// carryOutCommands carries out what still holds (disruption 16). It returns how many commands it started.
+func (p *process) carryOutCommands(decided disrupt.View) (started int) {
 	live := map[string][]disrupt.LivePod{}
 	for _, c := range p.held {
 		for _, n := range c.Remove {
@@ -131,8 +141,11 @@ func (p *process) carryOutCommands(decided disrupt.View) {
 			p.w.stats.Abandoned++
 			continue
 		}
-		p.orderReplacements(&list[i], decided, fresh)
+		if p.orderReplacements(&list[i], decided, fresh) {
+			started++
+		}
 	}
+	return started
 }
 
 // commanded reports whether a node is part of a command.
@@ -165,8 +178,8 @@ func (p *process) livePodsOn(node string) []disrupt.LivePod {
 	return out
 }
 
-// orderReplacements orders the replacements of a command.
-func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.View) {
+// orderReplacements orders the replacements of a command, and reports whether it got all of them.
+func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.View) bool {
 	list, err := command.Replacements(c, func(name string) (solve.NewNode, error) {
 		of, known := p.seen[pools][name].(*karpv1.NodePool)
 		if !known {
@@ -191,7 +204,8 @@ func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.V
 	if err == nil && len(created) == 0 {
 		p.advanceCommand(c.Token())
 	}
-	p.wakeQueue(afterWrite)
+	p.wakeQueue(command.AfterWrite)
+	return err == nil
 }
 
 // started counts a command that will be carried out.

@@ -45,6 +45,8 @@ func (p *process) perform(effects []command.Effect) {
 			for _, name := range e.Claims {
 				p.store.Nominate(name, p.w.now.Add(nomination))
 			}
+		case command.WakePass:
+			p.after(command.AfterWake, p.runDisruptionPass)
 		case command.Failed:
 			p.undone = append(p.undone, e.Command)
 		case command.Objected:
@@ -191,7 +193,7 @@ func (p *process) advanceCommand(token string) {
 // recheckCommandOf has a command looked at whose replacement goes.
 func (p *process) recheckCommandOf(claim string) {
 	if p.commands.RecordLostReplacement(claim) {
-		p.wakeQueue(afterWrite)
+		p.wakeQueue(command.AfterWrite)
 	}
 }
 
@@ -203,14 +205,7 @@ func (p *process) claimStatuses(c *disrupt.Running) map[string]disrupt.ClaimStat
 		if claim == nil {
 			claim = p.w.api.claims[name]
 		}
-		if claim == nil {
-			seen[name] = disrupt.ClaimStatus{NotFound: true}
-			return
-		}
-		s := disrupt.ClaimStatus{
-			Deleting: claim.DeletionTimestamp != nil,
-			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
-		}
+		s := command.Status(claim)
 		if at, _ := p.seen[nodes][node].(*corev1.Node); at != nil {
 			s.Protected = cluster.ForbiddenBy(at.Annotations)
 		}

@@ -9,9 +9,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// PassInterval is the time between two passes of disruption. It is also the first back-off of a node.
-const PassInterval = 10 * time.Second
-
 // Backoffs delay what failed: commands for nodes, repairs of nodes, and drift of pools.
 type Backoffs struct {
 	nodes   disrupt.Backoff // by claim: nodes whose command failed

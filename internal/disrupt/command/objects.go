@@ -9,8 +9,20 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
+
+// Status returns what a command has to know about a claim; nil: it is gone.
+func Status(claim *karpv1.NodeClaim) disrupt.ClaimStatus {
+	if claim == nil {
+		return disrupt.ClaimStatus{NotFound: true}
+	}
+	return disrupt.ClaimStatus{
+		Deleting: claim.DeletionTimestamp != nil,
+		Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
+	}
+}
 
 // The functions below change an object that the caller owns. They report whether it has to be written.
 
