@@ -28,6 +28,7 @@ var (
 	single = []string{"internal/condition", "internal/solve", "internal/drift", "internal/drain"}
 	life   = []string{"internal/lifecycle"}
 	joint  = []string{"internal/disrupt", "internal/pool", "internal/reboot"}
+	steps  = []string{"internal/disrupt/command"} // how decisions are carried out, as values
 	port   = []string{"internal/cloud"}
 	yaml   = []string{"sigs.k8s.io/yaml/...", "sigs.k8s.io/json/...", "go.yaml.in/yaml/..."}
 	sdk    = []string{"github.com/aws/..."}
@@ -49,6 +50,7 @@ var layers = map[string]layer{
 	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
+	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port, []string{"internal/condition"}), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, images, yaml, []string{"internal/budget"}), never: effects},
@@ -59,7 +61,7 @@ var layers = map[string]layer{
 	// around what writes claims; nothing of it has effects on anything but the run.
 	"3 simulator": {
 		packages: []string{"internal/sim"},
-		may: join(values, words, api, view, single, joint, life, port, []string{
+		may: join(values, words, api, view, single, joint, steps, life, port, []string{
 			"internal/budget", "internal/check", "internal/execute", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
 		}),
 		never: sdk,

@@ -23,6 +23,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -94,8 +95,11 @@ func TestPodsAreToldInOrder(t *testing.T) {
 // What several writes failed with is told in one order.
 func TestErrorsOfCleaningUpAreInOrder(t *testing.T) {
 	t.Parallel()
-	d := &Disruption{Client: deadEnd{}, Reader: deadEnd{}, Now: time.Now, queue: &commandQueue{}}
-	l := leftovers{marked: map[string]string{"d": "", "a": "", "c": "", "b": ""}}
+	d := &Disruption{Client: deadEnd{}, Reader: deadEnd{}, Now: time.Now, queue: newCommandQueue(0)}
+	l := command.NewLeftovers()
+	for _, name := range []string{"d", "a", "c", "b"} {
+		l.AddClaim(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{karpv1.AnnotationCommand: "{}"}}})
+	}
 	for range 30 {
 		err := d.cleanUp(t.Context(), disruption.View{}, l)
 		var got []string

@@ -19,18 +19,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 const (
-	disruptInterval = 10 * time.Second
+	disruptInterval = command.PassInterval
 	unsynced        = time.Second
-	afterWake       = time.Second            // shortest time between a pass and one that was woken
-	afterWrite      = 100 * time.Millisecond // for the watch to deliver the writes of other clients
+	afterWake       = command.AfterWake
+	afterWrite      = command.AfterWrite
 	stalled         = 15 * time.Minute
-	maxCooldown     = 5 * time.Minute // longest cool-down: consolidation runs again although nothing changed
 )
 
 // disruptStore is the cluster state that disruption decides on.
@@ -96,7 +96,7 @@ type Disruption struct {
 	last           time.Time       // when a pass began
 	unpriced       map[string]bool // nodes without a known price in the last pass
 	invalidBudgets string          // invalid budgets as last logged
-	cooldown       consolidationCooldown
+	cooldown       command.Cooldown
 	blocks         map[string]*block    // by claim: nodes whose disruption is blocked
 	lastRuns       map[string]time.Time // by method: when it last ran
 
@@ -105,13 +105,6 @@ type Disruption struct {
 	promises  disruption.OutcomeHistory
 	repairLog repairLog
 	prices    priceWait
-}
-
-// consolidationCooldown is until when consolidation is skipped after it found nothing to do, and the change
-// counter of the store at that time.
-type consolidationCooldown struct {
-	changes uint64
-	until   time.Time
 }
 
 // Register adds both loops to a manager.
@@ -146,16 +139,14 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 		d.lastRuns = nil // no method is to blame
 	}
 	d.last = d.Now()
-	next, err := d.pass(ctx)
+	in, others, err := d.pass(ctx)
 	switch {
-	case err != nil && onlyConflicts(err):
+	case err == nil:
+		return in, nil
+	case onlyConflicts(err):
 		return afterWrite, nil
-	case next == anotherPass && err == nil:
-		return 0, nil
-	case next == passAfterWatch && err == nil:
-		return afterWrite, nil
-	case next == passForOthers: // the nodes that failed are backed off, so others can be tried
-		return afterWake, err
+	case others: // failed nodes do not keep others waiting
+		return in, err
 	}
 	return disruptInterval, err
 }
@@ -174,11 +165,12 @@ func (d *Disruption) Pass(ctx context.Context) error {
 	if !d.Store.Synced() {
 		return nil
 	}
-	_, err := d.pass(ctx)
+	_, _, err := d.pass(ctx)
 	return err
 }
 
-func (d *Disruption) pass(ctx context.Context) (followUp, error) {
+// pass makes a pass. It returns in what time the next one is due, and whether that is for other nodes.
+func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	d.prepare()
 	offers := d.offers(ctx)
 	changes := d.Store.Changes()
@@ -193,13 +185,12 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	}
 	d.setCostMetrics(view)
 	d.setBlockedMetrics(view)
-	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = d.Policy, d.Tuning, d.Methods, d.queue.driftBackoffs(d.Now())
-	view.Repairs = d.Repairs
+	view.Policy, view.Tuning, view.Methods, view.Repairs = d.Policy, d.Tuning, d.Methods, d.Repairs
 	d.repairLog.logPolicyChanges(ctx, view)
 	view.Unpriced = d.prices.mustWait(ctx, d.Priced, d.Now())
-	hidden := d.markBackedOff(view) || view.Unpriced
+	hidden := d.queue.markBackoffs(&view, d.Now())
 	view.Outcomes = d.promises.Observe(&view)
-	view.Unchanged = changes == d.cooldown.changes && d.Now().Before(d.cooldown.until)
+	view.Unchanged = d.cooldown.Covers(changes, d.Now())
 	decision := d.decide(ctx, view)
 	d.promises.RecordMoves(&decision)
 	d.setDecisionMetrics(decision)
@@ -209,50 +200,10 @@ func (d *Disruption) pass(ctx context.Context) (followUp, error) {
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Unchanged) {
 		d.Journal.Decided(decision)
 	}
-	if len(decision.Commands) > 0 || decision.Limited || decision.Partial || hidden {
-		d.cooldown = consolidationCooldown{}
-	} else if !view.Unchanged {
-		d.cooldown = consolidationCooldown{changes: changes, until: d.cooldownEnd(view)}
-	}
+	d.cooldown = d.cooldown.After(&decision, &view, changes, hidden, d.Now())
 	n, err := d.start(ctx, view, offers, decision)
-	return followUpOf(decision.Commands, n), errors.Join(failed, err)
-}
-
-// followUp is what the next pass is for.
-type followUp int
-
-const (
-	noFollowUp     followUp = iota // none is needed
-	anotherPass                    // at once: there may be more to do
-	passAfterWatch                 // once the watch has delivered what was written
-	passForOthers                  // soon: no command could be started
-)
-
-func followUpOf(decided []disruption.Command, started int) followUp {
-	switch {
-	case len(decided) == 0:
-		return noFollowUp
-	case started == 0:
-		return passForOthers
-	case slices.ContainsFunc(decided, func(c disruption.Command) bool { return c.Decision == disruption.Reboot }):
-		return passAfterWatch
-	}
-	return anotherPass
-}
-
-// markBackedOff marks nodes whose command failed recently, and reports whether there are any. Without it they
-// would be held and released in every pass, and no other node would have its turn.
-func (d *Disruption) markBackedOff(view disruption.View) (hidden bool) {
-	backedOff, repairBackedOff := d.queue.backedOffClaims(d.Now())
-	for i := range view.Nodes {
-		if n := &view.Nodes[i]; !backedOff[n.Claim].IsZero() {
-			n.BackingOff, hidden = true, true
-		}
-		if n := &view.Nodes[i]; !repairBackedOff[n.Claim].IsZero() {
-			n.RepairBackingOff, hidden = true, true
-		}
-	}
-	return hidden
+	in, others := command.NextPass(decision.Commands, n)
+	return in, others, errors.Join(failed, err)
 }
 
 // offers returns the instance types of each pool. A pool whose types cannot be listed is left out, and none of

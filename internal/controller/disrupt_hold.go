@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,9 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
 
 const (
@@ -59,46 +57,40 @@ func (d *Disruption) patchWithRetry(ctx context.Context, obj client.Object, stat
 func (d *Disruption) holdNode(ctx context.Context, n disruption.Candidate, token string, why karpv1.DisruptionReason) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}
 	d.Store.SetCommanded(n.Node, true)
-	fresh := false
+	tainted := false
 	err := d.patchWithRetry(ctx, node, false, func() bool {
-		if fresh = !karpv1.Disrupted(node); fresh {
-			node.Spec.Taints = append(slices.Clone(node.Spec.Taints), karpv1.DisruptedTaint())
-		} else if node.Annotations[karpv1.AnnotationHeldBy] == token {
-			return true
-		}
-		metav1.SetMetaDataAnnotation(&node.ObjectMeta, karpv1.AnnotationHeldBy, token)
-		return false
+		var write bool
+		write, tainted = command.HoldNode(node, token)
+		return !write
 	})
 	if err != nil {
 		return fmt.Errorf("taint node %s: %w", n.Node, err)
 	}
-	if fresh {
+	if tainted {
 		log.FromContext(ctx).Info("tainted node", "Node", klog.KRef("", n.Node), "taint.Key", karpv1.TaintKeyDisrupted, "taint.Value", "", "taint.Effect", corev1.TaintEffectNoSchedule)
 	}
-	if err := d.setReason(ctx, n.Claim, string(why)); err != nil {
+	err = d.patchReason(ctx, n.Claim, func(claim *karpv1.NodeClaim) bool {
+		command.SetReason(claim, why, d.Now())
+		return true
+	})
+	if err != nil {
 		return fmt.Errorf("nodeclaim %s: %w", n.Claim, err)
 	}
 	return nil
 }
 
-// releaseHold undoes holdNode. A node that is being deleted keeps its taint.
+// releaseHold undoes holdNode.
 func (d *Disruption) releaseHold(ctx context.Context, n disruption.Candidate) error {
 	claim := &karpv1.NodeClaim{}
-	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err == nil && claim.DeletionTimestamp != nil {
+	if err := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err == nil && !command.CanRelease(claim) {
 		return nil
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Node}}
-	freed := false
+	untainted := false
 	err := d.patchWithRetry(ctx, node, false, func() bool {
-		_, named := node.Annotations[karpv1.AnnotationHeldBy]
-		freed = karpv1.Disrupted(node)
-		if node.DeletionTimestamp != nil || !freed && !named {
-			freed = false
-			return true
-		}
-		node.Spec.Taints = slices.DeleteFunc(slices.Clone(node.Spec.Taints), karpv1.IsDisrupted)
-		delete(node.Annotations, karpv1.AnnotationHeldBy)
-		return false
+		var write bool
+		write, untainted = command.ReleaseNode(node)
+		return !write
 	})
 	if err != nil {
 		if apierrors.IsNotFound(err) {
@@ -106,30 +98,16 @@ func (d *Disruption) releaseHold(ctx context.Context, n disruption.Candidate) er
 		}
 		return fmt.Errorf("untaint node %s: %w", n.Node, err)
 	}
-	if freed {
+	if untainted {
 		log.FromContext(ctx).Info("untainted node", "Node", klog.KRef("", n.Node), "taint.Key", karpv1.TaintKeyDisrupted)
 	}
-	return errors.Join(d.removeDrainDeadline(ctx, n.Claim), d.setReason(ctx, n.Claim, ""))
+	return errors.Join(d.removeDrainDeadline(ctx, n.Claim), d.patchReason(ctx, n.Claim, command.RemoveReason))
 }
 
-// setReason sets condition DisruptionReason of a claim, or removes it. A rebooting claim keeps the condition:
-// its reboot may have been requested a moment ago.
-func (d *Disruption) setReason(ctx context.Context, name, why string) error {
+// patchReason changes condition DisruptionReason of a claim. A claim that is gone has none.
+func (d *Disruption) patchReason(ctx context.Context, name string, change func(*karpv1.NodeClaim) (write bool)) error {
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return client.IgnoreNotFound(d.patchWithRetry(ctx, claim, true, func() bool {
-		if why == "" && condition.True(claim.Status.Conditions, karpv1.ConditionRebooting) {
-			return true
-		}
-		if why == "" {
-			had := len(claim.Status.Conditions)
-			claim.Status.Conditions = condition.Remove(slices.Clone(claim.Status.Conditions), karpv1.ConditionDisruptionReason)
-			return len(claim.Status.Conditions) == had
-		}
-		object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: claim.DeletionTimestamp != nil}
-		claim.Status.Conditions = lifecycle.Conditions().Apply(claim.Status.Conditions, object, metav1.NewTime(d.Now()),
-			condition.Change{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: why, Message: why})
-		return false
-	}))
+	return client.IgnoreNotFound(d.patchWithRetry(ctx, claim, true, func() bool { return !change(claim) }))
 }
 
 // releaseHolds releases nodes, so that they take pods again. A node that cannot be written now is cleaned up by

@@ -4,209 +4,111 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/event"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
 
-const (
-	firstQueueDelay = time.Second     // until a new command is checked again
-	maxQueueDelay   = 5 * time.Second // a failed replacement is noticed within this time (FM K07)
-	idleQueue       = time.Hour       // an empty queue waits for a wake-up
-	endedTTL        = 10 * time.Minute
-)
+const idleQueue = time.Hour // an empty queue waits for a wake-up
 
-// commandQueue holds the running commands. Both loops use it.
+// commandQueue guards the state of the running commands. Both loops use it.
 type commandQueue struct {
 	wake chan struct{}
 
-	mu            sync.Mutex
-	list          map[string]*runningCommand // by token
-	claims        map[string]string          // tokens, by the claims that are removed
-	waits         map[string]string          // tokens, by the pending replacements
-	urgent        map[string]bool            // tokens of commands that lost a replacement
-	ended         map[string]time.Time       // tokens of finished commands: the cache may still show them as running
-	driftBackoff  disruption.Backoff         // by pool
-	nodeBackoff   disruption.Backoff         // by claim: nodes whose command failed
-	repairBackoff disruption.Backoff         // by claim: nodes whose repair failed
-}
-
-// runningCommand is a command and when to check it next.
-type runningCommand struct {
-	mu         sync.Mutex
-	run        disruption.Running
-	over       bool
-	due        time.Time
-	wait       time.Duration
-	lastEvents map[string]event.Reason // by replacement: the last event
-}
-
-func (e *runningCommand) isDue(now time.Time) bool { return e.dueIn(now) == 0 }
-
-func (e *runningCommand) dueIn(now time.Time) time.Duration {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return max(e.due.Sub(now), 0)
+	mu    sync.Mutex
+	state *command.Queue
+	turns map[string]*sync.Mutex // by token: its effects are performed before the next step
 }
 
 func newCommandQueue(seed uint64) *commandQueue {
-	return &commandQueue{
-		wake: make(chan struct{}, 1), list: map[string]*runningCommand{}, claims: map[string]string{}, waits: map[string]string{}, urgent: map[string]bool{}, ended: map[string]time.Time{},
-		driftBackoff:  disruption.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: seed},
-		nodeBackoff:   disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
-		repairBackoff: disruption.Backoff{Base: disruptInterval, Cap: maxCooldown, Seed: seed},
+	return &commandQueue{wake: make(chan struct{}, 1), state: command.NewQueue(seed), turns: map[string]*sync.Mutex{}}
+}
+
+// step makes one step of the protocol.
+func (q *commandQueue) step(take func(*command.Queue) []command.Effect) []command.Effect {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return take(q.state)
+}
+
+// takeTurn waits until the effects of the last step of a command are performed. The caller ends its turn.
+func (q *commandQueue) takeTurn(token string) (end func()) {
+	q.mu.Lock()
+	turn := q.turns[token]
+	if turn == nil {
+		turn = &sync.Mutex{}
+		q.turns[token] = turn
+	}
+	q.mu.Unlock()
+	turn.Lock()
+	return func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if !q.state.IsRunning(token) {
+			delete(q.turns, token) // who waits for it finds nothing to do
+		}
+		turn.Unlock()
 	}
 }
 
-func (q *commandQueue) addCommand(r disruption.Running) *runningCommand {
+// due returns the commands that are due, and how many there are in all.
+func (q *commandQueue) due(now time.Time) (tokens []string, running int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	e := &runningCommand{run: r, lastEvents: map[string]event.Reason{}}
-	q.list[r.Token()] = e
-	for _, n := range r.Remove {
-		q.claims[n.Claim] = r.Token()
+	return q.state.Due(now), len(q.state.Running())
+}
+
+// nextDue returns in what time the next command is due.
+func (q *commandQueue) nextDue(now time.Time) time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if in, found := q.state.NextDue(now); found {
+		return min(in, idleQueue)
 	}
-	for _, name := range r.ReplacementClaims {
-		q.waits[name] = r.Token()
-	}
-	return e
+	return idleQueue
 }
 
-// isRemoving reports whether a claim is part of a running command.
-func (q *commandQueue) isRemoving(claim string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, found := q.claims[claim]
-	return found
-}
-
-func (q *commandQueue) all() []*runningCommand {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	out := make([]*runningCommand, 0, len(q.list))
-	for _, token := range slices.Sorted(maps.Keys(q.list)) {
-		out = append(out, q.list[token])
-	}
-	return out
-}
-
-// ranHere reports whether a command runs or has ended in this process.
-func (q *commandQueue) ranHere(token string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, ended := q.ended[token]
-	return ended || q.list[token] != nil
-}
-
-// isRunning reports whether a command runs.
-func (q *commandQueue) isRunning(token string) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.list[token] != nil
-}
-
-func (q *commandQueue) endCommand(token string, now time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	delete(q.list, token)
-	delete(q.urgent, token)
-	for _, list := range []map[string]string{q.claims, q.waits} {
-		maps.DeleteFunc(list, func(_, of string) bool { return of == token })
-	}
-	maps.DeleteFunc(q.ended, func(_ string, at time.Time) bool { return now.Sub(at) > endedTTL })
-	q.ended[token] = now
-}
-
-// recordLostReplacement records that a replacement is terminating. The command that waits for it is checked at
-// once: its nodes stay, so its pods need no other place (G8).
+// recordLostReplacement records that a claim is terminating.
 func (q *commandQueue) recordLostReplacement(claim string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if token, waited := q.waits[claim]; waited {
-		q.urgent[token] = true
+	if q.state.RecordLostReplacement(claim) {
 		wakeLoop(q.wake)
 	}
 }
 
-// takeUrgent reports, once, whether a command lost a replacement.
-func (q *commandQueue) takeUrgent(e *runningCommand) bool {
+// markBackoffs marks what is in back-off in a view, and reports whether a node is.
+func (q *commandQueue) markBackoffs(view *disruption.View, now time.Time) (hidden bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	// any order: a command has one token
-	for token := range q.urgent {
-		if q.list[token] == e {
-			delete(q.urgent, token)
-			return true
-		}
-	}
-	return false
+	return q.state.MarkBackoffs(view, now)
 }
 
-// nodeCount is how many nodes are in the queue.
-func (q *commandQueue) nodeCount() int {
+// recordBackoff backs off nodes that stay although a command was to remove them.
+func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time, nodes []disruption.Candidate) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return len(q.claims)
-}
-
-// driftBackoffs returns the pools whose drift is backed off, and until when.
-func (q *commandQueue) driftBackoffs(now time.Time) map[string]time.Time {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.driftBackoff.Deadlines(now)
-}
-
-// backedOffClaims returns the claims whose command failed recently, and those whose repair did.
-func (q *commandQueue) backedOffClaims(now time.Time) (all, repair map[string]time.Time) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.nodeBackoff.Deadlines(now), q.repairBackoff.Deadlines(now)
-}
-
-// recordBackoff backs off nodes that stay although a command was to remove them. Otherwise they would be held
-// and released in every pass (G12), and no other node would have its turn (G9). A node that stays for another
-// reason may still be repaired.
-func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time, nodes ...disruption.Candidate) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, n := range nodes {
-		q.nodeBackoff.RecordFailure(n.Claim, now)
-		if why == karpv1.ReasonUnhealthy {
-			q.repairBackoff.RecordFailure(n.Claim, now)
-		}
-	}
+	q.state.RecordFailure(why, now, nodes...)
 }
 
 // Work advances the commands that are due and returns when the next one is.
 func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	d.prepare()
-	list := d.queue.all()
-	if d.Ends != nil && len(list) > 0 {
+	tokens, running := d.queue.due(d.Now())
+	if d.Ends != nil && running > 0 {
 		d.Ends.Begin()
 		defer d.Ends.Done()
 		ctx = withPulse(ctx, d.Ends)
 	}
-	failed := d.forEach(len(list), func(i int) error {
-		if list[i].isDue(d.Now()) || d.queue.takeUrgent(list[i]) {
-			return d.advance(ctx, list[i])
-		}
-		return nil
-	})
-	wait := idleQueue
-	for _, e := range d.queue.all() {
-		wait = min(wait, e.dueIn(d.Now()))
-	}
+	failed := d.forEach(len(tokens), func(i int) error { return d.advance(ctx, tokens[i]) })
+	wait := d.queue.nextDue(d.Now())
 	if err := errors.Join(failed...); err != nil && !onlyConflicts(err) {
 		return wait, err
 	}
@@ -214,37 +116,22 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 }
 
 // advance takes one command as far as possible now.
-func (d *Disruption) advance(ctx context.Context, e *runningCommand) error {
-	queued := d.queue.nodeCount()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.over {
+func (d *Disruption) advance(ctx context.Context, token string) error {
+	defer d.queue.takeTurn(token)()
+	var r disruption.Running
+	runs := false
+	d.queue.step(func(q *command.Queue) []command.Effect {
+		r, runs = q.BeginObserve(token, d.Now())
+		return nil
+	})
+	if !runs {
 		return nil
 	}
-	e.wait = min(max(2*e.wait, firstQueueDelay), maxQueueDelay)
-	e.due = d.Now().Add(e.wait)
-	seen, claims, err := d.observe(ctx, &e.run)
+	seen, claims, err := d.observe(ctx, &r)
 	if err != nil {
 		return err
 	}
-	progress := e.run.Advance(seen, queued, d.Now())
-	for _, name := range e.run.ReplacementClaims {
-		d.Store.Nominate(name, d.Now().Add(d.Nomination)) // other loops must not remove it meanwhile
-	}
-	if len(progress.Retained) > 0 {
-		err = d.releaseHolds(ctx, progress.Retained)
-	}
-	switch progress.Stage {
-	case disruption.Waiting:
-		d.emitWaitingEvents(e, progress, seen, claims)
-	case disruption.Ready:
-		err = errors.Join(err, d.deleteAll(ctx, e, claims))
-	case disruption.Over:
-		d.finishCommand(ctx, e, "nothing is left to remove")
-	case disruption.Broken:
-		d.failCommand(ctx, e, progress)
-	}
-	return err
+	return d.perform(ctx, d.queue.step(func(q *command.Queue) []command.Effect { return q.Observe(token, seen, d.Now()) }), claims)
 }
 
 // observe reads the claims of a command. A claim that is missing in the cache may be too new for it, so the API
@@ -258,16 +145,13 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 			err = d.Reader.Get(ctx, client.ObjectKey{Name: name}, claim)
 		}
 		if apierrors.IsNotFound(err) {
-			seen[name] = disruption.ClaimStatus{NotFound: true}
+			seen[name] = command.Status(nil)
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("nodeclaim %s: %w", name, err)
 		}
-		s := disruption.ClaimStatus{
-			Deleting: claim.DeletionTimestamp != nil,
-			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
-		}
+		s := command.Status(claim)
 		if node != "" {
 			at := &corev1.Node{}
 			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
@@ -291,68 +175,23 @@ func (d *Disruption) observe(ctx context.Context, r *disruption.Running) (map[st
 	return seen, claims, nil
 }
 
-// emitWaitingEvents emits events on the pending replacements when what they wait for changes.
-func (d *Disruption) emitWaitingEvents(e *runningCommand, p disruption.Progress, seen map[string]disruption.ClaimStatus, claims map[string]*karpv1.NodeClaim) {
-	for _, name := range p.Pending {
-		news := event.Event{Reason: event.DisruptionLaunching, Text: "The node is launched to replace " + names(e.run.Remove) + ", reason " + string(e.run.Reason)}
-		if seen[name].Launched {
-			news = event.Event{Reason: event.DisruptionWaitingReadiness, Text: "Once the node is initialized, it replaces " + names(e.run.Remove)}
-		}
-		if e.lastEvents[name] != news.Reason {
-			e.lastEvents[name] = news.Reason
-			d.Events.Emit(claims[name], news)
-		}
-	}
-}
-
 // deleteAll deletes the claims of a command that is ready, and retries failures later. A few claims are deleted
 // one by one: their pods are then rescheduled in the order of the plan.
-func (d *Disruption) deleteAll(ctx context.Context, e *runningCommand, claims map[string]*karpv1.NodeClaim) error {
+func (d *Disruption) deleteAll(ctx context.Context, r *disruption.Running, claims map[string]*karpv1.NodeClaim) error {
 	const few, many = 5, 20
-	list, workers := e.run.Remove, many
+	list, workers := r.Remove, many
 	if len(list) <= few {
 		workers = 1
 	}
-	failed := d.forEachWith(workers, len(list), func(i int) error { return d.delete(ctx, &e.run, list[i], claims[list[i].Claim]) })
-	var rest []disruption.Candidate
+	failed := d.forEachWith(workers, len(list), func(i int) error { return d.delete(ctx, r, list[i], claims[list[i].Claim]) })
+	rest := map[string]bool{}
 	for i, n := range list {
 		if failed[i] != nil {
-			rest = append(rest, n)
+			rest[n.Claim] = true
 		} else {
 			d.Store.SetCommanded(n.Node, false) // it stays marked as terminating
 		}
 	}
-	if e.run.Remove = rest; len(rest) > 0 {
-		e.run.Failed = true
-		return errors.Join(failed...)
-	}
-	d.recordDriftSuccess(&e.run.Command, list)
-	d.finishCommand(ctx, e, "done")
-	return nil
-}
-
-// finishCommand ends a command with nothing left to do.
-func (d *Disruption) finishCommand(ctx context.Context, e *runningCommand, how string) {
-	e.over = true
-	d.queue.endCommand(e.run.Token(), d.Now())
-	log.FromContext(ctx).V(1).Info("command succeeded", "command", e.run.ID, "reason", e.run.Reason)
-	d.recordOutcome(e.run.Command, how)
-	wakeLoop(d.wake)
-}
-
-// failCommand rolls back a command that cannot succeed. Replacements that came up stay, as ordinary nodes (FM
-// K08).
-func (d *Disruption) failCommand(ctx context.Context, e *runningCommand, p disruption.Progress) {
-	e.over = true
-	r := &e.run
-	d.Metrics.DisruptionQueueFailures.WithLabelValues(r.Decision, reasonLabel(r.Reason), r.Type).Add(float64(max(1, len(r.ReplacementClaims)-len(r.InitializedClaims))))
-	log.FromContext(ctx).Error(errors.New(p.Why), "disruption command failed; its nodes stay", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove))
-	if p.Replacement {
-		d.recordDriftFailure(r.Command)
-	}
-	d.queue.recordBackoff(r.Reason, d.Now(), r.Remove...)
-	d.rollBack(ctx, *r)
-	d.queue.endCommand(r.Token(), d.Now())
-	d.recordOutcome(r.Command, "rolled back: "+p.Why)
-	wakeLoop(d.wake)
+	failed = append(failed, d.perform(ctx, d.queue.step(func(q *command.Queue) []command.Effect { return q.Deleted(r.Token(), rest, d.Now()) }), nil))
+	return errors.Join(failed...)
 }

@@ -86,33 +86,6 @@ func (d *Disruption) recordOutcome(c disruption.Command, text string) {
 	}
 }
 
-// recordDriftFailure backs off drift of the pools of a command that failed because of its replacements.
-func (d *Disruption) recordDriftFailure(c disruption.Command) {
-	if c.Reason != karpv1.ReasonDrifted {
-		return
-	}
-	d.queue.mu.Lock()
-	defer d.queue.mu.Unlock()
-	// any order: each pool is counted by itself
-	for pool := range poolsOf(c) {
-		if d.queue.driftBackoff.RecordFailure(pool, d.Now()) {
-			d.Metrics.DisruptionDriftBackoffs.WithLabelValues(pool).Inc()
-		}
-	}
-}
-
-// recordDriftSuccess ends the drift back-off of the pools of a command that removed its last node.
-func (d *Disruption) recordDriftSuccess(c *disruption.Command, nodes []disruption.Candidate) {
-	if c.Reason != karpv1.ReasonDrifted {
-		return
-	}
-	d.queue.mu.Lock()
-	defer d.queue.mu.Unlock()
-	for _, n := range nodes {
-		d.queue.driftBackoff.RecordSuccess(n.Pool)
-	}
-}
-
 func poolsOf(c disruption.Command) map[string]bool {
 	pools := map[string]bool{}
 	for _, n := range c.Remove {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -16,7 +17,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // start starts commands and returns how many (disruption 17). It holds the nodes of all commands, validates
@@ -27,22 +30,23 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	var held []disruption.Command
 	for _, c := range decision.Commands {
 		recordProgress(ctx)
-		switch {
-		case c.Decision == disruption.Reboot:
-			// Back off before the watch has delivered the reboot, even if it failed. Otherwise the next pass
-			// would conclude that reboots do not help this node.
-			d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
-			if err := d.reboot(ctx, c, offers); err != nil {
+		for _, effect := range d.queue.step(func(q *command.Queue) []command.Effect { return q.Begin(c, d.poolBackedOff, d.Now()) }) {
+			switch e := effect.(type) {
+			case command.RequestReboot:
+				if err := d.reboot(ctx, e.Command, offers); err != nil {
+					failed = append(failed, err)
+				} else {
+					started++
+				}
+			case command.Hold:
+				d.logCommandStart(ctx, e.Command, decided, decision)
+				c, err := d.holdNodes(ctx, e.Command)
 				failed = append(failed, err)
-			} else {
-				started++
-			}
-		case d.canStart(ctx, &c):
-			d.logCommandStart(ctx, c, decided, decision)
-			c, err := d.holdNodes(ctx, c)
-			failed = append(failed, err)
-			if len(c.Remove) > 0 {
-				held = append(held, c)
+				if len(c.Remove) > 0 {
+					held = append(held, c)
+				}
+			default:
+				d.report(ctx, effect)
 			}
 		}
 	}
@@ -51,18 +55,7 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	}
 	live, unread := d.listLivePods(ctx, held)
 	fresh := d.Store.Disruption(offers)
-	for i := range held {
-		d.releaseObjected(ctx, &held[i], disruption.Revalidate(held[i], decided, fresh, live), live)
-	}
-	faults := d.validateMoves(ctx, held, fresh)
-	for _, i := range slices.Sorted(maps.Keys(faults)) {
-		d.releaseObjected(ctx, &held[i], []disruption.Objection{{Candidate: held[i].Remove[0], Category: disruption.Scheduling, Text: faults[i]}}, live)
-	}
-	beyond := disruption.OverBudget(held, fresh)
-	for _, i := range slices.Sorted(maps.Keys(beyond)) {
-		d.releaseObjected(ctx, &held[i], beyond[i], live)
-	}
-	for _, c := range held {
+	for _, c := range d.validate(ctx, held, decided, fresh, live) {
 		recordProgress(ctx)
 		if len(c.Remove) == 0 {
 			continue
@@ -76,43 +69,21 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	return started, errors.Join(append(failed, unread...)...)
 }
 
-// canStart reports whether a command may start: none of its nodes is part of a running command, and its pools
-// are not backed off.
-func (d *Disruption) canStart(ctx context.Context, c *disruption.Command) bool {
-	for _, n := range c.Remove {
-		if d.queue.isRemoving(n.Claim) {
-			log.FromContext(ctx).V(1).Info("node is part of a running command", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim))
-			d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
-			return false
-		}
-	}
-	if slices.ContainsFunc(c.Template, d.poolBackedOff) {
-		log.FromContext(ctx).V(1).Info("nothing is bought from the NodePool for a while", "NodePools", c.Template)
-		d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
-		return false
-	}
-	return len(c.Remove) > 0
-}
-
-// holdNodes holds the nodes of a command. If one cannot be held, a command with replacements is given up, since
-// they were planned for all nodes. A command without replacements goes on with the rest.
+// holdNodes holds the nodes of a command, and returns the command without those that could not be held.
 func (d *Disruption) holdNodes(ctx context.Context, c disruption.Command) (disruption.Command, error) {
 	failed := d.forEach(len(c.Remove), func(i int) error { return d.holdNode(ctx, c.Remove[i], c.Token(), c.Reason) })
-	var lost []disruption.Candidate
+	lost := map[string]bool{}
 	for i, n := range c.Remove {
 		if failed[i] != nil {
-			lost = append(lost, n)
+			lost[n.Claim] = true
 			log.FromContext(ctx).Error(failed[i], "node stays", "Node", klog.KRef("", n.Node))
 		}
 	}
-	d.queue.recordBackoff(c.Reason, d.Now(), lost...)
-	if len(lost) > 0 && c.Replacements() > 0 {
-		lost = c.Remove
-	}
-	c = c.Without(func(n disruption.Candidate) bool {
-		return slices.ContainsFunc(lost, func(l disruption.Candidate) bool { return l.Claim == n.Claim })
+	effects := d.queue.step(func(q *command.Queue) (effects []command.Effect) {
+		c, effects = q.Held(c, lost, d.Now())
+		return effects
 	})
-	return c, errors.Join(append(conflictErrors(failed), d.releaseHolds(ctx, lost))...)
+	return c, errors.Join(append(conflictErrors(failed), d.perform(ctx, effects, nil))...)
 }
 
 // conflictErrors keeps only write conflicts. All other errors were logged already.
@@ -123,38 +94,33 @@ func conflictErrors(list []error) []error {
 // orderAndQueue creates the replacements of a command and hands it to the queue.
 func (d *Disruption) orderAndQueue(ctx context.Context, c disruption.Command, decided, fresh disruption.View) error {
 	created, err := d.createReplacements(ctx, c, decided, fresh)
-	r := disruption.Running{Command: c, InitializedClaims: map[string]bool{}}
-	planned := map[cluster.PodKey]string{}
+	var replacements []command.Replacement
 	for _, made := range created {
 		if made.Claim != nil {
-			r.ReplacementClaims = append(r.ReplacementClaims, made.Claim.Name)
-			for _, pod := range made.Node.Pods {
-				planned[pod] = made.Claim.Name
-			}
+			replacements = append(replacements, command.Replacement{Name: made.Claim.Name, UID: made.Claim.UID, Pods: made.Node.Pods})
 		}
 	}
+	d.reportOrder(ctx, c, replacements, err)
 	if err != nil {
-		d.queue.recordBackoff(c.Reason, d.Now(), c.Remove...)
-		d.deleteReplacements(ctx, created)
-		d.rollBack(ctx, r)
-		if !errors.Is(err, execute.ErrOutdated) { // the next one sees what others took
-			d.recordDriftFailure(c)
-		}
-		d.recordOutcome(c, "given up: "+err.Error())
 		return err
 	}
-	d.nominate(c, planned)
-	for _, b := range c.Bind {
-		planned[b.Pod] = b.Node
-	}
-	d.Store.Replace(nodesIn(c), planned) // not before the order: pods would get a second place (disruption 17)
-	d.countDecision(c)
-	entry := d.queue.addCommand(r)
 	defer wakeLoop(d.queue.wake) // also if nothing is waited for: what cannot be deleted now is tried again there
-	if len(r.ReplacementClaims) == 0 {
-		return d.advance(ctx, entry)
+	if len(replacements) == 0 {
+		return d.advance(ctx, c.Token())
 	}
 	return nil
+}
+
+// reportOrder tells the queue what was ordered for a command. The other loop does not advance the command before
+// its nodes are marked as being removed.
+func (d *Disruption) reportOrder(ctx context.Context, c disruption.Command, created []command.Replacement, err error) {
+	defer d.queue.takeTurn(c.Token())()
+	effects := d.queue.step(func(q *command.Queue) []command.Effect {
+		return q.Ordered(c, created, err, errors.Is(err, execute.ErrOutdated), d.Now())
+	})
+	if err := d.perform(ctx, effects, nil); err != nil {
+		log.FromContext(ctx).Error(err, "undoing a command failed; the next pass tries again", "command", c.ID, "nodes", names(c.Remove))
+	}
 }
 
 // createReplacements creates the claims of the replacements. It checks limits again, and whether another loop
@@ -167,22 +133,22 @@ func (d *Disruption) createReplacements(ctx context.Context, c disruption.Comman
 		return nil, errors.New("replacements cannot be ordered now")
 	}
 	batch := execute.Batch{
-		Nodes: slices.Clone(c.Create), Pools: map[string]*karpv1.NodePool{}, Lanes: fresh.Cluster.Resources, Version: decided.Cluster.Version,
+		Pools: map[string]*karpv1.NodePool{}, Lanes: fresh.Cluster.Resources, Version: decided.Cluster.Version,
 		Reason: strings.ToLower(string(c.Reason)), Command: c.Token(), Marks: c.Marks(),
 	}
 	for _, pool := range d.Store.Pools() {
 		batch.Pools[pool.Name] = pool
 	}
-	for _, name := range c.Template {
+	var err error
+	batch.Nodes, err = command.Replacements(&c, func(name string) (solve.NewNode, error) {
 		pool := batch.Pools[name]
 		if pool == nil {
-			return nil, fmt.Errorf("nodepool %s is gone", name)
+			return solve.NewNode{}, fmt.Errorf("nodepool %s is gone", name)
 		}
-		node, err := execute.FromTemplate(pool, fresh.Cluster.Words, fresh.Cluster.Resources)
-		if err != nil {
-			return nil, err
-		}
-		batch.Nodes = append(batch.Nodes, node)
+		return execute.FromTemplate(pool, fresh.Cluster.Words, fresh.Cluster.Resources)
+	})
+	if err != nil {
+		return nil, err
 	}
 	created := d.Claims.Create(ctx, batch)
 	var failed []error
@@ -195,19 +161,27 @@ func (d *Disruption) createReplacements(ctx context.Context, c disruption.Comman
 	return created, errors.Join(failed...)
 }
 
-// deleteReplacements deletes the replacements of a command that did not get all of them. Otherwise each attempt
-// would leave some behind. One that cannot be deleted becomes an ordinary node.
-func (d *Disruption) deleteReplacements(ctx context.Context, created []execute.Created) {
-	failed := d.forEach(len(created), func(i int) error {
-		claim := created[i].Claim
-		if claim == nil {
-			return nil
-		}
-		return client.IgnoreNotFound(d.Client.Delete(ctx, claim, client.Preconditions{UID: &claim.UID}))
+// deleteReplacements deletes the replacements of a command that did not get all of them.
+func (d *Disruption) deleteReplacements(ctx context.Context, list []command.Replacement) {
+	failed := d.forEach(len(list), func(i int) error {
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: list[i].Name}}
+		return client.IgnoreNotFound(d.Client.Delete(ctx, claim, client.Preconditions{UID: &list[i].UID}))
 	})
 	if err := errors.Join(failed...); err != nil {
 		log.FromContext(ctx).Error(err, "deleting replacements failed; they stay as ordinary nodes")
 	}
+}
+
+// commit marks the nodes of a command as being removed. That is not done before the order: pods would get a second
+// place (disruption 17).
+func (d *Disruption) commit(c disruption.Command, planned map[cluster.PodKey]string) {
+	d.nominate(c, planned)
+	places := maps.Clone(planned)
+	for _, b := range c.Bind {
+		places[b.Pod] = b.Node
+	}
+	d.Store.Replace(nodesIn(c), places)
+	d.countDecision(c)
 }
 
 // nominate reserves the nodes that pods are planned onto, and emits events on the pods.

@@ -39,7 +39,7 @@ type checks struct {
 	drifts  bool                 // nodes have been replaced because of drift since then
 	last    time.Time            // of the last move
 	stirred time.Time            // of the last command for drift or repair: moves may follow from it
-	swaps   []*command           // that had replacements
+	swaps   []disrupt.Running    // that had replacements
 	failed  map[string]bool      // replacements of commands that were given up
 	asked   map[string]rebootCalls
 	ill     map[string]time.Time // since when nodes could have been repaired
@@ -64,12 +64,21 @@ func (c *checks) died(p *process) {
 			there[order.Token] = append(there[order.Token], name)
 		}
 	}
-	for token, cmd := range p.commands {
-		if cmd.committed && len(there[token]) == len(cmd.ReplacementClaims) || !cmd.committed && len(there[token]) == cmd.Replacements() {
-			continue
+	failed := func(token string, want int, ordered []string) {
+		if len(there[token]) == want {
+			return
 		}
-		for _, name := range append(there[token], cmd.ReplacementClaims...) {
+		for _, name := range append(there[token], ordered...) {
 			c.failed[name] = true
+		}
+	}
+	running := p.commands.Running()
+	for _, cmd := range append(slices.Clone(p.undone), running...) {
+		failed(cmd.Token(), len(cmd.ReplacementClaims), cmd.ReplacementClaims)
+	}
+	for _, cmd := range p.held {
+		if !slices.ContainsFunc(running, func(r disrupt.Running) bool { return r.Token() == cmd.Token() }) {
+			failed(cmd.Token(), cmd.Replacements(), nil)
 		}
 	}
 }
@@ -98,7 +107,7 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 		c.w.broken("G4", "%d commands although memory is not complete", len(d.Commands))
 	}
 	going := map[string]bool{}
-	for _, other := range p.commands {
+	for _, other := range p.commands.Running() {
 		for _, n := range other.Remove {
 			going[n.Node] = true
 		}
@@ -264,7 +273,7 @@ func (c *checks) terminates(p *process, node *corev1.Node) {
 }
 
 // started notes a command that is carried out.
-func (c *checks) started(cmd *command) {
+func (c *checks) started(cmd *disrupt.Running) {
 	switch cmd.Reason {
 	case karpv1.ReasonUnderutilized:
 		c.last = c.w.now
@@ -287,9 +296,9 @@ func (c *checks) repaired() {
 }
 
 // recordReplacement notes a command whose replacements stand for its nodes, be it one that a process has taken over.
-func (c *checks) recordReplacement(cmd *command) {
+func (c *checks) recordReplacement(cmd *disrupt.Running) {
 	if len(cmd.ReplacementClaims) > 0 {
-		c.swaps = append(c.swaps, cmd)
+		c.swaps = append(c.swaps, *cmd)
 	}
 }
 
@@ -307,7 +316,7 @@ func (c *checks) surplusReplacements() map[string]bool {
 			out[name] = slices.ContainsFunc(order.Replaces, stays)
 		}
 	}
-	c.swaps = slices.DeleteFunc(c.swaps, func(cmd *command) bool {
+	c.swaps = slices.DeleteFunc(c.swaps, func(cmd disrupt.Running) bool {
 		there := slices.ContainsFunc(cmd.Remove, func(n disrupt.Candidate) bool { return stays(n.Claim) })
 		for _, name := range cmd.ReplacementClaims {
 			out[name] = there || out[name]
@@ -333,7 +342,7 @@ func (c *checks) shape() (s state) {
 		}
 		list = append(list, offering(claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.LabelCapacityType]))
 	}
-	if len(c.w.pending) > 0 || c.w.process == nil || len(c.w.process.commands) > 0 {
+	if len(c.w.pending) > 0 || c.w.process == nil || c.w.process.busy() {
 		return s
 	}
 	slices.Sort(list)

@@ -1,12 +1,12 @@
 // Package sim runs a cluster that exists only in memory, in virtual time, around the decision code of the
-// controller as it is: the store that watches feed, provisioning, life cycle, disruption with repair, static
-// pools, reboots, drains.
+// controller as it is: the store that watches feed, provisioning, life cycle, disruption with its commands and
+// repair, static pools, reboots, drains.
 //
 // Modelled are the API server with its watches, a scheduler, kubelets, controllers of pods, volumes, and a
 // cloud; and everything that goes wrong with them: missing capacity, machines that break, never join or
 // fall ill, interruptions, watches that lag or stand still, a controller that dies between any two writes.
 // One seed gives one run, bit for bit. Rules are checked at every step; what breaks one is a Violation.
 //
-// Not here: API calls, retries and back-off of the shells (internal/controller; sandbox runs those).
+// Not here: API calls and their retries (internal/controller; sandbox runs those).
 // Enter at Generate and Run.
 package sim

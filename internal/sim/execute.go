@@ -1,29 +1,22 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 const (
-	taintSeen  = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
-	quietFor   = 5 * time.Minute // consolidation looks again although nothing changed
-	afterWrite = 100 * time.Millisecond
+	taintSeen = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
 )
-
-// command is a command that is being carried out.
-type command struct {
-	disrupt.Running
-	committed bool // its nodes count as being removed
-}
 
 // runDisruptionPass resumes or cleans up the commands of an earlier process, decides on voluntary disruption, and
 // starts the commands (disruption 3).
@@ -33,68 +26,24 @@ func (p *process) runDisruptionPass() {
 	}
 	changes := p.store.Changes()
 	view := p.store.Disruption(p.types())
-	if p.resumeCommands(&view) {
+	left := p.leftovers()
+	if resumed := p.commands.Resume(view.Nodes, left); len(resumed) > 0 {
+		p.perform(resumed)
+		p.wakeQueue(command.AfterWrite)
 		view = p.store.Disruption(p.types())
 	}
-	p.cleanUp(&view)
-	hidden := p.markBackingOff(&view)
-	view.Policy, view.Tuning, view.Methods, view.DriftBackoff = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.drift.Deadlines(p.w.now)
-	view.Repairs = p.w.repairs
+	p.perform(p.commands.CleanUp(view.Nodes, left))
+	hidden := p.commands.MarkBackoffs(&view, p.w.now)
+	view.Policy, view.Tuning, view.Methods, view.Repairs = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.w.repairs
 	view.Outcomes = p.moveOutcomes.Observe(&view)
-	view.Unchanged = changes == p.still.changes && p.w.now.Before(p.still.until)
+	view.Unchanged = p.cooldown.Covers(changes, p.w.now)
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
 	p.emitDecisionEvents(&decision)
-	switch {
-	case len(decision.Commands) > 0 || decision.Limited || hidden:
-		p.still = idleConsolidation{}
-	case !view.Unchanged:
-		p.still = idleConsolidation{changes, p.consolidationIdleUntil(&view)}
-	}
+	p.cooldown = p.cooldown.After(&decision, &view, changes, hidden, p.w.now)
 	p.moveOutcomes.RecordMoves(&decision)
 	p.w.checks.decided(p, decision)
-	p.holdCommandNodes(view, decision.Commands)
-}
-
-// idleConsolidation is when consolidation last found nothing to do, and the state of the cache then.
-type idleConsolidation struct {
-	changes uint64
-	until   time.Time
-}
-
-// consolidationIdleUntil is until when consolidation cannot find anything unless something changes.
-func (p *process) consolidationIdleUntil(view *disrupt.View) time.Time {
-	until := p.w.now.Add(quietFor)
-	for i := range view.Nodes {
-		n := &view.Nodes[i]
-		if n.Nominated || n.ExpectsDisplaced {
-			return p.w.now
-		}
-		if old := n.Created.Add(p.w.config.Tuning.MinAge); old.After(p.w.now) && old.Before(until) {
-			until = old
-		}
-	}
-	return until
-}
-
-// markBackingOff marks nodes in back-off after a failed command, and reports whether there are any.
-func (p *process) markBackingOff(view *disrupt.View) (hidden bool) {
-	backingOff, repairBackingOff := p.backoff.Deadlines(p.w.now), p.repairBackoff.Deadlines(p.w.now)
-	for i := range view.Nodes {
-		n := &view.Nodes[i]
-		n.BackingOff, n.RepairBackingOff = !backingOff[n.Claim].IsZero(), !repairBackingOff[n.Claim].IsZero()
-		hidden = hidden || n.BackingOff || n.RepairBackingOff
-	}
-	return hidden
-}
-
-// recordBackoff starts the back-off of nodes whose command failed.
-func (p *process) recordBackoff(why karpv1.DisruptionReason, list []disrupt.Candidate) {
-	for _, n := range list {
-		if p.backoff.RecordFailure(n.Claim, p.w.now); why == karpv1.ReasonUnhealthy {
-			p.repairBackoff.RecordFailure(n.Claim, p.w.now)
-		}
-	}
+	p.startCommands(view, decision.Commands)
 }
 
 func (w *World) decide(view disrupt.View) disrupt.Decision {
@@ -123,91 +72,91 @@ func (p *process) emitDecisionEvents(d *disrupt.Decision) {
 	}
 }
 
-// holdCommandNodes taints the nodes of commands, and revalidates once the watch has delivered the taints.
-func (p *process) holdCommandNodes(decided disrupt.View, list []disrupt.Command) {
-	var held []*command
+// startCommands holds the nodes of commands, and carries them out once the watch has delivered the taints.
+func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
+	started := 0
 	for _, c := range list {
-		if c.Decision == disrupt.Reboot {
-			// Whatever comes of it, it is not looked at again before the watch has told of the reboot.
-			p.recordBackoff(c.Reason, c.Remove)
-			p.requestReboot(c)
-			p.after(afterWrite, p.runDisruptionPass)
-			continue
+		for _, effect := range p.commands.Begin(c, func(pool string) bool { return p.rests.resting(pool, p.w.now) }, p.w.now) {
+			switch e := effect.(type) {
+			case command.RequestReboot:
+				if p.requestReboot(e.Command) {
+					started++
+				}
+			case command.Hold:
+				p.holdNodes(e.Command)
+			}
 		}
-		if !p.mayStart(&c) {
-			continue
-		}
-		p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
-		cmd := &command{Running: disrupt.Running{Command: c, InitializedClaims: map[string]bool{}}}
-		p.commands[c.Token()] = cmd
-		for _, n := range c.Remove {
-			p.holdNode(n, c.Token(), c.Reason)
-		}
-		held = append(held, cmd)
 	}
-	if len(held) == 0 {
+	if len(p.held) == 0 {
+		p.requestPass(list, started)
 		return
 	}
 	p.starting = true
 	p.after(min(taintSeen, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
-		p.carryOutCommands(decided, held)
-		p.starting = false
-		p.passed = look{rev: -1}
+		started += p.carryOutCommands(decided)
+		p.held, p.starting = nil, false
+		p.requestPass(list, started)
 	})
 }
 
-// carryOutCommands carries out what still holds (disruption 16).
-func (p *process) carryOutCommands(decided disrupt.View, held []*command) {
+// requestPass has the next pass come as soon as commands that were decided ask for it.
+func (p *process) requestPass(decided []disrupt.Command, started int) {
+	if in, _ := command.NextPass(decided, started); in < command.PassInterval {
+		p.passed = look{rev: -1}
+		p.after(in, p.runDisruptionPass)
+	}
+}
+
+// holdNodes holds the nodes of a command.
+func (p *process) holdNodes(c disrupt.Command) {
+	p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
+	p.held = append(p.held, c)
+	lost := map[string]bool{}
+	for _, n := range c.Remove {
+		lost[n.Claim] = !p.holdNode(n, c.Token(), c.Reason)
+	}
+	c, effects := p.commands.Held(c, lost, p.w.now)
+	p.perform(effects)
+	if p.held[len(p.held)-1] = c; len(c.Remove) == 0 {
+		p.held = p.held[:len(p.held)-1]
+	}
+}
+
+// carryOutCommands carries out what still holds (disruption 16). It returns how many commands it started.
+func (p *process) carryOutCommands(decided disrupt.View) (started int) {
 	live := map[string][]disrupt.LivePod{}
-	for _, cmd := range held {
-		for _, n := range cmd.Remove {
+	for _, c := range p.held {
+		for _, n := range c.Remove {
 			live[n.Node] = p.livePodsOn(n.Node)
 		}
 	}
 	fresh := p.store.Disruption(p.types())
-	for _, cmd := range held {
-		p.releaseRetained(cmd, disrupt.Revalidate(cmd.Command, decided, fresh, live))
-	}
-	for i, fault := range p.judgeCommands(held, fresh) {
-		if fault != "" {
-			p.releaseRetained(held[i], []disrupt.Objection{{Candidate: held[i].Remove[0], Category: disrupt.Scheduling, Text: fault}})
+	never := func() bool { return false }
+	list, effects := p.commands.Validate(p.held, command.SecondLook{
+		Decided: decided, Fresh: fresh, Live: live, Policy: p.w.config.Policy, StopPlacing: never, StopChecking: never,
+	})
+	p.perform(effects)
+	for i := range list {
+		if len(list[i].Remove) == 0 {
+			p.w.stats.Abandoned++
+			continue
+		}
+		if p.orderReplacements(&list[i], decided, fresh) {
+			started++
 		}
 	}
-	list := make([]disrupt.Command, 0, len(held))
-	for _, cmd := range held {
-		list = append(list, cmd.Command)
-	}
-	beyond := disrupt.OverBudget(list, fresh)
-	for i, cmd := range held {
-		p.releaseRetained(cmd, beyond[i])
-	}
-	for _, cmd := range held {
-		if len(cmd.Remove) > 0 {
-			p.orderReplacements(cmd, decided, fresh)
-		}
-	}
-}
-
-// mayStart reports whether a command may be started now.
-func (p *process) mayStart(c *disrupt.Command) bool {
-	c.Remove = slices.Clone(c.Remove)
-	if slices.ContainsFunc(c.Remove, func(n disrupt.Candidate) bool { return p.commanded(n.Node) }) ||
-		slices.ContainsFunc(c.Template, func(name string) bool { return p.rests.resting(name, p.w.now) }) {
-		p.recordBackoff(c.Reason, c.Remove)
-		return false
-	}
-	return len(c.Remove) > 0
+	return started
 }
 
 // commanded reports whether a node is part of a command.
 func (p *process) commanded(node string) bool {
-	for _, c := range p.commands {
-		if slices.ContainsFunc(c.Remove, func(n disrupt.Candidate) bool { return n.Node == node }) {
-			return true
-		}
-	}
-	return false
+	is := func(n disrupt.Candidate) bool { return n.Node == node }
+	return slices.ContainsFunc(p.commands.Running(), func(r disrupt.Running) bool { return slices.ContainsFunc(r.Remove, is) }) ||
+		slices.ContainsFunc(p.held, func(c disrupt.Command) bool { return slices.ContainsFunc(c.Remove, is) })
 }
+
+// busy reports whether there are commands.
+func (p *process) busy() bool { return len(p.held) > 0 || len(p.commands.Running()) > 0 }
 
 func names(list []disrupt.Candidate) []string {
 	out := make([]string, 0, len(list))
@@ -229,120 +178,38 @@ func (p *process) livePodsOn(node string) []disrupt.LivePod {
 	return out
 }
 
-// releaseRetained releases the nodes of a command that stay after all.
-func (p *process) releaseRetained(c *command, objections []disrupt.Objection) {
-	if len(objections) == 0 {
-		return
-	}
-	stays := map[string]bool{}
-	for _, o := range objections {
-		stays[o.Claim] = true
-		p.recordEvent("node/"+o.Node, "stays after all: "+o.Text)
-	}
-	back, token, whole := slices.Clone(c.Remove), c.Token(), c.Reason != karpv1.ReasonEmpty
-	p.recordBackoff(c.Reason, slices.DeleteFunc(slices.Clone(back), func(n disrupt.Candidate) bool { return !stays[n.Claim] }))
-	c.Command = c.Without(func(n disrupt.Candidate) bool { return whole || stays[n.Claim] })
-	p.releaseNodes(slices.DeleteFunc(back, func(n disrupt.Candidate) bool { return !whole && !stays[n.Claim] }))
-	if len(c.Remove) == 0 {
-		p.w.stats.Abandoned++
-		delete(p.commands, token)
-	}
-}
-
-// judgeCommands has moves judged by rules that were written apart from those that found them. It returns what is
-// wrong with each command; empty: nothing.
-func (p *process) judgeCommands(held []*command, fresh disrupt.View) []string {
-	out, order, list := make([]string, len(held)), []int{}, []string{}
-	for i, c := range held {
-		if c.Reason == karpv1.ReasonUnderutilized && len(c.Remove) > 0 {
-			order, list = append(order, i), append(list, names(c.Remove)...)
+// orderReplacements orders the replacements of a command, and reports whether it got all of them.
+func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.View) bool {
+	list, err := command.Replacements(c, func(name string) (solve.NewNode, error) {
+		of, known := p.seen[pools][name].(*karpv1.NodePool)
+		if !known {
+			return solve.NewNode{}, fmt.Errorf("nodepool %s is gone", name)
 		}
-	}
-	snapshot := fresh.Cluster
-	if len(order) > 0 && len(fresh.PodsToPlace) > 0 {
-		snapshot = disrupt.PlacePendingPods(fresh, func() bool { return false })
-	}
-	if len(order) == 0 || snapshot == nil {
-		return out
-	}
-	question := solve.Question{View: snapshot, Candidates: list, Policy: p.w.config.Policy}
-	var good []solve.Move
-	for _, i := range order {
-		c := held[i]
-		next := append(slices.Clone(good), solve.Move{Remove: names(c.Remove), Bind: c.Bind, Create: c.Create, Saves: c.Saves, Frees: c.Frees, Moved: c.Moved})
-		if out[i] = firstViolation(question, next); out[i] == "" {
-			good = next
-		}
-	}
-	return out
-}
-
-// firstViolation is what is wrong with moves; what they save was weighed when they were found.
-func firstViolation(question solve.Question, moves []solve.Move) string {
-	for _, v := range check.Consolidation(question, solve.Consolidation{Moves: moves}) {
-		switch v.Code {
-		case check.SavesWrong, check.MovedWrong, check.TotalsWrong, check.VerdictMissing, check.BoundWrong:
-		default:
-			return v.String()
-		}
-	}
-	return ""
-}
-
-// orderReplacements orders the replacements of a command and says that its nodes go.
-func (p *process) orderReplacements(c *command, decided, fresh disrupt.View) {
-	planned := map[cluster.PodKey]string{}
-	list := slices.Clone(c.Create)
-	for _, name := range c.Template {
-		if of, known := p.seen[pools][name].(*karpv1.NodePool); known {
-			effective := p.w.effectivePool(of)
-			if n, err := execute.FromTemplate(effective, fresh.Cluster.Words, fresh.Cluster.Resources); err == nil {
-				list = append(list, n)
+		return execute.FromTemplate(p.w.effectivePool(of), fresh.Cluster.Words, fresh.Cluster.Resources)
+	})
+	var created []command.Replacement
+	outdated := false
+	if err == nil && len(list) > 0 {
+		var made []*karpv1.NodeClaim
+		made, outdated = p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c.Token(), c)
+		for i, claim := range made {
+			if claim == nil {
+				err = errors.New("its replacement could not be created")
+				continue
 			}
+			created = append(created, command.Replacement{Name: claim.Name, UID: claim.UID, Pods: list[i].Pods})
 		}
 	}
-	complete := len(list) == c.Replacements()
-	made, outdated := p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c.Token(), &c.Command)
-	for i, claim := range made {
-		if claim == nil {
-			complete = false
-			continue
-		}
-		c.ReplacementClaims = append(c.ReplacementClaims, claim.Name)
-		for _, pod := range list[i].Pods {
-			planned[pod] = claim.Name
-		}
+	p.perform(p.commands.Ordered(*c, created, err, outdated, p.w.now))
+	if err == nil && len(created) == 0 {
+		p.advanceCommand(c.Token())
 	}
-	if !complete {
-		p.cancelCommand(c, outdated)
-		return
-	}
-	for _, b := range c.Bind {
-		p.store.Nominate(b.Node, p.w.now.Add(nomination))
-		planned[b.Pod] = b.Node
-	}
-	p.store.Replace(names(c.Remove), planned)
-	c.committed = true
-	p.w.started(c)
-	p.advanceCommand(c, time.Second)
-}
-
-// cancelCommand gives up a command that does not get all of its replacements, and those that it got. If others were
-// faster the next one sees what they did.
-func (p *process) cancelCommand(c *command, outdated bool) {
-	for _, name := range c.ReplacementClaims {
-		if claim := p.w.api.claims[name]; claim != nil {
-			p.write(func() { p.w.api.delete(claim, p.w.now) })
-		}
-	}
-	p.undoCommand(c, "its replacement could not be created")
-	if !outdated {
-		p.backOffDrift(&c.Command)
-	}
+	p.wakeQueue(command.AfterWrite)
+	return err == nil
 }
 
 // started counts a command that will be carried out.
-func (w *World) started(c *command) {
+func (w *World) started(c *disrupt.Running) {
 	w.stats.Commands[c.Reason]++
 	if c.Decision == disrupt.TerminateFirst {
 		w.stats.Emptied += len(c.Remove)
@@ -356,14 +223,3 @@ func (w *World) started(c *command) {
 	w.stats.Moves[hour]++
 	w.checks.started(c)
 }
-
-// backOffDrift has drift of the pools of a command rest.
-func (p *process) backOffDrift(c *disrupt.Command) {
-	if c.Reason == karpv1.ReasonDrifted {
-		for _, n := range c.Remove {
-			p.drift.RecordFailure(n.Pool, p.w.now)
-		}
-	}
-}
-
-func (c *command) String() string { return fmt.Sprint(c.Reason, " ", names(c.Remove)) }

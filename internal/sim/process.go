@@ -17,6 +17,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -24,7 +25,6 @@ import (
 )
 
 const (
-	passEvery   = 10 * time.Second
 	remindEvery = 10 * time.Second
 	batchIdle   = time.Second
 	batchMax    = 10 * time.Second
@@ -47,26 +47,25 @@ type process struct {
 	stalled  [kinds]time.Time // until when a watch tells nothing
 	seen     [kinds]map[string]client.Object
 
-	outcomes      map[types.UID]*lifecycle.Outcome
-	launching     map[types.UID]bool
-	tried         map[types.UID]time.Time // when the cloud was first asked for an instance
-	told          map[string]time.Time    // instances, when the cloud was told to end them
-	asked         map[string]time.Time
-	podEvents     map[string]time.Time // latest event of each node
-	due           map[string]time.Time // when a claim or node is looked at next
-	commands      map[string]*command  // running, by token
-	ended         map[string]bool      // tokens of commands that are over
-	starting      bool                 // a start is not complete
-	drift         disrupt.Backoff      // by pool
-	backoff       disrupt.Backoff      // by claim
-	repairBackoff disrupt.Backoff      // by claim: nodes whose repair came to nothing
-	calls         map[types.UID]call   // what the cloud said about reboots
-	rests         rests                // pools whose launches fail
-	still         idleConsolidation
-	moveOutcomes  disrupt.OutcomeHistory
-	batch         batch
-	passed        look // the last pass of disruption
-	planned       look // the last plan
+	outcomes     map[types.UID]*lifecycle.Outcome
+	launching    map[types.UID]bool
+	tried        map[types.UID]time.Time // when the cloud was first asked for an instance
+	told         map[string]time.Time    // instances, when the cloud was told to end them
+	asked        map[string]time.Time
+	podEvents    map[string]time.Time // latest event of each node
+	due          map[string]time.Time // when a claim or node is looked at next
+	commands     Protocol
+	held         []disrupt.Command // whose nodes are held, and that are not committed
+	undone       []disrupt.Running // that were given up
+	worksAt      time.Time         // when the queue of commands is worked on; zero: it is not
+	starting     bool              // a start is not complete
+	cooldown     command.Cooldown
+	calls        map[types.UID]call // what the cloud said about reboots
+	rests        rests              // pools whose launches fail
+	moveOutcomes disrupt.OutcomeHistory
+	batch        batch
+	passed       look // the last pass of disruption
+	planned      look // the last plan
 
 	said   map[string]lastEvent // what was told about objects
 	logged map[string]bool
@@ -103,9 +102,8 @@ func (w *World) boot() {
 	p := &process{
 		w: w, number: w.processes, started: w.now,
 		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
-		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: map[string]*command{}, ended: map[string]bool{},
-		drift: disrupt.Backoff{Base: time.Minute, Cap: 10 * time.Minute, Seed: w.config.Seed}, backoff: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed},
-		repairBackoff: disrupt.Backoff{Base: passEvery, Cap: quietFor, Seed: w.config.Seed}, calls: map[types.UID]call{}, rests: rests{},
+		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
+		calls: map[types.UID]call{}, rests: rests{},
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
 	}
 	p.store = store.New(store.Options{
@@ -122,7 +120,7 @@ func (w *World) boot() {
 		}
 		p.after(w.between(100*time.Millisecond, 2*time.Second), func() { p.list(k) })
 	}
-	p.every(cmp.Or(w.config.Every, passEvery), p.runDisruptionPass)
+	p.every(cmp.Or(w.config.Every, command.PassInterval), p.runDisruptionPass)
 	p.every(remindEvery, func() {
 		if p.synced && p.store.Waiting() > 0 {
 			p.requestPlan()

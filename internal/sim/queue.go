@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,57 +10,106 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/drain"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-const slowestLook = 5 * time.Second // at a command that waits
-
-// holdNode keeps new pods away from a node and says why and for which command.
-func (p *process) holdNode(n disrupt.Candidate, token string, why karpv1.DisruptionReason) {
-	p.store.SetCommanded(n.Node, true)
-	if node := p.w.api.nodes[n.Node]; node != nil {
-		next := node.DeepCopy()
-		if !karpv1.Disrupted(next) {
-			next.Spec.Taints = append(next.Spec.Taints, karpv1.DisruptedTaint())
+// perform performs the effects of a step. Events on replacements are left out: they are no reason for anything
+// that is stuck.
+func (p *process) perform(effects []command.Effect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case command.Release:
+			p.releaseNodes(e.Nodes)
+		case command.CleanNode:
+			p.releaseNode(e.Node)
+		case command.Forget:
+			for _, name := range e.Claims {
+				p.w.checks.failed[name] = true
+				p.removeMarks(name)
+			}
+		case command.DeleteReplacements:
+			for _, r := range e.Claims {
+				if claim := p.w.api.claims[r.Name]; claim != nil {
+					p.write(func() { p.w.api.delete(claim, p.w.now) })
+				}
+			}
+		case command.Delete:
+			p.deleteAll(&e.Command)
+		case command.BackOff:
+			p.commands.RecordFailure(e.Reason, p.w.now, e.Nodes...)
+		case command.Commit:
+			p.commit(&e)
+		case command.Resumed:
+			p.markResumed(&e.Command)
+		case command.Nominate:
+			for _, name := range e.Claims {
+				p.store.Nominate(name, p.w.now.Add(nomination))
+			}
+		case command.WakePass:
+			p.after(command.AfterWake, p.runDisruptionPass)
+		case command.Failed:
+			p.undone = append(p.undone, e.Command)
+		case command.Objected:
+			p.recordEvent("node/"+e.Objection.Node, "stays after all: "+e.Objection.Text)
+		case command.Outcome:
+			for _, n := range e.Command.Remove { // those that stay
+				p.recordEvent("node/"+n.Node, "stays: "+e.Text)
+			}
+			if len(e.Command.Remove) > 0 {
+				p.w.stats.Rollbacks++
+			}
 		}
-		metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationHeldBy, token)
-		p.write(func() { p.w.api.put(next) })
-	}
-	if claim := p.w.api.claims[n.Claim]; claim != nil {
-		next := claim.DeepCopy()
-		object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: claim.DeletionTimestamp != nil}
-		next.Status.Conditions = lifecycle.Conditions().Apply(next.Status.Conditions, object, metav1.NewTime(p.w.now),
-			condition.Change{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(why), Message: string(why)})
-		p.write(func() { p.w.api.put(next) })
 	}
 }
 
-// releaseNode undoes what hold did. A node that is being deleted keeps its taint.
+// holdNode keeps new pods away from a node and says why and for which command. It reports whether it could.
+func (p *process) holdNode(n disrupt.Candidate, token string, why karpv1.DisruptionReason) bool {
+	p.store.SetCommanded(n.Node, true)
+	node := p.w.api.nodes[n.Node]
+	if node == nil {
+		return false
+	}
+	next := node.DeepCopy()
+	if write, _ := command.HoldNode(next, token); write {
+		p.write(func() { p.w.api.put(next) })
+	}
+	p.patchClaim(n.Claim, func(claim *karpv1.NodeClaim) bool {
+		command.SetReason(claim, why, p.w.now)
+		return true
+	})
+	return true
+}
+
+// patchClaim changes a claim if it is there.
+func (p *process) patchClaim(name string, change func(*karpv1.NodeClaim) (write bool)) {
+	if claim := p.w.api.claims[name]; claim != nil {
+		if next := claim.DeepCopy(); change(next) {
+			p.write(func() { p.w.api.put(next) })
+		}
+	}
+}
+
+// releaseNode undoes what hold did.
 func (p *process) releaseNode(n disrupt.Candidate) {
 	node := p.w.api.nodes[n.Node]
-	if seen, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim); node == nil || seen != nil && seen.DeletionTimestamp != nil {
+	if seen, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim); node == nil || !command.CanRelease(seen) {
 		return
 	}
-	if _, named := node.Annotations[karpv1.AnnotationHeldBy]; node.DeletionTimestamp == nil && (named || karpv1.Disrupted(node)) {
-		next := node.DeepCopy()
-		next.Spec.Taints = slices.DeleteFunc(next.Spec.Taints, karpv1.IsDisrupted)
-		delete(next.Annotations, karpv1.AnnotationHeldBy)
+	next := node.DeepCopy()
+	if write, _ := command.ReleaseNode(next); write {
 		p.w.logf("controller: node %s is released", n.Node)
 		p.write(func() { p.w.api.put(next) })
 	}
-	if claim := p.w.api.claims[n.Claim]; claim != nil && claim.DeletionTimestamp == nil && claim.Annotations[karpv1.AnnotationHeldBy] != "" {
-		next := claim.DeepCopy()
-		delete(next.Annotations, karpv1.AnnotationHeldBy)
-		delete(next.Annotations, karpv1.AnnotationTerminationTimestamp)
-		p.write(func() { p.w.api.put(next) })
-	}
-	if claim := p.w.api.claims[n.Claim]; claim != nil && condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil &&
-		!condition.True(claim.Status.Conditions, karpv1.ConditionRebooting) { // a reboot may have been asked for a moment ago
-		next := claim.DeepCopy()
-		next.Status.Conditions = condition.Remove(next.Status.Conditions, karpv1.ConditionDisruptionReason)
-		p.write(func() { p.w.api.put(next) })
-	}
+	p.patchClaim(n.Claim, func(claim *karpv1.NodeClaim) bool {
+		if claim.DeletionTimestamp != nil || claim.Annotations[karpv1.AnnotationHeldBy] == "" {
+			return false
+		}
+		delete(claim.Annotations, karpv1.AnnotationHeldBy)
+		delete(claim.Annotations, karpv1.AnnotationTerminationTimestamp)
+		return true
+	})
+	p.patchClaim(n.Claim, command.RemoveReason)
 }
 
 // releaseNodes gives nodes back.
@@ -73,127 +121,92 @@ func (p *process) releaseNodes(list []disrupt.Candidate) {
 	}
 }
 
-// resumeCommands takes over the commands of an earlier process that can go on.
-func (p *process) resumeCommands(view *disrupt.View) bool {
-	orders, held := map[string]disrupt.Order{}, map[string]string{}
-	for _, name := range sorted(p.seen[claims]) {
-		claim := p.seen[claims][name].(*karpv1.NodeClaim)
-		if o, read := disrupt.ReadOrder(claim.Annotations); read && claim.DeletionTimestamp == nil {
-			orders[name] = o
-		}
+// leftovers reads what commands wrote on objects.
+func (p *process) leftovers() command.Leftovers {
+	l := command.NewLeftovers()
+	// any order: objects have names of their own
+	for _, obj := range p.seen[nodes] {
+		l.AddNode(obj.(*corev1.Node))
 	}
-	if len(orders) == 0 {
-		return false
+	// any order: objects have names of their own
+	for _, obj := range p.seen[claims] {
+		l.AddClaim(obj.(*karpv1.NodeClaim))
 	}
-	for i := range view.Nodes {
-		n := &view.Nodes[i]
-		node, _ := p.seen[nodes][n.Name].(*corev1.Node)
-		claim, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim)
-		if node != nil && claim != nil && condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) != nil && node.Annotations[karpv1.AnnotationHeldBy] != "" {
-			held[n.Claim] = node.Annotations[karpv1.AnnotationHeldBy]
-		}
-	}
-	found := disrupt.Recover(disrupt.RecoveryInput{Nodes: view.Nodes, Held: held, Orders: orders, Known: func(token string) bool { return p.commands[token] != nil || p.ended[token] }})
-	for _, r := range found {
-		p.w.logf("controller: goes on with %s of %v", r.Reason, names(r.Remove))
-		c := &command{Running: r, committed: true}
-		p.commands[r.Token()] = c
-		for _, n := range r.Remove {
-			p.store.SetCommanded(n.Node, true)
-		}
-		p.store.Replace(names(r.Remove), nil)
-		p.w.checks.recordReplacement(c)
-		p.advanceCommand(c, time.Second)
-	}
-	return len(found) > 0
+	return l
 }
 
-// cleanUp takes taints and conditions off nodes that nobody removes (G7), and what replacements say of
-// commands that are over.
-func (p *process) cleanUp(view *disrupt.View) {
-	for i := range view.Nodes {
-		n := &view.Nodes[i]
-		if !n.Deleting && !n.Commanded && !n.Rebooting {
-			p.releaseNode(disrupt.Candidate{Node: n.Name, Claim: n.Claim})
-		}
+// markResumed marks the nodes of a command of an earlier process as being removed.
+func (p *process) markResumed(r *disrupt.Running) {
+	p.w.logf("controller: goes on with %s of %v", r.Reason, names(r.Remove))
+	for _, n := range r.Remove {
+		p.store.SetCommanded(n.Node, true)
 	}
-	for _, name := range sorted(p.seen[claims]) {
-		claim := p.seen[claims][name].(*karpv1.NodeClaim)
-		if _, ours := claim.Annotations[karpv1.AnnotationCommand]; ours && claim.DeletionTimestamp == nil {
-			if o, read := disrupt.ReadOrder(claim.Annotations); !read || p.commands[o.Token] == nil {
-				p.removeCommandAnnotations(name)
-			}
-		}
-	}
+	p.store.Replace(names(r.Remove), nil)
+	p.w.checks.recordReplacement(r)
 }
 
-// removeCommandAnnotations takes off a replacement what it says of its command.
-func (p *process) removeCommandAnnotations(name string) {
-	claim := p.w.api.claims[name]
-	if claim == nil || claim.Annotations[karpv1.AnnotationCommand] == "" {
+// commit marks the nodes of a command as being removed.
+func (p *process) commit(e *command.Commit) {
+	places := e.Claims
+	for _, b := range e.Command.Bind {
+		p.store.Nominate(b.Node, p.w.now.Add(nomination))
+		places[b.Pod] = b.Node
+	}
+	p.store.Replace(names(e.Command.Remove), places)
+	p.w.started(&e.Command)
+}
+
+// removeMarks takes off a replacement what it says of its command.
+func (p *process) removeMarks(name string) { p.patchClaim(name, command.RemoveMarks) }
+
+// wakeQueue has the queue worked on after some time, unless that is due earlier.
+func (p *process) wakeQueue(in time.Duration) {
+	at := p.w.now.Add(in)
+	if !p.worksAt.IsZero() && !at.Before(p.worksAt) {
 		return
 	}
-	next := claim.DeepCopy()
-	delete(next.Annotations, karpv1.AnnotationCommand)
-	delete(next.Annotations, karpv1.AnnotationReplaces)
-	p.write(func() { p.w.api.put(next) })
-}
-
-// advanceCommand takes a command as far as it gets now, and looks at it again later.
-func (p *process) advanceCommand(c *command, wait time.Duration) {
-	if p.commands[c.Token()] != c {
-		return
-	}
-	queued := 0
-	for _, other := range p.commands {
-		queued += len(other.Remove)
-	}
-	progress := c.Advance(p.claimStatuses(c), queued, p.w.now)
-	for _, name := range c.ReplacementClaims {
-		p.store.Nominate(name, p.w.now.Add(nomination))
-	}
-	p.releaseNodes(progress.Retained)
-	switch progress.Stage {
-	case disrupt.Waiting:
-		p.after(wait, func() { p.advanceCommand(c, min(2*wait, slowestLook)) })
-	case disrupt.Ready:
-		p.deleteAll(c)
-	case disrupt.Over:
-		p.finishCommand(c)
-	case disrupt.Broken:
-		if progress.Replacement {
-			p.backOffDrift(&c.Command)
+	p.worksAt = at
+	p.at(at, func() {
+		if p.worksAt.Equal(at) {
+			p.worksAt = time.Time{}
+			p.workQueue()
 		}
-		p.undoCommand(c, progress.Why)
+	})
+}
+
+// workQueue advances the commands that are due.
+func (p *process) workQueue() {
+	for _, token := range p.commands.Due(p.w.now) {
+		p.advanceCommand(token)
+	}
+	if in, found := p.commands.NextDue(p.w.now); found {
+		p.wakeQueue(in)
 	}
 }
 
-// recheckCommandOf has a command looked at whose replacement goes: its pods need no other place, and its nodes are wanted
-// back (G8).
+// advanceCommand takes a command as far as it gets now.
+func (p *process) advanceCommand(token string) {
+	if r, runs := p.commands.BeginObserve(token, p.w.now); runs {
+		p.perform(p.commands.Observe(token, p.claimStatuses(&r), p.w.now))
+	}
+}
+
+// recheckCommandOf has a command looked at whose replacement goes.
 func (p *process) recheckCommandOf(claim string) {
-	for _, token := range sorted(p.commands) {
-		if c := p.commands[token]; slices.Contains(c.ReplacementClaims, claim) {
-			p.after(afterWrite, func() { p.advanceCommand(c, slowestLook) })
-		}
+	if p.commands.RecordLostReplacement(claim) {
+		p.wakeQueue(command.AfterWrite)
 	}
 }
 
 // claimStatuses reads the claims of a command.
-func (p *process) claimStatuses(c *command) map[string]disrupt.ClaimStatus {
+func (p *process) claimStatuses(c *disrupt.Running) map[string]disrupt.ClaimStatus {
 	seen := map[string]disrupt.ClaimStatus{}
 	look := func(name, node string) {
 		claim, _ := p.seen[claims][name].(*karpv1.NodeClaim)
 		if claim == nil {
 			claim = p.w.api.claims[name]
 		}
-		if claim == nil {
-			seen[name] = disrupt.ClaimStatus{NotFound: true}
-			return
-		}
-		s := disrupt.ClaimStatus{
-			Deleting: claim.DeletionTimestamp != nil,
-			Launched: condition.True(claim.Status.Conditions, karpv1.ConditionLaunched), Initialized: condition.True(claim.Status.Conditions, karpv1.ConditionInitialized),
-		}
+		s := command.Status(claim)
 		if at, _ := p.seen[nodes][node].(*corev1.Node); at != nil {
 			s.Protected = cluster.ForbiddenBy(at.Annotations)
 		}
@@ -210,15 +223,15 @@ func (p *process) claimStatuses(c *command) map[string]disrupt.ClaimStatus {
 
 // deleteAll deletes the claims of a command that is ready. What is not held any more is tried again, until
 // the command has had its time.
-func (p *process) deleteAll(c *command) {
-	var rest []disrupt.Candidate
+func (p *process) deleteAll(c *disrupt.Running) {
+	failed := map[string]bool{}
 	for _, n := range c.Remove {
 		claim, node := p.w.api.claims[n.Claim], p.w.api.nodes[n.Node]
 		switch {
 		case claim == nil || claim.DeletionTimestamp != nil:
 		case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || node != nil && node.Annotations[karpv1.AnnotationHeldBy] != c.Token(),
 			node != nil && c.Reason != karpv1.ReasonUnhealthy && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true":
-			rest = append(rest, n)
+			failed[n.Claim] = true
 			continue
 		default:
 			p.recordEvent("node/"+n.Node, "is disrupted: "+string(c.Reason))
@@ -227,17 +240,12 @@ func (p *process) deleteAll(c *command) {
 		}
 		p.store.SetCommanded(n.Node, false) // it stays marked: it goes
 	}
-	if len(rest) > 0 {
-		c.Remove, c.Failed = rest, true
-		p.after(slowestLook, func() { p.advanceCommand(c, slowestLook) })
-		return
-	}
-	p.finishCommand(c)
+	p.perform(p.commands.Deleted(c.Token(), failed, p.w.now))
 }
 
 // writeDrainBound writes until when a drain may take, if the command has a bound, and that it is of the command. A
 // time that is there already is only ever made earlier (V15-26, V15-29).
-func (p *process) writeDrainBound(c *command, claim *karpv1.NodeClaim) {
+func (p *process) writeDrainBound(c *disrupt.Running, claim *karpv1.NodeClaim) {
 	if c.Bound == nil {
 		return
 	}
@@ -247,31 +255,4 @@ func (p *process) writeDrainBound(c *command, claim *karpv1.NodeClaim) {
 	}
 	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationHeldBy, c.Token())
 	p.write(func() { p.w.api.put(next) })
-}
-
-// finishCommand ends a command that succeeded.
-func (p *process) finishCommand(c *command) {
-	delete(p.commands, c.Token())
-	p.ended[c.Token()] = true
-	if c.Reason == karpv1.ReasonDrifted {
-		for _, n := range c.Remove {
-			p.drift.RecordSuccess(n.Pool)
-		}
-	}
-}
-
-// undoCommand gives a command up: its replacements forget it, and its nodes stay.
-func (p *process) undoCommand(c *command, why string) {
-	p.w.stats.Rollbacks++
-	for _, n := range c.Remove {
-		p.recordEvent("node/"+n.Node, "stays: "+why)
-	}
-	p.recordBackoff(c.Reason, c.Remove)
-	for _, name := range c.ReplacementClaims {
-		p.w.checks.failed[name] = true
-		p.removeCommandAnnotations(name)
-	}
-	p.releaseNodes(c.Remove)
-	delete(p.commands, c.Token())
-	p.ended[c.Token()] = true
 }

@@ -34,26 +34,28 @@ func toReboot(claim *karpv1.NodeClaim) bool {
 	return claim.DeletionTimestamp == nil && (left || condition.True(claim.Status.Conditions, karpv1.ConditionRebooting))
 }
 
-// requestReboot writes the request of a command down, unless the budget is spent meanwhile (V15-34).
-func (p *process) requestReboot(c disrupt.Command) {
+// requestReboot writes the request of a command down, unless the budget is spent meanwhile (V15-34). It reports
+// whether it did.
+func (p *process) requestReboot(c disrupt.Command) bool {
 	n := c.Remove[0]
 	if objections := disrupt.OverBudget([]disrupt.Command{c}, p.store.Disruption(p.types()))[0]; len(objections) > 0 {
 		p.recordEvent("node/"+n.Node, "is not rebooted: "+objections[0].Text)
-		return
+		return false
 	}
 	claim := p.w.api.claims[n.Claim]
 	if claim == nil {
-		return
+		return false
 	}
 	want, ok := reboot.Request(claim, c.Bound, c.Because, p.w.now)
 	if !ok {
-		return
+		return false
 	}
 	p.w.logf("controller: node %s is to be rebooted because of %s", n.Node, c.Because)
 	p.update(claim, want, false)
 	p.store.Rebooted(claim.UID)
 	p.w.stats.Commands[c.Reason]++
 	p.w.checks.shapes = nil
+	return true
 }
 
 // update writes annotations and conditions of a claim, one after the other.

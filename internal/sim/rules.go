@@ -173,7 +173,7 @@ func (c *checks) lasts(since map[string]time.Time, name string, is bool) time.Du
 // breakers, nor budgets, nor limits are in the way.
 func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClaim) bool {
 	of := c.w.api.pools[node.Labels[karpv1.LabelNodePool]]
-	if !c.overdue(node, claim) || of == nil || len(of.Spec.Limits) > 0 || c.limited() || node.Annotations[karpv1.AnnotationDoNotRepair] != "" || len(p.commands) > 0 {
+	if !c.overdue(node, claim) || of == nil || len(of.Spec.Limits) > 0 || c.limited() || node.Annotations[karpv1.AnnotationDoNotRepair] != "" || p.busy() {
 		return false
 	}
 	if claim.Spec.TerminationGracePeriod == "" && slices.ContainsFunc(c.w.config.Repairs, func(r cloud.Repair) bool { return r.Bound == nil }) {

@@ -35,6 +35,8 @@ type Config struct {
 	Methods disrupt.Methods
 	Decide  func(disrupt.View) disrupt.Decision // nil: disrupt.Next
 
+	Protocol func(Shipped) Protocol // nil: that of the controller
+
 	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair  bool                 // repair as it was before it became a method of disruption
 	Cures      float64              // share of reboots that help
