@@ -11,7 +11,7 @@ const (
 	// simplePairs and simpleMany are how many of the most wasteful nodes are tried in twos, and all together.
 	simplePairs, simpleMany = 24, 50
 	// fairStep is what a step must save for each pod it moves where there are many nodes, as a share of what a pod
-	// costs on average. With less, a day of churn takes a fifth more evictions for half a percent of the bill (decision 0024).
+	// costs on average. With less, a day of churn takes a fifth more evictions for half a percent of the bill (decision 0012).
 	fairStep = 0.5
 )
 
