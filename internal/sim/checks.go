@@ -171,7 +171,7 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 		return
 	}
 	gentle := cmd.Reason == karpv1.ReasonEmpty || cmd.Reason == karpv1.ReasonUnderutilized
-	if cmd.Reason != karpv1.ReasonUnhealthy && (node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" || claim.DeletionTimestamp != nil) {
+	if cmd.Reason != karpv1.ReasonUnhealthy && (c.mayNotBeDisrupted(p, node, n.Pool) || claim.DeletionTimestamp != nil) {
 		c.w.broken("G6", "node %s is protected or goes already", n.Node)
 	}
 	if !gentle && (claim.Spec.TerminationGracePeriod != "" || cmd.Bound != nil) {
@@ -189,6 +189,30 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 			c.w.broken("G6", "%s of node %s, where the budget of pod %s allows no eviction", cmd.Reason, n.Node, pod.Name)
 		}
 	}
+}
+
+// deletes checks that a command deletes no claim whose node may not be disrupted: the user may have said so since the
+// decision (G6).
+func (c *checks) deletes(p *process, cmd *command, node *corev1.Node, pool string) {
+	if cmd.Reason != karpv1.ReasonUnhealthy && c.mayNotBeDisrupted(p, node, pool) {
+		c.w.broken("G6", "%s of %v, although a user forbids it", cmd.Reason, names(cmd.Remove))
+	}
+}
+
+// mayNotBeDisrupted reports whether a Node, or its pool as the process knows it, has one of the annotations that forbid
+// disruption. It is written apart from what the controller asks.
+func (c *checks) mayNotBeDisrupted(p *process, node *corev1.Node, pool string) bool {
+	objects := []client.Object{}
+	if node != nil {
+		objects = append(objects, node)
+	}
+	if of, known := p.seen[pools][pool]; known {
+		objects = append(objects, of)
+	}
+	return slices.ContainsFunc(objects, func(obj client.Object) bool {
+		a := obj.GetAnnotations()
+		return a["karpenter.sh/do-not-disrupt"] == "true" || a["karpenter.sh/do-not-evict"] == "true" || a["karpenter.sh/do-not-consolidate"] == "true"
+	})
 }
 
 // orders checks a claim that is about to be created: no pod has another one on its way, whichever process

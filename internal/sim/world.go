@@ -34,6 +34,7 @@ type Config struct {
 	Tuning  disrupt.Tuning
 	Methods disrupt.Methods
 	Decide  func(disrupt.View) disrupt.Decision // nil: disrupt.Next
+	Steps   Protocol
 
 	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair  bool                 // repair as it was before it became a method of disruption
@@ -131,6 +132,7 @@ const most = 5
 
 // Run lets a run happen.
 func Run(c Config) Result {
+	c.Steps = c.Steps.complete()
 	w := &World{
 		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
 		apps: map[string]*deployment{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
