@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -18,17 +17,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 const (
-	provisioner     = "provisioner"        // label and name of the loop
-	replanInterval  = 10 * time.Second     // pending pods are planned again (SC-02)
-	planTimeout     = time.Minute          // of one plan; what was decided until then is kept
-	unsyncedWarning = 30 * time.Second     // cluster state that is incomplete for longer is logged as an error
-	retrigger       = types.UID("waiting") // triggers a plan on behalf of all pending pods
+	provisioner     = "provisioner"    // label and name of the loop
+	planTimeout     = time.Minute      // of one plan; what was decided until then is kept
+	unsyncedWarning = 30 * time.Second // cluster state that is incomplete for longer is logged as an error
 )
 
 // planStore is the cluster state that plans are made on.
@@ -123,7 +121,7 @@ func (p *Provisioner) listClaims(ctx context.Context, done *bool) error {
 // triggerWhilePending triggers a plan at intervals while pods are pending, and reports the sync state of the
 // store.
 func (p *Provisioner) triggerWhilePending(ctx context.Context) {
-	tick := time.NewTicker(replanInterval)
+	tick := time.NewTicker(provision.ReplanInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -143,7 +141,7 @@ func (p *Provisioner) triggerWhilePending(ctx context.Context) {
 			}
 			p.Metrics.ClusterStateNodes.WithLabelValues().Set(float64(p.Store.Len()))
 			if p.Store.Waiting() > 0 {
-				p.Batcher.Trigger(retrigger)
+				p.Batcher.Trigger(provision.Retrigger)
 			}
 		}
 	}
@@ -301,12 +299,12 @@ func (p *Provisioner) reportCreated(ctx context.Context, view store.View, create
 			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
 		case errors.Is(c.Err, execute.ErrOutdated):
 			log.FromContext(ctx).Info("dropped a planned node; it is planned again", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
-			p.Batcher.Trigger(retrigger)
+			p.Batcher.Trigger(provision.Retrigger)
 		case c.Err != nil:
 			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
 			if c.Denied() {
 				p.LaunchBackoff.RecordDenied(c.Node.Pool, p.Now())
-				p.Batcher.Trigger(retrigger) // another pool may do
+				p.Batcher.Trigger(provision.Retrigger) // another pool may do
 			}
 		default:
 			p.bought.recordPurchase(c.Node.Pods, uids, c.Claim.Name, p.Now())

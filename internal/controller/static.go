@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/pool"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -109,7 +110,7 @@ func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error
 			"replicas", *facts.Pool.Spec.Replicas, "nodeclaims", len(facts.Claims), "limit", limit.String())
 	}
 	if step.Create > 0 && s.LaunchBackoff.PoolBackedOff(req.Name, s.Now()) {
-		return requeueAfter(replanInterval), nil // launches of the pool fail one after another (FM F02)
+		return requeueAfter(provision.ReplanInterval), nil // launches of the pool fail one after another (FM F02)
 	}
 	if step.Create > 0 {
 		if err := s.create(ctx, facts, step.Create); err != nil {

@@ -192,7 +192,7 @@ func (p *process) carryOutCommands(decided disrupt.View, held []*command) {
 func (p *process) mayStart(c *disrupt.Command) bool {
 	c.Remove = slices.Clone(c.Remove)
 	if slices.ContainsFunc(c.Remove, func(n disrupt.Candidate) bool { return p.commanded(n.Node) }) ||
-		slices.ContainsFunc(c.Template, func(name string) bool { return p.rests.resting(name, p.w.now) }) {
+		slices.ContainsFunc(c.Template, func(name string) bool { return p.launches.PoolBackedOff(name, p.w.now) }) {
 		p.recordBackoff(c.Reason, c.Remove)
 		return false
 	}

@@ -1,22 +1,34 @@
 package sim
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 )
 
 // Protocol is the steps that a process shares with the controller. A test replaces one of them to plant a bug; nil is
 // the step of the controller.
 type Protocol struct {
 	NodeForbiddenBy func(*corev1.Node, *karpv1.NodePool) string
+	WindowCloses    func(*provision.Window) time.Time
+	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
 }
 
 // complete returns the steps with those of the controller where none is given.
 func (s Protocol) complete() Protocol {
 	if s.NodeForbiddenBy == nil {
 		s.NodeForbiddenBy = cluster.NodeForbiddenBy
+	}
+	if s.WindowCloses == nil {
+		s.WindowCloses = (*provision.Window).Closes
+	}
+	if s.RecordLaunch == nil {
+		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch
 	}
 	return s
 }

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -20,46 +20,31 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// batch collects what asks for a plan.
-type batch struct {
-	open  bool
-	first time.Time
-	last  time.Time
+// requestPlan asks for a plan, on behalf of a pod or node. Nobody plans here for long, so that a window opens at once.
+func (p *process) requestPlan(uid types.UID) {
+	if p.window.Trigger(uid, p.w.now) && p.window.Open(p.w.now) {
+		p.awaitWindow()
+	}
 }
 
-// requestPlan asks for a plan: a second after the last who asked, ten seconds after the first at most.
-func (p *process) requestPlan() {
-	b := &p.batch
-	if b.last = p.w.now; b.open {
-		return
-	}
-	b.open, b.first = true, p.w.now
-	p.closing()
-}
-
-func (p *process) closing() {
-	b := &p.batch
-	at := b.last.Add(batchIdle)
-	if limit := b.first.Add(batchMax); at.After(limit) {
-		at = limit
-	}
-	p.at(at, func() {
-		if p.w.now.Before(b.last.Add(batchIdle)) && p.w.now.Before(b.first.Add(batchMax)) {
-			p.closing()
+// awaitWindow plans when the window closes.
+func (p *process) awaitWindow() {
+	p.at(p.w.config.Steps.WindowCloses(&p.window), func() {
+		if !p.window.Close(p.w.now) {
+			p.awaitWindow()
 			return
 		}
-		b.open = false
 		if p.store.Synced() {
 			p.provision()
 		}
 	})
 }
 
-// types is what each pool could buy.
+// types is what each pool could buy, less what is backed off.
 func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
-		out[pool.Name] = p.w.market.offers()
+		out[pool.Name] = p.launches.WithoutBackedOff(pool.Name, p.w.market.offers(), p.w.now)
 	}
 	return out
 }

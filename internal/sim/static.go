@@ -17,12 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-const (
-	restAfter   = 10              // claims of a pool that fail for lack of capacity
-	restWindow  = time.Minute     // within this time have it rest,
-	longestRest = 8 * time.Minute // at most for so long
-	lookAgain   = 10 * time.Second
-)
+const lookAgain = 10 * time.Second
 
 // resize has both halves of a controller look at the size of a pool, if it has one.
 func (p *process) resize(name string) {
@@ -67,7 +62,7 @@ func (p *process) scale(name string, growing bool) {
 			p.w.logf("controller: claim %s is too many for pool %s of %d", claim.Name, name, *effective.Spec.Replicas)
 			p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
 		}
-	case step.Create > 0 && p.rests.resting(name, p.w.now):
+	case step.Create > 0 && p.launches.PoolBackedOff(name, p.w.now):
 		p.recordEvent("pool/"+name, "rests: its launches fail")
 		step.After = lookAgain
 	default:
@@ -105,29 +100,4 @@ func fingerprint(list []*karpv1.NodeClaim) string {
 func (p *process) full(of *karpv1.NodePool) bool {
 	limit, limited := of.Spec.Limits[karpv1.LimitNodes]
 	return limited && of.Spec.Replicas != nil && p.store.Claims(of.Name) >= limit.Value()
-}
-
-// rests keeps pools from being bought from whose launches fail one after another (FM F02).
-type rests map[string]*rest
-
-type rest struct {
-	failed []time.Time
-	until  time.Time
-	length time.Duration
-}
-
-func (r rests) failed(name string, now time.Time) {
-	if r[name] == nil {
-		r[name] = &rest{}
-	}
-	of := r[name]
-	of.failed = append(slices.DeleteFunc(of.failed, func(at time.Time) bool { return now.Sub(at) >= restWindow }), now)
-	if len(of.failed) >= restAfter {
-		of.length = min(max(2*of.length, restWindow), longestRest)
-		of.until, of.failed = now.Add(of.length), nil
-	}
-}
-
-func (r rests) resting(name string, now time.Time) bool {
-	return r[name] != nil && now.Before(r[name].until)
 }
