@@ -302,7 +302,7 @@ func (p *process) orderReplacements(c *command, decided, fresh disrupt.View) {
 		}
 	}
 	complete := len(list) == c.Replacements()
-	made, outdated := p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c.Token(), &c.Command)
+	made, outdated := p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, &c.Command)
 	for i, claim := range made {
 		if claim == nil {
 			complete = false

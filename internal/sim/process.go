@@ -18,6 +18,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -62,6 +63,8 @@ type process struct {
 	repairBackoff disrupt.Backoff      // by claim: nodes whose repair came to nothing
 	calls         map[types.UID]call   // what the cloud said about reboots
 	launches      provision.LaunchBackoff
+	state         provision.State
+	slots         execute.Slots
 	still         idleConsolidation
 	moveOutcomes  disrupt.OutcomeHistory
 	window        provision.Window // of triggers of a plan

@@ -16,6 +16,7 @@ import (
 type Protocol struct {
 	NodeForbiddenBy func(*corev1.Node, *karpv1.NodePool) string
 	WindowCloses    func(*provision.Window) time.Time
+	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
 }
 
@@ -26,6 +27,9 @@ func (s Protocol) complete() Protocol {
 	}
 	if s.WindowCloses == nil {
 		s.WindowCloses = (*provision.Window).Closes
+	}
+	if s.RecordOrders == nil {
+		s.RecordOrders = (*provision.State).RecordOrders
 	}
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch

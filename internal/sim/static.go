@@ -79,7 +79,10 @@ func (p *process) fill(facts *pool.StaticFacts, n int) {
 		p.w.broken("static", "%v", err)
 		return
 	}
-	p.orderAll(slices.Repeat([]solve.NewNode{node}, n), lanes, 0, "static/"+fingerprint(facts.Claims), nil)
+	p.createClaims(execute.Batch{
+		Nodes: slices.Repeat([]solve.NewNode{node}, n), Pools: map[string]*karpv1.NodePool{facts.Pool.Name: facts.Pool}, Lanes: lanes,
+		Reason: execute.Provisioned, Command: "static/" + fingerprint(facts.Claims),
+	})
 }
 
 // fingerprint tells one set of claims from another.
@@ -94,10 +97,4 @@ func fingerprint(list []*karpv1.NodeClaim) string {
 		fmt.Fprintf(h, "%s\x00", name)
 	}
 	return strconv.FormatUint(h.Sum64(), 36)
-}
-
-// full reports whether the limit of a static pool leaves no room for another claim.
-func (p *process) full(of *karpv1.NodePool) bool {
-	limit, limited := of.Spec.Limits[karpv1.LimitNodes]
-	return limited && of.Spec.Replicas != nil && p.store.Claims(of.Name) >= limit.Value()
 }

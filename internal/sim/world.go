@@ -191,7 +191,7 @@ func (w *World) endFaults() {
 	w.quiet = true
 	w.logf("-- from now on nothing happens from outside --")
 	clear(w.market.gone)
-	w.market.failing, w.market.mute = time.Time{}, time.Time{}
+	w.market.failing, w.market.mute, w.market.small = time.Time{}, time.Time{}, time.Time{}
 	clear(w.sticking)
 	for _, name := range sorted(w.api.nodes) {
 		w.makeHealthy(name)
