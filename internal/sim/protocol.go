@@ -8,6 +8,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 )
 
@@ -17,6 +18,7 @@ type Protocol struct {
 	NodeForbiddenBy func(*corev1.Node, *karpv1.NodePool) string
 	WindowCloses    func(*provision.Window) time.Time
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
+	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
 }
 
@@ -30,6 +32,12 @@ func (s Protocol) complete() Protocol {
 	}
 	if s.RecordOrders == nil {
 		s.RecordOrders = (*provision.State).RecordOrders
+	}
+	if s.Grow == nil {
+		s.Grow = pool.Grow
+	}
+	if s.Shrink == nil {
+		s.Shrink = pool.Shrink
 	}
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch
