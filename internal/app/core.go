@@ -242,12 +242,7 @@ type backoffProvider struct {
 func (w *backoffProvider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	w.orders.Written(ctx)
 	instance, err := w.Provider.Launch(ctx, claim)
-	switch {
-	case err == nil:
-		w.backoff.RecordLaunched(claim.Labels[karpv1.LabelNodePool], instance)
-	case cloud.Is(err, cloud.NoCapacity):
-		w.backoff.RecordInsufficientCapacity(claim, w.now())
-	}
+	w.backoff.RecordLaunch(claim, instance, err, w.now())
 	return instance, err
 }
 

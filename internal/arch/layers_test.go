@@ -51,6 +51,7 @@ var layers = map[string]layer{
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
+	"2 provision": {packages: []string{"internal/provision"}, may: join(values, words, api, view, port, []string{"internal/check", "internal/solve"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port, []string{"internal/condition"}), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, images, yaml, []string{"internal/budget"}), never: effects},
@@ -62,7 +63,7 @@ var layers = map[string]layer{
 	"3 simulator": {
 		packages: []string{"internal/sim"},
 		may: join(values, words, api, view, single, joint, steps, life, port, []string{
-			"internal/budget", "internal/check", "internal/execute", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
+			"internal/budget", "internal/check", "internal/execute", "internal/provision", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
 		}),
 		never: sdk,
 	},

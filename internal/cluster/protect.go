@@ -35,3 +35,19 @@ func ForbiddenBy(annotations map[string]string) string {
 	}
 	return ""
 }
+
+// NodeForbiddenBy returns why a node may not be disrupted voluntarily: an annotation of the Node, or of its NodePool
+// (L-15, LC-62); empty if none forbids it. An object that is not known is nil and forbids nothing.
+func NodeForbiddenBy(node *corev1.Node, pool *karpv1.NodePool) string {
+	if node != nil {
+		if key := ForbiddenBy(node.Annotations); key != "" {
+			return "node " + node.Name + " carries annotation " + key
+		}
+	}
+	if pool != nil {
+		if key := ForbiddenBy(pool.Annotations); key != "" {
+			return "NodePool " + pool.Name + " carries annotation " + key
+		}
+	}
+	return ""
+}

@@ -45,3 +45,33 @@ func TestLC62_ProtectedBy(t *testing.T) {
 		})
 	}
 }
+
+// L-15, LC-62: what protects a node, and how that is said.
+func TestL15_NodeForbiddenBy(t *testing.T) {
+	t.Parallel()
+	node := func(annotations map[string]string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: annotations}}
+	}
+	pool := func(annotations map[string]string) *karpv1.NodePool {
+		return &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "p", Annotations: annotations}}
+	}
+	today, old := map[string]string{karpv1.AnnotationDoNotDisrupt: "true"}, map[string]string{karpv1.AnnotationDoNotConsolidate: "true"}
+	for name, tc := range map[string]struct {
+		node *corev1.Node
+		pool *karpv1.NodePool
+		want string
+	}{
+		"neither is known":           {},
+		"neither forbids it":         {node: node(nil), pool: pool(nil)},
+		"the node":                   {node: node(today), pool: pool(nil), want: "node n carries annotation karpenter.sh/do-not-disrupt"},
+		"the node, as of old":        {node: node(old), want: "node n carries annotation karpenter.sh/do-not-consolidate"},
+		"the pool":                   {node: node(nil), pool: pool(today), want: "NodePool p carries annotation karpenter.sh/do-not-disrupt"},
+		"the pool, without its node": {pool: pool(old), want: "NodePool p carries annotation karpenter.sh/do-not-consolidate"},
+		"both: the node is named":    {node: node(old), pool: pool(today), want: "node n carries annotation karpenter.sh/do-not-consolidate"},
+		"a duration is for pods":     {node: node(map[string]string{karpv1.AnnotationDoNotDisrupt: "30m"})},
+	} {
+		if got := NodeForbiddenBy(tc.node, tc.pool); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
+		}
+	}
+}

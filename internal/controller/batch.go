@@ -6,32 +6,29 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dovetail-sh/dovetail/internal/provision"
 )
 
-// Batcher collects triggers of a plan into windows (SC-04). The first trigger opens a window, and each new one
-// extends it. It closes after an idle time, or when its maximum length is reached.
+// Batcher waits for the windows that triggers of a plan are collected in.
 type Batcher struct {
-	idle, longest time.Duration
-
-	mu   sync.Mutex
-	open bool               // a window is
-	seen map[types.UID]bool // in the window; while none is open, the first that will open one
-	news chan struct{}      // something new asked
+	mu     sync.Mutex
+	window provision.Window
+	news   chan struct{} // something new asked
 }
 
 // NewBatcher returns a Batcher with no window open.
 func NewBatcher(idle, longest time.Duration) *Batcher {
-	return &Batcher{idle: idle, longest: longest, seen: map[types.UID]bool{}, news: make(chan struct{}, 1)}
+	return &Batcher{window: provision.Window{Idle: idle, Max: longest}, news: make(chan struct{}, 1)}
 }
 
 // Trigger requests a plan. It never blocks.
 func (b *Batcher) Trigger(uid types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seen[uid] || !b.open && len(b.seen) > 0 { // a process that does not lead never opens a window
+	if !b.window.Trigger(uid, time.Now()) {
 		return
 	}
-	b.seen[uid] = true
 	select {
 	case b.news <- struct{}{}:
 	default: // a trigger is pending already
@@ -45,33 +42,48 @@ func (b *Batcher) Wait(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	b.setOpen(true)
-	defer b.setOpen(false)
-	longest, idle := time.NewTimer(b.longest), time.NewTimer(b.idle)
-	defer longest.Stop()
-	defer idle.Stop()
+	closes := time.NewTimer(b.open())
+	defer closes.Stop()
 	for {
 		select {
-		case <-b.news:
-			idle.Reset(b.idle)
-			continue
-		case <-idle.C:
-		case <-longest.C:
+		case <-b.news: // it may have been extended, which is seen when the timer fires
+		case <-closes.C:
+			left, closed := b.close()
+			if closed {
+				return true
+			}
+			closes.Reset(left)
 		case <-ctx.Done():
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.drop()
 			return false
 		}
-		return true
 	}
 }
 
-// setOpen opens a window, or closes it and drops its triggers.
-func (b *Batcher) setOpen(open bool) {
+// open opens a window and returns for how long.
+func (b *Batcher) open() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open = open; open {
-		return
+	b.window.Open(time.Now())
+	return time.Until(b.window.Closes())
+}
+
+// close closes the window if it is time, and otherwise returns how long that takes.
+func (b *Batcher) close() (left time.Duration, closed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.window.Close(time.Now()) {
+		return time.Until(b.window.Closes()), false
 	}
-	clear(b.seen)
+	b.drop()
+	return 0, true
+}
+
+// drop forgets what asked.
+func (b *Batcher) drop() {
+	b.window.Drop()
 	select {
 	case <-b.news: // belongs to the window that closes now
 	default:

@@ -79,12 +79,11 @@ func TestPodsAreToldInOrder(t *testing.T) {
 		p := &Provisioner{Store: planPods{}, Events: told, Now: func() time.Time { return now }, Nomination: time.Second}
 		view := store.View{Snapshot: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "up", Initialized: true}}}}
 		var binds []solve.Bind
-		p.expected.pods = map[cluster.PodKey]expected{}
 		for _, key := range keys("b/2", "a/3", "c/0", "b/1") {
 			binds = append(binds, solve.Bind{Pod: key, Node: "up"})
 			view.Snapshot.Pending = append(view.Snapshot.Pending, cluster.Pod{Key: key})
-			p.expected.pods[key] = expected{node: "up", since: now.Add(-time.Hour)}
 		}
+		p.state.ObserveBinds(view.Snapshot, binds, func(cluster.PodKey) bool { return false }, now.Add(-time.Hour), time.Second)
 		p.reportUnbound(view, binds)
 		if diff := cmp.Diff(want, told.names); diff != "" {
 			t.Fatalf("pods that the scheduler keeps off their node (-want +got):\n%s", diff)

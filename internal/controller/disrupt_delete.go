@@ -96,13 +96,7 @@ func (d *Disruption) rereadHeldClaim(ctx context.Context, r *disruption.Running,
 // disruptionForbiddenBy returns which annotation of a node, or of its pool, forbids disruption (L-15, LC-62);
 // empty if none does.
 func (d *Disruption) disruptionForbiddenBy(node *corev1.Node, pool string) string {
-	if key := cluster.ForbiddenBy(node.Annotations); key != "" {
-		return "node " + node.Name + " carries annotation " + key
-	}
-	if p := d.poolNamed(pool); p != nil && cluster.ForbiddenBy(p.Annotations) != "" {
-		return "NodePool " + pool + " carries annotation " + cluster.ForbiddenBy(p.Annotations)
-	}
-	return ""
+	return cluster.NodeForbiddenBy(node, d.poolNamed(pool))
 }
 
 // removeDrainDeadline removes the deadline that a command wrote on a claim that stays.

@@ -1,242 +1,49 @@
 package controller
 
 import (
-	"slices"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 )
 
-const (
-	backoffAfterFailures = 10              // launches of one pool that fail with insufficient capacity
-	backoffWindow        = time.Minute     // the failures count within this window
-	maxBackoff           = 8 * time.Minute // longest back-off of an offering or a pool
-)
-
-// LaunchBackoff keeps offerings whose launches fail from being requested again and again (FM F02). Ten failures
-// of a pool within a minute back off the offerings that the failed claims asked for, and no others. The first
-// back-off lasts a minute and each repetition doubles it. One claim that the API server denies backs off the
-// whole pool (FM A14).
+// LaunchBackoff is the launch back-off that all loops share: those that launch record how it went, and those that plan
+// leave out what is backed off.
 type LaunchBackoff struct {
 	mu    sync.Mutex
-	pools map[string]*poolBackoff
-}
-
-type poolBackoff struct {
-	denied    backoffPeriod
-	failed    []capacityFailure // of the last minute
-	backedOff []offeringBackoff
-}
-
-// backoffPeriod is a time in which nothing is launched.
-type backoffPeriod struct {
-	until  time.Time
-	length time.Duration
-}
-
-// nextPeriod returns the period that follows this one: twice as long, up to maxBackoff.
-func (p backoffPeriod) nextPeriod(now time.Time) backoffPeriod {
-	length := min(max(2*p.length, backoffWindow), maxBackoff)
-	return backoffPeriod{until: now.Add(length), length: length}
-}
-
-type capacityFailure struct {
-	at        time.Time
-	offerings offeringSet
-}
-
-type offeringBackoff struct {
-	backoffPeriod
-	offerings offeringSet
+	state provision.LaunchBackoff
 }
 
 // NewLaunchBackoff returns a LaunchBackoff without any back-off.
-func NewLaunchBackoff() *LaunchBackoff { return &LaunchBackoff{pools: map[string]*poolBackoff{}} }
+func NewLaunchBackoff() *LaunchBackoff { return &LaunchBackoff{} }
 
-// RecordInsufficientCapacity counts a claim that found no capacity. A claim that was launched before its
-// offerings were backed off is not counted.
-func (r *LaunchBackoff) RecordInsufficientCapacity(claim *karpv1.NodeClaim, now time.Time) {
-	what := offeringsOf(claim)
+// RecordLaunch records how a launch ended.
+func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.poolBackoffFor(claim.Labels[karpv1.LabelNodePool])
-	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return now.Sub(c.until) >= maxBackoff })
-	if slices.ContainsFunc(p.backedOff, func(c offeringBackoff) bool { return now.Before(c.until) && what.within(c.offerings) }) {
-		return
-	}
-	p.failed = append(slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return now.Sub(f.at) >= backoffWindow }), capacityFailure{now, what})
-	if len(p.failed) >= backoffAfterFailures {
-		p.backOffFailed(now)
-	}
-}
-
-// backOffFailed backs off the offerings of the recent failures.
-func (p *poolBackoff) backOffFailed(now time.Time) {
-	before, failed := p.backedOff, p.failed
-	p.backedOff, p.failed = nil, nil
-	for _, f := range failed {
-		if slices.ContainsFunc(p.backedOff, func(c offeringBackoff) bool { return f.offerings.within(c.offerings) }) {
-			continue
-		}
-		var last backoffPeriod
-		for _, c := range before {
-			if c.offerings.overlaps(f.offerings) && c.length > last.length {
-				last = c.backoffPeriod
-			}
-		}
-		p.backedOff = append(p.backedOff, offeringBackoff{last.nextPeriod(now), f.offerings})
-	}
-	p.backedOff = append(p.backedOff, before...)
+	r.state.RecordLaunch(claim, bought, err, now)
 }
 
 // RecordDenied backs off a pool whose claims the API server denies.
 func (r *LaunchBackoff) RecordDenied(pool string, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if p := r.poolBackoffFor(pool); !now.Before(p.denied.until) { // a plan brings many claims of one pool
-		p.denied = p.denied.nextPeriod(now)
-	}
+	r.state.RecordDenied(pool, now)
 }
 
-func (r *LaunchBackoff) poolBackoffFor(name string) *poolBackoff {
-	if r.pools[name] == nil {
-		r.pools[name] = &poolBackoff{}
-	}
-	return r.pools[name]
-}
-
-// RecordLaunched ends the back-off of denied claims, and that of all offerings that this instance could have
-// come from.
-func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	p := r.pools[pool]
-	if p == nil {
-		return
-	}
-	offer := catalog.Offering{Zone: bought.Zone, CapacityType: bought.CapacityType, Reservation: bought.Labels[awsv1.LabelCapacityReservationID]}
-	p.denied = backoffPeriod{}
-	p.failed = slices.DeleteFunc(p.failed, func(f capacityFailure) bool { return f.offerings.has(bought.Type, &offer) })
-	p.backedOff = slices.DeleteFunc(p.backedOff, func(c offeringBackoff) bool { return c.offerings.has(bought.Type, &offer) })
-	if len(p.failed)+len(p.backedOff) == 0 {
-		delete(r.pools, pool)
-	}
-}
-
-// PoolBackedOff reports whether a pool is backed off whose claims all ask for the same offerings, as those of a
-// static pool do.
+// PoolBackedOff reports whether a static pool is backed off.
 func (r *LaunchBackoff) PoolBackedOff(pool string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.pools[pool]
-	return p != nil && (now.Before(p.denied.until) || len(p.activeSets(now)) > 0)
+	return r.state.PoolBackedOff(pool, now)
 }
 
 // WithoutBackedOff returns the instance types of a pool, with backed-off offerings marked as not available.
 func (r *LaunchBackoff) WithoutBackedOff(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	p := r.pools[pool]
-	if p == nil {
-		return list
-	}
-	sets := p.activeSets(now)
-	if now.Before(p.denied.until) {
-		sets = []offeringSet{{}}
-	}
-	if len(sets) == 0 {
-		return list
-	}
-	out := slices.Clone(list)
-	for i := range out {
-		t := &out[i]
-		shared := true
-		for j := range t.Offerings {
-			if !slices.ContainsFunc(sets, func(s offeringSet) bool { return s.has(t.Name, &t.Offerings[j]) }) {
-				continue
-			}
-			if shared {
-				t.Offerings, shared = slices.Clone(t.Offerings), false
-			}
-			o := &t.Offerings[j]
-			o.Available, o.Out = false, o.Available || o.Out
-		}
-	}
-	return out
-}
-
-func (p *poolBackoff) activeSets(now time.Time) []offeringSet {
-	var sets []offeringSet
-	for _, c := range p.backedOff {
-		if now.Before(c.until) {
-			sets = append(sets, c.offerings)
-		}
-	}
-	return sets
-}
-
-// offeringSet is what a claim may become: the values that it allows of each property of an offering. A
-// property that is not there may be anything.
-type offeringSet struct{ types, zones, capacityTypes, reservations []string }
-
-func offeringsOf(claim *karpv1.NodeClaim) offeringSet {
-	var set offeringSet
-	for _, r := range claim.Spec.Requirements {
-		if r.Operator != corev1.NodeSelectorOpIn {
-			continue
-		}
-		switch r.Key {
-		case corev1.LabelInstanceTypeStable:
-			set.types = r.Values
-		case corev1.LabelTopologyZone:
-			set.zones = r.Values
-		case karpv1.LabelCapacityType:
-			set.capacityTypes = r.Values
-		case awsv1.LabelCapacityReservationID:
-			set.reservations = r.Values
-		}
-	}
-	return set
-}
-
-func (s offeringSet) properties() [4][]string {
-	return [4][]string{s.types, s.zones, s.capacityTypes, s.reservations}
-}
-
-func (s offeringSet) has(instanceType string, o *catalog.Offering) bool {
-	values := [4]string{instanceType, o.Zone, o.CapacityType, o.Reservation}
-	for i, allowed := range s.properties() {
-		if len(allowed) > 0 && !slices.Contains(allowed, values[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// within reports whether everything in the set is in the other one, too.
-func (s offeringSet) within(other offeringSet) bool {
-	mine := s.properties()
-	for i, allowed := range other.properties() {
-		if len(allowed) > 0 && (len(mine[i]) == 0 || slices.ContainsFunc(mine[i], func(v string) bool { return !slices.Contains(allowed, v) })) {
-			return false
-		}
-	}
-	return true
-}
-
-// overlaps reports whether an offering can be in both sets.
-func (s offeringSet) overlaps(other offeringSet) bool {
-	mine := s.properties()
-	for i, allowed := range other.properties() {
-		if len(allowed) > 0 && len(mine[i]) > 0 && !slices.ContainsFunc(mine[i], func(v string) bool { return slices.Contains(allowed, v) }) {
-			return false
-		}
-	}
-	return true
+	return r.state.WithoutBackedOff(pool, list, now)
 }

@@ -3,11 +3,9 @@ package controller
 import (
 	"context"
 	"errors"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -18,17 +16,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
-	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 const (
-	provisioner     = "provisioner"        // label and name of the loop
-	replanInterval  = 10 * time.Second     // pending pods are planned again (SC-02)
-	planTimeout     = time.Minute          // of one plan; what was decided until then is kept
-	unsyncedWarning = 30 * time.Second     // cluster state that is incomplete for longer is logged as an error
-	retrigger       = types.UID("waiting") // triggers a plan on behalf of all pending pods
+	provisioner     = "provisioner"    // label and name of the loop
+	planTimeout     = time.Minute      // of one plan; what was decided until then is kept
+	unsyncedWarning = 30 * time.Second // cluster state that is incomplete for longer is logged as an error
 )
 
 // planStore is the cluster state that plans are made on.
@@ -83,9 +79,8 @@ type Provisioner struct {
 
 	warnedPreferences preferenceWarnings
 	warnedIgnored     preferenceWarnings // for pods with more preferences than are evaluated
-	partitions        podPartitions
-	expected          expectations // of the last plan
-	bought            purchases    // for pending pods
+
+	state provision.State // what it carries from one plan to the next
 }
 
 // NeedLeaderElection says that only the leader plans.
@@ -123,7 +118,7 @@ func (p *Provisioner) listClaims(ctx context.Context, done *bool) error {
 // triggerWhilePending triggers a plan at intervals while pods are pending, and reports the sync state of the
 // store.
 func (p *Provisioner) triggerWhilePending(ctx context.Context) {
-	tick := time.NewTicker(replanInterval)
+	tick := time.NewTicker(provision.ReplanInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -143,7 +138,7 @@ func (p *Provisioner) triggerWhilePending(ctx context.Context) {
 			}
 			p.Metrics.ClusterStateNodes.WithLabelValues().Set(float64(p.Store.Len()))
 			if p.Store.Waiting() > 0 {
-				p.Batcher.Trigger(retrigger)
+				p.Batcher.Trigger(provision.Retrigger)
 			}
 		}
 	}
@@ -195,11 +190,11 @@ func (p *Provisioner) Pass(ctx context.Context) {
 		logger = logger.WithValues("lower-bound", plan.Bound)
 	}
 	logger.Info("computed new nodeclaim(s) to fit pod(s)", "nodeclaims", len(plan.Create), "pods", podsOf(plan.Create), "price", plan.Cost)
-	nodes, small := p.bought.undersized(plan)
+	nodes, small := p.state.Undersized(plan)
 	if small > 0 {
 		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))
 	}
-	if n := displaced(view, plan, p.bought); n > 0 {
+	if n := p.state.Displaced(plan, view.PlannedNodes); n > 0 {
 		log.FromContext(ctx).Info("other pods were scheduled where pod(s) were expected; these need new nodes", "pods", n)
 	}
 	created := p.Claims.Create(ctx, execute.Batch{
@@ -229,27 +224,20 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 	return pools, offers
 }
 
-// planWithin plans, and leaves out pods that nodes were launched for recently without success: the nodes had no
-// room for them, or other pods took it.
+// planWithin makes the plan of one round, which may take several problems.
 func (p *Provisioner) planWithin(ctx context.Context, view store.View) solve.Plan {
-	if p.bought == nil {
-		p.bought = purchases{}
+	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, PlannedNodes: view.PlannedNodes, Policy: p.Policy})
+	for {
+		answer := p.solve(ctx, view, round.Problem())
+		if plan, done := round.Take(answer, p.Now()); done {
+			return plan
+		}
 	}
-	p.bought.observe(view.Nodes, view.Snapshot.Pending, view.Resources)
-	plan, all := p.plan(ctx, view), map[cluster.PodKey]reason.Reason{}
-	for blocked := p.bought.blocked(plan, p.Now()); len(blocked) > 0; blocked = p.bought.blocked(plan, p.Now()) {
-		maps.Copy(all, blocked)
-		view.Pods = without(view.Pods, all)
-		plan = p.plan(ctx, view)
-	}
-	plan.Unplaced = append(plan.Unplaced, refusedBuyers(all)...)
-	return plan
 }
 
-// plan decides, and has an independent checker verify the decision. A rejected plan is made again without the
-// pods that are to blame. If no pod is to blame, later plans are partitioned, so that the other pods have their
-// turn.
-func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
+// solve decides, and has an independent checker verify the decision. A rejected plan is made again without the
+// pods that are to blame.
+func (p *Provisioner) solve(ctx context.Context, view store.View, problem solve.Problem) check.Answer {
 	start := p.Now()
 	defer func() {
 		p.Metrics.SchedulingDuration.WithLabelValues(provisioner).Observe(p.Now().Sub(start).Seconds())
@@ -263,12 +251,6 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 		recordProgress(ctx)
 		return false
 	}
-	now, later := p.partitions.split(view.Pods, view.PlannedNodes)
-	problem := solve.Problem{View: view.Snapshot, Pods: now, Policy: p.Policy}
-	// any order: a pod is promised one node, and Solve looks it up by pod
-	for pod, node := range view.PlannedNodes {
-		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: node})
-	}
 	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
 		return solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, stop)
 	}, p.planChecker())
@@ -276,9 +258,7 @@ func (p *Provisioner) plan(ctx context.Context, view store.View) solve.Plan {
 		p.Metrics.SchedulerRejectedPlans.WithLabelValues(provisioner, string(found[0].Code)).Inc()
 		log.FromContext(ctx).Error(errors.New(found[0].String()), "refusing a plan that breaks a rule; it is made again without the pods that are to blame", "violations", len(found))
 	}
-	p.partitions.next(answer.Plan.Partial || !answer.Sound)
-	answer.Plan.Unplaced = append(answer.Plan.Unplaced, postponed(later)...)
-	return answer.Plan
+	return answer
 }
 
 // planChecker returns the function that checks plans.
@@ -291,31 +271,32 @@ func (p *Provisioner) planChecker() func(solve.Problem, solve.Plan) []check.Viol
 
 // reportCreated emits events on the pods of created claims, and logs claims that could not be created.
 func (p *Provisioner) reportCreated(ctx context.Context, view store.View, created []execute.Created) {
-	uids := make(map[cluster.PodKey]string, view.Pending)
-	for i := range view.Snapshot.Pending {
-		uids[view.Snapshot.Pending[i].Key] = view.Snapshot.Pending[i].UID
+	results := make([]provision.OrderResult, len(created))
+	for i := range created {
+		results[i] = created[i].Result()
 	}
-	for _, c := range created {
-		switch {
-		case errors.Is(c.Err, execute.ErrObsolete):
+	for i, step := range p.state.RecordOrders(results, view.Snapshot, p.Now()) {
+		c := created[i]
+		switch results[i].Outcome {
+		case provision.Obsolete:
 			log.FromContext(ctx).V(1).Info("dropped a planned node", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
-		case errors.Is(c.Err, execute.ErrOutdated):
+		case provision.Outdated:
 			log.FromContext(ctx).Info("dropped a planned node; it is planned again", "NodePool", klog.KRef("", c.Node.Pool), "reason", c.Err.Error())
-			p.Batcher.Trigger(retrigger)
-		case c.Err != nil:
+		case provision.Denied, provision.Failed:
 			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
-			if c.Denied() {
-				p.LaunchBackoff.RecordDenied(c.Node.Pool, p.Now())
-				p.Batcher.Trigger(retrigger) // another pool may do
-			}
-		default:
-			p.bought.recordPurchase(c.Node.Pods, uids, c.Claim.Name, p.Now())
+		case provision.Created:
 			for _, key := range c.Node.Pods {
 				p.emitPodEvent(key, nominatedOn("nodeclaim/"+c.Claim.Name))
 				if len(c.Altered) > 0 {
 					p.emitPodEvent(key, alteredClaim(c.Claim.Name, c.Altered))
 				}
 			}
+		}
+		if step.BackOff {
+			p.LaunchBackoff.RecordDenied(c.Node.Pool, p.Now())
+		}
+		if step.Replan {
+			p.Batcher.Trigger(provision.Retrigger)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/controller"
 )
 
 // admit has claims created through a function, as admission does it.
@@ -52,22 +50,6 @@ func TestFM_A14_DeniedClaims(t *testing.T) {
 	}
 	if tries != 1 {
 		t.Errorf("%d claims were tried that are denied, want one", tries)
-	}
-}
-
-// FM A14: the pool rests for a minute, then for two, however many claims of one plan are denied.
-func TestFM_A14_Rest(t *testing.T) {
-	t.Parallel()
-	r, at := controller.NewLaunchBackoff(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, rest := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {
-		for range 30 {
-			r.RecordDenied("p", at)
-		}
-		end := at.Add(rest)
-		if !r.PoolBackedOff("p", end.Add(-time.Second)) || r.PoolBackedOff("p", end) {
-			t.Errorf("want a rest of %s", rest)
-		}
-		at = end
 	}
 }
 

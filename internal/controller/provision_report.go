@@ -103,6 +103,17 @@ func (p *Provisioner) reportPoolsWithoutTypes(view store.View) {
 	}
 }
 
+// reportUnbound emits events on pods that the scheduler does not bind to their expected nodes.
+func (p *Provisioner) reportUnbound(view store.View, binds []solve.Bind) {
+	arrived := func(key cluster.PodKey) bool {
+		pod := p.Store.Pod(key)
+		return pod != nil && pod.Spec.NodeName != ""
+	}
+	for _, e := range p.state.ObserveBinds(view.Snapshot, binds, arrived, p.Now(), p.Nomination) {
+		p.emitPodEvent(e.Pod, e.Event)
+	}
+}
+
 // nominatePods protects the nodes of a plan from disruption until their pods are bound (SC-52).
 func (p *Provisioner) nominatePods(view store.View, plan solve.Plan) {
 	until := p.Now().Add(p.Nomination)
@@ -207,18 +218,12 @@ func firstPods(pods []cluster.Pod) string {
 	return execute.Few(names)
 }
 
-// displaced counts the pods that need a new node although an earlier plan reserved a place for them: the
-// scheduler bound other pods there, and they leave too little room.
-func displaced(view store.View, plan solve.Plan, bought purchases) int {
-	n := 0
-	for i := range plan.Create {
-		for _, pod := range plan.Create[i].Pods {
-			if _, promised := view.PlannedNodes[pod]; promised && !bought.cameUpSmall(pod) {
-				n++
-			}
-		}
+func listFew(names []string) string {
+	const few = 3
+	if len(names) > few {
+		return strings.Join(names[:few], "; ") + "; …"
 	}
-	return n
+	return strings.Join(names, "; ")
 }
 
 func podsOf(nodes []solve.NewNode) int {

@@ -24,7 +24,6 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -293,44 +292,4 @@ func TestLoop(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// FM F02: launches that fail for lack of capacity close what they asked for, for growing times.
-func TestFM_F02_Rest(t *testing.T) {
-	t.Parallel()
-	r, at := controller.NewLaunchBackoff(), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	fail := func(n int) {
-		for range n {
-			r.RecordInsufficientCapacity(failedClaim("p"), at)
-		}
-	}
-	if fail(9); r.PoolBackedOff("p", at) {
-		t.Error("resting after 9 failures")
-	}
-	if fail(1); !r.PoolBackedOff("p", at) || !r.PoolBackedOff("p", at.Add(59*time.Second)) || r.PoolBackedOff("p", at.Add(time.Minute)) {
-		t.Error("10 failures within a minute should close the pool for a minute")
-	}
-	at = at.Add(time.Minute)
-	if fail(10); !r.PoolBackedOff("p", at.Add(119*time.Second)) || r.PoolBackedOff("p", at.Add(2*time.Minute)) {
-		t.Error("the second rest should be twice as long")
-	}
-	if fail(10); r.PoolBackedOff("p", at.Add(2*time.Minute)) {
-		t.Error("failures of launches that were under way make a rest longer")
-	}
-	for _, rest := range []time.Duration{4 * time.Minute, 8 * time.Minute, 8 * time.Minute} {
-		at = at.Add(rest / 2) // the one before is over, at last
-		if fail(10); !r.PoolBackedOff("p", at.Add(rest-time.Second)) || r.PoolBackedOff("p", at.Add(rest)) {
-			t.Errorf("want a rest of %s", rest)
-		}
-		at = at.Add(rest / 2)
-	}
-	if r.RecordLaunched("p", cloud.Instance{Type: "large", Zone: "a", CapacityType: "on-demand"}); r.PoolBackedOff("p", at) {
-		t.Error("resting although a launch worked")
-	}
-	for i := range 30 {
-		r.RecordInsufficientCapacity(failedClaim("q"), at.Add(time.Duration(i)*10*time.Second))
-	}
-	if r.PoolBackedOff("q", at.Add(5*time.Minute)) {
-		t.Error("six failures a minute are no reason to rest")
-	}
 }

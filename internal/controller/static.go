@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"slices"
-	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,9 +37,7 @@ type staticStore interface {
 	Loads(pool string) map[string]pool.Load
 }
 
-// Static keeps pools with replicas at their size (LC-46, LC-47). What exists is counted at the API server
-// before anything is made or removed: neither a cache that lags nor a process that died in between makes
-// a second claim (FM M01).
+// Static keeps pools with replicas at their size (LC-46, LC-47).
 type Static struct {
 	Client        client.Client
 	Live          client.Reader // of the API server itself
@@ -99,7 +95,7 @@ func claimCounts() predicate.Predicate {
 
 // Grow makes the claims that a pool lacks.
 func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	facts, step, err := s.decide(ctx, req.Name)
+	facts, step, err := s.decide(ctx, req.Name, pool.Grow)
 	if err != nil || facts == nil {
 		return s.requeueUndecided(facts, err)
 	}
@@ -108,20 +104,17 @@ func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error
 		log.FromContext(ctx).Info("nodepool is at its node limit", "NodePool", klog.KRef("", req.Name),
 			"replicas", *facts.Pool.Spec.Replicas, "nodeclaims", len(facts.Claims), "limit", limit.String())
 	}
-	if step.Create > 0 && s.LaunchBackoff.PoolBackedOff(req.Name, s.Now()) {
-		return requeueAfter(replanInterval), nil // launches of the pool fail one after another (FM F02)
-	}
 	if step.Create > 0 {
-		if err := s.create(ctx, facts, step.Create); err != nil {
+		if err := s.create(ctx, facts, step); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	return requeueAfter(step.After), nil
 }
 
-// Shrink deletes the claims that a pool has too many of. Budgets are not asked; drains are as usual.
+// Shrink deletes the claims that a pool has too many of.
 func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	facts, step, err := s.decide(ctx, req.Name)
+	facts, step, err := s.decide(ctx, req.Name, pool.Shrink)
 	if err != nil || facts == nil {
 		return s.requeueUndecided(facts, err)
 	}
@@ -150,9 +143,8 @@ func (s *Static) requeueUndecided(facts *pool.StaticFacts, err error) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
-// decide says what a pool lacks or has too much of. The cache is asked first, and only if there is
-// something to do the API server, whose answer counts. Facts are nil if the pool is none of ours.
-func (s *Static) decide(ctx context.Context, name string) (*pool.StaticFacts, pool.StaticStep, error) {
+// decide has one half say what a pool lacks or has too much of. Facts are nil if the pool is none of ours.
+func (s *Static) decide(ctx context.Context, name string, half func(pool.StaticFacts) pool.StaticStep) (*pool.StaticFacts, pool.StaticStep, error) {
 	stored := &karpv1.NodePool{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, stored); err != nil {
 		return nil, pool.StaticStep{}, client.IgnoreNotFound(err)
@@ -161,15 +153,17 @@ func (s *Static) decide(ctx context.Context, name string) (*pool.StaticFacts, po
 	if _, ours := kindOf(s.Classes, effective.Spec.Template.Spec.NodeClassRef); !ours || effective.Spec.Replicas == nil || !s.Store.Synced() {
 		return nil, pool.StaticStep{}, nil
 	}
-	facts := &pool.StaticFacts{Pool: effective, Now: s.Now()}
-	var step pool.StaticStep
-	for _, reader := range []client.Reader{s.Client, s.Live} {
-		if err := s.count(ctx, reader, facts); err != nil {
+	facts := &pool.StaticFacts{Pool: effective, Now: s.Now(), BackedOff: s.LaunchBackoff.PoolBackedOff(name, s.Now())}
+	if err := s.count(ctx, s.Client, facts); err != nil {
+		return nil, pool.StaticStep{}, err
+	}
+	step := half(*facts)
+	if step.Confirm {
+		if err := s.count(ctx, s.Live, facts); err != nil {
 			return nil, step, err
 		}
-		if step = pool.Scale(*facts); step.Create == 0 && len(step.Delete) == 0 {
-			break
-		}
+		facts.Live = true
+		step = half(*facts)
 	}
 	return facts, step, nil
 }
@@ -188,17 +182,16 @@ func (s *Static) count(ctx context.Context, reader client.Reader, facts *pool.St
 	return nil
 }
 
-// create makes claims straight from the template. Their names follow from the claims there are: the same
-// order given twice makes them once.
-func (s *Static) create(ctx context.Context, facts *pool.StaticFacts, n int) error {
+// create makes claims straight from the template.
+func (s *Static) create(ctx context.Context, facts *pool.StaticFacts, step pool.StaticStep) error {
 	lanes := resources.NewTable()
 	node, err := execute.FromTemplate(facts.Pool, s.Words, lanes)
 	if err != nil {
 		return err
 	}
 	created := s.Claims.Create(ctx, execute.Batch{
-		Nodes: slices.Repeat([]solve.NewNode{node}, n), Pools: map[string]*karpv1.NodePool{facts.Pool.Name: facts.Pool}, Lanes: lanes,
-		Reason: execute.Provisioned, Command: "static/" + fingerprint(facts.Claims),
+		Nodes: slices.Repeat([]solve.NewNode{node}, step.Create), Pools: map[string]*karpv1.NodePool{facts.Pool.Name: facts.Pool}, Lanes: lanes,
+		Reason: execute.Provisioned, Command: step.Order,
 	})
 	var failed []error
 	for i := range created {
@@ -207,19 +200,4 @@ func (s *Static) create(ctx context.Context, facts *pool.StaticFacts, n int) err
 		}
 	}
 	return errors.Join(failed...)
-}
-
-// fingerprint tells one set of claims from another.
-func fingerprint(claims []*karpv1.NodeClaim) string {
-	names := make([]string, 0, len(claims))
-	for _, c := range claims {
-		names = append(names, string(c.UID)+c.Name)
-	}
-	slices.Sort(names)
-	h := fnv.New64a()
-	for _, name := range names {
-		h.Write([]byte(name))
-		h.Write([]byte{0})
-	}
-	return strconv.FormatUint(h.Sum64(), 36)
 }

@@ -411,7 +411,7 @@ func TestStaticPoolRests(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, "")
 	for range 20 {
-		f.static.LaunchBackoff.RecordInsufficientCapacity(failedClaim("fixed"), time.Now())
+		failLaunch(f.static.LaunchBackoff, failedClaim("fixed"))
 	}
 	if err := f.grow(); err != nil {
 		t.Fatal(err)

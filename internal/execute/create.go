@@ -1,16 +1,13 @@
 package execute
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/klog/v2"
@@ -18,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -27,16 +24,10 @@ import (
 
 // memory is the part of the store that creating claims needs.
 type memory interface {
-	RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKey)
+	admissionStore
 	RecordListedClaim(claim *karpv1.NodeClaim)
-	RecordAlteredClaim(claim string)
 	UnwatchedClaims() []string
 	ConfirmClaim(name string, now *karpv1.NodeClaim)
-	NeedsPlace(pod cluster.PodKey) bool
-	Pools() []*karpv1.NodePool
-	Usage(pool string) (corev1.ResourceList, int64)
-	Claims(pool string) int64
-	Reserve(nodes []solve.NewNode, marks map[string]string, version uint64) (refused map[int]error, give func(i int))
 }
 
 // writers is how many claims are written at a time. The API server decides how fast that goes.
@@ -53,7 +44,7 @@ type Claims struct {
 	Words   reqs.Vocabulary
 	Now     func() time.Time
 
-	slots slots
+	slots Slots
 	mu    sync.Mutex
 	batch chan struct{} // closed when the batch that was begun last is written
 }
@@ -92,22 +83,17 @@ var ErrOutdated = errors.New("others were faster than the plan")
 // the limits of pools is taken before, and given back when the claim is in memory.
 func (c *Claims) Create(ctx context.Context, b Batch) []Created {
 	defer c.beginBatch()()
+	admission := c.slots.Admit(b, c.Store)
+	defer admission.End()
 	out := make([]Created, len(b.Nodes))
-	refusals := c.refusals(b)
-	full, give := c.takeSlots(b, refusals)
-	defer give()
-	late, release := c.Store.Reserve(b.Nodes, b.Marks, b.Version)
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, writers)
-	for i, n := range b.Nodes {
+	for i := range b.Nodes {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			defer release(i)
-			out[i] = Created{Node: n}
-			if out[i].Err = cmp.Or(refusals[n.Pool], full[i], outdated(late[i])); out[i].Err == nil {
-				out[i] = c.create(ctx, b, i)
-			}
+			defer admission.Release(i)
+			out[i] = c.create(ctx, b, admission, i)
 		})
 	}
 	wait.Wait()
@@ -149,58 +135,29 @@ func (c *Claims) Written(ctx context.Context) {
 	}
 }
 
-func (c *Claims) create(ctx context.Context, b Batch, i int) Created {
-	n := b.Nodes[i]
-	out := Created{Node: n}
-	if b.Reason == Provisioned && !c.wanted(n) {
-		out.Err = ErrObsolete
+func (c *Claims) create(ctx context.Context, b Batch, admission *Admission, i int) Created {
+	out := admission.Create(i, c.Words, func(claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error) { return c.write(ctx, claim) })
+	if out.Err != nil {
 		return out
 	}
-	asked, claim, err := c.write(ctx, Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: c.Words, Seed: b.seed(i), Marks: b.Marks})
-	if err != nil {
-		out.Err = err
-		return out
-	}
-	c.Store.RecordCreatedClaim(claim, n.Pods)
-	if out.Altered = altered(asked, claim); len(out.Altered) > 0 {
-		c.Store.RecordAlteredClaim(claim.Name)
-	}
+	n, claim := out.Node, out.Claim
 	c.Metrics.NodeClaimsCreated.WithLabelValues(b.Reason, n.Pool, claim.Annotations[karpv1.AnnotationMinValuesRelaxed]).Inc()
 	log.FromContext(ctx).Info("created nodeclaim", "NodePool", klog.KRef("", n.Pool), "NodeClaim", klog.KRef("", claim.Name),
 		"requests", claim.Spec.Resources.Requests, "instance-types", Few(n.Types), "price", n.Offer.Price)
-	out.Claim = claim
 	return out
 }
 
-// sameNames is how often another name is tried when one is taken.
-const sameNames = 3
-
-// write makes the claim of an order. One that is there already is the same claim if it was asked for by
-// the same decision: then an answer was lost. Otherwise two decisions came to one name, and this one
-// takes another.
-func (c *Claims) write(ctx context.Context, o Order) (asked, claim *karpv1.NodeClaim, err error) {
-	for range sameNames {
-		if claim, err = Claim(o); err != nil {
-			return nil, nil, fmt.Errorf("nodepool %s: %w", o.Pool.Name, err)
-		}
-		asked = claim.DeepCopy()
-		if err = c.Client.Create(ctx, claim); err == nil {
-			return asked, claim, nil
-		}
-		if !apierrors.IsAlreadyExists(err) {
-			break
-		}
-		there := &karpv1.NodeClaim{}
-		if got := c.Client.Get(ctx, client.ObjectKeyFromObject(asked), there); got != nil {
-			err = errors.Join(err, got)
-			break
-		}
-		if there.DeletionTimestamp == nil && asksFor(asked, there) {
-			return asked, there, nil
-		}
-		o.Try++
+// write stores a claim. If its name is taken, it returns what is there, and the error.
+func (c *Claims) write(ctx context.Context, claim *karpv1.NodeClaim) (there *karpv1.NodeClaim, err error) {
+	key := client.ObjectKeyFromObject(claim)
+	if err = c.Client.Create(ctx, claim); !apierrors.IsAlreadyExists(err) {
+		return nil, err
 	}
-	return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
+	there = &karpv1.NodeClaim{}
+	if got := c.Client.Get(ctx, key, there); got != nil {
+		return nil, errors.Join(err, got)
+	}
+	return there, err
 }
 
 // asksFor reports whether a stored claim is the one that was asked for: written by the same decision, of the
@@ -240,6 +197,24 @@ func (c Created) Denied() bool {
 	return apierrors.IsForbidden(c.Err) || apierrors.IsInvalid(c.Err) || apierrors.IsBadRequest(c.Err)
 }
 
+// Result is what became of the node, as provisioning records it.
+func (c Created) Result() provision.OrderResult {
+	out := provision.OrderResult{Node: c.Node}
+	switch {
+	case c.Err == nil:
+		out.Claim = c.Claim.Name
+	case errors.Is(c.Err, ErrObsolete):
+		out.Outcome = provision.Obsolete
+	case errors.Is(c.Err, ErrOutdated):
+		out.Outcome = provision.Outdated
+	case c.Denied():
+		out.Outcome = provision.Denied
+	default:
+		out.Outcome = provision.Failed
+	}
+	return out
+}
+
 // List reads all claims from the API server. Whoever begins to lead does it before its first plan: the watch may not have
 // delivered yet what the leader before it created (G8, FM C03).
 func (c *Claims) List(ctx context.Context) error {
@@ -276,51 +251,6 @@ func (c *Claims) Confirm(ctx context.Context) {
 
 // Provisioned is the reason of claims for pods that wait.
 const Provisioned = "provisioned"
-
-// wanted reports whether any pod of the node still needs it: it waits, or runs on a node that goes.
-func (c *Claims) wanted(n solve.NewNode) bool {
-	return len(n.Pods) == 0 || slices.ContainsFunc(n.Pods, c.Store.NeedsPlace)
-}
-
-// refusals reads the pools of a batch again and says why nothing may be bought from them now: deciding
-// takes up to a minute. Each pool is looked at once, since adding up its nodes takes time too.
-func (c *Claims) refusals(b Batch) map[string]error {
-	now := map[string]*karpv1.NodePool{}
-	for _, pool := range c.Store.Pools() {
-		now[pool.Name] = pool
-	}
-	out := map[string]error{}
-	for _, n := range b.Nodes {
-		if _, done := out[n.Pool]; done {
-			continue
-		}
-		planned, pool := b.Pools[n.Pool], now[n.Pool]
-		if planned == nil || pool == nil || pool.UID != planned.UID || pool.DeletionTimestamp != nil {
-			out[n.Pool] = fmt.Errorf("nodepool %s does not exist or is being deleted", n.Pool)
-			continue
-		}
-		out[n.Pool] = c.withinLimits(pool)
-	}
-	return out
-}
-
-// withinLimits refuses when a pool already has more than it may (API 4.2).
-func (c *Claims) withinLimits(pool *karpv1.NodePool) error {
-	if len(pool.Spec.Limits) == 0 {
-		return nil
-	}
-	used, nodes := c.Store.Usage(pool.Name)
-	for _, name := range resources.Names(pool.Spec.Limits) {
-		limit, have := pool.Spec.Limits[name], used[name]
-		if name == "nodes" {
-			have.Set(nodes)
-		}
-		if have.Cmp(limit) > 0 {
-			return fmt.Errorf("nodepool %s: limit %s of %s is exceeded, %s are in use", pool.Name, limit.String(), name, have.String())
-		}
-	}
-	return nil
-}
 
 // Few shows the first five of a list and counts the rest, for the log.
 func Few(list []string) string {

@@ -14,18 +14,18 @@ import (
 // ErrAtLimit says that limits.nodes of a static pool leaves no room for another claim.
 var ErrAtLimit = errors.New("limits.nodes leaves no room for another node")
 
-// slots are claims of static pools that are being written. A slot is taken before and given back after,
+// Slots are claims of static pools that are being written. A slot is taken before and given back after,
 // whether or not the claim was written: two who order at once cannot both have the last one (LC-46, V15-51).
-type slots struct {
+type Slots struct {
 	mu    sync.Mutex
 	taken map[string]int64 // by pool
 }
 
-// takeSlots takes a slot for each node of a batch that belongs to a static pool with a limit. Which nodes got
+// take takes a slot for each node of a batch that belongs to a static pool with a limit. Which nodes got
 // none is in the answer, by their number; what it returns besides gives all slots back.
-func (c *Claims) takeSlots(b Batch, refused map[string]error) (full map[int]error, give func()) {
+func (s *Slots) take(b Batch, pools []*karpv1.NodePool, claims func(pool string) int64, refused map[string]error) (full map[int]error, give func()) {
 	limits := map[string]int64{}
-	for _, pool := range c.Store.Pools() {
+	for _, pool := range pools {
 		if limit, limited := pool.Spec.Limits[karpv1.LimitNodes]; limited && pool.Spec.Replicas != nil {
 			limits[pool.Name] = limit.Value()
 		}
@@ -34,8 +34,8 @@ func (c *Claims) takeSlots(b Batch, refused map[string]error) (full map[int]erro
 	if len(limits) == 0 {
 		return full, func() {}
 	}
-	c.slots.mu.Lock()
-	defer c.slots.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	mine, have := map[string]int64{}, map[string]int64{}
 	for i := range b.Nodes {
 		name := b.Nodes[i].Pool
@@ -44,24 +44,24 @@ func (c *Claims) takeSlots(b Batch, refused map[string]error) (full map[int]erro
 			continue
 		}
 		if _, counted := have[name]; !counted {
-			have[name] = c.Store.Claims(name)
+			have[name] = claims(name)
 		}
-		if have[name]+c.slots.taken[name] >= limit {
-			full[i] = fmt.Errorf("nodepool %s: %w: %d of %d", name, ErrAtLimit, have[name]+c.slots.taken[name], limit)
+		if have[name]+s.taken[name] >= limit {
+			full[i] = fmt.Errorf("nodepool %s: %w: %d of %d", name, ErrAtLimit, have[name]+s.taken[name], limit)
 			continue
 		}
-		if c.slots.taken == nil {
-			c.slots.taken = map[string]int64{}
+		if s.taken == nil {
+			s.taken = map[string]int64{}
 		}
-		c.slots.taken[name]++
+		s.taken[name]++
 		mine[name]++
 	}
 	return full, func() {
-		c.slots.mu.Lock()
-		defer c.slots.mu.Unlock()
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for name, n := range mine {
-			if c.slots.taken[name] -= n; c.slots.taken[name] <= 0 {
-				delete(c.slots.taken, name)
+			if s.taken[name] -= n; s.taken[name] <= 0 {
+				delete(s.taken, name)
 			}
 		}
 	}

@@ -2,8 +2,8 @@
 // ready, whether its nodes register, its hash, and the hashes of claims that another version stamped. It
 // also decides how many claims a pool of fixed size lacks, and which of them are too many.
 //
-// It is pure: Next and Scale take what was seen and return what to do. Not here: limits of pools that
+// It is pure: Next, Grow and Shrink take what was seen and return what to do. Not here: limits of pools that
 // follow their pods, and counting what the nodes of a pool have.
 //
-// Enter at Next and Scale; Ring remembers how the last launches ended.
+// Enter at Next, Grow and Shrink; Ring remembers how the last launches ended.
 package pool

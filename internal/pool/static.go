@@ -2,8 +2,10 @@ package pool
 
 import (
 	"cmp"
+	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,8 +15,9 @@ import (
 
 // How often a pool of fixed size is looked at without anything having happened.
 const (
-	staticEvery   = time.Minute
-	staticAtLimit = 30 * time.Second
+	staticEvery     = time.Minute
+	staticAtLimit   = 30 * time.Second
+	staticBackedOff = 10 * time.Second // while launches of the pool fail
 )
 
 // Load is what memory knows of the node of a claim.
@@ -31,14 +34,66 @@ type StaticFacts struct {
 	Claims []*karpv1.NodeClaim // of the pool, effective, whatever becomes of them
 	Loads  map[string]Load     // by claim
 	Now    time.Time
+
+	Live      bool // Claims were read from the API server, not from a cache
+	BackedOff bool // launches of the pool fail one after another (FM F02)
 }
 
 // StaticStep is what a pool of fixed size lacks or has too much of.
 type StaticStep struct {
+	Confirm bool                // nothing yet: read the claims from the API server and decide again
 	Create  int                 // claims to be made from the template
 	Delete  []*karpv1.NodeClaim // in the order in which they go
+	Order   string              // tells these claims from those of other decisions
 	AtLimit bool                // limits.nodes keeps it from growing
+	Paused  bool                // it lacks claims, and launches are backed off
 	After   time.Duration       // look again
+}
+
+// Grow decides which claims a static pool lacks. A cache may lag, so before something is made the API server is read, whose
+// answer counts: neither a cache that lags nor a process that died in between makes a second claim (FM M01). The name of
+// the order follows from the claims there are, so that the same order given twice makes them once.
+func Grow(f StaticFacts) StaticStep {
+	step := confirmed(&f, Scale(f))
+	step.Delete = nil
+	switch {
+	case step.Create > 0 && f.BackedOff:
+		step.Create, step.Paused, step.After = 0, true, staticBackedOff
+	case step.Create > 0:
+		step.Order = "static/" + fingerprint(f.Claims)
+	}
+	return step
+}
+
+// Shrink decides which claims of a static pool are too many, read from the API server like those of Grow. Budgets are not
+// asked; drains are as usual.
+func Shrink(f StaticFacts) StaticStep {
+	step := confirmed(&f, Scale(f))
+	step.Create = 0
+	return step
+}
+
+// confirmed is a step that rests on what the API server says, or asks for that.
+func confirmed(f *StaticFacts, step StaticStep) StaticStep {
+	if !f.Live && (step.Create > 0 || len(step.Delete) > 0) {
+		return StaticStep{Confirm: true}
+	}
+	return step
+}
+
+// fingerprint tells one set of claims from another.
+func fingerprint(claims []*karpv1.NodeClaim) string {
+	names := make([]string, 0, len(claims))
+	for _, c := range claims {
+		names = append(names, string(c.UID)+c.Name)
+	}
+	slices.Sort(names)
+	h := fnv.New64a()
+	for _, name := range names {
+		h.Write([]byte(name))
+		h.Write([]byte{0})
+	}
+	return strconv.FormatUint(h.Sum64(), 36)
 }
 
 // Scale decides about the size of a static pool (LC-46, LC-47). The two halves never both have something

@@ -136,3 +136,55 @@ func TestLC47_ScaleDownOrder(t *testing.T) {
 		}
 	}
 }
+
+// FM M01, FM F02: nothing is made or removed before the API server was read, nor made while launches are backed off.
+func TestFM_M01_GrowAndShrink(t *testing.T) {
+	t.Parallel()
+	two, three := []*karpv1.NodeClaim{launched("a"), launched("b")}, []*karpv1.NodeClaim{launched("a"), launched("b"), launched("c")}
+	for name, tc := range map[string]struct {
+		facts        pool.StaticFacts
+		grow, shrink pool.StaticStep // Order is compared apart
+		ordered      bool
+	}{
+		"the right size, as the cache has it": {
+			facts: pool.StaticFacts{Pool: fixed(2, ""), Claims: two}, grow: pool.StaticStep{After: time.Minute}, shrink: pool.StaticStep{After: time.Minute},
+		},
+		"too small, as the cache has it": {
+			facts: pool.StaticFacts{Pool: fixed(3, ""), Claims: two}, grow: pool.StaticStep{Confirm: true}, shrink: pool.StaticStep{Confirm: true},
+		},
+		"too small": {
+			facts: pool.StaticFacts{Pool: fixed(3, ""), Claims: two, Live: true}, grow: pool.StaticStep{Create: 1, After: time.Minute}, shrink: pool.StaticStep{After: time.Minute}, ordered: true,
+		},
+		"too small, and launches fail": {
+			facts: pool.StaticFacts{Pool: fixed(3, ""), Claims: two, Live: true, BackedOff: true},
+			grow:  pool.StaticStep{Paused: true, After: 10 * time.Second}, shrink: pool.StaticStep{After: time.Minute},
+		},
+		"too large": {
+			facts: pool.StaticFacts{Pool: fixed(2, ""), Claims: three, Live: true, BackedOff: true},
+			grow:  pool.StaticStep{After: time.Minute}, shrink: pool.StaticStep{Delete: three[:1], After: time.Minute},
+		},
+		"at its limit": {
+			facts: pool.StaticFacts{Pool: fixed(3, "2"), Claims: two, Live: true},
+			grow:  pool.StaticStep{AtLimit: true, After: 30 * time.Second}, shrink: pool.StaticStep{AtLimit: true, After: 30 * time.Second},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tc.facts.Now = staticNow
+			grow, shrink := pool.Grow(tc.facts), pool.Shrink(tc.facts)
+			if (grow.Order != "") != tc.ordered {
+				t.Errorf("the order is %q", grow.Order)
+			}
+			grow.Order = ""
+			if diff := cmp.Diff([]pool.StaticStep{tc.grow, tc.shrink}, []pool.StaticStep{grow, shrink}); diff != "" {
+				t.Errorf("steps to grow and to shrink (-want +got):\n%s", diff)
+			}
+		})
+	}
+	order := func(claims []*karpv1.NodeClaim) string {
+		return pool.Grow(pool.StaticFacts{Pool: fixed(9, ""), Claims: claims, Live: true}).Order
+	}
+	if backwards := []*karpv1.NodeClaim{two[1], two[0]}; order(two) != order(backwards) || order(two) == order(three) {
+		t.Error("orders are not told apart by the claims there are")
+	}
+}

@@ -30,17 +30,18 @@ const (
 // checks hold a run to the rules, and remember what they need for it.
 type checks struct {
 	w       *World
-	bought  map[types.UID]string // the claim that was last ordered for a pod
-	tainted map[string]time.Time // since when a node has had a taint of nobody
-	waiting map[string]time.Time // since when pods have waited
-	idle    map[string]time.Time // since when nodes have been drifted, going, or not up
-	shapes  []state              // of the cluster at rest, in the quiet part of a run
-	moved   []string             // claims that moves set out to remove since then
-	drifts  bool                 // nodes have been replaced because of drift since then
-	last    time.Time            // of the last move
-	stirred time.Time            // of the last command for drift or repair: moves may follow from it
-	swaps   []disrupt.Running    // that had replacements
-	failed  map[string]bool      // replacements of commands that were given up
+	bought  map[types.UID]string     // the claim that was last ordered for a pod
+	served  map[types.UID][]purchase // claims that this process ordered for pending pods
+	tainted map[string]time.Time     // since when a node has had a taint of nobody
+	waiting map[string]time.Time     // since when pods have waited
+	idle    map[string]time.Time     // since when nodes have been drifted, going, or not up
+	shapes  []state                  // of the cluster at rest, in the quiet part of a run
+	moved   []string                 // claims that moves set out to remove since then
+	drifts  bool                     // nodes have been replaced because of drift since then
+	last    time.Time                // of the last move
+	stirred time.Time                // of the last command for drift or repair: moves may follow from it
+	swaps   []disrupt.Running        // that had replacements
+	failed  map[string]bool          // replacements of commands that were given up
 	asked   map[string]rebootCalls
 	ill     map[string]time.Time // since when nodes could have been repaired
 	marked  map[string]time.Time // since when nodes have had the taint of a reboot that is over
@@ -50,7 +51,7 @@ type checks struct {
 func newChecks(w *World) checks {
 	return checks{
 		w: w, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{},
-		bought: map[types.UID]string{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
+		bought: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
 
@@ -58,6 +59,7 @@ func newChecks(w *World) checks {
 // had not ordered all of their replacements, cannot be resumed, so their other replacements count as failed.
 func (c *checks) died(p *process) {
 	clear(c.tainted)
+	clear(c.served)
 	there := map[string][]string{} // replacements by command
 	for _, name := range sorted(c.w.api.claims) {
 		if order, is := disrupt.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
@@ -180,7 +182,7 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 		return
 	}
 	gentle := cmd.Reason == karpv1.ReasonEmpty || cmd.Reason == karpv1.ReasonUnderutilized
-	if cmd.Reason != karpv1.ReasonUnhealthy && (node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" || claim.DeletionTimestamp != nil) {
+	if cmd.Reason != karpv1.ReasonUnhealthy && (c.mayNotBeDisrupted(p, node, n.Pool) || claim.DeletionTimestamp != nil) {
 		c.w.broken("G6", "node %s is protected or goes already", n.Node)
 	}
 	if !gentle && (claim.Spec.TerminationGracePeriod != "" || cmd.Bound != nil) {
@@ -198,6 +200,30 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 			c.w.broken("G6", "%s of node %s, where the budget of pod %s allows no eviction", cmd.Reason, n.Node, pod.Name)
 		}
 	}
+}
+
+// deletes checks that a command deletes no claim whose node may not be disrupted: the user may have said so since the
+// decision (G6).
+func (c *checks) deletes(p *process, cmd *disrupt.Running, node *corev1.Node, pool string) {
+	if cmd.Reason != karpv1.ReasonUnhealthy && c.mayNotBeDisrupted(p, node, pool) {
+		c.w.broken("G6", "%s of %v, although a user forbids it", cmd.Reason, names(cmd.Remove))
+	}
+}
+
+// mayNotBeDisrupted reports whether a Node, or its pool as the process knows it, has one of the annotations that forbid
+// disruption. It is written apart from what the controller asks.
+func (c *checks) mayNotBeDisrupted(p *process, node *corev1.Node, pool string) bool {
+	objects := []client.Object{}
+	if node != nil {
+		objects = append(objects, node)
+	}
+	if of, known := p.seen[pools][pool]; known {
+		objects = append(objects, of)
+	}
+	return slices.ContainsFunc(objects, func(obj client.Object) bool {
+		a := obj.GetAnnotations()
+		return a["karpenter.sh/do-not-disrupt"] == "true" || a["karpenter.sh/do-not-evict"] == "true" || a["karpenter.sh/do-not-consolidate"] == "true"
+	})
 }
 
 // orders checks a claim that is about to be created: no pod has another one on its way, whichever process
@@ -219,9 +245,39 @@ func (c *checks) orders(claim *karpv1.NodeClaim, n solve.NewNode) {
 	}
 }
 
+// purchase is a claim that was ordered for a pod.
+type purchase struct {
+	claim string
+	at    time.Time
+}
+
+// buys checks a claim for pending pods: no pod gets a third node within five minutes although two came up and have not
+// helped it (FM B14).
+func (c *checks) buys(p *process, claim *karpv1.NodeClaim, n solve.NewNode) {
+	for _, key := range n.Pods {
+		pod, _ := p.seen[pods][key.Name].(*corev1.Pod)
+		if pod == nil || pod.Spec.NodeName != "" {
+			continue
+		}
+		came, last := 0, time.Time{}
+		for _, b := range c.served[pod.UID] {
+			if of, _ := p.seen[claims][b.claim].(*karpv1.NodeClaim); of != nil && of.DeletionTimestamp == nil && condition.True(of.Status.Conditions, karpv1.ConditionInitialized) {
+				came, last = came+1, b.at
+			}
+		}
+		if came >= 2 && c.w.now.Sub(last) < 5*time.Minute {
+			c.w.broken("one node after another", "pod %s causes claim %s, %s after the last of %d nodes that came up for it", key.Name, claim.Name, c.w.now.Sub(last), came)
+		}
+		c.served[pod.UID] = append(c.served[pod.UID], purchase{claim.Name, c.w.now})
+	}
+}
+
 // up reports whether the node of a claim takes pods, or did before it was rebooted: from then on the scheduler
-// decides which.
+// decides which. Nor does anybody wait for a node that joined and is too small.
 func (c *checks) up(claim *karpv1.NodeClaim) bool {
+	if i := c.w.market.byID[claim.Status.ProviderID]; i != nil && i.small {
+		return true
+	}
 	return condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting) != nil || slices.ContainsFunc(c.w.api.nodesOf(claim), lifecycle.Ready)
 }
 

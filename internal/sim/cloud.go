@@ -31,6 +31,7 @@ type simCloud struct {
 	gone      map[string]time.Time // offerings that cannot be had, until when
 	known     map[string]time.Time // those of them that somebody tried, until when
 	failing   time.Time            // until when every launch fails
+	small     time.Time            // until when machines come up with less than their type should have
 	mute      time.Time            // until when the cloud gives no answer about instances
 	types     []catalog.InstanceType
 	count     int
@@ -48,6 +49,7 @@ type instance struct {
 	launched     time.Time
 	ending, dead bool
 	mute         bool // never joins
+	small        bool // came up with less than its type should have
 	hung         bool // its kubelet says nothing any more
 	boots        int
 	node         string
@@ -156,6 +158,10 @@ func (m *simCloud) join(i *instance) {
 		ObjectMeta: metav1.ObjectMeta{Name: i.node, UID: m.w.api.uid("node"), Labels: labels, CreationTimestamp: metav1.NewTime(m.w.now)},
 		Spec:       corev1.NodeSpec{ProviderID: i.id, Taints: []corev1.Taint{karpv1.UnregisteredTaint(), notReady()}},
 		Status:     corev1.NodeStatus{Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Conditions: readiness(corev1.ConditionFalse, m.w.now)},
+	}
+	if i.small = m.w.now.Before(m.small); i.small {
+		node.Status.Allocatable = amounts((i.machine.Milli-i.machine.CPULow)*2/3, (i.machine.MiB-i.machine.MiBLow)*2/3)
+		node.Status.Allocatable[corev1.ResourcePods] = i.machine.allocatable()[corev1.ResourcePods]
 	}
 	node.Status.NodeInfo.BootID = i.boot()
 	m.w.api.put(node)

@@ -33,6 +33,15 @@ func enrich(c *Config) {
 	if m.chance(0.4) {
 		m.disks()
 	}
+	m.Rand = rand.New(rand.NewPCG(c.Seed, 0x900d)) // what follows came later, and leaves the numbers of the rest alone
+	if m.chance(0.2) {
+		name, lasts := c.Pools[m.IntN(len(c.Pools))].Name, m.time(5*time.Minute, 20*time.Minute)
+		m.change("user: protects pool "+name+" for a while", func(w *World) { w.protectPool(name, lasts) })
+	}
+	if m.chance(0.15) {
+		lasts := m.time(5*time.Minute, 20*time.Minute)
+		m.change("fault: machines come up small", func(w *World) { w.market.small = w.now.Add(lasts) })
+	}
 	slices.SortStableFunc(c.Changes, func(a, b Change) int { return int(a.At - b.At) })
 }
 

@@ -76,7 +76,7 @@ func (p *process) emitDecisionEvents(d *disrupt.Decision) {
 func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
 	started := 0
 	for _, c := range list {
-		for _, effect := range p.commands.Begin(c, func(pool string) bool { return p.rests.resting(pool, p.w.now) }, p.w.now) {
+		for _, effect := range p.commands.Begin(c, func(pool string) bool { return p.launches.PoolBackedOff(pool, p.w.now) }, p.w.now) {
 			switch e := effect.(type) {
 			case command.RequestReboot:
 				if p.requestReboot(e.Command) {
@@ -191,7 +191,7 @@ func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.V
 	outdated := false
 	if err == nil && len(list) > 0 {
 		var made []*karpv1.NodeClaim
-		made, outdated = p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c.Token(), c)
+		made, outdated = p.orderAll(list, fresh.Cluster.Resources, decided.Cluster.Version, c)
 		for i, claim := range made {
 			if claim == nil {
 				err = errors.New("its replacement could not be created")

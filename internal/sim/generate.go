@@ -186,7 +186,13 @@ func (m *maker) changes() {
 	}
 }
 
-// protectNode puts the annotation do-not-disrupt on some node, and takes it off later.
+// protection is the annotation with which users of a run forbid disruption: the one of today, or one of old.
+func (w *World) protection() string {
+	keys := []string{karpv1.AnnotationDoNotDisrupt, karpv1.AnnotationDoNotEvict, karpv1.AnnotationDoNotConsolidate}
+	return keys[w.config.Seed%uint64(len(keys))]
+}
+
+// protectNode forbids disruption of some node, and allows it later.
 func (w *World) protectNode(d time.Duration) {
 	names := sorted(w.api.nodes)
 	if len(names) == 0 {
@@ -199,11 +205,24 @@ func (w *World) protectNode(d time.Duration) {
 			if next.Annotations == nil {
 				next.Annotations = map[string]string{}
 			}
-			if next.Annotations[karpv1.AnnotationDoNotDisrupt] = value; value == "" {
-				delete(next.Annotations, karpv1.AnnotationDoNotDisrupt)
+			if next.Annotations[w.protection()] = value; value == "" {
+				delete(next.Annotations, w.protection())
 			}
 			w.api.put(next)
 		}
+	}
+	set("true")
+	w.after(d, func() { set("") })
+}
+
+// protectPool forbids disruption of all nodes of a pool, and allows it later.
+func (w *World) protectPool(name string, d time.Duration) {
+	set := func(value string) {
+		next := w.api.pools[name].DeepCopy()
+		if metav1.SetMetaDataAnnotation(&next.ObjectMeta, w.protection(), value); value == "" {
+			delete(next.Annotations, w.protection())
+		}
+		w.putPool(next)
 	}
 	set("true")
 	w.after(d, func() { set("") })

@@ -179,11 +179,7 @@ func (p *process) launch(claim *karpv1.NodeClaim) {
 			p.tried[claim.UID] = p.w.now
 		}
 		p.write(func() { outcome.Instance, outcome.Err = p.w.market.launch(claim) })
-		if pool := claim.Labels[karpv1.LabelNodePool]; outcome.Err == nil {
-			delete(p.rests, pool)
-		} else if cloud.Is(outcome.Err, cloud.NoCapacity) {
-			p.rests.failed(pool, p.w.now)
-		}
+		p.w.config.Steps.RecordLaunch(&p.launches, claim, outcome.Instance, outcome.Err, p.w.now)
 		if outcome.Err != nil && !cloud.Is(outcome.Err, cloud.NoCapacity) {
 			outcome.Wait = 10 * time.Second
 			p.after(outcome.Wait, func() {

@@ -19,17 +19,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 const (
-	remindEvery = 10 * time.Second
-	batchIdle   = time.Second
-	batchMax    = 10 * time.Second
-	nomination  = 20 * time.Second
-	restart     = 20 * time.Second // of a process that died, at most
+	batchIdle  = time.Second
+	batchMax   = 10 * time.Second
+	nomination = 20 * time.Second
+	restart    = 20 * time.Second // of a process that died, at most
 )
 
 // process is the controller: all that it knows dies with it.
@@ -61,11 +62,13 @@ type process struct {
 	starting     bool              // a start is not complete
 	cooldown     command.Cooldown
 	calls        map[types.UID]call // what the cloud said about reboots
-	rests        rests              // pools whose launches fail
+	launches     provision.LaunchBackoff
+	state        provision.State
+	slots        execute.Slots
 	moveOutcomes disrupt.OutcomeHistory
-	batch        batch
-	passed       look // the last pass of disruption
-	planned      look // the last plan
+	window       provision.Window // of triggers of a plan
+	passed       look             // the last pass of disruption
+	planned      look             // the last plan
 
 	said   map[string]lastEvent // what was told about objects
 	logged map[string]bool
@@ -103,12 +106,12 @@ func (w *World) boot() {
 		w: w, number: w.processes, started: w.now,
 		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
-		calls: map[types.UID]call{}, rests: rests{},
-		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1},
+		calls: map[types.UID]call{},
+		said:  map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},
-		Now: func() time.Time { return w.now }, Wake: func(types.UID) { p.requestPlan() },
+		Now: func() time.Time { return w.now }, Wake: p.requestPlan,
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail
 	w.process = p
@@ -121,9 +124,9 @@ func (w *World) boot() {
 		p.after(w.between(100*time.Millisecond, 2*time.Second), func() { p.list(k) })
 	}
 	p.every(cmp.Or(w.config.Every, command.PassInterval), p.runDisruptionPass)
-	p.every(remindEvery, func() {
+	p.every(provision.ReplanInterval, func() {
 		if p.synced && p.store.Waiting() > 0 {
-			p.requestPlan()
+			p.requestPlan(provision.Retrigger)
 		}
 	})
 	p.every(2*time.Minute, p.garbage)
@@ -212,7 +215,7 @@ func (p *process) list(k kind) {
 	for _, name := range sorted(p.w.api.pools) {
 		p.resize(name)
 	}
-	p.requestPlan()
+	p.requestPlan(provision.Retrigger)
 }
 
 // watch tells the process of a change, after the lag of the watch.

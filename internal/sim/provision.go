@@ -1,65 +1,51 @@
 package sim
 
 import (
-	"fmt"
+	"errors"
 	"slices"
-	"strconv"
-	"time"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// batch collects what asks for a plan.
-type batch struct {
-	open  bool
-	first time.Time
-	last  time.Time
+// requestPlan asks for a plan, on behalf of a pod or node. Nobody plans here for long, so that a window opens at once.
+func (p *process) requestPlan(uid types.UID) {
+	if p.window.Trigger(uid, p.w.now) && p.window.Open(p.w.now) {
+		p.awaitWindow()
+	}
 }
 
-// requestPlan asks for a plan: a second after the last who asked, ten seconds after the first at most.
-func (p *process) requestPlan() {
-	b := &p.batch
-	if b.last = p.w.now; b.open {
-		return
-	}
-	b.open, b.first = true, p.w.now
-	p.closing()
-}
-
-func (p *process) closing() {
-	b := &p.batch
-	at := b.last.Add(batchIdle)
-	if limit := b.first.Add(batchMax); at.After(limit) {
-		at = limit
-	}
-	p.at(at, func() {
-		if p.w.now.Before(b.last.Add(batchIdle)) && p.w.now.Before(b.first.Add(batchMax)) {
-			p.closing()
+// awaitWindow plans when the window closes.
+func (p *process) awaitWindow() {
+	p.at(p.w.config.Steps.WindowCloses(&p.window), func() {
+		if !p.window.Close(p.w.now) {
+			p.awaitWindow()
 			return
 		}
-		b.open = false
 		if p.store.Synced() {
 			p.provision()
 		}
 	})
 }
 
-// types is what each pool could buy.
+// types is what each pool could buy, less what is backed off.
 func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
-		out[pool.Name] = p.w.market.offers()
+		out[pool.Name] = p.launches.WithoutBackedOff(pool.Name, p.w.market.offers(), p.w.now)
 	}
 	return out
 }
@@ -74,14 +60,7 @@ func (p *process) provision() {
 	if len(view.Pods) == 0 {
 		return
 	}
-	problem := solve.Problem{View: view.Snapshot, Pods: view.Pods, Policy: p.w.config.Policy, PlannedBinds: plannedBinds(view)}
-	if p.w.config.Log != nil {
-		p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
-	}
-	problem, plan := solve.PlanAwaitingReplacement(problem, view.AwaitingReplacement, func() bool { return false })
-	for _, fault := range check.Plan(problem, plan) {
-		p.w.broken("plan", "%s", fault)
-	}
+	plan := p.plan(view)
 	for _, u := range plan.Unplaced {
 		if len(u.Why) > 0 {
 			p.recordReason("pod/"+u.Pod.Name, u.Why[0])
@@ -92,16 +71,47 @@ func (p *process) provision() {
 		p.store.RecordPlannedNode(b.Pod, b.Node)
 		p.recordEvent("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
-	p.orderAll(plan.Create, view.Resources, view.Version, fmt.Sprint(p.number, "/", view.Version), nil)
+	bound := func(key cluster.PodKey) bool { pod := p.store.Pod(key); return pod != nil && pod.Spec.NodeName != "" }
+	for _, e := range p.state.ObserveBinds(view.Snapshot, plan.Bind, bound, p.w.now, nomination) {
+		p.recordEvent("pod/"+e.Pod.Name, e.Event.Text)
+	}
+	if len(plan.Create) == 0 {
+		return
+	}
+	created := p.createClaims(execute.Batch{Nodes: plan.Create, Pools: p.poolsByName(), Lanes: view.Resources, Version: view.Version, Reason: execute.Provisioned})
+	results := make([]provision.OrderResult, len(created))
+	for i := range created {
+		results[i] = created[i].Result()
+	}
+	for i, step := range p.w.config.Steps.RecordOrders(&p.state, results, view.Snapshot, p.w.now) {
+		if step.BackOff {
+			p.launches.RecordDenied(results[i].Node.Pool, p.w.now)
+		}
+		if step.Replan {
+			p.planned = look{rev: -1}
+			p.requestPlan(provision.Retrigger)
+		}
+	}
 }
 
-func plannedBinds(view store.View) []solve.Bind {
-	var out []solve.Bind
-	for pod, node := range view.PlannedNodes {
-		out = append(out, solve.Bind{Pod: pod, Node: node})
+// plan makes a plan. One that breaks a rule is a violation, although the controller would make another.
+func (p *process) plan(view store.View) solve.Plan {
+	round := p.state.Begin(provision.Request{View: view.Snapshot, Pods: view.Pods, PlannedNodes: view.PlannedNodes, Policy: p.w.config.Policy})
+	for {
+		problem := round.Problem()
+		if p.w.config.Log != nil {
+			p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
+		}
+		answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
+			return solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, func() bool { return false })
+		}, check.Plan)
+		for _, fault := range slices.Concat(answer.Rejected...) {
+			p.w.broken("plan", "%s", fault)
+		}
+		if plan, done := round.Take(answer, p.w.now); done {
+			return plan
+		}
 	}
-	slices.SortFunc(out, func(a, b solve.Bind) int { return a.Pod.Compare(b.Pod) })
-	return out
 }
 
 // confirm looks up claims that were created and that no watch has told of yet.
@@ -113,85 +123,59 @@ func (p *process) confirm() {
 	}
 }
 
-// orderAll writes the claims of planned nodes, for pods that wait or for a command. Room in the limits of
-// pools is taken before. The claims of those that are not written are nil; outdated says that others were
-// faster than some of them.
-func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version uint64, seed string, replacing *disrupt.Command) (out []*karpv1.NodeClaim, outdated bool) {
-	known, closed := map[string]*karpv1.NodePool{}, map[string]bool{}
+func (p *process) poolsByName() map[string]*karpv1.NodePool {
+	out := map[string]*karpv1.NodePool{}
 	for _, pool := range p.store.Pools() {
-		known[pool.Name], closed[pool.Name] = pool, !p.within(pool)
+		out[pool.Name] = pool
 	}
-	var marks map[string]string
-	if replacing != nil {
-		marks = replacing.Marks()
-	}
-	late, release := p.store.Reserve(list, marks, version)
-	out = make([]*karpv1.NodeClaim, len(list))
-	for i, n := range list {
-		seed := seed
-		if len(n.Pods) == 0 {
-			seed += strconv.Itoa(i)
-		}
-		if pool := known[n.Pool]; pool != nil && !closed[n.Pool] && !p.full(pool) && late[i] == nil && (replacing != nil || p.wanted(n)) {
-			out[i] = p.order(pool, n, lanes, seed, replacing)
-		}
-		release(i)
-	}
-	return out, len(late) > 0
+	return out
 }
 
-// order writes the claim of one planned node.
-func (p *process) order(pool *karpv1.NodePool, n solve.NewNode, lanes resources.Table, seed string, replacing *disrupt.Command) *karpv1.NodeClaim {
-	provisioned := replacing == nil
-	var marks map[string]string
-	if replacing != nil {
-		marks = replacing.Marks()
+// orderAll creates the claims of the replacements of a command. Those that are not created are nil; outdated says that
+// others were faster than some of them.
+func (p *process) orderAll(list []solve.NewNode, lanes resources.Table, version uint64, replacing *disrupt.Command) (out []*karpv1.NodeClaim, outdated bool) {
+	for _, c := range p.createClaims(execute.Batch{
+		Nodes: list, Pools: p.poolsByName(), Lanes: lanes, Version: version, Reason: strings.ToLower(string(replacing.Reason)), Command: replacing.Token(), Marks: replacing.Marks(),
+	}) {
+		out, outdated = append(out, c.Claim), outdated || errors.Is(c.Err, execute.ErrOutdated)
 	}
-	claim, err := execute.Claim(execute.Order{Pool: pool, Node: n, Lanes: lanes, Words: awsv1.Vocabulary(), Seed: seed, Marks: marks})
-	if err != nil {
-		p.w.broken("claim", "%v", err)
-		return nil
+	return out, outdated
+}
+
+// createClaims writes the claims of planned nodes, one after another.
+func (p *process) createClaims(b execute.Batch) []execute.Created {
+	admission := p.slots.Admit(b, p.store)
+	defer admission.End()
+	out := make([]execute.Created, len(b.Nodes))
+	for i, n := range b.Nodes {
+		out[i] = admission.Create(i, awsv1.Vocabulary(), func(claim *karpv1.NodeClaim) (*karpv1.NodeClaim, error) { return p.writeClaim(b, n, claim) })
+		admission.Release(i)
+		if out[i].Err != nil {
+			p.w.logf("controller: no claim for a node of pool %s: %v", n.Pool, out[i].Err)
+			continue
+		}
+		for _, key := range n.Pods {
+			p.recordEvent("pod/"+key.Name, "should be scheduled on nodeclaim/"+out[i].Claim.Name)
+		}
 	}
-	if there := p.w.api.claims[claim.Name]; there != nil && there.DeletionTimestamp == nil {
-		return there
-	} else if there != nil {
-		return p.order(pool, n, lanes, seed+"+", replacing)
+	return out
+}
+
+// writeClaim stores a claim, unless its name is taken.
+func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.NodeClaim) (there *karpv1.NodeClaim, err error) {
+	if there := p.w.api.claims[claim.Name]; there != nil {
+		return there, errors.New("the name is taken")
 	}
 	claim.UID, claim.CreationTimestamp = p.w.api.uid("claim"), metav1.NewTime(p.w.now)
-	why := "for pods that wait"
 	switch {
-	case !provisioned:
-		why = "as a replacement"
-	case pool.Spec.Replicas != nil:
-		why = "for a pool of fixed size"
+	case b.Reason != execute.Provisioned:
+	case b.Pools[n.Pool].Spec.Replicas != nil:
 		p.w.stats.Sized++
+	default:
+		p.w.checks.buys(p, claim, n)
 	}
-	p.w.logf("controller: claim %s is created %s: %s, %d pods %s", claim.Name, why, n.Offer.Type, len(n.Pods), n.Pods)
+	p.w.logf("controller: claim %s is created, %s: %s, %d pods %s", claim.Name, b.Reason, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n)
 	p.write(func() { p.w.api.put(claim) })
-	p.store.RecordCreatedClaim(claim, n.Pods)
-	for _, key := range n.Pods {
-		p.recordEvent("pod/"+key.Name, "should be scheduled on nodeclaim/"+claim.Name)
-	}
-	return claim
-}
-
-// wanted reports whether any pod of a planned node still needs it.
-func (p *process) wanted(n solve.NewNode) bool {
-	return len(n.Pods) == 0 || slices.ContainsFunc(n.Pods, p.store.NeedsPlace)
-}
-
-// within reports whether a pool is within its limits, as far as memory knows.
-func (p *process) within(pool *karpv1.NodePool) bool {
-	used, count := p.store.Usage(pool.Name)
-	for name, limit := range pool.Spec.Limits {
-		have := used[name]
-		if name == karpv1.LimitNodes {
-			have = *resource.NewQuantity(count, resource.DecimalSI)
-		}
-		if have.Cmp(limit) > 0 {
-			return false
-		}
-	}
-	return true
+	return nil, nil
 }

@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
@@ -201,24 +200,31 @@ func (p *process) recheckCommandOf(claim string) {
 // claimStatuses reads the claims of a command.
 func (p *process) claimStatuses(c *disrupt.Running) map[string]disrupt.ClaimStatus {
 	seen := map[string]disrupt.ClaimStatus{}
-	look := func(name, node string) {
+	look := func(name, node, pool string) {
 		claim, _ := p.seen[claims][name].(*karpv1.NodeClaim)
 		if claim == nil {
 			claim = p.w.api.claims[name]
 		}
 		s := command.Status(claim)
-		if at, _ := p.seen[nodes][node].(*corev1.Node); at != nil {
-			s.Protected = cluster.ForbiddenBy(at.Annotations)
+		if node != "" {
+			at, _ := p.seen[nodes][node].(*corev1.Node)
+			s.Protected = p.disruptionForbiddenBy(at, pool)
 		}
 		seen[name] = s
 	}
 	for _, n := range c.Remove {
-		look(n.Claim, n.Node)
+		look(n.Claim, n.Node, n.Pool)
 	}
 	for _, name := range c.ReplacementClaims {
-		look(name, "")
+		look(name, "", "")
 	}
 	return seen
+}
+
+// disruptionForbiddenBy returns what forbids that a node is disrupted; empty: nothing does.
+func (p *process) disruptionForbiddenBy(node *corev1.Node, pool string) string {
+	of, _ := p.seen[pools][pool].(*karpv1.NodePool)
+	return p.w.config.Steps.NodeForbiddenBy(node, p.w.effectivePool(of))
 }
 
 // deleteAll deletes the claims of a command that is ready. What is not held any more is tried again, until
@@ -230,11 +236,12 @@ func (p *process) deleteAll(c *disrupt.Running) {
 		switch {
 		case claim == nil || claim.DeletionTimestamp != nil:
 		case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || node != nil && node.Annotations[karpv1.AnnotationHeldBy] != c.Token(),
-			node != nil && c.Reason != karpv1.ReasonUnhealthy && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true":
+			c.Reason != karpv1.ReasonUnhealthy && p.disruptionForbiddenBy(node, n.Pool) != "":
 			failed[n.Claim] = true
 			continue
 		default:
 			p.recordEvent("node/"+n.Node, "is disrupted: "+string(c.Reason))
+			p.w.checks.deletes(p, c, node, n.Pool)
 			p.writeDrainBound(c, claim)
 			p.write(func() { p.w.api.delete(p.w.api.claims[n.Claim], p.w.now) })
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
@@ -229,12 +230,12 @@ func (c *checks) sizes() {
 		}
 		want = min(want, int(limit.Value())-(all-both))
 	}
-	up := p != nil && p.synced && c.w.now.Sub(p.started) > resized && !c.w.now.Before(p.stalled[claims]) && !c.w.now.Before(p.stalled[pools]) && !p.rests.resting(fixed, c.w.now)
+	up := p != nil && p.synced && c.w.now.Sub(p.started) > resized && !c.w.now.Before(p.stalled[claims]) && !c.w.now.Before(p.stalled[pools])
 	if c.lasts(c.size, "more", up && live > int(*of.Spec.Replicas)) > resized {
 		c.w.broken("static", "pool %s has %d claims and should have %d", fixed, live, *of.Spec.Replicas)
 		delete(c.size, "more")
 	}
-	if c.lasts(c.size, "less", up && c.w.quiet && both < want) > resized {
+	if c.lasts(c.size, "less", up && c.w.quiet && both < want) > resized+provision.MaxBackoff { // nothing fails any more, so that no back-off lasts longer
 		c.w.broken("static", "pool %s has %d claims and should have %d", fixed, both, want)
 		delete(c.size, "less")
 	}

@@ -1,11 +1,7 @@
 package sim
 
 import (
-	"fmt"
-	"hash/fnv"
 	"slices"
-	"strconv"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,13 +13,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-const (
-	restAfter   = 10              // claims of a pool that fail for lack of capacity
-	restWindow  = time.Minute     // within this time have it rest,
-	longestRest = 8 * time.Minute // at most for so long
-	lookAgain   = 10 * time.Second
-)
-
 // resize has both halves of a controller look at the size of a pool, if it has one.
 func (p *process) resize(name string) {
 	if of, known := p.seen[pools][name].(*karpv1.NodePool); known && of.Spec.Replicas != nil {
@@ -32,102 +21,61 @@ func (p *process) resize(name string) {
 	}
 }
 
-// scale makes the claims that a static pool lacks, or deletes those it has too many of. What the cache
-// says is asked first, and only if there is something to do the API server, whose answer counts.
+// scale makes the claims that a static pool lacks, or deletes those it has too many of.
 func (p *process) scale(name string, growing bool) {
 	of, known := p.seen[pools][name].(*karpv1.NodePool)
 	if !known || of.Spec.Replicas == nil {
 		return
 	}
-	half := shrink
+	half, decide := shrink, p.w.config.Steps.Shrink
 	if growing {
-		half = grow
+		half, decide = grow, p.w.config.Steps.Grow
 	}
-	effective := p.w.effectivePool(of)
-	facts := pool.StaticFacts{Pool: effective, Now: p.w.now}
-	var step pool.StaticStep
-	for _, list := range []func() []client.Object{func() []client.Object { return objects(p.seen[claims]) }, func() []client.Object { return objects(p.w.api.claims) }} {
-		facts.Claims, facts.Loads = nil, p.store.Loads(name)
-		for _, obj := range list() {
-			if claim := obj.(*karpv1.NodeClaim); claim.Labels[karpv1.LabelNodePool] == name {
-				_, read := p.effective(claim)
-				facts.Claims = append(facts.Claims, read)
-			}
-		}
-		if step = pool.Scale(facts); step.Create == 0 && len(step.Delete) == 0 {
-			break
-		}
+	facts := pool.StaticFacts{Pool: p.w.effectivePool(of), Now: p.w.now, BackedOff: p.launches.PoolBackedOff(name, p.w.now)}
+	p.count(&facts, objects(p.seen[claims]))
+	step := decide(facts)
+	if step.Confirm {
+		p.count(&facts, objects(p.w.api.claims))
+		facts.Live = true
+		step = decide(facts)
 	}
 	if step.AtLimit {
 		p.recordEvent("pool/"+name, "is at its node limit")
 	}
-	switch {
-	case !growing:
-		for _, claim := range step.Delete {
-			p.w.logf("controller: claim %s is too many for pool %s of %d", claim.Name, name, *effective.Spec.Replicas)
-			p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
-		}
-	case step.Create > 0 && p.rests.resting(name, p.w.now):
-		p.recordEvent("pool/"+name, "rests: its launches fail")
-		step.After = lookAgain
-	default:
-		p.fill(&facts, step.Create)
+	if step.Paused {
+		p.recordEvent("pool/"+name, "makes no claims: its launches fail")
+	}
+	for _, claim := range step.Delete {
+		p.w.logf("controller: claim %s is too many for pool %s of %d", claim.Name, name, *facts.Pool.Spec.Replicas)
+		p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
+	}
+	if step.Create > 0 {
+		p.fill(facts.Pool, step)
 	}
 	p.lookAt(half+name, step.After)
 }
 
+// count reads the claims of a static pool.
+func (p *process) count(facts *pool.StaticFacts, list []client.Object) {
+	facts.Claims, facts.Loads = nil, p.store.Loads(facts.Pool.Name)
+	for _, obj := range list {
+		if claim := obj.(*karpv1.NodeClaim); claim.Labels[karpv1.LabelNodePool] == facts.Pool.Name {
+			_, read := p.effective(claim)
+			facts.Claims = append(facts.Claims, read)
+		}
+	}
+}
+
 // fill makes claims straight from the template of a pool.
-func (p *process) fill(facts *pool.StaticFacts, n int) {
+func (p *process) fill(of *karpv1.NodePool, step pool.StaticStep) {
 	lanes := resources.NewTable()
-	node, err := execute.FromTemplate(facts.Pool, awsv1.Vocabulary(), lanes)
+	node, err := execute.FromTemplate(of, awsv1.Vocabulary(), lanes)
 	if err != nil {
 		p.w.broken("static", "%v", err)
 		return
 	}
-	p.orderAll(slices.Repeat([]solve.NewNode{node}, n), lanes, 0, "static/"+fingerprint(facts.Claims), nil)
-}
-
-// fingerprint tells one set of claims from another.
-func fingerprint(list []*karpv1.NodeClaim) string {
-	names := make([]string, 0, len(list))
-	for _, c := range list {
-		names = append(names, string(c.UID)+c.Name)
-	}
-	slices.Sort(names)
-	h := fnv.New64a()
-	for _, name := range names {
-		fmt.Fprintf(h, "%s\x00", name)
-	}
-	return strconv.FormatUint(h.Sum64(), 36)
-}
-
-// full reports whether the limit of a static pool leaves no room for another claim.
-func (p *process) full(of *karpv1.NodePool) bool {
-	limit, limited := of.Spec.Limits[karpv1.LimitNodes]
-	return limited && of.Spec.Replicas != nil && p.store.Claims(of.Name) >= limit.Value()
-}
-
-// rests keeps pools from being bought from whose launches fail one after another (FM F02).
-type rests map[string]*rest
-
-type rest struct {
-	failed []time.Time
-	until  time.Time
-	length time.Duration
-}
-
-func (r rests) failed(name string, now time.Time) {
-	if r[name] == nil {
-		r[name] = &rest{}
-	}
-	of := r[name]
-	of.failed = append(slices.DeleteFunc(of.failed, func(at time.Time) bool { return now.Sub(at) >= restWindow }), now)
-	if len(of.failed) >= restAfter {
-		of.length = min(max(2*of.length, restWindow), longestRest)
-		of.until, of.failed = now.Add(of.length), nil
-	}
-}
-
-func (r rests) resting(name string, now time.Time) bool {
-	return r[name] != nil && now.Before(r[name].until)
+	p.createClaims(execute.Batch{
+		Nodes: slices.Repeat([]solve.NewNode{node}, step.Create), Pools: map[string]*karpv1.NodePool{of.Name: of}, Lanes: lanes,
+		Reason: execute.Provisioned, Command: step.Order,
+	})
 }

@@ -30,11 +30,11 @@ type Config struct {
 	Active time.Duration // how long things happen
 	Quiet  time.Duration // how long nothing does afterwards
 
-	Policy  solve.Policy
-	Tuning  disrupt.Tuning
-	Methods disrupt.Methods
-	Decide  func(disrupt.View) disrupt.Decision // nil: disrupt.Next
-
+	Policy   solve.Policy
+	Tuning   disrupt.Tuning
+	Methods  disrupt.Methods
+	Decide   func(disrupt.View) disrupt.Decision // nil: disrupt.Next
+	Steps    Steps
 	Protocol func(Shipped) Protocol // nil: that of the controller
 
 	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
@@ -133,6 +133,7 @@ const most = 5
 
 // Run lets a run happen.
 func Run(c Config) Result {
+	c.Steps = c.Steps.complete()
 	w := &World{
 		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
 		apps: map[string]*deployment{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
@@ -191,7 +192,7 @@ func (w *World) endFaults() {
 	w.quiet = true
 	w.logf("-- from now on nothing happens from outside --")
 	clear(w.market.gone)
-	w.market.failing, w.market.mute = time.Time{}, time.Time{}
+	w.market.failing, w.market.mute, w.market.small = time.Time{}, time.Time{}, time.Time{}
 	clear(w.sticking)
 	for _, name := range sorted(w.api.nodes) {
 		w.makeHealthy(name)

@@ -1,9 +1,8 @@
-package controller
+package provision
 
 import (
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -168,12 +167,4 @@ func refusedBuyers(blocked map[cluster.PodKey]reason.Reason) []solve.Unplaced {
 		out = append(out, solve.Unplaced{Pod: key, Why: []reason.Reason{blocked[key]}})
 	}
 	return out
-}
-
-func listFew(names []string) string {
-	const few = 3
-	if len(names) > few {
-		return strings.Join(names[:few], "; ") + "; …"
-	}
-	return strings.Join(names, "; ")
 }

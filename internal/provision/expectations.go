@@ -1,4 +1,4 @@
-package controller
+package provision
 
 import (
 	"fmt"
@@ -9,7 +9,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/solve"
-	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
 // unboundPeriods is how many nomination periods in a row a pod may be expected on initialized nodes without
@@ -70,26 +69,31 @@ func (x expectations) unboundEvent(e expected, now time.Time, period time.Durati
 		e.node, waited.Round(time.Second))}, true
 }
 
-// reportUnbound emits events on pods that the scheduler does not bind to their expected nodes.
-func (p *Provisioner) reportUnbound(view store.View, binds []solve.Bind) {
-	up, waiting := make(map[string]bool, len(view.Nodes)), make(map[cluster.PodKey]bool, view.Pending)
+// PodEvent is an event about a pod.
+type PodEvent struct {
+	Pod   cluster.PodKey
+	Event event.Event
+}
+
+// ObserveBinds records where a plan expects pods, and returns events for those that the scheduler does not bind to their
+// nodes, by pod: events are rate limited, so that the order matters. arrived reports whether a pod is bound now; a
+// nomination lasts for period.
+func (s *State) ObserveBinds(view *cluster.Snapshot, binds []solve.Bind, arrived func(cluster.PodKey) bool, now time.Time, period time.Duration) []PodEvent {
+	up, waiting := make(map[string]bool, len(view.Nodes)), make(map[cluster.PodKey]bool, len(view.Pending))
 	for i := range view.Nodes {
 		if n := &view.Nodes[i]; n.Initialized && !n.Deleting {
 			up[n.Name] = true
 		}
 	}
-	for i := range view.Snapshot.Pending {
-		waiting[view.Snapshot.Pending[i].Key] = true
+	for i := range view.Pending {
+		waiting[view.Pending[i].Key] = true
 	}
-	arrived := func(key cluster.PodKey) bool {
-		pod := p.Store.Pod(key)
-		return pod != nil && pod.Spec.NodeName != ""
-	}
-	now := p.Now()
-	p.expected = p.expected.next(binds, up, waiting, arrived, now)
-	for _, key := range slices.SortedFunc(maps.Keys(p.expected.pods), cluster.PodKey.Compare) { // events are rate limited, so the order matters
-		if news, due := p.expected.unboundEvent(p.expected.pods[key], now, p.Nomination); due {
-			p.emitPodEvent(key, news)
+	s.expected = s.expected.next(binds, up, waiting, arrived, now)
+	var out []PodEvent
+	for _, key := range slices.SortedFunc(maps.Keys(s.expected.pods), cluster.PodKey.Compare) {
+		if news, due := s.expected.unboundEvent(s.expected.pods[key], now, period); due {
+			out = append(out, PodEvent{key, news})
 		}
 	}
+	return out
 }

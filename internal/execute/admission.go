@@ -1,0 +1,151 @@
+package execute
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// admissionStore is the part of the store that decides which nodes of a batch are ordered, and that learns of their claims.
+type admissionStore interface {
+	RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKey)
+	RecordAlteredClaim(claim string)
+	NeedsPlace(pod cluster.PodKey) bool
+	Pools() []*karpv1.NodePool
+	Usage(pool string) (corev1.ResourceList, int64)
+	Claims(pool string) int64
+	Reserve(nodes []solve.NewNode, marks map[string]string, version uint64) (refused map[int]error, give func(i int))
+}
+
+// Admission is a batch of which some nodes were refused. Its methods for different nodes may be called at the same time.
+type Admission struct {
+	batch   Batch
+	store   admissionStore
+	refused []error // by node
+	release func(i int)
+	give    func()
+}
+
+// Admit decides which nodes of a batch may be ordered now, and takes room for them in the limits of their pools. Release
+// gives the room of a node back, and End the slots of static pools.
+func (s *Slots) Admit(b Batch, store admissionStore) *Admission {
+	a := &Admission{batch: b, store: store, refused: make([]error, len(b.Nodes))}
+	pools := store.Pools()
+	refusals := b.refusals(pools, store.Usage)
+	full, give := s.take(b, pools, store.Claims, refusals)
+	late, release := store.Reserve(b.Nodes, b.Marks, b.Version)
+	a.give, a.release = give, release
+	for i := range b.Nodes {
+		a.refused[i] = cmp.Or(refusals[b.Nodes[i].Pool], full[i], outdated(late[i]))
+	}
+	return a
+}
+
+// Release gives the room of a node back once its claim is in the store, or came to nothing.
+func (a *Admission) Release(i int) { a.release(i) }
+
+// End gives the slots of static pools back.
+func (a *Admission) End() { a.give() }
+
+// Create makes the claim of a node through write, unless the node is refused or no pod needs it any more. write stores a
+// claim; if its name is taken, it returns the claim that has it together with an error.
+func (a *Admission) Create(i int, words reqs.Vocabulary, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim, err error)) Created {
+	b, n := &a.batch, a.batch.Nodes[i]
+	out := Created{Node: n, Err: a.refused[i]}
+	if out.Err == nil && b.Reason == Provisioned && !a.wanted(n) {
+		out.Err = ErrObsolete
+	}
+	if out.Err != nil {
+		return out
+	}
+	asked, claim, err := writeOrder(Order{Pool: b.Pools[n.Pool], Node: n, Lanes: b.Lanes, Words: words, Seed: b.seed(i), Marks: b.Marks}, write)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	a.store.RecordCreatedClaim(claim, n.Pods)
+	if out.Altered = altered(asked, claim); len(out.Altered) > 0 {
+		a.store.RecordAlteredClaim(claim.Name)
+	}
+	out.Claim = claim
+	return out
+}
+
+// wanted reports whether any pod of the node still needs it: it waits, or runs on a node that goes.
+func (a *Admission) wanted(n solve.NewNode) bool {
+	return len(n.Pods) == 0 || slices.ContainsFunc(n.Pods, a.store.NeedsPlace)
+}
+
+// sameNames is how often another name is tried when one is taken.
+const sameNames = 3
+
+// writeOrder makes the claim of an order. One that is there already is the same claim if it was asked for by
+// the same decision: then an answer was lost. Otherwise two decisions came to one name, and this one
+// takes another.
+func writeOrder(o Order, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim, err error)) (asked, claim *karpv1.NodeClaim, err error) {
+	for range sameNames {
+		if claim, err = Claim(o); err != nil {
+			return nil, nil, fmt.Errorf("nodepool %s: %w", o.Pool.Name, err)
+		}
+		asked = claim.DeepCopy()
+		there, failed := write(claim)
+		switch err = failed; {
+		case err == nil:
+			return asked, claim, nil
+		case there == nil:
+			return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
+		case there.DeletionTimestamp == nil && asksFor(asked, there):
+			return asked, there, nil
+		}
+		o.Try++
+	}
+	return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
+}
+
+// refusals says why nothing may be bought from the pools of a batch now, which are read again: deciding
+// takes up to a minute. Each pool is looked at once, since adding up its nodes takes time too.
+func (b *Batch) refusals(pools []*karpv1.NodePool, usage func(pool string) (corev1.ResourceList, int64)) map[string]error {
+	now := map[string]*karpv1.NodePool{}
+	for _, pool := range pools {
+		now[pool.Name] = pool
+	}
+	out := map[string]error{}
+	for _, n := range b.Nodes {
+		if _, done := out[n.Pool]; done {
+			continue
+		}
+		planned, pool := b.Pools[n.Pool], now[n.Pool]
+		if planned == nil || pool == nil || pool.UID != planned.UID || pool.DeletionTimestamp != nil {
+			out[n.Pool] = fmt.Errorf("nodepool %s does not exist or is being deleted", n.Pool)
+			continue
+		}
+		out[n.Pool] = withinLimits(pool, usage)
+	}
+	return out
+}
+
+// withinLimits refuses when a pool already has more than it may (API 4.2).
+func withinLimits(pool *karpv1.NodePool, usage func(pool string) (corev1.ResourceList, int64)) error {
+	if len(pool.Spec.Limits) == 0 {
+		return nil
+	}
+	used, nodes := usage(pool.Name)
+	for _, name := range resources.Names(pool.Spec.Limits) {
+		limit, have := pool.Spec.Limits[name], used[name]
+		if name == karpv1.LimitNodes {
+			have.Set(nodes)
+		}
+		if have.Cmp(limit) > 0 {
+			return fmt.Errorf("nodepool %s: limit %s of %s is exceeded, %s are in use", pool.Name, limit.String(), name, have.String())
+		}
+	}
+	return nil
+}

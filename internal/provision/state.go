@@ -1,0 +1,139 @@
+package provision
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve"
+)
+
+// State is what provisioning carries from one plan to the next. It ends with the process: a new one begins with the zero
+// State.
+type State struct {
+	partitions podPartitions
+	expected   expectations // of the last plan
+	bought     purchases    // for pending pods
+}
+
+// Request is what a plan is made for.
+type Request struct {
+	View         *cluster.Snapshot
+	Pods         []cluster.Pod             // to be placed
+	PlannedNodes map[cluster.PodKey]string // node where an earlier plan placed some of them
+	Policy       solve.Policy
+}
+
+// Round is the making of one plan. It leaves out pods that nodes were launched for recently without success: the nodes
+// had no room for them, or other pods took it. Whom that concerns shows only in a plan, so a Round may have several
+// problems to solve, one after another.
+type Round struct {
+	state   *State
+	request Request
+	pods    []cluster.Pod                    // of the next problem
+	later   []cluster.Pod                    // of later partitions
+	blocked map[cluster.PodKey]reason.Reason // pods that get no further node now
+}
+
+// Begin begins a round with what became of the nodes that were bought earlier.
+func (s *State) Begin(r Request) *Round {
+	if s.bought == nil {
+		s.bought = purchases{}
+	}
+	s.bought.observe(r.View.Nodes, r.View.Pending, r.View.Resources)
+	round := &Round{state: s, request: r, blocked: map[cluster.PodKey]reason.Reason{}}
+	round.pods, round.later = s.partitions.split(r.Pods, r.PlannedNodes)
+	return round
+}
+
+// Problem is what is to be solved next.
+func (r *Round) Problem() solve.Problem {
+	problem := solve.Problem{View: r.request.View, Pods: r.pods, Policy: r.request.Policy}
+	for _, pod := range slices.SortedFunc(maps.Keys(r.request.PlannedNodes), cluster.PodKey.Compare) {
+		problem.PlannedBinds = append(problem.PlannedBinds, solve.Bind{Pod: pod, Node: r.request.PlannedNodes[pod]})
+	}
+	return problem
+}
+
+// Take takes in the answer to the problem. It returns the plan of the round, or false if another problem is to be solved.
+func (r *Round) Take(answer check.Answer, now time.Time) (solve.Plan, bool) {
+	s, plan := r.state, answer.Plan
+	s.partitions.next(plan.Partial || !answer.Sound)
+	plan.Unplaced = append(plan.Unplaced, postponed(r.later)...)
+	blocked := s.bought.blocked(plan, now)
+	if len(blocked) == 0 {
+		plan.Unplaced = append(plan.Unplaced, refusedBuyers(r.blocked)...)
+		return plan, true
+	}
+	maps.Copy(r.blocked, blocked)
+	r.pods, r.later = s.partitions.split(without(r.request.Pods, r.blocked), r.request.PlannedNodes)
+	return solve.Plan{}, false
+}
+
+// Outcome is how the attempt to create the claim of a planned node ended.
+type Outcome int8
+
+// Outcomes of an order.
+const (
+	Created  Outcome = iota
+	Obsolete         // no pod needs the node any more
+	Outdated         // others were faster than the plan: another one is due
+	Denied           // the API server denies claims of the pool
+	Failed           // for another reason
+)
+
+// OrderResult is a planned node and what became of it.
+type OrderResult struct {
+	Node    solve.NewNode
+	Claim   string // that was created
+	Outcome Outcome
+}
+
+// OrderStep is what follows from an order.
+type OrderStep struct {
+	Replan  bool // soon: the next plan sees what others did, or buys elsewhere
+	BackOff bool // nothing is bought from the pool for a while
+}
+
+// RecordOrders records what became of the nodes of a plan, and returns what follows from each.
+func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now time.Time) []OrderStep {
+	uids := make(map[cluster.PodKey]string, len(view.Pending))
+	for i := range view.Pending {
+		uids[view.Pending[i].Key] = view.Pending[i].UID
+	}
+	steps := make([]OrderStep, len(list))
+	for i, o := range list {
+		switch o.Outcome {
+		case Created:
+			s.bought.recordPurchase(o.Node.Pods, uids, o.Claim, now)
+		case Outdated:
+			steps[i].Replan = true
+		case Denied:
+			steps[i] = OrderStep{Replan: true, BackOff: true}
+		case Obsolete, Failed: // the next plan comes by itself
+		}
+	}
+	return steps
+}
+
+// Undersized names the nodes that came up without room for pods of a plan, and counts the pods.
+func (s *State) Undersized(plan solve.Plan) (nodes []string, pods int) {
+	return s.bought.undersized(plan)
+}
+
+// Displaced counts the pods that need a new node although an earlier plan reserved a place for them: the
+// scheduler bound other pods there, and they leave too little room.
+func (s *State) Displaced(plan solve.Plan, planned map[cluster.PodKey]string) int {
+	n := 0
+	for i := range plan.Create {
+		for _, pod := range plan.Create[i].Pods {
+			if _, had := planned[pod]; had && !s.bought.cameUpSmall(pod) {
+				n++
+			}
+		}
+	}
+	return n
+}

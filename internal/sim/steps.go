@@ -1,0 +1,46 @@
+package sim
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/pool"
+	"github.com/dovetail-sh/dovetail/internal/provision"
+)
+
+// Steps is the steps that a process shares with the controller. A test replaces one of them to plant a bug; nil is
+// the step of the controller.
+type Steps struct {
+	NodeForbiddenBy func(*corev1.Node, *karpv1.NodePool) string
+	WindowCloses    func(*provision.Window) time.Time
+	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
+	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
+	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
+}
+
+// complete returns the steps with those of the controller where none is given.
+func (s Steps) complete() Steps {
+	if s.NodeForbiddenBy == nil {
+		s.NodeForbiddenBy = cluster.NodeForbiddenBy
+	}
+	if s.WindowCloses == nil {
+		s.WindowCloses = (*provision.Window).Closes
+	}
+	if s.RecordOrders == nil {
+		s.RecordOrders = (*provision.State).RecordOrders
+	}
+	if s.Grow == nil {
+		s.Grow = pool.Grow
+	}
+	if s.Shrink == nil {
+		s.Shrink = pool.Shrink
+	}
+	if s.RecordLaunch == nil {
+		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch
+	}
+	return s
+}
