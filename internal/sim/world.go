@@ -51,7 +51,8 @@ type Config struct {
 	Every      time.Duration        // between two looks of disruption; 0: ten seconds, as the controller has it
 	Pass       time.Duration        // between two looks at an unchanged cluster
 
-	Log func(line string) // nil: nobody reads it
+	FirstOnly bool              // a run ends with its first violation
+	Log       func(line string) // nil: nobody reads it
 }
 
 // Change is something that happens.
@@ -178,7 +179,7 @@ func (w *World) play() {
 			w.broken("no panic", "%v\n%s", cause, debug.Stack())
 		}
 	}()
-	stop := func() bool { return len(w.violations) >= most }
+	stop := func() bool { return len(w.violations) >= most || w.config.FirstOnly && len(w.violations) > 0 }
 	w.runUntil(w.start.Add(w.config.Active), stop)
 	w.endFaults()
 	w.runUntil(w.start.Add(w.config.Active+w.config.Quiet), stop)

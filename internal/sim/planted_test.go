@@ -1,0 +1,108 @@
+package sim_test
+
+import (
+	"flag"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/pool"
+	"github.com/dovetail-sh/dovetail/internal/provision"
+	"github.com/dovetail-sh/dovetail/internal/sim"
+)
+
+var search = flag.Bool("search", false, "have TestPlantedBugs look for the first seed that finds each bug")
+
+// plantedBug is a bug in a step that the simulator shares with the controller.
+type plantedBug struct {
+	name  string
+	plant func(*sim.Steps)
+	seed  uint64 // one that finds it
+	rules []string
+}
+
+// plantedBugs is what the simulator must find. A bug without a seed that finds it within 2,000 shows that a rule is
+// missing, or that runs do not come near.
+func plantedBugs() []plantedBug {
+	return []plantedBug{
+		{name: "windows of triggers never close", seed: 1, rules: []string{"G13", "G14"}, plant: func(s *sim.Steps) {
+			s.WindowCloses = func(w *provision.Window) time.Time { return w.Closes().Add(24 * time.Hour) }
+		}},
+		{name: "launch back-off never ends", seed: 310, rules: []string{"static", "G14"}, plant: func(s *sim.Steps) {
+			s.RecordLaunch = func(b *provision.LaunchBackoff, claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {
+				if err != nil {
+					b.RecordLaunch(claim, bought, err, now.Add(24*time.Hour))
+				}
+			}
+		}},
+		{name: "nodes that were bought for a pod are forgotten", seed: 7, rules: []string{"one node after another"}, plant: func(s *sim.Steps) {
+			s.RecordOrders = func(state *provision.State, list []provision.OrderResult, _ *cluster.Snapshot, now time.Time) []provision.OrderStep {
+				return state.RecordOrders(list, &cluster.Snapshot{}, now)
+			}
+		}},
+		{name: "static pools count claims that are being deleted", seed: 113, rules: []string{"static"}, plant: func(s *sim.Steps) {
+			counted := func(f pool.StaticFacts) pool.StaticFacts {
+				f.Claims = slices.Clone(f.Claims)
+				for i, claim := range f.Claims {
+					f.Claims[i] = claim.DeepCopy()
+					f.Claims[i].DeletionTimestamp = nil
+				}
+				return f
+			}
+			s.Grow = func(f pool.StaticFacts) pool.StaticStep { return pool.Grow(counted(f)) }
+			s.Shrink = func(f pool.StaticFacts) pool.StaticStep { return pool.Shrink(counted(f)) }
+		}},
+		{name: "static pools grow by what a cache says", seed: 192, rules: []string{"static"}, plant: func(s *sim.Steps) {
+			s.Grow = func(f pool.StaticFacts) pool.StaticStep {
+				f.Live = true
+				return pool.Grow(f)
+			}
+		}},
+		{name: "do-not-disrupt after the decision is ignored", seed: 18, rules: []string{"G6"}, plant: func(s *sim.Steps) {
+			s.NodeForbiddenBy = func(*corev1.Node, *karpv1.NodePool) string { return "" }
+		}},
+		{name: "do-not-disrupt of the pool is ignored", seed: 18, rules: []string{"G6"}, plant: func(s *sim.Steps) {
+			s.NodeForbiddenBy = func(node *corev1.Node, _ *karpv1.NodePool) string { return cluster.NodeForbiddenBy(node, nil) }
+		}},
+		{name: "annotations of old are ignored", seed: 871, rules: []string{"G6"}, plant: func(s *sim.Steps) {
+			s.NodeForbiddenBy = func(node *corev1.Node, of *karpv1.NodePool) string {
+				if node != nil && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" || of != nil && of.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" {
+					return "do-not-disrupt"
+				}
+				return ""
+			}
+		}},
+	}
+}
+
+// The simulator finds bugs in the steps that it shares with the controller. TestSeeds shows that the same seeds find nothing
+// without them. When runs have changed, -search looks for another seed.
+func TestPlantedBugs(t *testing.T) {
+	t.Parallel()
+	for _, bug := range plantedBugs() {
+		t.Run(bug.name, func(t *testing.T) {
+			t.Parallel()
+			first, last := bug.seed, bug.seed
+			if *search {
+				first, last = *from, *from+1999
+			}
+			for seed := first; seed <= last; seed++ {
+				c := sim.Generate(seed)
+				bug.plant(&c.Steps)
+				c.FirstOnly = true
+				if found := sim.Run(c).Violations; len(found) > 0 && slices.Contains(bug.rules, found[0].Rule) {
+					if *search {
+						t.Logf("seed %d: %s: %s", seed, found[0].Rule, found[0].Text)
+					}
+					return
+				}
+			}
+			t.Errorf("seeds %d to %d do not find it; look for another one with -search", first, last)
+		})
+	}
+}
