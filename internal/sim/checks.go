@@ -24,6 +24,8 @@ const (
 	comesBack  = 40 * time.Minute // of quiet, in which every pod runs again (G14)
 	restBefore = time.Hour        // the end of a run is at rest for so long
 	rounding   = 1e-6             // USD an hour
+	holdWindow = 10 * time.Minute
+	mostHolds  = 12               // of a node within that time; a back-off that doubles allows eight
 	stirs      = 40 * time.Minute // moves may follow from a command for drift or repair for so long: drains take up to 20 minutes
 )
 
@@ -43,14 +45,15 @@ type checks struct {
 	swaps   []disrupt.Running        // that had replacements
 	failed  map[string]bool          // replacements of commands that were given up
 	asked   map[string]rebootCalls
-	ill     map[string]time.Time // since when nodes could have been repaired
-	marked  map[string]time.Time // since when nodes have had the taint of a reboot that is over
-	size    map[string]time.Time // since when a static pool has been too large or too small
+	ill     map[string]time.Time   // since when nodes could have been repaired
+	marked  map[string]time.Time   // since when nodes have had the taint of a reboot that is over
+	size    map[string]time.Time   // since when a static pool has been too large or too small
+	holds   map[string][]time.Time // when commands of this process held a node lately
 }
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{},
+		w: w, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
 		bought: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -60,6 +63,7 @@ func newChecks(w *World) checks {
 func (c *checks) died(p *process) {
 	clear(c.tainted)
 	clear(c.served)
+	clear(c.holds)
 	there := map[string][]string{} // replacements by command
 	for _, name := range sorted(c.w.api.claims) {
 		if order, is := disrupt.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
@@ -131,6 +135,43 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 				continue // it uses no budget
 			}
 			c.withinBudget(p, cmd.Reason, n.Pool, going)
+		}
+	}
+}
+
+// committed checks a command whose nodes are about to count as being removed, as decided does: time has passed since
+// its decision, and only the second look knows what happened meanwhile. Repair does not wait for pods.
+func (c *checks) committed(p *process, cmd *disrupt.Running) {
+	going := map[string]bool{}
+	for _, other := range append(p.commands.Running(), *cmd) {
+		for _, n := range other.Remove {
+			going[n.Node] = true
+		}
+	}
+	for _, n := range cmd.Remove {
+		if cmd.Reason != karpv1.ReasonUnhealthy {
+			c.protects(p, &cmd.Command, n)
+		}
+		if node, _ := p.seen[nodes][n.Node].(*corev1.Node); node == nil || node.Labels[karpv1.LabelInitialized] == "true" {
+			c.withinBudget(p, cmd.Reason, n.Pool, going)
+		}
+	}
+}
+
+// held checks that a node whose commands fail is not held again and again (G12): the delay between two commands
+// doubles each time.
+func (c *checks) held(n disrupt.Candidate) {
+	list := slices.DeleteFunc(c.holds[n.Claim], func(at time.Time) bool { return c.w.now.Sub(at) > holdWindow })
+	if c.holds[n.Claim] = append(list, c.w.now); len(list) >= mostHolds {
+		c.w.broken("G12", "node %s was held %d times within %s", n.Node, len(list)+1, holdWindow)
+	}
+}
+
+// deletes checks that a command which deletes its nodes has its replacements (disruption 17).
+func (c *checks) deletes(cmd *disrupt.Running) {
+	for _, name := range cmd.ReplacementClaims {
+		if claim := c.w.api.claims[name]; claim != nil && claim.DeletionTimestamp == nil && !c.up(claim) {
+			c.w.broken("queue", "nodes %v are deleted although replacement %s is not initialized", names(cmd.Remove), name)
 		}
 	}
 }

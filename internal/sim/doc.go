@@ -8,5 +8,5 @@
 // One seed gives one run, bit for bit. Rules are checked at every step; what breaks one is a Violation.
 //
 // Not here: API calls and their retries (internal/controller; sandbox runs those). Enter at Generate and Run;
-// Steps and Protocol are what that tests plant bugs in.
+// Steps and Protocol are where tests plant bugs.
 package sim

@@ -34,6 +34,7 @@ func (p *process) perform(effects []command.Effect) {
 				}
 			}
 		case command.Delete:
+			p.w.checks.deletes(&e.Command)
 			p.deleteAll(&e.Command)
 		case command.BackOff:
 			p.commands.RecordFailure(e.Reason, p.w.now, e.Nodes...)
@@ -64,6 +65,7 @@ func (p *process) perform(effects []command.Effect) {
 
 // holdNode keeps new pods away from a node and says why and for which command. It reports whether it could.
 func (p *process) holdNode(n disrupt.Candidate, token string, why karpv1.DisruptionReason) bool {
+	p.w.checks.held(n)
 	p.store.SetCommanded(n.Node, true)
 	node := p.w.api.nodes[n.Node]
 	if node == nil {
@@ -146,6 +148,7 @@ func (p *process) markResumed(r *disrupt.Running) {
 
 // commit marks the nodes of a command as being removed.
 func (p *process) commit(e *command.Commit) {
+	p.w.checks.committed(p, &e.Command)
 	places := e.Claims
 	for _, b := range e.Command.Bind {
 		p.store.Nominate(b.Node, p.w.now.Add(nomination))

@@ -1,0 +1,130 @@
+package sim_test
+
+import (
+	"flag"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
+	"github.com/dovetail-sh/dovetail/internal/sim"
+)
+
+var search = flag.Bool("search", false, "search all seeds for planted bugs, instead of running those that are known to find them")
+
+// without drops effects of one kind.
+func without[E command.Effect](effects []command.Effect) []command.Effect {
+	return slices.DeleteFunc(effects, func(e command.Effect) bool {
+		_, is := e.(E)
+		return is
+	})
+}
+
+// keepsHolds rolls commands back without releasing their nodes.
+type keepsHolds struct{ sim.Shipped }
+
+func (b keepsHolds) Observe(token string, seen map[string]disrupt.ClaimStatus, now time.Time) []command.Effect {
+	return without[command.Release](b.Shipped.Observe(token, seen, now))
+}
+
+// looksOnce carries commands out without a second look.
+type looksOnce struct{ sim.Shipped }
+
+func (looksOnce) Validate(held []disrupt.Command, _ command.SecondLook) ([]disrupt.Command, []command.Effect) {
+	return held, nil
+}
+
+// spends carries commands out although budgets were used up meanwhile.
+type spends struct{ sim.Shipped }
+
+func (b spends) Validate(held []disrupt.Command, l command.SecondLook) ([]disrupt.Command, []command.Effect) {
+	l.Fresh.Pools = maps.Clone(l.Fresh.Pools)
+	for name, pool := range l.Fresh.Pools {
+		pool.Budgets = nil
+		l.Fresh.Pools[name] = pool
+	}
+	return b.Shipped.Validate(held, l)
+}
+
+// deletesEarly deletes nodes before their replacements are initialized.
+type deletesEarly struct{ sim.Shipped }
+
+func (b deletesEarly) Observe(token string, seen map[string]disrupt.ClaimStatus, now time.Time) []command.Effect {
+	for name, s := range seen {
+		s.Initialized = s.Launched
+		seen[name] = s
+	}
+	return b.Shipped.Observe(token, seen, now)
+}
+
+// forgets loses its commands in each pass, and recovers what it can from the objects.
+type forgets struct {
+	sim.Shipped
+}
+
+func (b *forgets) Resume(nodes []disrupt.Node, l command.Leftovers) []command.Effect {
+	b.Shipped = sim.Shipped{Queue: command.NewQueue(1)}
+	return b.Shipped.Resume(nodes, l)
+}
+
+// backsOffForever never tries again what failed once.
+type backsOffForever struct {
+	sim.Shipped
+	since time.Time
+}
+
+func (b *backsOffForever) MarkBackoffs(view *disrupt.View, now time.Time) bool {
+	if b.since.IsZero() {
+		b.since = now
+	}
+	return b.Shipped.MarkBackoffs(view, b.since)
+}
+
+// leavesTraces does not clean up after an earlier process.
+type leavesTraces struct{ sim.Shipped }
+
+func (leavesTraces) CleanUp([]disrupt.Node, command.Leftovers) []command.Effect { return nil }
+
+// commandBugs are mistakes in the protocol of commands, each with a seed that finds it and the rule that it breaks.
+var commandBugs = map[string]struct {
+	plant func(sim.Shipped) sim.Protocol
+	seed  uint64
+	rule  string
+}{
+	"a rollback keeps nodes held":           {func(s sim.Shipped) sim.Protocol { return keepsHolds{s} }, 6, "G7"},
+	"there is no second look":               {func(s sim.Shipped) sim.Protocol { return looksOnce{s} }, 2, "G6"},
+	"budgets are not checked again":         {func(s sim.Shipped) sim.Protocol { return spends{s} }, 170, "G5"},
+	"nodes are deleted before replacements": {func(s sim.Shipped) sim.Protocol { return deletesEarly{s} }, 4, "queue"},
+	"each pass forgets the commands":        {func(s sim.Shipped) sim.Protocol { return &forgets{s} }, 4, "G7"},
+	"a back-off never ends":                 {func(s sim.Shipped) sim.Protocol { return &backsOffForever{Shipped: s} }, 6, "repair"},
+	"nothing is cleaned up after a crash":   {func(s sim.Shipped) sim.Protocol { return leavesTraces{s} }, 19, "static"},
+}
+
+// The simulator finds mistakes in the protocol of commands: rules that no mistake breaks would show nothing.
+func TestPlantedCommandBugsAreFound(t *testing.T) {
+	t.Parallel()
+	for name, bug := range commandBugs {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, last := bug.seed, bug.seed
+			if *search {
+				first, last = *from, *from+*many-1
+			}
+			for seed := first; seed <= last; seed++ {
+				c := sim.Generate(seed)
+				c.Protocol = bug.plant
+				for _, v := range sim.Run(c).Violations {
+					if v.Rule == bug.rule {
+						if *search {
+							t.Logf("%s: seed %d, after %s: %s: %s", name, seed, v.At, v.Rule, v.Text)
+						}
+						return
+					}
+				}
+			}
+			t.Errorf("no seed from %d to %d breaks rule %s", first, last, bug.rule)
+		})
+	}
+}
