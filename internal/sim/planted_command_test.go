@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"flag"
 	"maps"
 	"slices"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/sim"
 )
-
-var search = flag.Bool("search", false, "search all seeds for planted bugs, instead of running those that are known to find them")
 
 // without drops effects of one kind.
 func without[E command.Effect](effects []command.Effect) []command.Effect {

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/sim"
 )
 
-var search = flag.Bool("search", false, "have TestPlantedBugs look for the first seed that finds each bug")
+var search = flag.Bool("search", false, "have the tests of planted bugs look for the first seed that finds each bug")
 
 // plantedBug is a bug in a step that the simulator shares with the controller.
 type plantedBug struct {

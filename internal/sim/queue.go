@@ -244,7 +244,7 @@ func (p *process) deleteAll(c *disrupt.Running) {
 			continue
 		default:
 			p.recordEvent("node/"+n.Node, "is disrupted: "+string(c.Reason))
-			p.w.checks.deletes(p, c, node, n.Pool)
+			p.w.checks.deletesNode(p, c, node, n.Pool)
 			p.writeDrainBound(c, claim)
 			p.write(func() { p.w.api.delete(p.w.api.claims[n.Claim], p.w.now) })
 		}
