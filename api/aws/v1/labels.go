@@ -49,7 +49,6 @@ const (
 	AnnotationInstanceProfileName  = Group + "/instance-profile-name"
 	AnnotationTagged               = Group + "/tagged"
 	AnnotationClusterNameTagged    = "compatibility." + Group + "/cluster-name-tagged"
-	AnnotationUbuntu               = "compatibility." + Group + "/v1beta1-ubuntu"
 )
 
 // FinalizerTermination holds an EC2NodeClass until no NodeClaim uses it.
