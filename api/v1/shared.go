@@ -1,7 +1,12 @@
 package v1
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/duration"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // Duration is a length of time as the user wrote it: groups of digits and s, m or h, or "Never" where
@@ -10,6 +15,14 @@ type Duration string
 
 // Never switches the feature of an ExpireAfter or ConsolidateAfter off.
 const Never Duration = "Never"
+
+// Parse reads a duration that may not be Never.
+func (d Duration) Parse() (time.Duration, error) { return duration.Parse(string(d)) }
+
+// ParseOrNever reads a duration that may be Never.
+func (d Duration) ParseOrNever() (length time.Duration, never bool, err error) {
+	return duration.ParseOrNever(string(d))
+}
 
 // NodeClassReference names the object that describes the machines of a cloud.
 type NodeClassReference struct {
@@ -61,4 +74,17 @@ type Requirement struct {
 	// +kubebuilder:validation:Maximum=50
 	// +optional
 	MinValues *int `json:"minValues,omitempty"`
+}
+
+// Entries returns requirements in the form that the algebra reads.
+func Entries(list []Requirement) []reqs.Entry {
+	out := make([]reqs.Entry, 0, len(list))
+	for _, r := range list {
+		entry := reqs.Entry{Key: r.Key, Operator: r.Operator, Values: r.Values}
+		if r.MinValues != nil {
+			entry.MinValues = *r.MinValues
+		}
+		out = append(out, entry)
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -272,4 +274,14 @@ func inclusion(policy string) *corev1.NodeInclusionPolicy {
 		return nil
 	}
 	return new(corev1.NodeInclusionPolicy(policy))
+}
+
+// selfPod is the pod of this process. Its name is the hostname, and its namespace is a setting that the chart
+// fills. With host networking the hostname is that of the Node, and no pod has that name.
+func selfPod(cfg config.Config) cluster.PodKey {
+	name, err := os.Hostname()
+	if err != nil {
+		return cluster.PodKey{}
+	}
+	return cluster.PodKey{Namespace: cfg.Namespace, Name: name}
 }

@@ -95,6 +95,6 @@ func cloudInstance(i inventory.Instance) cloud.Instance {
 	return cloud.Instance{
 		ID: i.ProviderID(), Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, Image: i.Image,
 		Launched: i.Launched.Truncate(time.Second), Terminating: i.Terminating(),
-		Pool: i.Tags[inventory.TagNodePool], Claim: i.Tags[inventory.TagNodeClaim],
+		Pool: i.Tags[inventory.TagNodePool],
 	}
 }

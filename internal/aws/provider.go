@@ -70,7 +70,6 @@ type provider struct {
 	adopter   *adopter
 	ledger    *ledger
 	lanes     resources.Table
-	cluster   string
 
 	expressions bool // gate NodeClassCEL
 
@@ -233,7 +232,7 @@ func (p *provider) launchedInstance(claim *karpv1.NodeClaim, class *awsv1.EC2Nod
 	return cloud.Instance{
 		ID: inventory.ProviderID(m.Zone, m.ID), Type: m.Type, Zone: m.Zone, CapacityType: m.CapacityType, Image: m.Image,
 		Labels: labels, Capacity: capacity, Allocatable: allocatable,
-		Launched: m.Launched, Pool: pool, Claim: claim.Name,
+		Launched: m.Launched, Pool: pool,
 	}, nil
 }
 

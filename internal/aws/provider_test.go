@@ -36,7 +36,7 @@ func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := cloud.Instance{
-		ID: "aws:///eu-west-1a/i-new", Type: "m5.large", Zone: "eu-west-1a", CapacityType: "spot", Image: "ami-1", Launched: start, Pool: "default", Claim: "a",
+		ID: "aws:///eu-west-1a/i-new", Type: "m5.large", Zone: "eu-west-1a", CapacityType: "spot", Image: "ami-1", Launched: start, Pool: "default",
 		Labels: map[string]string{
 			corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux",
 			corev1.LabelTopologyZone: "eu-west-1a", awsv1.LabelZoneID: "euw1-az1", karpv1.LabelCapacityType: "spot",

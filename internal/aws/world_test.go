@@ -75,7 +75,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	book := newLedger()
 	w.now = start
 	w.provider = &provider{
-		reader: w.kube, types: w, launcher: w, inventory: w, place: w, events: w, ledger: book, cluster: "sandbox",
+		reader: w.kube, types: w, launcher: w, inventory: w, place: w, events: w, ledger: book,
 		adopter: &adopter{instances: w, claims: w.kube, ledger: book, words: awsv1.Vocabulary(), now: w.clock},
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return map[string]string{inventory.TagNodePool: pool, inventory.TagNodeClass: class.Name, inventory.TagCluster: "sandbox"}

@@ -49,14 +49,6 @@ func Of(list []karpv1.Budget) []Budget {
 	return out
 }
 
-// Allowed returns how many more nodes of a pool may be disrupted for a cause: Limit less the nodes
-// being disrupted already, never below zero. Which nodes make up total and disrupting depends on the
-// cause as well (V15-16) and is the caller's to count.
-func Allowed(budgets []Budget, cause string, total, disrupting int, now time.Time) (n int, broken []reason.Reason) {
-	n, broken = Limit(budgets, cause, total, now)
-	return max(0, n-max(0, disrupting)), broken
-}
-
 // Limit returns the strictest of the budgets that are active and apply to the cause, Unlimited if
 // there is none. If any budget cannot be read, whether or not it applies, the limit is zero and
 // broken says which fields are wrong, in order.

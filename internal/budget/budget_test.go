@@ -15,16 +15,16 @@ import (
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
-func TestAllowed(t *testing.T) {
+func TestLimit(t *testing.T) {
 	t.Parallel()
 	const wednesday = "2024-05-15T10:00:00Z"
 	office := budget.Budget{Nodes: "0", Schedule: "0 9 * * mon-fri", Duration: "8h"}
 	for name, tc := range map[string]struct {
-		budgets           []budget.Budget
-		cause             string
-		total, disrupting int
-		now               string
-		want              int
+		budgets []budget.Budget
+		cause   string
+		total   int
+		now     string
+		want    int
 	}{
 		"API-5 no budgets at all":                       {total: 10, want: budget.Unlimited},
 		"API-5 a number is itself":                      {budgets: nodes("5"), total: 100, want: 5},
@@ -36,9 +36,6 @@ func TestAllowed(t *testing.T) {
 		"API-5 all of them":                             {budgets: nodes("100%"), total: 7, want: 7},
 		"API-5 percent of nothing":                      {budgets: nodes("10%"), total: 0, want: 0},
 		"API-5 the strictest wins":                      {budgets: nodes("50%", "3", "20%"), total: 10, want: 2},
-		"API-5 disrupting nodes are subtracted":         {budgets: nodes("5"), total: 10, disrupting: 3, want: 2},
-		"API-5 never below zero":                        {budgets: nodes("1"), total: 10, disrupting: 3, want: 0},
-		"API-5 disrupting is subtracted from unlimited": {total: 10, disrupting: 3, want: budget.Unlimited - 3},
 		"API-5 a reason that is not listed":             {budgets: []budget.Budget{{Nodes: "0", Reasons: []string{"Empty"}}}, cause: "Drifted", total: 10, want: budget.Unlimited},
 		"API-5 a reason that is listed":                 {budgets: []budget.Budget{{Nodes: "0", Reasons: []string{"Empty", "Drifted"}}}, cause: "Drifted", total: 10, want: 0},
 		"API-5 reasons are case-sensitive":              {budgets: []budget.Budget{{Nodes: "0", Reasons: []string{"drifted"}}}, cause: "Drifted", total: 10, want: budget.Unlimited},
@@ -48,7 +45,7 @@ func TestAllowed(t *testing.T) {
 		"V15-07 a budget without reasons paces repair":  {budgets: nodes("10%"), cause: "Unhealthy", total: 11, want: 2},
 		"V15-07 a budget may name repair":               {budgets: []budget.Budget{{Nodes: "1", Reasons: []string{"Unhealthy"}}}, cause: "Unhealthy", total: 50, want: 1},
 		"V15-07 a budget for repair leaves drift alone": {budgets: []budget.Budget{{Nodes: "1", Reasons: []string{"Unhealthy"}}}, cause: "Drifted", total: 50, want: budget.Unlimited},
-		"counts below zero are none":                    {budgets: nodes("50%"), total: -4, disrupting: -4, want: 0},
+		"counts below zero are none":                    {budgets: nodes("50%"), total: -4, want: 0},
 		"the largest counts":                            {budgets: nodes("99%"), total: math.MaxInt, want: budget.Unlimited},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -56,9 +53,9 @@ func TestAllowed(t *testing.T) {
 			if tc.now == "" {
 				tc.now = wednesday
 			}
-			got, broken := budget.Allowed(tc.budgets, tc.cause, tc.total, tc.disrupting, at(t, tc.now))
+			got, broken := budget.Limit(tc.budgets, tc.cause, tc.total, at(t, tc.now))
 			if got != tc.want {
-				t.Errorf("Allowed() = %d, want %d", got, tc.want)
+				t.Errorf("Limit() = %d, want %d", got, tc.want)
 			}
 			if broken != nil {
 				t.Errorf("broken: %v", broken)
@@ -96,9 +93,9 @@ func TestBrokenBudgetsCloseThePool(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, broken := budget.Allowed(tc.budgets, "Drifted", 10, 0, at(t, "2024-05-15T10:00:00Z"))
+			got, broken := budget.Limit(tc.budgets, "Drifted", 10, at(t, "2024-05-15T10:00:00Z"))
 			if got != 0 {
-				t.Errorf("Allowed() = %d, want none", got)
+				t.Errorf("Limit() = %d, want none", got)
 			}
 			var texts []string
 			for _, b := range broken {
@@ -111,16 +108,6 @@ func TestBrokenBudgetsCloseThePool(t *testing.T) {
 				t.Errorf("broken (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestLimitIsBeforeSubtracting(t *testing.T) {
-	t.Parallel()
-	now := at(t, "2024-05-15T10:00:00Z")
-	limit, _ := budget.Limit(nodes("30%"), "Empty", 10, now)
-	allowed, _ := budget.Allowed(nodes("30%"), "Empty", 10, 2, now)
-	if limit != 3 || allowed != 1 {
-		t.Errorf("Limit, Allowed = %d, %d, want 3, 1", limit, allowed)
 	}
 }
 
@@ -167,40 +154,40 @@ func TestParseNodes(t *testing.T) {
 	}
 }
 
-func TestAllowedProperties(t *testing.T) {
+func TestLimitProperties(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		budgets := rapid.SliceOfN(rapid.Custom(drawBudget), 0, 5).Draw(t, "budgets")
 		more := drawBudget(t)
 		cause := rapid.SampledFrom([]string{"Empty", "Drifted", "Underutilized", "Unhealthy"}).Draw(t, "cause")
-		total, disrupting := rapid.Int().Draw(t, "total"), rapid.Int().Draw(t, "disrupting")
+		total := rapid.Int().Draw(t, "total")
 		now := time.Unix(rapid.Int64Range(0, 1<<32).Draw(t, "now"), 0)
-		checkInvariants(t, budgets, more, cause, total, disrupting, now)
+		checkInvariants(t, budgets, more, cause, total, now)
 	})
 }
 
 func FuzzBudget(f *testing.F) {
-	f.Add("10%", "0 9 * * mon-fri", "8h", "Empty", "Empty", 10, 1, int64(1715767200))
-	f.Add("5", "", "", "", "Drifted", -1, -1, int64(0))
-	f.Add("99999999999999999999", "0 0 29 2 *", "2562047h", "Unhealthy", "Unhealthy", math.MaxInt, 0, int64(math.MaxInt64))
-	f.Add("100%", ",,, * * * *", "8h0m0s", "x", "y", 1, math.MinInt, int64(math.MinInt64))
-	f.Fuzz(func(t *testing.T, nodes, schedule, lasts, listed, cause string, total, disrupting int, now int64) {
+	f.Add("10%", "0 9 * * mon-fri", "8h", "Empty", "Empty", 10, int64(1715767200))
+	f.Add("5", "", "", "", "Drifted", -1, int64(0))
+	f.Add("99999999999999999999", "0 0 29 2 *", "2562047h", "Unhealthy", "Unhealthy", math.MaxInt, int64(math.MaxInt64))
+	f.Add("100%", ",,, * * * *", "8h0m0s", "x", "y", 1, int64(math.MinInt64))
+	f.Fuzz(func(t *testing.T, nodes, schedule, lasts, listed, cause string, total int, now int64) {
 		fuzzed := budget.Budget{Nodes: nodes, Schedule: schedule, Duration: lasts}
 		if listed != "" {
 			fuzzed.Reasons = []string{listed}
 		}
-		checkInvariants(t, []budget.Budget{{Nodes: "50%"}}, fuzzed, cause, total, disrupting, time.Unix(now, 0))
+		checkInvariants(t, []budget.Budget{{Nodes: "50%"}}, fuzzed, cause, total, time.Unix(now, 0))
 	})
 }
 
 // checkInvariants: never negative, never more than unlimited, another budget never allows more, what
 // cannot be read closes the pool, and so does nothing else that is readable.
-func checkInvariants(t rapid.TB, budgets []budget.Budget, more budget.Budget, cause string, total, disrupting int, now time.Time) {
+func checkInvariants(t rapid.TB, budgets []budget.Budget, more budget.Budget, cause string, total int, now time.Time) {
 	t.Helper()
-	without, brokenWithout := budget.Allowed(budgets, cause, total, disrupting, now)
-	with, brokenWith := budget.Allowed(append(slices.Clip(budgets), more), cause, total, disrupting, now)
-	_, brokenAlone := budget.Allowed([]budget.Budget{more}, cause, total, disrupting, now)
-	reversed, _ := budget.Allowed(append([]budget.Budget{more}, budgets...), cause, total, disrupting, now)
+	without, brokenWithout := budget.Limit(budgets, cause, total, now)
+	with, brokenWith := budget.Limit(append(slices.Clip(budgets), more), cause, total, now)
+	_, brokenAlone := budget.Limit([]budget.Budget{more}, cause, total, now)
+	reversed, _ := budget.Limit(append([]budget.Budget{more}, budgets...), cause, total, now)
 	switch {
 	case with < 0 || without < 0 || with > budget.Unlimited || without > budget.Unlimited:
 		t.Fatalf("allowed %d and %d", without, with)

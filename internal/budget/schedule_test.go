@@ -183,12 +183,12 @@ func BenchmarkActive(b *testing.B) {
 	}
 }
 
-func BenchmarkAllowed(b *testing.B) {
+func BenchmarkLimit(b *testing.B) {
 	budgets := []budget.Budget{{Nodes: "20%", Reasons: []string{"Empty", "Drifted"}}, {Nodes: "5"}, {Nodes: "0", Schedule: "0 9 * * mon-fri", Duration: "8h"}}
 	now := time.Unix(1715767200, 0)
 	b.ReportAllocs()
 	for b.Loop() {
-		budget.Allowed(budgets, "Empty", 100, 3, now)
+		budget.Limit(budgets, "Empty", 100, now)
 	}
 }
 

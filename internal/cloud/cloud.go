@@ -61,7 +61,6 @@ type Instance struct {
 	Launched     time.Time
 	Terminating  bool   // shutting down, or ended
 	Pool         string // from the tags it was launched with
-	Claim        string // name of the claim, if the tags say so
 }
 
 // Gate holds the registration of a node until the cloud knows all about it (LC-09).

@@ -55,7 +55,7 @@ func userData(family string) string {
 		Family: ami.Of(family), Cluster: "demo", Endpoint: "https://demo.example", CABundle: "Y2E=", ServiceCIDR: "10.100.0.0/16", DNS: "10.100.0.10", Kubelet: config, User: user, RAID0: true, BottlerocketVersion: "1.46.0",
 		Labels: map[string]string{"d": "1", "c": "2", "b": "3", "a": "4", "karpenter.sh/capacity-type": "spot"}, Taints: []corev1.Taint{{Key: "b", Value: "x", Effect: "NoSchedule"}, {Key: "a", Effect: "NoExecute"}},
 	})
-	return fmt.Sprint(text, err, problems, userdata.UnknownSettings(user))
+	return fmt.Sprint(text, err, problems)
 }
 
 // nodeClass is ready to launch, with much that has names of its own.

@@ -22,6 +22,17 @@ const (
 	seldom = 15 * time.Minute // what lasts, and is said again for as long as it does
 )
 
+// How many events an object gets at most, so that a cluster of thousands of nodes does not drown in them. A
+// node is its Node and its NodeClaim together. What repeats is told again every 15 minutes: four times an hour,
+// on both objects.
+const (
+	NodeUp   = 4  // from its order until it runs pods
+	NodeHour = 8  // while it runs, for each thing that keeps it
+	NodeDown = 14 // from the decision to remove it until it is gone, in the first quarter of an hour
+	PodHour  = 4  // while it waits for a node that was ordered
+	PodMoved = 1  // each time that it is evicted
+)
+
 // Docs lists every reason, in the order of the documentation.
 func Docs() []Doc {
 	claim, node, pod, pool, class := "NodeClaim", "Node", "Pod", "NodePool", "EC2NodeClass"

@@ -20,13 +20,13 @@ func ExampleSet() {
 	}, words)
 
 	why, ok := reqs.Compatible(pod, pool, reqs.Options{AllowUndefined: words.WellKnownKeys})
-	fmt.Println(ok, why)
+	fmt.Println(ok, why.Key, "wants", why.Want)
 
 	pool.Add("cpus", reqs.Req{Not: true}) // Exists: now the pool knows the label
 	_, ok = reqs.Compatible(pod, pool, reqs.Options{AllowUndefined: words.WellKnownKeys})
 	fmt.Println(ok, pool.Intersect(pod))
 	// Output:
-	// false cpus: want >= 3, label not defined
+	// false cpus wants >= 3
 	// true cpus >= 3; topology.kubernetes.io/zone In [b]
 }
 

@@ -31,9 +31,6 @@ func (r Req) Has(value string) bool {
 // Empty reports whether no value is allowed, which is what DoesNotExist means.
 func (r Req) Empty() bool { return !r.Not && len(r.Values) == 0 }
 
-// Any reports whether every value is allowed, which is what a plain Exists means.
-func (r Req) Any() bool { return r.Not && len(r.Values) == 0 && !r.Bounds.Limited() }
-
 // Negative reports whether a node without the label satisfies the requirement: the effective
 // operator is NotIn or DoesNotExist.
 func (r Req) Negative() bool { return r.Not == (len(r.Values) > 0) }

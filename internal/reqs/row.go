@@ -8,7 +8,7 @@ import (
 )
 
 // Row is a Set compiled over a Table. Copies share memory, so a Row is written only by its owner:
-// through Intersect and SetMinValues. The zero Row belongs to no table; operations refuse it.
+// through Intersect and CopyFrom. The zero Row belongs to no table; operations refuse it.
 //
 // The words of a row are, in order: per key the bits of its allowed values; open (values outside the
 // table are allowed too, that is: a complement); defined; exclude (the key is open and some value
@@ -30,17 +30,6 @@ const (
 
 // NewRow returns a row that constrains nothing.
 func (t *Table) NewRow() Row { return Row{table: t, words: slices.Clone(t.blank)} }
-
-// NewRows returns n rows that constrain nothing, in one piece of memory.
-func (t *Table) NewRows(n int) []Row {
-	size := len(t.blank)
-	rows, slab := make([]Row, max(n, 0)), make([]uint64, max(n, 0)*size)
-	for i := range rows {
-		rows[i] = Row{table: t, words: slab[i*size : (i+1)*size : (i+1)*size]}
-		copy(rows[i].words, t.blank)
-	}
-	return rows
-}
 
 // Compile returns the set as a row. It fails with an *UnseenError if the table lacks something the
 // set mentions: losing a value silently would change what the set means.
@@ -129,24 +118,10 @@ func (r Row) settle(slot int, k KeyID, b Bounds, minValues int) {
 	r.store(slot, b, minValues)
 }
 
-// Overlap reports whether a and b have no Conflict. Rows of another table never overlap.
-func (t *Table) Overlap(a, b Row) bool {
-	return a.table == t && b.table == t && t.mismatch(a, b, false, true) < 0
-}
-
-// Conflict returns the smallest key that Set.Conflict would, or false.
-func (t *Table) Conflict(a, b Row) (KeyID, bool) {
-	if a.table != t || b.table != t {
-		return 0, false
-	}
-	k := t.mismatch(a, b, false, true)
-	return max(k, 0), k >= 0
-}
-
 // Compatible reports what Compatible reports for the sets; allowUndefined lets the node side leave
 // well-known keys undefined. Rows of another table are never compatible.
 func (t *Table) Compatible(pod, node Row, allowUndefined bool) bool {
-	return pod.table == t && node.table == t && t.mismatch(pod, node, true, allowUndefined) < 0
+	return pod.table == t && node.table == t && t.mismatch(pod, node, allowUndefined) < 0
 }
 
 // Mismatch returns the smallest key on which Compatible fails, or false.
@@ -154,22 +129,18 @@ func (t *Table) Mismatch(pod, node Row, allowUndefined bool) (KeyID, bool) {
 	if pod.table != t || node.table != t {
 		return 0, false
 	}
-	k := t.mismatch(pod, node, true, allowUndefined)
+	k := t.mismatch(pod, node, allowUndefined)
 	return max(k, 0), k >= 0
 }
 
-// mismatch returns the smallest key on which a is not compatible with b, or -1. Without undefined it
-// looks only at keys both define. Most keys are settled a word at a time: only those where a side is
-// finite, or that may have bounds, are looked at one by one.
-func (t *Table) mismatch(a, b Row, undefined, allowWellKnown bool) KeyID {
+// mismatch returns the smallest key on which a is not compatible with b, or -1. Most keys are settled a
+// word at a time: only those where a side is finite, or that may have bounds, are looked at one by one.
+func (t *Table) mismatch(a, b Row, allowWellKnown bool) KeyID {
 	for w := range t.flagCount {
 		aDefined, bDefined := a.words[t.definedAt+w], b.words[t.definedAt+w]
-		missing := uint64(0)
-		if undefined {
-			missing = aDefined &^ bDefined
-			if allowWellKnown {
-				missing &^= t.wellKnown[w]
-			}
+		missing := aDefined &^ bDefined
+		if allowWellKnown {
+			missing &^= t.wellKnown[w]
 		}
 		bothOpen := a.words[t.openAt+w] & b.words[t.openAt+w]
 		look := missing | aDefined&bDefined&(^bothOpen|t.hasExtra[w])
@@ -233,11 +204,6 @@ func (r Row) CopyFrom(src Row) bool {
 	return true
 }
 
-// Equal reports whether both rows are of one table and mean the same.
-func (r Row) Equal(other Row) bool {
-	return r.table == other.table && slices.Equal(r.words, other.words)
-}
-
 // Defined reports whether the row says something about the key.
 func (r Row) Defined(k KeyID) bool { return r.has(k) && bit(r.flags(r.table.definedAt), int(k)) }
 
@@ -278,18 +244,6 @@ func (r Row) MinValues(k KeyID) int {
 	}
 	_, n := r.load(r.table.keys[k].slot)
 	return n
-}
-
-// SetMinValues changes the demand on a defined key, as BestEffort does. It reports false if the table
-// has no room for one on this key, or the row does not define it.
-func (r Row) SetMinValues(k KeyID, n int) bool {
-	if !r.Defined(k) || r.table.keys[k].slot < 0 {
-		return false
-	}
-	slot := r.table.keys[k].slot
-	b, _ := r.load(slot)
-	r.store(slot, b, max(n, 0))
-	return true
 }
 
 // Set converts the row back, for rendering.

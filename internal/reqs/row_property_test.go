@@ -92,13 +92,6 @@ func TestRowAgreesWithSet(t *testing.T) {
 			t.Fatalf("intersection of rows is not the row of the intersection: %v", both.Set())
 		}
 
-		if key, found := a.Conflict(b); table.Overlap(x, y) == found {
-			t.Fatalf("Overlap(%v, %v) = %t, conflict on %q", a, b, !found, key)
-		}
-		id, found := table.Conflict(x, y)
-		if wantKey, want := p.conflict(n); found != want || found && table.KeyName(id) != wantKey {
-			t.Fatalf("Conflict(%v, %v) = %q %t, want %q %t", a, b, table.KeyName(id), found, wantKey, want)
-		}
 		for _, allow := range []bool{false, true} {
 			wantKey, bad := p.mismatch(n, allow)
 			id, found := table.Mismatch(x, y, allow)

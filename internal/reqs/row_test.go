@@ -33,19 +33,17 @@ func TestForeignRowsAreRefused(t *testing.T) {
 	one, two := b.Build(), b.Build()
 	row := one.NewRow()
 	for name, foreign := range map[string]reqs.Row{"other table": two.NewRow(), "zero row": {}} {
-		if one.Intersect(row, row, foreign) || one.Intersect(foreign, row, row) || one.Overlap(row, foreign) ||
+		if one.Intersect(row, row, foreign) || one.Intersect(foreign, row, row) ||
 			one.Compatible(foreign, row, true) || row.CopyFrom(foreign) || foreign.CopyFrom(row) || row.Equal(foreign) {
 			t.Errorf("%s was accepted", name)
 		}
-		_, conflict := one.Conflict(row, foreign)
-		_, mismatch := one.Mismatch(row, foreign, false)
-		if conflict || mismatch {
-			t.Errorf("%s: a conflict was named on a key", name)
+		if _, mismatch := one.Mismatch(row, foreign, false); mismatch {
+			t.Errorf("%s: a mismatch was named on a key", name)
 		}
 	}
 	var zero reqs.Row
 	for _, k := range []reqs.KeyID{-1, 0, 1} {
-		if zero.Allows(k, 0) || zero.Defined(k) || zero.Open(k) || zero.Count(k) != 0 || zero.MinValues(k) != 0 || zero.SetMinValues(k, 1) || len(zero.Set()) != 0 || !zero.Req(k).Any() || zero.Operator(k) != opExists {
+		if zero.Allows(k, 0) || zero.Defined(k) || zero.Open(k) || zero.Count(k) != 0 || zero.MinValues(k) != 0 || len(zero.Set()) != 0 || zero.Req(k).String() != "Exists" || zero.Operator(k) != opExists {
 			t.Errorf("zero row says something about key %d", k)
 		}
 	}
@@ -53,27 +51,6 @@ func TestForeignRowsAreRefused(t *testing.T) {
 		if _, known := one.Value(k, "a"); known || one.KeyName(k) != "" || one.ValueName(k, 0) != "" || one.ValueCount(k) != 0 || row.Allows(k, 0) || row.Allows(0, reqs.ValueID(k)) {
 			t.Errorf("id %d is out of range but known", k)
 		}
-	}
-	if rows := one.NewRows(-1); len(rows) != 0 {
-		t.Errorf("NewRows(-1) has %d rows", len(rows))
-	}
-}
-
-// SC-43: BestEffort lowers the demand of a planned node.
-func TestSetMinValues(t *testing.T) {
-	t.Parallel()
-	s := reqs.Set{"k": must(t, opGt, []string{"3"}, 5), "plain": req(t, opExists)}
-	b := reqs.NewBuilder(words())
-	b.AddSet(s)
-	b.AddSet(reqs.Set{"absent": must(t, opExists, nil, 1)})
-	table := b.Build()
-	row := compile(t, table, s)
-	id := func(name string) reqs.KeyID { k, _ := table.Key(name); return k }
-	if !row.SetMinValues(id("k"), 2) || row.SetMinValues(id("plain"), 2) || row.SetMinValues(id("absent"), 2) {
-		t.Error("SetMinValues accepts the wrong keys")
-	}
-	if got, want := row.Set().String(), "k >= 4, minValues 2; plain Exists"; got != want {
-		t.Errorf("row reads %q, want %q", got, want)
 	}
 }
 
@@ -83,7 +60,7 @@ func TestRowsDoNotShareMemory(t *testing.T) {
 	b := reqs.NewBuilder(words())
 	b.AddSet(s)
 	table := b.Build()
-	rows := table.NewRows(2)
+	rows := []reqs.Row{table.NewRow(), table.NewRow()}
 	row := compile(t, table, s)
 	clone := rows[0].Clone()
 	if !rows[0].CopyFrom(row) || !rows[0].Equal(row) || rows[1].Equal(row) || clone.Equal(row) || !rows[1].Equal(table.NewRow()) {
@@ -93,9 +70,9 @@ func TestRowsDoNotShareMemory(t *testing.T) {
 
 // scene is a problem of realistic size: 800 types, 40 keys, a pool with bounds and minValues.
 type scene struct {
-	table                *reqs.Table
-	poolSet, podSet      reqs.Set
-	pool, pod, kind, dst reqs.Row
+	table           *reqs.Table
+	poolSet, podSet reqs.Set
+	pool, pod, dst  reqs.Row
 }
 
 func newScene(t fataler) scene {
@@ -137,7 +114,7 @@ func newScene(t fataler) scene {
 	}
 	b.AddValues("cpu", "2", "4", "8", "16", "32", "64", "96", "192")
 	s.table = b.Build()
-	s.pool, s.pod, s.kind = compile(t, s.table, s.poolSet), compile(t, s.table, s.podSet), compile(t, s.table, kind)
+	s.pool, s.pod = compile(t, s.table, s.poolSet), compile(t, s.table, s.podSet)
 	s.dst = s.table.NewRow()
 	return s
 }
@@ -149,13 +126,11 @@ func TestRowHotPathsDoNotAllocate(t *testing.T) {
 	if eight, known := s.table.Value(cpu, "8"); !known || s.table.ValueName(cpu, eight) != "8" || !s.pool.Allows(cpu, eight) {
 		t.Fatal("cpu 8 is in the scene, but the table or the pool does not say so")
 	}
-	if !s.table.Compatible(s.pod, s.pool, true) || !s.table.Overlap(s.pool, s.kind) {
+	if !s.table.Compatible(s.pod, s.pool, true) {
 		t.Fatal("the scene takes a short cut: its rows do not match")
 	}
 	for name, run := range map[string]func(){
 		"Intersect":  func() { s.table.Intersect(s.dst, s.pool, s.pod) },
-		"Overlap":    func() { s.table.Overlap(s.pool, s.kind) },
-		"Conflict":   func() { s.table.Conflict(s.pool, s.kind) },
 		"Compatible": func() { s.table.Compatible(s.pod, s.pool, true) },
 		"Mismatch":   func() { s.table.Mismatch(s.pod, s.pool, false) },
 		"CopyFrom":   func() { s.dst.CopyFrom(s.pool) },
@@ -188,13 +163,5 @@ func BenchmarkRowCompatible(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.table.Compatible(s.pod, s.pool, true)
-	}
-}
-
-func BenchmarkRowOverlap(b *testing.B) {
-	s := newScene(b)
-	b.ReportAllocs()
-	for b.Loop() {
-		s.table.Overlap(s.pool, s.kind)
 	}
 }

@@ -103,14 +103,6 @@ type Mismatch struct {
 	Undefined bool // the node side does not define the key
 }
 
-// String renders the mismatch for people: "zone: want In [a], have In [b]".
-func (m Mismatch) String() string {
-	if m.Undefined {
-		return m.Key + ": want " + m.Want.String() + ", label not defined"
-	}
-	return m.Key + ": want " + m.Want.String() + ", have " + m.Have.String()
-}
-
 // Compatible reports whether a pod with these requirements can run on the node side, and if not the
 // mismatch on the smallest key. A key only the pod side defines must be satisfied by the label's
 // absence, unless opts allows it to be undefined. On a key both define they must overlap, unless the

@@ -45,12 +45,21 @@ func TestCompatible(t *testing.T) {
 			t.Parallel()
 			for want, opts := range map[*string]reqs.Options{&tc.wantExisting: {}, &tc.wantNew: {AllowUndefined: known}} {
 				why, ok := reqs.Compatible(tc.pod, tc.node, opts)
-				if ok != (*want == "") || !ok && why.String() != *want {
-					t.Errorf("Compatible(undefined allowed: %t) = %q %t, want %q", opts.AllowUndefined != nil, why, ok, *want)
+				if ok != (*want == "") || !ok && mismatchText(why) != *want {
+					t.Errorf("Compatible(undefined allowed: %t) = %q %t, want %q", opts.AllowUndefined != nil, mismatchText(why), ok, *want)
 				}
 			}
 		})
 	}
+}
+
+// mismatchText renders a mismatch: "zone: want In [a], have In [b]".
+func mismatchText(m reqs.Mismatch) string {
+	have := "have " + m.Have.String()
+	if m.Undefined {
+		have = "label not defined"
+	}
+	return m.Key + ": want " + m.Want.String() + ", " + have
 }
 
 func TestConflict(t *testing.T) {

@@ -1,6 +1,11 @@
 package v1
 
-import karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+)
 
 // Labels of instance types and of the resources an instance was launched into.
 const (
@@ -49,7 +54,6 @@ const (
 	AnnotationInstanceProfileName  = Group + "/instance-profile-name"
 	AnnotationTagged               = Group + "/tagged"
 	AnnotationClusterNameTagged    = "compatibility." + Group + "/cluster-name-tagged"
-	AnnotationUbuntu               = "compatibility." + Group + "/v1beta1-ubuntu"
 )
 
 // FinalizerTermination holds an EC2NodeClass until no NodeClaim uses it.
@@ -69,4 +73,21 @@ func WellKnownLabels() []string {
 		LabelCapacityReservationID, LabelCapacityReservationType, LabelCapacityReservationInterrupt,
 		LabelPlacementGroupID, LabelPlacementGroupPartition, LabelZoneID,
 	}
+}
+
+// Vocabulary returns the labels of the core together with those of AWS.
+func Vocabulary() reqs.Vocabulary {
+	wellKnown := map[string]bool{}
+	for _, label := range WellKnownLabels() {
+		wellKnown[label] = true
+	}
+	return reqs.CoreVocabulary().With(reqs.Vocabulary{
+		WellKnownKeys: wellKnown,
+		Aliases:       map[string]string{LabelEBSZone: corev1.LabelTopologyZone},
+		ClosedValues: map[string][]string{
+			LabelInstanceTenancy:   {"dedicated", "default"},
+			corev1.LabelArchStable: {"amd64", "arm64"},
+			corev1.LabelOSStable:   {"linux", "windows"},
+		},
+	})
 }

@@ -22,7 +22,6 @@ const (
 	CodeReservationExceeded = "ReservationCapacityExceeded"
 	CodeSpotQuota           = "MaxSpotInstanceCountExceeded"
 	CodeFleetQuota          = "MaxFleetCountExceeded"
-	CodeUserDataMalformed   = "InvalidUserData.Malformed"
 )
 
 // Code is the error code the service answered with, empty if there was no such answer.

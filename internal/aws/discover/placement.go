@@ -14,8 +14,8 @@ import (
 
 // PlacementGroup is the placement group that a class launches into.
 type PlacementGroup struct {
-	ID, Name, Strategy string
-	Partitions         int
+	ID, Strategy string
+	Partitions   int
 }
 
 // PlacementGroup returns the group that the class selects; nil if it selects none, or if there is no
@@ -72,7 +72,7 @@ func (d *Discoverer) describePlacementGroup(ctx context.Context, selector *awsv1
 	}
 	for _, g := range answer.PlacementGroups {
 		if value(g.GroupId) == selector.ID || selector.ID == "" && value(g.GroupName) == selector.Name {
-			return &PlacementGroup{ID: value(g.GroupId), Name: value(g.GroupName), Strategy: string(g.Strategy), Partitions: int(value(g.PartitionCount))}, nil
+			return &PlacementGroup{ID: value(g.GroupId), Strategy: string(g.Strategy), Partitions: int(value(g.PartitionCount))}, nil
 		}
 	}
 	return nil, nil

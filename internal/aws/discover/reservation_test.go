@@ -129,7 +129,7 @@ func TestReservationReading(t *testing.T) {
 func TestPlacementGroup(t *testing.T) {
 	t.Parallel()
 	group := ec2types.PlacementGroup{GroupId: new("pg-1"), GroupName: new("g"), Strategy: "partition", PartitionCount: new(int32(7))}
-	want := &discover.PlacementGroup{ID: "pg-1", Name: "g", Strategy: "partition", Partitions: 7}
+	want := &discover.PlacementGroup{ID: "pg-1", Strategy: "partition", Partitions: 7}
 	for name, tc := range map[string]struct {
 		selector *awsv1.PlacementGroupSelector
 		groups   []ec2types.PlacementGroup

@@ -48,7 +48,6 @@ type Instance struct {
 	PlacementGroup string // id
 	Partition      string // number, from 1; empty if there is none, or if it is not known yet
 	Tenancy        string
-	EFAs           int
 	Launched       time.Time
 }
 
@@ -101,11 +100,6 @@ func read(in ec2types.Instance, reserved bool) Instance {
 	}
 	for _, group := range in.SecurityGroups {
 		out.Groups = append(out.Groups, text(group.GroupId))
-	}
-	for _, network := range in.NetworkInterfaces {
-		if kind := text(network.InterfaceType); kind == "efa" || kind == "efa-only" {
-			out.EFAs++
-		}
 	}
 	if in.State != nil {
 		out.State = string(in.State.Name)

@@ -26,14 +26,13 @@ func TestRead(t *testing.T) {
 				IamInstanceProfile: &ec2types.IamInstanceProfile{Arn: new("arn:aws:iam::1:instance-profile/path/nodes")},
 				SecurityGroups:     []ec2types.GroupIdentifier{{GroupId: new("sg-1")}, {GroupId: new("sg-2")}},
 				Tags:               []ec2types.Tag{{Key: new("a"), Value: new("b")}, {Key: new("c")}},
-				NetworkInterfaces:  []ec2types.InstanceNetworkInterface{{InterfaceType: new("interface")}, {InterfaceType: new("efa")}, {InterfaceType: new("efa-only")}, {}},
 				Placement: &ec2types.Placement{
 					AvailabilityZone: new("eu-west-1a"), AvailabilityZoneId: new("euw1-az1"), Tenancy: "dedicated", GroupId: new("pg-1"), PartitionNumber: new(int32(3)),
 				},
 			},
 			want: Instance{
 				ID: "i-1", Type: "m5.large", Subnet: "subnet-1", Image: "ami-1", Launched: at, State: "running", CapacityType: "spot", Profile: "nodes",
-				Groups: []string{"sg-1", "sg-2"}, Tags: map[string]string{"a": "b", "c": ""}, EFAs: 2,
+				Groups: []string{"sg-1", "sg-2"}, Tags: map[string]string{"a": "b", "c": ""},
 				Zone: "eu-west-1a", ZoneID: "euw1-az1", Tenancy: "dedicated", PlacementGroup: "pg-1", Partition: "3",
 			},
 		},

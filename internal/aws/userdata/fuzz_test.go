@@ -88,7 +88,6 @@ func FuzzBottlerocket(f *testing.F) {
 	f.Fuzz(func(t *testing.T, user string) {
 		in := plain(ami.Bottlerocket)
 		in.RAID0, in.User = true, user
-		userdata.UnknownSettings(user)
 		text, err := userdata.Render(in)
 		if err != nil {
 			return

@@ -2,7 +2,6 @@ package userdata
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,27 +147,8 @@ func bindsByItself(version string) bool {
 	return errMajor == nil && errMinor == nil && (x > 1 || x == 1 && y >= 46)
 }
 
-// UnknownSettings lists the keys of settings.kubernetes in a user's TOML that Bottlerocket does not
-// have; Render drops them. They are sorted, and none if the text is not TOML.
-func UnknownSettings(user string) []string {
-	var document struct {
-		Settings struct {
-			Kubernetes map[string]any `toml:"kubernetes"`
-		} `toml:"settings"`
-	}
-	if _, err := toml.Decode(user, &document); err != nil {
-		return nil
-	}
-	var unknown []string
-	for _, key := range slices.Sorted(maps.Keys(document.Settings.Kubernetes)) {
-		if !slices.Contains(kubernetesSettings(), key) {
-			unknown = append(unknown, key)
-		}
-	}
-	return unknown
-}
-
-// kubernetesSettings are the keys Bottlerocket has below settings.kubernetes.
+// kubernetesSettings are the keys Bottlerocket has below settings.kubernetes. Others in a
+// user's TOML are left out.
 func kubernetesSettings() []string {
 	return []string{
 		"allowed-unsafe-sysctls", "api-server", "authentication-mode", "bootstrap-token", "cloud-provider", "cluster-certificate",

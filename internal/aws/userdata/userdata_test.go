@@ -202,16 +202,6 @@ func TestRenderRefuses(t *testing.T) {
 	}
 }
 
-func TestUnknownSettings(t *testing.T) {
-	t.Parallel()
-	if diff := cmp.Diff([]string{"made-up"}, userdata.UnknownSettings(own(ami.Bottlerocket))); diff != "" {
-		t.Error(diff)
-	}
-	if got := userdata.UnknownSettings("= ="); got != nil {
-		t.Error(got)
-	}
-}
-
 // Images from 1.46.0 on know by themselves what to put on local disks (EC2NodeClass 11).
 func TestBottlerocketVersions(t *testing.T) {
 	t.Parallel()
