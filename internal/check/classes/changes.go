@@ -59,12 +59,12 @@ func leaves(t reflect.Type, path string) []string {
 		return []string{path}
 	}
 	var list []string
-	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+	for field := range t.Fields() {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "" { // inline
-			list = append(list, leaves(t.Field(i).Type, path)...)
+			list = append(list, leaves(field.Type, path)...)
 		} else {
-			list = append(list, leaves(t.Field(i).Type, path+"."+name)...)
+			list = append(list, leaves(field.Type, path+"."+name)...)
 		}
 	}
 	return list
