@@ -205,7 +205,7 @@ func TestFolderInUse(t *testing.T) {
 	cmd := startUntil(t, isUp, "up", "--dir", dir)
 	call("still runs", "up", "--dir", dir)
 	kill(t, cmd)
-	call("no sandbox answers", "fault", "--dir", dir, "ice", "--show")
+	call("no sandbox responds", "fault", "--dir", dir, "ice", "--show")
 }
 
 // A disk without room, as a limit on the size of files makes it for anybody, is said before anything
