@@ -205,7 +205,7 @@ func (c *core) pools() []registrant {
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
-			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Events: c.events, Metrics: c.metrics, Removed: c.journal.Removed, Words: awsv1.Vocabulary(),
+			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Remover: c.remover, Words: awsv1.Vocabulary(),
 			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		})
 	}

@@ -26,8 +26,7 @@ var errNotHeld = errors.New("its node is not held for this command any more")
 // the claim meanwhile, it is read again: a process that was paused for long must not delete a node that its
 // successor released (FM C03).
 func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) error {
-	pods := d.podsToMove(ctx, n.Node)
-	remover := execute.Remover{Client: d.Client, Events: d.Events} // countDeleted counts it, with the policy of its pool
+	remover := NewRemover(d.Client, d.Events, d.Metrics, nil) // commands have a record of their own
 	var claim *karpv1.NodeClaim
 	var err error
 	for range maxWriteTries {
@@ -46,7 +45,9 @@ func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disrup
 	case err != nil:
 		return err
 	}
-	d.countDeleted(r, n, claim, drainBound(r, claim), pods)
+	if r.Reason == karpv1.ReasonUnhealthy {
+		countRepaired(d.Metrics, claim, r.Command, drainBound(r, claim))
+	}
 	return nil
 }
 
@@ -56,6 +57,9 @@ func (d *Disruption) removalOf(ctx context.Context, r *disruption.Running, n dis
 	x := execute.Removal{Claim: claim, Reason: reasonLabel(r.Reason), Event: execute.Terminating(string(r.Reason) + ": " + r.Why(&n)), Command: r.Token()}
 	if bound := drainBound(r, claim); bound != nil {
 		x.Deadline = d.Now().Add(*bound)
+	}
+	if pool := d.poolNamed(n.Pool); pool != nil && r.Type != "" {
+		x.Policy = snake(string(pool.Spec.Disruption.ConsolidationPolicy))
 	}
 	node := &corev1.Node{}
 	if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {

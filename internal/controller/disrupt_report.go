@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -18,7 +17,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -105,32 +103,6 @@ func (d *Disruption) countDecision(c disruption.Command) {
 			d.Metrics.DisruptionTerminateFirst.WithLabelValues(pool, why, c.Because).Inc()
 		}
 	}
-}
-
-// countDeleted counts a claim that was deleted and the pods that have to move.
-func (d *Disruption) countDeleted(r *disruption.Running, n disruption.Candidate, claim *karpv1.NodeClaim, bound *time.Duration, pods int) {
-	policy, capacity, mode := "", claim.Labels[karpv1.LabelCapacityType], lifecycle.TerminationMode(claim)
-	if pool := d.poolNamed(n.Pool); pool != nil && r.Type != "" {
-		policy = snake(string(pool.Spec.Disruption.ConsolidationPolicy))
-	}
-	labels := []string{reasonLabel(r.Reason), n.Pool, capacity, policy, mode}
-	d.Metrics.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
-	d.Metrics.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(pods))
-	if r.Reason != karpv1.ReasonUnhealthy {
-		return
-	}
-	switch {
-	case bound != nil && *bound <= 0:
-		mode = "forceful"
-	case bound != nil:
-		mode = "eventual"
-	}
-	d.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(unhealthyConditionOf(r.Command), n.Pool, capacity, claim.Status.ImageID, mode).Inc()
-}
-
-// podsToMove counts the pods of a node that have to start elsewhere.
-func (d *Disruption) podsToMove(ctx context.Context, node string) int {
-	return PodsToMove(d.Client)(ctx, node)
 }
 
 func (d *Disruption) poolNamed(name string) *karpv1.NodePool {

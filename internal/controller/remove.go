@@ -5,7 +5,6 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -41,27 +40,5 @@ func PodsToMove(c client.Client) func(ctx context.Context, node string) int {
 			}
 		}
 		return moving
-	}
-}
-
-// Removed is told of claims that are deleted without a command; node is empty if there is none. Nil: nobody is told.
-type Removed func(claim, node, reason string)
-
-// deleteAndCountClaim removes a claim without an event.
-func deleteAndCountClaim(ctx context.Context, c client.Client, m *metric.Set, removed Removed, claim *karpv1.NodeClaim, reason string) error {
-	return removeClaim(ctx, c, NewRemover(c, nil, m, removed), execute.Removal{Claim: claim, Reason: reason})
-}
-
-// emitTerminatingEvent records on a deleted claim, and on its Nodes, why it was deleted. It is best effort:
-// Nodes that cannot be listed get no event.
-func emitTerminatingEvent(ctx context.Context, c client.Client, events emitter, claim *karpv1.NodeClaim, why string) {
-	e := execute.Terminating(why)
-	events.Emit(claim, e)
-	nodes, err := nodesOf(ctx, c, claim.Status.ProviderID)
-	if err != nil {
-		return
-	}
-	for _, n := range nodes {
-		events.Emit(n, e)
 	}
 }

@@ -42,18 +42,18 @@ func (r *Reboots) Commit(ctx context.Context, c disruption.Command) error {
 		return fmt.Errorf("request a reboot: %w", err)
 	}
 	r.Store.Rebooted(claim.UID)
-	countRepaired(r.Metrics, after, c)
+	countRepaired(r.Metrics, after, c, c.Bound)
 	log.FromContext(ctx).Info("committed node reboot", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim), "cause", c.Cause())
 	return nil
 }
 
-// countRepaired counts a claim that repair hands over to a reboot (V15-32). How hard it is follows from the
-// bound of the repair, and without one from the claim.
-func countRepaired(m *metric.Set, claim *karpv1.NodeClaim, c disruption.Command) {
+// countRepaired counts a claim that repair removes, or hands over to a reboot (V15-32). How hard it is follows from
+// the bound of its drain, and without one from the claim.
+func countRepaired(m *metric.Set, claim *karpv1.NodeClaim, c disruption.Command, bound *time.Duration) {
 	mode := lifecycle.TerminationMode(claim)
 	switch {
-	case c.Bound == nil:
-	case *c.Bound <= 0:
+	case bound == nil:
+	case *bound <= 0:
 		mode = "forceful"
 	default:
 		mode = "eventual"

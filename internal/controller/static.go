@@ -21,7 +21,6 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -44,9 +43,7 @@ type Static struct {
 	Store         staticStore
 	Claims        orderer
 	LaunchBackoff *LaunchBackoff
-	Events        emitter
-	Metrics       *metric.Set
-	Removed       Removed
+	Remover       execute.Remover
 	Words         reqs.Vocabulary
 	Classes       []ClassKind
 	Strict        bool
@@ -120,7 +117,8 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	}
 	var failed []error
 	for _, claim := range step.Delete {
-		err := deleteAndCountClaim(ctx, s.Client, s.Metrics, s.Removed, claim, lifecycle.RemovedScaledDown)
+		why := fmt.Sprintf("ScaledDown: NodePool %s has more nodes than the %d it wants", req.Name, *facts.Pool.Spec.Replicas)
+		err := removeClaim(ctx, s.Client, s.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedScaledDown, Event: execute.Terminating(why)})
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 			return requeueAfter(soon), nil // it is not what it was: choose again
@@ -129,7 +127,6 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 		default:
 			log.FromContext(ctx).Info("deleted nodeclaim of a pool with too many", "NodePool", klog.KRef("", req.Name), "NodeClaim", klog.KRef("", claim.Name),
 				"replicas", *facts.Pool.Spec.Replicas)
-			emitTerminatingEvent(ctx, s.Client, s.Events, claim, fmt.Sprintf("ScaledDown: NodePool %s has more nodes than the %d it wants", req.Name, *facts.Pool.Spec.Replicas))
 		}
 	}
 	return requeueAfter(step.After), errors.Join(failed...)

@@ -86,8 +86,9 @@ func (f *fleet) boot() {
 	f.memory = &lagging{fleet: f, known: map[string]*karpv1.NodeClaim{}, held: map[string]bool{}}
 	f.memory.sync()
 	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
+	cache := &cached{Client: f.api, memory: f.memory}
 	f.static = &controller.Static{
-		Client: &cached{Client: f.api, memory: f.memory}, Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: controller.NewLaunchBackoff(), Events: f.told, Metrics: f.metrics, Words: awsv1.Vocabulary(),
+		Client: cache, Remover: controller.NewRemover(cache, f.told, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: controller.NewLaunchBackoff(), Words: awsv1.Vocabulary(),
 		Classes: []controller.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}}, Now: time.Now,
 	}
 }

@@ -34,7 +34,7 @@ type emitter interface {
 type Remover struct {
 	Client  remover
 	Events  emitter
-	Metrics *metric.Set // nil: nothing is counted
+	Metrics *metric.Set
 	// PodsToMove is how many pods on a node will have to start elsewhere, for a counter; nil: not counted.
 	PodsToMove func(ctx context.Context, node string) int
 	// Removed is told of claims that were deleted, for the decision record; node is empty if there is none. Nil:
@@ -47,6 +47,7 @@ type Removal struct {
 	Claim  *karpv1.NodeClaim // as it was read
 	Nodes  []*corev1.Node    // of the claim: they get the event too, and the pods on them are counted
 	Reason string            // in metrics and in the decision record
+	Policy string            // of consolidation, in metrics; empty if it is no consolidation
 	Event  event.Event       // without a reason: none
 	// Deadline is when the drain has to be over. Zero: when the claim itself says so. One that is on the claim
 	// already is only ever made earlier.
@@ -142,10 +143,7 @@ func (r Remover) podsOn(ctx context.Context, nodes []*corev1.Node) int {
 
 // count counts a claim whose removal began, and the pods that have to start elsewhere because of it.
 func (r Remover) count(x Removal, pods int) {
-	if r.Metrics == nil {
-		return
-	}
-	labels := disruptedLabels(x.Claim, x.Reason)
+	labels := disruptedLabels(x)
 	r.Metrics.NodeClaimsDisrupted.WithLabelValues(labels...).Inc()
 	r.Metrics.PodsDisruptionInitiated.WithLabelValues(labels...).Add(float64(pods))
 }
@@ -153,11 +151,11 @@ func (r Remover) count(x Removal, pods int) {
 // InitSeries creates the series of a removal that may follow, with value 0. Prometheus does not see the first
 // increase of a counter without a previous sample, so the first node that does not join would raise no alert.
 func (r Remover) InitSeries(claim *karpv1.NodeClaim, reason string) {
-	r.Metrics.NodeClaimsDisrupted.WithLabelValues(disruptedLabels(claim, reason)...)
+	r.Metrics.NodeClaimsDisrupted.WithLabelValues(disruptedLabels(Removal{Claim: claim, Reason: reason})...)
 }
 
-func disruptedLabels(claim *karpv1.NodeClaim, reason string) []string {
-	return []string{reason, claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], "", lifecycle.TerminationMode(claim)}
+func disruptedLabels(x Removal) []string {
+	return []string{x.Reason, x.Claim.Labels[karpv1.LabelNodePool], x.Claim.Labels[karpv1.LabelCapacityType], x.Policy, lifecycle.TerminationMode(x.Claim)}
 }
 
 // nodeName is the node of a claim, which may not have registered yet.
