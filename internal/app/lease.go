@@ -34,7 +34,10 @@ func (l *lease) refuseLateWrites(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		if renewed := l.renewed.Load(); renewed != nil && isWrite(r) {
 			if age := l.now().Sub(*renewed); age > l.duration {
-				return nil, fmt.Errorf("%s %s: this replica renewed its lease of %s last %s ago and leads no more", r.Method, r.URL.Path, l.duration, age.Round(time.Millisecond))
+				if r.Body != nil {
+					r.Body.Close() // as every transport does
+				}
+				return nil, fmt.Errorf("%s %s: this replica renewed its lease of %s last %s ago and no longer leads", r.Method, r.URL.Path, l.duration, age.Round(time.Millisecond))
 			}
 		}
 		return next.RoundTrip(r)

@@ -95,7 +95,7 @@ func TestFM_C03_NothingIsWrittenAfterTheLease(t *testing.T) {
 			status, now = http.StatusOK, now.Add(time.Hour)
 		}, method: http.MethodPost},
 		{name: "leads", before: func() { _ = send(held.recordRenewals, http.MethodPut, leases); now = now.Add(15 * time.Second) }, method: http.MethodPost},
-		{name: "the lease is over", before: func() { now = now.Add(time.Second) }, method: http.MethodPost, want: "POST " + claims + ": this replica renewed its lease of 15s last 16s ago and leads no more"},
+		{name: "the lease is over", before: func() { now = now.Add(time.Second) }, method: http.MethodPost, want: "POST " + claims + ": this replica renewed its lease of 15s last 16s ago and no longer leads"},
 		{name: "reading goes on", method: http.MethodGet},
 		{name: "leads again", before: func() { _ = send(held.recordRenewals, http.MethodPut, leases) }, method: http.MethodDelete},
 	} {
