@@ -62,12 +62,13 @@ TOOLS    := bin/tools
 GOLANGCI := $(TOOLS)/golangci-lint
 
 # Runs steps of the gate. STEP=lint,race runs these; V=1 prints every package; LANES=1 runs one step at a
-# time; KEEP_GOING=1 goes on after a failure.
+# time; KEEP_GOING=1 goes on after a failure; FRESH=1 runs tests although Go's cache has their results.
 STEP       ?=
 V          ?=
 LANES      ?= 2
 KEEP_GOING ?=
-gate = $(GO) build -o bin/gate ./internal/gate && exec bin/gate -lanes $(LANES) $(if $(V),-v) $(if $(KEEP_GOING),-keep-going) \
+FRESH      ?=
+gate = $(GO) build -o bin/gate ./internal/gate && exec bin/gate -lanes $(LANES) $(if $(V),-v) $(if $(KEEP_GOING),-keep-going) $(if $(FRESH),-fresh) \
 	$(if $(STEP),-step '$(STEP)')
 
 ##@ General

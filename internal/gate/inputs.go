@@ -17,8 +17,28 @@ import (
 // step only when something that the step is about has changed since.
 const recordFile = "internal/gate/passed.txt"
 
+// sourcesVariable tells tests on control planes, as an environment variable, what the repository consists of. Go's test cache
+// sees only the files of their module, and nothing that the programs they start were built from; but it knows every
+// variable that a test reads. So their results come from the cache as well, while the digest is the same. With it, they
+// also need not ask the go command whether a program that they built is fresh.
+const sourcesVariable = "DOVETAIL_SOURCES"
+
+// sourcesDigest is the digest of all that tests on control planes may see: everything but what only other tests, the gate
+// and people read. A package's own tests are known to the cache.
+func sourcesDigest(root fs.FS) (string, error) {
+	return digestOf(root, []string{"."}, func(name string) bool {
+		return strings.HasSuffix(name, "_test.go") || slices.ContainsFunc(seenByOthers, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
+	})
+}
+
+var seenByOthers = []string{"CHANGELOG.md", "CONTRIBUTING.md", "bench/", "docs/decisions/", "internal/arch/", "internal/gate/"}
+
 // digest is one of the names and contents of all files below some paths. Hidden files and build output are no inputs.
 func digest(root fs.FS, inputs []string) (string, error) {
+	return digestOf(root, inputs, func(string) bool { return false })
+}
+
+func digestOf(root fs.FS, inputs []string, leaveOut func(name string) bool) (string, error) {
 	sum := sha256.New()
 	for _, input := range inputs {
 		err := fs.WalkDir(root, input, func(name string, entry fs.DirEntry, err error) error {
@@ -27,7 +47,7 @@ func digest(root fs.FS, inputs []string) (string, error) {
 				return err
 			case entry.IsDir() && name != input && (notOurs(name) && path.Base(name) != "testdata"):
 				return fs.SkipDir
-			case entry.IsDir() || strings.HasPrefix(path.Base(name), "."):
+			case entry.IsDir() || strings.HasPrefix(path.Base(name), ".") || leaveOut(name):
 				return nil
 			}
 			content, err := fs.ReadFile(root, name)

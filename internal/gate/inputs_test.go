@@ -55,6 +55,51 @@ func TestDigestSeesWhatAStepIsAbout(t *testing.T) {
 	}
 }
 
+// Tests on control planes run again when anything changes that they may see, and not for what only others read.
+func TestSourcesAreWhatTestsOnControlPlanesSee(t *testing.T) {
+	t.Parallel()
+	base := map[string]string{"cmd/dovetail/main.go": "a", "charts/karpenter/values.yaml": "a", "sandbox/world/world.go": "a", "docs/how-to/install.md": "a"}
+	digestOf := func(files map[string]string) string {
+		t.Helper()
+		root := fstest.MapFS{}
+		for name, text := range files {
+			root[name] = &fstest.MapFile{Data: []byte(text)}
+		}
+		sum, err := sourcesDigest(root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	for name, same := range map[string]bool{
+		"internal/solve/solve.go":       false,
+		"go.sum":                        false,
+		"charts/karpenter/values.yaml":  false,
+		"sandbox/flow/testdata/a.yaml":  false,
+		"docs/how-to/install.md":        false,
+		"internal/solve/solve_test.go":  true,
+		"sandbox/flow/launch_test.go":   true, // known to the cache: it is compiled into the test
+		"docs/decisions/0001-x.md":      true,
+		"CHANGELOG.md":                  true,
+		"internal/gate/passed.txt":      true,
+		"bin/programs/dovetail":         true,
+		".git/HEAD":                     true,
+		"bench/peer/main.go":            true,
+		"internal/arch/rules/rules.go":  true,
+		"sandbox/setup/setup_test.go":   true,
+		"internal/gateway/in_future.go": false,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := maps.Clone(base)
+			files[name] += "b"
+			if got := digestOf(files) == digestOf(base); got != same {
+				t.Errorf("the digest is the same: %t, want %t", got, same)
+			}
+		})
+	}
+}
+
 // A step is left out of the gate only while its inputs are those over which it passed, and only a pass is recorded.
 func TestUnchangedStepsAreNotRun(t *testing.T) {
 	t.Parallel()

@@ -40,6 +40,7 @@ func main() {
 	flag.StringVar(&o.packages, "pkg", "", "the packages that the steps unit and race test; default all")
 	flag.IntVar(&o.lanes, "lanes", 2, "1 runs all steps one after the other")
 	flag.BoolVar(&o.keepGoing, "keep-going", false, "start further steps after one has failed")
+	flag.BoolVar(&o.settings.fresh, "fresh", false, "run tests although Go's cache has their results")
 	flag.BoolVar(&o.verbose, "v", false, "print every package that ends")
 	flag.Uint64Var(&o.settings.seeds, "seeds", 20000, "simulated clusters of step sim-deep")
 	flag.Uint64Var(&o.settings.from, "from", 1, "the seed of the first of them")
@@ -80,9 +81,14 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		return 2
 	}
 	stampFiles(ctx, root)
+	sources, err := sourcesDigest(os.DirFS(root))
+	if err != nil {
+		fmt.Fprintln(errs, "gate:", err)
+		return 2
+	}
 	r := &runner{
 		board:   newBoard(chosen, rules{lanes: o.lanes, keepGoing: o.keepGoing}, readTimes(times), time.Now()),
-		shell:   newShell(root, o.lanes > 1 && usesBothLanes(chosen)),
+		shell:   newShell(root, sources, o.lanes > 1 && usesBothLanes(chosen)),
 		screen:  &screen{out: out, terminal: isTerminal(out)},
 		verbose: o.verbose,
 		now:     time.Now,
@@ -162,15 +168,14 @@ func (r *runner) untilSignal(ctx context.Context, do func(context.Context)) int 
 	}
 }
 
-func newShell(root string, yield bool) *shell {
+func newShell(root, sources string, yield bool) *shell {
 	tool := os.Getenv("GO")
 	if tool == "" {
 		tool = "go"
 	}
 	return &shell{
 		root: root, place: root, logs: logDir, tool: tool, yield: yield,
-		// Tests build programs; during one run of the gate they are built once.
-		env:   append(environment(os.Environ()), fmt.Sprintf("DOVETAIL_SOURCES_STAY=%d-%d", os.Getpid(), time.Now().UnixNano())),
+		env:   append(environment(os.Environ()), sourcesVariable+"="+sources),
 		grace: 10 * time.Second, kill: make(chan struct{}),
 	}
 }

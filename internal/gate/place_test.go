@@ -47,7 +47,7 @@ func TestProgramsRunInTheLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.release()
-	h := newShell(checkout, false)
+	h := newShell(checkout, "", false)
 	h.place = p.root
 	var out bytes.Buffer
 	if _, err := h.start(t.Context(), step{}, &command{dir: "inner", argv: []string{"sh", "-c", "pwd"}}, &out); err != nil {

@@ -97,6 +97,18 @@ func (c *command) text() string {
 // A catalogue is every step there is, in the order in which a lane runs them.
 type catalogue []step
 
+// uncache has every test run, whatever Go's cache has.
+func (c catalogue) uncache() {
+	for _, s := range c {
+		for i := range s.commands {
+			test := s.commands[i].test
+			if test != nil && !slices.ContainsFunc(test.flags, func(flag string) bool { return strings.HasPrefix(flag, "-count=") }) {
+				test.flags = append(test.flags, "-count=1")
+			}
+		}
+	}
+}
+
 func (c catalogue) find(name string) (step, bool) {
 	if i := slices.IndexFunc(c, func(s step) bool { return s.name == name }); i >= 0 {
 		return c[i], true

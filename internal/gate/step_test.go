@@ -108,6 +108,32 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
+// With FRESH=1 no result comes from the cache, and what has a count keeps it.
+func TestFreshStepsRunEveryTest(t *testing.T) {
+	t.Parallel()
+	for _, s := range steps(survey{{dir: "internal/a", module: ".", tests: true}, {dir: "sandbox/b", module: "sandbox", tests: true}}, settings{fresh: true, soak: 7}) {
+		for i := range s.commands {
+			test := s.commands[i].test
+			if test == nil || strings.HasPrefix(strings.Join(test.flags, " "), "-vet=off -run=^$ -fuzz") {
+				continue
+			}
+			want := "-count=1"
+			if s.name == "soak" {
+				want = "-count=7"
+			}
+			var counts []string
+			for _, flag := range test.flags {
+				if strings.HasPrefix(flag, "-count=") {
+					counts = append(counts, flag)
+				}
+			}
+			if !slices.Equal(counts, []string{want}) {
+				t.Errorf("step %s runs go test with %v, want %s once", s.name, counts, want)
+			}
+		}
+	}
+}
+
 // What a test prints about itself is a shorter way than to run it as it was run.
 func TestRepeatWhatTheOutputSays(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,7 @@ var suites = map[string][]string{
 type settings struct {
 	root     string   // of the repository, as an absolute path
 	packages []string // for unit and race; empty means all
+	fresh    bool     // run tests although Go's cache has their results
 	seeds    uint64   // of sim-deep
 	from     uint64   // the first of them
 	checks   int      // of each property, in prop
@@ -51,7 +52,11 @@ func startsKubernetes(importPath string) bool {
 // Lint runs every analyzer of go vet, over tests too, so that no step runs vet again; in the sandbox
 // that would read all of Kubernetes once more.
 func steps(all survey, o settings) catalogue {
-	return slices.Concat(checkSteps(all, o), rootSteps(all, o), sandboxSteps(all, o), deepSteps(all, o))
+	list := slices.Concat(checkSteps(all, o), rootSteps(all, o), sandboxSteps(all, o), deepSteps(all, o))
+	if o.fresh {
+		list.uncache()
+	}
+	return list
 }
 
 func checkSteps(all survey, o settings) catalogue {
@@ -121,17 +126,16 @@ func rootSteps(all survey, o settings) catalogue {
 			commands: []command{goTestOf("", []string{"-vet=off", "-timeout=30m"}, []string{simPackage}, nil)},
 		},
 		{
-			// Not from the cache, which does not see what the image is built from.
 			name: "image", about: "the image for amd64, built twice, and what is in it", lane: laneCPU,
 			after: []string{"sandbox-build"}, usually: 20 * time.Second,
-			commands: []command{goTestOf(imageModule, []string{"-vet=off", "-count=1", "-timeout=30m"}, []string{"./..."}, nil)},
+			commands: []command{goTestOf(imageModule, []string{"-vet=off", "-timeout=30m"}, []string{"./..."}, nil)},
 		},
 	}
 }
 
 // sandboxSteps test the sandbox. What is not linked with Kubernetes runs under the race detector; the
-// rest runs on control planes, never from the cache: it does not see manifests outside the module. Two are about few files,
-// take long, and have steps of their own that name these.
+// rest runs on control planes, and reads sourcesVariable, which tells the cache what else it is about. Two are about few
+// files, take long, and have steps of their own that name these.
 func sandboxSteps(all survey, o settings) catalogue {
 	linked := all.reaching(startsKubernetes)
 	ownStep := func(p goPackage) bool { return p.pattern() == scriptPackage || p.pattern() == terraformPackage }
@@ -146,7 +150,7 @@ func sandboxSteps(all survey, o settings) catalogue {
 		{
 			name: "sandbox", about: "tests on real control planes", lane: laneCluster,
 			needs: []string{"sandbox-build"}, usually: 10 * time.Minute,
-			commands: []command{onPlanes([]string{"-vet=off", "-count=1", "-p=3", "-timeout=30m"}, onPlane)},
+			commands: []command{onPlanes([]string{"-vet=off", "-p=3", "-timeout=30m"}, onPlane)},
 		},
 		{
 			name: "sandbox-lint", about: "golangci-lint on the sandbox; needs 4 GB of memory", lane: laneCPU,

@@ -32,7 +32,7 @@ func TestNamespacesAndWaits(t *testing.T) {
 
 // While the sources stay as they are, a program is built once.
 func TestProgramIsBuiltOnce(t *testing.T) {
-	t.Setenv("DOVETAIL_SOURCES_STAY", t.TempDir())
+	t.Setenv("DOVETAIL_SOURCES", t.TempDir())
 	if _, err := harness.Predecessor.Build(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestProgramIsBuiltOnce(t *testing.T) {
 	if err != nil {
 		t.Errorf("built a second time: %v", err)
 	}
-	t.Setenv("DOVETAIL_SOURCES_STAY", "")
+	t.Setenv("DOVETAIL_SOURCES", "")
 	if _, err := harness.Predecessor.Build(t.Context()); err == nil {
 		t.Errorf("%s is taken for fresh although sources may change", path)
 	}

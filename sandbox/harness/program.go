@@ -66,10 +66,10 @@ func (p Program) recipe(release string) (module, pkg, output, linker string) {
 	panic("no program " + string(p))
 }
 
-// sourcesStay names an environment variable. Whoever sets it says that no source changes while it has the same value, as
-// the gate does: a program that was built once is fresh then, and the go command, which takes seconds to find that out,
-// is not asked.
-const sourcesStay = "DOVETAIL_SOURCES_STAY"
+// sources names an environment variable with a digest of the repository, which the gate sets. While it is the same, a program
+// that was built once is fresh, and the go command, which takes seconds to find that out, is not asked. Go's test cache, too,
+// goes by the variables that a test reads: with another digest the test runs again.
+const sources = "DOVETAIL_SOURCES"
 
 // Build builds a program into bin of the repository and returns its path. Test binaries that run at the same time share
 // it: the first one links it, and the others only ask whether it is fresh.
@@ -95,8 +95,8 @@ func (p Program) Build(ctx context.Context) (path string, err error) {
 	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
 		return "", fmt.Errorf("lock %s: %w", lock.Name(), err)
 	}
-	run := os.Getenv(sourcesStay)
-	if built, err := os.ReadFile(lock.Name()); err == nil && run != "" && string(built) == run && exists(path) {
+	digest := os.Getenv(sources)
+	if built, err := os.ReadFile(lock.Name()); err == nil && digest != "" && string(built) == digest && exists(path) {
 		return path, nil
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, module), "-ldflags", linker, "-o", path, pkg)
@@ -104,7 +104,7 @@ func (p Program) Build(ctx context.Context) (path string, err error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%s: %w\n%s", cmd, err, out)
 	}
-	return path, os.WriteFile(lock.Name(), []byte(run), 0o600)
+	return path, os.WriteFile(lock.Name(), []byte(digest), 0o600)
 }
 
 func exists(path string) bool {
