@@ -55,6 +55,45 @@ func (f *flow) holder() string {
 	return *lease.Spec.HolderIdentity
 }
 
+// witness renews a lease of its own in the intervals of leader election, and tells how long the longest pause between two
+// renewals was. On a machine on which it cannot renew its lease, neither can a controller, whatever that does beside it.
+func (f *flow) witness() (longest func() time.Duration) {
+	f.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "witness", Namespace: f.namespace}}
+	if err := f.kube.Create(f.Context(), lease); err != nil {
+		f.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(f.Context())
+	pauses := make(chan time.Duration, 1)
+	go func() {
+		var pause time.Duration
+		last := time.Now()
+		for ctx.Err() == nil {
+			lease.Spec.RenewTime = new(metav1.NewMicroTime(time.Now()))
+			if err := f.kube.Update(ctx, lease); err == nil {
+				now := time.Now()
+				pause, last = max(pause, now.Sub(last)), now
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(leaseRetry):
+			}
+		}
+		pauses <- max(pause, time.Since(last))
+	}()
+	f.Cleanup(cancel)
+	return func() time.Duration {
+		cancel()
+		return <-pauses
+	}
+}
+
+// The defaults of leader election: a leader that did not renew its lease within the deadline gives up.
+const (
+	leaseRetry    = 2 * time.Second
+	leaseDeadline = 10 * time.Second
+)
+
 // FM C02, C03, C05, LC-60: three things happen to a pair of replicas, one after the other. Whatever it is, each
 // pod gets its node, and each claim one instance.
 func TestFM_C02_C03_C05_Leaders(t *testing.T) {
