@@ -166,7 +166,7 @@ func StartControlPlane(ctx context.Context, o controlplane.Options) (*controlpla
 	if err != nil {
 		return nil, err
 	}
-	return controlplane.Process(program, "GOGC=200", "GOMEMLIMIT=2GiB")(ctx, o)
+	return controlplane.Process(program, "GOGC=400", "GOMEMLIMIT=2GiB")(ctx, o)
 }
 
 var _ controlplane.Starter = StartControlPlane
