@@ -1,0 +1,177 @@
+package drain
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// A termination is a dialogue: decide, perform, call the cloud, decide again with its response. AdvanceNode and
+// AdvanceClaim lead it. internal/controller performs steps with API calls, internal/sim on its model, so that the
+// simulator tests the dialogue that ships.
+
+const (
+	maxRounds   = 4           // decisions in one pass; two calls of the cloud need three
+	recheckSoon = time.Second // when they were not enough
+)
+
+// Instance is the instance of what is terminated. Errors are those of a cloud.Provider.
+type Instance interface {
+	Find() error
+	Terminate() error
+}
+
+// NodeShell performs the steps of the termination of a Node.
+type NodeShell interface {
+	Instance
+	// Perform writes a step, without calls of the cloud, and brings the facts up to date with what it wrote.
+	// It reports whether a condition was written.
+	Perform(f *Facts, s Step) (said bool, err error)
+	// Release removes the finalizer.
+	Release(f Facts) error
+}
+
+// ClaimShell performs the steps of the termination of a NodeClaim, as NodeShell does.
+type ClaimShell interface {
+	Instance
+	Perform(f *ClaimFacts, s ClaimStep) (said bool, err error)
+	Release(f ClaimFacts) error
+}
+
+// AdvanceNode takes the termination of a Node as far as it goes now, and returns when to look again. An error means
+// sooner, with back-off. The calls are updated in both cases.
+func AdvanceNode(f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
+	f.Said = calls.Said
+	return dialogue(f.Now, calls, shell, func(a answer) (next, error) {
+		f.Instance, f.Refusal, f.Asked, f.Told = a.state, a.refusal, calls.Asked, calls.Told
+		step := Next(f)
+		said, err := shell.Perform(&f, step)
+		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
+	}, func() error { return shell.Release(f) })
+}
+
+// AdvanceClaim is AdvanceNode for a NodeClaim.
+func AdvanceClaim(f ClaimFacts, calls *Calls, shell ClaimShell) (after time.Duration, err error) {
+	f.Said = calls.Said
+	return dialogue(f.Now, calls, shell, func(a answer) (next, error) {
+		f.Instance, f.Refusal, f.Told = a.state, a.refusal, calls.Told
+		step := NextClaim(f)
+		said, err := shell.Perform(&f, step)
+		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
+	}, func() error { return shell.Release(f) })
+}
+
+// answer is the last response of the cloud in a dialogue.
+type answer struct {
+	state   State
+	refusal Refusal
+}
+
+// next is how a dialogue goes on after a step was performed.
+type next struct {
+	ask, terminate, release, said bool
+
+	after time.Duration
+}
+
+func dialogue(now time.Time, calls *Calls, instance Instance, decide func(answer) (next, error), release func() error) (time.Duration, error) {
+	var last answer
+	var refused error
+	for range maxRounds {
+		n, err := decide(last)
+		if n.said {
+			calls.Said = now
+		}
+		switch {
+		case err != nil:
+			return 0, err
+		case n.ask:
+			last = answer{state: found(instance.Find())}
+			calls.Asked = now
+		case n.terminate:
+			err := instance.Terminate()
+			if last = terminated(err); last.state == Staying {
+				refused = err
+				continue
+			}
+			calls.Told = now
+		case n.release:
+			return 0, release()
+		default:
+			return n.after, refused
+		}
+	}
+	return recheckSoon, nil
+}
+
+// found reads the response to a question about an instance. Only a definite "not found" means that it is gone (G3).
+func found(err error) State {
+	switch {
+	case err == nil:
+		return Present
+	case cloud.Is(err, cloud.NotFound):
+		return Gone
+	default:
+		return Unsure
+	}
+}
+
+// terminated reads the response to a request to terminate an instance.
+func terminated(err error) answer {
+	switch {
+	case err == nil:
+		return answer{state: Ending}
+	case cloud.Is(err, cloud.NotFound):
+		return answer{state: Gone}
+	}
+	a := answer{state: Staying, refusal: Refusal{Reason: TerminationFailed, Text: err.Error()}}
+	switch e, ofCloud := errors.AsType[*cloud.Error](err); {
+	case ofCloud && e.Reason != "":
+		a.refusal.Reason = e.Reason
+	case cloud.Is(err, cloud.Denied):
+		a.refusal.Reason = Unauthorized
+	case cloud.Is(err, cloud.Throttled):
+		a.refusal.Reason = Throttled
+	}
+	return a
+}
+
+// Calls is what a process remembers of its calls for one object. It limits their rate, and is lost with the process:
+// there is one more call then.
+type Calls struct {
+	Asked time.Time // when the cloud was last asked about the instance
+	Told  time.Time // when it last accepted to terminate it, or said that it is gone
+	Said  time.Time // when a condition was last written
+}
+
+func (c Calls) before(t time.Time) bool {
+	return c.Asked.Before(t) && c.Told.Before(t) && c.Said.Before(t)
+}
+
+// CallLog holds the calls for many objects. The zero value is ready.
+type CallLog struct{ calls map[types.UID]Calls }
+
+// Of returns the calls for an object.
+func (l *CallLog) Of(uid types.UID) Calls { return l.calls[uid] }
+
+// Record replaces the calls for an object. Those for objects that went unnoticed are dropped after an hour.
+func (l *CallLog) Record(uid types.UID, c Calls, now time.Time) {
+	const many, old = 10000, time.Hour
+	if c == (Calls{}) {
+		return
+	}
+	if l.calls == nil {
+		l.calls = map[types.UID]Calls{}
+	}
+	if len(l.calls) >= many {
+		maps.DeleteFunc(l.calls, func(_ types.UID, c Calls) bool { return c.before(now.Add(-old)) })
+	}
+	l.calls[uid] = c
+}
+
+// Drop removes the calls for an object that is gone.
+func (l *CallLog) Drop(uid types.UID) { delete(l.calls, uid) }

@@ -1,0 +1,115 @@
+package reboot
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
+)
+
+const (
+	maxRounds   = 4           // decisions in one pass
+	recheckSoon = time.Second // when they were not enough
+)
+
+// Pending reports whether a claim has a reboot to be looked after: one that is requested or runs, or what is left of one.
+func Pending(claim *karpv1.NodeClaim) bool {
+	_, left := claim.Annotations[karpv1.AnnotationRebootPreBootID]
+	return claim.DeletionTimestamp == nil && (left || condition.True(claim.Status.Conditions, karpv1.ConditionRebooting))
+}
+
+// Shell performs the steps of a reboot: internal/controller with API calls, internal/sim on its model.
+type Shell interface {
+	// Perform writes the node, has pods evicted and writes the claim, its status first: a boot id that is dropped
+	// while the claim still waits for another one would never be found again. It brings the facts up to date.
+	Perform(f *Facts, s Step) error
+	// Reboot asks the cloud. Errors are those of a cloud.Provider.
+	Reboot(claim *karpv1.NodeClaim, operation string) error
+	// End deletes the claim if the step says so, and reports what is over.
+	End(f Facts, s Step) error
+}
+
+// Advance takes a reboot as far as it goes now, and returns when to look again. An error means sooner, with back-off. The
+// calls are updated in both cases.
+func Advance(f Facts, calls *Calls, shell Shell) (after time.Duration, err error) {
+	calls.beginWith(f.Claim)
+	if f.Asked = calls.first; calls.final != nil {
+		f.Answer = &Answer{Err: calls.final}
+	}
+	for range maxRounds {
+		step := Next(f)
+		if err := shell.Perform(&f, step); err != nil {
+			return 0, err
+		}
+		switch {
+		case step.Ask != "":
+			f.Answer = &Answer{Err: shell.Reboot(f.Claim, step.Ask)}
+			calls.record(f.Now, f.Answer.Err)
+			f.Asked = calls.first
+		case step.Retry:
+			return 0, f.Answer.Err
+		case !step.Again:
+			err := shell.End(f, step)
+			if err == nil && step.End != nil {
+				*calls = Calls{}
+			}
+			return step.After, err
+		}
+	}
+	return recheckSoon, nil
+}
+
+// Calls is what a process remembers of the calls for the reboot of one claim. It is lost with the process: the cloud is
+// asked again then, and has its time again.
+type Calls struct {
+	request time.Time // of the reboot that the calls are for
+	first   time.Time // when the cloud was first asked
+	final   error     // repeating the call cannot help
+}
+
+// beginWith drops the calls for an earlier reboot of a claim.
+func (c *Calls) beginWith(claim *karpv1.NodeClaim) {
+	var request time.Time
+	if rebooting := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting); rebooting != nil {
+		request = rebooting.LastTransitionTime.Time
+	}
+	if !c.request.Equal(request) {
+		*c = Calls{request: request}
+	}
+}
+
+func (c *Calls) record(now time.Time, err error) {
+	if c.first.IsZero() {
+		c.first = now
+	}
+	if Final(err) {
+		c.final = err
+	}
+}
+
+// CallLog holds the calls for many claims. The zero value is ready.
+type CallLog struct{ calls map[types.UID]Calls }
+
+// Of returns the calls for a claim.
+func (l *CallLog) Of(uid types.UID) Calls { return l.calls[uid] }
+
+// Record replaces the calls for a claim. Those for claims that went unnoticed are dropped after an hour, which is longer
+// than any reboot waits for the cloud.
+func (l *CallLog) Record(uid types.UID, c Calls, now time.Time) {
+	const old = time.Hour
+	if c.first.IsZero() {
+		l.Drop(uid)
+		return
+	}
+	if l.calls == nil {
+		l.calls = map[types.UID]Calls{}
+	}
+	maps.DeleteFunc(l.calls, func(_ types.UID, c Calls) bool { return now.Sub(c.first) > old })
+	l.calls[uid] = c
+}
+
+// Drop removes the calls for a claim that is gone or has no reboot any more.
+func (l *CallLog) Drop(uid types.UID) { delete(l.calls, uid) }
