@@ -277,16 +277,13 @@ func (v *mover) groupIdenticalNodes() []*identicalNodes {
 // fillKept fills the kept nodes, each with the pods that fit it best.
 func (v *mover) fillKept(left []int) {
 	s, m := v.s, v.m
-	w := &packer{job: &job{m: m}, tune: tuning{bend: 0.3}}
+	var lots []lot
 	for k, n := range left {
-		if n == 0 || len(m.classes[k].variants) == 0 {
-			continue
+		if n > 0 && len(m.classes[k].variants) > 0 {
+			lots = append(lots, lot{class: k, profile: m.classes[k].variants[v.lastMoveStep(k)].profile, count: n})
 		}
-		w.lots = append(w.lots, lot{class: k, profile: m.classes[k].variants[v.lastMoveStep(k)].profile, count: n})
-		w.left = append(w.left, n)
 	}
-	w.took = make([]int, len(w.lots))
-	w.cells = newCells(m, w.lots)
+	w := newFiller(m, lots)
 	room := make([]int64, m.lanes)
 	for _, n := range v.order {
 		if v.removed[n] || m.nodes[n].full {
@@ -296,43 +293,17 @@ func (v *mover) fillKept(left []int) {
 			return
 		}
 		flat(room, m.nodes[n].src.Allocatable, m.view.Resources.Len())
-		rest := s.free[n*m.lanes : (n+1)*m.lanes]
-		w.collectFittingCells(room, rest)
-		for {
-			at := w.pick(room, rest)
-			if at < 0 {
-				break
+		w.fillNode(room, s.free[n*m.lanes:(n+1)*m.lanes], func(l *lot) bool {
+			p := m.profiles[l.profile]
+			if s.onNode(&m.classes[l.class], p, n, 1) == 0 {
+				return false
 			}
-			if !v.takeOne(w, &w.cells.list[w.live[at].at], n, rest, left) {
-				w.dropCell(at)
-			}
-		}
-	}
-}
-
-// takeOne puts one pod of a cell on a node, if the node can take any of them.
-func (v *mover) takeOne(w *packer, c *cell, n int, rest []int64, left []int) bool {
-	for i := c.from; i < c.to; i++ {
-		z := &w.cells.sizes[i]
-		if !within(z.req, rest) {
-			continue
-		}
-		for _, l := range w.cells.lots[z.from:z.to] {
-			k := w.lots[l].class
-			p := v.m.profiles[w.lots[l].profile]
-			if w.left[l] == 0 || v.s.onNode(&v.m.classes[k], p, n, 1) == 0 {
-				continue
-			}
-			v.s.takeNode(k, p, n, 1)
+			s.takeNode(l.class, p, n, 1)
 			v.host[n] = true
-			left[k]--
-			if w.left[l]--; w.left[l] == 0 {
-				w.cells.dropEmptyLot(int(l))
-			}
+			left[l.class]--
 			return true
-		}
+		})
 	}
-	return false
 }
 
 // removeNode removes a node from the state, with its share of limits and topology counts.
@@ -346,7 +317,7 @@ func (v *mover) removeNode(n int) {
 // groupIntoMoves turns the placements into moves. Nodes whose pods share a new node or a topology rule are in one
 // move, every other node in a move of its own. Moves that save too little or exceed pool limits are left out.
 func (v *mover) groupIntoMoves(left *allowance) []Move {
-	plan := v.s.plan(make([]int, len(v.m.classes)))
+	plan, _ := v.s.plan()
 	from := map[cluster.PodKey]int{}
 	v.index = map[cluster.PodKey]int32{}
 	for n, gone := range v.removed {

@@ -23,9 +23,8 @@ type demandClass struct {
 // bound returns what new nodes for the pods placed cost at least, whatever the plan: what they ask
 // for in all, less what existing nodes they may use have left, at the best prices there are (packing.md).
 // Spread, affinity and zones are left out, which makes it lower, never wrong.
-func (s *state) bound(left []int) float64 {
-	m := s.m
-	classes := s.demandClasses(left)
+func (m *model) bound(left []int) float64 {
+	classes := m.demandClasses(left)
 	if len(classes) == 0 {
 		return 0
 	}
@@ -35,7 +34,7 @@ func (s *state) bound(left []int) float64 {
 			lanes = append(lanes, l)
 		}
 	}
-	options := s.options(classes, lanes)
+	options := m.options(classes, lanes)
 	list := make([]lp.Class, len(classes))
 	for i, c := range classes {
 		for _, l := range lanes {
@@ -44,17 +43,17 @@ func (s *state) bound(left []int) float64 {
 	}
 	hosts := 0.0
 	if len(m.nodes) == 0 {
-		hosts = float64(s.hosts(left))
+		hosts = float64(m.leastHosts(left))
 	}
 	value, _ := lp.Bound(list, options, hosts, pivots)
 	if len(classes) == 1 && classes[0].one != nil && hosts == 0 {
-		value = max(value, s.boundAlike(classes[0], options, lanes))
+		value = max(value, m.boundAlike(classes[0], options, lanes))
 	}
 	return value
 }
 
 // boundAlike is exact for pods of one size.
-func (s *state) boundAlike(c *demandClass, options []lp.Option, lanes []int) float64 {
+func (m *model) boundAlike(c *demandClass, options []lp.Option, lanes []int) float64 {
 	bins := make([]lp.Bin, len(options))
 	for i, o := range options {
 		n := c.count
@@ -70,8 +69,7 @@ func (s *state) boundAlike(c *demandClass, options []lp.Option, lanes []int) flo
 	return cost
 }
 
-func (s *state) demandClasses(left []int) []*demandClass {
-	m := s.m
+func (m *model) demandClasses(left []int) []*demandClass {
 	at := map[string]*demandClass{}
 	var list []*demandClass
 	var key []byte
@@ -109,7 +107,7 @@ func (s *state) demandClasses(left []int) []*demandClass {
 		}
 	}
 	if len(list) == 1 && list[0].one != nil {
-		s.subtractExistingCapacity(list[0])
+		m.subtractExistingCapacity(list[0])
 		return list
 	}
 	for _, d := range list {
@@ -128,8 +126,7 @@ func (s *state) demandClasses(left []int) []*demandClass {
 }
 
 // subtractExistingCapacity takes off what existing nodes could take of pods of one size: so many whole pods.
-func (s *state) subtractExistingCapacity(d *demandClass) {
-	m := s.m
+func (m *model) subtractExistingCapacity(d *demandClass) {
 	for i := range m.nodes {
 		if n := &m.nodes[i]; m.couldUse(d, n) {
 			fit := d.count
@@ -155,8 +152,7 @@ func (m *model) couldUse(d *demandClass, n *node) bool {
 }
 
 // options are the kinds of nodes there are: a type of a pool at its best price for each capacity type.
-func (s *state) options(classes []*demandClass, lanes []int) []lp.Option {
-	m := s.m
+func (m *model) options(classes []*demandClass, lanes []int) []lp.Option {
 	words := (len(classes) + 63) / 64
 	total := 0
 	for i := range m.pools {
@@ -167,7 +163,7 @@ func (s *state) options(classes []*demandClass, lanes []int) []lp.Option {
 	for i := range m.pools {
 		pl := &m.pools[i]
 		cat := m.catalogues[pl.catalogue]
-		users := s.users(classes, i)
+		users := m.users(classes, i)
 		for t := pl.types.next(0); t >= 0 && len(users) > 0; t = pl.types.next(t + 1) {
 			for _, cols := range cat.byCapacity() {
 				price, col := cat.cheapest(t, cols.and(pl.cols))
@@ -197,14 +193,14 @@ type user struct {
 	fit   *fit
 }
 
-func (s *state) users(classes []*demandClass, poolID int) []user {
+func (m *model) users(classes []*demandClass, poolID int) []user {
 	var out []user
 	for c, d := range classes {
-		if !s.m.tolerated(d.tol, s.m.pools[poolID].taints) {
+		if !m.tolerated(d.tol, m.pools[poolID].taints) {
 			continue
 		}
 		for _, id := range d.needs {
-			if f := s.m.fits(id, poolID); f.ok {
+			if f := m.fits(id, poolID); f.ok {
 				out = append(out, user{c, f})
 			}
 		}
@@ -231,9 +227,8 @@ func (c *catalogue) byCapacity() []columns {
 	return out
 }
 
-// hosts is how many nodes the pods need that must all be apart.
-func (s *state) hosts(left []int) int {
-	m := s.m
+// leastHosts is how many nodes the pods need that must all be apart.
+func (m *model) leastHosts(left []int) int {
 	count, most := make([]int, len(m.groups)), 0
 	for k := range m.classes {
 		c := &m.classes[k]

@@ -101,7 +101,7 @@ func compileCluster(q Question, earlier *model, stop func() bool) *compiledClust
 			}
 		}
 		// The order of the input must not show in the answer.
-		slices.SortFunc(moved[first:], func(a, b cluster.Pod) int { return comparePodKeys(a.Key, b.Key) })
+		slices.SortFunc(moved[first:], func(a, b cluster.Pod) int { return a.Key.Compare(b.Key) })
 		g.from[n.Name] = [2]int{first, len(moved)}
 	}
 	policy := q.Policy

@@ -313,3 +313,50 @@ func (h *hostTally) touch(id int) {
 		h.touched = append(h.touched, id)
 	}
 }
+
+// filler fills nodes that exist, by the same measure as packer fills new ones.
+type filler struct{ packer }
+
+// newFiller returns a filler for lots that may go to any node.
+func newFiller(m *model, lots []lot) *filler {
+	w := &filler{packer{job: &job{m: m, lots: lots}, tune: tuning{bend: 0.3}, cells: newCells(m, lots), left: make([]int, len(lots))}}
+	for i := range lots {
+		w.left[i] = lots[i].count
+	}
+	return w
+}
+
+// fillNode fills a node of some size with the pods that fit rest, what is left of it. put puts one pod of a lot on the
+// node, which changes rest, or reports that the node cannot take it.
+func (w *filler) fillNode(room, rest []int64, put func(*lot) bool) {
+	w.collectFittingCells(room, rest)
+	for {
+		at := w.pick(room, rest)
+		if at < 0 {
+			return
+		}
+		if !w.takeOne(&w.cells.list[w.live[at].at], rest, put) {
+			w.dropCell(at)
+		}
+	}
+}
+
+// takeOne puts one pod of a cell on the node, if the node can take any of them.
+func (w *filler) takeOne(c *cell, rest []int64, put func(*lot) bool) bool {
+	for i := c.from; i < c.to; i++ {
+		z := &w.cells.sizes[i]
+		if !within(z.req, rest) {
+			continue
+		}
+		for _, l := range w.cells.lots[z.from:z.to] {
+			if w.left[l] == 0 || !put(&w.lots[l]) {
+				continue
+			}
+			if w.left[l]--; w.left[l] == 0 {
+				w.cells.dropEmptyLot(int(l))
+			}
+			return true
+		}
+	}
+	return false
+}

@@ -63,12 +63,25 @@ func (s *state) heldColumns(pl *pool, cols columns, held []int) columns {
 	return out.and(cols)
 }
 
-// plan writes the state down.
-func (s *state) plan(left []int) Plan {
+// leftover is what a plan does not contain: pods without a place.
+type leftover struct {
+	cut  []cutNode
+	rest [][]int32 // of each class, into model.pods
+}
+
+// cutNode is a planned node that cannot be launched after all, and its pods.
+type cutNode struct {
+	bin  *bin
+	pods []cluster.PodKey
+}
+
+// plan writes the state down, but for the pods that have no place: these are left over.
+func (s *state) plan() (Plan, leftover) {
 	m := s.m
 	plan := Plan{Version: m.view.Version, Partial: s.stopped}
 	pods := make([][]cluster.PodKey, len(s.bins))
 	given, rest := s.assignPods()
+	over := leftover{rest: rest}
 	for i, at := range s.placed {
 		for _, p := range given[i] {
 			if n := int(at.place); n < len(m.nodes) {
@@ -84,9 +97,9 @@ func (s *state) plan(left []int) Plan {
 			continue
 		}
 		l := s.launchOf(b, known)
-		slices.SortFunc(pods[i], comparePodKeys)
+		slices.SortFunc(pods[i], cluster.PodKey.Compare)
 		if l.short {
-			plan.Unplaced = append(plan.Unplaced, s.explainCutTypes(b, pods[i])...)
+			over.cut = append(over.cut, cutNode{b, pods[i]})
 			continue
 		}
 		lanes := slices.Clone(b.used[:m.view.Resources.Len()])
@@ -99,23 +112,8 @@ func (s *state) plan(left []int) Plan {
 		})
 		plan.Cost += l.offer.Price
 	}
-	for k, n := range left {
-		if n > 0 {
-			plan.Unplaced = append(plan.Unplaced, s.unplaced(k, rest[k])...)
-		}
-	}
-	for i := range m.pods {
-		if m.pods[i].Shape == nil {
-			plan.Unplaced = append(plan.Unplaced, unreadPod(m.pods[i].Key))
-		}
-	}
-	slices.SortFunc(plan.Bind, func(a, b Bind) int { return cmp.Or(comparePodKeys(a.Pod, b.Pod), cmp.Compare(a.Node, b.Node)) })
-	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePodKeys(a.Pod, b.Pod) })
-	return plan
-}
-
-func comparePodKeys(a, b cluster.PodKey) int {
-	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	slices.SortFunc(plan.Bind, func(a, b Bind) int { return cmp.Or(a.Pod.Compare(b.Pod), cmp.Compare(a.Node, b.Node)) })
+	return plan, over
 }
 
 // launchOf works out how a planned node is bought.

@@ -199,7 +199,7 @@ func (v *mover) removeAll() {
 			continue
 		}
 		gone[pool]++
-		slices.SortFunc(v.binds, func(a, b Bind) int { return comparePodKeys(a.Pod, b.Pod) })
+		slices.SortFunc(v.binds, func(a, b Bind) int { return a.Pod.Compare(b.Pod) })
 		v.moves = append(v.moves, Move{
 			Remove: []string{v.m.nodes[n].src.Name}, Bind: slices.Clone(v.binds), Saves: v.price[n], Frees: v.frees[n], Moved: len(v.pods[n]),
 		})

@@ -3,6 +3,7 @@ package solve
 import (
 	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -190,7 +191,7 @@ func dropped(s *cluster.Shape, before, after relaxation) string {
 		for i := range s.Spread {
 			if t := &s.Spread[i]; t.Soft {
 				if nth--; nth == 0 {
-					return "spread " + t.Key + " maxSkew " + number(int(t.MaxSkew)) + " (" + string(corev1.ScheduleAnyway) + ")"
+					return "spread " + t.Key + " maxSkew " + strconv.Itoa(int(t.MaxSkew)) + " (" + string(corev1.ScheduleAnyway) + ")"
 				}
 			}
 		}

@@ -49,8 +49,12 @@ func Solve(p Problem, stop func() bool) Plan {
 	var bound float64
 	judge := states[len(ways)-1-best] // the other one, if there are two: each asks its own model
 	tasks := []func(){
-		func() { plan = states[best].plan(rests[best]) },
-		func() { bound = judge.bound(rests[best]) },
+		func() {
+			var over leftover
+			plan, over = states[best].plan()
+			plan.Unplaced = states[best].explainUnplaced(over, rests[best])
+		},
+		func() { bound = judge.m.bound(rests[best]) },
 	}
 	workers := p.Policy.Workers
 	if judge == states[best] {
@@ -70,6 +74,6 @@ func timedOutPlan(p Problem) Plan {
 	for _, pod := range slices.Concat(p.Pods, p.Moved) {
 		plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: pod.Key, Why: []reason.Reason{{Code: reason.OutOfTime}}})
 	}
-	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePodKeys(a.Pod, b.Pod) })
+	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return a.Pod.Compare(b.Pod) })
 	return plan
 }

@@ -15,6 +15,26 @@ const (
 	maxTried   = 8  // alternatives looked at: terms of the affinity times places of the volumes
 )
 
+// explainUnplaced lists the pods that a state has no place for, and why. left says how many these are of each class.
+func (s *state) explainUnplaced(over leftover, left []int) []Unplaced {
+	var list []Unplaced
+	for _, c := range over.cut {
+		list = append(list, s.explainCutTypes(c.bin, c.pods)...)
+	}
+	for k, n := range left {
+		if n > 0 {
+			list = append(list, s.unplaced(k, over.rest[k])...)
+		}
+	}
+	for i := range s.m.pods {
+		if s.m.pods[i].Shape == nil {
+			list = append(list, unreadPod(s.m.pods[i].Key))
+		}
+	}
+	slices.SortFunc(list, func(a, b Unplaced) int { return a.Pod.Compare(b.Pod) })
+	return list
+}
+
 // unreadPod is a pod that reached planning without having been read.
 func unreadPod(key cluster.PodKey) Unplaced {
 	return Unplaced{Pod: key, Why: []reason.Reason{{Code: reason.PodUnreadable, Subject: "pod/" + key.String()}}}
