@@ -104,8 +104,7 @@ func (v *mover) absorb() ([]Move, map[string]bool) {
 		v.m.classes[k].pods = waiting[k]
 	}
 	v.fillKept(left)
-	lots := v.s.divide(left)
-	v.s.packLots(lots, left)
+	v.s.placeOnNew(left)
 	v.s.greedy(left)
 	switch {
 	case sum(left) > 0 && v.s.stopped:

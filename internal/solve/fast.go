@@ -17,9 +17,12 @@ func (s *state) fast(left []int) {
 		}
 	}
 	if !s.shouldStop() {
-		s.packLots(s.divide(left), left)
+		s.placeOnNew(left)
 	}
 }
+
+// placeOnNew packs pods onto new nodes by price, and leaves in left what it has not placed.
+func (s *state) placeOnNew(left []int) { s.packLots(s.divide(left), left) }
 
 // packLots packs lots onto new nodes, pool by pool: those that are asked last first, since the pods
 // that could go anywhere have their home in the others, and may fill what is left.

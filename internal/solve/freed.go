@@ -1,10 +1,10 @@
 package solve
 
+// readFrees notes what the nodes of the model free that are on reserved capacity.
+//
 // Reserved capacity is paid for whether it is used or not, so that leaving it saves next to nothing. What it is worth is what others
 // would pay on demand without it. Moves of nodes that are all reserved are judged by that, if their pods stay on reserved capacity: pods
 // that went to nodes which cost money would keep those from going.
-
-// readFrees notes what the nodes of the model free that are on reserved capacity.
 func (g *compiledCluster) readFrees() {
 	g.frees = make([]float64, len(g.m.nodes))
 	for n := range g.m.nodes {

@@ -46,7 +46,7 @@ func Solve(p Problem, stop func() bool) Plan {
 		best = 0
 	}
 	var plan Plan
-	var bound float64
+	var least float64
 	judge := states[len(ways)-1-best] // the other one, if there are two: each asks its own model
 	tasks := []func(){
 		func() {
@@ -54,14 +54,14 @@ func Solve(p Problem, stop func() bool) Plan {
 			plan, over = states[best].plan()
 			plan.Unplaced = states[best].explainUnplaced(over, rests[best])
 		},
-		func() { bound = judge.m.bound(rests[best]) },
+		func() { least = judge.m.bound(rests[best]) },
 	}
 	workers := p.Policy.Workers
 	if judge == states[best] {
 		workers = 1
 	}
 	each(len(tasks), workers, func(i int) { tasks[i]() })
-	plan.Bound = bound
+	plan.Bound = least
 	return plan
 }
 
