@@ -12,7 +12,7 @@ import (
 const (
 	// fairSaving is what a swap must save for each pod it moves, as a share of what a pod costs on average.
 	fairSaving = 0.05
-	// maxSingles, pairs and triples are how many of the most wasteful nodes are looked at on their own,
+	// maxSingles, maxPairs and maxTriples are how many of the most wasteful nodes are looked at on their own,
 	// in twos and in threes.
 	maxSingles, maxPairs, maxTriples = 500, 150, 60
 	// mostIllegal is how many swaps may turn out not to be allowed before no more are looked for.

@@ -14,22 +14,22 @@ import (
 // pods on it.
 type Bin struct {
 	Pool           int
-	Row            reqs.Row
-	Types          bitset.Set
-	Columns        bitset.Columns
-	Used           []int64 // by the pods; DaemonSets are in the capacity of the pool
-	Largest        []int64 // the most that any of the types has
-	Needs          []int   // needs that row, types and cols already respect
+	Row            reqs.Row       // requirements of the pool, narrowed by those of the pods
+	Types          bitset.Set     // that hold the pods
+	Columns        bitset.Columns // that the pods allow
+	Used           []int64        // by the pods; DaemonSets are in the capacity of the pool
+	Largest        []int64        // the most that any of the types has
+	Needs          []int          // needs that Row, Types and Columns already respect
 	Pods           []BinPods
-	Count          int
-	Reservations   []int // reservations it holds a place of
-	relaxed        bool  // minValues was lowered to open it
-	Minimums       []model.Minimum
-	domainCounted  []bool // by key of the table: its only domain is counted
-	sure           []int  // groups with a node filter that it meets for certain (SC-28)
-	unsure         []int  // groups that do not count its pods yet, since it may not
-	cheapestType   int    // cheapest of the types, -1: not looked up
-	cheapestColumn int    // and how it is bought
+	Count          int             // pods in all
+	Reservations   []int           // reservations it holds a place of
+	relaxed        bool            // minValues was lowered to open it
+	Minimums       []model.Minimum // minValues that it keeps to
+	domainCounted  []bool          // by key of the table: its only domain is counted
+	sure           []int           // groups with a node filter that it meets for certain (SC-28)
+	unsure         []int           // groups that do not count its pods yet, since it may not
+	cheapestType   int             // cheapest of the types, -1: not looked up
+	cheapestColumn int             // and how it is bought
 }
 
 // BinPods is how many pods of a class, at one step of relaxation, are on a planned node.
@@ -44,9 +44,9 @@ type Trial struct {
 	Row          reqs.Row
 	Types        bitset.Set
 	Columns      bitset.Columns
-	narrow       bool // row, types or cols differ from the bin's
-	Needs        []int
-	Reservations []int
+	narrow       bool           // Row, Types or Columns differ from the bin's
+	Needs        []int          // that the bin does not respect yet
+	Reservations []int          // it would hold a place of
 	pinned       []model.PinKey // domains that were chosen
 }
 

@@ -12,28 +12,28 @@ import (
 // State is a plan in the making: what is left of nodes, the nodes planned so far, and how many pods
 // of each topology group are where. Places are numbered: existing nodes first, then planned ones.
 type State struct {
-	Model            *model.Model
-	Free             []int64 // existing nodes × lanes
-	BlockMax         []int64 // blocks of nodes × 2: at least the most cpu and memory that any node of a block has left
-	Selected, Owners [][]int32
-	HostCounts       map[model.HostKey]model.HostCount
-	hostTotals       []int32 // pods a group of hosts selects, wherever they are
-	Ports            map[int32][]cluster.HostPort
-	Claims           map[int32][]int
-	Bins             []*Bin
-	Limits           [][]int64
-	NodesLeft        []int64
-	reservationsLeft []int
-	Placed           []Placement
-	stop             func() bool
-	Stopped          bool
-	row              reqs.Row // to work in
-	types            bitset.Set
-	excluded         []model.PinKey // domains in which the planned node cannot be launched
-	WaitsForReserved bool           // the last refusal was for want of reserved capacity
-	KeepPrices       bool           // a planned node becomes more expensive only for pods that have no other place
-	nodesByDomain    [][]int32      // by key, by value: existing nodes; nil unless nodes are removed
-	removedDomains   []bitset.Set   // by key: domains that went with their last node
+	Model            *model.Model                      // a fork that only this state asks
+	Free             []int64                           // what is left of existing nodes: nodes × lanes
+	BlockMax         []int64                           // blocks of nodes × 2: at least the most cpu and memory that any node of a block has left
+	Selected, Owners [][]int32                         // by group, by domain: pods that it selects, and pods whose anti-affinity it is
+	HostCounts       map[model.HostKey]model.HostCount // the same for groups per host, of the pods placed
+	hostTotals       []int32                           // pods a group of hosts selects, wherever they are
+	Ports            map[int32][]cluster.HostPort      // by place: host ports of the pods placed
+	Claims           map[int32][]int                   // by place: shared claims that the pods placed attach
+	Bins             []*Bin                            // planned nodes
+	Limits           [][]int64                         // by pool: what its limits leave
+	NodesLeft        []int64                           // by pool: nodes that its limit leaves
+	reservationsLeft []int                             // nodes that can still hold each reservation
+	Placed           []Placement                       // in the order in which pods were placed
+	stop             func() bool                       // nil: never
+	Stopped          bool                              // stop said true
+	row              reqs.Row                          // of the current trial
+	types            bitset.Set                        // of the current trial
+	excluded         []model.PinKey                    // domains in which the planned node cannot be launched
+	WaitsForReserved bool                              // the last refusal was for want of reserved capacity
+	KeepPrices       bool                              // a planned node becomes more expensive only for pods that have no other place
+	nodesByDomain    [][]int32                         // by key, by value: existing nodes; nil unless nodes are removed
+	removedDomains   []bitset.Set                      // by key: domains that disappeared with their last node
 }
 
 // Placement is some pods of a class at a place.
