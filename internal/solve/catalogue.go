@@ -71,7 +71,10 @@ func sameTypes(a, b []catalog.InstanceType) bool {
 
 // offeringLabels are the labels that a node gets from the way it was bought, by key.
 func offeringLabels(o *catalog.Offering) []label {
-	list := []label{{corev1.LabelTopologyZone, o.Zone}, {karpv1.LabelCapacityType, o.CapacityType}}
+	list := append(make([]label, 0, 2+len(o.Labels)), label{karpv1.LabelCapacityType, o.CapacityType}, label{corev1.LabelTopologyZone, o.Zone})
+	if len(o.Labels) == 0 {
+		return list
+	}
 	for key, value := range o.Labels {
 		list = append(list, label{key, value})
 	}
@@ -157,7 +160,8 @@ func (m *model) newCatalogue(types []catalog.InstanceType) *catalogue {
 	for i := 1; i < len(c.types); i++ {
 		c.twice = c.twice || c.types[i].it.Name == c.types[i-1].it.Name
 	}
-	c.readColumns()
+	keys := c.columnKeys()
+	c.readColumns(keys)
 	n := len(c.types)
 	c.price = slices.Repeat([]float64{math.Inf(1)}, n*len(c.cols))
 	c.weigh = slices.Clone(c.price)
@@ -165,7 +169,7 @@ func (m *model) newCatalogue(types []catalog.InstanceType) *catalogue {
 	c.room, c.cap = make([]int64, n*m.lanes), make([]int64, n*m.lanes)
 	at := c.columnIDs()
 	for t := range c.types {
-		m.readType(c, t, at)
+		m.readType(c, t, at, keys[t])
 	}
 	for k := range m.table.Len() {
 		c.keys = append(c.keys, c.indexKey(reqs.KeyID(k), m.table))
@@ -173,7 +177,7 @@ func (m *model) newCatalogue(types []catalog.InstanceType) *catalogue {
 	return c
 }
 
-func (m *model) readType(c *catalogue, t int, at map[string]int) {
+func (m *model) readType(c *catalogue, t int, at map[string]int, keys []string) {
 	it, size := c.types[t].it, c.types[t].size
 	capacity, room := it.Capacity, it.Allocatable()
 	if size != nil {
@@ -194,7 +198,7 @@ func (m *model) readType(c *catalogue, t int, at map[string]int) {
 		if o.Size != size {
 			continue
 		}
-		col, known := at[columnKey(o)]
+		col, known := at[keys[i]]
 		if !known {
 			continue
 		}
@@ -221,27 +225,44 @@ func (m *model) readType(c *catalogue, t int, at map[string]int) {
 	}
 }
 
-func columnKey(o *catalog.Offering) string {
+// columnKeys are the columns of the offerings of each type, as text.
+func (c *catalogue) columnKeys() [][]string {
+	keys := make([][]string, len(c.types))
+	for t := range c.types {
+		offerings := c.types[t].it.Offerings
+		keys[t] = make([]string, len(offerings))
+		for i := range offerings {
+			keys[t][i] = columnKey(offeringLabels(&offerings[i]), offerings[i].Reservation)
+		}
+	}
+	return keys
+}
+
+func columnKey(labels []label, reservation string) string {
+	size := len(reservation) + 1
+	for _, l := range labels {
+		size += len(l.key) + len(l.value) + 2
+	}
 	var b strings.Builder
-	for _, l := range offeringLabels(o) {
+	b.Grow(size)
+	for _, l := range labels {
 		appendKey(&b, l.key, l.value)
 	}
-	appendKey(&b, o.Reservation)
+	appendKey(&b, reservation)
 	return b.String()
 }
 
 // readColumns collects the columns: those without a reservation first, so that a flood of
 // reservations never hides ordinary capacity.
-func (c *catalogue) readColumns() {
+func (c *catalogue) readColumns(keys [][]string) {
 	seen := map[string]bool{}
-	for _, t := range c.types {
-		for i := range t.it.Offerings {
-			o := &t.it.Offerings[i]
-			key := columnKey(o)
+	for t := range c.types {
+		for i, key := range keys[t] {
 			if seen[key] {
 				continue
 			}
 			seen[key] = true
+			o := &c.types[t].it.Offerings[i]
 			c.cols = append(c.cols, column{labels: offeringLabels(o), zone: o.Zone, capacity: o.CapacityType, reservation: o.Reservation, reserved: -1})
 		}
 	}
@@ -259,12 +280,7 @@ func (c *catalogue) readColumns() {
 func (c *catalogue) columnIDs() map[string]int {
 	at := make(map[string]int, len(c.cols))
 	for i := range c.cols {
-		var b strings.Builder
-		for _, l := range c.cols[i].labels {
-			appendKey(&b, l.key, l.value)
-		}
-		appendKey(&b, c.cols[i].reservation)
-		at[b.String()] = i
+		at[columnKey(c.cols[i].labels, c.cols[i].reservation)] = i
 	}
 	return at
 }

@@ -141,7 +141,9 @@ func (m *model) termGroup(k kind, t *cluster.PodTerm) int {
 }
 
 func (m *model) addGroup(g group, key string) int {
+	const usual = 128 // bytes
 	var b strings.Builder
+	b.Grow(usual)
 	appendKey(&b, strconv.Itoa(int(g.kind)), key, g.selector.Text, strconv.FormatBool(g.everywhere))
 	appendKey(&b, g.namespaces...)
 	if g.filter != nil {

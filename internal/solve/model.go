@@ -451,6 +451,11 @@ func (m *model) addValues(b *reqs.Builder) {
 
 // appendKey writes text with a separator that no label contains.
 func appendKey(b *strings.Builder, parts ...string) {
+	size := len(parts)
+	for _, p := range parts {
+		size += len(p)
+	}
+	b.Grow(size)
 	for _, p := range parts {
 		b.WriteString(p)
 		b.WriteByte(0)
