@@ -61,6 +61,7 @@ type process struct {
 	worksAt      time.Time         // when the queue of commands is worked on; zero: it is not
 	starting     bool              // a start is not complete
 	cooldown     command.Cooldown
+	answers      disrupt.Answers
 	calls        map[types.UID]call // what the cloud said about reboots
 	launches     provision.LaunchBackoff
 	state        provision.State
