@@ -84,6 +84,7 @@ type api struct {
 	storage [kinds - volumeClaims]map[string]client.Object // the other kinds
 
 	onNode map[string]map[string]bool // pods by node
+	rooms  map[string]*nodeHeadroom   // by node, as the scheduler last saw it: those of which nothing changed since
 	nodeOf map[string]string          // Node by provider id
 	uids   int
 	rev    int // counts writes
@@ -95,7 +96,7 @@ func newAPI(changed func(obj, before client.Object, gone bool)) *api {
 	a := &api{
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, claims: map[string]*karpv1.NodeClaim{}, pools: map[string]*karpv1.NodePool{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, daemons: map[string]*appsv1.DaemonSet{},
-		onNode: map[string]map[string]bool{}, nodeOf: map[string]string{}, changed: changed,
+		onNode: map[string]map[string]bool{}, rooms: map[string]*nodeHeadroom{}, nodeOf: map[string]string{}, changed: changed,
 	}
 	for i := range a.storage {
 		a.storage[i] = map[string]client.Object{}
@@ -133,6 +134,7 @@ func (a *api) put(obj client.Object) {
 			before = old
 		}
 		a.nodes[o.Name], a.nodeOf[o.Spec.ProviderID] = o, o.Name
+		delete(a.rooms, o.Name)
 	case *karpv1.NodeClaim:
 		if old := a.claims[o.Name]; old != nil {
 			before = old
@@ -157,11 +159,13 @@ func (a *api) enter(p *corev1.Pod) {
 	if a.onNode[p.Spec.NodeName] == nil {
 		a.onNode[p.Spec.NodeName] = map[string]bool{}
 	}
+	delete(a.rooms, p.Spec.NodeName)
 	a.onNode[p.Spec.NodeName][p.Name] = true
 }
 
 func (a *api) leave(p *corev1.Pod) {
 	delete(a.onNode[p.Spec.NodeName], p.Name)
+	delete(a.rooms, p.Spec.NodeName)
 }
 
 // drop removes an object for good.
@@ -173,6 +177,7 @@ func (a *api) drop(obj client.Object) {
 		delete(a.pods, o.Name)
 	case *corev1.Node:
 		delete(a.nodes, o.Name)
+		delete(a.rooms, o.Name)
 		delete(a.nodeOf, o.Spec.ProviderID)
 	case *karpv1.NodeClaim:
 		delete(a.claims, o.Name)

@@ -143,7 +143,8 @@ func (p *process) advanceClaim(claim *karpv1.NodeClaim) {
 			facts.Drift = drift.Pool(pool, want, awsv1.Vocabulary())
 		}
 		var after time.Duration
-		want = want.DeepCopy()
+		marked := *want
+		want = &marked
 		if want.Status.Conditions, after = disrupt.Marks(facts); after > 0 {
 			p.lookAt(claim.Name, after)
 		}

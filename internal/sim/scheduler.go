@@ -77,6 +77,9 @@ func gaveUp(p *corev1.Pod) bool {
 }
 
 func (w *World) roomOf(n *corev1.Node) *nodeHeadroom {
+	if known := w.api.rooms[n.Name]; known != nil {
+		return known
+	}
 	r := &nodeHeadroom{node: n, size: w.market.lanes.Capacity(n.Status.Allocatable), apps: map[string]int{}}
 	r.free = r.size
 	// any order: integers are added up
@@ -87,6 +90,7 @@ func (w *World) roomOf(n *corev1.Node) *nodeHeadroom {
 			r.apps[p.Labels["app"]]++
 		}
 	}
+	w.api.rooms[n.Name] = r
 	return r
 }
 
