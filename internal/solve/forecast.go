@@ -36,8 +36,7 @@ type bought struct {
 
 // change is a node that was bought before a pod was put on it.
 type change struct {
-	at, profile, ports int
-	left               []int64
+	at, class, profile, ports int
 }
 
 // place is where the scheduler puts a pod: a node, or one that is bought.
@@ -317,7 +316,9 @@ func (f *forecast) undoPlacement(nodes []int) {
 		place := int32(len(f.m.nodes) + c.at)
 		f.s.note(f.m.profiles[c.profile], place, f.bought[c.at].values, -1, nil, nil)
 		f.s.ports[place] = f.s.ports[place][:c.ports]
-		f.bought[c.at].left = c.left
+		for _, l := range f.m.classes[c.class].asks {
+			f.bought[c.at].left[l] += f.m.classes[c.class].req[l]
+		}
 	}
 	f.changes = f.changes[:0]
 	for _, n := range nodes {
@@ -344,8 +345,7 @@ func (f *forecast) placeNextPod(k int) (place, bool) {
 		case best >= 0:
 			b := &f.bought[best]
 			at := int32(len(f.m.nodes) + best)
-			f.changes = append(f.changes, change{best, variant.profile, len(f.s.ports[at]), b.left})
-			b.left = slices.Clone(b.left)
+			f.changes = append(f.changes, change{best, k, variant.profile, len(f.s.ports[at])})
 			for _, l := range c.asks {
 				b.left[l] -= c.req[l]
 			}

@@ -21,10 +21,12 @@ func (w *stepper) unplaceableDemand(g *removalSet) []int64 {
 	lanes := w.m.lanes
 	rest, all, room := make([]int64, lanes), make([]int64, lanes), make([]int64, lanes)
 	open := make([]bool, len(w.m.nodes)) // has room for one of the pods
-	for _, k := range g.classes {
+	w.setRemoved(g.nodes, true)
+	defer w.setRemoved(g.nodes, false)
+	for i, k := range g.classes {
 		c := &w.m.classes[k]
-		want := len(g.of[k])
-		fits := w.countFitting(c, want, g.nodes, open)
+		want := len(g.of[i])
+		fits := w.countFitting(c, want, open)
 		for _, l := range w.m.certain(c) {
 			all[l] += int64(want) * c.req[l]
 			rest[l] += int64(max(0, want-fits)) * c.req[l]
@@ -41,15 +43,21 @@ func (w *stepper) unplaceableDemand(g *removalSet) []int64 {
 	return rest
 }
 
-// countFitting is how many pods of a class fit on nodes at most, if no others come and nodes in except are gone, and marks those nodes.
-func (w *stepper) countFitting(c *class, want int, except []int, open []bool) int {
+func (v *mover) setRemoved(nodes []int, removed bool) {
+	for _, n := range nodes {
+		v.removed[n] = removed
+	}
+}
+
+// countFitting is how many pods of a class fit on nodes at most, if no others come, and marks those nodes.
+func (w *stepper) countFitting(c *class, want int, open []bool) int {
 	s, m, fits := w.s, w.m, 0
 	for n := 0; n < len(m.nodes); n++ {
 		if b := n / block; n%block == 0 && (s.top[2*b] < c.req[0] || s.top[2*b+1] < c.req[1]) {
 			n += block - 1
 			continue
 		}
-		if m.nodes[n].full || w.removed[n] || slices.Contains(except, n) {
+		if w.removed[n] || m.nodes[n].full {
 			continue
 		}
 		some := want

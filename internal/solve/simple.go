@@ -154,11 +154,9 @@ func (w *stepper) try(nodes ...int) bool {
 
 // allowed reports whether nodes may go: none has taken in pods or is gone, and there are not too many of a pool.
 func (w *stepper) allowed(nodes []int) bool {
-	count := map[string]int{}
-	for _, n := range nodes {
+	for i, n := range nodes {
 		pool := w.m.nodes[n].src.Pool
-		count[pool]++
-		if most, limited := w.most[pool]; limited && w.removedPerPool[pool]+count[pool] > most {
+		if most, limited := w.most[pool]; limited && w.removedPerPool[pool]+w.m.nodesOfPool(pool, nodes[:i+1]) > most {
 			w.trimmed = true
 			return false
 		}
@@ -169,25 +167,46 @@ func (w *stepper) allowed(nodes []int) bool {
 	return true
 }
 
+// nodesOfPool counts the nodes of a list that belong to a pool.
+func (m *model) nodesOfPool(pool string, nodes []int) (count int) {
+	for _, n := range nodes {
+		if m.nodes[n].src.Pool == pool {
+			count++
+		}
+	}
+	return count
+}
+
 // removalSet is nodes that may be removed together.
 type removalSet struct {
 	nodes   []int
 	price   float64
 	pods    int
-	classes []int           // of their pods, in the order of the queue
-	of      map[int][]int32 // pods of each class
+	classes []int     // of their pods, in the order of the queue
+	of      [][]int32 // pods of each of these classes
 }
 
 func (w *stepper) newRemovalSet(nodes []int) *removalSet {
-	g := &removalSet{nodes: nodes, of: map[int][]int32{}}
+	g := &removalSet{nodes: nodes}
 	for _, n := range nodes {
 		g.price += w.price[n]
 		g.pods += len(w.pods[n])
-		for _, p := range w.pods[n] {
-			g.of[int(w.class[p])] = append(g.of[int(w.class[p])], p)
-		}
 	}
-	g.classes = slices.Sorted(maps.Keys(g.of))
+	pods := make([]int32, 0, g.pods)
+	for _, n := range nodes {
+		pods = append(pods, w.pods[n]...)
+	}
+	if len(nodes) > 1 { // those of one node are in this order
+		slices.SortStableFunc(pods, func(a, b int32) int { return cmp.Compare(w.class[a], w.class[b]) })
+	}
+	for first := 0; first < len(pods); {
+		k, next := w.class[pods[first]], first+1
+		for next < len(pods) && w.class[pods[next]] == k {
+			next++
+		}
+		g.classes, g.of = append(g.classes, int(k)), append(g.of, pods[first:next:next])
+		first = next
+	}
 	return g
 }
 
@@ -214,7 +233,7 @@ func (w *stepper) placed(g *removalSet, fresh bool) *state {
 	}
 	left := make([]int, len(g.classes))
 	for i, k := range g.classes {
-		left[i] = len(g.of[k])
+		left[i] = len(g.of[i])
 		if fresh {
 			left[i] -= s.intoOne(k, left[i])
 			if w.tooDear(s, g) {
@@ -274,8 +293,8 @@ func (w *stepper) moveOf(s *state, g *removalSet) *Move {
 	for _, n := range g.nodes {
 		v.removed[n] = true
 	}
-	for _, k := range g.classes {
-		w.m.classes[k].pods = g.of[k]
+	for i, k := range g.classes {
+		w.m.classes[k].pods = g.of[i]
 	}
 	left := w.left.clone()
 	moves := v.groupIntoMoves(left)

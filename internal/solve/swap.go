@@ -209,11 +209,12 @@ func (w *swapper) trySwap(nodes ...int) {
 
 // allowed reports whether so many nodes of their pools may go.
 func (w *swapper) allowed(nodes []int) bool {
-	count := map[string]int{}
-	for _, n := range nodes {
+	if len(w.most) == 0 {
+		return true
+	}
+	for i, n := range nodes {
 		pool := w.m.nodes[n].src.Pool
-		count[pool]++
-		if most, limited := w.most[pool]; limited && count[pool] > most {
+		if most, limited := w.most[pool]; limited && w.m.nodesOfPool(pool, nodes[:i+1]) > most {
 			w.trimmed = true
 			return false
 		}
