@@ -86,6 +86,7 @@ type api struct {
 	onNode map[string]map[string]bool // pods by node
 	rooms  map[string]*nodeHeadroom   // by node, as the scheduler last saw it: those of which nothing changed since
 	nodeOf map[string]string          // Node by provider id
+	order  [kinds][]string            // names of the nodes and of the claims; nil: since they were put in order, some came or went
 	uids   int
 	rev    int // counts writes
 
@@ -132,12 +133,16 @@ func (a *api) put(obj client.Object) {
 	case *corev1.Node:
 		if old := a.nodes[o.Name]; old != nil {
 			before = old
+		} else {
+			a.order[nodes] = nil
 		}
 		a.nodes[o.Name], a.nodeOf[o.Spec.ProviderID] = o, o.Name
 		delete(a.rooms, o.Name)
 	case *karpv1.NodeClaim:
 		if old := a.claims[o.Name]; old != nil {
 			before = old
+		} else {
+			a.order[claims] = nil
 		}
 		a.claims[o.Name] = o
 	case *karpv1.NodePool:
@@ -179,8 +184,10 @@ func (a *api) drop(obj client.Object) {
 		delete(a.nodes, o.Name)
 		delete(a.rooms, o.Name)
 		delete(a.nodeOf, o.Spec.ProviderID)
+		a.order[nodes] = nil
 	case *karpv1.NodeClaim:
 		delete(a.claims, o.Name)
+		a.order[claims] = nil
 	case *policyv1.PodDisruptionBudget:
 		delete(a.budgets, o.Name)
 	default:
@@ -201,6 +208,21 @@ func (a *api) delete(obj client.Object, now time.Time) {
 	next := obj.DeepCopyObject().(client.Object)
 	next.SetDeletionTimestamp(new(metav1.NewTime(now)))
 	a.put(next)
+}
+
+// nodeNames and claimNames list names in order, for those who look often. Nobody writes to the lists.
+func (a *api) nodeNames() []string {
+	if a.order[nodes] == nil {
+		a.order[nodes] = sorted(a.nodes)
+	}
+	return a.order[nodes]
+}
+
+func (a *api) claimNames() []string {
+	if a.order[claims] == nil {
+		a.order[claims] = sorted(a.claims)
+	}
+	return a.order[claims]
 }
 
 // podsOn lists the pods of a node by name.

@@ -205,11 +205,11 @@ func (p *process) list(k kind) {
 		}
 	}
 	p.synced = true
-	for _, name := range sorted(p.w.api.claims) {
+	for _, name := range p.w.api.claimNames() {
 		p.lookAt(name, 0)
 		p.lookAt(rebooting+name, 0)
 	}
-	for _, name := range sorted(p.w.api.nodes) {
+	for _, name := range p.w.api.nodeNames() {
 		p.lookAt(name, 0)
 		p.lookAt(health+name, 0)
 	}
@@ -279,7 +279,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 		p.podEvent(o)
 	case *karpv1.NodePool:
 		p.resize(o.Name)
-		for _, name := range sorted(p.w.api.claims) {
+		for _, name := range p.w.api.claimNames() {
 			p.lookAt(name, time.Second)
 		}
 	}

@@ -44,7 +44,7 @@ func (w *World) schedule() {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(len(a.UID), len(b.UID)), cmp.Compare(a.UID, b.UID))
 	})
 	var rooms []*nodeHeadroom
-	for _, name := range sorted(w.api.nodes) {
+	for _, name := range w.api.nodeNames() {
 		if n := w.api.nodes[name]; !n.Spec.Unschedulable { // a node that goes is kept free by its taint alone
 			rooms = append(rooms, w.roomOf(n))
 		}
