@@ -36,10 +36,9 @@ type bought struct {
 	values          []int32 // its domains, by key of the table
 }
 
-// undoneChange is a node that was bought before a pod was put on it.
+// undoneChange is a pod that was put on a node that was bought before it, and how many ports that node had.
 type undoneChange struct {
-	at, profile, ports int
-	left               []int64
+	at, class, profile, ports int
 }
 
 // target is where the scheduler puts a pod: a node, or one that is bought.
@@ -318,10 +317,12 @@ func (f *forecast) undoPlacement(nodes []int) {
 		f.updateFreeShare(u.node)
 	}
 	for _, c := range slices.Backward(f.changes) {
-		place := int32(len(f.model.Nodes) + c.at)
+		place, class := int32(len(f.model.Nodes)+c.at), &f.model.Classes[c.class]
 		f.state.CountPods(f.model.Profiles[c.profile], place, f.bought[c.at].values, -1, nil, nil)
 		f.state.Ports[place] = f.state.Ports[place][:c.ports]
-		f.bought[c.at].left = c.left
+		for _, l := range class.Lanes {
+			f.bought[c.at].left[l] += class.Requests[l]
+		}
 	}
 	f.changes = f.changes[:0]
 	for _, n := range nodes {
@@ -348,8 +349,7 @@ func (f *forecast) placeNextPod(k int) (target, bool) {
 		case best >= 0:
 			b := &f.bought[best]
 			at := int32(len(f.model.Nodes) + best)
-			f.changes = append(f.changes, undoneChange{best, variant.Profile, len(f.state.Ports[at]), b.left})
-			b.left = slices.Clone(b.left)
+			f.changes = append(f.changes, undoneChange{best, k, variant.Profile, len(f.state.Ports[at])})
 			for _, l := range c.Lanes {
 				b.left[l] -= c.Requests[l]
 			}

@@ -24,10 +24,12 @@ func (w *stepper) unplaceableDemand(g *removalSet) []int64 {
 	lanes := w.model.Lanes
 	rest, all, room := make([]int64, lanes), make([]int64, lanes), make([]int64, lanes)
 	open := make([]bool, len(w.model.Nodes)) // has headroom for one of the pods
-	for _, k := range g.classes {
+	w.setRemoved(g.nodes, true)
+	defer w.setRemoved(g.nodes, false)
+	for i, k := range g.classes {
 		c := &w.model.Classes[k]
-		want := len(g.of[k])
-		fits := w.countFitting(c, want, g.nodes, open)
+		want := len(g.of[i])
+		fits := w.countFitting(c, want, open)
 		for _, l := range w.model.CertainLanes(c) {
 			all[l] += int64(want) * c.Requests[l]
 			rest[l] += int64(max(0, want-fits)) * c.Requests[l]
@@ -44,15 +46,21 @@ func (w *stepper) unplaceableDemand(g *removalSet) []int64 {
 	return rest
 }
 
-// countFitting is how many pods of a class fit on nodes at most, if no others come and nodes in except are removed, and marks those nodes.
-func (w *stepper) countFitting(c *model.Class, want int, except []int, open []bool) int {
+func (v *mover) setRemoved(nodes []int, removed bool) {
+	for _, n := range nodes {
+		v.removed[n] = removed
+	}
+}
+
+// countFitting is how many pods of a class fit on nodes at most, if no others come, and marks those nodes.
+func (w *stepper) countFitting(c *model.Class, want int, open []bool) int {
 	s, m, fits := w.state, w.model, 0
 	for n := 0; n < len(m.Nodes); n++ {
 		if b := n / exact.BlockSize; n%exact.BlockSize == 0 && (s.BlockMax[2*b] < c.Requests[0] || s.BlockMax[2*b+1] < c.Requests[1]) {
 			n += exact.BlockSize - 1
 			continue
 		}
-		if m.Nodes[n].Full || w.removed[n] || slices.Contains(except, n) {
+		if w.removed[n] || m.Nodes[n].Full {
 			continue
 		}
 		some := want

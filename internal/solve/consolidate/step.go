@@ -157,11 +157,9 @@ func (w *stepper) tryStep(nodes ...int) bool {
 
 // withinRemovalLimits reports whether nodes may be removed: none has taken in pods or is removed already, and there are not too many of a pool.
 func (w *stepper) withinRemovalLimits(nodes []int) bool {
-	count := map[string]int{}
-	for _, n := range nodes {
+	for i, n := range nodes {
 		pool := w.model.Nodes[n].Source.Pool
-		count[pool]++
-		if most, limited := w.maxRemovals[pool]; limited && w.removedPerPool[pool]+count[pool] > most {
+		if most, limited := w.maxRemovals[pool]; limited && w.removedPerPool[pool]+countOfPool(w.model, pool, nodes[:i+1]) > most {
 			w.trimmed = true
 			return false
 		}
@@ -172,25 +170,46 @@ func (w *stepper) withinRemovalLimits(nodes []int) bool {
 	return true
 }
 
+// countOfPool counts the nodes of a list that belong to a pool.
+func countOfPool(m *model.Model, pool string, nodes []int) (count int) {
+	for _, n := range nodes {
+		if m.Nodes[n].Source.Pool == pool {
+			count++
+		}
+	}
+	return count
+}
+
 // removalSet is nodes that may be removed together.
 type removalSet struct {
 	nodes   []int
 	price   float64
 	pods    int
-	classes []int           // of their pods, in the order of the queue
-	of      map[int][]int32 // pods of each class
+	classes []int     // of their pods, in the order of the queue
+	of      [][]int32 // pods of each of these classes
 }
 
 func (w *stepper) newRemovalSet(nodes []int) *removalSet {
-	g := &removalSet{nodes: nodes, of: map[int][]int32{}}
+	g := &removalSet{nodes: nodes}
 	for _, n := range nodes {
 		g.price += w.price[n]
 		g.pods += len(w.pods[n])
-		for _, p := range w.pods[n] {
-			g.of[int(w.class[p])] = append(g.of[int(w.class[p])], p)
-		}
 	}
-	g.classes = slices.Sorted(maps.Keys(g.of))
+	pods := make([]int32, 0, g.pods)
+	for _, n := range nodes {
+		pods = append(pods, w.pods[n]...)
+	}
+	if len(nodes) > 1 { // those of one node are in this order
+		slices.SortStableFunc(pods, func(a, b int32) int { return cmp.Compare(w.class[a], w.class[b]) })
+	}
+	for first := 0; first < len(pods); {
+		k, next := w.class[pods[first]], first+1
+		for next < len(pods) && w.class[pods[next]] == k {
+			next++
+		}
+		g.classes, g.of = append(g.classes, int(k)), append(g.of, pods[first:next:next])
+		first = next
+	}
 	return g
 }
 
@@ -217,7 +236,7 @@ func (w *stepper) placeElsewhere(g *removalSet, fresh bool) *exact.State {
 	}
 	left := make([]int, len(g.classes))
 	for i, k := range g.classes {
-		left[i] = len(g.of[k])
+		left[i] = len(g.of[i])
 		if fresh {
 			left[i] -= placeOnOneNewNode(s, k, left[i])
 			if w.tooExpensive(s, g) {
@@ -277,8 +296,8 @@ func (w *stepper) moveOf(s *exact.State, g *removalSet) *Move {
 	for _, n := range g.nodes {
 		v.removed[n] = true
 	}
-	for _, k := range g.classes {
-		w.model.Classes[k].Pods = g.of[k]
+	for i, k := range g.classes {
+		w.model.Classes[k].Pods = g.of[i]
 	}
 	left := w.left.clone()
 	moves := v.groupIntoMoves(left)

@@ -211,11 +211,12 @@ func (w *swapper) trySwap(nodes ...int) {
 
 // withinRemovalLimits reports whether so many nodes of their pools may be removed.
 func (w *swapper) withinRemovalLimits(nodes []int) bool {
-	count := map[string]int{}
-	for _, n := range nodes {
+	if len(w.maxRemovals) == 0 {
+		return true
+	}
+	for i, n := range nodes {
 		pool := w.model.Nodes[n].Source.Pool
-		count[pool]++
-		if most, limited := w.maxRemovals[pool]; limited && count[pool] > most {
+		if most, limited := w.maxRemovals[pool]; limited && countOfPool(w.model, pool, nodes[:i+1]) > most {
 			w.trimmed = true
 			return false
 		}

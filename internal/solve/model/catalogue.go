@@ -69,7 +69,10 @@ func sameTypes(a, b []catalog.InstanceType) bool {
 
 // OfferingLabels are the labels that a node gets from the way it was bought, by key.
 func OfferingLabels(o *catalog.Offering) []Label {
-	list := []Label{{corev1.LabelTopologyZone, o.Zone}, {karpv1.LabelCapacityType, o.CapacityType}}
+	list := append(make([]Label, 0, 2+len(o.Labels)), Label{karpv1.LabelCapacityType, o.CapacityType}, Label{corev1.LabelTopologyZone, o.Zone})
+	if len(o.Labels) == 0 {
+		return list
+	}
 	for key, value := range o.Labels {
 		list = append(list, Label{key, value})
 	}
@@ -155,7 +158,8 @@ func (m *Model) newCatalogue(types []catalog.InstanceType) *Catalogue {
 	for i := 1; i < len(c.Types); i++ {
 		c.HasSizes = c.HasSizes || c.Types[i].InstanceType.Name == c.Types[i-1].InstanceType.Name
 	}
-	c.readColumns()
+	keys := c.columnKeys()
+	c.readColumns(keys)
 	n := len(c.Types)
 	c.Price = slices.Repeat([]float64{math.Inf(1)}, n*len(c.Columns))
 	c.priceWithRisk = slices.Clone(c.Price)
@@ -163,7 +167,7 @@ func (m *Model) newCatalogue(types []catalog.InstanceType) *Catalogue {
 	c.Allocatable, c.Capacity = make([]int64, n*m.Lanes), make([]int64, n*m.Lanes)
 	at := c.columnIDs()
 	for t := range c.Types {
-		m.readType(c, t, at)
+		m.readType(c, t, at, keys[t])
 	}
 	for k := range m.Table.Len() {
 		c.Keys = append(c.Keys, c.indexKey(reqs.KeyID(k), m.Table))
@@ -171,7 +175,7 @@ func (m *Model) newCatalogue(types []catalog.InstanceType) *Catalogue {
 	return c
 }
 
-func (m *Model) readType(c *Catalogue, t int, at map[string]int) {
+func (m *Model) readType(c *Catalogue, t int, at map[string]int, keys []string) {
 	it, size := c.Types[t].InstanceType, c.Types[t].size
 	capacity, room := it.Capacity, it.Allocatable()
 	if size != nil {
@@ -192,7 +196,7 @@ func (m *Model) readType(c *Catalogue, t int, at map[string]int) {
 		if o.Size != size {
 			continue
 		}
-		col, known := at[columnKey(o)]
+		col, known := at[keys[i]]
 		if !known {
 			continue
 		}
@@ -219,27 +223,44 @@ func (m *Model) readType(c *Catalogue, t int, at map[string]int) {
 	}
 }
 
-func columnKey(o *catalog.Offering) string {
+// columnKeys are the columns of the offerings of each type, as text.
+func (c *Catalogue) columnKeys() [][]string {
+	keys := make([][]string, len(c.Types))
+	for t := range c.Types {
+		offerings := c.Types[t].InstanceType.Offerings
+		keys[t] = make([]string, len(offerings))
+		for i := range offerings {
+			keys[t][i] = columnKey(OfferingLabels(&offerings[i]), offerings[i].Reservation)
+		}
+	}
+	return keys
+}
+
+func columnKey(labels []Label, reservation string) string {
+	size := len(reservation) + 1
+	for _, l := range labels {
+		size += len(l.Key) + len(l.Value) + 2
+	}
 	var b strings.Builder
-	for _, l := range OfferingLabels(o) {
+	b.Grow(size)
+	for _, l := range labels {
 		AppendKey(&b, l.Key, l.Value)
 	}
-	AppendKey(&b, o.Reservation)
+	AppendKey(&b, reservation)
 	return b.String()
 }
 
 // readColumns collects the columns: those without a reservation first, so that a flood of
 // reservations never hides ordinary capacity.
-func (c *Catalogue) readColumns() {
+func (c *Catalogue) readColumns(keys [][]string) {
 	seen := map[string]bool{}
-	for _, t := range c.Types {
-		for i := range t.InstanceType.Offerings {
-			o := &t.InstanceType.Offerings[i]
-			key := columnKey(o)
+	for t := range c.Types {
+		for i, key := range keys[t] {
 			if seen[key] {
 				continue
 			}
 			seen[key] = true
+			o := &c.Types[t].InstanceType.Offerings[i]
 			c.Columns = append(c.Columns, Column{Labels: OfferingLabels(o), Zone: o.Zone, Capacity: o.CapacityType, Reservation: o.Reservation, Reserved: -1})
 		}
 	}
@@ -257,12 +278,7 @@ func (c *Catalogue) readColumns() {
 func (c *Catalogue) columnIDs() map[string]int {
 	at := make(map[string]int, len(c.Columns))
 	for i := range c.Columns {
-		var b strings.Builder
-		for _, l := range c.Columns[i].Labels {
-			AppendKey(&b, l.Key, l.Value)
-		}
-		AppendKey(&b, c.Columns[i].Reservation)
-		at[b.String()] = i
+		at[columnKey(c.Columns[i].Labels, c.Columns[i].Reservation)] = i
 	}
 	return at
 }

@@ -138,7 +138,9 @@ func (m *Model) InternTermGroup(k GroupKind, t *cluster.PodTerm) int {
 }
 
 func (m *Model) addGroup(g Group, key string) int {
+	const usual = 128 // bytes
 	var b strings.Builder
+	b.Grow(usual)
 	AppendKey(&b, strconv.Itoa(int(g.Kind)), key, g.Selector.Text, strconv.FormatBool(g.allNamespaces))
 	AppendKey(&b, g.namespaces...)
 	if g.Filter != nil {

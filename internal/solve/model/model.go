@@ -342,6 +342,11 @@ func (m *Model) addValues(b *reqs.Builder) {
 
 // AppendKey writes text with a separator that no label contains.
 func AppendKey(b *strings.Builder, parts ...string) {
+	size := len(parts)
+	for _, p := range parts {
+		size += len(p)
+	}
+	b.Grow(size)
 	for _, p := range parts {
 		b.WriteString(p)
 		b.WriteByte(0)
