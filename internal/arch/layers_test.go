@@ -25,7 +25,14 @@ var (
 	images = []string{"internal/aws/ami"} // for the API of AWS and what is built upon it
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
-	single = []string{"internal/condition", "internal/solve", "internal/drift", "internal/drain"}
+	single = join(alone, []string{"internal/solve"})
+	alone  = []string{"internal/condition", "internal/drift", "internal/drain"}
+	// The rooms of solve, bottom up: each may use those before it. Nobody else may use any.
+	tools  = []string{"internal/solve/bitset", "internal/solve/parallel"}
+	model  = join(tools, []string{"internal/solve/model"})
+	exact  = join(model, []string{"internal/solve/exact"})
+	shared = join(exact, []string{"internal/solve/explain", "internal/solve/pack"})
+	rooms  = join(shared, []string{"internal/solve/bound", "internal/solve/consolidate"})
 	life   = []string{"internal/lifecycle"}
 	joint  = []string{"internal/disrupt", "internal/pool", "internal/reboot"}
 	steps  = []string{"internal/disrupt/command"} // how decisions are carried out, as values
@@ -47,7 +54,7 @@ var layers = map[string]layer{
 	"0 api":       {packages: api, may: join(values, words, api), never: effects},
 	"0 api, AWS":  {packages: []string{"api/aws/..."}, may: join(values, words, api, images), never: effects},
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
-	"2 decisions": {packages: single, may: join(values, words, api, view), never: effects},
+	"2 decisions": {packages: alone, may: join(values, words, api, view), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
@@ -57,7 +64,17 @@ var layers = map[string]layer{
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, images, yaml, []string{"internal/budget"}), never: effects},
 	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
 	"2 check":     {packages: []string{"internal/check"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
-	"3 port":      {packages: port, may: join(values, words, api), never: effects},
+
+	"2 solve":             {packages: []string{"internal/solve"}, may: join(values, words, api, view, rooms), never: effects},
+	"2 solve tools":       {packages: tools, may: []string{"std"}, never: effects},
+	"2 solve model":       {packages: []string{"internal/solve/model"}, may: join(values, words, api, view, tools), never: effects},
+	"2 solve exact":       {packages: []string{"internal/solve/exact"}, may: join(values, words, api, view, model), never: effects},
+	"2 solve bound":       {packages: []string{"internal/solve/bound"}, may: join(values, words, api, view, model), never: effects},
+	"2 solve pack":        {packages: []string{"internal/solve/pack"}, may: join(values, words, api, view, exact), never: effects},
+	"2 solve explain":     {packages: []string{"internal/solve/explain"}, may: join(values, words, api, view, exact), never: effects},
+	"2 solve consolidate": {packages: []string{"internal/solve/consolidate"}, may: join(values, words, api, view, shared), never: effects},
+
+	"3 port": {packages: port, may: join(values, words, api), never: effects},
 	// It is built around the memory of the controller as it is, which takes in what informers tell, and
 	// around what writes claims; nothing of it has effects on anything but the run.
 	"3 simulator": {
@@ -149,6 +166,21 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
+// The rooms of solve are its own business, also for the layers that may import anything inside.
+func TestRoomsOfSolveAreItsOwn(t *testing.T) {
+	t.Parallel()
+	for _, file := range repository(t).sources {
+		if file.within("internal/solve") {
+			continue
+		}
+		for _, spec := range file.syntax.Imports {
+			if target, err := strconv.Unquote(spec.Path.Value); err == nil && matches(rooms, strings.TrimPrefix(target, module+"/")) {
+				t.Errorf("%s imports %s: what is for others is in internal/solve", file.path, target)
+			}
+		}
+	}
+}
+
 // The table itself: a package belongs to one layer, and what a layer may import exists in the table.
 func TestLayerTableIsSound(t *testing.T) {
 	t.Parallel()
@@ -180,6 +212,17 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/disrupt", "internal/solve", true},
 		{"internal/check", "internal/solve", true},
 		{"internal/solve", "internal/check", false},
+		{"internal/solve", "internal/solve/consolidate", true},
+		{"internal/solve/consolidate", "internal/solve/pack", true},
+		{"internal/solve/consolidate", "internal/solve", false},
+		{"internal/solve/consolidate", "internal/solve/bound", false},
+		{"internal/solve/explain", "internal/solve/pack", false},
+		{"internal/solve/pack", "internal/solve/exact", true},
+		{"internal/solve/exact", "internal/solve/pack", false},
+		{"internal/solve/exact", "internal/disrupt", false},
+		{"internal/solve/model", "internal/solve/exact", false},
+		{"internal/solve/model", "os", false},
+		{"internal/disrupt", "internal/solve/model", false},
 		{"internal/check/random", "math/rand/v2", true},
 		{"internal/execute", "internal/check/random", false},
 		{"internal/budget", "github.com/robfig/cron/v3", true},

@@ -97,6 +97,7 @@ type Disruption struct {
 	unpriced       map[string]bool // nodes without a known price in the last pass
 	invalidBudgets string          // invalid budgets as last logged
 	cooldown       command.Cooldown
+	answers        disruption.Answers   // of searches for moves
 	blocks         map[string]*block    // by claim: nodes whose disruption is blocked
 	lastRuns       map[string]time.Time // by method: when it last ran
 
@@ -190,7 +191,7 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	view.Unpriced = d.prices.mustWait(ctx, d.Priced, d.Now())
 	hidden := d.queue.markBackoffs(&view, d.Now())
 	view.Outcomes = d.promises.Observe(&view)
-	view.Unchanged = d.cooldown.Covers(changes, d.Now())
+	view.Unchanged, view.Answers = d.cooldown.Covers(changes, d.Now()), &d.answers
 	decision := d.decide(ctx, view)
 	d.promises.RecordMoves(&decision)
 	d.setDecisionMetrics(decision)

@@ -184,10 +184,12 @@ func (c *consolidation) selectCommands(names []string) []solve.Move {
 }
 
 func (c *consolidation) searchMoves(names []string, most map[string]int) solve.Consolidation {
-	answer := solve.ConsolidateWithin(
-		solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: most, First: c.v.First},
-		solve.Limits{Stop: c.g.stop, Joint: c.v.Joint, Single: c.v.Single},
-	)
+	q := solve.Question{View: c.on, Candidates: names, Policy: c.g.policy, Most: maps.Clone(most), First: c.v.First}
+	answer, known := c.v.Answers.find(q)
+	if !known {
+		answer = solve.ConsolidateWithin(q, solve.Limits{Stop: c.g.stop, Joint: c.v.Joint, Single: c.v.Single})
+		c.v.Answers.record(q, answer)
+	}
 	c.Partial = c.Partial || answer.Partial
 	if len(answer.Unreached) > 0 {
 		c.Unreached = answer.Unreached

@@ -33,6 +33,7 @@ type View struct {
 	First        []string               // pools that an earlier search of consolidation had no time for
 	Joint        func() bool            // whether time is up for consolidating all nodes together; nil: never
 	Single       func() bool            // the same for what follows it, a few nodes at a time, and for saying why nodes stay
+	Answers      *Answers               // of earlier searches of consolidation; nil: none are remembered
 }
 
 // Methods are the enabled features.

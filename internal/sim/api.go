@@ -84,7 +84,9 @@ type api struct {
 	storage [kinds - volumeClaims]map[string]client.Object // the other kinds
 
 	onNode map[string]map[string]bool // pods by node
+	rooms  map[string]*nodeHeadroom   // by node, as the scheduler last saw it: those of which nothing changed since
 	nodeOf map[string]string          // Node by provider id
+	order  [kinds][]string            // names of the nodes and of the claims; nil: since they were put in order, some came or went
 	uids   int
 	rev    int // counts writes
 
@@ -95,7 +97,7 @@ func newAPI(changed func(obj, before client.Object, gone bool)) *api {
 	a := &api{
 		pods: map[string]*corev1.Pod{}, nodes: map[string]*corev1.Node{}, claims: map[string]*karpv1.NodeClaim{}, pools: map[string]*karpv1.NodePool{},
 		budgets: map[string]*policyv1.PodDisruptionBudget{}, daemons: map[string]*appsv1.DaemonSet{},
-		onNode: map[string]map[string]bool{}, nodeOf: map[string]string{}, changed: changed,
+		onNode: map[string]map[string]bool{}, rooms: map[string]*nodeHeadroom{}, nodeOf: map[string]string{}, changed: changed,
 	}
 	for i := range a.storage {
 		a.storage[i] = map[string]client.Object{}
@@ -131,11 +133,16 @@ func (a *api) put(obj client.Object) {
 	case *corev1.Node:
 		if old := a.nodes[o.Name]; old != nil {
 			before = old
+		} else {
+			a.order[nodes] = nil
 		}
 		a.nodes[o.Name], a.nodeOf[o.Spec.ProviderID] = o, o.Name
+		delete(a.rooms, o.Name)
 	case *karpv1.NodeClaim:
 		if old := a.claims[o.Name]; old != nil {
 			before = old
+		} else {
+			a.order[claims] = nil
 		}
 		a.claims[o.Name] = o
 	case *karpv1.NodePool:
@@ -157,11 +164,13 @@ func (a *api) enter(p *corev1.Pod) {
 	if a.onNode[p.Spec.NodeName] == nil {
 		a.onNode[p.Spec.NodeName] = map[string]bool{}
 	}
+	delete(a.rooms, p.Spec.NodeName)
 	a.onNode[p.Spec.NodeName][p.Name] = true
 }
 
 func (a *api) leave(p *corev1.Pod) {
 	delete(a.onNode[p.Spec.NodeName], p.Name)
+	delete(a.rooms, p.Spec.NodeName)
 }
 
 // drop removes an object for good.
@@ -173,9 +182,12 @@ func (a *api) drop(obj client.Object) {
 		delete(a.pods, o.Name)
 	case *corev1.Node:
 		delete(a.nodes, o.Name)
+		delete(a.rooms, o.Name)
 		delete(a.nodeOf, o.Spec.ProviderID)
+		a.order[nodes] = nil
 	case *karpv1.NodeClaim:
 		delete(a.claims, o.Name)
+		a.order[claims] = nil
 	case *policyv1.PodDisruptionBudget:
 		delete(a.budgets, o.Name)
 	default:
@@ -196,6 +208,21 @@ func (a *api) delete(obj client.Object, now time.Time) {
 	next := obj.DeepCopyObject().(client.Object)
 	next.SetDeletionTimestamp(new(metav1.NewTime(now)))
 	a.put(next)
+}
+
+// nodeNames and claimNames list names in order, for those who look often. Nobody writes to the lists.
+func (a *api) nodeNames() []string {
+	if a.order[nodes] == nil {
+		a.order[nodes] = sorted(a.nodes)
+	}
+	return a.order[nodes]
+}
+
+func (a *api) claimNames() []string {
+	if a.order[claims] == nil {
+		a.order[claims] = sorted(a.claims)
+	}
+	return a.order[claims]
 }
 
 // podsOn lists the pods of a node by name.

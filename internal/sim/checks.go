@@ -65,7 +65,7 @@ func (c *checks) died(p *process) {
 	clear(c.served)
 	clear(c.holds)
 	there := map[string][]string{} // replacements by command
-	for _, name := range sorted(c.w.api.claims) {
+	for _, name := range c.w.api.claimNames() {
 		if order, is := disrupt.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
 			there[order.Token] = append(there[order.Token], name)
 		}
@@ -432,7 +432,7 @@ type state struct {
 // shape is the cluster at rest; its text is empty if it is not at rest.
 func (c *checks) shape() (s state) {
 	var list []string
-	for _, name := range sorted(c.w.api.claims) {
+	for _, name := range c.w.api.claimNames() {
 		claim := c.w.api.claims[name]
 		if claim.DeletionTimestamp != nil || toReboot(claim) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
 			return s

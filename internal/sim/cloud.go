@@ -28,6 +28,7 @@ type simCloud struct {
 	machines  []Machine
 	instances map[types.UID]*instance // by the claim they were launched for
 	byID      map[string]*instance
+	order     []string             // of byID; nil: since it was put in order, some came or went
 	gone      map[string]time.Time // offerings that cannot be had, until when
 	known     map[string]time.Time // those of them that somebody tried, until when
 	failing   time.Time            // until when every launch fails
@@ -134,7 +135,7 @@ func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 	m.count++
 	i.id, i.claim, i.uid, i.launched = fmt.Sprintf("sim:///%s/i-%04d", i.zone, m.count), claim.Name, claim.UID, m.w.now
 	i.node, i.mute = fmt.Sprintf("node-%04d", m.count), m.w.faulty(m.w.config.NeverJoins)
-	m.instances[claim.UID], m.byID[i.id] = i, i
+	m.instances[claim.UID], m.byID[i.id], m.order = i, i, nil
 	m.w.stats.Launched++
 	m.w.logf("cloud: %s is bought for claim %s: %s in %s, %s", i.id, claim.Name, i.machine.Name, i.zone, i.capacityType)
 	m.w.after(m.w.between(m.w.config.Boot/2, m.w.config.Boot), func() { m.join(i) })
@@ -196,6 +197,7 @@ func (m *simCloud) removeInstance(i *instance) {
 	i.ending, i.dead = true, true
 	delete(m.instances, i.uid)
 	delete(m.byID, i.id)
+	m.order = nil
 	m.w.setReady(i.node, false)
 }
 
@@ -209,7 +211,10 @@ func (m *simCloud) interrupt(i *instance) {
 // running lists the instances that run, in the order of their names.
 func (m *simCloud) running() []*instance {
 	var out []*instance
-	for _, id := range sorted(m.byID) {
+	if m.order == nil {
+		m.order = sorted(m.byID)
+	}
+	for _, id := range m.order {
 		if i := m.byID[id]; !i.ending {
 			out = append(out, i)
 		}

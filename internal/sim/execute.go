@@ -36,7 +36,7 @@ func (p *process) runDisruptionPass() {
 	hidden := p.commands.MarkBackoffs(&view, p.w.now)
 	view.Policy, view.Tuning, view.Methods, view.Repairs = p.w.config.Policy, p.w.config.Tuning, p.w.config.Methods, p.w.repairs
 	view.Outcomes = p.moveOutcomes.Observe(&view)
-	view.Unchanged = p.cooldown.Covers(changes, p.w.now)
+	view.Unchanged, view.Answers = p.cooldown.Covers(changes, p.w.now), &p.answers
 	decision := p.w.decide(view)
 	p.w.stats.Passes++
 	p.emitDecisionEvents(&decision)

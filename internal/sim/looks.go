@@ -34,7 +34,7 @@ func (c *checks) taints() {
 		clear(c.tainted)
 		return
 	}
-	for _, name := range sorted(c.w.api.nodes) {
+	for _, name := range c.w.api.nodeNames() {
 		node := c.w.api.nodes[name]
 		claim := c.w.api.claimOf(node)
 		if !karpv1.Disrupted(node) || node.DeletionTimestamp != nil || claim == nil || claim.DeletionTimestamp != nil || p.commanded(name) {
@@ -52,7 +52,7 @@ func (c *checks) taints() {
 // limits checks that pools stay within their limits (G10). Replacements of nodes that are
 // still there do not count.
 func (c *checks) limits() {
-	spare, claims := c.surplusReplacements(), sorted(c.w.api.claims)
+	spare, claims := c.surplusReplacements(), c.w.api.claimNames()
 	for _, name := range sorted(c.w.api.pools) {
 		pool := c.w.api.pools[name]
 		for _, what := range resources.Names(pool.Spec.Limits) {
@@ -211,7 +211,7 @@ func (c *checks) end() {
 			c.w.broken("G1", "nobody claims %s", i.id)
 		}
 	}
-	for _, name := range sorted(c.w.api.claims) {
+	for _, name := range c.w.api.claimNames() {
 		if id := c.w.api.claims[name].Status.ProviderID; id != "" && !running[id] && c.w.api.claims[name].DeletionTimestamp == nil {
 			c.w.broken("G1", "claim %s has no instance", name)
 		}

@@ -61,6 +61,7 @@ type process struct {
 	worksAt      time.Time         // when the queue of commands is worked on; zero: it is not
 	starting     bool              // a start is not complete
 	cooldown     command.Cooldown
+	answers      disrupt.Answers
 	calls        map[types.UID]call // what the cloud said about reboots
 	launches     provision.LaunchBackoff
 	state        provision.State
@@ -204,11 +205,11 @@ func (p *process) list(k kind) {
 		}
 	}
 	p.synced = true
-	for _, name := range sorted(p.w.api.claims) {
+	for _, name := range p.w.api.claimNames() {
 		p.lookAt(name, 0)
 		p.lookAt(rebooting+name, 0)
 	}
-	for _, name := range sorted(p.w.api.nodes) {
+	for _, name := range p.w.api.nodeNames() {
 		p.lookAt(name, 0)
 		p.lookAt(health+name, 0)
 	}
@@ -278,7 +279,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 		p.podEvent(o)
 	case *karpv1.NodePool:
 		p.resize(o.Name)
-		for _, name := range sorted(p.w.api.claims) {
+		for _, name := range p.w.api.claimNames() {
 			p.lookAt(name, time.Second)
 		}
 	}

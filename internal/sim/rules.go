@@ -133,7 +133,7 @@ func (c *checks) repairs() {
 		clear(c.marked)
 		return
 	}
-	for _, name := range sorted(c.w.api.nodes) {
+	for _, name := range c.w.api.nodeNames() {
 		node := c.w.api.nodes[name]
 		claim := c.w.api.claimOf(node)
 		if claim == nil || claim.DeletionTimestamp != nil {

@@ -44,7 +44,7 @@ func (w *World) schedule() {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(len(a.UID), len(b.UID)), cmp.Compare(a.UID, b.UID))
 	})
 	var rooms []*nodeHeadroom
-	for _, name := range sorted(w.api.nodes) {
+	for _, name := range w.api.nodeNames() {
 		if n := w.api.nodes[name]; !n.Spec.Unschedulable { // a node that goes is kept free by its taint alone
 			rooms = append(rooms, w.roomOf(n))
 		}
@@ -77,6 +77,9 @@ func gaveUp(p *corev1.Pod) bool {
 }
 
 func (w *World) roomOf(n *corev1.Node) *nodeHeadroom {
+	if known := w.api.rooms[n.Name]; known != nil {
+		return known
+	}
 	r := &nodeHeadroom{node: n, size: w.market.lanes.Capacity(n.Status.Allocatable), apps: map[string]int{}}
 	r.free = r.size
 	// any order: integers are added up
@@ -87,6 +90,7 @@ func (w *World) roomOf(n *corev1.Node) *nodeHeadroom {
 			r.apps[p.Labels["app"]]++
 		}
 	}
+	w.api.rooms[n.Name] = r
 	return r
 }
 

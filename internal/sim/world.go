@@ -195,7 +195,7 @@ func (w *World) endFaults() {
 	clear(w.market.gone)
 	w.market.failing, w.market.mute, w.market.small = time.Time{}, time.Time{}, time.Time{}
 	clear(w.sticking)
-	for _, name := range sorted(w.api.nodes) {
+	for _, name := range w.api.nodeNames() {
 		w.makeHealthy(name)
 	}
 	if w.process == nil {

@@ -1,82 +1,41 @@
 package solve
 
 import (
-	"github.com/dovetail-sh/dovetail/internal/cluster"
-	"github.com/dovetail-sh/dovetail/internal/reason"
-	"github.com/dovetail-sh/dovetail/internal/reqs"
-	"github.com/dovetail-sh/dovetail/internal/resources"
+	"github.com/dovetail-sh/dovetail/internal/solve/consolidate"
+	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// Problem is everything a plan depends on.
-type Problem struct {
-	View   *cluster.Snapshot `json:"view"`
-	Pods   []cluster.Pod     `json:"pods"`            // to be placed; the order does not matter
-	Moved  []cluster.Pod     `json:"moved,omitempty"` // also to be placed: of nodes that would be removed, so not onto nodes that settle or are not up
-	Policy Policy            `json:"policy"`
-
-	PlannedBinds []Bind `json:"promised,omitempty"` // where an earlier plan put some of the pods; they stay there if the rules allow it
-}
-
-// Policy is how to decide where the rules leave a choice. The zero Policy is the default one, except
-// for the node fee.
-type Policy struct {
-	IgnorePreferences  bool    `json:"ignorePreferences,omitempty"`  // --preference-policy=Ignore
-	BestEffortMinimums bool    `json:"bestEffortMinimums,omitempty"` // --min-values-policy=BestEffort
-	ReservedFallback   bool    `json:"reservedFallback,omitempty"`   // disruption: losing reserved capacity is allowed (SC-46, V15-46)
-	SpotToSpot         bool    `json:"spotToSpot,omitempty"`         // gate SpotToSpotConsolidation: spot nodes may be replaced by spot nodes
-	NoReserved         bool    `json:"noReserved,omitempty"`         // gate ReservedCapacity off: reserved offerings are ordinary
-	NodeFee            float64 `json:"nodeFee,omitempty"`            // USD an hour that a node costs beyond its price
-	MinSaving          float64 `json:"minSaving,omitempty"`          // share of what is removed that replacements must save; 0: a tenth
-	AnySaving          bool    `json:"anySaving,omitempty"`          // replacements need not save a share, nor an amount for each pod
-	Workers            int     `json:"workers,omitempty"`            // goroutines; never changes the plan
-	Greedy             bool    `json:"greedy,omitempty"`             // only the baseline: pod by pod, as it comes
-	Eager              bool    `json:"eager,omitempty"`              // for comparison: any saving is worth any move
-}
-
-// Plan is a decision. It holds no pointers into the snapshot: it can be stored, compared and printed.
-type Plan struct {
-	Version  uint64     `json:"version"`
-	Bind     []Bind     `json:"bind,omitempty"`     // pods that fit nodes that exist or are coming, by pod
-	Create   []NewNode  `json:"create,omitempty"`   // nodes to buy
-	Unplaced []Unplaced `json:"unplaced,omitempty"` // by pod
-	Partial  bool       `json:"partial,omitempty"`  // stop said so before every pod was tried
-	Cost     float64    `json:"cost"`               // of the new nodes, USD an hour, each at the cheapest offering it leaves open
-	Bound    float64    `json:"bound"`              // no valid plan for these pods costs less than this; 0: not known
-}
-
-// Bind is a pod that fits a node that exists or is on its way.
-type Bind struct {
-	Pod  cluster.PodKey `json:"pod"`
-	Node string         `json:"node"`
-}
-
-// NewNode is a node to buy: a NodeClaim in the making.
-type NewNode struct {
-	Pool     string           `json:"pool"`
-	Needs    reqs.Set         `json:"needs"`    // the pool's requirements narrowed by those of the pods
-	Types    []string         `json:"types"`    // cheapest first, at most MaxTypes
-	Requests resources.Vec    `json:"requests"` // the pods and the least DaemonSets ask for (SC-49)
-	Pods     []cluster.PodKey `json:"pods"`
-	Offer    Offer            `json:"offer"`              // the cheapest of what is left open
-	Relaxed  bool             `json:"relaxed,omitempty"`  // minValues was lowered (SC-43)
-	Overlaid bool             `json:"overlaid,omitempty"` // a NodeOverlay changed one of the types (SC-50)
-}
-
-// Offer is one way to buy a node.
-type Offer struct {
-	Type         string  `json:"type"`
-	Zone         string  `json:"zone"`
-	CapacityType string  `json:"capacityType"`
-	Reservation  string  `json:"reservation,omitempty"`
-	Price        float64 `json:"price"`
-}
-
-// Unplaced is a pod without a place.
-type Unplaced struct {
-	Pod      cluster.PodKey  `json:"pod"`
-	Why      []reason.Reason `json:"why"`                // most useful first, bounded
-	Deferred bool            `json:"deferred,omitempty"` // waits for reserved capacity; no event (SC-46)
-}
+// What goes in and out of Solve. The inner packages share these values, so that they are defined below them.
+type (
+	// Problem is everything a plan depends on.
+	Problem = model.Problem
+	// Policy is how to decide where the rules leave a choice.
+	Policy = model.Policy
+	// Plan is a decision.
+	Plan = model.Plan
+	// Bind is a pod that fits a node that exists or is on its way.
+	Bind = model.Bind
+	// NewNode is a node to buy: a NodeClaim in the making.
+	NewNode = model.NewNode
+	// Offer is one way to buy a node.
+	Offer = model.Offer
+	// Unplaced is a pod without a place, and why.
+	Unplaced = model.Unplaced
+)
 
 // MaxTypes is how many instance types a NodeClaim lists (SC-48).
-const MaxTypes = 600
+const MaxTypes = model.MaxTypes
+
+// What goes in and out of Consolidate.
+type (
+	// Question asks which nodes can be removed.
+	Question = consolidate.Question
+	// Limits are the deadlines of a search.
+	Limits = consolidate.Limits
+	// Consolidation is the answer to a Question.
+	Consolidation = consolidate.Consolidation
+	// Move removes nodes, and says where their pods go.
+	Move = consolidate.Move
+	// Verdict is why a candidate is kept.
+	Verdict = consolidate.Verdict
+)

@@ -10,7 +10,7 @@ import (
 )
 
 // B03: a preference is named as what holds a node only if the node could go without preferences. Scripts
-// (wishes.txt) have which preference it is.
+// (preferences.txt) have which preference it is.
 func TestTrust_B03_PreferencesThatHoldNodesAreNamed(t *testing.T) {
 	t.Parallel()
 	named := 0

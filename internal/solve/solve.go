@@ -5,6 +5,12 @@ import (
 	"slices"
 
 	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/solve/bound"
+	"github.com/dovetail-sh/dovetail/internal/solve/exact"
+	"github.com/dovetail-sh/dovetail/internal/solve/explain"
+	"github.com/dovetail-sh/dovetail/internal/solve/model"
+	"github.com/dovetail-sh/dovetail/internal/solve/pack"
+	"github.com/dovetail-sh/dovetail/internal/solve/parallel"
 )
 
 // Solve places the pods of a problem. It is total: bad input becomes a Reason. stop is polled while
@@ -14,50 +20,54 @@ import (
 // Two ways are tried: pod by pod as the rules say, and as numbers packed by price. The better plan
 // wins: more pods placed, then cheaper. So a plan never costs more than the first way's.
 func Solve(p Problem, stop func() bool) Plan {
-	ways := []func(*state, []int){
-		func(s *state, left []int) { s.greedy(left) },
-		func(s *state, left []int) {
-			s.avoidDearer = true
-			s.fast(left)
-			s.greedy(left)
+	ways := []func(*exact.State, []int){
+		func(s *exact.State, left []int) { s.PlaceAll(left) },
+		func(s *exact.State, left []int) {
+			s.KeepPrices = true
+			pack.Place(s, left)
+			s.PlaceAll(left)
 		},
 	}
 	if p.Policy.Greedy {
 		ways = ways[:1]
 	}
-	states, rests := make([]*state, len(ways)), make([][]int, len(ways))
-	compiled := compile(p, nil, stop)
+	states, rests := make([]*exact.State, len(ways)), make([][]int, len(ways))
+	compiled := model.Compile(p, nil, stop)
 	if compiled == nil {
 		return timedOutPlan(p)
 	}
-	models := []*model{compiled}
+	models := []*model.Model{compiled}
 	for range ways[1:] {
-		models = append(models, models[0].fork())
+		models = append(models, models[0].Fork())
 	}
-	each(len(ways), p.Policy.Workers, func(i int) {
-		states[i], rests[i] = newState(models[i], stop), models[i].remaining()
-		states[i].placePlannedPods(rests[i])
+	parallel.Each(len(ways), p.Policy.Workers, func(i int) {
+		states[i], rests[i] = exact.NewState(models[i], stop), models[i].PodCounts()
+		states[i].PlacePlannedPods(rests[i])
 		ways[i](states[i], rests[i])
 	})
 	best := len(ways) - 1
 	// Quotas hold only if all of them were placed; limits or a stop may have prevented that.
-	if best > 0 && (sum(rests[best]) > 0 && states[best].skewed() ||
-		cmp.Or(cmp.Compare(sum(rests[0]), sum(rests[best])), cmp.Compare(states[0].comparisonCost(), states[best].comparisonCost())) < 0) {
+	if best > 0 && (model.SumCounts(rests[best]) > 0 && states[best].ViolatesSpread() ||
+		cmp.Or(cmp.Compare(model.SumCounts(rests[0]), model.SumCounts(rests[best])), cmp.Compare(states[0].ComparisonCost(), states[best].ComparisonCost())) < 0) {
 		best = 0
 	}
 	var plan Plan
-	var bound float64
+	var least float64
 	judge := states[len(ways)-1-best] // the other one, if there are two: each asks its own model
 	tasks := []func(){
-		func() { plan = states[best].plan(rests[best]) },
-		func() { bound = judge.bound(rests[best]) },
+		func() {
+			var over exact.Leftover
+			plan, over = states[best].WritePlan()
+			plan.Unplaced = explain.Unplaced(states[best], over, rests[best])
+		},
+		func() { least = bound.Of(judge.Model, rests[best]) },
 	}
 	workers := p.Policy.Workers
 	if judge == states[best] {
 		workers = 1
 	}
-	each(len(tasks), workers, func(i int) { tasks[i]() })
-	plan.Bound = bound
+	parallel.Each(len(tasks), workers, func(i int) { tasks[i]() })
+	plan.Bound = least
 	return plan
 }
 
@@ -70,6 +80,6 @@ func timedOutPlan(p Problem) Plan {
 	for _, pod := range slices.Concat(p.Pods, p.Moved) {
 		plan.Unplaced = append(plan.Unplaced, Unplaced{Pod: pod.Key, Why: []reason.Reason{{Code: reason.OutOfTime}}})
 	}
-	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return comparePodKeys(a.Pod, b.Pod) })
+	slices.SortFunc(plan.Unplaced, func(a, b Unplaced) int { return a.Pod.Compare(b.Pod) })
 	return plan
 }

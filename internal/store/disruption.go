@@ -27,7 +27,8 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
-	frozen := s.snapshot(types, now)
+	sizes := newIndex(types)
+	frozen := s.snapshot(types, sizes, now)
 	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}, Cluster: frozen.Snapshot, PodsToPlace: frozen.Pods}
 	for pod, node := range frozen.PlannedNodes {
 		v.PlannedBinds = append(v.PlannedBinds, solve.Bind{Pod: pod, Node: node})
@@ -36,7 +37,7 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 	for name, p := range s.pools {
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
-	sizes, guards, exposed := newIndex(types), s.guardsByNamespace(), s.unreplicatedLeaderNode()
+	guards, exposed := s.guardsByNamespace(), s.unreplicatedLeaderNode()
 	waiting, leaving := s.claimsWithExpectedPods()
 	// any order: nodes are sorted below, claims are counted
 	for _, p := range s.places {
@@ -111,6 +112,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 		n.Frees = t.PriceOf(karpv1.CapacityTypeOnDemand, n.Zone)
 	}
 	n.Price = sizes.price(&cluster.Node{Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType})
+	n.Pods = slices.Grow(n.Pods, len(s.onNode[n.Name]))
 	for _, slot := range s.onNode[n.Name] {
 		if slot.pod.Spec.NodeName != "" {
 			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))

@@ -45,13 +45,12 @@ func (s *Store) Pools() []*karpv1.NodePool {
 func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.snapshot(types, s.opts.Now())
+	return s.snapshot(types, newIndex(types), s.opts.Now())
 }
 
-func (s *Store) snapshot(types map[string][]catalog.InstanceType, now time.Time) View {
+func (s *Store) snapshot(types map[string][]catalog.InstanceType, sizes index, now time.Time) View {
 	s.prepareReader(now)
 	s.recordTypes(types)
-	sizes := newIndex(types)
 	parts := cluster.Snapshot{Version: s.revision, Now: now, Nodes: make([]cluster.Node, 0, len(s.places))}
 	view := View{AwaitingReplacement: map[cluster.PodKey]bool{}}
 	names := make(map[string]string, len(s.places))              // of nodes, by claim

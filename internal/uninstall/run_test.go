@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -206,13 +207,12 @@ func TestLC_63_Conflicts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		unused := nodeClass("unused")
-		first := map[string]bool{}
+		var first sync.Map
 		conflict := func(obj client.Object) error {
 			key := obj.GetName()
-			if first[key] {
+			if _, again := first.LoadOrStore(key, true); again {
 				return nil
 			}
-			first[key] = true
 			return apierrors.NewConflict(schema.GroupResource{}, key, errors.New("changed"))
 		}
 		s := newScene(t, interceptor.Funcs{

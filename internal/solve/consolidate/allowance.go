@@ -1,0 +1,97 @@
+package consolidate
+
+import (
+	"slices"
+
+	"github.com/dovetail-sh/dovetail/internal/solve/exact"
+	"github.com/dovetail-sh/dovetail/internal/solve/model"
+)
+
+// allowance is what the limits of pools leave for moves that take more than they give back.
+type allowance struct {
+	limits [][]int64
+	nodes  []int64
+}
+
+func newAllowance(m *model.Model) *allowance {
+	a := &allowance{}
+	for i := range m.Pools {
+		var left []int64
+		for _, l := range m.Pools[i].Limits {
+			left = append(left, l.Remaining)
+		}
+		a.limits, a.nodes = append(a.limits, left), append(a.nodes, m.Pools[i].NodeLimit)
+	}
+	return a
+}
+
+func (a *allowance) clone() *allowance {
+	return &allowance{exact.CloneAll(a.limits), slices.Clone(a.nodes)}
+}
+
+// withinAllowance reports whether the new nodes of a move are within the limits of their pools, with what the
+// nodes give back that it removes, and takes the rest off the allowance. What other moves give back is
+// not counted on: they may be left out.
+func (v *mover) withinAllowance(m *Move, a *allowance) bool {
+	type bill struct {
+		limit *int64
+		need  int64
+	}
+	var bills []bill
+	for at := range v.model.Pools {
+		pl := &v.model.Pools[at]
+		if !slices.ContainsFunc(m.Create, func(c model.NewNode) bool { return c.Pool == pl.Source.Name }) {
+			continue
+		}
+		if a.nodes[at] != model.Unlimited {
+			bills = append(bills, bill{limit: &a.nodes[at], need: v.growthOfPool(m, at, -1)})
+		}
+		for i := range pl.Limits {
+			bills = append(bills, bill{limit: &a.limits[at][i], need: v.growthOfPool(m, at, pl.Limits[i].Lane)})
+		}
+	}
+	for _, b := range bills {
+		if b.need > *b.limit {
+			return false
+		}
+	}
+	for _, b := range bills {
+		*b.limit -= max(0, b.need)
+	}
+	return true
+}
+
+// growthOfPool is by how much a move makes a pool larger, in a lane or in nodes. A new node counts as the
+// largest it could turn out to be.
+func (v *mover) growthOfPool(m *Move, at, lane int) int64 {
+	pl := &v.model.Pools[at]
+	cat := v.model.Catalogues[pl.Catalogue]
+	sum := int64(0)
+	for i := range m.Create {
+		c := &m.Create[i]
+		if c.Pool != pl.Source.Name {
+			continue
+		}
+		most := int64(1)
+		if lane >= 0 {
+			most = 0
+			for t := range cat.Types {
+				if slices.Contains(c.Types, cat.Types[t].InstanceType.Name) {
+					most = max(most, cat.Capacity[t*v.model.Lanes+lane])
+				}
+			}
+		}
+		sum += most
+	}
+	for _, name := range m.Remove {
+		src := v.model.Nodes[v.byName[name]].Source
+		switch {
+		case src.Pool != pl.Source.Name:
+		case lane < 0:
+			sum--
+		default:
+			sum -= max(0, src.Capacity.At(lane))
+		}
+	}
+	return sum
+}

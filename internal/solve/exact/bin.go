@@ -1,0 +1,366 @@
+package exact
+
+import (
+	"math"
+	"slices"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
+	"github.com/dovetail-sh/dovetail/internal/solve/model"
+)
+
+// Bin is a planned node. It is not one instance type but all that could still be launched for the
+// pods on it.
+type Bin struct {
+	Pool           int
+	Row            reqs.Row       // requirements of the pool, narrowed by those of the pods
+	Types          bitset.Set     // that hold the pods
+	Columns        bitset.Columns // that the pods allow
+	Used           []int64        // by the pods; DaemonSets are in the capacity of the pool
+	Largest        []int64        // the most that any of the types has
+	Needs          []int          // needs that Row, Types and Columns already respect
+	Pods           []BinPods
+	Count          int             // pods in all
+	Reservations   []int           // reservations it holds a place of
+	relaxed        bool            // minValues was lowered to open it
+	Minimums       []model.Minimum // minValues that it keeps to
+	domainCounted  []bool          // by key of the table: its only domain is counted
+	sure           []int           // groups with a node filter that it meets for certain (SC-28)
+	unsure         []int           // groups that do not count its pods yet, since it may not
+	cheapestType   int             // cheapest of the types, -1: not looked up
+	cheapestColumn int             // and how it is bought
+}
+
+// BinPods is how many pods of a class, at one step of relaxation, are on a planned node.
+type BinPods struct {
+	Class   int32
+	Profile int32
+	Count   int32
+}
+
+// Trial is a planned node as it would be with some pods more.
+type Trial struct {
+	Row          reqs.Row
+	Types        bitset.Set
+	Columns      bitset.Columns
+	narrow       bool           // Row, Types or Columns differ from the bin's
+	Needs        []int          // that the bin does not respect yet
+	Reservations []int          // it would hold a place of
+	pinned       []model.PinKey // domains that were chosen
+}
+
+// BeginTrial starts a trial from a bin, in the state's own memory.
+func (s *State) BeginTrial(b *Bin) Trial {
+	s.row.CopyFrom(b.Row)
+	s.types = append(s.types[:0], b.Types...)
+	return Trial{Row: s.row, Types: s.types, Columns: b.Columns}
+}
+
+// Require narrows a trial to a need. It reports whether anything is left.
+func (s *State) Require(f *Trial, b *Bin, needID int) bool {
+	if needID <= 0 || slices.Contains(b.Needs, needID) {
+		return needID >= 0
+	}
+	m := s.Model
+	n := m.Needs[needID]
+	if !m.Table.Compatible(n.Row, f.Row, true) {
+		return false
+	}
+	m.Table.Intersect(f.Row, f.Row, n.Row)
+	catalogue := m.Pools[b.Pool].Catalogue
+	for _, list := range [][]int{b.Needs, f.Needs, {needID}} {
+		for _, id := range list {
+			if !m.KeepsLabels(m.Needs[id], f.Row, catalogue) {
+				return false
+			}
+		}
+	}
+	left := m.MasksFor(needID, catalogue)
+	f.Columns = f.Columns.And(left.Columns)
+	f.Types.And(left.Types)
+	f.narrow = true
+	f.Needs = append(f.Needs, needID)
+	return !f.Columns.Empty() && !f.Types.Empty()
+}
+
+// FitInBin returns how many pods of a class a planned node can take, at most want, and the node as it
+// would then be.
+func (s *State) FitInBin(c *model.Class, p *model.Profile, b *Bin, place int32, want int) (int, Trial) {
+	m := s.Model
+	if !m.Tolerated(p.Tolerations, m.Pools[b.Pool].Taints) {
+		return 0, Trial{}
+	}
+	for _, l := range m.CertainLanes(c) {
+		if b.Used[l]+c.Requests[l] > b.Largest[l] {
+			return 0, Trial{}
+		}
+	}
+	if want = s.allowedInBin(c, p, place, want); want <= 0 {
+		return 0, Trial{}
+	}
+	if p.HasZoneRules {
+		return s.fitInDomain(c, p, b, want)
+	}
+	f := s.BeginTrial(b)
+	if !s.Require(&f, b, p.Need) {
+		return 0, Trial{}
+	}
+	return s.FitTypes(c, b, &f, want), f
+}
+
+// fitInDomain is the rest of FitInBin for a pod whose rules choose a domain. A domain in which the node then
+// cannot be launched, for minValues or reservations, is not chosen again.
+func (s *State) fitInDomain(c *model.Class, p *model.Profile, b *Bin, want int) (int, Trial) {
+	defer func() { s.excluded = s.excluded[:0] }()
+	before := s.WaitsForReserved
+	for {
+		f := s.BeginTrial(b)
+		if !s.Require(&f, b, p.Need) || !s.dropFullTypes(c, b, &f) {
+			return 0, Trial{}
+		}
+		many := s.ChooseDomains(p, b, &f, want)
+		if many <= 0 {
+			return 0, Trial{}
+		}
+		refused := s.WaitsForReserved
+		n := s.FitTypes(c, b, &f, many)
+		if n > 0 {
+			s.WaitsForReserved = before
+			return n, f
+		}
+		// Reserved capacity that is taken is waited for, not passed over by choosing another capacity type
+		// (V15-45).
+		if len(f.pinned) == 0 || s.WaitsForReserved && s.Model.Table.KeyName(f.pinned[len(f.pinned)-1].Key) == karpv1.LabelCapacityType {
+			return 0, Trial{}
+		}
+		s.WaitsForReserved = refused || s.WaitsForReserved
+		s.excluded = append(s.excluded, f.pinned[len(f.pinned)-1])
+	}
+}
+
+// dropFullTypes drops the types that do not hold one more pod, so that a domain is chosen among those that
+// have a node for it. It reports whether any is left.
+func (s *State) dropFullTypes(c *model.Class, b *Bin, f *Trial) bool {
+	rooms, lanes := s.Model.Pools[b.Pool].Capacity, s.Model.Lanes
+	back := s.attachedLanes(c, b)
+	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
+		fits := rooms.Ports == nil || !s.PortsTakenByDaemons(c, rooms, t)
+		for _, l := range c.Lanes {
+			ask := c.Requests[l]
+			if back != nil {
+				ask -= back[l]
+			}
+			fits = fits && rooms.Allocatable[t*lanes+l]-b.Used[l] >= ask
+		}
+		if !fits {
+			f.Types.Remove(t)
+		}
+	}
+	return !f.Types.Empty()
+}
+
+// allowedInBin is what ports, claims and hosts allow.
+func (s *State) allowedInBin(c *model.Class, p *model.Profile, place int32, want int) int {
+	if len(p.Ports) > 0 {
+		if want = 1; model.PortsConflict(p.Ports, s.Ports[place]) {
+			return 0
+		}
+	}
+	if len(c.SharedClaims) > 0 {
+		want = 1
+	}
+	if p.HasHostRules {
+		want = s.AllowedOnHost(p, place, want)
+	}
+	return want
+}
+
+// FitTypes filters the types of a trial by resources, offerings, DaemonSet ports, minValues and
+// reservations, and returns how many pods fit, at most want (SC-19).
+func (s *State) FitTypes(c *model.Class, b *Bin, f *Trial, want int) int {
+	m := s.Model
+	pl := &m.Pools[b.Pool]
+	cat, lanes := m.Catalogues[pl.Catalogue], m.Lanes
+	if len(b.Minimums) > 0 || !pl.Reserved.And(f.Columns).Empty() {
+		want = 1
+	}
+	back := s.attachedLanes(c, b)
+	best := 0
+	room := pl.Capacity.Allocatable
+	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
+		if cat.Available[t].And(f.Columns).Empty() || pl.Capacity.Ports != nil && s.PortsTakenByDaemons(c, pl.Capacity, t) {
+			f.Types.Remove(t)
+			continue
+		}
+		n := want
+		for _, l := range c.Lanes {
+			ask := c.Requests[l]
+			if back != nil {
+				ask -= back[l]
+			}
+			if left := room[t*lanes+l] - b.Used[l]; left < ask {
+				n = 0
+				break
+			} else if ask > 0 && left/ask < int64(n) {
+				n = int(left / ask)
+			}
+		}
+		if n == 0 || cannotHoldDaemons(room[t*lanes:(t+1)*lanes], b.Used) {
+			f.Types.Remove(t)
+			continue
+		}
+		best = max(best, n)
+	}
+	if best == 0 {
+		return 0
+	}
+	s.keepTypes(c, b, f, best, back)
+	if !s.FindReservations(b, f) || !s.meetsMinimums(b.Minimums, pl, f) {
+		return 0
+	}
+	return best
+}
+
+// cannotHoldDaemons reports whether a type cannot hold its DaemonSets and what is planned: then nothing fits.
+func cannotHoldDaemons(room, used []int64) bool {
+	for l, v := range room {
+		if v < used[l] && v < 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// keepTypes drops the types that hold fewer than n pods more.
+func (s *State) keepTypes(c *model.Class, b *Bin, f *Trial, n int, back []int64) {
+	if n <= 1 {
+		return
+	}
+	room, lanes := s.Model.Pools[b.Pool].Capacity.Allocatable, s.Model.Lanes
+	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
+		for _, l := range c.Lanes {
+			ask := c.Requests[l]
+			if back != nil {
+				ask -= back[l]
+			}
+			if room[t*lanes+l]-b.Used[l] < int64(n)*ask {
+				f.Types.Remove(t)
+				break
+			}
+		}
+	}
+}
+
+// attachedLanes returns, for a pod with shared claims, the slots it does not need because the claims
+// are attached to the planned node already.
+func (s *State) attachedLanes(c *model.Class, b *Bin) []int64 {
+	if len(c.SharedClaims) == 0 {
+		return nil
+	}
+	place := slices.Index(s.Bins, b) // few pods share claims
+	back := make([]int64, s.Model.Lanes)
+	if place < 0 {
+		return back
+	}
+	for _, v := range c.Shape.Volumes {
+		if id, shared := s.Model.SharedClaims[v.Claim]; shared && s.IsAttached(len(s.Model.Nodes)+place, id) {
+			back[s.Model.View.Resources.Len()+s.Model.DriverIndex(v.Driver)]++
+		}
+	}
+	return back
+}
+
+// PortsTakenByDaemons reports whether DaemonSet pods on a type use a host port of a class.
+func (s *State) PortsTakenByDaemons(c *model.Class, r *model.PoolCapacity, t int) bool {
+	return len(c.Shape.HostPorts) > 0 && model.PortsConflict(c.Shape.HostPorts, r.Ports[t])
+}
+
+// meetsMinimums reports whether a trial still has the distinct values that minValues demands (SC-42,
+// V15-60: only values that the requirements still allow count).
+func (s *State) meetsMinimums(list []model.Minimum, pl *model.Pool, f *Trial) bool {
+	for _, least := range list {
+		if s.CountDistinct(pl, f, least.Key) < least.Values {
+			return false
+		}
+	}
+	return true
+}
+
+// CountDistinct returns how many values of a key a trial can still be launched with.
+func (s *State) CountDistinct(pl *model.Pool, f *Trial, k reqs.KeyID) int {
+	cat := s.Model.Catalogues[pl.Catalogue]
+	x := &cat.Keys[k]
+	cols := s.columnsHolding(pl, f.Columns, f.Reservations)
+	var open bitset.Columns
+	types := bitset.NewSet(len(cat.Types)) // those that can be launched so
+	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
+		if left := cat.Launchable[t].And(cols); !left.Empty() {
+			open = open.Or(left)
+			types.Add(t)
+		}
+	}
+	n := 0
+	switch {
+	case x.ByOffering:
+		for v, with := range x.ColumnsWith {
+			n += bitset.Bit(f.Row.Allows(k, reqs.ValueID(v)) && !with.And(open).Empty())
+		}
+	case x.ByType:
+		for v, with := range x.TypesWith {
+			n += bitset.Bit(with != nil && f.Row.Allows(k, reqs.ValueID(v)) && with.Overlaps(types))
+		}
+	default:
+		n = f.Row.Count(k)
+	}
+	return n
+}
+
+// putInBin puts pods of a class on a planned node.
+func (s *State) putInBin(k int, profileID int, b *Bin, place int32, count int, f *Trial) {
+	m := s.Model
+	c := &m.Classes[k]
+	p := m.Profiles[profileID]
+	for _, l := range c.Lanes {
+		b.Used[l] += int64(count) * c.Requests[l]
+	}
+	if len(c.SharedClaims) > 0 {
+		for l := range b.Used {
+			b.Used[l] = -b.Used[l]
+		}
+		s.shareClaims(c, int(place), b.Used)
+		for l := range b.Used {
+			b.Used[l] = -b.Used[l]
+		}
+	}
+	if f.narrow {
+		b.Row.CopyFrom(f.Row)
+		b.Needs = append(b.Needs, f.Needs...)
+	}
+	copy(b.Types, f.Types)
+	b.Columns = f.Columns
+	s.replaceReservations(b, f.Reservations)
+	s.UpdateLargest(b)
+	b.Count += count
+	s.CountPodsInBin(p, b, place, count)
+	if last := len(b.Pods) - 1; last >= 0 && b.Pods[last].Class == int32(k) && b.Pods[last].Profile == int32(profileID) {
+		b.Pods[last].Count += int32(count)
+	} else {
+		b.Pods = append(b.Pods, BinPods{int32(k), int32(profileID), int32(count)})
+	}
+	s.Placed = append(s.Placed, Placement{int32(k), place, int32(count)})
+}
+
+// UpdateLargest notes the most that any type of a bin has of each resource, to refuse quickly.
+func (s *State) UpdateLargest(b *Bin) {
+	b.cheapestType = -1
+	room, lanes := s.Model.Pools[b.Pool].Capacity.Allocatable, s.Model.Lanes
+	for l := range b.Largest {
+		b.Largest[l] = math.MinInt64
+	}
+	for t := b.Types.Next(0); t >= 0; t = b.Types.Next(t + 1) {
+		for l, v := range room[t*lanes : (t+1)*lanes] {
+			b.Largest[l] = max(b.Largest[l], v)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
+)
+
+// Pool is a pool that nodes can be bought from.
+type Pool struct {
+	Source               *cluster.Pool
+	Row                  reqs.Row
+	Catalogue            int
+	Types                bitset.Set // those its requirements leave, with an available offering
+	InsufficientCapacity bool       // its requirements leave types, but none has capacity at present
+	Columns              bitset.Columns
+	Taints               int
+	Capacity             *PoolCapacity
+	Minimums             []Minimum // minValues it demands
+	Limits               []Limit
+	NodeLimit            int64
+	Reserved             bitset.Columns // columns of reservations
+}
+
+// Minimum is one minValues.
+type Minimum struct {
+	Key    reqs.KeyID
+	Values int
+}
+
+// Limit is what a limit of a pool leaves of one resource.
+type Limit struct {
+	Lane      int
+	Remaining int64
+}
+
+// Daemon is a DaemonSet as planning sees it.
+type Daemon struct {
+	Key         cluster.PodKey
+	needs       []int // alternatives on a node that is there
+	fresh       []int // alternatives on a new node, which will be registered and initialized (SC-23)
+	tolerations int
+	Requests    []int64
+	ports       []cluster.HostPort
+}
+
+// PoolCapacity is what is left of each type once the DaemonSets that would run on it are there. Pools with
+// the same catalogue and the same DaemonSets share it.
+type PoolCapacity struct {
+	key         string
+	catalogue   int
+	Allocatable []int64              // types × lanes
+	Overhead    []int64              // types × lanes: what the DaemonSets take
+	RunsOn      []bitset.Set         // by DaemonSet: the types it would run on
+	Ports       [][]cluster.HostPort // by type; nil if no DaemonSet has any
+}
+
+func (m *Model) readDaemons() {
+	for i := range m.View.Daemons {
+		s := m.View.Daemons[i].Shape
+		if s == nil || len(s.Invalid) > 0 {
+			continue
+		}
+		d := Daemon{Key: m.View.Daemons[i].Key, tolerations: m.InternTolerations(s.Tolerations, true), Requests: make([]int64, m.Lanes), ports: s.HostPorts}
+		m.flattenRequests(d.Requests, s)
+		for l := m.View.Resources.Len(); l < m.Lanes; l++ {
+			d.Requests[l] = 0
+		}
+		for _, r := range s.Required {
+			if id := m.InternNeed(r); id >= 0 {
+				d.needs = append(d.needs, id)
+			}
+			if fresh, possible := onceInitialized(r); possible {
+				d.fresh = append(d.fresh, m.InternNeed(fresh))
+			}
+		}
+		m.Daemons = append(m.Daemons, d)
+	}
+}
+
+// onceInitialized returns what is left of requirements for a node that carries the labels of one that is up.
+func onceInitialized(s reqs.Set) (reqs.Set, bool) {
+	out := s
+	for _, key := range []string{karpv1.LabelRegistered, karpv1.LabelInitialized} {
+		if r, asked := s[key]; asked {
+			if !r.Has("true") {
+				return nil, false
+			}
+			if len(out) == len(s) {
+				out = s.Clone()
+			}
+			delete(out, key)
+		}
+	}
+	return out, true
+}
+
+func (m *Model) readPools() {
+	for i := range m.View.Pools {
+		src := &m.View.Pools[i]
+		if src.Closed || len(src.Types) == 0 {
+			continue
+		}
+		row, err := m.Table.Compile(src.Requirements)
+		if err != nil {
+			continue // cannot be: the table was shown every pool
+		}
+		p := Pool{Source: src, Row: row, Catalogue: m.catalogueOf(i), Taints: m.internTaints(src.Taints), NodeLimit: Unlimited}
+		if src.NodeLimit != nil {
+			p.NodeLimit = *src.NodeLimit
+		}
+		for _, t := range src.Taints {
+			m.SoftTaint = m.SoftTaint || t.Effect == corev1.TaintEffectPreferNoSchedule
+		}
+		for _, l := range src.Limits {
+			lane, known := m.View.Resources.Lane(l.Resource)
+			if known {
+				p.Limits = append(p.Limits, Limit{lane, l.Remaining})
+			}
+		}
+		c := m.Catalogues[p.Catalogue]
+		left := c.Filter(row)
+		p.Types, p.Columns = left.Types, left.Columns
+		for t := range c.Types {
+			if c.Available[t].And(p.Columns).Empty() {
+				p.Types.Remove(t)
+			}
+		}
+		for i := range c.Columns {
+			if c.Columns[i].Capacity == karpv1.CapacityTypeReserved && c.Columns[i].Reservation != "" && !m.Problem.Policy.NoReserved {
+				p.Reserved.Add(i)
+			}
+		}
+		p.Reserved = p.Reserved.And(p.Columns)
+		p.InsufficientCapacity = p.Types.Empty() && hasMatchingType(src)
+		for k := range m.Table.Len() {
+			if n := row.MinValues(reqs.KeyID(k)); n > 0 {
+				p.Minimums = append(p.Minimums, Minimum{reqs.KeyID(k), n})
+			}
+		}
+		m.Pools = append(m.Pools, p)
+	}
+	for i := range m.Pools {
+		m.Pools[i].Capacity = m.daemonCapacities(i)
+	}
+}
+
+// daemonCapacities finds which DaemonSets run on which types of a pool (SC-23, SC-24).
+func (m *Model) daemonCapacities(poolID int) *PoolCapacity {
+	p := &m.Pools[poolID]
+	c := m.Catalogues[p.Catalogue]
+	runs := make([]bitset.Set, 0, len(m.Daemons))
+	var key strings.Builder
+	for i := range m.Daemons {
+		d := &m.Daemons[i]
+		types := bitset.NewSet(len(c.Types))
+		if m.Tolerated(d.tolerations, p.Taints) {
+			for _, n := range d.fresh {
+				if f := m.FitPool(n, poolID); f.OK {
+					left := m.MasksFor(n, p.Catalogue)
+					for t := left.Types.Next(0); t >= 0; t = left.Types.Next(t + 1) {
+						if !c.Offered[t].And(left.Columns).Empty() {
+							types.Add(t)
+						}
+					}
+				}
+			}
+		}
+		runs = append(runs, types)
+		for _, w := range types {
+			AppendKey(&key, string(rune(w&0xffff)), string(rune(w>>16&0xffff)), string(rune(w>>32&0xffff)), string(rune(w>>48)))
+		}
+	}
+	for _, r := range m.capacities {
+		if r.catalogue == p.Catalogue && r.key == key.String() {
+			return r
+		}
+	}
+	r := &PoolCapacity{key: key.String(), catalogue: p.Catalogue, Allocatable: slices.Clone(c.Allocatable), Overhead: make([]int64, len(c.Allocatable)), RunsOn: runs}
+	for i := range m.Daemons {
+		for t := runs[i].Next(0); t >= 0; t = runs[i].Next(t + 1) {
+			for l, v := range m.Daemons[i].Requests {
+				r.Overhead[t*m.Lanes+l] += v
+				r.Allocatable[t*m.Lanes+l] -= v
+			}
+			if len(m.Daemons[i].ports) > 0 {
+				if r.Ports == nil {
+					r.Ports = make([][]cluster.HostPort, len(c.Types))
+				}
+				r.Ports[t] = append(r.Ports[t], m.Daemons[i].ports...)
+			}
+		}
+	}
+	m.capacities = append(m.capacities, r)
+	return r
+}
+
+// hasMatchingType reports whether some type meets the requirements of a pool, whether it has capacity or not.
+func hasMatchingType(pool *cluster.Pool) bool {
+	for i := range pool.Types {
+		if _, conflict := pool.Requirements.Conflict(pool.Types[i].Labels); !conflict && HasMatchingOffering(pool, &pool.Types[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasMatchingOffering reports whether any offering of a type agrees with the pool.
+func HasMatchingOffering(pool *cluster.Pool, t *catalog.InstanceType) bool {
+	for i := range t.Offerings {
+		if agreesWithOffering(pool.Requirements, &t.Offerings[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// agreesWithOffering reports whether no label of an offering is at odds with the requirements. It is asked for every
+// offering of every pool, so it makes nothing.
+func agreesWithOffering(needs reqs.Set, o *catalog.Offering) bool {
+	for key, r := range needs {
+		if value, has := OfferingLabel(o, key); has && !r.Has(value) {
+			return false
+		}
+	}
+	return true
+}
+
+// OfferingLabel is the value of a label that a node gets from the way it was bought.
+func OfferingLabel(o *catalog.Offering, key string) (value string, has bool) {
+	switch key {
+	case corev1.LabelTopologyZone:
+		return o.Zone, true
+	case karpv1.LabelCapacityType:
+		return o.CapacityType, true
+	default:
+		value, has = o.Labels[key]
+		return value, has
+	}
+}

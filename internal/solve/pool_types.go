@@ -1,0 +1,104 @@
+package solve
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/near"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/reqs"
+	"github.com/dovetail-sh/dovetail/internal/solve/model"
+)
+
+// NoTypes reports whether the requirements of a pool leave no instance type whatever pods ask for, or
+// none that its node class can launch, or too few for its minValues, and which it is (SC-09). What has capacity at the moment plays
+// no role: capacity comes back, requirements do not.
+func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
+	subject := "nodepool/" + pool.Name
+	values := map[string]map[string]bool{}
+	left, unsuited := 0, ""
+	for i := range pool.Types {
+		t := &pool.Types[i]
+		if _, conflict := pool.Requirements.Conflict(t.Labels); conflict || !model.HasMatchingOffering(pool, t) {
+			continue
+		}
+		if t.Unsuited != "" {
+			unsuited = cmp.Or(unsuited, t.Name+": "+t.Unsuited)
+			continue
+		}
+		left++
+		// any order: each key is looked at by itself
+		for key, r := range pool.Requirements {
+			if r.MinValues > 0 {
+				collectValues(values, key, r, t)
+			}
+		}
+	}
+	if left == 0 && unsuited != "" {
+		return reason.Reason{Code: reason.ClassUnsuited, Subject: subject, Have: unsuited}, true
+	}
+	if left == 0 {
+		return reason.Reason{Code: reason.PoolFiltered, Subject: subject, Want: pool.Requirements.String()}, true
+	}
+	if policy.BestEffortMinimums {
+		return reason.Reason{}, false
+	}
+	for _, key := range pool.Requirements.Keys() {
+		if want, have := pool.Requirements[key].MinValues, len(values[key]); have < want {
+			return reason.Reason{Code: reason.MinValuesUnmet, Subject: subject, Want: strconv.Itoa(want) + " " + key, Have: strconv.Itoa(have)}, true
+		}
+	}
+	return reason.Reason{}, false
+}
+
+// Misspelt finds instance types that a pool names, that do not exist and that look like one that does. Beside others
+// such a name changes nothing that anybody would notice.
+func Misspelt(pool *cluster.Pool) []reason.Reason {
+	asked := pool.Requirements[corev1.LabelInstanceTypeStable].Values
+	if len(asked) == 0 {
+		return nil
+	}
+	known := make([]string, 0, len(pool.Types))
+	for i := range pool.Types {
+		known = append(known, pool.Types[i].Name)
+	}
+	slices.Sort(known)
+	var list []reason.Reason
+	for _, name := range asked {
+		if _, exists := slices.BinarySearch(known, name); exists {
+			continue
+		}
+		if best := near.Nearest(name, known); best != "" {
+			list = append(list, reason.Reason{Code: reason.ValueMisspelt, Subject: "nodepool/" + pool.Name + " " + corev1.LabelInstanceTypeStable, Have: name, Want: best})
+		}
+	}
+	return list
+}
+
+// collectValues adds the values of a key that a type has and the pool allows.
+func collectValues(values map[string]map[string]bool, key string, allowed reqs.Req, t *catalog.InstanceType) {
+	if values[key] == nil {
+		values[key] = map[string]bool{}
+	}
+	note := func(value string) {
+		if allowed.Has(value) {
+			values[key][value] = true
+		}
+	}
+	if r, has := t.Labels[key]; has && !r.Not {
+		for _, value := range r.Values {
+			note(value)
+		}
+		return
+	}
+	for i := range t.Offerings {
+		if value, has := model.OfferingLabel(&t.Offerings[i], key); has {
+			note(value)
+		}
+	}
+}
