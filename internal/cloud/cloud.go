@@ -60,7 +60,10 @@ type Instance struct {
 	Allocatable  corev1.ResourceList
 	Launched     time.Time
 	Terminating  bool   // shutting down, or ended
+	Stopped      bool   // stopping, or stopped: it exists, but is no node
 	Pool         string // from the tags it was launched with
+	Class        string // the same
+	Claim        string // the same; empty where the tags do not tell
 }
 
 // Gate holds the registration of a node until the cloud knows all about it (LC-09).
