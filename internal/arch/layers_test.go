@@ -103,6 +103,7 @@ var layers = map[string]layer{
 	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
+	"same clouds":      {packages: []string{"internal/cloud/conformance"}, may: join(values, words, api, port, []string{"github.com/google/go-cmp/cmp"})},
 	"changed classes":  {packages: []string{"internal/check/classes"}, may: join(values, api, yaml), never: effects},
 	"benchmarks":       {packages: []string{"internal/bench"}, may: []string{"std", "internal/scenario/...", "internal/columns"}},
 	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
@@ -115,7 +116,7 @@ var layers = map[string]layer{
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/cloud/conformance", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 

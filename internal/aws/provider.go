@@ -117,6 +117,11 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	if err != nil {
 		return cloud.Instance{}, unresolved(err)
 	}
+	done, err := p.ledger.Turn(ctx, claim.UID)
+	if err != nil {
+		return cloud.Instance{}, &cloud.Error{Op: "launch", Err: err}
+	}
+	defer done()
 	m, err := p.findOrLaunch(ctx, claim, class, all)
 	if err != nil {
 		return cloud.Instance{}, err

@@ -108,6 +108,40 @@ func TestFM_A01_EachOrphanIsGivenAwayOnce(t *testing.T) {
 	}
 }
 
+// A claim is launched by one at a time; others wait, but not longer than they may, and other claims do not.
+func TestTurnsAreTakenByClaim(t *testing.T) {
+	t.Parallel()
+	l := NewLedger(time.Now)
+	done, err := l.Turn(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.Turn(t.Context(), "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.Turn(ended, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("a turn that is taken: %v", err)
+	}
+	next := make(chan struct{})
+	go func() {
+		defer close(next)
+		if done, err := l.Turn(t.Context(), "a"); err != nil {
+			t.Error(err)
+		} else {
+			done()
+		}
+	}()
+	done()
+	<-next
+	if len(l.turns) != 0 {
+		t.Errorf("%d turns are left", len(l.turns))
+	}
+}
+
 // FM A01: without a list nothing is known, which is an error and not "there is none".
 func TestFM_A01_WithoutAListNothingIsKnown(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"context"
 	"maps"
 	"sync"
 	"time"
@@ -20,6 +21,13 @@ type Ledger struct {
 
 	mu      sync.Mutex
 	entries map[types.UID]entry
+	turns   map[types.UID]*turn // of claims that are being launched
+}
+
+// turn is held by who launches a claim.
+type turn struct {
+	taken chan struct{} // of one
+	users int           // who has it, and who waits
 }
 
 type entry struct {
@@ -29,12 +37,39 @@ type entry struct {
 
 // NewLedger makes a ledger without entries.
 func NewLedger(now func() time.Time) *Ledger {
-	return &Ledger{now: now, started: sync.OnceValue(now), entries: map[types.UID]entry{}}
+	return &Ledger{now: now, started: sync.OnceValue(now), entries: map[types.UID]entry{}, turns: map[types.UID]*turn{}}
 }
 
 // Started is when this process began to act, which is when it began to lead, not when it began to wait. It
 // is the time of the first call.
 func (l *Ledger) Started() time.Time { return l.started() }
+
+// Turn waits until nobody else launches a claim. Two launches of one claim at the same time would buy twice: neither
+// knows yet what the other gets. End it with done, unless the context ended first.
+func (l *Ledger) Turn(ctx context.Context, claim types.UID) (done func(), err error) {
+	l.mu.Lock()
+	mine := l.turns[claim]
+	if mine == nil {
+		mine = &turn{taken: make(chan struct{}, 1)}
+		l.turns[claim] = mine
+	}
+	mine.users++
+	l.mu.Unlock()
+	leave := func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if mine.users--; mine.users == 0 {
+			delete(l.turns, claim)
+		}
+	}
+	select {
+	case mine.taken <- struct{}{}:
+		return func() { <-mine.taken; leave() }, nil
+	case <-ctx.Done():
+		leave()
+		return nil, ctx.Err()
+	}
+}
 
 // Assign records the instance of a claim. It fails if another claim has it.
 func (l *Ledger) Assign(claim types.UID, instance string) bool {
