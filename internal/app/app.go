@@ -12,7 +12,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -20,30 +19,26 @@ import (
 	"k8s.io/client-go/transport"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
-	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/store"
-	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
 // component is the source of our events. Users filter for it, so it is Karpenter's.
 const component = "karpenter"
 
 // Run runs the controller until the context ends. It fails when a CRD is missing, which it says by
-// name, when AWS cannot be reached, and when the lease is lost.
-func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Logger) error {
+// name, when the cloud cannot be reached, and when the lease is lost.
+func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Config, log logr.Logger) error {
 	ctrl.SetLogger(log)
 	limitMemory(cfg.Process.MemoryLimit)
-	scheme, err := newScheme()
+	scheme, err := newScheme(d)
 	if err != nil {
 		return err
 	}
@@ -62,7 +57,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err != nil {
 		return managerError(err, cfg, kube)
 	}
-	if err := checkCRDs(mgr.GetRESTMapper()); err != nil {
+	if err := checkCRDs(mgr.GetRESTMapper(), d.Classes(cfg)); err != nil {
 		return err
 	}
 	if err := hasNamespace(ctx, mgr.GetAPIReader(), cfg); err != nil {
@@ -83,19 +78,14 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 		return err
 	}
 	remover := controller.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
-	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
-	cloud, err := aws.New(ctx, aws.Options{
-		Config: cfg, Version: version.Get().Version, Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: events, Metrics: metrics, Now: hands.time,
-		Remover: remover, Synced: func() bool { return c.store.Synced() }, // asked by controllers, which start later
-	})
-	if err != nil {
+	c := &core{driver: d, mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
+	if err := c.connect(ctx); err != nil {
 		return err
 	}
-	c.cloud, c.gates, c.lanes, c.priced = cloud.For, cloud.Gates(), cloud.Lanes(), cloud.Priced
 	if err := c.add(ctx); err != nil {
 		return err
 	}
-	if err := cloud.Register(mgr); err != nil {
+	if err := c.addCloud(); err != nil {
 		return err
 	}
 	if err := mgr.Add(hands); err != nil {
@@ -110,11 +100,9 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 
 // checkCRDs checks that the cluster has our kinds, and says how to get them. Without, every watch would
 // fail in its own words.
-func checkCRDs(mapper meta.RESTMapper) error {
+func checkCRDs(mapper meta.RESTMapper, classes []driver.Class) error {
 	var missing []string
-	for _, k := range []schema.GroupVersionKind{
-		karpv1.GroupVersion().WithKind("NodePool"), karpv1.GroupVersion().WithKind("NodeClaim"), awsv1.GroupVersion().WithKind(awsv1.Kind),
-	} {
+	for _, k := range versions(classes) {
 		_, err := mapper.RESTMapping(k.GroupKind(), k.Version)
 		switch {
 		case meta.IsNoMatchError(err):
@@ -142,21 +130,9 @@ func limitMemory(bytes int64) {
 	}
 }
 
-// classKinds are the node classes of AWS, as the core sees them.
-func classKinds(gates config.AWSGates) []controller.ClassKind {
-	return []controller.ClassKind{{
-		GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
-		New:        func() client.Object { return &awsv1.EC2NodeClass{} },
-		Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },
-		Refusals: func(class client.Object, pool *karpv1.NodePool) []reason.Reason {
-			return aws.Refusals(class.(*awsv1.EC2NodeClass), pool, gates.NodeClassCEL)
-		},
-	}}
-}
-
-func newScheme() (*runtime.Scheme, error) {
+func newScheme(d driver.Driver) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, awsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, d.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
@@ -26,7 +26,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/report"
-	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
@@ -41,16 +40,16 @@ const shortestNomination = 10 * time.Second
 type core struct {
 	mgr     ctrl.Manager
 	cfg     config.Config
-	cloud   func(controller string) cloud.Provider // as one controller uses it: measured under its name
-	gates   []cloud.Gate
-	lanes   resources.Table
-	priced  func() bool // whether prices were requested
 	events  *report.Recorder
 	metrics *metric.Set
 	journal *journal.Journal // nil: nothing is kept
 	remover execute.Remover  // of claims that are deleted without a command
 	writer  client.Client    // for NodeClaims in bulk, with a limiter of its own
 	clock   *clock
+
+	driver    driver.Driver
+	connected driver.Cloud
+	ledger    *adopt.Ledger // of instances that claims were given
 
 	store            *store.Store
 	orders           *execute.Claims
@@ -67,23 +66,19 @@ type core struct {
 
 type registrant interface{ Register(mgr ctrl.Manager) error }
 
-func kinds() []schema.GroupKind {
-	return []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}
-}
-
 // add wires the store, the loops and the reconcilers.
 func (c *core) add(ctx context.Context) error {
 	c.batcher, c.backoff, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewLaunchBackoff(), controller.NewHealth()
 	c.provisionerPulse, c.disruptionPulse, c.queuePulse = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
 	c.store = store.New(store.Options{
-		Words: awsv1.Vocabulary(), Lanes: c.lanes, Classes: kinds(), Strict: c.cfg.Compat.Strict,
+		Words: c.driver.Words, Lanes: c.connected.Lanes(), Classes: c.kinds(), Strict: c.cfg.Compat.Strict,
 		CostManaged: c.cfg.Gates.PodDeletionCostManagement, DefaultSpread: defaultSpread(c.cfg.Scheduling.DefaultConstraints),
-		Self: selfPod(c.cfg), ReservationLabel: awsv1.LabelCapacityReservationID, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
+		Self: selfPod(c.cfg), ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time, Wake: c.batcher.Trigger, OnBound: c.countLanded,
 	})
 	if err := c.readRepairs(); err != nil {
 		return err
 	}
-	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: c.clock.time}
+	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: c.driver.Words, Now: c.clock.time}
 	if err := controller.Index(c.mgr); err != nil {
 		return err
 	}
@@ -95,7 +90,7 @@ func (c *core) add(ctx context.Context) error {
 	}
 	plans := c.provisioner()
 	if !c.cfg.Server.ClusterStateDisabled {
-		state, err := observe(c.mgr, c.metrics, c.events, c.clock.time)
+		state, err := observe(c.mgr, c.driver.Classes(c.cfg), c.metrics, c.events, c.clock.time)
 		if err != nil {
 			return err
 		}
@@ -146,12 +141,12 @@ func (c *core) policy() solve.Policy {
 
 // lifeCycle is what happens to a claim and its node.
 func (c *core) lifeCycle() []registrant {
-	k, strict, cl, millis := kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
+	k, strict, cl, millis := c.kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
 	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
 	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
 	claims := &controller.Claims{
-		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.gates, Events: c.events, Metrics: c.metrics, Remover: c.remover,
+		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	if c.cfg.Scheduling.NominatePods {
@@ -169,7 +164,7 @@ func (c *core) lifeCycle() []registrant {
 		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
 		&controller.PodEvents{Client: cl, Workers: some, Now: c.clock.time},
-		&controller.DisruptionConditions{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: strict, Workers: some, Now: c.clock.time},
+		&controller.DisruptionConditions{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: c.driver.Words, Classes: c.classes(), Strict: strict, Workers: some, Now: c.clock.time},
 		reboots, c.disruption(reboots.Commit),
 	}
 }
@@ -179,7 +174,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	g := c.cfg.Gates
 	return &controller.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: clockChecked{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
-		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
+		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  tuning(c.cfg.Disruption),
 		Repairs: c.repairs, Reboot: reboot,
 		Methods: disrupt.Methods{
@@ -198,15 +193,15 @@ func tuning(d config.Disruption) disrupt.Tuning {
 func (c *core) pools() []registrant {
 	list := []registrant{
 		&controller.Pools{
-			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict,
+			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: c.driver.Words, Classes: c.classes(), Strict: c.cfg.Compat.Strict,
 			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		},
-		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: classKinds(c.cfg.AWS.Gates)},
+		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: c.classes()},
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
-			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Remover: c.remover, Words: awsv1.Vocabulary(),
-			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Remover: c.remover, Words: c.driver.Words,
+			Classes: c.classes(), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		})
 	}
 	return list

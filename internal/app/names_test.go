@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
@@ -71,7 +72,7 @@ func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scheme, err := newScheme()
+			scheme, err := newScheme(aws.Driver())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,9 +85,7 @@ func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 			}
 			seen := &roll{Manager: mgr, workers: map[string]int64{}}
 			c := &core{
-				mgr: seen, cloud: func(string) cloud.Provider {
-					return healer{list: []cloud.Repair{{Condition: "Ready", Status: "False", Action: cloud.ReplaceNode}}}
-				},
+				mgr: seen, driver: aws.Driver(), connected: healer{list: []cloud.Repair{{Condition: "Ready", Status: "False", Action: cloud.ReplaceNode}}},
 				metrics: metric.New(prometheus.NewRegistry()), clock: &clock{}, health: controller.NewHealth(),
 				cfg: config.Config{Gates: tc.gates, Compat: config.Compat{LegacyNodeRepair: tc.legacy}, Process: config.Process{CPUMillis: 1000}},
 			}

@@ -4,17 +4,15 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/report"
@@ -34,19 +32,18 @@ func newMetrics() (set *metric.Set, release func()) {
 
 // observe adds what follows the state of the cluster for metrics. It is left out where that state is not
 // to be observed, and the answer is nil then.
-func observe(mgr ctrl.Manager, set *metric.Set, events *report.Recorder, now func() time.Time) (*controller.StateMetrics, error) {
+func observe(mgr ctrl.Manager, classes []driver.Class, set *metric.Set, events *report.Recorder, now func() time.Time) (*controller.StateMetrics, error) {
 	state := &controller.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: now}
 	conditions := &controller.ConditionMetrics{
 		Informers: mgr.GetCache(), All: set.AllConditions, Now: now,
 		Kinds: []controller.ConditionKind{
 			controller.ClaimConditions(set), controller.PoolConditions(set), controller.NodeConditions(set, events),
-			{
-				GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
-				New:        func() client.Object { return &awsv1.EC2NodeClass{} },
-				Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },
-				Metrics:    set.Conditions["ec2nodeclass"],
-			},
 		},
+	}
+	for _, k := range classes {
+		conditions.Kinds = append(conditions.Kinds, controller.ConditionKind{
+			GroupKind: k.GroupKind(), New: k.New, Conditions: k.Conditions, Metrics: set.Conditions[strings.ToLower(k.Kind)],
+		})
 	}
 	for _, m := range []interface {
 		prometheus.Collector

@@ -16,7 +16,7 @@ const rebootWorkers = 10
 func (c *core) reboots(queue *controller.Evictions) *controller.Reboots {
 	return &controller.Reboots{
 		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics, Remover: c.remover,
-		Classes: kinds(), Workers: rebootWorkers, Now: c.clock.time,
+		Classes: c.kinds(), Workers: rebootWorkers, Now: c.clock.time,
 	}
 }
 
@@ -45,7 +45,7 @@ func (c *core) legacyRepair() []registrant {
 		return nil
 	}
 	return []registrant{&controller.NodeHealth{
-		Client: c.mgr.GetClient(), Ailments: c.legacyPolicies, Events: c.events, Metrics: c.metrics, Remover: c.remover, Classes: kinds(),
+		Client: c.mgr.GetClient(), Ailments: c.legacyPolicies, Events: c.events, Metrics: c.metrics, Remover: c.remover, Classes: c.kinds(),
 		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 	}}
 }

@@ -6,14 +6,20 @@ import (
 	"time"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
 // healer is a cloud with repair policies.
 type healer struct {
-	cloud.Provider
+	driver.Cloud
+
 	list []cloud.Repair
 }
+
+func (h healer) Gates() []cloud.Gate { return nil }
+
+func (h healer) Priced() bool { return true }
 
 func (h healer) Repairs() []cloud.Repair { return h.list }
 
@@ -40,7 +46,7 @@ func TestReadRepairs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := &core{cloud: func(string) cloud.Provider { return healer{list: tc.list} }}
+			c := &core{connected: healer{list: tc.list}, clock: &clock{}}
 			c.cfg = config.Config{Gates: config.Gates{NodeRepair: tc.gate}, Compat: config.Compat{LegacyNodeRepair: tc.legacy}}
 			err := c.readRepairs()
 			if (err != nil) != (len(tc.want) > 0) {

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"pgregory.net/rapid"
@@ -62,7 +63,7 @@ func newLot(t *testing.T, size int) *lot {
 	now := func() time.Time { return l.now }
 	l.count = offering.NewReservations(now)
 	l.memory = store.New(store.Options{
-		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: kinds(), Now: now, ReservationLabel: awsv1.LabelCapacityReservationID, Wake: func(types.UID) {},
+		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, Now: now, ReservationLabel: awsv1.LabelCapacityReservationID, Wake: func(types.UID) {},
 	})
 	watch := informers{}
 	if err := l.memory.Watch(t.Context(), watch); err != nil {

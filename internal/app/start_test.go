@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
@@ -72,7 +73,7 @@ func TestTrust_C10_ABusyPortIsNamed(t *testing.T) {
 
 func TestTrust_C10_AMissingNamespaceIsNamed(t *testing.T) {
 	t.Parallel()
-	scheme, err := newScheme()
+	scheme, err := newScheme(aws.Driver())
 	if err != nil {
 		t.Fatal(err)
 	}

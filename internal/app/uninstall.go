@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"sync"
@@ -13,18 +14,17 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/aws"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/uninstall"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
 // Uninstall cleans up before a controller with these settings is uninstalled.
-func Uninstall(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Logger, nodes uninstall.Nodes) error {
+func Uninstall(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Config, log logr.Logger, nodes uninstall.Nodes) error {
 	ctrl.SetLogger(log)
 	ctx = logr.NewContext(ctx, log)
-	scheme, err := newScheme()
+	scheme, err := newScheme(d)
 	if err != nil {
 		return err
 	}
@@ -36,14 +36,14 @@ func Uninstall(ctx context.Context, cfg config.Config, kube *rest.Config, log lo
 	}
 	metrics, release := newMetrics()
 	defer release()
-	// Asked for late: where no class is left, AWS is not needed.
-	connect := sync.OnceValues(func() (*aws.Cleaner, error) { return aws.NewCleaner(ctx, cfg, version.Get().Version, metrics) })
-	o := uninstall.Options{Client: objects, Nodes: nodes, Now: time.Now, Clean: func(ctx context.Context, class *awsv1.EC2NodeClass) error {
-		cleaner, err := connect()
+	// Asked for late: where no class is left, the cloud is not needed.
+	connect := sync.OnceValues(func() (driver.Cleaner, error) { return d.Cleaner(ctx, cfg, version.Get().Version, metrics) })
+	o := uninstall.Options{Client: objects, Nodes: nodes, Now: time.Now, Clean: func(ctx context.Context, class client.Object) error {
+		clean, err := connect()
 		if err != nil {
 			return err
 		}
-		return cleaner.Clean(ctx, class)
+		return clean(ctx, class)
 	}}
 	if !cfg.Leader.Disabled {
 		if o.Lease = (types.NamespacedName{Namespace: leaseNamespace(cfg), Name: cfg.Leader.Name}); o.Lease.Namespace == "" {
@@ -55,5 +55,9 @@ func Uninstall(ctx context.Context, cfg config.Config, kube *rest.Config, log lo
 		return err
 	}
 	o.Identity = host + "_uninstall"
-	return uninstall.Run(ctx, o)
+	var failed []error
+	for _, o.Class = range d.Classes(cfg) {
+		failed = append(failed, uninstall.Run(ctx, o))
+	}
+	return errors.Join(failed...)
 }

@@ -90,6 +90,12 @@ var layers = map[string]layer{
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    join(sdk, shells, []string{"internal/aws/..."}),
 	},
+	// What every cloud shares and what the wiring takes from one: it knows no cloud by name.
+	"4 clouds": {
+		packages: []string{"internal/cloud/..."},
+		may:      []string{"any", "api/v1", "internal/..."},
+		never:    join(sdk, shells, []string{"internal/aws/..."}),
+	},
 	"4 aws": {
 		packages: []string{"internal/aws/..."},
 		may:      []string{"any", "api/...", "internal/..."},
@@ -105,8 +111,8 @@ var layers = map[string]layer{
 	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
 	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
 	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/...", "internal/scenario"}, offline)},
-	"5 uninstall":   {packages: []string{"internal/uninstall"}, may: join(values, api, []string{"internal/condition", "k8s.io/client-go/util/retry", "k8s.io/klog/...", "sigs.k8s.io/controller-runtime/..."})},
-	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/...", "internal/..."}, never: join(offline, []string{"internal/admission", "internal/cli", "internal/scenario"})},
+	"5 uninstall":   {packages: []string{"internal/uninstall"}, may: join(values, api, []string{"internal/cloud/driver", "internal/condition", "internal/lifecycle", "k8s.io/client-go/util/retry", "k8s.io/klog/...", "sigs.k8s.io/controller-runtime/..."})},
+	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/v1", "internal/..."}, never: join(sdk, offline, []string{"internal/admission", "internal/aws/...", "internal/cli", "internal/scenario"})},
 	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
 
 	// Judges manifests with the API server's libraries: for commands and tests, never for the controller.
@@ -114,6 +120,7 @@ var layers = map[string]layer{
 	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
+	"same clouds":      {packages: []string{"internal/cloud/conformance"}, may: join(values, words, api, port, []string{"github.com/google/go-cmp/cmp"})},
 	"changed classes":  {packages: []string{"internal/check/classes"}, may: join(values, api, yaml), never: effects},
 	"benchmarks":       {packages: []string{"internal/bench"}, may: []string{"std", "internal/scenario/...", "internal/columns"}},
 	"scenarios":        {packages: []string{"internal/scenario/families"}, may: join(values, api, []string{"internal/scenario"})},
@@ -126,7 +133,7 @@ var layers = map[string]layer{
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
+	offline = []string{"internal/admission/cases", "internal/cloud/conformance", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
 	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
 )
 
@@ -230,6 +237,11 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/aws/userdata", "github.com/aws/aws-sdk-go-v2/aws", false},
 		{"internal/aws/launch", "github.com/aws/aws-sdk-go-v2/aws", true},
 		{"internal/controller", "internal/aws", false},
+		{"internal/app", "internal/aws", false},
+		{"internal/app", "api/aws/v1", false},
+		{"internal/cloud", "sigs.k8s.io/controller-runtime/pkg/client", false},
+		{"internal/cloud/driver", "sigs.k8s.io/controller-runtime/pkg/client", true},
+		{"internal/cloud/adopt", "api/aws/v1", false},
 		{"internal/store", "internal/controller", false},
 		{"internal/config", "k8s.io/client-go/kubernetes", false},
 		{"cmd/dovetail", "internal/app", true},

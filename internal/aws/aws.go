@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -26,45 +25,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
 	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
-	"github.com/dovetail-sh/dovetail/internal/event"
-	"github.com/dovetail-sh/dovetail/internal/execute"
-	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
-
-// Reporter tells users what happened to an object.
-type Reporter interface {
-	Emit(obj client.Object, events ...event.Event)
-	Flips(obj client.Object, flips []condition.Flip)
-}
-
-// Options are what a Cloud needs. All but the last two have to be set.
-type Options struct {
-	Config  config.Config
-	Version string        // of this program, for the user agent
-	Kube    *rest.Config  // of the API server
-	Client  client.Client // with a cache, which is not asked before it runs
-	Reader  client.Reader // without one
-	Events  Reporter
-	Metrics *metric.Set
-	Remover execute.Remover // of claims whose instance ends
-	Now     func() time.Time
-
-	// Synced reports whether memory holds all nodes and claims; nil: always. No instance is collected
-	// before (LC-61).
-	Synced func() bool
-	// OverlayPrices are prices that NodeOverlays give to types without one; the version rises when they
-	// change. Nil: none.
-	OverlayPrices func() (prices map[string]float64, version uint64)
-}
 
 // Cloud is EC2 as a cloud.Provider, with its controllers.
 type Cloud struct {
 	*provider
 
-	o            Options
+	o            driver.Options
 	clients      *clients
 	cluster      *eks.Cluster
 	discoverer   *discover.Discoverer
@@ -81,7 +52,7 @@ type Cloud struct {
 
 // New connects to AWS and finds out what launching needs (start-up, 2). Every error is final and names
 // what to change.
-func New(ctx context.Context, o Options) (*Cloud, error) {
+func New(ctx context.Context, o driver.Options) (*Cloud, error) {
 	clients, err := newClients(ctx, o.Version, o.Metrics)
 	if err != nil {
 		return nil, err
@@ -110,7 +81,7 @@ func New(ctx context.Context, o Options) (*Cloud, error) {
 	return c, nil
 }
 
-func newCluster(o Options, clients *clients) (*eks.Cluster, error) {
+func newCluster(o driver.Options, clients *clients) (*eks.Cluster, error) {
 	server, err := discovery.NewDiscoveryClientForConfig(o.Kube)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the API server: %w", err)
@@ -144,8 +115,10 @@ func shiftable(ctx context.Context, cluster *eks.Cluster, api *arczonalshift.Cli
 
 // compose builds the parts. None of them asks anybody anything yet.
 func (c *Cloud) compose() {
+	if c.o.Ledger == nil {
+		c.o.Ledger = adopt.NewLedger(c.o.Now)
+	}
 	o, settings, now := c.o, c.o.Config.AWS, c.o.Now
-	started := &leaderSince{}
 	c.shifts = zonalshift.New(zonalshift.Options{Enabled: settings.ZonalShift, API: c.clients.shifts, ARN: c.cluster.ARN, Objects: o.Client, Events: o.Events, Now: now})
 	c.prices = price.New(price.Options{Region: c.clients.region, Isolated: settings.IsolatedVPC, Pricing: c.clients.pricing, EC2: c.clients.ec2, Now: now})
 	c.unavailable, c.reservations = offering.NewUnavailable(now), offering.NewReservations(now)
@@ -159,7 +132,7 @@ func (c *Cloud) compose() {
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
 	c.inventory = inventory.New(inventory.Options{
-		Started: func() time.Time { return started.firstCallAt(now) },
+		Started: o.Ledger.Started,
 		EC2:     c.clients.ec2, Cluster: settings.ClusterName, Reserved: o.Config.Gates.ReservedCapacity, Shifted: c.shifts.Shifted, Metrics: o.Metrics, Now: now,
 		Ended: c.releaseReservationSlot,
 	})
@@ -176,11 +149,10 @@ func (c *Cloud) compose() {
 		Metrics: o.Metrics, Now: now, Pools: c.poolsOf,
 	})
 	drifter := &drifter{inventory: c.inventory, types: c.catalog, lookup: c.discoverer}
-	book := newLedger()
 	c.provider = &provider{
-		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: book,
-		adopter: &adopter{instances: c.inventory, claims: o.Client, ledger: book, words: awsv1.Vocabulary(), now: now},
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, now: now, started: started, expressions: settings.Gates.NodeClassCEL,
+		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: o.Ledger,
+		adopter: newAdopter(c.inventory, o.Client, o.Ledger, now),
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return launch.Tags(settings.ClusterName, class, pool)
 		},
@@ -211,11 +183,6 @@ func (c *Cloud) poolsOf(ctx context.Context, class *awsv1.EC2NodeClass) ([]karpv
 	return out, nil
 }
 
-// For returns the cloud as one controller uses it: its calls are measured under its name.
-func (c *Cloud) For(controller string) cloud.Provider {
-	return &metered{inner: c.provider, controller: controller, metrics: c.o.Metrics, now: c.o.Now}
-}
-
 // Priced reports whether prices were requested since this process leads, even if it failed. Before that they are
 // built-in ones, which are another region's (FM P05).
 func (c *Cloud) Priced() bool { return c.prices.Asked() }
@@ -234,3 +201,11 @@ func (c *Cloud) Gates() []cloud.Gate {
 		return group.Strategy, nil
 	}}}
 }
+
+// SpotLost takes a spot offering out of the market for a while.
+func (c *Cloud) SpotLost(instanceType, zone string) {
+	c.unavailable.Mark(karpv1.CapacityTypeSpot, instanceType, zone, offering.Group{}, "SpotInterruption")
+}
+
+// ReservationLost says that nothing is left in a capacity reservation.
+func (c *Cloud) ReservationLost(id string) { c.reservations.Exhausted(id) }

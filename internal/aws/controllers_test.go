@@ -23,8 +23,8 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
-	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 )
 
@@ -171,7 +171,7 @@ func TestCapacityBlocksAreLeftInTime(t *testing.T) {
 		newClaim("over", start, inReservation("cr-over", "capacity-block")), newClaim("unknown", start, inReservation("cr-odd", "capacity-block")),
 		newClaim("plain", start, inReservation("cr-plain", "default")), newClaim("free", start), newNode("node-soon", "i-soon"))
 	r := &reservations{
-		client: w.kube, directory: directory{w.kube}, inventory: w, now: w.clock,
+		client: w.kube, directory: directory.Cache{Reader: w.kube}, inventory: w, now: w.clock,
 		remover: execute.Remover{Client: w.kube, Events: w, Metrics: w.metrics, PodsToMove: func(context.Context, string) int { return 3 }},
 	}
 	if err := r.deleteExpiringBlocks(t.Context()); err != nil {
@@ -211,7 +211,7 @@ func TestCapacityBlocksAreLeftByWhoIsMeant(t *testing.T) {
 			return apierrors.NewConflict(schema.GroupResource{}, obj.GetName(), errors.New("it is another"))
 		},
 	})
-	r := &reservations{client: lost, directory: directory{w.kube}, inventory: w, remover: execute.Remover{Client: lost, Events: w, Metrics: w.metrics}, now: w.clock}
+	r := &reservations{client: lost, directory: directory.Cache{Reader: w.kube}, inventory: w, remover: execute.Remover{Client: lost, Events: w, Metrics: w.metrics}, now: w.clock}
 	claim := newClaim("soon", start, inReservation("cr-soon", "capacity-block"), func(c *karpv1.NodeClaim) { c.UID, c.ResourceVersion = "seen", "7" })
 	if err := r.deleteExpiring(t.Context(), claim, start); err != nil || len(w.told) != 0 || len(w.series(t, "karpenter_nodeclaims_disrupted_total")) != 0 {
 		t.Errorf("error %v, events %v", err, w.told)
@@ -232,7 +232,7 @@ func TestFM_F09_InstancesThatLeftTheirReservationAreRelabelled(t *testing.T) {
 	w.instances["i-left"] = newInstance("i-left", start)
 	w.instances["i-in"] = newInstance("i-in", start, func(i *inventory.Instance) { i.Reservation = "cr-1" })
 	w.instances["i-starting"] = newInstance("i-starting", start, func(i *inventory.Instance) { i.State = inventory.StatePending })
-	r := &reservations{client: w.kube, directory: directory{w.kube}, inventory: w, now: w.clock}
+	r := &reservations{client: w.kube, directory: directory.Cache{Reader: w.kube}, inventory: w, now: w.clock}
 	if err := r.relabel(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -255,41 +255,6 @@ func TestFM_F09_InstancesThatLeftTheirReservationAreRelabelled(t *testing.T) {
 	w.listError = &cloud.Error{Kind: cloud.Throttled}
 	if err := r.relabel(t.Context()); err == nil {
 		t.Error("a list that fails is no news")
-	}
-}
-
-func TestGaugesSurviveABrokenPool(t *testing.T) {
-	t.Parallel()
-	pool := func(name string) *karpv1.NodePool { return &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name}} }
-	w := newWorld(t, pool("broken"), pool("good"))
-	list := []catalog.InstanceType{instanceType("m5.large")}
-	list[0].Offerings[1].Available = false
-	g := &gauges{reader: w.kube, metrics: w.metrics, types: func(_ context.Context, p *karpv1.NodePool) ([]catalog.InstanceType, error) {
-		if p.Name == "broken" {
-			return nil, errors.New("no class")
-		}
-		return list, nil
-	}}
-	if err := g.refreshGauges(t.Context()); err != nil {
-		t.Error(err)
-	}
-	want := map[string]map[string]float64{
-		"karpenter_cloudprovider_instance_type_offering_available":      {"spot m5.large eu-west-1a": 1, "on-demand m5.large eu-west-1a": 0},
-		"karpenter_cloudprovider_instance_type_offering_price_estimate": {"spot m5.large eu-west-1a": 0.04, "on-demand m5.large eu-west-1a": 0.1},
-		"karpenter_cloudprovider_instance_type_cpu_cores":               {"m5.large": 2},
-		"karpenter_cloudprovider_instance_type_memory_bytes":            {"m5.large": 8 << 30},
-	}
-	for name, series := range want {
-		if diff := cmp.Diff(series, w.series(t, name)); diff != "" {
-			t.Error(name, diff)
-		}
-	}
-	list = nil // all is gone
-	_ = g.refreshGauges(t.Context())
-	for name := range want {
-		if got := w.series(t, name); len(got) != 0 {
-			t.Errorf("%s: %v is still shown", name, got)
-		}
 	}
 }
 
@@ -350,7 +315,7 @@ func TestTrust_A15_SizesAreLearntFromTheCurrentImageOnly(t *testing.T) {
 			w := newWorld(t, node, newClaim("a", start, withInstance("i-1"), func(c *karpv1.NodeClaim) { c.Status.ImageID = tc.image }))
 			got := ""
 			o := &observer{
-				client: w.kube, directory: directory{w.kube}, types: w,
+				client: w.kube, directory: directory.Cache{Reader: w.kube}, types: w,
 				class:        func(context.Context, karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error) { return class, nil },
 				learn:        func(name string, _ *awsv1.EC2NodeClass, memory resource.Quantity) { got = name + " " + memory.String() },
 				learnStorage: func(_ string, _ *awsv1.EC2NodeClass, storage resource.Quantity) { got += " " + storage.String() },

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -12,6 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 )
 
 // machine is what is known about one instance, whether we just launched it or found it. It is what a
@@ -94,7 +96,18 @@ func machineLabels(t *catalog.InstanceType, m machine) map[string]string {
 func cloudInstance(i inventory.Instance) cloud.Instance {
 	return cloud.Instance{
 		ID: i.ProviderID(), Type: i.Type, Zone: i.Zone, CapacityType: i.CapacityType, Image: i.Image,
-		Launched: i.Launched.Truncate(time.Second), Terminating: i.Terminating(),
-		Pool: i.Tags[inventory.TagNodePool],
+		Launched: i.Launched.Truncate(time.Second), Terminating: i.Terminating(), Stopped: !i.Terminating() && i.State != inventory.StatePending && i.State != inventory.StateRunning,
+		Pool: i.Tags[inventory.TagNodePool], Class: i.Tags[inventory.TagNodeClass], Claim: i.Tags[inventory.TagNodeClaim],
+	}
+}
+
+// newAdopter finds instances of earlier processes. Ours have no mark of the claim until they are tagged, which a
+// process may not live to do.
+func newAdopter(list lister, claims client.Reader, ledger *adopt.Ledger, now func() time.Time) *adopt.Adopter[inventory.Instance] {
+	return &adopt.Adopter[inventory.Instance]{
+		List: list.List, Read: cloudInstance, Claims: claims, Ledger: ledger, Name: inventory.InstanceID, Words: awsv1.Vocabulary(), Now: now,
+		Labels: func(i inventory.Instance, of *catalog.InstanceType) map[string]string {
+			return machineLabels(of, machineOf(i))
+		},
 	}
 }

@@ -16,10 +16,10 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
-	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
@@ -27,7 +27,7 @@ import (
 // register: EC2 tells what the machine has, not what the kernel and the file system leave (3.2).
 type observer struct {
 	client    client.Reader
-	directory interrupt.Directory
+	directory directory.Cache
 	class     func(ctx context.Context, ref karpv1.NodeClassReference) (*awsv1.EC2NodeClass, error)
 	types     typeCatalog
 	strict    bool

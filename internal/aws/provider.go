@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +23,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
+	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -40,6 +41,9 @@ type (
 	instanceLauncher interface {
 		Launch(ctx context.Context, r launch.Request) (launch.Result, error)
 		UseNewToken(claim types.UID)
+	}
+	lister interface {
+		List(ctx context.Context) ([]inventory.Instance, error)
 	}
 	instanceInventory interface {
 		lister
@@ -67,8 +71,8 @@ type provider struct {
 	inventory instanceInventory
 	place     clusterFacts
 	events    recorder
-	adopter   *adopter
-	ledger    *ledger
+	adopter   *adopt.Adopter[inventory.Instance]
+	ledger    *adopt.Ledger // claims that are older than its start may have an instance that nobody wrote down
 	lanes     resources.Table
 
 	expressions bool // gate NodeClassCEL
@@ -76,8 +80,6 @@ type provider struct {
 	tags    func(class *awsv1.EC2NodeClass, pool string) map[string]string
 	drifted func(ctx context.Context, class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (reason.Reason, error)
 	holds   func(reservation, claim string) // the claim, by UID, was found to have an instance of the reservation
-	now     func() time.Time
-	started *leaderSince // claims that are older may have an instance that nobody wrote down
 }
 
 // Types returns all instance types a pool could have.
@@ -89,9 +91,9 @@ func (p *provider) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.
 	return p.types.Types(class, pool.Spec.Template.Spec.Kubelet)
 }
 
-// Refusals are what a pool, in its effective form, asks for that nodes of the class cannot be given. Without
+// refusals are what a pool, in its effective form, asks for that nodes of the class cannot be given. Without
 // them its claims would be ordered and refused one after the other.
-func Refusals(class *awsv1.EC2NodeClass, pool *karpv1.NodePool, expressions bool) []reason.Reason {
+func refusals(class *awsv1.EC2NodeClass, pool *karpv1.NodePool, expressions bool) []reason.Reason {
 	_, message := kubelet.CheckOverride(pool.Spec.Template.Spec.Kubelet, class.Family(), expressions)
 	if message == "" {
 		return nil
@@ -115,6 +117,11 @@ func (p *provider) Launch(ctx context.Context, claim *karpv1.NodeClaim) (cloud.I
 	if err != nil {
 		return cloud.Instance{}, unresolved(err)
 	}
+	done, err := p.ledger.Turn(ctx, claim.UID)
+	if err != nil {
+		return cloud.Instance{}, &cloud.Error{Op: "launch", Err: err}
+	}
+	defer done()
 	m, err := p.findOrLaunch(ctx, claim, class, all)
 	if err != nil {
 		return cloud.Instance{}, err
@@ -135,7 +142,7 @@ func (p *provider) findOrLaunch(ctx context.Context, claim *karpv1.NodeClaim, cl
 	}
 	bought, err := p.launchAndAssign(ctx, launch.Request{Claim: claim, Class: class, Types: all})
 	if errors.Is(err, launch.ErrTokenUsed) {
-		found, lookup := p.adopter.adopt(ctx, claim, all)
+		found, lookup := p.adopter.Adopt(ctx, claim, all)
 		if lookup == nil && found != nil {
 			return p.machineOfClaim(claim, found, class), nil
 		}
@@ -163,12 +170,12 @@ func (p *provider) launchAndAssign(ctx context.Context, r launch.Request) (launc
 		if err != nil {
 			return bought, err
 		}
-		others, err := directory{p.reader}.Claims(ctx, bought.ID)
+		others, err := directory.Cache{Reader: p.reader}.Claims(ctx, bought.ID)
 		if err != nil {
 			return launch.Result{}, &cloud.Error{Op: "find the owner of instance " + bought.ID, Err: err}
 		}
 		taken := slices.ContainsFunc(others, func(c karpv1.NodeClaim) bool { return c.UID != r.Claim.UID })
-		if !taken && p.ledger.assignInstance(r.Claim.UID, bought.ID, p.now()) {
+		if !taken && p.ledger.Assign(r.Claim.UID, bought.ID) {
 			return bought, nil
 		}
 		p.launcher.UseNewToken(r.Claim.UID)
@@ -199,7 +206,7 @@ func (p *provider) machineOfClaim(claim *karpv1.NodeClaim, found *inventory.Inst
 
 // existingInstance returns the instance that the claim already has: from this process, or from an earlier one.
 func (p *provider) existingInstance(ctx context.Context, claim *karpv1.NodeClaim, all []catalog.InstanceType) (*inventory.Instance, error) {
-	if id, given := p.ledger.instanceOfClaim(claim.UID); given {
+	if id, given := p.ledger.Instance(claim.UID); given {
 		found, err := p.inventory.Find(ctx, id)
 		if err == nil && !found.Terminating() {
 			return &found, nil
@@ -207,12 +214,12 @@ func (p *provider) existingInstance(ctx context.Context, claim *karpv1.NodeClaim
 		if err != nil && !cloud.Is(err, cloud.NotFound) {
 			return nil, err
 		}
-		p.ledger.dropClaim(claim.UID)
+		p.ledger.Drop(claim.UID)
 	}
-	if !claim.CreationTimestamp.Time.Before(p.started.firstCallAt(p.now)) {
+	if !claim.CreationTimestamp.Time.Before(p.ledger.Started()) {
 		return nil, nil
 	}
-	return p.adopter.adopt(ctx, claim, all)
+	return p.adopter.Adopt(ctx, claim, all)
 }
 
 // launchedInstance is what a claim gets to know about its machine.

@@ -170,7 +170,7 @@ func TestFM_F08_AFoundInstanceIsCounted(t *testing.T) {
 func TestFM_G1_TwoClaimsNeverShareAnInstance(t *testing.T) {
 	t.Parallel()
 	for name, owner := range map[string]func(*world){
-		"promised to another":           func(w *world) { w.ledger.assignInstance("uid-other", "i-new", w.now) },
+		"promised to another":           func(w *world) { w.ledger.Assign("uid-other", "i-new") },
 		"written down by another claim": func(w *world) { _ = w.kube.Create(t.Context(), newClaim("other", start, withInstance("i-new"))) },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -247,68 +247,6 @@ func TestFM_A02_ASecondLaunchIsTheFirst(t *testing.T) {
 	}
 }
 
-func TestOrphanFor(t *testing.T) {
-	t.Parallel()
-	created := start.Add(-time.Minute)
-	claim := newClaim("a", created)
-	for name, tc := range map[string]struct {
-		list []inventory.Instance
-		want string
-	}{
-		"nothing there":                       {},
-		"the one that fits":                   {[]inventory.Instance{newInstance("i-1", start)}, "i-1"},
-		"launched by a clock that is behind":  {[]inventory.Instance{newInstance("i-1", created.Add(-5*time.Second))}, "i-1"},
-		"older than the claim":                {list: []inventory.Instance{newInstance("i-1", created.Add(-6*time.Second))}},
-		"of another pool":                     {list: []inventory.Instance{newInstance("i-1", start, tagged(inventory.TagNodePool, "other"))}},
-		"of another class":                    {list: []inventory.Instance{newInstance("i-1", start, tagged(inventory.TagNodeClass, "other"))}},
-		"of a type that is not allowed":       {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.Type = "m5.xlarge" })}},
-		"of a type that is not known":         {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.Type = "x9.odd" })}},
-		"of a capacity type not allowed":      {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.CapacityType = "reserved" })}},
-		"on its way out":                      {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.State = inventory.StateShuttingDown })}},
-		"stopped":                             {list: []inventory.Instance{newInstance("i-1", start, func(i *inventory.Instance) { i.State = inventory.StateStopped })}},
-		"tagged with another claim":           {list: []inventory.Instance{newInstance("i-1", start, tagged(inventory.TagNodeClaim, "b"))}},
-		"the oldest of several":               {[]inventory.Instance{newInstance("i-1", start.Add(time.Second)), newInstance("i-2", start)}, "i-2"},
-		"the one that names the claim, first": {[]inventory.Instance{newInstance("i-1", start), newInstance("i-2", start.Add(time.Second), tagged(inventory.TagNodeClaim, "a"))}, "i-2"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			got := ""
-			if chosen := orphanFor(claim, tc.list, w.types, awsv1.Vocabulary()); chosen != nil {
-				got = chosen.ID
-			}
-			if got != tc.want {
-				t.Errorf("chose %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestAnOrphanMustHaveWhatIsAskedFor(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		r    karpv1.Requirement
-		want bool
-	}{
-		"the zone":                           {karpv1.Requirement{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"eu-west-1a"}}, true},
-		"another zone":                       {karpv1.Requirement{Key: corev1.LabelTopologyZone, Operator: "In", Values: []string{"eu-west-1b"}}, false},
-		"a GPU that the type has not":        {karpv1.Requirement{Key: awsv1.LabelInstanceGPUName, Operator: "Exists"}, false},
-		"no GPU":                             {karpv1.Requirement{Key: awsv1.LabelInstanceGPUName, Operator: "DoesNotExist"}, true},
-		"a label of the pool":                {karpv1.Requirement{Key: "team", Operator: "Exists"}, true},
-		"something that cannot be read":      {karpv1.Requirement{Key: "team", Operator: "Odd"}, false},
-		"the zone by the name of the driver": {karpv1.Requirement{Key: awsv1.LabelEBSZone, Operator: "In", Values: []string{"eu-west-1b"}}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			claim := newClaim("a", start, func(c *karpv1.NodeClaim) { c.Spec.Requirements = []karpv1.Requirement{tc.r} })
-			w := newWorld(t)
-			if got := allowed(claim, newInstance("i-1", start), w.types, awsv1.Vocabulary()); got != tc.want {
-				t.Errorf("allowed = %v", got)
-			}
-		})
-	}
-}
-
 func TestDriftNeedsAReadyClass(t *testing.T) {
 	t.Parallel()
 	launched := newClaim("a", start, withInstance("i-1"))
@@ -345,30 +283,6 @@ func TestForeignProviderIDsAreNotGone(t *testing.T) {
 		if _, err := w.provider.Find(t.Context(), id); !cloud.Is(err, cloud.Invalid) {
 			t.Errorf("%q: %v", id, err)
 		}
-	}
-}
-
-// V15-70: every error has a name, and its pool where that is known.
-func TestV15_70_CallsAreMeasured(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	m := &metered{inner: w.provider, controller: "nodeclaim.lifecycle", metrics: w.metrics, now: w.clock}
-	_, _ = m.Launch(t.Context(), newClaim("a", start))
-	_, _ = m.Find(t.Context(), "aws:///a/i-1")
-	_, _ = m.List(t.Context())
-	w.listError = errors.New("odd")
-	_, _ = m.List(t.Context())
-	want := map[string]float64{
-		"nodeclaim.lifecycle InsufficientCapacityError Create default aws": 1,
-		"nodeclaim.lifecycle NodeClaimNotFoundError Get  aws":              1,
-		"nodeclaim.lifecycle unknown List  aws":                            1,
-	}
-	if diff := cmp.Diff(want, w.series(t, "karpenter_cloudprovider_errors_total")); diff != "" {
-		t.Error(diff)
-	}
-	want = map[string]float64{"nodeclaim.lifecycle Create aws": 1, "nodeclaim.lifecycle Get aws": 1, "nodeclaim.lifecycle List aws": 2}
-	if diff := cmp.Diff(want, w.series(t, "karpenter_cloudprovider_duration_seconds")); diff != "" {
-		t.Error(diff)
 	}
 }
 
@@ -413,15 +327,15 @@ func TestTrust_C01_KubeletBlocksOfClaimsAreCheckedBeforeTheLaunch(t *testing.T) 
 func TestTrust_C01_PoolsWithSuchABlockAreRefusedBeforeTheyOrder(t *testing.T) {
 	t.Parallel()
 	pool := &karpv1.NodePool{}
-	if got := Refusals(newClass(), pool, false); got != nil {
+	if got := refusals(newClass(), pool, false); got != nil {
 		t.Errorf("a pool without a block is refused: %v", got)
 	}
 	pool.Spec.Template.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(`{"maxPods": 20}`)}
-	if got := Refusals(newClass(), pool, false); got != nil {
+	if got := refusals(newClass(), pool, false); got != nil {
 		t.Errorf("a documented block is refused: %v", got)
 	}
 	pool.Spec.Template.Spec.Kubelet = &runtime.RawExtension{Raw: []byte(`{"maxPods": 20, "staticPodPath": "/tmp"}`)}
-	if got := Refusals(newClass(), pool, false); len(got) != 1 || !strings.HasPrefix(got[0].Text(), "spec.template.spec.kubelet: staticPodPath may not be set here, only clusterDNS, maxPods") {
+	if got := refusals(newClass(), pool, false); len(got) != 1 || !strings.HasPrefix(got[0].Text(), "spec.template.spec.kubelet: staticPodPath may not be set here, only clusterDNS, maxPods") {
 		t.Errorf("got %v", got)
 	}
 }

@@ -15,9 +15,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
-	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
 	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
+	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/cloud/periodic"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -29,19 +31,10 @@ const (
 
 // Register adds the AWS controllers to a manager. They run only while this process leads (15).
 func (c *Cloud) Register(mgr ctrl.Manager) error {
-	if err := index(context.Background(), mgr.GetFieldIndexer()); err != nil {
-		return err
-	}
-	for _, add := range []func(ctrl.Manager) error{c.addRefreshers, c.addClasses, c.addInstances, c.addInterruption} {
+	for _, add := range []func(ctrl.Manager) error{c.addRefreshers, c.addClasses, c.addInstances} {
 		if err := add(mgr); err != nil {
 			return err
 		}
-	}
-	if err := mgr.Add(manager.RunnableFunc(func(context.Context) error {
-		c.started.firstCallAt(c.o.Now) // we lead now
-		return nil
-	})); err != nil {
-		return err
 	}
 	return mgr.Add(c.launcher) // loads the launch templates once we lead, and deletes those that nobody uses
 }
@@ -49,12 +42,12 @@ func (c *Cloud) Register(mgr ctrl.Manager) error {
 // namedRound is a round with the name of its controller.
 type namedRound struct {
 	name string
-	do   periodicTask
+	do   periodic.Task
 }
 
 func addPeriodicTasks(mgr ctrl.Manager, list ...namedRound) error {
 	for _, r := range list {
-		if err := addPeriodicTask(mgr, r.name, r.do); err != nil {
+		if err := periodic.Add(mgr, r.name, r.do); err != nil {
 			return err
 		}
 	}
@@ -62,16 +55,14 @@ func addPeriodicTasks(mgr ctrl.Manager, list ...namedRound) error {
 }
 
 func (c *Cloud) addRefreshers(mgr ctrl.Manager) error {
-	gauges := &gauges{reader: c.o.Client, types: c.For("cloudprovider.metrics").Types, strict: c.o.Config.Compat.Strict, metrics: c.o.Metrics}
 	list := []namedRound{
-		{"providers.instancetype", atIntervalAfter(c.loaded, c.o.Now, catalogueEvery, c.catalog.Refresh)},
-		{"providers.pricing", atInterval(pricesEvery, c.prices.Refresh)},
-		{"providers.ssm.invalidation", atInterval(discover.ParametersEvery, c.discoverer.InvalidateParameters)},
-		{"providers.version", atInterval(versionEvery, c.cluster.RefreshVersion)},
-		{"cloudprovider.metrics", atInterval(gaugesEvery, gauges.refreshGauges)},
+		{"providers.instancetype", periodic.EveryAfter(c.loaded, c.o.Now, catalogueEvery, c.catalog.Refresh)},
+		{"providers.pricing", periodic.Every(pricesEvery, c.prices.Refresh)},
+		{"providers.ssm.invalidation", periodic.Every(discover.ParametersEvery, c.discoverer.InvalidateParameters)},
+		{"providers.version", periodic.Every(versionEvery, c.cluster.RefreshVersion)},
 	}
 	if c.o.Config.AWS.ZonalShift {
-		list = append(list, namedRound{"zonalshift", atInterval(zonalshift.PollEvery, c.shifts.Poll)})
+		list = append(list, namedRound{"zonalshift", periodic.Every(zonalshift.PollEvery, c.shifts.Poll)})
 	}
 	return addPeriodicTasks(mgr, list...)
 }
@@ -93,13 +84,13 @@ func (c *Cloud) addClasses(mgr ctrl.Manager) error {
 	if c.o.Config.AWS.IsolatedVPC {
 		return nil
 	}
-	return addPeriodicTask(mgr, "instanceprofile.garbagecollection", atInterval(profile.CollectEvery, func(ctx context.Context) error {
+	return periodic.Add(mgr, "instanceprofile.garbagecollection", periodic.Every(profile.CollectEvery, func(ctx context.Context) error {
 		return c.profiles.Collect(ctx, c.o.Client)
 	}))
 }
 
 func (c *Cloud) addInstances(mgr ctrl.Manager) error {
-	lookup := directory{c.o.Client}
+	lookup := directory.Cache{Reader: c.o.Client}
 	tagger := &tagger{client: c.o.Client, ec2: c.clients.ec2, inventory: c.inventory, shifted: c.shifts.Shifted, cluster: c.o.Config.AWS.ClusterName, now: c.o.Now}
 	if err := tagger.register(mgr); err != nil {
 		return err
@@ -114,38 +105,22 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 	if err := observer.register(mgr); err != nil {
 		return err
 	}
-	synced := c.o.Synced
-	if synced == nil {
-		synced = func() bool { return true }
-	}
-	collector := &collector{
-		inventory: c.inventory, claims: c.o.Reader, directory: lookup, client: c.o.Client, ledger: c.ledger, synced: synced, started: c.started, metrics: c.o.Metrics, now: c.o.Now,
-	}
 	held := &reservations{
 		client: c.o.Client, directory: lookup, inventory: c.inventory, remover: c.o.Remover, now: c.o.Now,
 	}
 	return addPeriodicTasks(mgr,
-		namedRound{collectorName, collector.collectOnce},
-		namedRound{"capacityreservation.expiration", atInterval(reservationsEvery, held.deleteExpiringBlocks)},
-		namedRound{"capacityreservation.capacitytype", atInterval(reservationsEvery, held.relabel)},
+		namedRound{"capacityreservation.expiration", periodic.Every(reservationsEvery, held.deleteExpiringBlocks)},
+		namedRound{"capacityreservation.capacitytype", periodic.Every(reservationsEvery, held.relabel)},
 	)
 }
 
-func (c *Cloud) addInterruption(mgr ctrl.Manager) error {
-	actor := &interrupt.Actor{
-		Directory: directory{c.o.Client}, Remover: c.o.Remover, Events: c.o.Events, Metrics: c.o.Metrics, Now: c.o.Now,
-		SpotLost: func(instanceType, zone string) {
-			c.unavailable.Mark(karpv1.CapacityTypeSpot, instanceType, zone, offering.Group{}, "SpotInterruption")
-		},
-		ReservationLost: c.reservations.Exhausted,
-	}
+// Interruptions are the queue, if there is one, and the status checks of EC2.
+func (c *Cloud) Interruptions(actor *interruption.Actor) []manager.Runnable {
+	list := []manager.Runnable{&interrupt.Statuses{EC2: c.clients.ec2, Actor: actor, Metrics: c.o.Metrics, Now: c.o.Now}}
 	if name := c.o.Config.AWS.InterruptionQueue; name != "" {
-		queue := &interrupt.Queue{Name: name, SQS: c.clients.sqs, Actor: actor, Instances: c.inventory, Cluster: c.o.Config.AWS.ClusterName, Metrics: c.o.Metrics, Now: c.o.Now}
-		if err := mgr.Add(queue); err != nil {
-			return err
-		}
+		list = append(list, &interrupt.Queue{Name: name, SQS: c.clients.sqs, Actor: actor, Instances: c.inventory, Cluster: c.o.Config.AWS.ClusterName, Metrics: c.o.Metrics, Now: c.o.Now})
 	}
-	return mgr.Add(&interrupt.Statuses{EC2: c.clients.ec2, Actor: actor, Metrics: c.o.Metrics, Now: c.o.Now})
+	return list
 }
 
 // machines are the instance types on which the expressions of a class's kubelet settings are tried, each

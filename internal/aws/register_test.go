@@ -1,18 +1,13 @@
 package aws
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/go-logr/logr"
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,6 +21,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	cloudport "github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
@@ -61,7 +57,7 @@ func (silent) Flips(client.Object, []condition.Flip) {}
 func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 	c, w := connect(t, &ec2Server{answers: []int{200}})
 	mgr := newManager(t)
-	cloud := &Cloud{clients: c, o: Options{
+	cloud := &Cloud{clients: c, o: driver.Options{
 		Config:  config.Config{AWS: config.AWS{ClusterName: "sandbox", InterruptionQueue: "q", ZonalShift: true}},
 		Version: "dev", Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: silent{w}, Metrics: w.metrics, Now: time.Now,
 	}}
@@ -73,7 +69,7 @@ func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 	if err := cloud.Register(mgr); err != nil {
 		t.Fatal(err)
 	}
-	if len(cloud.Gates()) != 1 || cloud.Lanes().Len() == 0 || cloud.For("x") == nil {
+	if len(cloud.Gates()) != 1 || cloud.Lanes().Len() == 0 || len(cloud.Interruptions(nil)) != 2 {
 		t.Error("something is missing")
 	}
 }
@@ -83,14 +79,14 @@ func TestEverythingCanBeComposedAndRegistered(t *testing.T) {
 func TestFM_E01_AStandbyThatTakesOverIsNotSure(t *testing.T) {
 	c, w := connect(t, &ec2Server{answers: []int{200}}) // EC2 knows no instance
 	now := start
-	cloud := &Cloud{clients: c, o: Options{Client: w.kube, Reader: w.kube, Events: silent{w}, Metrics: w.metrics, Now: func() time.Time { return now }}}
+	cloud := &Cloud{clients: c, o: driver.Options{Client: w.kube, Reader: w.kube, Events: silent{w}, Metrics: w.metrics, Now: func() time.Time { return now }}}
 	var err error
-	if cloud.cluster, err = newCluster(Options{Kube: &rest.Config{Host: "http://127.0.0.1:1"}}, c); err != nil {
+	if cloud.cluster, err = newCluster(driver.Options{Kube: &rest.Config{Host: "http://127.0.0.1:1"}}, c); err != nil {
 		t.Fatal(err)
 	}
 	cloud.compose()
 	now = now.Add(time.Hour)
-	cloud.started.firstCallAt(cloud.o.Now) // it leads now
+	cloud.o.Ledger.Started() // it leads now
 	for _, tc := range []struct {
 		later time.Duration
 		want  cloudport.Kind
@@ -99,79 +95,6 @@ func TestFM_E01_AStandbyThatTakesOverIsNotSure(t *testing.T) {
 		if err := cloud.Terminate(t.Context(), "aws:///eu-west-1a/i-1"); cloudport.KindOf(err) != tc.want {
 			t.Errorf("%s after it began to lead: %v, want kind %v", tc.later, err, tc.want)
 		}
-	}
-}
-
-// rounds runs a manager with one round for a while of imagined time.
-func rounds(t *testing.T, length time.Duration, do periodicTask) {
-	t.Helper()
-	mgr := newManager(t)
-	if err := addPeriodicTask(mgr, "providers.odd", do); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), length)
-	defer cancel()
-	if err := mgr.Start(ctx); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRoundsGoOn(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		do   func(n int) error
-		want []time.Duration // since the first, rounded
-	}{
-		"at their interval":       {func(int) error { return nil }, []time.Duration{0, time.Minute, 2 * time.Minute}},
-		"sooner after a failure":  {failing(func() error { return errors.New("no") }), []time.Duration{0, time.Second, 3 * time.Second, 63 * time.Second}},
-		"sooner after a panic":    {failing(func() error { panic("odd") }), []time.Duration{0, time.Second, 3 * time.Second, 63 * time.Second}},
-		"ever later if they fail": {func(int) error { return errors.New("no") }, []time.Duration{0, 1 * time.Second, 3 * time.Second, 7 * time.Second, 15 * time.Second, 31 * time.Second, 63 * time.Second}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				var mu sync.Mutex
-				var at []time.Duration
-				var first time.Time
-				rounds(t, 121*time.Second, func(context.Context) (time.Duration, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if first.IsZero() {
-						first = time.Now()
-					}
-					at = append(at, time.Since(first).Round(time.Second))
-					return time.Minute, tc.do(len(at))
-				})
-				if diff := cmp.Diff(tc.want, at[:min(len(at), len(tc.want))]); diff != "" {
-					t.Error(diff)
-				}
-			})
-		})
-	}
-}
-
-func TestTheCatalogueIsNotReadTwiceAtTheStart(t *testing.T) {
-	t.Parallel()
-	now, reads := start, 0
-	do := atIntervalAfter(start, func() time.Time { return now }, time.Hour, func(context.Context) error { reads++; return nil })
-	for _, want := range []int{0, 1, 2} {
-		if next, err := do(t.Context()); next != time.Hour || err != nil || reads != want {
-			t.Errorf("%v, %v, %d reads, want %d", next, err, reads, want)
-		}
-	}
-	late := atIntervalAfter(start, func() time.Time { return start.Add(time.Hour) }, time.Hour, func(context.Context) error { reads++; return nil })
-	if _, err := late(t.Context()); err != nil || reads != 3 {
-		t.Error("a standby that takes over did not read")
-	}
-}
-
-// failing fails twice.
-func failing(how func() error) func(int) error {
-	return func(n int) error {
-		if n <= 2 {
-			return how()
-		}
-		return nil
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/metered"
 )
 
 // V15-67, LC-41: what EC2 nodes may be sick of, and for how long.
@@ -35,7 +36,7 @@ func TestRebootIsMeasured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.endError["i-2"] = &cloud.Error{Kind: cloud.Denied}
-	m := &metered{inner: w.provider, controller: "nodeclaim.reboot", metrics: w.metrics, now: w.clock}
+	m := &metered.Provider{Inner: w.provider, Cloud: "aws", Controller: "nodeclaim.reboot", Metrics: w.metrics, Now: w.clock}
 	if err := m.Reboot(t.Context(), newClaim("a", start, withInstance("i-1")), "op"); err != nil {
 		t.Error(err)
 	}

@@ -15,8 +15,8 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
+	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
@@ -30,7 +30,7 @@ const (
 // reservations keeps NodeClaims true to the capacity reservations their instances run in.
 type reservations struct {
 	client    client.Client
-	directory interrupt.Directory
+	directory directory.Cache
 	inventory instanceInventory
 	remover   execute.Remover
 	now       func() time.Time

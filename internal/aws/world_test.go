@@ -22,6 +22,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
+	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -69,14 +71,15 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		result: launch.Result{ID: "i-new", Type: "m5.large", Zone: "eu-west-1a", ZoneID: "euw1-az1", Image: "ami-1", CapacityType: "spot", Tenancy: "default", Launched: start},
 	}
 	w.metrics = metric.New(w.reg)
-	w.kube = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&karpv1.NodeClaim{}).
-		WithIndex(&karpv1.NodeClaim{}, byInstance, func(o client.Object) []string { return instanceIndexKey(o.(*karpv1.NodeClaim).Status.ProviderID) }).
-		WithIndex(&corev1.Node{}, byInstance, func(o client.Object) []string { return instanceIndexKey(o.(*corev1.Node).Spec.ProviderID) }).Build()
-	book := newLedger()
-	w.now = start
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&karpv1.NodeClaim{})
+	if err := directory.Index(t.Context(), indexer{builder}, inventory.InstanceID); err != nil {
+		t.Fatal(err)
+	}
+	w.kube = builder.Build()
+	book := adopt.NewLedger(w.clock)
 	w.provider = &provider{
 		reader: w.kube, types: w, launcher: w, inventory: w, place: w, events: w, ledger: book,
-		adopter: &adopter{instances: w, claims: w.kube, ledger: book, words: awsv1.Vocabulary(), now: w.clock},
+		adopter: newAdopter(w, w.kube, book, w.clock),
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return map[string]string{inventory.TagNodePool: pool, inventory.TagNodeClass: class.Name, inventory.TagCluster: "sandbox"}
 		},
@@ -84,9 +87,16 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			return reason.Reason{Code: reason.AMIDrift}, nil
 		},
 		holds: func(reservation, claim string) { w.held = append(w.held, reservation+" "+claim) },
-		now:   w.clock, started: &leaderSince{},
 	}
 	return w
+}
+
+// indexer has a client keep the indexes of a cache.
+type indexer struct{ *fake.ClientBuilder }
+
+func (i indexer) IndexField(_ context.Context, obj client.Object, field string, values client.IndexerFunc) error {
+	i.WithIndex(obj, field, values)
+	return nil
 }
 
 func (w *world) clock() time.Time { return w.now }
@@ -265,4 +275,8 @@ func newInstance(id string, launched time.Time, change ...func(*inventory.Instan
 
 func tagged(key, value string) func(*inventory.Instance) {
 	return func(i *inventory.Instance) { i.Tags[key] = value }
+}
+
+func newNode(name, id string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + id}}
 }

@@ -17,6 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/dovetail-sh/dovetail/internal/app"
+	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
@@ -41,7 +42,7 @@ func newController(s Streams) *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(parent(cmd.Context()), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		return app.Run(ctx, cfg, kube, log)
+		return app.Run(ctx, aws.Driver(), cfg, kube, log)
 	}
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dovetail-sh/dovetail/internal/app"
+	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/uninstall"
 )
@@ -49,7 +50,7 @@ func newUninstall(s Streams) *cobra.Command {
 		defer stop()
 		ctx, cancel := context.WithTimeout(ctx, timeout)
 		defer cancel()
-		if err := app.Uninstall(ctx, cfg, kube, log, choice); err != nil {
+		if err := app.Uninstall(ctx, aws.Driver(), cfg, kube, log, choice); err != nil {
 			return fmt.Errorf("not all is cleaned up: %w", err)
 		}
 		return nil

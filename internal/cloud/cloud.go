@@ -15,14 +15,15 @@ import (
 type ID string
 
 // Provider is a cloud. Objects that are handed over are in their effective form and are not changed.
-// Methods are safe for concurrent use. Every error is an *Error.
+// Methods are safe for concurrent use. Every error is an *Error; an id of another cloud is Invalid. What is
+// promised here is tested for every cloud by internal/cloud/conformance.
 type Provider interface {
 	// Types returns all instance types a pool could have, those included that cannot be had at the
 	// moment. The slice is shared: it must not be changed.
 	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
 
 	// Launch buys the instance of a claim. It is idempotent on the UID of the claim: asked again, also
-	// by another process, it answers with the instance that was bought before.
+	// by another process or at the same time, it answers with the instance that was bought before.
 	Launch(ctx context.Context, claim *karpv1.NodeClaim) (Instance, error)
 
 	// Find returns an instance that exists, be it on its way out; NotFound once it is gone.
@@ -38,7 +39,7 @@ type Provider interface {
 	// it is, or if that cannot be known.
 	Drift(ctx context.Context, claim *karpv1.NodeClaim) (reason.Reason, error)
 
-	// Repairs says what helps a sick node. It never changes.
+	// Repairs says what helps a sick node. It never changes; the slice is the caller's.
 	Repairs() []Repair
 
 	// Reboot asks for a reboot of the instance of a claim and returns once that is accepted. The
@@ -60,7 +61,10 @@ type Instance struct {
 	Allocatable  corev1.ResourceList
 	Launched     time.Time
 	Terminating  bool   // shutting down, or ended
+	Stopped      bool   // stopping, or stopped: it exists, but is no node
 	Pool         string // from the tags it was launched with
+	Class        string // the same
+	Claim        string // the same; empty where the tags do not tell
 }
 
 // Gate holds the registration of a node until the cloud knows all about it (LC-09).

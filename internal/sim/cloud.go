@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,9 +22,11 @@ import (
 // dryFor is how long an offering that could not be had is left out of plans.
 const dryFor = 3 * time.Minute
 
-// simCloud is the cloud: what is for sale, and the machines that run.
+// simCloud is the cloud: what is for sale, and the machines that run. To the controller it is a cloud.Provider; the
+// world around it does the rest.
 type simCloud struct {
 	w         *World
+	mu        sync.Mutex // of calls through the port; a run makes one after the other
 	lanes     resources.Table
 	machines  []Machine
 	instances map[types.UID]*instance // by the claim they were launched for
@@ -42,6 +45,7 @@ type simCloud struct {
 // instance is a machine.
 type instance struct {
 	id, claim    string
+	pool, class  string // of the claim
 	uid          types.UID
 	machine      *Machine
 	zone         string
@@ -87,7 +91,7 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 		return i.described(), nil
 	}
 	if m.w.now.Before(m.failing) {
-		return cloud.Instance{}, &cloud.Error{Kind: cloud.Unknown, Op: "launch", Err: errors.New("the service is out of order")}
+		return cloud.Instance{}, outOfOrder("launch")
 	}
 	needs, _ := reqs.FromEntries(karpv1.Entries(claim.Spec.Requirements), awsv1.Vocabulary())
 	allows := func(key, value string) bool { r, asked := needs[key]; return !asked || r.Has(value) }
@@ -133,8 +137,9 @@ func (m *simCloud) zones() []string {
 // start boots a machine that was bought; it joins later, or never.
 func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 	m.count++
-	i.id, i.claim, i.uid, i.launched = fmt.Sprintf("sim:///%s/i-%04d", i.zone, m.count), claim.Name, claim.UID, m.w.now
+	i.id, i.claim, i.uid, i.launched = fmt.Sprintf(scheme+"%s/i-%04d", i.zone, m.count), claim.Name, claim.UID, m.w.now
 	i.node, i.mute = fmt.Sprintf("node-%04d", m.count), m.w.faulty(m.w.config.NeverJoins)
+	i.pool, i.class = claim.Labels[karpv1.LabelNodePool], claim.Spec.NodeClassRef.Name
 	m.instances[claim.UID], m.byID[i.id], m.order = i, i, nil
 	m.w.stats.Launched++
 	m.w.logf("cloud: %s is bought for claim %s: %s in %s, %s", i.id, claim.Name, i.machine.Name, i.zone, i.capacityType)
@@ -144,7 +149,7 @@ func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 func (i *instance) described() cloud.Instance {
 	return cloud.Instance{
 		ID: cloud.ID(i.id), Type: i.machine.Name, Zone: i.zone, CapacityType: i.capacityType, Labels: i.machine.labels(),
-		Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Launched: i.launched, Terminating: i.ending,
+		Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Launched: i.launched, Terminating: i.ending, Pool: i.pool, Class: i.class, Claim: i.claim,
 	}
 }
 
@@ -171,7 +176,7 @@ func (m *simCloud) join(i *instance) {
 	m.w.after(m.w.between(time.Second, 10*time.Second), func() { m.w.setReady(i.node, true) })
 }
 
-// state is what the cloud says about an instance.
+// find returns an instance, unless the cloud gives no answer.
 func (m *simCloud) find(id string) (i *instance, sure bool) {
 	if m.w.now.Before(m.mute) {
 		return nil, false

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -22,17 +24,23 @@ const (
 )
 
 // ask returns what the cloud says about an instance.
-func (p *process) ask(id string) (drain.State, *instance) {
-	i, sure := p.w.market.find(id)
+func (p *process) ask(id string) drain.State {
+	i, err := p.cloud.Find(context.Background(), cloud.ID(id))
 	switch {
-	case !sure:
-		return drain.Unsure, nil
-	case i == nil:
-		return drain.Gone, nil
-	case i.ending:
-		return drain.Ending, i
+	case cloud.Is(err, cloud.NotFound):
+		return drain.Gone
+	case err != nil:
+		return drain.Unsure
+	case i.Terminating:
+		return drain.Ending
 	}
-	return drain.Present, i
+	return drain.Present
+}
+
+// terminate tells the cloud to end an instance, and takes note of it.
+func (p *process) terminate(id string) {
+	p.told[id] = p.w.now
+	p.write(func() { _ = p.cloud.Terminate(context.Background(), cloud.ID(id)) }) // one that fails is looked at again
 }
 
 // endClaim takes a claim that is being deleted one step further.
@@ -40,9 +48,8 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	_, read := p.effective(claim)
 	list := p.w.api.nodesOf(claim)
 	facts := drain.ClaimFacts{Claim: read, Launched: claim.Status.ProviderID != "", Nodes: list, Told: p.told[claim.Status.ProviderID], Now: p.w.now}
-	var machine *instance
 	if facts.Launched {
-		facts.Instance, machine = p.ask(claim.Status.ProviderID)
+		facts.Instance = p.ask(claim.Status.ProviderID)
 	}
 	step := drain.NextClaim(facts)
 	if step.Stamp != "" || step.Unstamp {
@@ -64,9 +71,8 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	}
 	p.mark(claim.Name, step.Marks)
 	switch {
-	case step.Terminate && machine != nil:
-		p.told[machine.id] = p.w.now
-		p.write(func() { p.w.market.terminate(machine) })
+	case step.Terminate && (facts.Instance == drain.Present || facts.Instance == drain.Ending):
+		p.terminate(claim.Status.ProviderID)
 		p.lookAt(claim.Name, 5*time.Second)
 	case step.Release:
 		p.w.logf("controller: claim %s is gone", claim.Name)
@@ -112,7 +118,7 @@ func (p *process) endNode(node *corev1.Node) {
 	step := drain.Next(facts)
 	if step.Ask {
 		p.asked[node.Name] = p.w.now
-		facts.Instance, _ = p.ask(node.Spec.ProviderID)
+		facts.Instance = p.ask(node.Spec.ProviderID)
 		step = drain.Next(facts)
 	}
 	if step.DeleteClaim {
@@ -135,7 +141,7 @@ func (p *process) endNode(node *corev1.Node) {
 	}
 	again := step.After
 	if step.Terminate {
-		facts.Instance, _ = p.terminateInstance(node)
+		facts.Instance = p.terminateInstance(node)
 		if step = drain.Next(facts); step.Terminate {
 			again = time.Second
 		} else {
@@ -176,15 +182,14 @@ func (p *process) attachedTo(node string, list []*corev1.Pod) (out []*storagev1.
 }
 
 // terminateInstance tells the cloud to end the instance of a drained node.
-func (p *process) terminateInstance(node *corev1.Node) (drain.State, *instance) {
-	state, machine := p.ask(node.Spec.ProviderID)
+func (p *process) terminateInstance(node *corev1.Node) drain.State {
+	state := p.ask(node.Spec.ProviderID)
 	if state == drain.Present {
 		p.w.checks.terminates(p, node)
-		p.told[machine.id] = p.w.now
-		p.write(func() { p.w.market.terminate(machine) })
+		p.terminate(node.Spec.ProviderID)
 		state = drain.Ending
 	}
-	return state, machine
+	return state
 }
 
 // evictPods has pods leave as a drain says.

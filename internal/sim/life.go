@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -201,7 +202,7 @@ func (p *process) launch(claim *karpv1.NodeClaim) {
 		if p.tried[claim.UID].IsZero() {
 			p.tried[claim.UID] = p.w.now
 		}
-		p.write(func() { outcome.Instance, outcome.Err = p.w.market.launch(claim) })
+		p.write(func() { outcome.Instance, outcome.Err = p.cloud.Launch(context.Background(), claim) })
 		p.w.config.Steps.RecordLaunch(&p.launches, claim, outcome.Instance, outcome.Err, p.w.now)
 		if outcome.Err != nil && !cloud.Is(outcome.Err, cloud.NoCapacity) {
 			outcome.Wait = 10 * time.Second
@@ -247,17 +248,22 @@ func (p *process) garbage() {
 		if claim == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" {
 			continue
 		}
-		i, sure := p.w.market.find(claim.Status.ProviderID)
+		_, err := p.cloud.Find(context.Background(), cloud.ID(claim.Status.ProviderID))
 		list := p.w.api.nodesOf(claim)
-		if sure && i == nil && !slices.ContainsFunc(list, lifecycle.Ready) {
+		if cloud.Is(err, cloud.NotFound) && !slices.ContainsFunc(list, lifecycle.Ready) {
 			p.w.logf("controller: the instance of claim %s is gone", name)
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}
 	}
-	for _, i := range p.w.market.running() {
-		if c := p.w.api.claims[i.claim]; (c == nil || c.UID != i.uid) && p.w.now.Sub(i.launched) > 30*time.Second {
-			p.w.logf("controller: nobody claims %s", i.id)
-			p.write(func() { p.w.market.terminate(i) })
+	all, err := p.cloud.List(context.Background())
+	if err != nil {
+		return // the next round knows more
+	}
+	for _, i := range all {
+		// A claim that is younger than the instance is another one of its name.
+		if c := p.w.api.claims[i.Claim]; !i.Terminating && (c == nil || c.CreationTimestamp.After(i.Launched)) && p.w.now.Sub(i.Launched) > 30*time.Second {
+			p.w.logf("controller: nobody claims %s", i.ID)
+			p.write(func() { _ = p.cloud.Terminate(context.Background(), i.ID) }) // one that fails is listed again
 		}
 	}
 }

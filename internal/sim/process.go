@@ -16,6 +16,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/drift"
@@ -36,6 +37,7 @@ const (
 // process is the controller: all that it knows dies with it.
 type process struct {
 	w       *World
+	cloud   cloud.Provider // all that it sees of the market
 	number  int
 	synced  bool
 	started time.Time
@@ -104,7 +106,7 @@ type crashed struct{}
 func (w *World) boot() {
 	w.processes++
 	p := &process{
-		w: w, number: w.processes, started: w.now,
+		w: w, cloud: w.market, number: w.processes, started: w.now,
 		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
 		calls: map[types.UID]call{},

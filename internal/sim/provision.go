@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -45,7 +46,8 @@ func (p *process) awaitWindow() {
 func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
-		out[pool.Name] = p.launches.WithoutBackedOff(pool.Name, p.w.market.offers(), p.w.now)
+		all, _ := p.cloud.Types(context.Background(), pool) // the market always has a list
+		out[pool.Name] = p.launches.WithoutBackedOff(pool.Name, all, p.w.now)
 	}
 	return out
 }

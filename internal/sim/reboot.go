@@ -1,7 +1,7 @@
 package sim
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
@@ -137,7 +136,7 @@ func (p *process) askReboot(facts *reboot.Facts, operation string) *reboot.Answe
 	facts.Asked = known.first
 	var err error
 	p.write(func() {
-		err = p.w.market.reboot(facts.Claim.Status.ProviderID)
+		err = p.cloud.Reboot(context.Background(), facts.Claim, operation)
 		p.w.checks.rebooted(facts.Claim, operation, err)
 	})
 	if reboot.Final(err) {
@@ -168,24 +167,16 @@ func (p *process) endReboot(facts *reboot.Facts, step *reboot.Step) {
 func (i *instance) boot() string { return fmt.Sprintf("%s-%d", i.node, i.boots) }
 
 // reboot has a machine boot anew, unless it hangs then.
-func (m *simCloud) reboot(id string) error {
-	i, sure := m.find(id)
-	switch {
-	case !sure || m.w.now.Before(m.failing):
-		return &cloud.Error{Kind: cloud.Unknown, Op: "reboot", Err: errors.New("the service is out of order")}
-	case i == nil || i.ending:
-		return &cloud.Error{Kind: cloud.NotFound, Op: "reboot", Err: errors.New("there is no such instance")}
-	}
+func (m *simCloud) reboot(i *instance) {
 	m.w.stats.Reboots++
-	m.w.logf("cloud: %s reboots", id)
+	m.w.logf("cloud: %s reboots", i.id)
 	i.hung = m.w.faulty(m.w.config.NeverBack)
 	m.w.after(m.w.between(time.Second, 5*time.Second), func() { m.w.setStatus(i.node, corev1.ConditionFalse) })
 	if i.hung {
 		m.w.after(5*time.Minute, func() { m.w.abandon(i.node) })
-		return nil
+		return
 	}
 	m.w.after(m.w.between(20*time.Second, 3*time.Minute), func() { m.w.booted(i) })
-	return nil
 }
 
 // booted is a machine that is back. Mostly it is well then.

@@ -132,9 +132,8 @@ type World struct {
 // most is how many violations are kept: what follows the first is mostly its consequence.
 const most = 5
 
-// Run lets a run happen.
-func Run(c Config) Result {
-	c.Steps = c.Steps.complete()
+// newWorld is a world in which nothing has happened yet.
+func newWorld(c Config) *World {
 	w := &World{
 		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
 		apps: map[string]*deployment{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
@@ -144,6 +143,13 @@ func Run(c Config) Result {
 	w.now, w.lastCost = w.start, w.start
 	w.checks = newChecks(w)
 	w.api, w.market = newAPI(w.changed), newSimCloud(w, c.Machines)
+	return w
+}
+
+// Run lets a run happen.
+func Run(c Config) Result {
+	c.Steps = c.Steps.complete()
+	w := newWorld(c)
 	w.readRepairs()
 	if c.Daemons {
 		w.api.put(daemonSet(w))

@@ -7,10 +7,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
 // Nodes says what becomes of nodes that are still there.
@@ -32,14 +34,15 @@ func Choices() []Nodes { return []Nodes{Keep, Delete, Release} }
 // Facts are what is decided about.
 type Facts struct {
 	Nodes   Nodes
-	Classes []awsv1.EC2NodeClass
+	Kind    driver.Class // of Classes
+	Classes []client.Object
 	Claims  []karpv1.NodeClaim
 	Objects []corev1.Node
 }
 
 // Plan names what is done, by name.
 type Plan struct {
-	Clean   []string // classes whose leavings in AWS are deleted, and whose finalizer is removed after that
+	Clean   []string // classes whose leavings in the cloud are deleted, and whose finalizer is removed after that
 	Strip   []string // classes that only lose their finalizer: running instances use what was made for them
 	Claims  []string // NodeClaims that lose their finalizer
 	Nodes   []string // Nodes that do
@@ -52,10 +55,11 @@ func (p Plan) Empty() bool { return len(p.Clean)+len(p.Strip)+len(p.Claims)+len(
 // Decide decides what is done before an uninstallation.
 func Decide(f Facts) Plan {
 	var p Plan
+	label := lifecycle.ClassLabel(karpv1.NodeClassReference{Group: f.Kind.Group, Kind: f.Kind.Kind})
 	users, ours := map[string][]string{}, map[string]bool{}
 	for i := range f.Claims {
 		c := &f.Claims[i]
-		class, is := classOf(c)
+		class, is := classOf(c, f.Kind)
 		if !is {
 			continue
 		}
@@ -67,23 +71,22 @@ func Decide(f Facts) Plan {
 	}
 	for i := range f.Objects {
 		n := &f.Objects[i]
-		managed := n.Labels[awsv1.LabelNodeClass] != "" || n.Spec.ProviderID != "" && ours[n.Spec.ProviderID]
+		managed := n.Labels[label] != "" || n.Spec.ProviderID != "" && ours[n.Spec.ProviderID]
 		if f.Nodes == Release && managed && controllerutil.ContainsFinalizer(n, karpv1.FinalizerTermination) {
 			p.Nodes = append(p.Nodes, n.Name)
 		}
 	}
-	for i := range f.Classes {
-		class := &f.Classes[i]
-		used := users[class.Name]
+	for _, class := range f.Classes {
+		used := users[class.GetName()]
 		switch {
-		case !controllerutil.ContainsFinalizer(class, awsv1.FinalizerTermination):
+		case !controllerutil.ContainsFinalizer(class, f.Kind.Finalizer):
 		case len(used) == 0:
-			p.Clean = append(p.Clean, class.Name)
+			p.Clean = append(p.Clean, class.GetName())
 		case f.Nodes == Release:
-			p.Strip = append(p.Strip, class.Name)
+			p.Strip = append(p.Strip, class.GetName())
 		default:
-			p.Remains = append(p.Remains, fmt.Sprintf("EC2NodeClass %s keeps its finalizer: it is used by %s; their instances run on, and deleting any of them hangs until a controller is installed again",
-				class.Name, named(used)))
+			p.Remains = append(p.Remains, fmt.Sprintf("%s %s keeps its finalizer: it is used by %s; their instances run on, and deleting any of them hangs until a controller is installed again",
+				f.Kind.Kind, class.GetName(), named(used)))
 		}
 	}
 	for _, list := range [][]string{p.Clean, p.Strip, p.Claims, p.Nodes, p.Remains} {
@@ -92,11 +95,11 @@ func Decide(f Facts) Plan {
 	return p
 }
 
-// classOf is the class of a claim, if it is one of AWS.
-func classOf(c *karpv1.NodeClaim) (name string, is bool) {
+// classOf is the class of a claim, if it is of that kind.
+func classOf(c *karpv1.NodeClaim, kind driver.Class) (name string, is bool) {
 	effective, _ := c.Effective(nil, false)
 	ref := effective.Spec.NodeClassRef
-	return ref.Name, ref.Group == awsv1.Group && ref.Kind == awsv1.Kind
+	return ref.Name, ref.Group == kind.Group && ref.Kind == kind.Kind
 }
 
 // named lists claims, a few of them by name.

@@ -9,10 +9,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/uninstall"
 )
+
+// kind is that of the classes here.
+func kind() driver.Class {
+	return driver.Class{
+		GroupVersionKind: awsv1.GroupVersion().WithKind(awsv1.Kind), Finalizer: awsv1.FinalizerTermination, Makes: "instance profiles",
+		New: func() client.Object { return &awsv1.EC2NodeClass{} }, NewList: func() client.ObjectList { return &awsv1.EC2NodeClassList{} },
+	}
+}
 
 func nodeClass(name string) awsv1.EC2NodeClass {
 	return awsv1.EC2NodeClass{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{awsv1.FinalizerTermination}}}
@@ -41,7 +52,7 @@ func TestLC_63_Decide(t *testing.T) {
 	old := nodeClaim("old", "old") // written by v1beta1
 	old.Spec.NodeClassRef = karpv1.NodeClassReference{DeprecatedAPIVersion: "karpenter.k8s.aws/v1beta1", Kind: awsv1.Kind, Name: "old"}
 	facts := uninstall.Facts{
-		Classes: []awsv1.EC2NodeClass{nodeClass("used"), nodeClass("unused"), nodeClass("old"), stripped},
+		Kind: kind(), Classes: []client.Object{new(nodeClass("used")), new(nodeClass("unused")), new(nodeClass("old")), &stripped},
 		Claims:  []karpv1.NodeClaim{nodeClaim("b", "used"), nodeClaim("a", "used"), other, old},
 		Objects: []corev1.Node{node("node-a", "a", nil), node("node-x", "x", map[string]string{awsv1.LabelNodeClass: "used"}), node("node-y", "y", nil)},
 	}

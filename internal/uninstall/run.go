@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
@@ -30,8 +30,8 @@ const (
 // Options are what an uninstallation needs. All are required but Lease.
 type Options struct {
 	Client client.Client // without a cache
-	// Clean deletes what was made in the cloud for a class.
-	Clean func(ctx context.Context, class *awsv1.EC2NodeClass) error
+	Class  driver.Class  // the kind of node classes to clean up
+	Clean  driver.Cleaner
 	// Lease is that of the controller. Without a name the controller takes none, and may undo what is done here.
 	Lease    types.NamespacedName
 	Identity string // of this process, as the holder of the lease
@@ -76,7 +76,7 @@ func Run(ctx context.Context, o Options) error {
 	for _, text := range plan.Remains {
 		log.FromContext(ctx).Error(nil, text)
 	}
-	log.FromContext(ctx).Info("cleaned up", "EC2NodeClasses", len(plan.Clean)+len(plan.Strip), "NodeClaims", len(plan.Claims), "Nodes", len(plan.Nodes))
+	log.FromContext(ctx).Info("cleaned up", u.Class.Kind+"es", len(plan.Clean)+len(plan.Strip), "NodeClaims", len(plan.Claims), "Nodes", len(plan.Nodes))
 	return nil
 }
 
@@ -84,7 +84,7 @@ type uninstaller struct{ Options }
 
 // look reads all that is decided about.
 func (u *uninstaller) look(ctx context.Context) (Facts, error) {
-	classes, claims, nodes := &awsv1.EC2NodeClassList{}, &karpv1.NodeClaimList{}, &corev1.NodeList{}
+	classes, claims, nodes := u.Class.NewList(), &karpv1.NodeClaimList{}, &corev1.NodeList{}
 	lists := []client.ObjectList{classes, claims}
 	if u.Nodes == Release {
 		lists = append(lists, nodes)
@@ -94,7 +94,17 @@ func (u *uninstaller) look(ctx context.Context) (Facts, error) {
 			return Facts{}, fmt.Errorf("list %T: %w", list, err)
 		}
 	}
-	return Facts{Nodes: u.Nodes, Classes: classes.Items, Claims: claims.Items, Objects: nodes.Items}, nil
+	items, err := meta.ExtractList(classes)
+	if err != nil {
+		return Facts{}, err
+	}
+	objects := make([]client.Object, 0, len(items))
+	for _, item := range items {
+		if class, is := item.(client.Object); is {
+			objects = append(objects, class)
+		}
+	}
+	return Facts{Nodes: u.Nodes, Kind: u.Class, Classes: objects, Claims: claims.Items, Objects: nodes.Items}, nil
 }
 
 // perform does what was decided. What fails keeps its finalizer, and the rest is done all the same.
@@ -110,23 +120,23 @@ func (u *uninstaller) perform(ctx context.Context, p Plan) error {
 		failed = append(failed, u.clean(ctx, name))
 	}
 	for _, name := range p.Strip {
-		failed = append(failed, u.strip(ctx, &awsv1.EC2NodeClass{}, name, awsv1.FinalizerTermination))
+		failed = append(failed, u.strip(ctx, u.Class.New(), name, u.Class.Finalizer))
 	}
 	return errors.Join(failed...)
 }
 
 func (u *uninstaller) clean(ctx context.Context, name string) error {
-	class := &awsv1.EC2NodeClass{}
+	class := u.Class.New()
 	if err := u.Client.Get(ctx, types.NamespacedName{Name: name}, class); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	if err := u.Clean(ctx, class); err != nil {
-		return fmt.Errorf("delete the instance profiles and launch templates of EC2NodeClass %s: %w", name, err)
+		return fmt.Errorf("delete the %s of %s %s: %w", u.Class.Makes, u.Class.Kind, name, err)
 	}
-	if err := u.strip(ctx, class, name, awsv1.FinalizerTermination); err != nil {
+	if err := u.strip(ctx, class, name, u.Class.Finalizer); err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("deleted the instance profiles and launch templates of a class that no NodeClaim uses", "EC2NodeClass", klog.KRef("", name))
+	log.FromContext(ctx).Info("deleted the "+u.Class.Makes+" of a class that no NodeClaim uses", u.Class.Kind, klog.KRef("", name))
 	return nil
 }
 
@@ -157,7 +167,7 @@ func (u *uninstaller) deletePools(ctx context.Context) error {
 	for i := range pools.Items {
 		p := &pools.Items[i]
 		effective, _ := p.Effective(false)
-		if ref := effective.Spec.Template.Spec.NodeClassRef; ref.Group != awsv1.Group || ref.Kind != awsv1.Kind {
+		if ref := effective.Spec.Template.Spec.NodeClassRef; ref.Group != u.Class.Group || ref.Kind != u.Class.Kind {
 			continue
 		}
 		if err := u.Client.Delete(ctx, p); client.IgnoreNotFound(err) != nil {
@@ -195,7 +205,7 @@ func (u *uninstaller) claimsOfPools(ctx context.Context) ([]string, error) {
 	var left []string
 	for i := range claims.Items {
 		c := &claims.Items[i]
-		if _, ours := classOf(c); !ours {
+		if _, ours := classOf(c, u.Class); !ours {
 			continue
 		}
 		text := "NodeClaim " + c.Name

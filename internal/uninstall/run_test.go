@@ -54,11 +54,11 @@ func newScene(t *testing.T, between interceptor.Funcs, objects ...client.Object)
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: theLease().Name, Namespace: theLease().Namespace}}
 	lease.Spec = coordinationv1.LeaseSpec{HolderIdentity: new(leader), LeaseDurationSeconds: new(int32(15)), LeaseTransitions: new(int32(3))}
 	s := &scene{T: t, began: time.Now(), kube: fake.NewClientBuilder().WithScheme(scheme).WithObjects(append(objects, lease)...).WithInterceptorFuncs(between).Build()}
-	s.options = uninstall.Options{Client: s.kube, Lease: theLease(), Identity: "job_uninstall", Nodes: uninstall.Keep, Now: time.Now, Clean: func(_ context.Context, class *awsv1.EC2NodeClass) error {
+	s.options = uninstall.Options{Client: s.kube, Class: kind(), Lease: theLease(), Identity: "job_uninstall", Nodes: uninstall.Keep, Now: time.Now, Clean: func(_ context.Context, class client.Object) error {
 		if holder := s.holder(); holder != "job_uninstall" || time.Since(s.began) < 15*time.Second {
 			t.Errorf("cleaned after %s while %s holds the lease", time.Since(s.began), holder)
 		}
-		s.cleaned = append(s.cleaned, class.Name)
+		s.cleaned = append(s.cleaned, class.GetName())
 		return nil
 	}}
 	return s
@@ -186,8 +186,8 @@ func TestLC_63_AWSDenies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := nodeClass("a"), nodeClass("b")
 		s := newScene(t, interceptor.Funcs{}, &a, &b)
-		s.options.Clean = func(_ context.Context, class *awsv1.EC2NodeClass) error {
-			if class.Name == "a" {
+		s.options.Clean = func(_ context.Context, class client.Object) error {
+			if class.GetName() == "a" {
 				return errors.New("AccessDenied")
 			}
 			return nil

@@ -22,6 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -117,7 +118,7 @@ func (e *estate) startWith(settings ...func(*config.AWS)) (*aws.Cloud, error) {
 	for _, change := range settings {
 		change(&set)
 	}
-	return aws.New(e.Context(), aws.Options{
+	return aws.New(e.Context(), driver.Options{
 		Config:  config.Config{AWS: set, Gates: config.Gates{ReservedCapacity: true}},
 		Version: "test", Kube: &rest.Config{Host: "https://127.0.0.1:6443"},
 		Client: e.kube, Reader: e.kube, Events: e, Metrics: e.metrics, Now: e.now,

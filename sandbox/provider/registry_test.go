@@ -12,7 +12,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/aws/interrupt"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 )
@@ -86,9 +86,9 @@ func (r *registry) Emit(_ client.Object, events ...event.Event) {
 	}
 }
 
-func (l *lab) actor(r *registry) *interrupt.Actor {
-	return &interrupt.Actor{
-		Directory: r, Events: r, Metrics: l.metrics, Now: l.now, Remover: execute.Remover{Client: r, Events: r, Metrics: l.metrics},
+func (l *lab) actor(r *registry) *interruption.Actor {
+	return &interruption.Actor{
+		Directory: r, Events: r, Metrics: l.metrics, ReservationLabel: awsv1.LabelCapacityReservationID, Now: l.now, Remover: execute.Remover{Client: r, Events: r, Metrics: l.metrics},
 		SpotLost:        func(instanceType, zone string) { r.note("spot lost " + instanceType + " " + zone) },
 		ReservationLost: func(id string) { r.note("reservation lost " + id) },
 	}

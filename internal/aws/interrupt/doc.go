@@ -1,9 +1,7 @@
-// Package interrupt turns what AWS announces about instances into deletions of NodeClaims, so that nodes
-// are drained and replaced before AWS takes them.
+// Package interrupt reads what AWS announces about instances, for the actor of internal/cloud/interruption.
 //
 // There are two sources: the messages of the interruption queue (Queue), and the status checks of EC2
-// (Statuses). Parse and Unhealthy read them, as pure functions; the Actor acts, the same way for both. To
-// delete the NodeClaim is enough: pods of claims that are being deleted are planned for at once.
+// (Statuses). Parse and Unhealthy read them, as pure functions; the actor acts, the same way for both.
 //
 // The queue of a busy account is full of messages about instances of others. So several receivers read a full queue, and a
 // message waits for EC2 (whose instance is it?) and for its deletion beside them: only the search for its NodeClaim, in

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 )
 
 // impairedAfter is how long a status check may fail before it counts: a reboot fails it too.
@@ -14,15 +16,15 @@ const impairedAfter = 120 * time.Second
 // Finding is an instance that AWS holds for unhealthy.
 type Finding struct {
 	Instance string
-	Kind     Kind // InstanceStatus, SystemStatus or EventStatus
+	Kind     interruption.Kind // InstanceStatus, SystemStatus or EventStatus
 }
 
 // Category is the name of the finding in the metric.
 func (f Finding) Category() string {
 	switch f.Kind {
-	case InstanceStatus:
+	case interruption.InstanceStatus:
 		return "InstanceStatus"
-	case SystemStatus:
+	case interruption.SystemStatus:
 		return "SystemStatus"
 	default:
 		return "EventStatus"
@@ -39,13 +41,13 @@ func Unhealthy(statuses []ec2types.InstanceStatus, now time.Time) []Finding {
 			continue
 		}
 		if impaired(s.InstanceStatus, now) {
-			found = append(found, Finding{id, InstanceStatus})
+			found = append(found, Finding{id, interruption.InstanceStatus})
 		}
 		if impaired(s.SystemStatus, now) {
-			found = append(found, Finding{id, SystemStatus})
+			found = append(found, Finding{id, interruption.SystemStatus})
 		}
 		if slices.ContainsFunc(s.Events, scheduled) {
-			found = append(found, Finding{id, EventStatus})
+			found = append(found, Finding{id, interruption.EventStatus})
 		}
 	}
 	slices.SortFunc(found, func(a, b Finding) int {

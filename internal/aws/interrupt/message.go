@@ -14,6 +14,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 )
 
 // delivery is a message as it was received, without its body: many wait at a time.
@@ -69,10 +70,10 @@ func (q *Queue) perform(ctx context.Context, d *delivery, m sqstypes.Message) (u
 }
 
 // act does what a kind asks for, and returns the instances that have no claim.
-func (q *Queue) act(ctx context.Context, kind Kind, instances []string) (unknown []string, err error) {
+func (q *Queue) act(ctx context.Context, kind interruption.Kind, instances []string) (unknown []string, err error) {
 	var failures []error
 	for _, id := range instances {
-		known, err := q.Actor.Act(ctx, kind, id)
+		known, err := q.Actor.Act(ctx, notice(kind, id))
 		switch {
 		case err != nil:
 			failures = append(failures, err)
@@ -127,7 +128,7 @@ func (q *Queue) wait(ctx context.Context, d delivery, instances []string) {
 func (q *Queue) expected(ctx context.Context, m Message, id string) bool {
 	instance, err := q.Instances.Find(ctx, id)
 	if cloud.Is(err, cloud.NotFound) {
-		warning := m.Kind == SpotInterrupted || m.Kind == ReservationInterrupted
+		warning := m.Kind == interruption.SpotInterrupted || m.Kind == interruption.ReservationInterrupted
 		return warning && !m.Time.IsZero() && q.Now().Sub(m.Time).Abs() < recent
 	}
 	if err != nil {

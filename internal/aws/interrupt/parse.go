@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 )
 
 // maxBody is the most that SQS takes. Anything longer is not from it.
@@ -14,7 +16,7 @@ const maxBody = 1 << 20
 
 // Message is what one message of the queue says.
 type Message struct {
-	Kind      Kind
+	Kind      interruption.Kind
 	Instances []string  // in order, without repeats; none for NoOp
 	Time      time.Time // of the event; zero if the message does not tell
 }
@@ -52,19 +54,19 @@ func Parse(body string) (Message, error) {
 		return Message{}, fmt.Errorf("the body is not an event of EventBridge: %w", err)
 	}
 	if e.Version != "0" || !known(e) {
-		return Message{Kind: NoOp}, nil
+		return Message{Kind: interruption.NoOp}, nil
 	}
 	var d detail
 	if err := json.Unmarshal(e.Detail, &d); err != nil {
 		return Message{}, fmt.Errorf("detail of %q: %w", e.DetailType, err)
 	}
 	m := Message{Kind: kindOf(e, d)}
-	if m.Kind == NoOp {
+	if m.Kind == interruption.NoOp {
 		return m, nil
 	}
 	if m.Instances = instances(d); len(m.Instances) == 0 {
-		if m.Kind == ScheduledChange {
-			return Message{Kind: NoOp}, nil // maintenance of something else, such as a volume
+		if m.Kind == interruption.ScheduledChange {
+			return Message{Kind: interruption.NoOp}, nil // maintenance of something else, such as a volume
 		}
 		return Message{}, fmt.Errorf("detail of %q names no instance", e.DetailType)
 	}
@@ -98,27 +100,27 @@ func known(e envelope) bool {
 }
 
 // kindOf reads the kind of a known event.
-func kindOf(e envelope, d detail) Kind {
+func kindOf(e envelope, d detail) interruption.Kind {
 	switch e.DetailType {
 	case spotWarning:
-		return SpotInterrupted
+		return interruption.SpotInterrupted
 	case rebalance:
-		return RebalanceRecommended
+		return interruption.RebalanceRecommended
 	case reservationWarning:
-		return ReservationInterrupted
+		return interruption.ReservationInterrupted
 	case stateChange:
 		switch d.State {
 		case "stopping", "stopped":
-			return InstanceStopped
+			return interruption.InstanceStopped
 		case "shutting-down", "terminated":
-			return InstanceTerminated
+			return interruption.InstanceTerminated
 		}
 	case health:
 		if d.Service == "EC2" && d.Category == "scheduledChange" {
-			return ScheduledChange
+			return interruption.ScheduledChange
 		}
 	}
-	return NoOp
+	return interruption.NoOp
 }
 
 // instances are the ids a detail names; an entity may also be given as ARN.

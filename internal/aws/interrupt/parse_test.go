@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 )
 
 func event0(source, kind, detail string) string {
@@ -25,7 +27,7 @@ func stateBody(id, state string) string {
 func TestS137_Parse(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	one := func(k Kind) Message { return Message{Kind: k, Instances: []string{"i-0abc"}, Time: at} }
+	one := func(k interruption.Kind) Message { return Message{Kind: k, Instances: []string{"i-0abc"}, Time: at} }
 	healthBody := func(service, category, entities string) string {
 		return event0("aws.health", health, `{"eventArn":"arn","service":"`+service+`","eventTypeCode":"AWS_EC2_PERSISTENT_INSTANCE_RETIREMENT_SCHEDULED","eventTypeCategory":"`+category+`","affectedEntities":[`+entities+`]}`)
 	}
@@ -34,28 +36,28 @@ func TestS137_Parse(t *testing.T) {
 		want Message
 		bad  bool
 	}{
-		"spot warning":               {body: spotBody("i-0abc"), want: one(SpotInterrupted)},
-		"rebalance":                  {body: event0("aws.ec2", rebalance, `{"instance-id":"i-0abc"}`), want: one(RebalanceRecommended)},
-		"stopping":                   {body: stateBody("i-0abc", "stopping"), want: one(InstanceStopped)},
-		"stopped":                    {body: stateBody("i-0abc", "stopped"), want: one(InstanceStopped)},
-		"shutting down":              {body: stateBody("i-0abc", "shutting-down"), want: one(InstanceTerminated)},
-		"terminated":                 {body: stateBody("i-0abc", "terminated"), want: one(InstanceTerminated)},
-		"running is no interruption": {body: stateBody("i-0abc", "running"), want: Message{Kind: NoOp}},
-		"pending is none either":     {body: stateBody("i-0abc", "pending"), want: Message{Kind: NoOp}},
-		"reservation":                {body: event0("aws.ec2", reservationWarning, `{"instance-id":"i-0abc","instance-action":"terminate"}`), want: one(ReservationInterrupted)},
-		"scheduled change":           {body: healthBody("EC2", "scheduledChange", `{"entityValue":"i-0abc"}`), want: one(ScheduledChange)},
+		"spot warning":               {body: spotBody("i-0abc"), want: one(interruption.SpotInterrupted)},
+		"rebalance":                  {body: event0("aws.ec2", rebalance, `{"instance-id":"i-0abc"}`), want: one(interruption.RebalanceRecommended)},
+		"stopping":                   {body: stateBody("i-0abc", "stopping"), want: one(interruption.InstanceStopped)},
+		"stopped":                    {body: stateBody("i-0abc", "stopped"), want: one(interruption.InstanceStopped)},
+		"shutting down":              {body: stateBody("i-0abc", "shutting-down"), want: one(interruption.InstanceTerminated)},
+		"terminated":                 {body: stateBody("i-0abc", "terminated"), want: one(interruption.InstanceTerminated)},
+		"running is no interruption": {body: stateBody("i-0abc", "running"), want: Message{Kind: interruption.NoOp}},
+		"pending is none either":     {body: stateBody("i-0abc", "pending"), want: Message{Kind: interruption.NoOp}},
+		"reservation":                {body: event0("aws.ec2", reservationWarning, `{"instance-id":"i-0abc","instance-action":"terminate"}`), want: one(interruption.ReservationInterrupted)},
+		"scheduled change":           {body: healthBody("EC2", "scheduledChange", `{"entityValue":"i-0abc"}`), want: one(interruption.ScheduledChange)},
 		"scheduled change of many": {
 			body: healthBody("EC2", "scheduledChange", `{"entityValue":"i-1"},{"entityValue":"arn:aws:ec2:eu-west-1:1:instance/i-2"},{"entityValue":"i-1"},{"entityValue":"vol-1"},{}`),
-			want: Message{Kind: ScheduledChange, Instances: []string{"i-1", "i-2"}, Time: at},
+			want: Message{Kind: interruption.ScheduledChange, Instances: []string{"i-1", "i-2"}, Time: at},
 		},
-		"health of another service":       {body: healthBody("RDS", "scheduledChange", `{"entityValue":"i-0abc"}`), want: Message{Kind: NoOp}},
-		"an account notice":               {body: healthBody("EC2", "accountNotification", `{"entityValue":"i-0abc"}`), want: Message{Kind: NoOp}},
-		"a scheduled change of a volume":  {body: healthBody("EC2", "scheduledChange", `{"entityValue":"vol-1"}`), want: Message{Kind: NoOp}},
-		"a known type of another source":  {body: event0("aws.health", spotWarning, `{"instance-id":"i-0abc"}`), want: Message{Kind: NoOp}},
-		"another version":                 {body: strings.Replace(spotBody("i-0abc"), `"version":"0"`, `"version":"1"`, 1), want: Message{Kind: NoOp}},
-		"an event of somebody else":       {body: event0("aws.s3", "Object Created", `{"bucket":"x"}`), want: Message{Kind: NoOp}},
-		"an object that is no event":      {body: `{"Type":"Notification","Message":"{}"}`, want: Message{Kind: NoOp}},
-		"a time that cannot be read":      {body: strings.Replace(spotBody("i-0abc"), "2030-01-01T00:00:00Z", "today", 1), want: Message{Kind: SpotInterrupted, Instances: []string{"i-0abc"}}},
+		"health of another service":       {body: healthBody("RDS", "scheduledChange", `{"entityValue":"i-0abc"}`), want: Message{Kind: interruption.NoOp}},
+		"an account notice":               {body: healthBody("EC2", "accountNotification", `{"entityValue":"i-0abc"}`), want: Message{Kind: interruption.NoOp}},
+		"a scheduled change of a volume":  {body: healthBody("EC2", "scheduledChange", `{"entityValue":"vol-1"}`), want: Message{Kind: interruption.NoOp}},
+		"a known type of another source":  {body: event0("aws.health", spotWarning, `{"instance-id":"i-0abc"}`), want: Message{Kind: interruption.NoOp}},
+		"another version":                 {body: strings.Replace(spotBody("i-0abc"), `"version":"0"`, `"version":"1"`, 1), want: Message{Kind: interruption.NoOp}},
+		"an event of somebody else":       {body: event0("aws.s3", "Object Created", `{"bucket":"x"}`), want: Message{Kind: interruption.NoOp}},
+		"an object that is no event":      {body: `{"Type":"Notification","Message":"{}"}`, want: Message{Kind: interruption.NoOp}},
+		"a time that cannot be read":      {body: strings.Replace(spotBody("i-0abc"), "2030-01-01T00:00:00Z", "today", 1), want: Message{Kind: interruption.SpotInterrupted, Instances: []string{"i-0abc"}}},
 		"H01 empty":                       {body: "", bad: true},
 		"H01 no JSON":                     {body: "interruption!", bad: true},
 		"H01 cut off":                     {body: spotBody("i-0abc")[:80], bad: true},
@@ -67,8 +69,8 @@ func TestS137_Parse(t *testing.T) {
 		"H01 a detail of another shape":   {body: event0("aws.ec2", spotWarning, `"i-0abc"`), bad: true},
 		"H01 no instance":                 {body: event0("aws.ec2", spotWarning, `{}`), bad: true},
 		"H01 something else as instance":  {body: event0("aws.ec2", spotWarning, `{"instance-id":"vol-1"}`), bad: true},
-		"H01 null is an object, somehow":  {body: "null", want: Message{Kind: NoOp}},
-		"members are matched in any case": {body: strings.Replace(spotBody("i-0abc"), `"source"`, `"Source"`, 1), want: one(SpotInterrupted)},
+		"H01 null is an object, somehow":  {body: "null", want: Message{Kind: interruption.NoOp}},
+		"members are matched in any case": {body: strings.Replace(spotBody("i-0abc"), `"source"`, `"Source"`, 1), want: one(interruption.SpotInterrupted)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,7 +99,7 @@ func FuzzParse(f *testing.F) {
 		switch {
 		case err != nil && (m.Kind != "" || m.Instances != nil):
 			t.Errorf("an answer beside an error: %+v", m)
-		case err == nil && (m.Kind == NoOp) != (len(m.Instances) == 0):
+		case err == nil && (m.Kind == interruption.NoOp) != (len(m.Instances) == 0):
 			t.Errorf("%s with instances %v", m.Kind, m.Instances)
 		}
 		for _, id := range m.Instances {
@@ -108,30 +110,18 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestEveryKindHasItsActionAndEvent(t *testing.T) {
+// Users are told of everything that is done, and of the recommendation that is not followed.
+func TestEveryKindHasAText(t *testing.T) {
 	t.Parallel()
-	type row struct {
-		Action Action
-		Reason string
+	for _, kind := range []interruption.Kind{
+		interruption.SpotInterrupted, interruption.RebalanceRecommended, interruption.InstanceStopped, interruption.InstanceTerminated, interruption.ScheduledChange,
+		interruption.ReservationInterrupted, interruption.InstanceStatus, interruption.SystemStatus, interruption.EventStatus,
+	} {
+		if notice(kind, "i-1").Text == "" {
+			t.Errorf("%s has no text", kind)
+		}
 	}
-	got := map[Kind]row{}
-	for _, k := range []Kind{NoOp, SpotInterrupted, RebalanceRecommended, InstanceStopped, InstanceTerminated, ScheduledChange, ReservationInterrupted, InstanceStatus, SystemStatus, EventStatus, "odd"} {
-		got[k] = row{k.Action(), string(k.event().Reason)}
-	}
-	want := map[Kind]row{
-		"no_op":                            {NoAction, ""},
-		"odd":                              {NoAction, ""},
-		"spot_interrupted":                 {CordonAndDrain, "SpotInterrupted"},
-		"rebalance_recommendation":         {NoAction, "SpotRebalanceRecommendation"},
-		"instance_stopped":                 {CordonAndDrain, "InstanceStopping"},
-		"instance_terminated":              {CordonAndDrain, "InstanceTerminating"},
-		"scheduled_change":                 {CordonAndDrain, "InstanceUnhealthy"},
-		"capacity_reservation_interrupted": {CordonAndDrain, "CapacityReservationInstanceInterrupted"},
-		"instance_status":                  {ForcefulTermination, "InstanceUnhealthy"},
-		"system_status":                    {ForcefulTermination, "InstanceUnhealthy"},
-		"event_status":                     {CordonAndDrain, "InstanceUnhealthy"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	if text := notice(interruption.NoOp, "i-1").Text; text != "" {
+		t.Errorf("nothing happened, but users read %q", text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -26,7 +27,7 @@ type statusAPI interface {
 // Statuses asks EC2 which instances are unhealthy, without a queue. Its exported fields are set once.
 type Statuses struct {
 	EC2     statusAPI
-	Actor   *Actor
+	Actor   *interruption.Actor
 	Metrics *metric.Set
 	Now     func() time.Time
 
@@ -63,7 +64,7 @@ func (s *Statuses) pollOnce(ctx context.Context) error {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			known, err := s.Actor.Act(ctx, f.Kind, f.Instance)
+			known, err := s.Actor.Act(ctx, notice(f.Kind, f.Instance))
 			if err != nil {
 				log.FromContext(ctx).Error(err, "acting on an unhealthy instance; the next round tries again", "instance-id", f.Instance)
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 )
 
 func check(since time.Time) *ec2types.InstanceStatusSummary {
@@ -28,17 +30,17 @@ func TestJudge(t *testing.T) {
 		want []Finding
 	}{
 		"nothing":                        {},
-		"a check that fails long enough": {[]ec2types.InstanceStatus{{InstanceId: new("i-1"), InstanceStatus: check(old)}}, []Finding{{"i-1", InstanceStatus}}},
-		"exactly two minutes":            {[]ec2types.InstanceStatus{{InstanceId: new("i-1"), SystemStatus: check(start.Add(-120 * time.Second))}}, []Finding{{"i-1", SystemStatus}}},
+		"a check that fails long enough": {[]ec2types.InstanceStatus{{InstanceId: new("i-1"), InstanceStatus: check(old)}}, []Finding{{"i-1", interruption.InstanceStatus}}},
+		"exactly two minutes":            {[]ec2types.InstanceStatus{{InstanceId: new("i-1"), SystemStatus: check(start.Add(-120 * time.Second))}}, []Finding{{"i-1", interruption.SystemStatus}}},
 		"a check that just failed":       {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), InstanceStatus: check(fresh)}}},
 		"a failure without its time":     {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), InstanceStatus: &ec2types.InstanceStatusSummary{Status: "impaired", Details: []ec2types.InstanceStatusDetails{{Status: "failed"}}}}}},
 		"a check that passes again":      {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), InstanceStatus: &ec2types.InstanceStatusSummary{Status: "ok", Details: check(old).Details}}}},
 		"volumes do not count":           {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), AttachedEbsStatus: &ec2types.EbsStatusSummary{Status: "impaired"}}}},
-		"a scheduled event":              {[]ec2types.InstanceStatus{{InstanceId: new("i-1"), Events: codeOf("instance-retirement", "soon")}}, []Finding{{"i-1", EventStatus}}},
+		"a scheduled event":              {[]ec2types.InstanceStatus{{InstanceId: new("i-1"), Events: codeOf("instance-retirement", "soon")}}, []Finding{{"i-1", interruption.EventStatus}}},
 		"one that was dealt with":        {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), Events: codeOf("instance-retirement", "[Completed] soon")}}},
 		"an event of another kind":       {in: []ec2types.InstanceStatus{{InstanceId: new("i-1"), Events: codeOf("odd", "soon")}}},
 		"an answer without id":           {in: []ec2types.InstanceStatus{{InstanceStatus: check(old)}}},
-		"two sweeps found it":            {[]ec2types.InstanceStatus{{InstanceId: new("i-2"), InstanceStatus: check(old), SystemStatus: check(old)}, {InstanceId: new("i-2"), SystemStatus: check(old)}}, []Finding{{"i-2", InstanceStatus}, {"i-2", SystemStatus}}},
+		"two sweeps found it":            {[]ec2types.InstanceStatus{{InstanceId: new("i-2"), InstanceStatus: check(old), SystemStatus: check(old)}, {InstanceId: new("i-2"), SystemStatus: check(old)}}, []Finding{{"i-2", interruption.InstanceStatus}, {"i-2", interruption.SystemStatus}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

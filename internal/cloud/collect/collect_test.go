@@ -1,4 +1,4 @@
-package aws
+package collect
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -30,7 +30,7 @@ func TestCollectable(t *testing.T) {
 	old := later.Add(-10 * time.Minute)
 	deleting := func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: later} }
 	for name, tc := range map[string]struct {
-		instance inventory.Instance
+		instance cloud.Instance
 		claims   []karpv1.NodeClaim
 		given    map[string]types.UID
 		now      time.Time
@@ -43,8 +43,8 @@ func TestCollectable(t *testing.T) {
 		"G2 it is young":               {instance: newInstance("i-1", later.Add(-30*time.Second)), now: later},
 		"G2 it is just old enough":     {instance: newInstance("i-1", later.Add(-31*time.Second)), now: later, want: true},
 		"N08 it comes from the future": {instance: newInstance("i-1", later.Add(time.Hour)), now: later},
-		"it is on its way out":         {instance: newInstance("i-1", old, func(i *inventory.Instance) { i.State = inventory.StateShuttingDown }), now: later},
-		"E05 it is stopped":            {instance: newInstance("i-1", old, func(i *inventory.Instance) { i.State = inventory.StateStopped }), now: later, want: true},
+		"it is on its way out":         {instance: newInstance("i-1", old, func(i *cloud.Instance) { i.Terminating = true }), now: later},
+		"E05 it is stopped":            {instance: newInstance("i-1", old, func(i *cloud.Instance) { i.Stopped = true }), now: later, want: true},
 		"A02 it was promised, and the claim has not written it":    {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old)}, given: map[string]types.UID{"i-1": "uid-a"}, now: later},
 		"A06 it was promised, but the claim is gone":               {instance: newInstance("i-1", old), given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
 		"it was promised, but the claim has another":               {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-2"))}, given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
@@ -56,7 +56,7 @@ func TestCollectable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := collectable([]inventory.Instance{tc.instance}, tc.claims, tc.given, start, tc.now)
+			got := collectable([]cloud.Instance{tc.instance}, tc.claims, nameOf, tc.given, start, tc.now)
 			if (len(got) == 1) != tc.want {
 				t.Errorf("collectable: %v, want %v", len(got) == 1, tc.want)
 			}
@@ -64,35 +64,33 @@ func TestCollectable(t *testing.T) {
 	}
 }
 
-func begun(at time.Time) *leaderSince {
-	s := &leaderSince{}
-	s.firstCallAt(func() time.Time { return at })
-	return s
-}
-
-func newCollector(w *world, claims client.Reader) *collector {
-	return &collector{
-		inventory: w, claims: claims, directory: directory{w.kube}, client: w.kube, ledger: w.ledger,
-		synced: func() bool { return true }, started: begun(start), metrics: metric.New(prometheus.NewRegistry()), now: func() time.Time { return start.Add(time.Hour) },
+func newCollector(w *world, claims client.Reader) *Collector {
+	now := start
+	ledger := adopt.NewLedger(func() time.Time { return now })
+	ledger.Started()
+	now = start.Add(time.Hour)
+	return &Collector{
+		Cloud: w, Claims: claims, Client: w.kube, Ledger: ledger, Name: nameOf,
+		Synced: func() bool { return true }, Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now },
 	}
 }
 
 func newNode(name, id string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "aws:///eu-west-1a/" + id}}
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: "sky:///a/" + id}}
 }
 
 // panicky is a stock that cannot end one instance without a panic.
 type panicky struct {
-	instanceInventory
+	provider
 
-	id string
+	id cloud.ID
 }
 
-func (p panicky) Terminate(ctx context.Context, id string) error {
+func (p panicky) Terminate(ctx context.Context, id cloud.ID) error {
 	if id == p.id {
 		panic("odd instance")
 	}
-	return p.instanceInventory.Terminate(ctx, id)
+	return p.provider.Terminate(ctx, id)
 }
 
 // G9: one odd instance keeps no other from being collected, and its panic is counted.
@@ -103,14 +101,14 @@ func TestG9_APanicOverOneInstanceIsCounted(t *testing.T) {
 		w.instances[id] = newInstance(id, start)
 	}
 	c := newCollector(w, w.kube)
-	c.inventory = panicky{instanceInventory: w, id: "i-1"}
-	if _, err := c.collectOnce(t.Context()); err != nil {
+	c.Cloud = panicky{provider: w, id: "sky:///a/i-1"}
+	if _, err := c.Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"i-2"}, w.ended); diff != "" {
 		t.Error(diff)
 	}
-	if n := testutil.ToFloat64(c.metrics.Panics.WithLabelValues("instance.garbagecollection")); n != 1 {
+	if n := testutil.ToFloat64(c.Metrics.Panics.WithLabelValues("instance.garbagecollection")); n != 1 {
 		t.Errorf("%g panics counted, want 1", n)
 	}
 }
@@ -125,7 +123,7 @@ func TestFM_E06_InstanceAndNodeAreCollected(t *testing.T) {
 	c := newCollector(w, w.kube)
 	var pauses []time.Duration
 	for range 25 {
-		next, err := c.collectOnce(t.Context())
+		next, err := c.Collect(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +148,7 @@ func TestANodeIsKeptUntilItsInstanceGoes(t *testing.T) {
 	w := newWorld(t, newNode("orphan", "i-1"))
 	w.instances["i-1"] = newInstance("i-1", start)
 	w.endError["i-1"] = &cloud.Error{Kind: cloud.Throttled}
-	if _, err := newCollector(w, w.kube).collectOnce(t.Context()); err != nil {
+	if _, err := newCollector(w, w.kube).Collect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.kube.Get(t.Context(), client.ObjectKey{Name: "orphan"}, &corev1.Node{}); err != nil {
@@ -204,8 +202,8 @@ func TestFM_D06_D07_WithoutACompleteListNothingEnds(t *testing.T) {
 			}
 			w.listError = tc.instances
 			c := newCollector(w, tc.claims)
-			c.synced = func() bool { return !tc.unsynced }
-			if _, err := c.collectOnce(t.Context()); (err != nil) != tc.fails {
+			c.Synced = func() bool { return !tc.unsynced }
+			if _, err := c.Collect(t.Context()); (err != nil) != tc.fails {
 				t.Error(err)
 			}
 			if diff := cmp.Diff(tc.ended, w.ended); diff != "" {
@@ -222,15 +220,15 @@ func TestClaimsAreReadWhenAnInstanceIsInDoubt(t *testing.T) {
 	w := newWorld(t, newClaim("a", start, withInstance("i-1")))
 	w.instances["i-1"] = newInstance("i-1", start)
 	c := newCollector(w, down)
-	if _, err := c.collectOnce(t.Context()); err != nil || len(w.ended) > 0 {
+	if _, err := c.Collect(t.Context()); err != nil || len(w.ended) > 0 {
 		t.Errorf("LC-39: ended %v, %v", w.ended, err)
 	}
 	w.instances["i-2"] = newInstance("i-2", start)
-	if _, err := c.collectOnce(t.Context()); err == nil || len(w.ended) > 0 {
+	if _, err := c.Collect(t.Context()); err == nil || len(w.ended) > 0 {
 		t.Errorf("D06: ended %v, %v", w.ended, err)
 	}
-	c.claims = &pages{list: [][]karpv1.NodeClaim{{*newClaim("a", start, withInstance("i-1")), *newClaim("b", start, withInstance("i-2"))}}}
-	if _, err := c.collectOnce(t.Context()); err != nil || len(w.ended) > 0 {
+	c.Claims = &pages{list: [][]karpv1.NodeClaim{{*newClaim("a", start, withInstance("i-1")), *newClaim("b", start, withInstance("i-2"))}}}
+	if _, err := c.Collect(t.Context()); err != nil || len(w.ended) > 0 {
 		t.Errorf("a claim that the cache lacks: ended %v, %v", w.ended, err)
 	}
 }

@@ -1,4 +1,4 @@
-package interrupt
+package interruption
 
 import (
 	"context"
@@ -14,15 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// Directory finds the objects of an instance.
-type Directory interface {
+// objects finds the objects of an instance, by its name.
+type objects interface {
 	// Claims are the NodeClaims of an instance. There is more than one only if something went wrong.
 	Claims(ctx context.Context, instance string) ([]karpv1.NodeClaim, error)
 	// Nodes are its Nodes.
@@ -35,11 +34,12 @@ type recorder interface {
 
 // Actor does what an announcement asks for. Its exported fields are set once; it is safe for concurrent use.
 type Actor struct {
-	Directory Directory
-	Remover   execute.Remover
-	Events    recorder
-	Metrics   *metric.Set
-	Now       func() time.Time
+	Directory        objects
+	Remover          execute.Remover
+	Events           recorder
+	Metrics          *metric.Set
+	ReservationLabel string // under which claims have their capacity reservation
+	Now              func() time.Time
 
 	SpotLost        func(instanceType, zone string) // takes the offering out of the market for a while
 	ReservationLost func(id string)                 // nothing is left in the reservation
@@ -51,9 +51,10 @@ type Actor struct {
 // deletionTTL is how long a deletion is remembered; a cache that lags longer has other problems.
 const deletionTTL = 10 * time.Minute
 
-// Act does what a kind asks for on an instance. It reports whether the instance has a NodeClaim. A panic
+// Act does what a notice asks for. It reports whether the instance has a NodeClaim. A panic
 // becomes an error: one odd object must not end the process.
-func (a *Actor) Act(ctx context.Context, kind Kind, instance string) (known bool, err error) {
+func (a *Actor) Act(ctx context.Context, n Notice) (known bool, err error) {
+	kind, instance := n.Kind, n.Instance
 	defer func() {
 		if cause := recover(); cause != nil {
 			err = fmt.Errorf("panic over %s of %s: %v", kind, instance, cause)
@@ -73,7 +74,7 @@ func (a *Actor) Act(ctx context.Context, kind Kind, instance string) (known bool
 	}
 	for i := range claims {
 		claim := &claims[i]
-		a.emitInterruption(claim, nodes, kind.event())
+		a.emitInterruption(claim, nodes, n.event())
 		a.markUnavailable(kind, claim)
 		if kind.Action() == NoAction {
 			continue
@@ -104,7 +105,7 @@ func (a *Actor) emitInterruption(claim *karpv1.NodeClaim, nodes []corev1.Node, e
 // markUnavailable takes note of capacity that is gone, so that the replacement is bought elsewhere.
 func (a *Actor) markUnavailable(kind Kind, claim *karpv1.NodeClaim) {
 	instanceType, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
-	switch reservation := claim.Labels[awsv1.LabelCapacityReservationID]; {
+	switch reservation := claim.Labels[a.ReservationLabel]; {
 	case kind == SpotInterrupted && a.SpotLost != nil && instanceType != "" && zone != "":
 		a.SpotLost(instanceType, zone)
 	case kind == ReservationInterrupted && a.ReservationLost != nil && reservation != "":
@@ -116,7 +117,7 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 	if !a.recordDeletion(claim.UID) {
 		return nil
 	}
-	// As a warning (S-172): nothing failed, but AWS takes a node away.
+	// As a warning (S-172): nothing failed, but the cloud takes a node away.
 	logger := log.FromContext(ctx).WithValues("messageKind", kind, "action", kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
 	removal := execute.Removal{
 		Claim: claim, Reason: string(kind), AnyVersion: true, // the instance ends, whatever was written meanwhile

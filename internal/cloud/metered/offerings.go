@@ -1,4 +1,4 @@
-package aws
+package metered
 
 import (
 	"cmp"
@@ -16,14 +16,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-const gaugesEvery = time.Minute
+// OfferingsController is the controller that sets the metrics of Offerings.
+const OfferingsController = "cloudprovider.metrics"
 
-// gauges sets the metrics of instance types and offerings.
-type gauges struct {
-	reader  client.Reader
-	types   func(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
-	strict  bool
-	metrics *metric.Set
+// OfferingsEvery is how often they are set.
+const OfferingsEvery = time.Minute
+
+// Offerings sets the metrics of instance types and of what is for sale. Its exported fields are set once.
+type Offerings struct {
+	Pools   client.Reader
+	Types   func(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+	Strict  bool
+	Metrics *metric.Set
 
 	shown     map[string]bool // series that are shown
 	offerings map[offeringKey]bool
@@ -38,17 +42,17 @@ type bestOffering struct {
 	price     float64
 }
 
-// refreshGauges sets the gauges. A pool that cannot be listed does not keep the others' series away.
-func (g *gauges) refreshGauges(ctx context.Context) error {
+// Refresh sets the gauges. A pool that cannot be listed does not keep the others' series away.
+func (g *Offerings) Refresh(ctx context.Context) error {
 	pools := &karpv1.NodePoolList{}
-	if err := g.reader.List(ctx, pools); err != nil {
+	if err := g.Pools.List(ctx, pools); err != nil {
 		return err
 	}
 	slices.SortFunc(pools.Items, func(a, b karpv1.NodePool) int { return cmp.Compare(a.Name, b.Name) })
 	sizes, sale := map[string]catalog.InstanceType{}, map[offeringKey]bestOffering{}
 	for i := range pools.Items {
-		pool, _ := pools.Items[i].Effective(g.strict)
-		all, err := g.types(ctx, pool)
+		pool, _ := pools.Items[i].Effective(g.Strict)
+		all, err := g.Types(ctx, pool)
 		if err != nil {
 			// Why is on the pool and its class already.
 			log.FromContext(ctx).V(1).Info("no instance types to show for a pool", "NodePool", klog.KRef("", pool.Name), "reason", err.Error())
@@ -81,8 +85,8 @@ func mergeTypes(all []catalog.InstanceType, sizes map[string]catalog.InstanceTyp
 }
 
 // setGauges shows what is there and takes away what is not: to empty a gauge first would show as a gap.
-func (g *gauges) setGauges(sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
-	m := g.metrics
+func (g *Offerings) setGauges(sizes map[string]catalog.InstanceType, sale map[offeringKey]bestOffering) {
+	m := g.Metrics
 	// any order: each has a series of its own
 	for name, t := range sizes {
 		m.InstanceTypeCPU.WithLabelValues(name).Set(float64(t.Capacity.At(resources.CPU)) / 1000)

@@ -1,4 +1,4 @@
-package aws
+package periodic
 
 import (
 	"context"
@@ -17,16 +17,16 @@ const (
 	justBefore = 10 * time.Minute
 )
 
-// periodicTask is repeated: it returns when to run next.
-type periodicTask func(ctx context.Context) (next time.Duration, err error)
+// Task is repeated: it returns when to run next.
+type Task func(ctx context.Context) (next time.Duration, err error)
 
-// atInterval makes a task that runs at fixed intervals.
-func atInterval(interval time.Duration, do func(ctx context.Context) error) periodicTask {
+// Every makes a task that runs at fixed intervals.
+func Every(interval time.Duration, do func(ctx context.Context) error) Task {
 	return func(ctx context.Context) (time.Duration, error) { return interval, do(ctx) }
 }
 
-// atIntervalAfter is atInterval for a task that may have run just before: the first run may be skipped.
-func atIntervalAfter(done time.Time, now func() time.Time, interval time.Duration, do func(ctx context.Context) error) periodicTask {
+// EveryAfter is Every for a task that may have run just before: the first run may be skipped.
+func EveryAfter(done time.Time, now func() time.Time, interval time.Duration, do func(ctx context.Context) error) Task {
 	first := true
 	return func(ctx context.Context) (time.Duration, error) {
 		skip := first && now().Sub(done) < justBefore
@@ -38,10 +38,10 @@ func atIntervalAfter(done time.Time, now func() time.Time, interval time.Duratio
 	}
 }
 
-// addPeriodicTask adds a round to the manager as a controller of that name, so that its log lines and metrics are those
+// Add adds a task to the manager as a controller of that name, so that its log lines and metrics are those
 // of a controller. It begins when this process leads. A failed round is repeated, first soon and then
 // ever later; a panic is a failure.
-func addPeriodicTask(mgr ctrl.Manager, name string, do periodicTask) error {
+func Add(mgr ctrl.Manager, name string, do Task) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named(name).
 		WatchesRawSource(source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {

@@ -1,4 +1,4 @@
-package interrupt
+package interruption
 
 import (
 	"context"
@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -38,6 +37,8 @@ type cluster struct {
 	reg    *prometheus.Registry
 }
 
+const reservationLabel = "example.com/reservation"
+
 var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 
 func newCluster(instances ...string) *cluster {
@@ -47,7 +48,7 @@ func newCluster(instances ...string) *cluster {
 			Name: "claim-" + id, UID: types.UID("uid-" + id),
 			Labels: map[string]string{
 				karpv1.LabelNodePool: "default", karpv1.LabelCapacityType: "spot",
-				corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelTopologyZone: "eu-west-1a", awsv1.LabelCapacityReservationID: "cr-1",
+				corev1.LabelInstanceTypeStable: "m5.large", corev1.LabelTopologyZone: "eu-west-1a", reservationLabel: "cr-1",
 			},
 		}}
 		c.nodes[id] = corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-" + id}}
@@ -58,7 +59,7 @@ func newCluster(instances ...string) *cluster {
 func (c *cluster) actor() *Actor {
 	m := metric.New(c.reg)
 	return &Actor{
-		Directory: c, Events: c, Metrics: m, Now: func() time.Time { return start },
+		Directory: c, Events: c, Metrics: m, ReservationLabel: reservationLabel, Now: func() time.Time { return start },
 		Remover:         execute.Remover{Client: c, Events: c, Metrics: m, PodsToMove: func(context.Context, string) int { return 3 }},
 		SpotLost:        func(instanceType, zone string) { c.note("spot lost " + instanceType + " " + zone) },
 		ReservationLost: func(id string) { c.note("reservation lost " + id) },
@@ -199,7 +200,7 @@ func TestAct(t *testing.T) {
 				tc.setup(&claim)
 				c.claims["i-1"] = claim
 			}
-			if known, err := c.actor().Act(t.Context(), tc.kind, "i-1"); !known || err != nil {
+			if known, err := c.actor().Act(t.Context(), Notice{Kind: tc.kind, Instance: "i-1"}); !known || err != nil {
 				t.Fatal(known, err)
 			}
 			if diff := cmp.Diff(tc.want, c.did); diff != "" {
@@ -214,7 +215,7 @@ func TestFM_H02_FiveTimesIsOneDeletion(t *testing.T) {
 	c := newCluster("i-1")
 	a := c.actor()
 	for range 5 { // the cache never shows the deletion
-		if _, err := a.Act(t.Context(), SpotInterrupted, "i-1"); err != nil {
+		if _, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -236,11 +237,11 @@ func TestADeletionThatFailsIsTriedAgain(t *testing.T) {
 	c := newCluster("i-1")
 	c.fail = errors.New("no API server")
 	a := c.actor()
-	if known, err := a.Act(t.Context(), SpotInterrupted, "i-1"); !known || err == nil {
+	if known, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); !known || err == nil {
 		t.Fatal(known, err)
 	}
 	c.fail = nil
-	if _, err := a.Act(t.Context(), SpotInterrupted, "i-1"); err != nil || c.count("delete") != 1 {
+	if _, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err != nil || c.count("delete") != 1 {
 		t.Error(err, c.did)
 	}
 }
@@ -253,7 +254,7 @@ func TestAClaimThatIsGoneIsFine(t *testing.T) {
 	} {
 		c := newCluster("i-1")
 		c.fail = err
-		if _, err := c.actor().Act(t.Context(), SpotInterrupted, "i-1"); err != nil {
+		if _, err := c.actor().Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := c.counted(t, "karpenter_nodeclaims_disrupted_total"); len(got) != 0 {
@@ -267,7 +268,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	c := newCluster("i-1")
 	a := c.actor()
 	a.SpotLost = func(string, string) { panic("odd") }
-	if _, err := a.Act(t.Context(), SpotInterrupted, "i-1"); err == nil || !strings.Contains(err.Error(), "odd") {
+	if _, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err == nil || !strings.Contains(err.Error(), "odd") {
 		t.Error(err)
 	}
 }
@@ -280,7 +281,7 @@ func TestInterruptionsAreRecorded(t *testing.T) {
 	var record []string
 	a.Remover.Removed = func(claim, node, reason string) { record = append(record, claim+" "+node+" "+reason) }
 	for instance, kind := range map[string]Kind{"i-1": SpotInterrupted, "i-2": RebalanceRecommended} {
-		if _, err := a.Act(t.Context(), kind, instance); err != nil {
+		if _, err := a.Act(t.Context(), Notice{Kind: kind, Instance: instance}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,0 +1,8 @@
+// Package driver is a cloud as the wiring sees it: one value with everything that differs between clouds.
+//
+// A Driver says what is known before anything is connected: names, labels, kinds of node classes. Connect makes a
+// Cloud of it, which is a cloud.Provider with what stands around one: gates, controllers of its own, the
+// source of interruptions. Each cloud has one package that makes a Driver; internal/app takes any.
+//
+// Not here: what clouds share (internal/cloud/metered, adopt, collect, interruption). Enter at Driver.
+package driver
