@@ -15,6 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -434,7 +435,7 @@ func (c *checks) shape() (s state) {
 	var list []string
 	for _, name := range c.w.api.claimNames() {
 		claim := c.w.api.claims[name]
-		if claim.DeletionTimestamp != nil || toReboot(claim) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
+		if claim.DeletionTimestamp != nil || reboot.Pending(claim) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
 			return s
 		}
 		list = append(list, offering(claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone], claim.Labels[karpv1.LabelCapacityType]))

@@ -21,39 +21,66 @@ import (
 const (
 	slowly = 30 * time.Second
 	awhile = 2 * time.Minute
+
+	terminateRetry = time.Second // after a call of the cloud that failed
 )
 
-// ask returns what the cloud says about an instance.
-func (p *process) ask(id string) drain.State {
-	i, err := p.cloud.Find(context.Background(), cloud.ID(id))
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return drain.Gone
-	case err != nil:
-		return drain.Unsure
-	case i.Terminating:
-		return drain.Ending
-	}
-	return drain.Present
+// machine is the instance of a node or a claim that is terminated.
+type machine struct {
+	p  *process
+	id string
 }
 
-// terminate tells the cloud to end an instance, and takes note of it.
-func (p *process) terminate(id string) {
-	p.told[id] = p.w.now
-	p.write(func() { _ = p.cloud.Terminate(context.Background(), cloud.ID(id)) }) // one that fails is looked at again
+// Find asks for the instance.
+func (m machine) Find() error {
+	_, err := m.p.cloud.Find(context.Background(), cloud.ID(m.id))
+	return err
 }
 
-// endClaim takes a claim that is being deleted one step further.
+// Terminate asks for its end.
+func (m machine) Terminate() (err error) {
+	m.p.write(func() { err = m.p.cloud.Terminate(context.Background(), cloud.ID(m.id)) })
+	return err
+}
+
+// endClaim takes a claim that is being deleted as far as it goes.
 func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	_, read := p.effective(claim)
 	list := p.w.api.nodesOf(claim)
-	facts := drain.ClaimFacts{Claim: read, Launched: claim.Status.ProviderID != "", Nodes: list, Told: p.told[claim.Status.ProviderID], Now: p.w.now}
-	if facts.Launched {
-		facts.Instance = p.ask(claim.Status.ProviderID)
+	calls := p.claimCalls.Of(claim.UID)
+	released := false
+	shell := &claimEnd{machine: machine{p, claim.Status.ProviderID}, name: claim.Name, released: &released}
+	facts := drain.ClaimFacts{Claim: read, Launched: claim.Status.ProviderID != "", Nodes: list, Now: p.w.now}
+	after, err := p.w.config.Steps.AdvanceClaim(facts, &calls, shell)
+	if released {
+		p.claimCalls.Drop(claim.UID)
+		return
 	}
-	step := drain.NextClaim(facts)
+	p.claimCalls.Record(claim.UID, calls, p.w.now)
+	switch {
+	case err != nil:
+		after = terminateRetry
+	case after > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > awhile:
+		after = slowly // the end of its Node is told
+	}
+	if after > 0 {
+		p.lookAt(claim.Name, after)
+	}
+}
+
+// claimEnd performs the termination of a claim. It is a drain.ClaimShell.
+type claimEnd struct {
+	machine
+
+	name     string
+	released *bool
+}
+
+// Perform writes a step.
+func (e *claimEnd) Perform(f *drain.ClaimFacts, step drain.ClaimStep) (said bool, err error) {
+	p := e.p
 	if step.Stamp != "" || step.Unstamp {
-		next := claim.DeepCopy()
+		next := p.w.api.claims[e.name].DeepCopy()
 		if next.Annotations == nil {
 			next.Annotations = map[string]string{}
 		}
@@ -61,37 +88,31 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 			delete(next.Annotations, karpv1.AnnotationTerminationTimestamp)
 		}
 		p.write(func() { p.w.api.put(next) })
-		claim = next
 	}
-	for _, e := range step.Events {
-		p.recordEvent("claim/"+claim.Name, e.Text)
+	for _, event := range step.Events {
+		p.recordEvent("claim/"+e.name, event.Text)
 	}
 	for _, n := range step.DeleteNodes {
 		p.write(func() { p.w.api.delete(n, p.w.now) })
 	}
-	p.mark(claim.Name, step.Marks)
-	switch {
-	case step.Terminate && (facts.Instance == drain.Present || facts.Instance == drain.Ending):
-		p.terminate(claim.Status.ProviderID)
-		p.lookAt(claim.Name, 5*time.Second)
-	case step.Release:
-		p.w.logf("controller: claim %s is gone", claim.Name)
-		p.write(func() { p.w.api.drop(p.w.api.claims[claim.Name]) })
-		return
-	}
-	if step.After > 0 && len(list) > 0 && p.w.now.Sub(claim.DeletionTimestamp.Time) > awhile {
-		step.After = slowly // the end of its Node is told
-	}
-	if step.After > 0 {
-		p.lookAt(claim.Name, step.After)
-	}
+	said = p.mark(e.name, step.Marks)
+	_, f.Claim = p.effective(p.w.api.claims[e.name])
+	return said, nil
 }
 
-// mark sets conditions of a claim.
-func (p *process) mark(name string, marks []drain.Mark) {
+// Release removes the finalizer.
+func (e *claimEnd) Release(drain.ClaimFacts) error {
+	e.p.w.logf("controller: claim %s is gone", e.name)
+	*e.released = true
+	e.p.write(func() { e.p.w.api.drop(e.p.w.api.claims[e.name]) })
+	return nil
+}
+
+// mark sets conditions of a claim, and reports whether that changed one.
+func (p *process) mark(name string, marks []drain.Mark) bool {
 	claim := p.w.api.claims[name]
 	if claim == nil || len(marks) == 0 {
-		return
+		return false
 	}
 	object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp, Deleting: true}
 	changes := make([]condition.Change, 0, len(marks))
@@ -99,65 +120,87 @@ func (p *process) mark(name string, marks []drain.Mark) {
 		changes = append(changes, condition.Change(m))
 	}
 	conditions := lifecycle.Conditions().Apply(claim.Status.Conditions, object, metav1.NewTime(p.w.now), changes...)
-	if len(condition.Flips(claim.Status.Conditions, conditions)) > 0 {
-		next := claim.DeepCopy()
-		next.Status.Conditions = conditions
-		p.write(func() { p.w.api.put(next) })
+	if len(condition.Flips(claim.Status.Conditions, conditions)) == 0 {
+		return false
 	}
+	next := claim.DeepCopy()
+	next.Status.Conditions = conditions
+	p.write(func() { p.w.api.put(next) })
+	return true
 }
 
-// endNode takes a Node that is being deleted one step further.
+// endNode takes a Node that is being deleted as far as it goes.
 func (p *process) endNode(node *corev1.Node) {
-	facts := drain.Facts{
-		Node: node, Pods: p.w.api.podsOn(node.Name), Asked: p.asked[node.Name], Told: p.told[node.Spec.ProviderID], Now: p.w.now,
-	}
+	facts := drain.Facts{Node: node, Pods: p.w.api.podsOn(node.Name), Now: p.w.now}
 	if claim := p.w.api.claimOf(node); claim != nil {
 		_, facts.Claim = p.effective(claim)
 	}
 	facts.Attachments, facts.Volumes = p.attachedTo(node.Name, facts.Pods)
-	step := drain.Next(facts)
-	if step.Ask {
-		p.asked[node.Name] = p.w.now
-		facts.Instance = p.ask(node.Spec.ProviderID)
-		step = drain.Next(facts)
+	calls := p.nodeCalls.Of(node.UID)
+	shell := &nodeEnd{machine: machine{p, node.Spec.ProviderID}, name: node.Name}
+	after, err := p.w.config.Steps.AdvanceNode(facts, &calls, shell)
+	if p.w.api.nodes[node.Name] == nil {
+		p.nodeCalls.Drop(node.UID)
+		return
 	}
-	if step.DeleteClaim {
-		p.write(func() { p.w.api.delete(p.w.api.claimOf(node), p.w.now) })
+	p.nodeCalls.Record(node.UID, calls, p.w.now)
+	if err != nil {
+		after = terminateRetry
+	}
+	if p.w.now.Sub(node.DeletionTimestamp.Time) > awhile && after > 0 {
+		after = max(after, slowly)
+	}
+	p.lookAt(node.Name, max(after, 100*time.Millisecond))
+}
+
+// nodeEnd performs the termination of a Node. It is a drain.NodeShell.
+type nodeEnd struct {
+	machine
+
+	name string
+}
+
+// Perform writes a step.
+func (e *nodeEnd) Perform(f *drain.Facts, step drain.Step) (said bool, err error) {
+	p := e.p
+	if step.DeleteClaim && f.Instance == drain.Unasked {
+		p.write(func() { p.w.api.delete(p.w.api.claimOf(f.Node), p.w.now) })
 	}
 	if step.Taints != nil || step.Labels != nil {
-		next := node.DeepCopy()
+		next := f.Node.DeepCopy()
 		if step.Taints != nil {
 			next.Spec.Taints = step.Taints
 		}
 		maps.Copy(next.Labels, step.Labels)
 		p.write(func() { p.w.api.put(next) })
+		f.Node = next
 	}
-	for _, e := range step.Events {
-		p.recordEvent("node/"+node.Name, e.Text)
+	for _, event := range step.Events {
+		p.recordEvent("node/"+e.name, event.Text)
 	}
 	p.evictPods(step.Pods)
-	if facts.Claim != nil {
-		p.mark(facts.Claim.Name, step.Marks)
-	}
-	again := step.After
-	if step.Terminate {
-		facts.Instance = p.terminateInstance(node)
-		if step = drain.Next(facts); step.Terminate {
-			again = time.Second
-		} else {
-			again = step.After
-			p.mark(facts.Claim.Name, step.Marks)
+	if f.Claim != nil {
+		said = p.mark(f.Claim.Name, step.Marks)
+		if claim := p.w.api.claims[f.Claim.Name]; claim != nil {
+			_, f.Claim = p.effective(claim)
 		}
 	}
-	if step.Release {
-		p.w.logf("controller: node %s is gone", node.Name)
-		p.write(func() { p.w.api.drop(p.w.api.nodes[node.Name]) })
-		return
+	return said, nil
+}
+
+// Terminate asks for the end of the instance of a node that is drained.
+func (e *nodeEnd) Terminate() error {
+	if i := e.p.w.market.byID[e.id]; i != nil && !i.ending { // else it is only repeated
+		e.p.w.checks.terminates(e.p, e.p.w.api.nodes[e.name])
 	}
-	if p.w.now.Sub(node.DeletionTimestamp.Time) > awhile && again > 0 {
-		again = max(again, slowly)
-	}
-	p.lookAt(node.Name, max(again, 100*time.Millisecond))
+	return e.machine.Terminate()
+}
+
+// Release removes the finalizer.
+func (e *nodeEnd) Release(drain.Facts) error {
+	e.p.w.logf("controller: node %s is gone", e.name)
+	e.p.write(func() { e.p.w.api.drop(e.p.w.api.nodes[e.name]) })
+	return nil
 }
 
 // attachedTo reads the attachments of a node, and which volumes stand behind the claims of its pods.
@@ -179,17 +222,6 @@ func (p *process) attachedTo(node string, list []*corev1.Pod) (out []*storagev1.
 		}
 	}
 	return out, behind
-}
-
-// terminateInstance tells the cloud to end the instance of a drained node.
-func (p *process) terminateInstance(node *corev1.Node) drain.State {
-	state := p.ask(node.Spec.ProviderID)
-	if state == drain.Present {
-		p.w.checks.terminates(p, node)
-		p.terminate(node.Spec.ProviderID)
-		state = drain.Ending
-	}
-	return state
 }
 
 // evictPods has pods leave as a drain says.

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
 // lookAt has a claim or a node looked at after a while, once.
@@ -42,7 +43,7 @@ func (p *process) lookAt(name string, d time.Duration) {
 func (p *process) idle(name string) bool {
 	if of, is := strings.CutPrefix(name, rebooting); is {
 		claim := p.w.api.claims[of]
-		return claim == nil || !toReboot(claim)
+		return claim == nil || !reboot.Pending(claim)
 	}
 	return strings.HasPrefix(name, health) && p.w.ailments == nil
 }

@@ -19,10 +19,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/provision"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
@@ -53,8 +55,9 @@ type process struct {
 	outcomes     map[types.UID]*lifecycle.Outcome
 	launching    map[types.UID]bool
 	tried        map[types.UID]time.Time // when the cloud was first asked for an instance
-	told         map[string]time.Time    // instances, when the cloud was told to end them
-	asked        map[string]time.Time
+	nodeCalls    drain.CallLog
+	claimCalls   drain.CallLog
+	rebootCalls  reboot.CallLog
 	podEvents    map[string]time.Time // latest event of each node
 	due          map[string]time.Time // when a claim or node is looked at next
 	commands     Protocol
@@ -64,7 +67,6 @@ type process struct {
 	starting     bool              // a start is not complete
 	cooldown     command.Cooldown
 	answers      disrupt.Answers
-	calls        map[types.UID]call // what the cloud said about reboots
 	launches     provision.LaunchBackoff
 	state        provision.State
 	slots        execute.Slots
@@ -107,9 +109,8 @@ func (w *World) boot() {
 	w.processes++
 	p := &process{
 		w: w, cloud: w.market, number: w.processes, started: w.now,
-		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
+		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
-		calls: map[types.UID]call{},
 		said:  map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{

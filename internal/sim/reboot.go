@@ -10,28 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
-const (
-	rebootRounds = 4
-	rebootRetry  = 10 * time.Second
-)
-
-// call is what the cloud said about a reboot. It is only memory.
-type call struct {
-	request time.Time // of the reboot
-	first   time.Time // when the cloud was asked first
-	final   error     // it will not do it
-}
-
-// toReboot reports whether a claim is to be looked after.
-func toReboot(claim *karpv1.NodeClaim) bool {
-	_, left := claim.Annotations[karpv1.AnnotationRebootPreBootID]
-	return claim.DeletionTimestamp == nil && (left || condition.True(claim.Status.Conditions, karpv1.ConditionRebooting))
-}
+// rebootRetry is when a call of the cloud that failed is repeated.
+const rebootRetry = 10 * time.Second
 
 // requestReboot writes the request of a command down, unless the budget is spent meanwhile (V15-34). It reports
 // whether it did.
@@ -80,88 +64,60 @@ func (p *process) update(have, want *karpv1.NodeClaim, statusFirst bool) *karpv1
 // reboot brings a reboot nearer to its end.
 func (p *process) reboot(name string) {
 	claim := p.w.api.claims[name]
-	if claim == nil || !toReboot(claim) {
+	if claim == nil || !reboot.Pending(claim) {
 		return
 	}
 	facts := reboot.Facts{Claim: claim, Now: p.w.now}
-	known := p.rebootCallOf(claim)
-	if facts.Asked = known.first; known.final != nil {
-		facts.Answer = &reboot.Answer{Err: known.final}
-	}
 	if list := p.w.api.nodesOf(claim); len(list) == 1 {
 		facts.Node, facts.Pods = list[0], p.w.api.podsOn(list[0].Name)
 	}
-	for range rebootRounds {
-		step := reboot.Next(facts)
-		if step.Node != nil {
-			p.write(func() { p.w.api.put(step.Node) })
-			facts.Node = step.Node
-		}
-		p.evictPods(step.Pods)
-		if step.Claim != nil {
-			facts.Claim = p.update(facts.Claim, step.Claim, true)
-		}
-		switch {
-		case step.Ask != "":
-			facts.Answer = p.askReboot(&facts, step.Ask)
-		case step.Retry:
-			p.lookAt(rebooting+name, rebootRetry)
-			return
-		case !step.Again:
-			p.endReboot(&facts, &step)
-			return
-		}
+	calls := p.rebootCalls.Of(claim.UID)
+	after, err := p.w.config.Steps.AdvanceReboot(facts, &calls, rebootShell{p})
+	p.rebootCalls.Record(claim.UID, calls, p.w.now)
+	if err != nil {
+		after = rebootRetry
 	}
-	p.lookAt(rebooting+name, time.Second)
+	if after > 0 {
+		p.lookAt(rebooting+name, after)
+	}
 }
 
-// rebootCallOf returns what is known about the calls for the present reboot of a claim.
-func (p *process) rebootCallOf(claim *karpv1.NodeClaim) call {
-	now := call{}
-	if c := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting); c != nil {
-		now.request = c.LastTransitionTime.Time
+// rebootShell performs the steps of a reboot. It is a reboot.Shell.
+type rebootShell struct{ p *process }
+
+// Perform writes a step.
+func (r rebootShell) Perform(f *reboot.Facts, step reboot.Step) error {
+	if step.Node != nil {
+		r.p.write(func() { r.p.w.api.put(step.Node) })
+		f.Node = step.Node
 	}
-	if known, found := p.calls[claim.UID]; found && known.request.Equal(now.request) {
-		return known
+	r.p.evictPods(step.Pods)
+	if step.Claim != nil {
+		f.Claim = r.p.update(f.Claim, step.Claim, true)
 	}
-	return now
+	return nil
 }
 
-// askReboot asks the cloud, and remembers when it was asked first and what it said for good.
-func (p *process) askReboot(facts *reboot.Facts, operation string) *reboot.Answer {
-	known := p.rebootCallOf(facts.Claim)
-	if known.first.IsZero() {
-		known.first = facts.Now
-	}
-	facts.Asked = known.first
-	var err error
-	p.write(func() {
-		err = p.cloud.Reboot(context.Background(), facts.Claim, operation)
-		p.w.checks.rebooted(facts.Claim, operation, err)
+// Reboot asks the cloud.
+func (r rebootShell) Reboot(claim *karpv1.NodeClaim, operation string) (err error) {
+	r.p.write(func() {
+		err = r.p.cloud.Reboot(context.Background(), claim, operation)
+		r.p.w.checks.rebooted(claim, operation, err)
 	})
-	if reboot.Final(err) {
-		known.final = err
-	}
-	p.calls[facts.Claim.UID] = known
-	return &reboot.Answer{Err: err}
+	return err
 }
 
-// endReboot deletes the claim of a reboot that failed.
-func (p *process) endReboot(facts *reboot.Facts, step *reboot.Step) {
-	name := facts.Claim.Name
+// End deletes the claim of a reboot that failed.
+func (r rebootShell) End(f reboot.Facts, step reboot.Step) error {
+	name := f.Claim.Name
 	if step.Delete {
-		p.w.logf("controller: the reboot of claim %s failed", name)
-		p.write(func() { p.w.api.delete(p.w.api.claims[name], p.w.now) })
+		r.p.w.logf("controller: the reboot of claim %s failed", name)
+		r.p.write(func() { r.p.w.api.delete(r.p.w.api.claims[name], r.p.w.now) })
 	}
 	for _, e := range step.Events {
-		p.recordEvent("claim/"+name, e.Text)
+		r.p.recordEvent("claim/"+name, e.Text)
 	}
-	if step.End != nil {
-		delete(p.calls, facts.Claim.UID)
-	}
-	if step.After > 0 {
-		p.lookAt(rebooting+name, step.After)
-	}
+	return nil
 }
 
 func (i *instance) boot() string { return fmt.Sprintf("%s-%d", i.node, i.boots) }

@@ -8,8 +8,10 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
 // Steps is the steps that a process shares with the controller. A test replaces one of them to plant a bug; nil is
@@ -20,6 +22,9 @@ type Steps struct {
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
+	AdvanceNode     func(drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
+	AdvanceClaim    func(drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
+	AdvanceReboot   func(reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
 }
 
 // complete returns the steps with those of the controller where none is given.
@@ -41,6 +46,15 @@ func (s Steps) complete() Steps {
 	}
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch
+	}
+	if s.AdvanceNode == nil {
+		s.AdvanceNode = drain.AdvanceNode
+	}
+	if s.AdvanceClaim == nil {
+		s.AdvanceClaim = drain.AdvanceClaim
+	}
+	if s.AdvanceReboot == nil {
+		s.AdvanceReboot = reboot.Advance
 	}
 	return s
 }
