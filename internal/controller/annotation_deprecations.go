@@ -27,7 +27,7 @@ type AnnotationDeprecations struct {
 
 // Register adds the loop to a manager.
 func (r *AnnotationDeprecations) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "annotation.deprecated", every: deprecatedAnnotationsInterval, metrics: r.Metrics, pass: r.Pass})
+	return mgr.Add(&ticker{Name: "annotation.deprecated", Every: deprecatedAnnotationsInterval, Metrics: r.Metrics, Pass: r.Pass})
 }
 
 // Pass checks all pools, nodes and running pods once. The recorder drops events that it sent recently.

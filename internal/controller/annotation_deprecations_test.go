@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
@@ -29,13 +30,14 @@ func TestLC62_OldAnnotationsAreDeprecated(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := endNodeObject(func(n *corev1.Node) { n.Annotations = tc.node })
-			w := newWorld(t, interceptor.Funcs{}, node, endPod("p", func(p *corev1.Pod) { p.Annotations = tc.pod }))
-			r := &controller.AnnotationDeprecations{Client: w.client, Events: w.told, Metrics: w.metrics}
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: tc.node, Labels: map[string]string{karpv1.LabelNodePool: "default"}}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Annotations: tc.pod}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+			events := &told{}
+			r := &controller.AnnotationDeprecations{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(node, pod).Build(), Events: events}
 			if err := r.Pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.told.text(tc.on, event.AnnotationDeprecated); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			if got := events.Text(tc.on, event.AnnotationDeprecated); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 				t.Errorf("told %q, want %q", got, tc.want)
 			}
 		})

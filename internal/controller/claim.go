@@ -93,21 +93,6 @@ func (r *Claims) Register(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// claimsOfNode finds the claims that a change of a node concerns.
-func claimsOfNode(c client.Client) handler.MapFunc {
-	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		claims, err := claimsOf(ctx, c, obj.(*corev1.Node).Spec.ProviderID)
-		if err != nil {
-			return nil // only an index that is missing fails, and then nothing works
-		}
-		var out []reconcile.Request
-		for _, claim := range claims {
-			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: claim.Name}})
-		}
-		return out
-	}
-}
-
 // unnominated requeues the claim of a node when a pod loses its nomination for the node without being bound:
 // the scheduler tried it before the node accepts pods.
 func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
@@ -140,11 +125,11 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	stored := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.dropClaim(req.Name)
+			r.written.DropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.cacheIsStale(stored) {
+	if r.written.CacheIsStale(stored) {
 		return requeueAfter(soon), nil // the cache does not have our own write yet
 	}
 	claim, err := effective(ctx, r.Client, stored, r.Strict)

@@ -42,15 +42,15 @@ func TestOvertakenVersionsAreWaitedFor(t *testing.T) {
 		return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: version}}
 	}
 	w := &writtenVersions{}
-	w.recordWrite(at("5"))
-	if !w.cacheIsStale(at("4")) || w.cacheIsStale(at("5")) {
+	w.RecordWrite(at("5"))
+	if !w.CacheIsStale(at("4")) || w.CacheIsStale(at("5")) {
 		t.Error("our own write is waited for, and is enough")
 	}
-	w.recordConflict(at("5"))
-	if !w.cacheIsStale(at("4")) || !w.cacheIsStale(at("5")) {
+	w.RecordConflict(at("5"))
+	if !w.CacheIsStale(at("4")) || !w.CacheIsStale(at("5")) {
 		t.Error("the version that was overtaken is not enough")
 	}
-	if w.cacheIsStale(at("6")) || w.cacheIsStale(at("5")) {
+	if w.CacheIsStale(at("6")) || w.CacheIsStale(at("5")) {
 		t.Error("a later version ends the wait")
 	}
 }

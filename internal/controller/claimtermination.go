@@ -254,20 +254,6 @@ func deleteExactly(ctx context.Context, c client.Client, obj client.Object) erro
 	return client.IgnoreNotFound(err)
 }
 
-// isStaleWrite reports whether another client wrote or removed an object since it was read, so that it has to
-// be read again. Errors of the cloud never count, even if they wrap one of the API server.
-func isStaleWrite(err error) bool {
-	if _, ofCloud := errors.AsType[*cloud.Error](err); ofCloud {
-		return false
-	}
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err)
-}
-
-// withOptimisticLock returns a patch that fails if another client wrote the object since it was read.
-func withOptimisticLock(before client.Object) client.Patch {
-	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-}
-
 func finalized() event.Event {
 	return event.Event{Reason: event.Finalized, Text: "Finalizer " + karpv1.FinalizerTermination + " was removed"}
 }

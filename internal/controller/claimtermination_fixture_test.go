@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +20,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
-	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -197,38 +195,4 @@ func (c *dyingCloud) answer() error {
 	default:
 		return nil
 	}
-}
-
-// told keeps the events, in order.
-type told struct {
-	mu     sync.Mutex
-	events []toldEvent
-}
-
-type toldEvent struct {
-	On     string
-	Reason event.Reason
-	Text   string
-}
-
-func (r *told) Emit(obj client.Object, events ...event.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range events {
-		r.events = append(r.events, toldEvent{On: obj.GetName(), Reason: e.Reason, Text: e.Text})
-	}
-}
-
-func (r *told) Flips(client.Object, []condition.Flip) {}
-
-// text is the last text told about an object for a reason.
-func (r *told) text(on string, reason event.Reason) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, e := range slices.Backward(r.events) {
-		if e.On == on && e.Reason == reason {
-			return e.Text
-		}
-	}
-	return ""
 }

@@ -143,7 +143,7 @@ func TestLC20_TheDeadlineIsWrittenOnce(t *testing.T) {
 			if n.DeletionTimestamp == nil {
 				t.Error("LC-21: the node is not being deleted")
 			}
-			told := w.told.text("c", event.TerminationGracePeriodExpiring) != ""
+			told := w.told.Text("c", event.TerminationGracePeriodExpiring) != ""
 			if want := tc.period != "" && tc.before != "2026-01-01T00:00:00Z"; told != want {
 				t.Errorf("told about the deadline: %t, want %t", told, want)
 			}

@@ -71,7 +71,7 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 		if err := r.Client.Patch(ctx, next, leanMergePatch(out)); err != nil {
 			return nil, r.noteConflict(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
 		}
-		r.written.recordWrite(next)
+		r.written.RecordWrite(next)
 		out = next
 	}
 	if sameStatus(seen.Status, want.Status) {
@@ -82,7 +82,7 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	if err := r.Client.Status().Patch(ctx, next, leanMergePatch(out)); err != nil {
 		return nil, r.noteConflict(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
 	}
-	r.written.recordWrite(next)
+	r.written.RecordWrite(next)
 	if condition.True(next.Status.Conditions, karpv1.ConditionLaunched) && !condition.True(next.Status.Conditions, karpv1.ConditionRegistered) {
 		r.Remover.InitSeries(next, lifecycle.RemovedRegistrationTimeout)
 	}
@@ -93,25 +93,9 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 // noteConflict records a write conflict and returns the error.
 func (r *Claims) noteConflict(claim *karpv1.NodeClaim, err error) error {
 	if apierrors.IsConflict(err) {
-		r.written.recordConflict(claim)
+		r.written.RecordConflict(claim)
 	}
 	return err
-}
-
-// sameStatus does not mind the order of the conditions: claims that another version wrote are not
-// written anew for that alone (FM C07).
-func sameStatus(a, b karpv1.NodeClaimStatus) bool {
-	if len(a.Conditions) != len(b.Conditions) {
-		return false
-	}
-	for _, c := range a.Conditions {
-		other := condition.Find(b.Conditions, c.Type)
-		if other == nil || !equality.Semantic.DeepEqual(c, *other) {
-			return false
-		}
-	}
-	a.Conditions, b.Conditions = nil, nil
-	return equality.Semantic.DeepEqual(a, b)
 }
 
 // remove deletes a claim that cannot become a node.
@@ -119,7 +103,7 @@ func (r *Claims) remove(ctx context.Context, stored *karpv1.NodeClaim, facts lif
 	if err := r.Remover.Remove(ctx, execute.Removal{Claim: stored, Nodes: facts.Nodes, Reason: step.Remove.Reason}); err != nil {
 		return err
 	}
-	r.written.recordDeletion(stored)
+	r.written.RecordDeletion(stored)
 	r.emitStepEvents(ctx, stored, step)
 	r.emitPodEvents(ctx, stored.Name, step.PodEvents)
 	if f := step.Remove.Failure; f != nil && r.Health != nil {

@@ -78,7 +78,7 @@ func TestCollector(t *testing.T) {
 			if (counted == 1) != tc.wantDeleted {
 				t.Errorf("counted %v", counted)
 			}
-			if text := said.text("c", event.DisruptionTerminating); strings.Contains(text, "reason GarbageCollected: instance") != tc.wantDeleted {
+			if text := said.Text("c", event.DisruptionTerminating); strings.Contains(text, "reason GarbageCollected: instance") != tc.wantDeleted {
 				t.Errorf("the claim says %q", text)
 			}
 		})

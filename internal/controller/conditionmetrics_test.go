@@ -85,7 +85,7 @@ func TestConditionMetrics(t *testing.T) {
 	sick.Status.Conditions[0].Status, sick.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
 	sick.Status.Conditions[0].LastTransitionTime = metav1.NewTime(birth.Add(105 * time.Second))
 	w.update(sick)
-	if diff := cmp.Diff([]string{"n Normal Ready: Status condition Ready changed from True to Unknown, reason NodeStatusUnknown"}, log.lines); diff != "" {
+	if diff := cmp.Diff([]string{"n Normal Ready: Status condition Ready changed from True to Unknown, reason NodeStatusUnknown"}, log.Lines); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }

@@ -58,11 +58,11 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	stored := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, stored); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.dropClaim(req.Name)
+			r.written.DropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.cacheIsStale(stored) {
+	if r.written.CacheIsStale(stored) {
 		return requeueAfter(soon), nil // the cache does not have the last write yet
 	}
 	claim, _ := stored.Effective(nil, r.Strict)
@@ -82,13 +82,13 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	if !sameStatus(claim.Status, want.Status) {
 		err := r.Client.Status().Patch(ctx, want, leanMergePatch(claim))
 		if apierrors.IsConflict(err) {
-			r.written.recordConflict(stored)
+			r.written.RecordConflict(stored)
 			return requeueAfter(soon), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("patch status of nodeclaim %s: %w", claim.Name, err))
 		}
-		r.written.recordWrite(want)
+		r.written.RecordWrite(want)
 		r.Events.Flips(stored, condition.Flips(claim.Status.Conditions, conditions))
 	}
 	r.Events.Emit(stored, events...)

@@ -38,7 +38,7 @@ type Counter struct {
 
 // Register adds the loop to a manager; only the leader runs it.
 func (c *Counter) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "nodepool.counter", every: countPeriod, pass: c.Pass, metrics: c.Metrics})
+	return mgr.Add(&ticker{Name: "nodepool.counter", Every: countPeriod, Pass: c.Pass, Metrics: c.Metrics})
 }
 
 // Pass counts every pool once.

@@ -42,7 +42,7 @@ type costQueue interface {
 type DeletionCosts struct {
 	Client  client.Client
 	Store   costStore
-	Cloud   typeSource
+	Cloud   typeSource2
 	Queue   costQueue
 	Metrics *metric.Set
 	Now     func() time.Time
@@ -53,7 +53,7 @@ type DeletionCosts struct {
 
 // Register adds the loop to a manager.
 func (r *DeletionCosts) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&turnLoop{name: "pod.deletioncost", metrics: r.Metrics, turn: r.turn})
+	return mgr.Add(&turnLoop{Name: "pod.deletioncost", Metrics: r.Metrics, Every: disruptInterval, Turn: r.turn})
 }
 
 func (r *DeletionCosts) turn(ctx context.Context) (time.Duration, error) {

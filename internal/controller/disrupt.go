@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -52,6 +51,18 @@ type orderer interface {
 	Create(ctx context.Context, b execute.Batch) []execute.Created
 }
 
+// typeSource2 lists the instance types of a pool.
+type typeSource2 interface {
+	Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error)
+}
+
+// launchBackoff knows what cannot be launched at present, and is told of more of it.
+type launchBackoff interface {
+	WithoutBackedOff(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType
+	PoolBackedOff(pool string, now time.Time) bool
+	RecordDenied(pool string, now time.Time)
+}
+
 // journal records decisions and their outcomes.
 type journal interface {
 	Decided(d disruption.Decision)
@@ -67,14 +78,14 @@ type Disruption struct {
 	Client        client.Client
 	Reader        client.Reader // of the API server itself
 	Store         disruptStore
-	Cloud         typeSource
+	Cloud         typeSource2
 	Claims        orderer
 	Events        emitter
 	Metrics       *metric.Set
 	Pulse         pulse
-	Ends          pulse          // of the loop that finishes commands; may be nil
-	LaunchBackoff *LaunchBackoff // of launches; nil: none
-	Priced        func() bool    // whether prices were requested, even if it failed; nil: not needed
+	Ends          pulse         // of the loop that finishes commands; may be nil
+	LaunchBackoff launchBackoff // nil: none
+	Priced        func() bool   // whether prices were requested, even if it failed; nil: not needed
 	Now           func() time.Time
 
 	Policy      solve.Policy // that of the provisioner
@@ -111,8 +122,8 @@ type Disruption struct {
 func (d *Disruption) Register(mgr ctrl.Manager) error {
 	d.prepare()
 	return errors.Join(
-		mgr.Add(&turnLoop{name: "disruption", metrics: d.Metrics, wake: d.wake, turn: d.Turn}),
-		mgr.Add(&turnLoop{name: "disruption.queue", metrics: d.Metrics, wake: d.queue.wake, soon: afterWrite, turn: d.Work}),
+		mgr.Add(&turnLoop{Name: "disruption", Metrics: d.Metrics, Every: disruptInterval, Wake: d.wake, Soon: afterWake, Turn: d.Turn}),
+		mgr.Add(&turnLoop{Name: "disruption.queue", Metrics: d.Metrics, Every: disruptInterval, Wake: d.queue.wake, Soon: afterWrite, Turn: d.Work}),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return d.Watch(ctx, mgr.GetCache()) })),
 	)
 }
@@ -244,74 +255,10 @@ func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			one := ticker{name: "disruption", metrics: d.Metrics, pass: func(context.Context) error { return do(i) }}
-			failed[i] = one.runOnce(context.Background())
+			one := ticker{Name: "disruption", Metrics: d.Metrics, Pass: func(context.Context) error { return do(i) }}
+			failed[i] = one.RunOnce(context.Background())
 		})
 	}
 	wait.Wait()
 	return failed
-}
-
-// wakeLoop wakes a loop. It never blocks.
-func wakeLoop(c chan<- struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-// turnLoop is a loop of the leader whose turns return when the next one is due. A turn that fails or panics is
-// logged, and the next one comes as usual.
-type turnLoop struct {
-	name    string
-	metrics *metric.Set
-	wake    <-chan struct{}
-	soon    time.Duration // delay of a turn after a wake-up; 0: afterWake
-	turn    func(context.Context) (time.Duration, error)
-}
-
-// NeedLeaderElection says that only the leader runs it.
-func (*turnLoop) NeedLeaderElection() bool { return true }
-
-// Start runs until the context ends.
-func (t *turnLoop) Start(ctx context.Context) error {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.name))
-	for {
-		wait := disruptInterval
-		once := ticker{name: t.name, metrics: t.metrics, pass: func(ctx context.Context) (err error) {
-			wait, err = t.turn(ctx)
-			return err
-		}}
-		if err := once.runOnce(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Reconciler error")
-		}
-		if !t.waitForTurn(ctx, wait) {
-			return nil
-		}
-	}
-}
-
-// waitForTurn waits until the next turn is due, or until shortly after a wake-up.
-func (t *turnLoop) waitForTurn(ctx context.Context, wait time.Duration) bool {
-	due := time.NewTimer(wait)
-	defer due.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-due.C:
-		return true
-	case <-t.wake:
-	}
-	soon := time.NewTimer(min(wait, cmp.Or(t.soon, afterWake)))
-	defer soon.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-soon.C:
-	}
-	select {
-	case <-t.wake: // this turn serves later wake-ups too
-	default:
-	}
-	return true
 }

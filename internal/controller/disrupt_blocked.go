@@ -1,6 +1,9 @@
 package controller
 
-import disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+import (
+	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/metric"
+)
 
 // setBlockedMetrics sets the gauge of nodes whose disruption is blocked. Causes without nodes have no series
 // (FM N03).
@@ -10,7 +13,7 @@ func (d *Disruption) setBlockedMetrics(view disruption.View) {
 	for pool, codes := range disruption.Blocked(view) {
 		// any order: each has a series of its own
 		for code, n := range codes {
-			d.Metrics.DisruptionBlockedNodes.WithLabelValues(pool, snake(string(code))).Set(float64(n))
+			d.Metrics.DisruptionBlockedNodes.WithLabelValues(pool, metric.SnakeCase(string(code))).Set(float64(n))
 		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // errNotHeld means that a node is no longer held for this command.
@@ -46,7 +48,7 @@ func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disrup
 		return err
 	}
 	if r.Reason == karpv1.ReasonUnhealthy {
-		countRepaired(d.Metrics, claim, r.Command, drainBound(r, claim))
+		countUnhealthy(d.Metrics, claim, r.UnhealthyCondition(), lifecycle.BoundedMode(claim, drainBound(r, claim)))
 	}
 	return nil
 }
@@ -59,7 +61,7 @@ func (d *Disruption) removalOf(ctx context.Context, r *disruption.Running, n dis
 		x.Deadline = d.Now().Add(*bound)
 	}
 	if pool := d.poolNamed(n.Pool); pool != nil && r.Type != "" {
-		x.Policy = snake(string(pool.Spec.Disruption.ConsolidationPolicy))
+		x.Policy = metric.SnakeCase(string(pool.Spec.Disruption.ConsolidationPolicy))
 	}
 	node := &corev1.Node{}
 	if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {

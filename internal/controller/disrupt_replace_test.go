@@ -58,8 +58,8 @@ func TestReplaceFirstThenRemove(t *testing.T) {
 		}
 	}
 	for _, said := range []string{"DisruptionLaunching", "DisruptionTerminating"} {
-		if !s.told.saw(said) {
-			t.Errorf("nobody was told %s: %q", said, s.told.said)
+		if !s.told.Saw(said) {
+			t.Errorf("nobody was told %s: %q", said, s.told.Said)
 		}
 	}
 }

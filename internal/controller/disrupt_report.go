@@ -17,6 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -168,7 +169,7 @@ func (d *Disruption) setDecisionMetrics(decision disruption.Decision) {
 		if s.Approved {
 			verdict = "approved"
 		}
-		policy := snake(string(karpv1.ConsolidationBalanced))
+		policy := metric.SnakeCase(string(karpv1.ConsolidationBalanced))
 		d.Metrics.ConsolidationScore.WithLabelValues(verdict, s.Pool, policy).Observe(s.Value)
 		d.Metrics.ConsolidationMoves.WithLabelValues(verdict, s.Pool, policy).Inc()
 	}
@@ -220,16 +221,4 @@ func names(nodes []disruption.Candidate) string {
 }
 
 // reasonLabel is a reason as metrics of claims have it.
-func reasonLabel(why karpv1.DisruptionReason) string { return snake(string(why)) }
-
-// snake turns CamelCase into snake_case.
-func snake(camel string) string {
-	var b strings.Builder
-	for i, r := range camel {
-		if i > 0 && r >= 'A' && r <= 'Z' {
-			b.WriteByte('_')
-		}
-		b.WriteRune(r)
-	}
-	return strings.ToLower(b.String())
-}
+func reasonLabel(why karpv1.DisruptionReason) string { return metric.SnakeCase(string(why)) }

@@ -189,7 +189,7 @@ func (d *Disruption) nominate(c disruption.Command, planned map[cluster.PodKey]s
 	until := d.Now().Add(d.Nomination)
 	say := func(key cluster.PodKey, place string) {
 		if pod := d.Store.Pod(key); pod != nil {
-			d.Events.Emit(pod, nominatedOn(place))
+			d.Events.Emit(pod, execute.NominatedOn(place))
 		}
 	}
 	done := map[string]bool{}

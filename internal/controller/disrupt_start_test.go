@@ -53,8 +53,8 @@ func TestPodsThatComeBeforeTheTaintEndAMove(t *testing.T) {
 			if n := testutil.ToFloat64(s.metrics.DisruptionFailedValidations.WithLabelValues("multi")); n != 1 {
 				t.Errorf("%v failed validations, want 1", n)
 			}
-			if !s.told.saw("b ConsolidationRejected") {
-				t.Errorf("the other node was not told: %q", s.told.said)
+			if !s.told.Saw("b ConsolidationRejected") {
+				t.Errorf("the other node was not told: %q", s.told.Said)
 			}
 		})
 	}
@@ -193,8 +193,8 @@ func TestMovesToNodesThatExist(t *testing.T) {
 	if _, gone := s.claims(); !slices.Equal(gone, []string{"claim-a"}) {
 		t.Fatalf("claims %v are deleted, want that of the node", gone)
 	}
-	if !s.told.saw("web Nominated", "node/b") || !s.memory.Nominated("b") {
-		t.Errorf("the pod does not know where it goes: %q", s.told.said)
+	if !s.told.Saw("web Nominated", "node/b") || !s.memory.Nominated("b") {
+		t.Errorf("the pod does not know where it goes: %q", s.told.Said)
 	}
 	s.clock = s.clock.Add(time.Minute)
 	s.plans.Pass(t.Context())

@@ -96,11 +96,11 @@ func (r *DisruptionConditions) Reconcile(ctx context.Context, req ctrl.Request) 
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.dropClaim(req.Name)
+			r.written.DropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.cacheIsStale(claim) {
+	if r.written.CacheIsStale(claim) {
 		return requeueAfter(soon), nil // the cache does not have the last write yet
 	}
 	pool := &karpv1.NodePool{}
@@ -198,11 +198,11 @@ func (r *DisruptionConditions) writeConditions(ctx context.Context, claim *karpv
 	next.Status.Conditions = conditions
 	if err := r.Client.Status().Patch(ctx, next, leanMergePatch(claim)); err != nil {
 		if apierrors.IsConflict(err) {
-			r.written.recordConflict(claim)
+			r.written.RecordConflict(claim)
 		}
 		return client.IgnoreNotFound(err)
 	}
-	r.written.recordWrite(next)
+	r.written.RecordWrite(next)
 	r.Events.Flips(next, flips)
 	logConditionChanges(ctx, claim.Status.Conditions, conditions)
 	return nil

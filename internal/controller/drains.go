@@ -43,7 +43,7 @@ type waitingNode struct {
 
 // Register adds the gauges to a manager.
 func (d *Drains) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "node.termination.waiting", every: drainsEvery, metrics: d.Metrics, pass: func(context.Context) error {
+	return mgr.Add(&ticker{Name: "node.termination.waiting", Every: drainsEvery, Metrics: d.Metrics, Pass: func(context.Context) error {
 		d.Count()
 		return nil
 	}})

@@ -59,7 +59,7 @@ func TestG13_ADrainThatCannotEndSaysWhy(t *testing.T) {
 		t.Errorf("condition %+v, want %q", c, want)
 	}
 	for _, on := range []string{"n", "c"} {
-		if text := w.told.text(on, event.DrainBlocked); !strings.Contains(text, want) {
+		if text := w.told.Text(on, event.DrainBlocked); !strings.Contains(text, want) {
 			t.Errorf("event on %s: %q", on, text)
 		}
 	}
@@ -140,7 +140,7 @@ func TestImpossibleBudgets(t *testing.T) {
 			if err := r.Pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if got := w.told.text("web", event.EvictionImpossible); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			if got := w.told.Text("web", event.EvictionImpossible); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 				t.Errorf("told %q, want %q", got, tc.want)
 			}
 		})

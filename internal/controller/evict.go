@@ -21,15 +21,6 @@ import (
 // settle is how long the cache may take to show what we did to a pod.
 const settle = 10 * time.Second
 
-// PodID is one pod; a later one with the same name is another.
-type PodID struct {
-	Namespace, Name string
-	UID             types.UID
-}
-
-// String is the name as people write it.
-func (id PodID) String() string { return id.Namespace + "/" + id.Name }
-
 // Eviction asks for one pod to leave its node.
 type Eviction struct {
 	Pod    PodID

@@ -113,10 +113,10 @@ func TestLC35_AnswersOfTheEvictionAPI(t *testing.T) {
 			if got := testutil.ToFloat64(w.metrics.PodsDrained.WithLabelValues("Drifted")); got != tc.drained {
 				t.Errorf("drained %v, want %v", got, tc.drained)
 			}
-			if evicted := strings.Contains(w.told.text("web", event.Evicted), "Drifted"); evicted != (tc.drained > 0) {
+			if evicted := strings.Contains(w.told.Text("web", event.Evicted), "Drifted"); evicted != (tc.drained > 0) {
 				t.Errorf("event Evicted with the reason: %t", evicted)
 			}
-			text := w.told.text("n", event.FailedDraining)
+			text := w.told.Text("n", event.FailedDraining)
 			if (text != "") != (len(tc.told) > 0) {
 				t.Errorf("FailedDraining %q", text)
 			}
@@ -194,7 +194,7 @@ func TestLC36_TheDeadlineDeletes(t *testing.T) {
 	if diff := cmp.Diff([]string{"uid-web"}, api.uids); diff != "" {
 		t.Errorf("UIDs (-want +got):\n%s", diff)
 	}
-	if text := w.told.text("web", event.Disrupted); !strings.Contains(text, "20 s") || !strings.Contains(text, "30 s") {
+	if text := w.told.Text("web", event.Disrupted); !strings.Contains(text, "20 s") || !strings.Contains(text, "30 s") {
 		t.Errorf("event %q names neither what is granted nor what was asked for", text)
 	}
 	if got := testutil.ToFloat64(w.metrics.PodsDrained.WithLabelValues("Expired")); got != 1 {

@@ -88,11 +88,11 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	}
 	const want = "Disrupting the node, reason Expired: it has lived since "
 	for _, name := range []string{"c", "n"} {
-		if text := said.text(name, event.DisruptionTerminating); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "and its expireAfter is 1h") {
+		if text := said.Text(name, event.DisruptionTerminating); !strings.HasPrefix(text, want) || !strings.HasSuffix(text, "and its expireAfter is 1h") {
 			t.Errorf("%s says %q", name, text)
 		}
 	}
-	if len(said.events) != 2 {
-		t.Errorf("told %+v, want it once", said.events)
+	if len(said.Events) != 2 {
+		t.Errorf("told %+v, want it once", said.Events)
 	}
 }

@@ -29,7 +29,7 @@ type ImpossibleBudgets struct {
 
 // Register adds the loop to a manager.
 func (r *ImpossibleBudgets) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{name: "poddisruptionbudget.impossible", every: impossibleBudgetsInterval, metrics: r.Metrics, pass: r.Pass})
+	return mgr.Add(&ticker{Name: "poddisruptionbudget.impossible", Every: impossibleBudgetsInterval, Metrics: r.Metrics, Pass: r.Pass})
 }
 
 // Pass checks all budgets once. The recorder drops events that it sent recently.

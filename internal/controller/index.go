@@ -8,8 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
@@ -102,4 +105,19 @@ func pointers[T any, P interface {
 		return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
 	})
 	return out
+}
+
+// claimsOfNode finds the claims that a change of a node concerns.
+func claimsOfNode(c client.Client) handler.MapFunc {
+	return func(ctx context.Context, obj client.Object) []reconcile.Request {
+		claims, err := claimsOf(ctx, c, obj.(*corev1.Node).Spec.ProviderID)
+		if err != nil {
+			return nil // only an index that is missing fails, and then nothing works
+		}
+		var out []reconcile.Request
+		for _, claim := range claims {
+			out = append(out, reconcile.Request{NamespacedName: types.NamespacedName{Name: claim.Name}})
+		}
+		return out
+	}
 }

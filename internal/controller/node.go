@@ -27,12 +27,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// Back-off of everything that drains (G12).
-const (
-	drainBackoff    = 100 * time.Millisecond
-	drainBackoffMax = 10 * time.Second
-)
-
 // evictor takes pods that have to leave.
 type evictor interface {
 	Add(evictions ...Eviction)

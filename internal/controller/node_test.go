@@ -79,7 +79,7 @@ func TestFM_L13_DeletingANodeEndsEverythingInOrder(t *testing.T) {
 		}
 	}
 	for _, on := range []string{"n", "c"} {
-		if w.told.text(on, event.Finalized) == "" {
+		if w.told.Text(on, event.Finalized) == "" {
 			t.Errorf("no event Finalized on %s", on)
 		}
 	}

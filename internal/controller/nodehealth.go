@@ -117,6 +117,6 @@ func (r *NodeHealth) remove(ctx context.Context, claim *karpv1.NodeClaim, condit
 	if err != nil {
 		return err
 	}
-	r.Metrics.NodeClaimsUnhealthyDisrupted.WithLabelValues(snake(condition), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, "forceful").Inc()
+	countUnhealthy(r.Metrics, claim, condition, "forceful")
 	return nil
 }

@@ -98,11 +98,11 @@ func TestNodeHealth(t *testing.T) {
 			if w.has("c", claim); (claim.DeletionTimestamp != nil) != tc.gone {
 				t.Errorf("deleted: %v", claim.DeletionTimestamp)
 			}
-			if said := w.told.text("n", event.NodeRepairBlocked); (said == "") != (tc.say == "") || !strings.Contains(said, tc.say) {
+			if said := w.told.Text("n", event.NodeRepairBlocked); (said == "") != (tc.say == "") || !strings.Contains(said, tc.say) {
 				t.Errorf("said %q, want %q", said, tc.say)
 			}
 			for _, name := range []string{"c", "n"} {
-				if text := w.told.text(name, event.DisruptionTerminating); strings.Contains(text, "reason Unhealthy: condition Ready") != tc.gone {
+				if text := w.told.Text(name, event.DisruptionTerminating); strings.Contains(text, "reason Unhealthy: condition Ready") != tc.gone {
 					t.Errorf("%s says %q", name, text)
 				}
 			}

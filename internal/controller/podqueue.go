@@ -1,13 +1,22 @@
 package controller
 
 import (
+	"time"
+
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// Back-off of everything that drains (G12).
+const (
+	drainBackoff    = 100 * time.Millisecond
+	drainBackoffMax = 10 * time.Second
 )
 
 // registerPodQueue adds a controller that looks at pods which somebody put into its queue, and at no
@@ -29,3 +38,12 @@ func registerPodQueue(mgr ctrl.Manager, name string, workers int, start source.T
 		}).
 		Complete(r)
 }
+
+// PodID is one pod; a later one with the same name is another.
+type PodID struct {
+	Namespace, Name string
+	UID             types.UID
+}
+
+// String is the name as people write it.
+func (id PodID) String() string { return id.Namespace + "/" + id.Name }

@@ -10,7 +10,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,18 +22,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/pool"
-	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
-
-// ClassKind is a kind of node class, seen from the core: that it exists, and its conditions.
-type ClassKind struct {
-	schema.GroupKind
-
-	New        func() client.Object
-	Conditions func(client.Object) []metav1.Condition
-	Refusals   func(class client.Object, pool *karpv1.NodePool) []reason.Reason // of a pool in its effective form; nil: there are none
-}
 
 // Pools keeps the conditions and the hashes of NodePools: validation, readiness of the node class and
 // health of registration (LC-50 to LC-53).
@@ -136,25 +125,6 @@ func (r *Pools) observe(ctx context.Context, name string) (*pool.Facts, error) {
 		}
 	}
 	return facts, nil
-}
-
-// classOf is the node class a pool refers to, whatever shape it was applied in.
-func classOf(p *karpv1.NodePool) karpv1.NodeClassReference {
-	effective, _ := p.Effective(false)
-	return effective.Spec.Template.Spec.NodeClassRef
-}
-
-// kindOf finds the kind of node class among those this controller manages.
-func kindOf(classes []ClassKind, ref karpv1.NodeClassReference) (kind ClassKind, ours bool) {
-	i := slices.IndexFunc(classes, func(k ClassKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
-	if i < 0 {
-		return ClassKind{}, false
-	}
-	return classes[i], true
-}
-
-func managed(classes []schema.GroupKind, ref karpv1.NodeClassReference) bool {
-	return slices.Contains(classes, schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
 }
 
 // perform writes claims before the pool and the status last: a crash in between repeats the step.

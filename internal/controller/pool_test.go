@@ -1,8 +1,6 @@
 package controller_test
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -10,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -25,21 +22,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/report"
 )
 
-// eventLog is what users would see as events.
-type eventLog struct{ lines []string }
-
-func (l *eventLog) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
-	l.lines = append(l.lines, fmt.Sprintf("%s %s %s: %s", regarding.(client.Object).GetName(), kind, reason, fmt.Sprintf(note, args...)))
-}
-
-func (l *eventLog) count(part string) int {
-	n := 0
-	for _, line := range l.lines {
-		n += strings.Count(line, part)
-	}
-	return n
-}
-
 func awsClass() controller.ClassKind {
 	return controller.ClassKind{
 		GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
@@ -53,12 +35,6 @@ func fakeAPI(t *testing.T, objects ...client.Object) client.Client {
 	scheme := newScheme(t)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&karpv1.NodePool{}, &awsv1.EC2NodeClass{}).Build()
-}
-
-func aPool(name string) *karpv1.NodePool {
-	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1}}
-	p.Spec.Template.Spec.NodeClassRef = karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "c"}
-	return p
 }
 
 func readyClass() *awsv1.EC2NodeClass {
@@ -124,8 +100,8 @@ func TestPoolFollowsItsClass(t *testing.T) {
 	if got := status(p, "Ready"); got != "False UnhealthyDependents" {
 		t.Errorf("Ready without a class: %s", got)
 	}
-	if w.events.count("p Warning NodeClassNotFound: EC2NodeClass c does not exist; create it") != 1 {
-		t.Errorf("events %q", w.events.lines)
+	if w.events.Count("p Warning NodeClassNotFound: EC2NodeClass c does not exist; create it") != 1 {
+		t.Errorf("events %q", w.events.Lines)
 	}
 	class := readyClass()
 	if err := w.api.Create(t.Context(), class); err != nil {
@@ -187,8 +163,8 @@ func TestRegistrationHealthOfAPool(t *testing.T) {
 	w.start()
 	w.pools.Health.Failed(ownedBy(pool, "h"), "LaunchFailed", "quota")
 	check("a success is known after a restart", "True NodeRegistrationHealthy")
-	if got := w.events.count("Normal NodeRegistrationHealthy: "); got != 2 {
-		t.Errorf("%d events about it, want 2: %q", got, w.events.lines)
+	if got := w.events.Count("Normal NodeRegistrationHealthy: "); got != 2 {
+		t.Errorf("%d events about it, want 2: %q", got, w.events.Lines)
 	}
 }
 

@@ -286,7 +286,7 @@ func (p *Provisioner) reportCreated(ctx context.Context, view store.View, create
 			log.FromContext(ctx).Error(c.Err, "creating nodeclaim failed", "NodePool", klog.KRef("", c.Node.Pool))
 		case provision.Created:
 			for _, key := range c.Node.Pods {
-				p.emitPodEvent(key, nominatedOn("nodeclaim/"+c.Claim.Name))
+				p.emitPodEvent(key, execute.NominatedOn("nodeclaim/"+c.Claim.Name))
 				if len(c.Altered) > 0 {
 					p.emitPodEvent(key, alteredClaim(c.Claim.Name, c.Altered))
 				}

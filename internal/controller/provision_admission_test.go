@@ -69,8 +69,8 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 	if claims := l.claims(); len(claims) != 1 {
 		t.Fatalf("%d claims for one pod", len(claims))
 	}
-	if !l.told.saw("web FailedScheduling", "spec.taints") {
-		t.Errorf("the pod does not hear why it waits: %q", l.told.said)
+	if !l.told.Saw("web FailedScheduling", "spec.taints") {
+		t.Errorf("the pod does not hear why it waits: %q", l.told.Said)
 	}
 	l.add(pendingPod("other", "1"))
 	for range 5 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,23 +53,6 @@ func (l *lab) join(claim *karpv1.NodeClaim, cpu string) *corev1.Node {
 	return node
 }
 
-// count is how many events hold all parts.
-func (h *heard) count(parts ...string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	n := 0
-	for _, said := range h.said {
-		holds := true
-		for _, part := range parts {
-			holds = holds && strings.Contains(said, part)
-		}
-		if holds {
-			n++
-		}
-	}
-	return n
-}
-
 // FM I01: the scheduler does not take the node that was made for a pod. No other is bought, however long
 // that lasts; after three nomination periods the pod is told; once it is gone nothing keeps the node.
 func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
@@ -91,8 +73,8 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 			l.Pass(t.Context())
 			time.Sleep(10 * time.Second)
 		}
-		if l.told.saw("picky FailedScheduling") {
-			t.Errorf("the pod was told within a minute, which a busy scheduler may need: %q", l.told.said)
+		if l.told.Saw("picky FailedScheduling") {
+			t.Errorf("the pod was told within a minute, which a busy scheduler may need: %q", l.told.Said)
 		}
 		for range 30 {
 			l.Pass(t.Context())
@@ -101,8 +83,8 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 		if n := len(l.claims()); n != 1 {
 			t.Errorf("%d claims after six minutes, want the one that was rejected", n)
 		}
-		if !l.told.saw("picky FailedScheduling", "node/"+node.Name, "the scheduler did not put it there") {
-			t.Errorf("the pod was not told: %q", l.told.said[len(l.told.said)-3:])
+		if !l.told.Saw("picky FailedScheduling", "node/"+node.Name, "the scheduler did not put it there") {
+			t.Errorf("the pod was not told: %q", l.told.Said[len(l.told.Said)-3:])
 		}
 		memory := l.Store.(*store.Store)
 		removed := func() []disrupt.Command {
@@ -138,8 +120,8 @@ func TestFM_I01_PodsThatCome(t *testing.T) {
 		l.add(bound, pendingPod("next", "500m"))
 		time.Sleep(20 * time.Second)
 		l.Pass(t.Context())
-		if l.told.saw("FailedScheduling") {
-			t.Errorf("somebody was told that the scheduler rejects its node: %q", l.told.said)
+		if l.told.Saw("FailedScheduling") {
+			t.Errorf("somebody was told that the scheduler rejects its node: %q", l.told.Said)
 		}
 	})
 }
@@ -191,11 +173,11 @@ func TestFM_I03_BrokenVolumes(t *testing.T) {
 			if n := len(l.claims()); n != want {
 				t.Errorf("%d claims, want %d", n, want)
 			}
-			if !l.told.saw("fine Nominated") {
-				t.Errorf("the other pod has no node: %q", l.told.said)
+			if !l.told.Saw("fine Nominated") {
+				t.Errorf("the other pod has no node: %q", l.told.Said)
 			}
-			if tc.want != "" && !l.told.saw("broken FailedScheduling", tc.want) {
-				t.Errorf("the pod was not told of %s: %q", tc.want, l.told.said)
+			if tc.want != "" && !l.told.Saw("broken FailedScheduling", tc.want) {
+				t.Errorf("the pod was not told of %s: %q", tc.want, l.told.Said)
 			}
 		})
 	}
@@ -223,12 +205,12 @@ func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
 	l.add(readyPool("general"), spread("lost-1", "ip-gone"), spread("lost-2", "ip-gone"), spread("web", ""), pendingPod("other", "1"))
 	l.Pass(t.Context())
 	for _, pod := range []string{"web", "other"} {
-		if !l.told.saw(pod + " Nominated") {
-			t.Errorf("pod %s got no node: %q", pod, l.told.said)
+		if !l.told.Saw(pod + " Nominated") {
+			t.Errorf("pod %s got no node: %q", pod, l.told.Said)
 		}
 	}
-	if l.told.saw("lost") {
-		t.Errorf("pods that run were told something: %q", l.told.said)
+	if l.told.Saw("lost") {
+		t.Errorf("pods that run were told something: %q", l.told.Said)
 	}
 }
 
@@ -283,8 +265,8 @@ func TestFM_I21_LimitBelowUsage(t *testing.T) {
 	if n := len(l.claims()); n != 2 {
 		t.Fatalf("%d claims, want the two there were", n)
 	}
-	if !l.told.saw("c FailedScheduling", "limit") {
-		t.Errorf("the pod was not told of the limit: %q", l.told.said)
+	if !l.told.Saw("c FailedScheduling", "limit") {
+		t.Errorf("the pod was not told of the limit: %q", l.told.Said)
 	}
 	gone := l.claims()
 	for i := range gone {
@@ -297,8 +279,8 @@ func TestFM_I21_LimitBelowUsage(t *testing.T) {
 		l.remove(pendingPod(name, "6"))
 	}
 	l.Pass(t.Context())
-	if n := l.told.count("c Nominated", "nodeclaim/"); n != 1 {
-		t.Errorf("the pod has no claim although nothing is used any more: %q", l.told.said)
+	if n := l.told.Count("c Nominated", "nodeclaim/"); n != 1 {
+		t.Errorf("the pod has no claim although nothing is used any more: %q", l.told.Said)
 	}
 }
 
@@ -328,14 +310,14 @@ func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 	if n := len(l.claims()); n != len(first) {
 		t.Errorf("%d claims, want %d: the pod does not tolerate the taint", n, len(first))
 	}
-	if !l.told.saw("b FailedScheduling", "dedicated") {
-		t.Errorf("the pod was not told of the taint: %q", l.told.said)
+	if !l.told.Saw("b FailedScheduling", "dedicated") {
+		t.Errorf("the pod was not told of the taint: %q", l.told.Said)
 	}
 	l.Journal = nil
 	l.add(pool)
 	l.Pass(t.Context())
-	if !l.told.saw("b Nominated") {
-		t.Errorf("the pod has no node although the taint is gone: %q", l.told.said)
+	if !l.told.Saw("b Nominated") {
+		t.Errorf("the pod has no node although the taint is gone: %q", l.told.Said)
 	}
 	if hash, err := drift.PoolHash(tainted); err != nil || hash.Sum == first[0].Annotations[karpv1.AnnotationNodePoolHash] {
 		t.Errorf("hash %s, %v: with the taint it is that of the claim, which would stay", hash, err)

@@ -68,12 +68,12 @@ func TestTrust_C02_PreferencesThatDoNotCountAreTold(t *testing.T) {
 		l.Pass(t.Context())
 	}
 	told := 0
-	for _, line := range l.told.said {
+	for _, line := range l.told.Said {
 		if strings.Contains(line, "DefaultAssumed: spec.affinity.nodeAffinity.preferred: has 300 entries; planning looks at 100") {
 			told++
 		}
 	}
 	if told != 1 {
-		t.Errorf("told %d times, want once: %q", told, l.told.said)
+		t.Errorf("told %d times, want once: %q", told, l.told.Said)
 	}
 }

@@ -184,7 +184,7 @@ func TestFM_I18_NoErrorSpam(t *testing.T) {
 	if lines != 1 {
 		t.Errorf("%d lines about one pod after three plans, want one", lines)
 	}
-	l.shop.none = true
+	l.shop.None = true
 	l.Pass(ctx)
 	if lines != 2 {
 		t.Errorf("%d lines, want another when the reason changed", lines)

@@ -28,10 +28,6 @@ func (p *Provisioner) emitPodEvent(key cluster.PodKey, e event.Event) {
 	}
 }
 
-func nominatedOn(place string) event.Event {
-	return event.Event{Reason: event.Nominated, Text: "Pod should schedule on: " + place}
-}
-
 // alteredClaim is the event about a claim that admission changed, and what follows from that (FM A13).
 func alteredClaim(name string, parts []string) event.Event {
 	return event.Event{Reason: event.FailedScheduling, Key: "altered", Text: "NodeClaim " + name + " was made for the pod, and admission changed its " +
@@ -120,7 +116,7 @@ func (p *Provisioner) nominatePods(view store.View, plan solve.Plan) {
 	for _, b := range plan.Bind {
 		p.Store.ExpectPod(b.Pod, b.Node, until)
 		p.Store.RecordPlannedNode(b.Pod, b.Node)
-		p.emitPodEvent(b.Pod, nominatedOn(placeName(view, b.Node)))
+		p.emitPodEvent(b.Pod, execute.NominatedOn(placeName(view, b.Node)))
 	}
 }
 

@@ -3,94 +3,27 @@ package controller_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/controller"
-	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
-	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
-
-// shop sells two instance types to every pool.
-type shop struct {
-	err   error
-	none  bool // nothing can be had
-	panic bool
-}
-
-func (s *shop) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
-	if s.panic {
-		panic("a bad object")
-	}
-	if s.err != nil {
-		return nil, s.err
-	}
-	lanes := resources.NewTable()
-	var out []catalog.InstanceType
-	for name, cpu := range map[string]string{"small": "2", "large": "8"} {
-		list := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("32Gi"), corev1.ResourcePods: resource.MustParse("110")}
-		size := lanes.Capacity(list)
-		price := map[string]float64{"small": 0.1, "large": 0.35}[name]
-		out = append(out, catalog.InstanceType{
-			Name: name, Capacity: size,
-			Labels:    reqs.FromLabels(map[string]string{corev1.LabelInstanceTypeStable: name, corev1.LabelArchStable: "amd64"}, awsv1.Vocabulary()),
-			Offerings: []catalog.Offering{{Zone: "a", CapacityType: karpv1.CapacityTypeOnDemand, Price: price, Available: !s.none}},
-		})
-	}
-	slices.SortFunc(out, func(a, b catalog.InstanceType) int { return strings.Compare(a.Name, b.Name) })
-	return out, nil
-}
-
-// heard keeps the events that were sent.
-type heard struct {
-	mu   sync.Mutex
-	said []string
-}
-
-func (h *heard) Emit(obj client.Object, events ...event.Event) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, e := range events {
-		h.said = append(h.said, fmt.Sprintf("%s %s: %s", obj.GetName(), e.Reason, e.Text))
-	}
-}
-
-func (h *heard) saw(parts ...string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return slices.ContainsFunc(h.said, func(s string) bool {
-		return !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(s, p) })
-	})
-}
-
-type still struct{}
-
-func (still) Begin() {}
-func (still) Beat()  {}
-func (still) Done()  {}
 
 // lab is a provisioner with a store that the test feeds.
 type lab struct {
@@ -143,26 +76,6 @@ func (l *lab) claims() []karpv1.NodeClaim {
 	return list.Items
 }
 
-func readyPool(name string) *karpv1.NodePool {
-	return &karpv1.NodePool{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
-		Spec: karpv1.NodePoolSpec{Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
-			NodeClassRef: karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "default"},
-		}}},
-		Status: karpv1.NodePoolStatus{Conditions: []metav1.Condition{{Type: karpv1.ConditionReady, Status: metav1.ConditionTrue}}},
-	}
-}
-
-func pendingPod(name, cpu string) *corev1.Pod {
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")},
-		}}}},
-		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}},
-	}
-}
-
 // S-001, S-006: pods that fit together get one node, the cheapest that holds them, and hear of it.
 func TestPassOrdersNodes(t *testing.T) {
 	t.Parallel()
@@ -179,8 +92,8 @@ func TestPassOrdersNodes(t *testing.T) {
 		t.Errorf("types = %+v, want the cheapest first", types)
 	}
 	for _, pod := range []string{"a", "b"} {
-		if !l.told.saw(pod+" Nominated", "nodeclaim/"+claims[0].Name) {
-			t.Errorf("pod %s was not told of its claim: %q", pod, l.told.said)
+		if !l.told.Saw(pod+" Nominated", "nodeclaim/"+claims[0].Name) {
+			t.Errorf("pod %s was not told of its claim: %q", pod, l.told.Said)
 		}
 	}
 }
@@ -219,14 +132,14 @@ func TestPodsThatCannotBeHelped(t *testing.T) {
 	if n := len(l.claims()); n != 1 {
 		t.Errorf("%d claims, want one for the pod that can be helped", n)
 	}
-	if !l.told.saw("invalid FailedScheduling", "kubernetes.io/hostname") {
-		t.Errorf("an invalid pod was not told why: %q", l.told.said)
+	if !l.told.Saw("invalid FailedScheduling", "kubernetes.io/hostname") {
+		t.Errorf("an invalid pod was not told why: %q", l.told.Said)
 	}
-	if !l.told.saw("huge FailedScheduling", "cpu") {
-		t.Errorf("a pod too large for every type was not told why: %q", l.told.said)
+	if !l.told.Saw("huge FailedScheduling", "cpu") {
+		t.Errorf("a pod too large for every type was not told why: %q", l.told.Said)
 	}
-	if l.told.saw("silent ") {
-		t.Errorf("a pod that wants none of our nodes was told something: %q", l.told.said)
+	if l.told.Saw("silent ") {
+		t.Errorf("a pod that wants none of our nodes was told something: %q", l.told.Said)
 	}
 }
 
@@ -238,8 +151,8 @@ func TestPoolWithoutTypes(t *testing.T) {
 	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}}}
 	l.add(pool, pendingPod("a", "1"))
 	l.Pass(t.Context())
-	if !l.told.saw("arm NoCompatibleInstanceTypes", "kubernetes.io/arch") {
-		t.Errorf("said %q", l.told.said)
+	if !l.told.Saw("arm NoCompatibleInstanceTypes", "kubernetes.io/arch") {
+		t.Errorf("said %q", l.told.Said)
 	}
 }
 
@@ -248,12 +161,12 @@ func TestPassSurvives(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.add(readyPool("general"), pendingPod("a", "1"))
-	l.shop.err = errors.New("no route to host")
+	l.shop.Err = errors.New("no route to host")
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 0 {
 		t.Errorf("%d claims although nothing is known to buy", n)
 	}
-	l.shop.err = nil
+	l.shop.Err = nil
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 1 {
 		t.Errorf("%d claims after the pool recovered, want one", n)
@@ -268,11 +181,11 @@ func TestLoop(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- l.Start(ctx) }()
-		l.shop.panic = true
+		l.shop.Panic = true
 		l.add(readyPool("general"), pendingPod("a", "1"))
 		time.Sleep(time.Second)
 		synctest.Wait()
-		l.shop.panic = false
+		l.shop.Panic = false
 		if n := len(l.claims()); n != 0 {
 			t.Fatalf("%d claims", n)
 		}

@@ -42,8 +42,8 @@ func TestTrust_A15_NodesThatComeUpSmallAreNotBoughtOverAndOver(t *testing.T) {
 		if len(ordered) < 3 || len(ordered) > 4 {
 			t.Errorf("%d nodes within 20 minutes, after %v; want the third after five minutes, the fourth after ten more", len(ordered), ordered)
 		}
-		if !l.told.saw("web FailedScheduling", "came up with", "cpu") {
-			t.Errorf("the pod does not hear why it waits: %q", l.told.said)
+		if !l.told.Saw("web FailedScheduling", "came up with", "cpu") {
+			t.Errorf("the pod does not hear why it waits: %q", l.told.Said)
 		}
 		text := strings.Join(lines, "\n")
 		if strings.Contains(text, "other pods were scheduled") {

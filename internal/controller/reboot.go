@@ -101,11 +101,11 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	claim := &karpv1.NodeClaim{}
 	if err := r.Client.Get(ctx, req.NamespacedName, claim); err != nil {
 		if apierrors.IsNotFound(err) {
-			r.written.dropClaim(req.Name)
+			r.written.DropClaim(req.Name)
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if r.written.cacheIsStale(claim) {
+	if r.written.CacheIsStale(claim) {
 		return requeueAfter(soon), nil // the cache does not have the last write yet
 	}
 	read, _ := claim.Effective(nil, false)
@@ -236,13 +236,13 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 	for _, part := range parts {
 		next, err := part(out)
 		if apierrors.IsConflict(err) {
-			r.written.recordConflict(out)
+			r.written.RecordConflict(out)
 		}
 		if err != nil {
 			return out, err
 		}
 		if next != out {
-			r.written.recordWrite(next)
+			r.written.RecordWrite(next)
 		}
 		out = next
 	}
@@ -298,7 +298,7 @@ func (r *Reboots) endReboot(ctx context.Context, facts reboot.Facts, step reboot
 		if err := removeClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedUnhealthy}); err != nil {
 			return err
 		}
-		r.written.recordDeletion(claim)
+		r.written.RecordDeletion(claim)
 	}
 	r.Events.Emit(claim, step.Events...)
 	if step.End == nil {

@@ -159,8 +159,8 @@ func TestReboot(t *testing.T) {
 	if s.ended("succeeded") != 1 || len(s.operations) != 1 || testutil.CollectAndCount(s.metrics.NodesRebootRecovery) != 1 {
 		t.Errorf("%v successes counted, %d calls", s.ended("succeeded"), len(s.operations))
 	}
-	if s.told.text("c", event.RebootObserved) == "" {
-		t.Errorf("told %v", s.told.events)
+	if s.told.Text("c", event.RebootObserved) == "" {
+		t.Errorf("told %v", s.told.Events)
 	}
 }
 
@@ -192,8 +192,8 @@ func TestRebootIsRefused(t *testing.T) {
 	if at := claim.Annotations[karpv1.AnnotationTerminationTimestamp]; at != s.clock.UTC().Format(time.RFC3339) {
 		t.Errorf("ends at %q", at)
 	}
-	if s.ended("provider_error") != 1 || len(s.operations) != 1 || s.told.text("c", event.RebootFailed) == "" {
-		t.Errorf("%v counted, %d calls, told %v", s.ended("provider_error"), len(s.operations), s.told.events)
+	if s.ended("provider_error") != 1 || len(s.operations) != 1 || s.told.Text("c", event.RebootFailed) == "" {
+		t.Errorf("%v counted, %d calls, told %v", s.ended("provider_error"), len(s.operations), s.told.Events)
 	}
 	if n := testutil.ToFloat64(s.metrics.NodeClaimsDisrupted.WithLabelValues("unhealthy", "default", "spot", "", "graceful")); n != 1 {
 		t.Errorf("%v claims counted as disrupted", n)

@@ -5,6 +5,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -41,4 +42,10 @@ func PodsToMove(c client.Client) func(ctx context.Context, node string) int {
 		}
 		return moving
 	}
+}
+
+// countUnhealthy counts a claim that is removed or rebooted because of a condition of its node (V15-32). The mode is how
+// hard its drain may become.
+func countUnhealthy(m *metric.Set, claim *karpv1.NodeClaim, condition, mode string) {
+	m.NodeClaimsUnhealthyDisrupted.WithLabelValues(metric.SnakeCase(condition), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, mode).Inc()
 }

@@ -1,6 +1,8 @@
 package controller_test
 
 import (
+	"context"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -26,4 +28,11 @@ func newScheme(t bench) *runtime.Scheme {
 		}
 	}
 	return scheme
+}
+
+// bench is a test, or one run of a property.
+type bench interface {
+	Helper()
+	Fatal(args ...any)
+	Context() context.Context
 }

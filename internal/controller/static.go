@@ -36,13 +36,23 @@ type staticStore interface {
 	Loads(pool string) map[string]pool.Load
 }
 
+// poolOrderer creates claims.
+type poolOrderer interface {
+	Create(ctx context.Context, b execute.Batch) []execute.Created
+}
+
+// poolBackoff knows which static pools cannot launch at present.
+type poolBackoff interface {
+	PoolBackedOff(pool string, now time.Time) bool
+}
+
 // Static keeps pools with replicas at their size (LC-46, LC-47).
 type Static struct {
 	Client        client.Client
 	Live          client.Reader // of the API server itself
 	Store         staticStore
-	Claims        orderer
-	LaunchBackoff *LaunchBackoff
+	Claims        poolOrderer
+	LaunchBackoff poolBackoff
 	Remover       execute.Remover
 	Words         reqs.Vocabulary
 	Classes       []ClassKind

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
@@ -24,6 +25,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -46,13 +48,6 @@ type fleet struct {
 	told    *told
 	create  func(name string) (lost bool, err error) // what becomes of the next claims; nil: they are written
 	drifts  int
-}
-
-// bench is a test, or one run of a property.
-type bench interface {
-	Helper()
-	Fatal(args ...any)
-	Context() context.Context
 }
 
 func newFleet(t bench, replicas int64, limit string) *fleet {
@@ -389,13 +384,13 @@ func TestStaticPool(t *testing.T) {
 	if n := testutil.ToFloat64(f.metrics.NodeClaimsDisrupted.WithLabelValues("scaled_down", "fixed", "", "", "graceful")); n != 2 {
 		t.Errorf("%v removals were counted", n)
 	}
-	for _, e := range f.told.events {
+	for _, e := range f.told.Events {
 		if e.Reason != event.DisruptionTerminating || e.Text != "Disrupting the node, reason ScaledDown: NodePool fixed has more nodes than the 1 it wants" {
 			t.Errorf("%s says %s: %s", e.On, e.Reason, e.Text)
 		}
 	}
-	if len(f.told.events) != 2 {
-		t.Errorf("%d claims say why they go", len(f.told.events))
+	if len(f.told.Events) != 2 {
+		t.Errorf("%d claims say why they go", len(f.told.Events))
 	}
 	f.static.Classes = nil
 	f.scale(9)
@@ -411,8 +406,11 @@ func TestStaticPool(t *testing.T) {
 func TestStaticPoolRests(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 1, "")
+	rest := controller.NewLaunchBackoff()
+	f.static.LaunchBackoff = rest
+	failed := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{karpv1.LabelNodePool: "fixed"}}}
 	for range 20 {
-		failLaunch(f.static.LaunchBackoff, failedClaim("fixed"))
+		rest.RecordLaunch(failed, cloud.Instance{}, &cloud.Error{Kind: cloud.NoCapacity}, time.Now())
 	}
 	if err := f.grow(); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func (w *world) said(notes *drainNotes, kind, cause, want string, on ...string) 
 		w.t.Errorf("condition %s is %+v, want %q", kind, c, want)
 	}
 	for _, name := range on {
-		if text := w.told.text(name, event.DrainBlocked); !strings.Contains(text, want) {
+		if text := w.told.Text(name, event.DrainBlocked); !strings.Contains(text, want) {
 			w.t.Errorf("event on %s: %q, want %q", name, text, want)
 		}
 	}

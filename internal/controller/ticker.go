@@ -13,11 +13,11 @@ import (
 // ticker runs a pass at once and then again and again, on the leader only. A pass that fails or panics
 // is logged, and the next one comes as usual.
 type ticker struct {
-	name  string // of the controller, for the log
-	every time.Duration
-	pass  func(context.Context) error
+	Name  string // of the controller, for the log
+	Every time.Duration
+	Pass  func(context.Context) error
 
-	metrics *metric.Set // counts panics; nil: nobody does
+	Metrics *metric.Set // counts panics; nil: nobody does
 }
 
 // NeedLeaderElection says that only the leader runs it.
@@ -25,14 +25,14 @@ func (*ticker) NeedLeaderElection() bool { return true }
 
 // Start runs until the context ends.
 func (t *ticker) Start(ctx context.Context) error {
-	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.name))
-	if t.metrics != nil {
-		t.metrics.Panics.WithLabelValues(t.name) // shows 0 from the start
+	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.Name))
+	if t.Metrics != nil {
+		t.Metrics.Panics.WithLabelValues(t.Name) // shows 0 from the start
 	}
-	tick := time.NewTicker(t.every)
+	tick := time.NewTicker(t.Every)
 	defer tick.Stop()
 	for {
-		if err := t.runOnce(ctx); err != nil && ctx.Err() == nil {
+		if err := t.RunOnce(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Reconciler error")
 		}
 		select {
@@ -43,14 +43,15 @@ func (t *ticker) Start(ctx context.Context) error {
 	}
 }
 
-func (t *ticker) runOnce(ctx context.Context) (err error) {
+// RunOnce makes one pass. A panic is counted and returned as an error.
+func (t *ticker) RunOnce(ctx context.Context) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = fmt.Errorf("panic: %v", recovered)
-			if t.metrics != nil {
-				t.metrics.Panics.WithLabelValues(t.name).Inc()
+			if t.Metrics != nil {
+				t.Metrics.Panics.WithLabelValues(t.Name).Inc()
 			}
 		}
 	}()
-	return t.pass(ctx)
+	return t.Pass(ctx)
 }

@@ -21,7 +21,7 @@ func TestTurnsFollowEachOther(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		began, at := time.Now(), []time.Duration{}
 		metrics, wake := metric.New(prometheus.NewRegistry()), make(chan struct{}, 1)
-		loop := &turnLoop{name: "test", metrics: metrics, wake: wake, turn: func(context.Context) (time.Duration, error) {
+		loop := &turnLoop{Name: "test", Metrics: metrics, Every: 10 * time.Second, Wake: wake, Soon: time.Second, Turn: func(context.Context) (time.Duration, error) {
 			at = append(at, time.Since(began))
 			switch len(at) {
 			case 1:
@@ -58,14 +58,4 @@ func TestTurnsFollowEachOther(t *testing.T) {
 			t.Errorf("%v panics were counted, leader only: %v", n, loop.NeedLeaderElection())
 		}
 	})
-}
-
-// Asked reports once whether something asked for a turn of the queue of commands.
-func (d *Disruption) Asked() bool {
-	select {
-	case <-d.queue.wake:
-		return true
-	default:
-		return false
-	}
 }

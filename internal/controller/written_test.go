@@ -13,9 +13,9 @@ func TestFM_D08_ConflictsWithoutALaterVersionEnd(t *testing.T) {
 	t.Parallel()
 	var w writtenVersions
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}
-	w.recordConflict(claim)
+	w.RecordConflict(claim)
 	looks := 0
-	for w.cacheIsStale(claim) {
+	for w.CacheIsStale(claim) {
 		if looks++; looks > 100 {
 			t.Fatal("waits for ever for a version that nobody wrote")
 		}
@@ -23,14 +23,14 @@ func TestFM_D08_ConflictsWithoutALaterVersionEnd(t *testing.T) {
 	if looks != maxStaleReads {
 		t.Errorf("looked %d times, want %d", looks, maxStaleReads)
 	}
-	w.recordConflict(claim)
+	w.RecordConflict(claim)
 	later := claim.DeepCopy()
-	if later.ResourceVersion = "8"; w.cacheIsStale(later) {
+	if later.ResourceVersion = "8"; w.CacheIsStale(later) {
 		t.Error("waits although the cache has passed the version")
 	}
-	w.recordWrite(later)
+	w.RecordWrite(later)
 	for range 10 {
-		if !w.cacheIsStale(claim) {
+		if !w.CacheIsStale(claim) {
 			t.Fatal("works on a version older than our own write")
 		}
 	}
