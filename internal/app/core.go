@@ -20,6 +20,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/journal"
@@ -84,7 +86,7 @@ func (c *core) add(ctx context.Context) error {
 		return err
 	}
 	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: awsv1.Vocabulary(), Now: c.clock.time}
-	if err := controller.Index(c.mgr); err != nil {
+	if err := lookup.Index(c.mgr); err != nil {
 		return err
 	}
 	if err := c.store.Watch(ctx, c.mgr.GetCache()); err != nil {
@@ -147,7 +149,7 @@ func (c *core) policy() solve.Policy {
 // lifeCycle is what happens to a claim and its node.
 func (c *core) lifeCycle() []registrant {
 	k, strict, cl, millis := kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
-	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
+	many, some := loop.Workers(100, 5000, millis), loop.Workers(10, 1000, millis)
 	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
 	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
 	claims := &controller.Claims{
@@ -199,14 +201,14 @@ func (c *core) pools() []registrant {
 	list := []registrant{
 		&controller.Pools{
 			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: awsv1.Vocabulary(), Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict,
-			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+			Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		},
 		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: classKinds(c.cfg.AWS.Gates)},
 	}
 	if c.cfg.Gates.StaticCapacity {
 		list = append(list, &controller.Static{
 			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Remover: c.remover, Words: awsv1.Vocabulary(),
-			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+			Classes: classKinds(c.cfg.AWS.Gates), Strict: c.cfg.Compat.Strict, Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		})
 	}
 	return list
@@ -217,7 +219,7 @@ func (c *core) deletionCosts() []registrant {
 	if !c.cfg.Gates.PodDeletionCostManagement {
 		return nil
 	}
-	queue := &controller.CostWrites{Client: c.mgr.GetClient(), Metrics: c.metrics, Workers: controller.Workers(100, 5000, c.cfg.Process.CPUMillis)}
+	queue := &controller.CostWrites{Client: c.mgr.GetClient(), Metrics: c.metrics, Workers: loop.Workers(100, 5000, c.cfg.Process.CPUMillis)}
 	return []registrant{queue, &controller.DeletionCosts{
 		Client: c.mgr.GetClient(), Store: c.store, Cloud: c.cloud("pod.deletioncost"), Queue: queue, Metrics: c.metrics, Now: c.clock.time,
 	}}

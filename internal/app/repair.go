@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
@@ -46,6 +47,6 @@ func (c *core) legacyRepair() []registrant {
 	}
 	return []registrant{&controller.NodeHealth{
 		Client: c.mgr.GetClient(), Ailments: c.legacyPolicies, Events: c.events, Metrics: c.metrics, Remover: c.remover, Classes: kinds(),
-		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+		Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 	}}
 }

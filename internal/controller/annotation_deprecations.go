@@ -11,6 +11,8 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -21,13 +23,13 @@ const deprecatedAnnotationsInterval = 10 * time.Minute
 // its replacement (API 11, LC-62). Deprecated annotations are still honoured.
 type AnnotationDeprecations struct {
 	Client  client.Client
-	Events  emitter
+	Events  write.Emitter
 	Metrics *metric.Set
 }
 
 // Register adds the loop to a manager.
 func (r *AnnotationDeprecations) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{Name: "annotation.deprecated", Every: deprecatedAnnotationsInterval, Metrics: r.Metrics, Pass: r.Pass})
+	return mgr.Add(&loop.Ticker{Name: "annotation.deprecated", Every: deprecatedAnnotationsInterval, Metrics: r.Metrics, Pass: r.Pass})
 }
 
 // Pass checks all pools, nodes and running pods once. The recorder drops events that it sent recently.

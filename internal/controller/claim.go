@@ -22,6 +22,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -44,7 +47,7 @@ type Claims struct {
 	Client   client.Client
 	Provider launcher
 	Gates    []cloud.Gate
-	Events   announcer
+	Events   write.Announcer
 	Metrics  *metric.Set
 	Remover  execute.Remover
 	Health   registrations
@@ -67,7 +70,7 @@ type Claims struct {
 	Wake func(claim string)
 
 	launches launchCache
-	written  writtenVersions
+	written  write.Versions
 }
 
 // Register adds the reconciler to a manager.
@@ -87,9 +90,9 @@ func (r *Claims) Register(mgr ctrl.Manager) error {
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.lifecycle").
 		For(&karpv1.NodeClaim{}).WatchesRawSource(wake).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(claimsOfNode(r.Client))).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(lookup.ClaimsOfNode(r.Client))).
 		Watches(&corev1.Pod{}, handler.Funcs{UpdateFunc: r.unnominated}).
-		WithOptions(options(r.Workers, firstLaunchRetry, lastLaunchRetry)).
+		WithOptions(loop.Options(r.Workers, firstLaunchRetry, lastLaunchRetry)).
 		Complete(r)
 }
 
@@ -105,7 +108,7 @@ func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue wor
 	if r.Client.Get(ctx, client.ObjectKey{Name: before.Status.NominatedNodeName}, node) != nil || node.Labels[karpv1.LabelInitialized] == "true" {
 		return // gone, or the scheduler has seen the node ready
 	}
-	for _, request := range claimsOfNode(r.Client)(ctx, node) {
+	for _, request := range lookup.ClaimsOfNode(r.Client)(ctx, node) {
 		queue.Add(request)
 	}
 }
@@ -130,26 +133,26 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.written.CacheIsStale(stored) {
-		return requeueAfter(soon), nil // the cache does not have our own write yet
+		return loop.RequeueAfter(loop.Soon), nil // the cache does not have our own write yet
 	}
 	claim, err := effective(ctx, r.Client, stored, r.Strict)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if !managed(r.Classes, claim.Spec.NodeClassRef) {
+	if !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
 	if stored.DeletionTimestamp != nil {
 		if r.launches.isLaunching(stored.UID) {
-			return requeueAfter(soon), nil // the instance in flight has to be terminated with the claim
+			return loop.RequeueAfter(loop.Soon), nil // the instance in flight has to be terminated with the claim
 		}
 		return r.Ending(ctx, stored)
 	}
 	after, err := r.advance(ctx, stored, claim)
 	if apierrors.IsConflict(err) {
-		return requeueAfter(soon), nil // somebody else wrote; look again once the cache has it
+		return loop.RequeueAfter(loop.Soon), nil // somebody else wrote; look again once the cache has it
 	}
-	return requeueAfter(after), client.IgnoreNotFound(err)
+	return loop.RequeueAfter(after), client.IgnoreNotFound(err)
 }
 
 // advance observes, decides and performs until there is nothing more to do now.
@@ -181,7 +184,7 @@ func (r *Claims) advance(ctx context.Context, stored, claim *karpv1.NodeClaim) (
 			return 0, err
 		}
 	}
-	return soon, nil
+	return loop.Soon, nil
 }
 
 func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycle.Facts, error) {
@@ -193,7 +196,7 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 	if !facts.Launching { // otherwise there is no result yet, and only this reconciler starts a launch
 		facts.Launch = r.launches.takeOutcome(claim.UID, now)
 	}
-	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
+	nodes, err := lookup.NodesOf(ctx, r.Client, claim.Status.ProviderID)
 	if err != nil {
 		return facts, err
 	}

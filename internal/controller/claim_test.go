@@ -26,6 +26,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -84,10 +86,10 @@ func newClaimWorld(t *testing.T, objects ...client.Object) *claimWorld {
 	scheme := newScheme(t)
 	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&karpv1.NodeClaim{}, &corev1.Node{}).
-		WithIndex(&corev1.Node{}, controller.NodeProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
-		WithIndex(&corev1.Pod{}, controller.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
-		WithIndex(&karpv1.NodeClaim{}, controller.ClaimProviderID, func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).
-		WithIndex(&storagev1.VolumeAttachment{}, controller.AttachmentOfNodeName, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }).
+		WithIndex(&corev1.Node{}, lookup.NodeProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
+		WithIndex(&corev1.Pod{}, lookup.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).
+		WithIndex(&karpv1.NodeClaim{}, lookup.ClaimProviderID, func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).
+		WithIndex(&storagev1.VolumeAttachment{}, lookup.AttachmentOfNodeName, func(o client.Object) []string { return []string{o.(*storagev1.VolumeAttachment).Spec.NodeName} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 				w.writes++
@@ -102,7 +104,7 @@ func newClaimWorld(t *testing.T, objects ...client.Object) *claimWorld {
 			},
 		}).Build()
 	w.reconciler = &controller.Claims{
-		Client: w.api, Provider: w, Events: w, Metrics: w.metrics, Remover: controller.NewRemover(w.api, w, w.metrics, nil), Health: w, Classes: claimKinds(), Workers: 1,
+		Client: w.api, Provider: w, Events: w, Metrics: w.metrics, Remover: write.NewRemover(w.api, w, w.metrics, nil), Health: w, Classes: claimKinds(), Workers: 1,
 		Now: func() time.Time { return w.now },
 		Ending: func(_ context.Context, c *karpv1.NodeClaim) (ctrl.Result, error) {
 			w.ended = append(w.ended, c.Name)

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 )
 
 // A nomination that the scheduler takes back before the node takes pods is written again. One that it takes
@@ -49,7 +50,7 @@ func TestTrust_A03_NominatedAgainUntilTheNodeIsUp(t *testing.T) {
 			}
 			claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Status: karpv1.NodeClaimStatus{ProviderID: "i"}}
 			r := &Claims{Nominate: func(context.Context, string, string) {}, Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(node, claim).
-				WithIndex(&karpv1.NodeClaim{}, ClaimProviderID, func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).Build()}
+				WithIndex(&karpv1.NodeClaim{}, lookup.ClaimProviderID, func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).Build()}
 			queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 			defer queue.ShutDown()
 			r.unnominated(t.Context(), event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}, queue)

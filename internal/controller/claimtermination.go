@@ -21,6 +21,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -44,7 +47,7 @@ type ClaimTermination struct {
 	// Launched knows launches whose result is not written yet, so that their instances do not leak
 	// (FM A06); nil: there are none.
 	Launched func(types.UID) (cloud.Instance, bool)
-	Events   announcer
+	Events   write.Announcer
 	Metrics  *metric.Set
 	Drains   *Drains // may be nil
 	Now      func() time.Time
@@ -61,17 +64,17 @@ func (r *ClaimTermination) Terminate(ctx context.Context, claim *karpv1.NodeClai
 	}
 	after, err := r.terminateClaim(ctx, claim)
 	switch {
-	case isStaleWrite(err):
-		return requeueAfter(soon), nil
+	case write.IsStale(err):
+		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("ending nodeclaim %s: %w", claim.Name, err)
 	}
-	return requeueAfter(after), nil
+	return loop.RequeueAfter(after), nil
 }
 
 func (r *ClaimTermination) terminateClaim(ctx context.Context, claim *karpv1.NodeClaim) (time.Duration, error) {
 	id := r.providerIDOf(claim)
-	nodes, err := nodesOf(ctx, r.Client, string(id))
+	nodes, err := lookup.NodesOf(ctx, r.Client, string(id))
 	if err != nil {
 		return 0, err
 	}
@@ -97,7 +100,7 @@ func (r *ClaimTermination) terminateClaim(ctx context.Context, claim *karpv1.Nod
 			return step.After, refusal
 		}
 	}
-	return soon, nil
+	return loop.Soon, nil
 }
 
 // providerIDOf is the id of what was launched for a claim; empty if nothing was.
@@ -147,7 +150,7 @@ func (r *ClaimTermination) writeTerminationTimestamp(ctx context.Context, claim 
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, karpv1.AnnotationTerminationTimestamp, step.Stamp)
 	}
 	// The lock keeps an earlier deadline that somebody writes at the same moment.
-	if err := r.Client.Patch(ctx, after, withOptimisticLock(claim)); err != nil {
+	if err := r.Client.Patch(ctx, after, write.WithOptimisticLock(claim)); err != nil {
 		return claim, err
 	}
 	if step.Stamp != "" {
@@ -160,7 +163,7 @@ func (r *ClaimTermination) writeTerminationTimestamp(ctx context.Context, claim 
 func (r *ClaimTermination) removeFinalizer(ctx context.Context, claim *karpv1.NodeClaim, id cloud.ID) error {
 	after := claim.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
-	if err := r.Client.Patch(ctx, after, withOptimisticLock(claim)); err != nil {
+	if err := r.Client.Patch(ctx, after, write.WithOptimisticLock(claim)); err != nil {
 		return err
 	}
 	r.terminateCalls.dropCalls(claim.UID)
@@ -223,7 +226,7 @@ func refusalOf(err error) drain.Refusal {
 }
 
 // writeClaimConditions writes conditions of a claim and returns it as it is then. The claim given is not changed.
-func writeClaimConditions(ctx context.Context, c client.Client, events announcer, claim *karpv1.NodeClaim, now time.Time, marks []drain.Mark) (*karpv1.NodeClaim, error) {
+func writeClaimConditions(ctx context.Context, c client.Client, events write.Announcer, claim *karpv1.NodeClaim, now time.Time, marks []drain.Mark) (*karpv1.NodeClaim, error) {
 	if len(marks) == 0 {
 		return claim, nil
 	}
@@ -238,7 +241,7 @@ func writeClaimConditions(ctx context.Context, c client.Client, events announcer
 		return claim, nil
 	}
 	flips := condition.Flips(claim.Status.Conditions, after.Status.Conditions)
-	if err := c.Status().Patch(ctx, after, withOptimisticLock(claim)); err != nil {
+	if err := c.Status().Patch(ctx, after, write.WithOptimisticLock(claim)); err != nil {
 		return claim, err
 	}
 	events.Flips(after, flips)

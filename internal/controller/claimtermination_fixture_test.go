@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -45,10 +46,10 @@ func newWorld(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *
 		return func(o client.Object) []string { return []string{get(o)} }
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithStatusSubresource(&karpv1.NodeClaim{}).
-		WithIndex(&corev1.Node{}, controller.NodeProviderID, by(func(o client.Object) string { return o.(*corev1.Node).Spec.ProviderID })).
-		WithIndex(&karpv1.NodeClaim{}, controller.ClaimProviderID, by(func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.ProviderID })).
-		WithIndex(&corev1.Pod{}, controller.PodNodeName, by(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })).
-		WithIndex(&storagev1.VolumeAttachment{}, controller.AttachmentOfNodeName, by(func(o client.Object) string { return o.(*storagev1.VolumeAttachment).Spec.NodeName })).
+		WithIndex(&corev1.Node{}, lookup.NodeProviderID, by(func(o client.Object) string { return o.(*corev1.Node).Spec.ProviderID })).
+		WithIndex(&karpv1.NodeClaim{}, lookup.ClaimProviderID, by(func(o client.Object) string { return o.(*karpv1.NodeClaim).Status.ProviderID })).
+		WithIndex(&corev1.Pod{}, lookup.PodNodeName, by(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })).
+		WithIndex(&storagev1.VolumeAttachment{}, lookup.AttachmentOfNodeName, by(func(o client.Object) string { return o.(*storagev1.VolumeAttachment).Spec.NodeName })).
 		WithInterceptorFuncs(calls).Build()
 	w := &world{t: t, client: c, cloud: &dyingCloud{alive: true}, told: &told{}, metrics: metric.New(prometheus.NewRegistry()), clock: time.Now().Truncate(time.Second)}
 	now := func() time.Time { return w.clock }

@@ -14,7 +14,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -155,7 +155,7 @@ func TestLC20_TheDeadlineIsWrittenOnce(t *testing.T) {
 func TestPodsToMove(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, interceptor.Funcs{}, endPod("a"), endPod("done", func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }))
-	count := controller.PodsToMove(w.client)
+	count := write.PodsToMove(w.client)
 	if here, elsewhere := count(t.Context(), endPod("a").Spec.NodeName), count(t.Context(), "other"); here != 1 || elsewhere != 0 {
 		t.Errorf("%d pods move from their node and %d from another, want 1 and 0", here, elsewhere)
 	}

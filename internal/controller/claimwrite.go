@@ -12,6 +12,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -66,20 +67,20 @@ func (r *Claims) write(ctx context.Context, stored, seen, want *karpv1.NodeClaim
 	meta := *stored.ObjectMeta.DeepCopy()
 	meta.Labels, meta.Annotations, meta.Finalizers = want.Labels, want.Annotations, want.Finalizers
 	if !equality.Semantic.DeepEqual(stored.ObjectMeta, meta) {
-		next := withoutSpec(out)
+		next := write.WithoutSpec(out)
 		next.ObjectMeta = *meta.DeepCopy()
-		if err := r.Client.Patch(ctx, next, leanMergePatch(out)); err != nil {
+		if err := r.Client.Patch(ctx, next, write.LeanMergePatch(out)); err != nil {
 			return nil, r.noteConflict(out, fmt.Errorf("patch nodeclaim %s: %w", stored.Name, err))
 		}
 		r.written.RecordWrite(next)
 		out = next
 	}
-	if sameStatus(seen.Status, want.Status) {
+	if write.SameStatus(seen.Status, want.Status) {
 		return out, nil
 	}
-	next := withoutSpec(out)
+	next := write.WithoutSpec(out)
 	next.Status = *want.Status.DeepCopy()
-	if err := r.Client.Status().Patch(ctx, next, leanMergePatch(out)); err != nil {
+	if err := r.Client.Status().Patch(ctx, next, write.LeanMergePatch(out)); err != nil {
 		return nil, r.noteConflict(out, fmt.Errorf("patch status of nodeclaim %s: %w", stored.Name, err))
 	}
 	r.written.RecordWrite(next)

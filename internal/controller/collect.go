@@ -20,6 +20,9 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
@@ -49,7 +52,7 @@ type Collector struct {
 // Register adds the timer to a manager.
 func (r *Collector) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.garbagecollection").WatchesRawSource(atStart()).
-		WithOptions(options(1, time.Second, collectEvery)).
+		WithOptions(loop.Options(1, time.Second, collectEvery)).
 		Complete(r)
 }
 
@@ -75,7 +78,7 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	}
 	var unknown error
 	missing, later := lifecycle.Missing(claims, instances, func(id string) []*corev1.Node {
-		nodes, err := nodesOf(ctx, r.Client, id)
+		nodes, err := lookup.NodesOf(ctx, r.Client, id)
 		unknown = errors.Join(unknown, err)
 		return nodes
 	}, r.Now())
@@ -90,7 +93,7 @@ func (r *Collector) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if unsure {
 		next = min(next, confirmAgain)
 	}
-	return requeueAfter(next), err
+	return loop.RequeueAfter(next), err
 }
 
 func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
@@ -99,9 +102,9 @@ func (r *Collector) claims(ctx context.Context) ([]*karpv1.NodeClaim, error) {
 		return nil, fmt.Errorf("list nodeclaims: %w", err)
 	}
 	var ours []*karpv1.NodeClaim
-	for _, stored := range pointers(list.Items) {
+	for _, stored := range lookup.ByName(list.Items) {
 		claim, _ := stored.Effective(nil, r.Strict)
-		if managed(r.Classes, claim.Spec.NodeClassRef) {
+		if lookup.Managed(r.Classes, claim.Spec.NodeClassRef) {
 			ours = append(ours, stored)
 		}
 	}
@@ -123,7 +126,7 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 				return
 			}
 			why := "GarbageCollected: instance " + claim.Status.ProviderID + " does not exist any more"
-			err := removeClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedCollected, Event: execute.Terminating(why)})
+			err := write.RemoveClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedCollected, Event: execute.Terminating(why)})
 			switch {
 			case apierrors.IsConflict(err) || apierrors.IsNotFound(err):
 			case err != nil:

@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -63,7 +64,7 @@ func TestCollector(t *testing.T) {
 			launched := condition.Find(w.claim(t).Status.Conditions, karpv1.ConditionLaunched).LastTransitionTime
 			said := &told{}
 			r := &controller.Collector{
-				Client: w.api, Remover: controller.NewRemover(w.api, said, w.metrics, nil), Classes: claimKinds(),
+				Client: w.api, Remover: write.NewRemover(w.api, said, w.metrics, nil), Classes: claimKinds(),
 				Provider: listing{list: func() ([]cloud.Instance, error) { return tc.instances, tc.err }, find: tc.find},
 				Now:      func() time.Time { return launched.Add(cmp.Or(tc.age, time.Hour)) },
 			}
@@ -94,7 +95,7 @@ func TestTrust_A09_AStrippedTagDoesNotCostANode(t *testing.T) {
 	w := newClaimWorld(t, readyClaim(), sick)
 	alive := true
 	r := &controller.Collector{
-		Client: w.api, Remover: controller.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return time.Now().Add(time.Hour) },
+		Client: w.api, Remover: write.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return time.Now().Add(time.Hour) },
 		Provider: listing{
 			list: func() ([]cloud.Instance, error) { return nil, nil },
 			find: func() (cloud.Instance, error) {
@@ -121,7 +122,7 @@ func TestCollectorListsClaimsFirst(t *testing.T) {
 	t.Parallel()
 	w := newClaimWorld(t)
 	r := &controller.Collector{
-		Client: w.api, Remover: controller.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(),
+		Client: w.api, Remover: write.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(),
 		Provider: listing{list: func() ([]cloud.Instance, error) { return nil, w.api.Create(t.Context(), readyClaim()) }}, Now: time.Now,
 	}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {

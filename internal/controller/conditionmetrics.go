@@ -16,6 +16,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -26,7 +27,7 @@ type ConditionKind struct {
 	New        func() client.Object
 	Conditions func(client.Object) []metav1.Condition
 	Metrics    metric.Conditions // of the kind
-	Announce   announcer         // tells changes that no reconciler of ours makes; may be nil
+	Announce   write.Announcer   // tells changes that no reconciler of ours makes; may be nil
 }
 
 // ConditionMetrics measures the conditions of objects, how long they take to change and how long
@@ -64,7 +65,7 @@ func PoolConditions(m *metric.Set) ConditionKind {
 
 // NodeConditions describes Nodes. No reconciler of ours sets their conditions, so that changes are told
 // from here.
-func NodeConditions(m *metric.Set, tell announcer) ConditionKind {
+func NodeConditions(m *metric.Set, tell write.Announcer) ConditionKind {
 	return ConditionKind{
 		GroupKind: schema.GroupKind{Kind: "Node"},
 		New:       func() client.Object { return &corev1.Node{} },

@@ -15,6 +15,9 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
@@ -23,20 +26,20 @@ const consistencyEvery = 10 * time.Minute
 // Consistency tells about nodes that are smaller than planned (LC-40). It does nothing about them.
 type Consistency struct {
 	Client  client.Client
-	Events  announcer
+	Events  write.Announcer
 	Classes []schema.GroupKind // kinds of node classes this controller manages
 	Strict  bool
 	Workers int
 	Now     func() time.Time
 
-	written writtenVersions
+	written write.Versions
 }
 
 // Register adds the reconciler to a manager.
 func (r *Consistency) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.consistency").
 		For(&karpv1.NodeClaim{}, builder.WithPredicates(becameInitialized())).
-		WithOptions(workers(r.Workers)).
+		WithOptions(loop.DefaultOptions(r.Workers)).
 		Complete(r)
 }
 
@@ -63,27 +66,27 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.written.CacheIsStale(stored) {
-		return requeueAfter(soon), nil // the cache does not have the last write yet
+		return loop.RequeueAfter(loop.Soon), nil // the cache does not have the last write yet
 	}
 	claim, _ := stored.Effective(nil, r.Strict)
-	if !managed(r.Classes, claim.Spec.NodeClassRef) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
+	if !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) || !condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) {
 		return ctrl.Result{}, nil
 	}
-	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
+	nodes, err := lookup.NodesOf(ctx, r.Client, claim.Status.ProviderID)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	if len(nodes) != 1 {
-		return requeueAfter(consistencyEvery), nil
+		return loop.RequeueAfter(consistencyEvery), nil
 	}
-	want := withoutSpec(claim)
+	want := write.WithoutSpec(claim)
 	conditions, events := lifecycle.Consistent(claim, nodes[0], r.Now())
 	want.Status.Conditions = conditions
-	if !sameStatus(claim.Status, want.Status) {
-		err := r.Client.Status().Patch(ctx, want, leanMergePatch(claim))
+	if !write.SameStatus(claim.Status, want.Status) {
+		err := r.Client.Status().Patch(ctx, want, write.LeanMergePatch(claim))
 		if apierrors.IsConflict(err) {
 			r.written.RecordConflict(stored)
-			return requeueAfter(soon), nil
+			return loop.RequeueAfter(loop.Soon), nil
 		}
 		if err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(fmt.Errorf("patch status of nodeclaim %s: %w", claim.Name, err))
@@ -92,5 +95,5 @@ func (r *Consistency) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 		r.Events.Flips(stored, condition.Flips(claim.Status.Conditions, conditions))
 	}
 	r.Events.Emit(stored, events...)
-	return requeueAfter(consistencyEvery), nil
+	return loop.RequeueAfter(consistencyEvery), nil
 }

@@ -11,6 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
@@ -33,12 +35,12 @@ type Counter struct {
 	Client  client.Client
 	Usage   usage
 	Metrics *metric.Set // counts panics
-	Classes []ClassKind
+	Classes []lookup.ClassKind
 }
 
 // Register adds the loop to a manager; only the leader runs it.
 func (c *Counter) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{Name: "nodepool.counter", Every: countPeriod, Pass: c.Pass, Metrics: c.Metrics})
+	return mgr.Add(&loop.Ticker{Name: "nodepool.counter", Every: countPeriod, Pass: c.Pass, Metrics: c.Metrics})
 }
 
 // Pass counts every pool once.
@@ -51,8 +53,8 @@ func (c *Counter) Pass(ctx context.Context) error {
 		return fmt.Errorf("list NodePools: %w", err)
 	}
 	var failures []error
-	for _, p := range pointers(list.Items) {
-		if _, ours := kindOf(c.Classes, classOf(p)); !ours {
+	for _, p := range lookup.ByName(list.Items) {
+		if _, ours := lookup.KindOf(c.Classes, lookup.ClassOf(p)); !ours {
 			continue
 		}
 		resources, nodes := c.Usage.Usage(p.Name)

@@ -8,12 +8,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -53,7 +53,7 @@ type DeletionCosts struct {
 
 // Register adds the loop to a manager.
 func (r *DeletionCosts) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&turnLoop{Name: "pod.deletioncost", Metrics: r.Metrics, Every: disruptInterval, Turn: r.turn})
+	return mgr.Add(&loop.Turns{Name: "pod.deletioncost", Metrics: r.Metrics, Every: disruptInterval, Turn: r.turn})
 }
 
 func (r *DeletionCosts) turn(ctx context.Context) (time.Duration, error) {
@@ -167,12 +167,7 @@ func podCosts(pods []*corev1.Pod, value int32) []PodCost {
 		if owner == nil || owner.Kind != "ReplicaSet" || owner.APIVersion != "apps/v1" || p.Annotations[corev1.PodDeletionCost] == want {
 			continue
 		}
-		out = append(out, PodCost{Pod: PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Value: want})
+		out = append(out, PodCost{Pod: loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Value: want})
 	}
 	return out
-}
-
-// key is the name of the pod as the API server knows it.
-func (id PodID) key() types.NamespacedName {
-	return types.NamespacedName{Namespace: id.Namespace, Name: id.Name}
 }

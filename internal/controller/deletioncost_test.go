@@ -28,6 +28,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -225,7 +226,7 @@ func TestV15_56_Writes(t *testing.T) {
 				},
 			}).Build()
 			q := &controller.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
-			id := controller.PodID{Namespace: "default", Name: "p", UID: "p"}
+			id := loop.PodID{Namespace: "default", Name: "p", UID: "p"}
 			q.Enqueue(controller.PodCost{Pod: id, Value: "3"})
 			q.Enqueue(controller.PodCost{Pod: id, Value: tc.value}) // the last wins
 			_, err := q.Reconcile(t.Context(), id)
@@ -263,7 +264,7 @@ func TestV15_56_WithoutTheRightToPatchPods(t *testing.T) {
 	var lines []string
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, line string) { lines = append(lines, line) }, funcr.Options{}))
 	q := &controller.CostWrites{Client: api, Metrics: metric.New(prometheus.NewRegistry())}
-	id := controller.PodID{Namespace: "default", Name: "p", UID: "p"}
+	id := loop.PodID{Namespace: "default", Name: "p", UID: "p"}
 	for range 2 {
 		q.Enqueue(controller.PodCost{Pod: id, Value: "3"})
 		if _, err := q.Reconcile(ctx, id); err != nil || q.Len() != 0 {

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/rights"
 )
@@ -29,7 +30,7 @@ const (
 
 // PodCost is a deletion cost that a pod should have; empty: none.
 type PodCost struct {
-	Pod   PodID
+	Pod   loop.PodID
 	Value string
 }
 
@@ -41,18 +42,18 @@ type CostWrites struct {
 	Workers int
 
 	mu      sync.Mutex
-	pending map[PodID]string
-	queue   workqueue.TypedRateLimitingInterface[PodID] // nil until started
-	told    bool                                        // that pods may not be patched
+	pending map[loop.PodID]string
+	queue   workqueue.TypedRateLimitingInterface[loop.PodID] // nil until started
+	told    bool                                             // that pods may not be patched
 }
 
 // Register adds the queue to a manager.
 func (q *CostWrites) Register(mgr ctrl.Manager) error {
-	return registerPodQueue(mgr, "pod.deletioncost.queue", q.Workers, q.start, q)
+	return loop.RegisterPodQueue(mgr, "pod.deletioncost.queue", q.Workers, q.start, q)
 }
 
 // start takes the queue of the controller and adds what was enqueued before.
-func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[PodID]) error {
+func (q *CostWrites) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[loop.PodID]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = queue
@@ -68,7 +69,7 @@ func (q *CostWrites) Enqueue(costs ...PodCost) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.pending == nil {
-		q.pending = map[PodID]string{}
+		q.pending = map[loop.PodID]string{}
 	}
 	for _, w := range costs {
 		q.pending[w.Pod] = w.Value
@@ -87,7 +88,7 @@ func (q *CostWrites) Len() int {
 
 // Reconcile writes the cost of one pod. One that somebody else wrote meanwhile is left to the next
 // ranking.
-func (q *CostWrites) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error) {
+func (q *CostWrites) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, error) {
 	q.mu.Lock()
 	value, wished := q.pending[id]
 	q.mu.Unlock()
@@ -113,9 +114,9 @@ func (q *CostWrites) Reconcile(ctx context.Context, id PodID) (ctrl.Result, erro
 	return ctrl.Result{}, nil
 }
 
-func (q *CostWrites) write(ctx context.Context, id PodID, value string) (result string, err error) {
+func (q *CostWrites) write(ctx context.Context, id loop.PodID, value string) (result string, err error) {
 	pod := &corev1.Pod{}
-	err = q.Client.Get(ctx, id.key(), pod)
+	err = q.Client.Get(ctx, id.Key(), pod)
 	switch {
 	case apierrors.IsNotFound(err), err == nil && pod.UID != id.UID:
 		return costGone, nil

@@ -17,6 +17,8 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -80,10 +82,10 @@ type Disruption struct {
 	Store         disruptStore
 	Cloud         typeSource2
 	Claims        orderer
-	Events        emitter
+	Events        write.Emitter
 	Metrics       *metric.Set
-	Pulse         pulse
-	Ends          pulse         // of the loop that finishes commands; may be nil
+	Pulse         loop.Pulse
+	Ends          loop.Pulse    // of the loop that finishes commands; may be nil
 	LaunchBackoff launchBackoff // nil: none
 	Priced        func() bool   // whether prices were requested, even if it failed; nil: not needed
 	Now           func() time.Time
@@ -122,8 +124,8 @@ type Disruption struct {
 func (d *Disruption) Register(mgr ctrl.Manager) error {
 	d.prepare()
 	return errors.Join(
-		mgr.Add(&turnLoop{Name: "disruption", Metrics: d.Metrics, Every: disruptInterval, Wake: d.wake, Soon: afterWake, Turn: d.Turn}),
-		mgr.Add(&turnLoop{Name: "disruption.queue", Metrics: d.Metrics, Every: disruptInterval, Wake: d.queue.wake, Soon: afterWrite, Turn: d.Work}),
+		mgr.Add(&loop.Turns{Name: "disruption", Metrics: d.Metrics, Every: disruptInterval, Wake: d.wake, Soon: afterWake, Turn: d.Turn}),
+		mgr.Add(&loop.Turns{Name: "disruption.queue", Metrics: d.Metrics, Every: disruptInterval, Wake: d.queue.wake, Soon: afterWrite, Turn: d.Work}),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return d.Watch(ctx, mgr.GetCache()) })),
 	)
 }
@@ -144,7 +146,7 @@ func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	}
 	d.Pulse.Begin()
 	defer d.Pulse.Done()
-	ctx = withPulse(ctx, d.Pulse)
+	ctx = loop.WithPulse(ctx, d.Pulse)
 	if late := d.Now().Sub(d.last); !d.last.IsZero() && late > stalled {
 		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.Round(time.Second).String())
 		d.lastRuns = nil // no method is to blame
@@ -223,7 +225,7 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 	offers := map[string][]catalog.InstanceType{}
 	for _, pool := range d.Store.Pools() {
 		list, err := d.Cloud.Types(ctx, pool)
-		recordProgress(ctx)
+		loop.RecordProgress(ctx)
 		if err != nil {
 			continue
 		}
@@ -255,7 +257,7 @@ func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
 		slots <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-slots }()
-			one := ticker{Name: "disruption", Metrics: d.Metrics, Pass: func(context.Context) error { return do(i) }}
+			one := loop.Ticker{Name: "disruption", Metrics: d.Metrics, Pass: func(context.Context) error { return do(i) }}
 			failed[i] = one.RunOnce(context.Background())
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -37,7 +38,7 @@ func (d *Disruption) writeBlockedConditions(ctx context.Context, view disruption
 		return fmt.Errorf("list nodeclaims: %w", err)
 	}
 	var names []string
-	for _, c := range pointers(claims.Items) {
+	for _, c := range lookup.ByName(claims.Items) {
 		why, is := kept[c.Name]
 		if len(names) < maxBlockedWrites && d.blockedConditionIsOutdated(c, why, is) {
 			names = append(names, c.Name)

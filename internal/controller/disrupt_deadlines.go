@@ -7,6 +7,7 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
@@ -75,7 +76,7 @@ func (l *timeBudget) shouldStop(ctx context.Context) bool {
 	if ctx.Err() != nil || l.exceeded() {
 		return true
 	}
-	recordProgress(ctx)
+	loop.RecordProgress(ctx)
 	return false
 }
 

@@ -14,6 +14,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -28,7 +29,7 @@ var errNotHeld = errors.New("its node is not held for this command any more")
 // the claim meanwhile, it is read again: a process that was paused for long must not delete a node that its
 // successor released (FM C03).
 func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disruption.Candidate, known *karpv1.NodeClaim) error {
-	remover := NewRemover(d.Client, d.Events, d.Metrics, nil) // commands have a record of their own
+	remover := write.NewRemover(d.Client, d.Events, d.Metrics, nil) // commands have a record of their own
 	var claim *karpv1.NodeClaim
 	var err error
 	for range maxWriteTries {
@@ -48,7 +49,7 @@ func (d *Disruption) delete(ctx context.Context, r *disruption.Running, n disrup
 		return err
 	}
 	if r.Reason == karpv1.ReasonUnhealthy {
-		countUnhealthy(d.Metrics, claim, r.UnhealthyCondition(), lifecycle.BoundedMode(claim, drainBound(r, claim)))
+		write.CountUnhealthy(d.Metrics, claim, r.UnhealthyCondition(), lifecycle.BoundedMode(claim, drainBound(r, claim)))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
@@ -78,7 +79,7 @@ func (d *Disruption) report(ctx context.Context, effect command.Effect) {
 	case command.Outcome:
 		d.recordOutcome(e.Command, e.Text)
 	case command.WakePass:
-		wakeLoop(d.wake)
+		loop.Wake(d.wake)
 	}
 }
 

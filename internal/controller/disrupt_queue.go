@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
@@ -80,7 +81,7 @@ func (q *commandQueue) recordLostReplacement(claim string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.state.RecordLostReplacement(claim) {
-		wakeLoop(q.wake)
+		loop.Wake(q.wake)
 	}
 }
 
@@ -105,7 +106,7 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 	if d.Ends != nil && running > 0 {
 		d.Ends.Begin()
 		defer d.Ends.Done()
-		ctx = withPulse(ctx, d.Ends)
+		ctx = loop.WithPulse(ctx, d.Ends)
 	}
 	failed := d.forEach(len(tokens), func(i int) error { return d.advance(ctx, tokens[i]) })
 	wait := d.queue.nextDue(d.Now())

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
@@ -45,7 +46,7 @@ func (d *Disruption) resume(ctx context.Context, view disruption.View, l command
 		}
 	}
 	if len(found) > 0 {
-		wakeLoop(d.queue.wake)
+		loop.Wake(d.queue.wake)
 	}
 	return len(found) > 0
 }

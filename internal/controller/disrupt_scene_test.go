@@ -22,6 +22,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -51,7 +52,7 @@ func newScene(t *testing.T, calls interceptor.Funcs) *scene {
 	scheme := newScheme(t)
 	s := &scene{t: t, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
-		WithIndex(&corev1.Pod{}, controller.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
+		WithIndex(&corev1.Pod{}, lookup.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	s.boot()
 	pool := readyPool("general")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: intstr.FromString("100%")}}

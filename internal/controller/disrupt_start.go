@@ -16,6 +16,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -29,7 +30,7 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	started, failed := 0, []error{}
 	var held []disruption.Command
 	for _, c := range decision.Commands {
-		recordProgress(ctx)
+		loop.RecordProgress(ctx)
 		for _, effect := range d.queue.step(func(q *command.Queue) []command.Effect { return q.Begin(c, d.poolBackedOff, d.Now()) }) {
 			switch e := effect.(type) {
 			case command.RequestReboot:
@@ -56,7 +57,7 @@ func (d *Disruption) start(ctx context.Context, decided disruption.View, offers 
 	live, unread := d.listLivePods(ctx, held)
 	fresh := d.Store.Disruption(offers)
 	for _, c := range d.validate(ctx, held, decided, fresh, live) {
-		recordProgress(ctx)
+		loop.RecordProgress(ctx)
 		if len(c.Remove) == 0 {
 			continue
 		}
@@ -104,7 +105,7 @@ func (d *Disruption) orderAndQueue(ctx context.Context, c disruption.Command, de
 	if err != nil {
 		return err
 	}
-	defer wakeLoop(d.queue.wake) // also if nothing is waited for: what cannot be deleted now is tried again there
+	defer loop.Wake(d.queue.wake) // also if nothing is waited for: what cannot be deleted now is tried again there
 	if len(replacements) == 0 {
 		return d.advance(ctx, c.Token())
 	}

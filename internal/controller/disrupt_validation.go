@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
@@ -36,7 +37,7 @@ func (d *Disruption) listLivePods(ctx context.Context, list []disruption.Command
 	found := make([][]disruption.LivePod, len(nodes))
 	failed := d.forEach(len(nodes), func(i int) error {
 		pods := &corev1.PodList{}
-		if err := d.Reader.List(ctx, pods, client.MatchingFields{PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
+		if err := d.Reader.List(ctx, pods, client.MatchingFields{lookup.PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
 			return fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
 		}
 		found[i] = make([]disruption.LivePod, 0, len(pods.Items))

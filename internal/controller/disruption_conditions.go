@@ -20,6 +20,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -44,16 +47,16 @@ type driftSource interface {
 type DisruptionConditions struct {
 	Client  client.Client
 	Cloud   driftSource
-	Events  announcer
+	Events  write.Announcer
 	Words   reqs.Vocabulary
-	Classes []ClassKind
+	Classes []lookup.ClassKind
 	Strict  bool
 	Workers int
 	Now     func() time.Time
 
 	mu               sync.Mutex
 	catalogueLookups map[types.UID]catalogueLookup
-	written          writtenVersions
+	written          write.Versions
 }
 
 // catalogueLookup is when the instance type of a claim was last looked up, and the result.
@@ -69,7 +72,7 @@ func (r *DisruptionConditions) Register(mgr ctrl.Manager) error {
 		Watches(&karpv1.NodePool{}, handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 			return r.claims(ctx, client.MatchingLabels{karpv1.LabelNodePool: obj.GetName()})
 		})).
-		WithOptions(workers(r.Workers))
+		WithOptions(loop.DefaultOptions(r.Workers))
 	for _, kind := range r.Classes {
 		b = b.Watches(kind.New(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 			ref := karpv1.NodeClassReference{Group: kind.Group, Kind: kind.Kind}
@@ -101,7 +104,7 @@ func (r *DisruptionConditions) Reconcile(ctx context.Context, req ctrl.Request) 
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.written.CacheIsStale(claim) {
-		return requeueAfter(soon), nil // the cache does not have the last write yet
+		return loop.RequeueAfter(loop.Soon), nil // the cache does not have the last write yet
 	}
 	pool := &karpv1.NodePool{}
 	name := claim.Labels[karpv1.LabelNodePool]
@@ -114,7 +117,7 @@ func (r *DisruptionConditions) Reconcile(ctx context.Context, req ctrl.Request) 
 	}
 	effective, _ := pool.Effective(r.Strict)
 	read, _ := claim.Effective(pool, r.Strict)
-	if !managed(r.kinds(), read.Spec.NodeClassRef) {
+	if !lookup.Managed(r.kinds(), read.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
 	facts := disruption.MarkFacts{Claim: read, Pool: effective, Now: r.Now()}
@@ -124,7 +127,7 @@ func (r *DisruptionConditions) Reconcile(ctx context.Context, req ctrl.Request) 
 	conditions, after := disruption.Marks(facts)
 	if err := r.writeConditions(ctx, claim, conditions); err != nil {
 		if apierrors.IsConflict(err) {
-			return requeueAfter(soon), nil // somebody else wrote; look again
+			return loop.RequeueAfter(loop.Soon), nil // somebody else wrote; look again
 		}
 		return ctrl.Result{}, err
 	}
@@ -194,9 +197,9 @@ func (r *DisruptionConditions) writeConditions(ctx context.Context, claim *karpv
 		return nil
 	}
 	flips := condition.Flips(claim.Status.Conditions, conditions)
-	next := withoutSpec(claim)
+	next := write.WithoutSpec(claim)
 	next.Status.Conditions = conditions
-	if err := r.Client.Status().Patch(ctx, next, leanMergePatch(claim)); err != nil {
+	if err := r.Client.Status().Patch(ctx, next, write.LeanMergePatch(claim)); err != nil {
 		if apierrors.IsConflict(err) {
 			r.written.RecordConflict(claim)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -115,7 +116,7 @@ func TestMarks(t *testing.T) {
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim, pool).WithStatusSubresource(claim).Build()
 			r := &controller.DisruptionConditions{
 				Client: c, Cloud: cloud, Events: unheard{&heard{}}, Words: awsv1.Vocabulary(), Now: func() time.Time { return now },
-				Classes: []controller.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}},
+				Classes: []lookup.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}},
 			}
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -43,7 +44,7 @@ type waitingNode struct {
 
 // Register adds the gauges to a manager.
 func (d *Drains) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{Name: "node.termination.waiting", Every: drainsEvery, Metrics: d.Metrics, Pass: func(context.Context) error {
+	return mgr.Add(&loop.Ticker{Name: "node.termination.waiting", Every: drainsEvery, Metrics: d.Metrics, Pass: func(context.Context) error {
 		d.Count()
 		return nil
 	}})

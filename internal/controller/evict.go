@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -23,7 +25,7 @@ const settle = 10 * time.Second
 
 // Eviction asks for one pod to leave its node.
 type Eviction struct {
-	Pod    PodID
+	Pod    loop.PodID
 	Node   string
 	Limit  drain.Limit
 	Reason string // why the node goes
@@ -34,14 +36,14 @@ type Eviction struct {
 // it again. It must not be copied.
 type Evictions struct {
 	Client  client.Client
-	Events  announcer
+	Events  write.Announcer
 	Metrics *metric.Set
 	Workers int
 	Now     func() time.Time
 
 	mu      sync.Mutex
-	entries map[PodID]*entry
-	queue   workqueue.TypedRateLimitingInterface[PodID] // nil until started
+	entries map[loop.PodID]*entry
+	queue   workqueue.TypedRateLimitingInterface[loop.PodID] // nil until started
 }
 
 // entry is one pod in the queue.
@@ -54,11 +56,11 @@ type entry struct {
 
 // Register adds the queue to a manager.
 func (q *Evictions) Register(mgr ctrl.Manager) error {
-	return registerPodQueue(mgr, "eviction-queue", q.Workers, q.start, q)
+	return loop.RegisterPodQueue(mgr, "eviction-queue", q.Workers, q.start, q)
 }
 
 // start takes the queue of the controller and puts in what was asked for before.
-func (q *Evictions) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[PodID]) error {
+func (q *Evictions) start(_ context.Context, queue workqueue.TypedRateLimitingInterface[loop.PodID]) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.queue = queue
@@ -86,7 +88,7 @@ func (q *Evictions) Add(list ...Eviction) {
 			}
 		} else {
 			if q.entries == nil {
-				q.entries = map[PodID]*entry{}
+				q.entries = map[loop.PodID]*entry{}
 			}
 			q.entries[e.Pod] = &entry{Eviction: e, try: drain.Try{Since: q.Now()}, acted: map[drain.Act]time.Time{}}
 		}
@@ -104,7 +106,7 @@ func (q *Evictions) Len() int {
 }
 
 // Reconcile does what can be done now about one pod.
-func (q *Evictions) Reconcile(ctx context.Context, id PodID) (ctrl.Result, error) {
+func (q *Evictions) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, error) {
 	e, found := q.find(id)
 	if !found {
 		return ctrl.Result{}, nil
@@ -181,7 +183,7 @@ func mustDrain(n *corev1.Node, limit drain.Limit) bool {
 }
 
 // find returns a copy of an entry.
-func (q *Evictions) find(id PodID) (entry, bool) {
+func (q *Evictions) find(id loop.PodID) (entry, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e, found := q.entries[id]
@@ -193,7 +195,7 @@ func (q *Evictions) find(id PodID) (entry, bool) {
 	return out, true
 }
 
-func (q *Evictions) drop(id PodID) (ctrl.Result, error) {
+func (q *Evictions) drop(id loop.PodID) (ctrl.Result, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	delete(q.entries, id)
@@ -201,7 +203,7 @@ func (q *Evictions) drop(id PodID) (ctrl.Result, error) {
 }
 
 // recordEvicted records an action on a pod that succeeded.
-func (q *Evictions) recordEvicted(id PodID, act drain.Act, now time.Time) {
+func (q *Evictions) recordEvicted(id loop.PodID, act drain.Act, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.entries[id]; e != nil {
@@ -210,7 +212,7 @@ func (q *Evictions) recordEvicted(id PodID, act drain.Act, now time.Time) {
 }
 
 // recordRefusal remembers what the API server said instead of yes.
-func (q *Evictions) recordRefusal(id PodID, err error, budget bool) {
+func (q *Evictions) recordRefusal(id loop.PodID, err error, budget bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.entries[id]
@@ -225,7 +227,7 @@ func (q *Evictions) recordRefusal(id PodID, err error, budget bool) {
 }
 
 // restart forgets what was answered: what holds the pod now is none of the API server's.
-func (q *Evictions) restart(id PodID, now time.Time) {
+func (q *Evictions) restart(id loop.PodID, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if e := q.entries[id]; e != nil {
@@ -239,7 +241,7 @@ func (q *Evictions) Tries(pods []*corev1.Pod) map[types.UID]drain.Try {
 	defer q.mu.Unlock()
 	out := map[types.UID]drain.Try{}
 	for _, p := range pods {
-		if e := q.entries[PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}]; e != nil {
+		if e := q.entries[loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}]; e != nil {
 			out[p.UID] = e.try
 		}
 	}
@@ -247,15 +249,15 @@ func (q *Evictions) Tries(pods []*corev1.Pod) map[types.UID]drain.Try {
 }
 
 // backoff is the time until the next try; it doubles with each.
-func (q *Evictions) backoff(id PodID) time.Duration {
+func (q *Evictions) backoff(id loop.PodID) time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := q.entries[id]
 	if e == nil {
-		return drainBackoff
+		return loop.DrainBackoff
 	}
 	const doublings = 7 // 100 ms become more than 10 s
-	wait := min(drainBackoff<<min(e.tries, doublings), drainBackoffMax)
+	wait := min(loop.DrainBackoff<<min(e.tries, doublings), loop.DrainBackoffMax)
 	e.tries++
 	return wait
 }

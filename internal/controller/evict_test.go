@@ -19,6 +19,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -48,7 +49,7 @@ func (a *evictionAPI) funcs() interceptor.Funcs {
 	}
 }
 
-var webID = controller.PodID{Namespace: "default", Name: "web", UID: "uid-web"}
+var webID = loop.PodID{Namespace: "default", Name: "web", UID: "uid-web"}
 
 func tooMany() error {
 	err := apierrors.NewTooManyRequests("no", 0)
@@ -229,7 +230,7 @@ func TestFM_N16_BackOffIsPerPod(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("back-off (-want +got):\n%s", diff)
 	}
-	dbID := controller.PodID{Namespace: "default", Name: "db", UID: "uid-db"}
+	dbID := loop.PodID{Namespace: "default", Name: "db", UID: "uid-db"}
 	w.queue.Add(controller.Eviction{Pod: dbID, Node: "n"})
 	if result, _ := w.queue.Reconcile(t.Context(), dbID); result.RequeueAfter != 100*ms {
 		t.Errorf("another pod waits %s, want 100ms", result.RequeueAfter)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 )
 
 // offlineManager runs controllers that watch nothing.
@@ -57,12 +58,12 @@ func TestTheQueueEvictsEachPodOnce(t *testing.T) {
 	w.delete(endNodeObject())
 	add := func(i int) {
 		name := fmt.Sprintf("p%d", i)
-		w.queue.Add(controller.Eviction{Pod: controller.PodID{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Node: "n"})
+		w.queue.Add(controller.Eviction{Pod: loop.PodID{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Node: "n"})
 	}
 	for i := range before {
 		add(i)
 	}
-	w.queue.Workers = controller.Workers(100, 5000, 1000)
+	w.queue.Workers = loop.Workers(100, 5000, 1000)
 	mgr := offlineManager(t, w)
 	if err := w.queue.Register(mgr); err != nil {
 		t.Fatal(err)

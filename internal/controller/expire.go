@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
@@ -34,7 +37,7 @@ const pausedFor = time.Minute
 func (r *Expiration) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.expiration").
 		For(&karpv1.NodeClaim{}).
-		WithOptions(workers(r.Workers)).
+		WithOptions(loop.DefaultOptions(r.Workers)).
 		Complete(r)
 }
 
@@ -49,20 +52,20 @@ func (r *Expiration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	at, expires := lifecycle.Expiry(claim)
-	if !expires || stored.DeletionTimestamp != nil || !managed(r.Classes, claim.Spec.NodeClassRef) {
+	if !expires || stored.DeletionTimestamp != nil || !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
 	if left := at.Sub(r.Now()); left > 0 {
-		return requeueAfter(left), nil
+		return loop.RequeueAfter(left), nil
 	}
 	if r.Paused != nil && r.Paused() {
-		return requeueAfter(pausedFor), nil
+		return loop.RequeueAfter(pausedFor), nil
 	}
 	log.FromContext(ctx).V(1).Info("deleting expired nodeclaim", "expireAfter", string(claim.Spec.ExpireAfter))
 	why := "Expired: it has lived since " + stored.CreationTimestamp.UTC().Format(time.RFC3339) + ", and its expireAfter is " + string(claim.Spec.ExpireAfter)
-	err = removeClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: stored, Reason: lifecycle.RemovedExpired, Event: execute.Terminating(why)})
+	err = write.RemoveClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: stored, Reason: lifecycle.RemovedExpired, Event: execute.Terminating(why)})
 	if apierrors.IsConflict(err) {
-		return requeueAfter(soon), nil
+		return loop.RequeueAfter(loop.Soon), nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

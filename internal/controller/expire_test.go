@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -42,7 +43,7 @@ func TestExpiration(t *testing.T) {
 			c := readyClaim()
 			tc.change(c)
 			w := newClaimWorld(t, c, pool.DeepCopy())
-			r := &controller.Expiration{Client: w.api, Remover: controller.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
+			r := &controller.Expiration{Client: w.api, Remover: write.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}})
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +70,7 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	lagging := &staleClient{Client: w.api, old: w.claim(t)}
 	said := &told{}
 	var record []string
-	remover := controller.NewRemover(lagging, said, w.metrics, func(claim, node, why string) { record = append(record, claim+" "+node+" "+why) })
+	remover := write.NewRemover(lagging, said, w.metrics, func(claim, node, why string) { record = append(record, claim+" "+node+" "+why) })
 	r := &controller.Expiration{Client: lagging, Remover: remover, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}
 	for range 3 {
 		if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}}); err != nil {

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
@@ -36,7 +38,7 @@ type ClaimHydration struct {
 func (r *ClaimHydration) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.hydration").
 		For(&karpv1.NodeClaim{}).
-		WithOptions(options(r.Workers, firstHydrationRetry, lastHydrationRetry)).
+		WithOptions(loop.Options(r.Workers, firstHydrationRetry, lastHydrationRetry)).
 		Complete(r)
 }
 
@@ -48,7 +50,7 @@ func (r *ClaimHydration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.
 	}
 	claim, _ := stored.Effective(nil, r.Strict)
 	missing := lifecycle.HydrateClaim(claim)
-	if len(missing) == 0 || !managed(r.Classes, claim.Spec.NodeClassRef) {
+	if len(missing) == 0 || !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
 	want := stored.DeepCopy()
@@ -76,7 +78,7 @@ func (r *NodeHydration) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node.hydration").
 		For(&corev1.Node{}).
 		Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(nodeOfClaim)).
-		WithOptions(options(r.Workers, firstHydrationRetry, lastHydrationRetry)).
+		WithOptions(loop.Options(r.Workers, firstHydrationRetry, lastHydrationRetry)).
 		Complete(r)
 }
 
@@ -94,12 +96,12 @@ func (r *NodeHydration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if err := r.Client.Get(ctx, req.NamespacedName, node); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	claims, err := claimsOf(ctx, r.Client, node.Spec.ProviderID)
+	claims, err := lookup.ClaimsOf(ctx, r.Client, node.Spec.ProviderID)
 	if err != nil || len(claims) != 1 {
 		return ctrl.Result{}, err
 	}
 	claim, _ := claims[0].Effective(nil, r.Strict)
-	if !managed(r.Classes, claim.Spec.NodeClassRef) {
+	if !lookup.Managed(r.Classes, claim.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
 	want := lifecycle.HydrateNode(node, claim)
@@ -108,7 +110,7 @@ func (r *NodeHydration) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	}
 	err = patchNode(ctx, r.Client, []*corev1.Node{node}, want)
 	if apierrors.IsConflict(err) {
-		return requeueAfter(soon), nil
+		return loop.RequeueAfter(loop.Soon), nil
 	}
 	return ctrl.Result{}, client.IgnoreNotFound(err)
 }

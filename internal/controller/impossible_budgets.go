@@ -12,6 +12,8 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -23,13 +25,13 @@ const impossibleBudgetsInterval = time.Minute
 // budgets that hold no pod on a managed node.
 type ImpossibleBudgets struct {
 	Client  client.Client
-	Events  emitter
+	Events  write.Emitter
 	Metrics *metric.Set
 }
 
 // Register adds the loop to a manager.
 func (r *ImpossibleBudgets) Register(mgr ctrl.Manager) error {
-	return mgr.Add(&ticker{Name: "poddisruptionbudget.impossible", Every: impossibleBudgetsInterval, Metrics: r.Metrics, Pass: r.Pass})
+	return mgr.Add(&loop.Ticker{Name: "poddisruptionbudget.impossible", Every: impossibleBudgetsInterval, Metrics: r.Metrics, Pass: r.Pass})
 }
 
 // Pass checks all budgets once. The recorder drops events that it sent recently.

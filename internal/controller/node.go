@@ -23,6 +23,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -39,7 +42,7 @@ type NodeTermination struct {
 	Client   client.Client
 	Provider instanceTerminator
 	Queue    evictor
-	Events   announcer
+	Events   write.Announcer
 	Metrics  *metric.Set
 	Classes  []schema.GroupKind // kinds of node classes this controller manages; empty: all
 	Workers  int
@@ -55,7 +58,7 @@ func (r *NodeTermination) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
 		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(ending))).
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.endingNode), builder.WithPredicates(podLeft())).
-		WithOptions(options(r.Workers, drainBackoff, drainBackoffMax)).
+		WithOptions(loop.Options(r.Workers, loop.DrainBackoff, loop.DrainBackoffMax)).
 		Complete(r)
 }
 
@@ -88,12 +91,12 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	after, err := r.terminateNode(ctx, n)
 	switch {
-	case isStaleWrite(err):
-		return requeueAfter(soon), nil
+	case write.IsStale(err):
+		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("ending node %s: %w", req.Name, err)
 	}
-	return requeueAfter(after), nil
+	return loop.RequeueAfter(after), nil
 }
 
 func (r *NodeTermination) terminateNode(ctx context.Context, n *corev1.Node) (time.Duration, error) {
@@ -125,7 +128,7 @@ func (r *NodeTermination) terminateNode(ctx context.Context, n *corev1.Node) (ti
 			return step.After, refusal
 		}
 	}
-	return soon, nil
+	return loop.Soon, nil
 }
 
 // observe reads what the decision needs. The node of a claim with a node class of others is not ours.
@@ -136,19 +139,19 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 	}
 	if facts.Claim != nil && len(r.Classes) > 0 {
 		effective, _ := facts.Claim.Effective(nil, false)
-		if !managed(r.Classes, effective.Spec.NodeClassRef) {
+		if !lookup.Managed(r.Classes, effective.Spec.NodeClassRef) {
 			return facts, false, nil
 		}
 	}
 	// Nothing of what is listed here is ever written to.
 	pods, attachments := &corev1.PodList{}, &storagev1.VolumeAttachmentList{}
-	if err := r.Client.List(ctx, pods, client.MatchingFields{PodNodeName: n.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, pods, client.MatchingFields{lookup.PodNodeName: n.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return facts, false, fmt.Errorf("list pods: %w", err)
 	}
-	if err := r.Client.List(ctx, attachments, client.MatchingFields{AttachmentOfNodeName: n.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, attachments, client.MatchingFields{lookup.AttachmentOfNodeName: n.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return facts, false, fmt.Errorf("list volume attachments: %w", err)
 	}
-	facts.Pods, facts.Attachments = pointers(pods.Items), pointers(attachments.Items)
+	facts.Pods, facts.Attachments = lookup.ByName(pods.Items), lookup.ByName(attachments.Items)
 	if err = r.explain(ctx, &facts); err != nil {
 		return facts, false, err
 	}
@@ -175,14 +178,14 @@ func (r *NodeTermination) explain(ctx context.Context, facts *drain.Facts) error
 		if err := r.Client.List(ctx, budgets, client.InNamespace(p.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return fmt.Errorf("list poddisruptionbudgets of namespace %s: %w", p.Namespace, err)
 		}
-		facts.Budgets = append(facts.Budgets, pointers(budgets.Items)...)
+		facts.Budgets = append(facts.Budgets, lookup.ByName(budgets.Items)...)
 	}
 	return nil
 }
 
 // claim is the one claim of a node; nil if there is none or several.
 func (r *NodeTermination) claim(ctx context.Context, n *corev1.Node) (*karpv1.NodeClaim, error) {
-	claims, err := claimsOf(ctx, r.Client, n.Spec.ProviderID)
+	claims, err := lookup.ClaimsOf(ctx, r.Client, n.Spec.ProviderID)
 	if err != nil || len(claims) != 1 {
 		return nil, err
 	}
@@ -255,7 +258,7 @@ func (r *NodeTermination) writeNodeMarks(ctx context.Context, facts *drain.Facts
 		after.Labels = map[string]string{}
 	}
 	maps.Copy(after.Labels, step.Labels)
-	if err := r.Client.Patch(ctx, after, withOptimisticLock(before)); err != nil {
+	if err := r.Client.Patch(ctx, after, write.WithOptimisticLock(before)); err != nil {
 		return err
 	}
 	facts.Node = after
@@ -270,7 +273,7 @@ func (r *NodeTermination) writeNodeMarks(ctx context.Context, facts *drain.Facts
 func evictions(facts *drain.Facts, step drain.Step) []Eviction {
 	one := func(p *corev1.Pod, due bool) Eviction {
 		return Eviction{
-			Pod:    PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
+			Pod:    loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID},
 			Node:   facts.Node.Name,
 			Limit:  step.Limit,
 			Reason: disruptionReason(facts.Claim),
@@ -301,7 +304,7 @@ func disruptionReason(claim *karpv1.NodeClaim) string {
 func (r *NodeTermination) removeFinalizer(ctx context.Context, n *corev1.Node) error {
 	after := n.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
-	if err := r.Client.Patch(ctx, after, withOptimisticLock(n)); err != nil {
+	if err := r.Client.Patch(ctx, after, write.WithOptimisticLock(n)); err != nil {
 		return err
 	}
 	r.cloudQueries.dropCalls(n.UID)

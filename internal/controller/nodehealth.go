@@ -13,6 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -28,7 +31,7 @@ const repairRetry = 5 * time.Minute
 type NodeHealth struct {
 	Client   client.Client
 	Ailments *lifecycle.Ailments
-	Events   emitter
+	Events   write.Emitter
 	Metrics  *metric.Set
 	Remover  execute.Remover
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
@@ -40,7 +43,7 @@ type NodeHealth struct {
 func (r *NodeHealth) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node.health").
 		For(&corev1.Node{}).
-		WithOptions(workers(r.Workers)).
+		WithOptions(loop.DefaultOptions(r.Workers)).
 		Complete(r)
 }
 
@@ -54,16 +57,16 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !sick || n.DeletionTimestamp != nil {
 		return ctrl.Result{}, nil
 	}
-	claims, err := claimsOf(ctx, r.Client, n.Spec.ProviderID)
+	claims, err := lookup.ClaimsOf(ctx, r.Client, n.Spec.ProviderID)
 	if err != nil || len(claims) != 1 || claims[0].DeletionTimestamp != nil {
 		return ctrl.Result{}, err
 	}
 	claim := claims[0]
-	if read, _ := claim.Effective(nil, false); !managed(r.Classes, read.Spec.NodeClassRef) {
+	if read, _ := claim.Effective(nil, false); !lookup.Managed(r.Classes, read.Spec.NodeClassRef) {
 		return ctrl.Result{}, nil
 	}
 	if left := at.Sub(r.Now()); left > 0 {
-		return requeueAfter(left), nil
+		return loop.RequeueAfter(left), nil
 	}
 	why, err := r.stopped(ctx, n)
 	if err != nil {
@@ -71,12 +74,12 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	if why != "" {
 		r.Events.Emit(n, event.Event{Reason: event.NodeRepairBlocked, Text: "Node " + n.Name + " is not repaired: " + why})
-		return requeueAfter(repairRetry), nil
+		return loop.RequeueAfter(repairRetry), nil
 	}
 	err = r.remove(ctx, claim, condition)
 	switch {
 	case apierrors.IsConflict(err):
-		return requeueAfter(soon), nil
+		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -110,13 +113,13 @@ func (r *NodeHealth) stopped(ctx context.Context, n *corev1.Node) (string, error
 
 // remove deletes a claim whose drain is over before it begins (LC-43).
 func (r *NodeHealth) remove(ctx context.Context, claim *karpv1.NodeClaim, condition string) error {
-	err := removeClaim(ctx, r.Client, r.Remover, execute.Removal{
+	err := write.RemoveClaim(ctx, r.Client, r.Remover, execute.Removal{
 		Claim: claim, Reason: lifecycle.RemovedUnhealthy, Deadline: r.Now(),
 		Event: execute.Terminating("Unhealthy: condition " + condition + " has lasted longer than is tolerated"),
 	})
 	if err != nil {
 		return err
 	}
-	countUnhealthy(r.Metrics, claim, condition, "forceful")
+	write.CountUnhealthy(r.Metrics, claim, condition, "forceful")
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
@@ -84,7 +85,7 @@ func TestNodeHealth(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := &controller.NodeHealth{
-				Client: w.client, Ailments: a, Events: w.told, Metrics: w.metrics, Remover: controller.NewRemover(w.client, w.told, w.metrics, nil),
+				Client: w.client, Ailments: a, Events: w.told, Metrics: w.metrics, Remover: write.NewRemover(w.client, w.told, w.metrics, nil),
 				Classes: []schema.GroupKind{{Group: "g", Kind: "k"}}, Now: func() time.Time { return w.clock },
 			}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "n"}})

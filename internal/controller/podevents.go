@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
@@ -45,7 +47,7 @@ func (r *PodEvents) Register(mgr ctrl.Manager) error {
 		Watches(&corev1.Node{}, handler.Funcs{
 			DeleteFunc: func(_ context.Context, e event.DeleteEvent, _ podQueue) { r.dropNode(e.Object.GetName()) },
 		}).
-		WithOptions(workers(r.Workers)).
+		WithOptions(loop.DefaultOptions(r.Workers)).
 		Complete(r)
 }
 
@@ -94,7 +96,7 @@ func (r *PodEvents) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		}
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	claims, err := claimsOf(ctx, r.Client, node.Spec.ProviderID)
+	claims, err := lookup.ClaimsOf(ctx, r.Client, node.Spec.ProviderID)
 	if err != nil || len(claims) != 1 {
 		return ctrl.Result{}, err
 	}

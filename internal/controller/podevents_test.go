@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 )
 
 // podWorld is one claimed node and the queue of the reconciler.
@@ -37,11 +38,9 @@ func newPodWorld(t *testing.T, last, now time.Time) *podWorld {
 	claim.Status.LastPodEventTime = metav1.NewTime(last)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
 	node.Spec.ProviderID = "id"
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim, node).WithStatusSubresource(claim)
-	for _, i := range indexes()[:3] {
-		builder.WithIndex(i.object, i.field, i.keys)
-	}
-	w := &podWorld{api: builder.Build()}
+	w := &podWorld{api: fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim, node).WithStatusSubresource(claim).
+		WithIndex(claim, lookup.ClaimProviderID, func(o client.Object) []string { return []string{o.(*karpv1.NodeClaim).Status.ProviderID} }).
+		Build()}
 	w.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	t.Cleanup(w.queue.ShutDown)
 	w.r = &PodEvents{Client: w.api, Now: func() time.Time { return now }}

@@ -19,6 +19,9 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/pool"
@@ -29,10 +32,10 @@ import (
 // health of registration (LC-50 to LC-53).
 type Pools struct {
 	Client  client.Client
-	Events  announcer
+	Events  write.Announcer
 	Health  *Health
 	Words   reqs.Vocabulary
-	Classes []ClassKind // kinds of node classes this controller manages
+	Classes []lookup.ClassKind // kinds of node classes this controller manages
 	Strict  bool
 	Workers int // pools at a time
 	Now     func() time.Time
@@ -42,7 +45,7 @@ type Pools struct {
 // and has the name of the first.
 func (r *Pools) Register(mgr ctrl.Manager) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named("nodepool.hash").For(&karpv1.NodePool{}).WatchesRawSource(r.Health).
-		WithOptions(options(r.Workers, time.Second, time.Minute))
+		WithOptions(loop.Options(r.Workers, time.Second, time.Minute))
 	for _, kind := range r.Classes {
 		b = b.Watches(kind.New(), handler.EnqueueRequestsFromMapFunc(r.users(kind)))
 	}
@@ -50,7 +53,7 @@ func (r *Pools) Register(mgr ctrl.Manager) error {
 }
 
 // users lists the pools that refer to a node class.
-func (r *Pools) users(kind ClassKind) handler.MapFunc {
+func (r *Pools) users(kind lookup.ClassKind) handler.MapFunc {
 	return func(ctx context.Context, class client.Object) []reconcile.Request {
 		list := &karpv1.NodePoolList{}
 		if err := r.Client.List(ctx, list); err != nil {
@@ -59,7 +62,7 @@ func (r *Pools) users(kind ClassKind) handler.MapFunc {
 		}
 		var requests []reconcile.Request
 		for i := range list.Items {
-			ref := classOf(&list.Items[i])
+			ref := lookup.ClassOf(&list.Items[i])
 			if ref.Group == kind.Group && ref.Kind == kind.Kind && ref.Name == class.GetName() {
 				requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Name: list.Items[i].Name}})
 			}
@@ -98,8 +101,8 @@ func (r *Pools) observe(ctx context.Context, name string) (*pool.Facts, error) {
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, p); err != nil {
 		return nil, err
 	}
-	ref := classOf(p)
-	kind, ours := kindOf(r.Classes, ref)
+	ref := lookup.ClassOf(p)
+	kind, ours := lookup.KindOf(r.Classes, ref)
 	if !ours {
 		return nil, nil
 	}
@@ -120,7 +123,7 @@ func (r *Pools) observe(ctx context.Context, name string) (*pool.Facts, error) {
 		if err := r.Client.List(ctx, claims, client.MatchingLabels{karpv1.LabelNodePool: name}); err != nil {
 			return nil, fmt.Errorf("nodepool %s: list its claims: %w", name, err)
 		}
-		for _, claim := range pointers(claims.Items) {
+		for _, claim := range lookup.ByName(claims.Items) {
 			facts.Claims = append(facts.Claims, *claim)
 		}
 	}

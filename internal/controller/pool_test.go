@@ -18,12 +18,13 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/report"
 )
 
-func awsClass() controller.ClassKind {
-	return controller.ClassKind{
+func awsClass() lookup.ClassKind {
+	return lookup.ClassKind{
 		GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
 		New:        func() client.Object { return &awsv1.EC2NodeClass{} },
 		Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },
@@ -64,7 +65,7 @@ func (w *poolWorld) start() {
 	clock := func() time.Time { return w.now }
 	w.pools = &controller.Pools{
 		Client: w.api, Events: report.New(w.events, clock), Health: controller.NewHealth(),
-		Words: awsv1.Vocabulary(), Classes: []controller.ClassKind{awsClass()}, Now: clock,
+		Words: awsv1.Vocabulary(), Classes: []lookup.ClassKind{awsClass()}, Now: clock,
 	}
 }
 
@@ -186,7 +187,7 @@ func TestCounter(t *testing.T) {
 	foreign := aPool("foreign")
 	foreign.Spec.Template.Spec.NodeClassRef = karpv1.NodeClassReference{Group: "example.com", Kind: "Other", Name: "c"}
 	api, memory := fakeAPI(t, aPool("p"), foreign), &amounts{nodes: 2}
-	counter := &controller.Counter{Client: api, Usage: memory, Classes: []controller.ClassKind{awsClass()}}
+	counter := &controller.Counter{Client: api, Usage: memory, Classes: []lookup.ClassKind{awsClass()}}
 	pass := func(name string) *karpv1.NodePool {
 		t.Helper()
 		if err := counter.Pass(t.Context()); err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/provision"
@@ -56,13 +58,13 @@ type Provisioner struct {
 	Store         planStore
 	Cloud         typeSource
 	Claims        *execute.Claims
-	Events        emitter
+	Events        write.Emitter
 	Metrics       *metric.Set
 	Batcher       *Batcher
 	Policy        solve.Policy
 	Nomination    time.Duration // how long a node is reserved for nominated pods (SC-52)
 	LaunchBackoff *LaunchBackoff
-	Pulse         pulse
+	Pulse         loop.Pulse
 	Now           func() time.Time
 
 	Journal planJournal // may be nil
@@ -99,7 +101,7 @@ func (p *Provisioner) Start(ctx context.Context) error {
 			continue
 		}
 		p.Pulse.Begin()
-		p.passRecovering(withPulse(ctx, p.Pulse))
+		p.passRecovering(loop.WithPulse(ctx, p.Pulse))
 		p.Pulse.Done()
 	}
 	return nil
@@ -212,7 +214,7 @@ func (p *Provisioner) offers(ctx context.Context) (map[string]*karpv1.NodePool, 
 		pools[pool.Name] = pool
 		ready := condition.True(pool.Status.Conditions, karpv1.ConditionReady)
 		list, err := p.Cloud.Types(ctx, pool)
-		recordProgress(ctx)
+		loop.RecordProgress(ctx)
 		if err != nil {
 			if ready {
 				log.FromContext(ctx).Error(err, "skipping, unable to resolve instance types", "NodePool", klog.KRef("", pool.Name))
@@ -248,7 +250,7 @@ func (p *Provisioner) solve(ctx context.Context, view store.View, problem solve.
 		if shown(p.Now().Sub(start)) > planTimeout {
 			return true
 		}
-		recordProgress(ctx)
+		loop.RecordProgress(ctx)
 		return false
 	}
 	answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {

@@ -23,6 +23,9 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -52,7 +55,7 @@ type Reboots struct {
 	Provider rebooter
 	Queue    evictor
 	Store    rebootStore
-	Events   announcer
+	Events   write.Announcer
 	Metrics  *metric.Set
 	Remover  execute.Remover
 	Classes  []schema.GroupKind // kinds of node classes this controller manages
@@ -61,7 +64,7 @@ type Reboots struct {
 
 	mu      sync.Mutex
 	calls   map[types.UID]call
-	written writtenVersions
+	written write.Versions
 }
 
 // call is what the cloud said about a reboot. It is only memory: after a restart the cloud is asked
@@ -80,11 +83,11 @@ func (r *Reboots) Register(mgr ctrl.Manager) error {
 			claim, ok := obj.(*karpv1.NodeClaim)
 			return ok && toReboot(claim)
 		}))).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(claimsOfNode(r.Client)), builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(lookup.ClaimsOfNode(r.Client)), builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			n, ok := obj.(*corev1.Node)
 			return ok && slices.ContainsFunc(n.Spec.Taints, isRebooting)
 		}))).
-		WithOptions(options(r.Workers, rebootBackoff, rebootBackoffMax)).
+		WithOptions(loop.Options(r.Workers, rebootBackoff, rebootBackoffMax)).
 		Complete(r)
 }
 
@@ -106,10 +109,10 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	if r.written.CacheIsStale(claim) {
-		return requeueAfter(soon), nil // the cache does not have the last write yet
+		return loop.RequeueAfter(loop.Soon), nil // the cache does not have the last write yet
 	}
 	read, _ := claim.Effective(nil, false)
-	if !toReboot(claim) || !managed(r.Classes, read.Spec.NodeClassRef) {
+	if !toReboot(claim) || !lookup.Managed(r.Classes, read.Spec.NodeClassRef) {
 		r.dropState(claim.UID)
 		return ctrl.Result{}, nil
 	}
@@ -119,12 +122,12 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	}
 	after, err := r.move(ctx, facts)
 	switch {
-	case isStaleWrite(err):
-		return requeueAfter(soon), nil
+	case write.IsStale(err):
+		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
 		return ctrl.Result{}, fmt.Errorf("rebooting the node of nodeclaim %s: %w", claim.Name, err)
 	}
-	return requeueAfter(after), nil
+	return loop.RequeueAfter(after), nil
 }
 
 func (r *Reboots) observe(ctx context.Context, claim *karpv1.NodeClaim) (reboot.Facts, error) {
@@ -133,12 +136,12 @@ func (r *Reboots) observe(ctx context.Context, claim *karpv1.NodeClaim) (reboot.
 	if facts.Asked = known.first; known.final != nil {
 		facts.Answer = &reboot.Answer{Err: known.final}
 	}
-	nodes, err := nodesOf(ctx, r.Client, claim.Status.ProviderID)
+	nodes, err := lookup.NodesOf(ctx, r.Client, claim.Status.ProviderID)
 	if err != nil || len(nodes) != 1 {
 		return facts, err
 	}
 	facts.Node = nodes[0]
-	facts.Pods, err = podsOn(ctx, r.Client, facts.Node.Name)
+	facts.Pods, err = lookup.PodsOn(ctx, r.Client, facts.Node.Name)
 	return facts, err
 }
 
@@ -158,7 +161,7 @@ func (r *Reboots) move(ctx context.Context, facts reboot.Facts) (time.Duration, 
 			return step.After, r.endReboot(ctx, facts, step)
 		}
 	}
-	return soon, nil
+	return loop.Soon, nil
 }
 
 // perform writes the node, lets pods leave, and writes the claim, its status first: a boot id that is
@@ -166,7 +169,7 @@ func (r *Reboots) move(ctx context.Context, facts reboot.Facts) (time.Duration, 
 func (r *Reboots) perform(ctx context.Context, facts *reboot.Facts, step reboot.Step) error {
 	if step.Node != nil {
 		want := step.Node.DeepCopy()
-		if err := r.Client.Patch(ctx, want, withOptimisticLock(facts.Node)); err != nil {
+		if err := r.Client.Patch(ctx, want, write.WithOptimisticLock(facts.Node)); err != nil {
 			return fmt.Errorf("patch node %s: %w", want.Name, err)
 		}
 		r.logTaint(ctx, facts.Node, want)
@@ -178,7 +181,7 @@ func (r *Reboots) perform(ctx context.Context, facts *reboot.Facts, step reboot.
 	list := make([]Eviction, 0, len(step.Pods.Evict))
 	for _, p := range step.Pods.Evict {
 		list = append(list, Eviction{
-			Pod: PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Node: facts.Node.Name, Limit: step.Limit, Reason: string(karpv1.ReasonUnhealthy),
+			Pod: loop.PodID{Namespace: p.Namespace, Name: p.Name, UID: p.UID}, Node: facts.Node.Name, Limit: step.Limit, Reason: string(karpv1.ReasonUnhealthy),
 		})
 	}
 	r.Queue.Add(list...)
@@ -206,12 +209,12 @@ func (r *Reboots) logTaint(ctx context.Context, before, after *corev1.Node) {
 // was seen.
 func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statusFirst bool) (*karpv1.NodeClaim, error) {
 	status := func(from *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
-		if sameStatus(have.Status, want.Status) {
+		if write.SameStatus(have.Status, want.Status) {
 			return from, nil
 		}
-		next := withoutSpec(from)
+		next := write.WithoutSpec(from)
 		next.Status.Conditions = slices.Clone(want.Status.Conditions)
-		if err := r.Client.Status().Patch(ctx, next, leanMergePatch(from)); err != nil {
+		if err := r.Client.Status().Patch(ctx, next, write.LeanMergePatch(from)); err != nil {
 			return from, fmt.Errorf("patch status of nodeclaim %s: %w", have.Name, err)
 		}
 		r.Events.Flips(next, condition.Flips(have.Status.Conditions, want.Status.Conditions))
@@ -221,9 +224,9 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 		if maps.Equal(have.Annotations, want.Annotations) {
 			return from, nil
 		}
-		next := withoutSpec(from)
+		next := write.WithoutSpec(from)
 		next.Annotations = maps.Clone(want.Annotations)
-		if err := r.Client.Patch(ctx, next, leanMergePatch(from)); err != nil {
+		if err := r.Client.Patch(ctx, next, write.LeanMergePatch(from)); err != nil {
 			return from, fmt.Errorf("patch nodeclaim %s: %w", have.Name, err)
 		}
 		return next, nil
@@ -295,7 +298,7 @@ func (r *Reboots) endReboot(ctx context.Context, facts reboot.Facts, step reboot
 	claim := facts.Claim
 	if step.Delete {
 		// Its deadline is written, and its event is that of the reboot.
-		if err := removeClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedUnhealthy}); err != nil {
+		if err := write.RemoveClaim(ctx, r.Client, r.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedUnhealthy}); err != nil {
 			return err
 		}
 		r.written.RecordDeletion(claim)

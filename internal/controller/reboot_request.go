@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	disruption "github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
@@ -36,7 +37,7 @@ func (r *Reboots) Commit(ctx context.Context, c disruption.Command) error {
 		return fmt.Errorf("request a reboot: %w", err)
 	}
 	r.Store.Rebooted(claim.UID)
-	countUnhealthy(r.Metrics, after, c.UnhealthyCondition(), lifecycle.BoundedMode(after, c.Bound))
+	write.CountUnhealthy(r.Metrics, after, c.UnhealthyCondition(), lifecycle.BoundedMode(after, c.Bound))
 	log.FromContext(ctx).Info("committed node reboot", "Node", klog.KRef("", n.Node), "NodeClaim", klog.KRef("", n.Claim), "cause", c.Cause())
 	return nil
 }

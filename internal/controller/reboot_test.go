@@ -21,6 +21,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -51,7 +52,7 @@ func newSurgery(t *testing.T, calls interceptor.Funcs, objects ...client.Object)
 // process is a controller that knows nothing yet.
 func (s *surgery) process() *controller.Reboots {
 	return &controller.Reboots{
-		Client: s.client, Provider: s, Queue: s.queue, Store: s, Events: s.told, Metrics: s.metrics, Remover: controller.NewRemover(s.client, s.told, s.metrics, nil),
+		Client: s.client, Provider: s, Queue: s.queue, Store: s, Events: s.told, Metrics: s.metrics, Remover: write.NewRemover(s.client, s.told, s.metrics, nil),
 		Classes: []schema.GroupKind{{Group: "g", Kind: "k"}}, Now: func() time.Time { return s.clock },
 	}
 }

@@ -19,6 +19,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/pool"
@@ -55,7 +58,7 @@ type Static struct {
 	LaunchBackoff poolBackoff
 	Remover       execute.Remover
 	Words         reqs.Vocabulary
-	Classes       []ClassKind
+	Classes       []lookup.ClassKind
 	Strict        bool
 	Workers       int
 	Now           func() time.Time
@@ -71,7 +74,7 @@ func (s *Static) Register(mgr ctrl.Manager) error {
 		failed = append(failed, ctrl.NewControllerManagedBy(mgr).Named(half.name).
 			For(&karpv1.NodePool{}, builder.WithPredicates(predicate.NewPredicateFuncs(isStatic))).
 			Watches(&karpv1.NodeClaim{}, handler.EnqueueRequestsFromMapFunc(poolOfClaim), builder.WithPredicates(claimCounts())).
-			WithOptions(workers(s.Workers)).
+			WithOptions(loop.DefaultOptions(s.Workers)).
 			Complete(half.pass))
 	}
 	return errors.Join(failed...)
@@ -116,7 +119,7 @@ func (s *Static) Grow(ctx context.Context, req ctrl.Request) (ctrl.Result, error
 			return ctrl.Result{}, err
 		}
 	}
-	return requeueAfter(step.After), nil
+	return loop.RequeueAfter(step.After), nil
 }
 
 // Shrink deletes the claims that a pool has too many of.
@@ -128,10 +131,10 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	var failed []error
 	for _, claim := range step.Delete {
 		why := fmt.Sprintf("ScaledDown: NodePool %s has more nodes than the %d it wants", req.Name, *facts.Pool.Spec.Replicas)
-		err := removeClaim(ctx, s.Client, s.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedScaledDown, Event: execute.Terminating(why)})
+		err := write.RemoveClaim(ctx, s.Client, s.Remover, execute.Removal{Claim: claim, Reason: lifecycle.RemovedScaledDown, Event: execute.Terminating(why)})
 		switch {
 		case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-			return requeueAfter(soon), nil // it is not what it was: choose again
+			return loop.RequeueAfter(loop.Soon), nil // it is not what it was: choose again
 		case err != nil:
 			failed = append(failed, err)
 		default:
@@ -139,13 +142,13 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 				"replicas", *facts.Pool.Spec.Replicas)
 		}
 	}
-	return requeueAfter(step.After), errors.Join(failed...)
+	return loop.RequeueAfter(step.After), errors.Join(failed...)
 }
 
 // requeueUndecided is the answer for a pool that cannot be decided about: it is not ours, or memory is incomplete.
 func (s *Static) requeueUndecided(facts *pool.StaticFacts, err error) (ctrl.Result, error) {
 	if err == nil && facts == nil && !s.Store.Synced() {
-		return requeueAfter(notSynced), nil
+		return loop.RequeueAfter(notSynced), nil
 	}
 	return ctrl.Result{}, err
 }
@@ -157,7 +160,7 @@ func (s *Static) decide(ctx context.Context, name string, half func(pool.StaticF
 		return nil, pool.StaticStep{}, client.IgnoreNotFound(err)
 	}
 	effective, _ := stored.Effective(s.Strict)
-	if _, ours := kindOf(s.Classes, effective.Spec.Template.Spec.NodeClassRef); !ours || effective.Spec.Replicas == nil || !s.Store.Synced() {
+	if _, ours := lookup.KindOf(s.Classes, effective.Spec.Template.Spec.NodeClassRef); !ours || effective.Spec.Replicas == nil || !s.Store.Synced() {
 		return nil, pool.StaticStep{}, nil
 	}
 	facts := &pool.StaticFacts{Pool: effective, Now: s.Now(), BackedOff: s.LaunchBackoff.PoolBackedOff(name, s.Now())}

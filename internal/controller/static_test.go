@@ -28,6 +28,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -60,7 +62,7 @@ func newFleet(t bench, replicas int64, limit string) *fleet {
 		p.Spec.Limits = corev1.ResourceList{karpv1.LimitNodes: resource.MustParse(limit)}
 	}
 	f.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(p).WithStatusSubresource(&karpv1.NodeClaim{}).
-		WithIndex(&corev1.Node{}, controller.NodeProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
+		WithIndex(&corev1.Node{}, lookup.NodeProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).
 		WithInterceptorFuncs(interceptor.Funcs{Create: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.CreateOption) error {
 			obj.SetUID(types.UID(obj.GetName()))
 			if f.create == nil {
@@ -83,8 +85,8 @@ func (f *fleet) boot() {
 	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
 	cache := &cached{Client: f.api, memory: f.memory}
 	f.static = &controller.Static{
-		Client: cache, Remover: controller.NewRemover(cache, f.told, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: controller.NewLaunchBackoff(), Words: awsv1.Vocabulary(),
-		Classes: []controller.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}}, Now: time.Now,
+		Client: cache, Remover: write.NewRemover(cache, f.told, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: controller.NewLaunchBackoff(), Words: awsv1.Vocabulary(),
+		Classes: []lookup.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}}, Now: time.Now,
 	}
 }
 

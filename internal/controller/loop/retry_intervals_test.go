@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 // G14: whatever failed for an hour is tried again within a minute of the end of the outage.
 func TestFM_G14_RetriesStayFrequent(t *testing.T) {
 	t.Parallel()
-	limiter := workers(1).RateLimiter
+	limiter := DefaultOptions(1).RateLimiter
 	if limiter == nil {
 		t.Fatal("the usual waits grow to a quarter of an hour")
 	}

@@ -1,12 +1,12 @@
-package controller
+package loop
 
 import (
 	"context"
 	"net/http"
 )
 
-// pulse is the heartbeat of a loop for the liveness probe. Beat records progress.
-type pulse interface {
+// Pulse is the heartbeat of a loop for the liveness probe. Beat records progress.
+type Pulse interface {
 	Begin()
 	Beat()
 	Done()
@@ -14,17 +14,17 @@ type pulse interface {
 
 type pulseKey struct{}
 
-// withPulse returns a context whose work counts as progress of a loop.
-func withPulse(ctx context.Context, p pulse) context.Context {
+// WithPulse returns a context whose work counts as progress of a loop.
+func WithPulse(ctx context.Context, p Pulse) context.Context {
 	if p == nil {
 		return ctx
 	}
 	return context.WithValue(ctx, pulseKey{}, p)
 }
 
-// recordProgress records progress of the loop that a context belongs to. It is a no-op for other contexts.
-func recordProgress(ctx context.Context) {
-	if p, is := ctx.Value(pulseKey{}).(pulse); is {
+// RecordProgress records progress of the loop that a context belongs to. It is a no-op for other contexts.
+func RecordProgress(ctx context.Context) {
+	if p, is := ctx.Value(pulseKey{}).(Pulse); is {
 		p.Beat()
 	}
 }
@@ -39,7 +39,7 @@ type beatingTransport struct{ next http.RoundTripper }
 func (a beatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := a.next.RoundTrip(r)
 	if err == nil {
-		recordProgress(r.Context())
+		RecordProgress(r.Context())
 	}
 	return answer, err
 }

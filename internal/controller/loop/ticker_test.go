@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func TestTicker(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		start, passes := time.Now(), []time.Duration{}
 		metrics := metric.New(prometheus.NewRegistry())
-		loop := &ticker{Name: "test", Every: 5 * time.Second, Metrics: metrics, Pass: func(context.Context) error {
+		loop := &Ticker{Name: "test", Every: 5 * time.Second, Metrics: metrics, Pass: func(context.Context) error {
 			passes = append(passes, time.Since(start))
 			switch len(passes) {
 			case 1:

@@ -1,9 +1,9 @@
-package controller_test
+package loop_test
 
 import (
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 )
 
 func TestWorkers(t *testing.T) {
@@ -18,7 +18,7 @@ func TestWorkers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := controller.Workers(10, 1000, tc.millicores); got != tc.want {
+			if got := loop.Workers(10, 1000, tc.millicores); got != tc.want {
 				t.Errorf("%d workers, want %d", got, tc.want)
 			}
 		})

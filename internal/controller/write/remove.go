@@ -1,4 +1,4 @@
-package controller
+package write
 
 import (
 	"context"
@@ -7,18 +7,19 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // NewRemover is what removes claims, with the pods counted that the cache knows.
-func NewRemover(c client.Client, events emitter, m *metric.Set, removed func(claim, node, reason string)) execute.Remover {
+func NewRemover(c client.Client, events Emitter, m *metric.Set, removed func(claim, node, reason string)) execute.Remover {
 	return execute.Remover{Client: c, Events: events, Metrics: m, PodsToMove: PodsToMove(c), Removed: removed}
 }
 
-// removeClaim removes a claim with the Nodes that the cache knows of it.
-func removeClaim(ctx context.Context, c client.Client, r execute.Remover, x execute.Removal) error {
-	nodes, err := nodesOf(ctx, c, x.Claim.Status.ProviderID)
+// RemoveClaim removes a claim with the Nodes that the cache knows of it.
+func RemoveClaim(ctx context.Context, c client.Client, r execute.Remover, x execute.Removal) error {
+	nodes, err := lookup.NodesOf(ctx, c, x.Claim.Status.ProviderID)
 	if err != nil {
 		return err
 	}
@@ -30,7 +31,7 @@ func removeClaim(ctx context.Context, c client.Client, r execute.Remover, x exec
 // counts as no pods, since the number is only for a metric.
 func PodsToMove(c client.Client) func(ctx context.Context, node string) int {
 	return func(ctx context.Context, node string) int {
-		pods, err := podsOn(ctx, c, node)
+		pods, err := lookup.PodsOn(ctx, c, node)
 		if err != nil {
 			return 0
 		}
@@ -44,8 +45,8 @@ func PodsToMove(c client.Client) func(ctx context.Context, node string) int {
 	}
 }
 
-// countUnhealthy counts a claim that is removed or rebooted because of a condition of its node (V15-32). The mode is how
+// CountUnhealthy counts a claim that is removed or rebooted because of a condition of its node (V15-32). The mode is how
 // hard its drain may become.
-func countUnhealthy(m *metric.Set, claim *karpv1.NodeClaim, condition, mode string) {
+func CountUnhealthy(m *metric.Set, claim *karpv1.NodeClaim, condition, mode string) {
 	m.NodeClaimsUnhealthyDisrupted.WithLabelValues(metric.SnakeCase(condition), claim.Labels[karpv1.LabelNodePool], claim.Labels[karpv1.LabelCapacityType], claim.Status.ImageID, mode).Inc()
 }

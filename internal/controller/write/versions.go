@@ -1,4 +1,4 @@
-package controller
+package write
 
 import (
 	"sync"
@@ -9,10 +9,10 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// writtenVersions holds, for each claim, the earliest version that may be decided on. A cache that is behind
+// Versions holds, for each claim, the earliest version that may be decided on. A cache that is behind
 // our own write would let us decide twice. After a conflict, every write fails until the cache has the other
 // write. The zero value is ready.
-type writtenVersions struct {
+type Versions struct {
 	mu       sync.Mutex
 	versions map[string]awaitedVersion // by name
 	deleted  map[string]types.UID      // by name, until the cache shows it
@@ -30,7 +30,7 @@ type awaitedVersion struct {
 const maxStaleReads = 3
 
 // RecordDeletion records that a claim was deleted.
-func (w *writtenVersions) RecordDeletion(claim *karpv1.NodeClaim) {
+func (w *Versions) RecordDeletion(claim *karpv1.NodeClaim) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.deleted == nil {
@@ -40,12 +40,12 @@ func (w *writtenVersions) RecordDeletion(claim *karpv1.NodeClaim) {
 }
 
 // RecordWrite records that we wrote this version.
-func (w *writtenVersions) RecordWrite(claim *karpv1.NodeClaim) { w.awaitVersion(claim, false) }
+func (w *Versions) RecordWrite(claim *karpv1.NodeClaim) { w.awaitVersion(claim, false) }
 
 // RecordConflict records that another client wrote a later version than this one.
-func (w *writtenVersions) RecordConflict(claim *karpv1.NodeClaim) { w.awaitVersion(claim, true) }
+func (w *Versions) RecordConflict(claim *karpv1.NodeClaim) { w.awaitVersion(claim, true) }
 
-func (w *writtenVersions) awaitVersion(claim *karpv1.NodeClaim, passed bool) {
+func (w *Versions) awaitVersion(claim *karpv1.NodeClaim, passed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.versions == nil {
@@ -55,7 +55,7 @@ func (w *writtenVersions) awaitVersion(claim *karpv1.NodeClaim, passed bool) {
 }
 
 // CacheIsStale reports whether a later version than this one is known to exist.
-func (w *writtenVersions) CacheIsStale(claim *karpv1.NodeClaim) bool {
+func (w *Versions) CacheIsStale(claim *karpv1.NodeClaim) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if uid, gone := w.deleted[claim.Name]; gone {
@@ -80,7 +80,7 @@ func (w *writtenVersions) CacheIsStale(claim *karpv1.NodeClaim) bool {
 	return false
 }
 
-func (w *writtenVersions) DropClaim(name string) {
+func (w *Versions) DropClaim(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.versions, name)

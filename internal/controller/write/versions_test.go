@@ -1,4 +1,4 @@
-package controller
+package write
 
 import (
 	"testing"
@@ -11,7 +11,7 @@ import (
 // FM D08: after a conflict the cache is given time for a later version, but if none comes work goes on.
 func TestFM_D08_ConflictsWithoutALaterVersionEnd(t *testing.T) {
 	t.Parallel()
-	var w writtenVersions
+	var w Versions
 	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7"}}
 	w.RecordConflict(claim)
 	looks := 0

@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"context"
@@ -9,17 +9,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// wakeLoop wakes a loop. It never blocks.
-func wakeLoop(c chan<- struct{}) {
+// Wake wakes a loop. It never blocks.
+func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// turnLoop is a loop of the leader whose turns return when the next one is due. A turn that fails or panics is
+// Turns is a loop of the leader whose turns return when the next one is due. A turn that fails or panics is
 // logged, and the next one comes as usual.
-type turnLoop struct {
+type Turns struct {
 	Name    string // of the controller, for the log
 	Metrics *metric.Set
 	Turn    func(context.Context) (time.Duration, error)
@@ -29,14 +29,14 @@ type turnLoop struct {
 }
 
 // NeedLeaderElection says that only the leader runs it.
-func (*turnLoop) NeedLeaderElection() bool { return true }
+func (*Turns) NeedLeaderElection() bool { return true }
 
 // Start runs until the context ends.
-func (t *turnLoop) Start(ctx context.Context) error {
+func (t *Turns) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.Name))
 	for {
 		wait := t.Every
-		once := ticker{Name: t.Name, Metrics: t.Metrics, Pass: func(ctx context.Context) (err error) {
+		once := Ticker{Name: t.Name, Metrics: t.Metrics, Pass: func(ctx context.Context) (err error) {
 			wait, err = t.Turn(ctx)
 			return err
 		}}
@@ -50,7 +50,7 @@ func (t *turnLoop) Start(ctx context.Context) error {
 }
 
 // waitForTurn waits until the next turn is due, or until shortly after a wake-up.
-func (t *turnLoop) waitForTurn(ctx context.Context, wait time.Duration) bool {
+func (t *Turns) waitForTurn(ctx context.Context, wait time.Duration) bool {
 	due := time.NewTimer(wait)
 	defer due.Stop()
 	select {

@@ -1,4 +1,4 @@
-package controller
+package write
 
 import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -7,13 +7,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// emitter sends events; the recorder of internal/report is one.
-type emitter interface {
+// Emitter sends events; the recorder of internal/report is one.
+type Emitter interface {
 	Emit(obj client.Object, events ...event.Event)
 }
 
-// announcer is an emitter that also tells which conditions changed.
-type announcer interface {
-	emitter
+// Announcer is an emitter that also tells which conditions changed.
+type Announcer interface {
+	Emitter
 	Flips(obj client.Object, flips []condition.Flip)
 }

@@ -1,4 +1,4 @@
-package controller
+package write
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 // types: to copy, encode and compare it is most of the work of a patch, so it is left out.
 type leanPatch struct{ before *karpv1.NodeClaim }
 
-// leanMergePatch is a merge patch that insists on the version of a claim.
-func leanMergePatch(before *karpv1.NodeClaim) client.Patch { return leanPatch{before} }
+// LeanMergePatch is a merge patch that insists on the version of a claim.
+func LeanMergePatch(before *karpv1.NodeClaim) client.Patch { return leanPatch{before} }
 
 func (p leanPatch) Type() types.PatchType { return types.MergePatchType }
 
@@ -29,16 +29,16 @@ func (p leanPatch) Data(obj client.Object) ([]byte, error) {
 	return client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}).Data(to)
 }
 
-// withoutSpec is a copy of a claim to be patched; the answer of the API server fills in the rest.
-func withoutSpec(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
+// WithoutSpec is a copy of a claim to be patched; the answer of the API server fills in the rest.
+func WithoutSpec(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	out := &karpv1.NodeClaim{TypeMeta: claim.TypeMeta, Status: *claim.Status.DeepCopy()}
 	claim.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	return out
 }
 
-// sameStatus does not mind the order of the conditions: claims that another version wrote are not
+// SameStatus does not mind the order of the conditions: claims that another version wrote are not
 // written anew for that alone (FM C07).
-func sameStatus(a, b karpv1.NodeClaimStatus) bool {
+func SameStatus(a, b karpv1.NodeClaimStatus) bool {
 	if len(a.Conditions) != len(b.Conditions) {
 		return false
 	}
@@ -52,16 +52,16 @@ func sameStatus(a, b karpv1.NodeClaimStatus) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// isStaleWrite reports whether another client wrote or removed an object since it was read, so that it has to
+// IsStale reports whether another client wrote or removed an object since it was read, so that it has to
 // be read again. Errors of the cloud never count, even if they wrap one of the API server.
-func isStaleWrite(err error) bool {
+func IsStale(err error) bool {
 	if _, ofCloud := errors.AsType[*cloud.Error](err); ofCloud {
 		return false
 	}
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err)
 }
 
-// withOptimisticLock returns a patch that fails if another client wrote the object since it was read.
-func withOptimisticLock(before client.Object) client.Patch {
+// WithOptimisticLock returns a patch that fails if another client wrote the object since it was read.
+func WithOptimisticLock(before client.Object) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -1,4 +1,4 @@
-package controller
+package lookup
 
 import (
 	"slices"
@@ -20,14 +20,14 @@ type ClassKind struct {
 	Refusals   func(class client.Object, pool *karpv1.NodePool) []reason.Reason // of a pool in its effective form; nil: there are none
 }
 
-// classOf is the node class a pool refers to, whatever shape it was applied in.
-func classOf(p *karpv1.NodePool) karpv1.NodeClassReference {
+// ClassOf is the node class a pool refers to, whatever shape it was applied in.
+func ClassOf(p *karpv1.NodePool) karpv1.NodeClassReference {
 	effective, _ := p.Effective(false)
 	return effective.Spec.Template.Spec.NodeClassRef
 }
 
-// kindOf finds the kind of node class among those this controller manages.
-func kindOf(classes []ClassKind, ref karpv1.NodeClassReference) (kind ClassKind, ours bool) {
+// KindOf finds the kind of node class among those this controller manages.
+func KindOf(classes []ClassKind, ref karpv1.NodeClassReference) (kind ClassKind, ours bool) {
 	i := slices.IndexFunc(classes, func(k ClassKind) bool { return k.Group == ref.Group && k.Kind == ref.Kind })
 	if i < 0 {
 		return ClassKind{}, false
@@ -35,6 +35,6 @@ func kindOf(classes []ClassKind, ref karpv1.NodeClassReference) (kind ClassKind,
 	return classes[i], true
 }
 
-func managed(classes []schema.GroupKind, ref karpv1.NodeClassReference) bool {
+func Managed(classes []schema.GroupKind, ref karpv1.NodeClassReference) bool {
 	return slices.Contains(classes, schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
 }

@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"time"
@@ -17,22 +17,22 @@ func Workers(least, most, millicores int) int {
 	return least + (most-least)*share/(many-few)
 }
 
-// options are those of a controller that waits from first to longest, doubling, after a failure.
-func options(workers int, first, longest time.Duration) controller.Options {
+// Options are those of a controller that waits from first to longest, doubling, after a failure.
+func Options(workers int, first, longest time.Duration) controller.Options {
 	return controller.Options{
 		MaxConcurrentReconciles: max(workers, 1),
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, longest),
 	}
 }
 
-// workers are the options of a controller with the usual waits after a failure. Those of the framework
+// DefaultOptions are the options of a controller with the usual waits after a failure. Those of the framework
 // grow to a quarter of an hour, which is longer than an outage may be felt (G14).
-func workers(n int) controller.Options {
-	return options(n, 100*time.Millisecond, time.Minute)
+func DefaultOptions(n int) controller.Options {
+	return Options(n, 100*time.Millisecond, time.Minute)
 }
 
-// soon is when to look again after somebody else wrote, or our own write is not in the cache yet. The
+// Soon is when to look again after somebody else wrote, or our own write is not in the cache yet. The
 // watch mostly calls earlier.
-const soon = time.Second
+const Soon = time.Second
 
-func requeueAfter(after time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: after} }
+func RequeueAfter(after time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: after} }

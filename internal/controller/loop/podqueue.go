@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"time"
@@ -15,20 +15,20 @@ import (
 
 // Back-off of everything that drains (G12).
 const (
-	drainBackoff    = 100 * time.Millisecond
-	drainBackoffMax = 10 * time.Second
+	DrainBackoff    = 100 * time.Millisecond
+	DrainBackoffMax = 10 * time.Second
 )
 
-// registerPodQueue adds a controller that looks at pods which somebody put into its queue, and at no
+// RegisterPodQueue adds a controller that looks at pods which somebody put into its queue, and at no
 // others. start is handed the queue once it runs. What fails is tried again with the back-off of drains
 // (G12).
-func registerPodQueue(mgr ctrl.Manager, name string, workers int, start source.TypedFunc[PodID], r reconcile.TypedReconciler[PodID]) error {
+func RegisterPodQueue(mgr ctrl.Manager, name string, workers int, start source.TypedFunc[PodID], r reconcile.TypedReconciler[PodID]) error {
 	logger := mgr.GetLogger().WithValues("controller", name)
 	return builder.TypedControllerManagedBy[PodID](mgr).Named(name).
 		WatchesRawSource(start).
 		WithOptions(controller.TypedOptions[PodID]{
 			MaxConcurrentReconciles: max(workers, 1),
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[PodID](drainBackoff, drainBackoffMax),
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[PodID](DrainBackoff, DrainBackoffMax),
 		}).
 		WithLogConstructor(func(id *PodID) logr.Logger {
 			if id == nil {
@@ -47,3 +47,8 @@ type PodID struct {
 
 // String is the name as people write it.
 func (id PodID) String() string { return id.Namespace + "/" + id.Name }
+
+// Key is the name as the API server knows it.
+func (id PodID) Key() types.NamespacedName {
+	return types.NamespacedName{Namespace: id.Namespace, Name: id.Name}
+}

@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"context"
@@ -36,9 +36,9 @@ func TestTrust_C04_AnswersAreProgress(t *testing.T) {
 			t.Errorf("answer %v, error %v, want %v", answer, got, err)
 		}
 	}
-	ctx := withPulse(t.Context(), one)
+	ctx := WithPulse(t.Context(), one)
 	ask(ctx, nil)
-	ask(withPulse(t.Context(), two), errors.New("connection refused"))
+	ask(WithPulse(t.Context(), two), errors.New("connection refused"))
 	ask(t.Context(), nil)
 	if one.count != 1 || two.count != 0 {
 		t.Errorf("%d and %d steps, want one of the loop that was answered", one.count, two.count)

@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"context"
@@ -21,7 +21,7 @@ func TestTurnsFollowEachOther(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		began, at := time.Now(), []time.Duration{}
 		metrics, wake := metric.New(prometheus.NewRegistry()), make(chan struct{}, 1)
-		loop := &turnLoop{Name: "test", Metrics: metrics, Every: 10 * time.Second, Wake: wake, Soon: time.Second, Turn: func(context.Context) (time.Duration, error) {
+		loop := &Turns{Name: "test", Metrics: metrics, Every: 10 * time.Second, Wake: wake, Soon: time.Second, Turn: func(context.Context) (time.Duration, error) {
 			at = append(at, time.Since(began))
 			switch len(at) {
 			case 1:
@@ -38,8 +38,8 @@ func TestTurnsFollowEachOther(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- loop.Start(ctx) }()
 		time.Sleep(30 * time.Second)
-		wakeLoop(wake)
-		wakeLoop(wake)
+		Wake(wake)
+		Wake(wake)
 		time.Sleep(30 * time.Second)
 		stop()
 		if err := <-done; err != nil {

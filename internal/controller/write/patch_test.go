@@ -1,4 +1,4 @@
-package controller
+package write
 
 import (
 	"testing"
@@ -24,8 +24,8 @@ func TestLeanPatchIsTheSamePatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, written := range map[string]*karpv1.NodeClaim{"whole": after, "without spec": withoutSpec(after)} {
-		got, err := leanMergePatch(before).Data(written)
+	for name, written := range map[string]*karpv1.NodeClaim{"whole": after, "without spec": WithoutSpec(after)} {
+		got, err := LeanMergePatch(before).Data(written)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestOvertakenVersionsAreWaitedFor(t *testing.T) {
 	at := func(version string) *karpv1.NodeClaim {
 		return &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", ResourceVersion: version}}
 	}
-	w := &writtenVersions{}
+	w := &Versions{}
 	w.RecordWrite(at("5"))
 	if !w.CacheIsStale(at("4")) || w.CacheIsStale(at("5")) {
 		t.Error("our own write is waited for, and is enough")

@@ -1,4 +1,4 @@
-package controller
+package lookup
 
 import (
 	"cmp"
@@ -58,8 +58,8 @@ func Index(mgr ctrl.Manager) error {
 	return nil
 }
 
-// nodesOf lists the nodes with a provider id.
-func nodesOf(ctx context.Context, c client.Client, id string) ([]*corev1.Node, error) {
+// NodesOf lists the nodes with a provider id.
+func NodesOf(ctx context.Context, c client.Client, id string) ([]*corev1.Node, error) {
 	if id == "" {
 		return nil, nil
 	}
@@ -67,11 +67,11 @@ func nodesOf(ctx context.Context, c client.Client, id string) ([]*corev1.Node, e
 	if err := c.List(ctx, list, client.MatchingFields{NodeProviderID: id}); err != nil {
 		return nil, fmt.Errorf("list nodes with provider id %s: %w", id, err)
 	}
-	return pointers(list.Items), nil
+	return ByName(list.Items), nil
 }
 
-// claimsOf lists the claims with a provider id, as stored.
-func claimsOf(ctx context.Context, c client.Client, id string) ([]*karpv1.NodeClaim, error) {
+// ClaimsOf lists the claims with a provider id, as stored.
+func ClaimsOf(ctx context.Context, c client.Client, id string) ([]*karpv1.NodeClaim, error) {
 	if id == "" {
 		return nil, nil
 	}
@@ -79,21 +79,21 @@ func claimsOf(ctx context.Context, c client.Client, id string) ([]*karpv1.NodeCl
 	if err := c.List(ctx, list, client.MatchingFields{ClaimProviderID: id}); err != nil {
 		return nil, fmt.Errorf("list nodeclaims with provider id %s: %w", id, err)
 	}
-	return pointers(list.Items), nil
+	return ByName(list.Items), nil
 }
 
-// podsOn lists the pods that are bound to a node.
-func podsOn(ctx context.Context, c client.Client, node string) ([]*corev1.Pod, error) {
+// PodsOn lists the pods that are bound to a node.
+func PodsOn(ctx context.Context, c client.Client, node string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := c.List(ctx, list, client.MatchingFields{PodNodeName: node}); err != nil {
 		return nil, fmt.Errorf("list pods on node %s: %w", node, err)
 	}
-	return pointers(list.Items), nil
+	return ByName(list.Items), nil
 }
 
-// pointers returns objects of a list by namespace and name: the cache lists in any order, and what is decided,
+// ByName returns objects of a list by namespace and name: the cache lists in any order, and what is decided,
 // told and joined to an error should not have that.
-func pointers[T any, P interface {
+func ByName[T any, P interface {
 	*T
 	client.Object
 }](items []T) []P {
@@ -107,10 +107,10 @@ func pointers[T any, P interface {
 	return out
 }
 
-// claimsOfNode finds the claims that a change of a node concerns.
-func claimsOfNode(c client.Client) handler.MapFunc {
+// ClaimsOfNode finds the claims that a change of a node concerns.
+func ClaimsOfNode(c client.Client) handler.MapFunc {
 	return func(ctx context.Context, obj client.Object) []reconcile.Request {
-		claims, err := claimsOf(ctx, c, obj.(*corev1.Node).Spec.ProviderID)
+		claims, err := ClaimsOf(ctx, c, obj.(*corev1.Node).Spec.ProviderID)
 		if err != nil {
 			return nil // only an index that is missing fails, and then nothing works
 		}

@@ -1,4 +1,4 @@
-package controller
+package loop
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// ticker runs a pass at once and then again and again, on the leader only. A pass that fails or panics
+// Ticker runs a pass at once and then again and again, on the leader only. A pass that fails or panics
 // is logged, and the next one comes as usual.
-type ticker struct {
+type Ticker struct {
 	Name  string // of the controller, for the log
 	Every time.Duration
 	Pass  func(context.Context) error
@@ -21,10 +21,10 @@ type ticker struct {
 }
 
 // NeedLeaderElection says that only the leader runs it.
-func (*ticker) NeedLeaderElection() bool { return true }
+func (*Ticker) NeedLeaderElection() bool { return true }
 
 // Start runs until the context ends.
-func (t *ticker) Start(ctx context.Context) error {
+func (t *Ticker) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithValues("controller", t.Name))
 	if t.Metrics != nil {
 		t.Metrics.Panics.WithLabelValues(t.Name) // shows 0 from the start
@@ -44,7 +44,7 @@ func (t *ticker) Start(ctx context.Context) error {
 }
 
 // RunOnce makes one pass. A panic is counted and returned as an error.
-func (t *ticker) RunOnce(ctx context.Context) (err error) {
+func (t *Ticker) RunOnce(ctx context.Context) (err error) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
 			err = fmt.Errorf("panic: %v", recovered)

@@ -1,4 +1,4 @@
-package controller
+package lookup
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 func TestListedObjectsAreInOrder(t *testing.T) {
 	t.Parallel()
 	var got []string
-	for _, p := range pointers([]corev1.Pod{
+	for _, p := range ByName([]corev1.Pod{
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "1"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "2"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "1"}},
 	}) {
 		got = append(got, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}.String())
