@@ -10,6 +10,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -32,8 +33,8 @@ func TestLC62_OldAnnotationsAreDeprecated(t *testing.T) {
 			t.Parallel()
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Annotations: tc.node, Labels: map[string]string{karpv1.LabelNodePool: "default"}}}
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", Annotations: tc.pod}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-			events := &told{}
-			r := &controller.AnnotationDeprecations{Client: fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(node, pod).Build(), Events: events}
+			events := &controllertest.Recorder{}
+			r := &controller.AnnotationDeprecations{Client: fake.NewClientBuilder().WithScheme(controllertest.Scheme(t)).WithObjects(node, pod).Build(), Events: events}
 			if err := r.Pass(t.Context()); err != nil {
 				t.Fatal(err)
 			}

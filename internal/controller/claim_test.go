@@ -26,6 +26,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -83,7 +84,7 @@ func claimKinds() []schema.GroupKind {
 func newClaimWorld(t *testing.T, objects ...client.Object) *claimWorld {
 	t.Helper()
 	w := &claimWorld{now: claimBorn, metrics: metric.New(prometheus.NewRegistry())}
-	scheme := newScheme(t)
+	scheme := controllertest.Scheme(t)
 	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&karpv1.NodeClaim{}, &corev1.Node{}).
 		WithIndex(&corev1.Node{}, lookup.NodeProviderID, func(o client.Object) []string { return []string{o.(*corev1.Node).Spec.ProviderID} }).

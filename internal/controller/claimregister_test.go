@@ -9,12 +9,13 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // A manager takes all the reconcilers of claims; it is not started.
 func TestClaimReconcilersRegister(t *testing.T) {
 	t.Parallel()
-	scheme := newScheme(t)
+	scheme := controllertest.Scheme(t)
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "127.0.0.1:1"}, ctrl.Options{
 		Scheme:     scheme,
 		Metrics:    metricsserver.Options{BindAddress: "0"},

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -31,7 +32,7 @@ type world struct {
 	t       *testing.T
 	client  client.Client
 	cloud   *dyingCloud
-	told    *told
+	told    *controllertest.Recorder
 	metrics *metric.Set
 	clock   time.Time
 	queue   *controller.Evictions
@@ -41,7 +42,7 @@ type world struct {
 
 func newWorld(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *world {
 	t.Helper()
-	scheme := newScheme(t)
+	scheme := controllertest.Scheme(t)
 	by := func(get func(client.Object) string) client.IndexerFunc {
 		return func(o client.Object) []string { return []string{get(o)} }
 	}
@@ -51,7 +52,7 @@ func newWorld(t *testing.T, calls interceptor.Funcs, objects ...client.Object) *
 		WithIndex(&corev1.Pod{}, lookup.PodNodeName, by(func(o client.Object) string { return o.(*corev1.Pod).Spec.NodeName })).
 		WithIndex(&storagev1.VolumeAttachment{}, lookup.AttachmentOfNodeName, by(func(o client.Object) string { return o.(*storagev1.VolumeAttachment).Spec.NodeName })).
 		WithInterceptorFuncs(calls).Build()
-	w := &world{t: t, client: c, cloud: &dyingCloud{alive: true}, told: &told{}, metrics: metric.New(prometheus.NewRegistry()), clock: time.Now().Truncate(time.Second)}
+	w := &world{t: t, client: c, cloud: &dyingCloud{alive: true}, told: &controllertest.Recorder{}, metrics: metric.New(prometheus.NewRegistry()), clock: time.Now().Truncate(time.Second)}
 	now := func() time.Time { return w.clock }
 	w.queue = &controller.Evictions{Client: c, Events: w.told, Metrics: w.metrics, Now: now}
 	w.nodes = &controller.NodeTermination{Client: c, Provider: w.cloud, Queue: w.queue, Events: w.told, Metrics: w.metrics, Now: now}

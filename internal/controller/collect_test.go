@@ -16,6 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -62,7 +63,7 @@ func TestCollector(t *testing.T) {
 			t.Parallel()
 			w := newClaimWorld(t, readyClaim(), tc.node.DeepCopy()) // a world writes what it is given
 			launched := condition.Find(w.claim(t).Status.Conditions, karpv1.ConditionLaunched).LastTransitionTime
-			said := &told{}
+			said := &controllertest.Recorder{}
 			r := &controller.Collector{
 				Client: w.api, Remover: write.NewRemover(w.api, said, w.metrics, nil), Classes: claimKinds(),
 				Provider: listing{list: func() ([]cloud.Instance, error) { return tc.instances, tc.err }, find: tc.find},
@@ -95,7 +96,7 @@ func TestTrust_A09_AStrippedTagDoesNotCostANode(t *testing.T) {
 	w := newClaimWorld(t, readyClaim(), sick)
 	alive := true
 	r := &controller.Collector{
-		Client: w.api, Remover: write.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return time.Now().Add(time.Hour) },
+		Client: w.api, Remover: write.NewRemover(w.api, &controllertest.Recorder{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return time.Now().Add(time.Hour) },
 		Provider: listing{
 			list: func() ([]cloud.Instance, error) { return nil, nil },
 			find: func() (cloud.Instance, error) {
@@ -122,7 +123,7 @@ func TestCollectorListsClaimsFirst(t *testing.T) {
 	t.Parallel()
 	w := newClaimWorld(t)
 	r := &controller.Collector{
-		Client: w.api, Remover: write.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(),
+		Client: w.api, Remover: write.NewRemover(w.api, &controllertest.Recorder{}, w.metrics, nil), Classes: claimKinds(),
 		Provider: listing{list: func() ([]cloud.Instance, error) { return nil, w.api.Create(t.Context(), readyClaim()) }}, Now: time.Now,
 	}
 	if _, err := r.Reconcile(t.Context(), ctrl.Request{}); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/report"
 )
@@ -29,7 +30,7 @@ func was(name string, status metav1.ConditionStatus, reason string, seconds int)
 // and under the old name.
 func TestConditionMetrics(t *testing.T) {
 	t.Parallel()
-	now, reg, log := birth.Add(100*time.Second), prometheus.NewRegistry(), &eventLog{}
+	now, reg, log := birth.Add(100*time.Second), prometheus.NewRegistry(), &controllertest.EventLog{}
 	clock := func() time.Time { return now }
 	set := metric.New(reg)
 	node := aNode("n")

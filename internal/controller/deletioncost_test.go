@@ -28,6 +28,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -113,7 +114,7 @@ func TestV15_53_PodsGetTheCostOfTheirNode(t *testing.T) {
 	queue := &enqueuedCosts{}
 	memory := ranked("a", "b", "c", "d", "e")
 	r := &controller.DeletionCosts{
-		Client: fake.NewClientBuilder().WithObjects(objects...).Build(), Store: memory, Cloud: &shop{}, Queue: queue, Metrics: metric.New(prometheus.NewRegistry()),
+		Client: fake.NewClientBuilder().WithObjects(objects...).Build(), Store: memory, Cloud: &controllertest.Catalogue{}, Queue: queue, Metrics: metric.New(prometheus.NewRegistry()),
 		Now: func() time.Time { return noonOfCosts },
 	}
 	if err := r.Pass(t.Context()); err != nil {
@@ -155,7 +156,7 @@ func TestV15_55_PassesAreBounded(t *testing.T) {
 			return c.List(ctx, list, opts...)
 		},
 	}).Build()
-	r := &controller.DeletionCosts{Client: api, Store: memory, Cloud: &shop{}, Queue: queue, Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now }}
+	r := &controller.DeletionCosts{Client: api, Store: memory, Cloud: &controllertest.Catalogue{}, Queue: queue, Metrics: metric.New(prometheus.NewRegistry()), Now: func() time.Time { return now }}
 	for step, tc := range []struct {
 		after   time.Duration
 		changes uint64

@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
@@ -60,10 +61,10 @@ func TestG13_BlockedNodesHaveACondition(t *testing.T) {
 	if at := blockedOf(t, c, "claim-a").LastTransitionTime; !at.Time.Equal(start) || writes != 2 {
 		t.Errorf("since %s after %d writes, want since %s after 2", at, writes, start)
 	}
-	if !d.Events.(*heard).Saw("claim-a", "DisruptionBlocked", "it is kept since 2026-11-01T12:00:00Z") {
+	if !d.Events.(*controllertest.Transcript).Saw("claim-a", "DisruptionBlocked", "it is kept since 2026-11-01T12:00:00Z") {
 		n.Nominated = false
 		pass(10*time.Second, "EvictionImpossible")
-		if !d.Events.(*heard).Saw("claim-a", "DisruptionBlocked", "it is kept since 2026-11-01T12:00:00Z") || !d.Events.(*heard).Saw("a DisruptionBlocked", "since") {
+		if !d.Events.(*controllertest.Transcript).Saw("claim-a", "DisruptionBlocked", "it is kept since 2026-11-01T12:00:00Z") || !d.Events.(*controllertest.Transcript).Saw("a DisruptionBlocked", "since") {
 			t.Error("no event says since when")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
@@ -20,7 +21,7 @@ func (s *scene) comesBack(name string) {
 	if err := s.client.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}); err != nil {
 		s.t.Fatal(err)
 	}
-	pod := pendingPod(name, "1")
+	pod := controllertest.PendingPod(name, "1")
 	pod.UID = "again"
 	s.create(pod)
 }

@@ -11,6 +11,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -23,7 +24,7 @@ func contested(t *testing.T) *scene {
 	s := newScene(t, interceptor.Funcs{})
 	s.limit("20")
 	s.node("a", "web", "api")
-	s.create(pendingPod("waits", "7500m")) // more than a replacement has left
+	s.create(controllertest.PendingPod("waits", "7500m")) // more than a replacement has left
 	s.decide = func(v disrupt.View) []disrupt.Command {
 		c := command(v, karpv1.ReasonDrifted, "", disrupt.Replace, "a")
 		if len(c.Remove) == 0 {
@@ -42,7 +43,7 @@ func contested(t *testing.T) *scene {
 
 func (s *scene) limit(cpu string) {
 	s.t.Helper()
-	pool := readyPool("general")
+	pool := controllertest.ReadyPool("general")
 	edit(s, pool, func(p *karpv1.NodePool) {
 		p.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
 	})

@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // G8: the replacement finds no capacity, and the provisioner plans before the queue has given the node
@@ -18,7 +19,7 @@ func TestFM_G08_PodsOfNodesThatStayAreNotBoughtFor(t *testing.T) {
 	s.replace(karpv1.ReasonDrifted, "", "a")
 	s.mustPass()
 	s.ice(s.replacements()[0].Name)
-	s.create(pendingPod("real", "1"))
+	s.create(controllertest.PendingPod("real", "1"))
 	s.plans.Pass(t.Context())
 	made := s.replacements()
 	if len(made) != 1 {

@@ -17,6 +17,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -197,7 +198,7 @@ func TestFM_K13_NoPlaceAnyMore(t *testing.T) {
 				s.decide = nil
 				c := command(v, karpv1.ReasonUnderutilized, "single", disrupt.Delete, "a")
 				c.Bind = []solve.Bind{{Pod: cluster.PodKey{Namespace: "default", Name: "web"}, Node: "b"}}
-				late := pendingPod("late", tc.cpu)
+				late := controllertest.PendingPod("late", tc.cpu)
 				late.Spec.NodeName, late.Status = "b", corev1.PodStatus{Phase: corev1.PodRunning}
 				s.create(late)
 				return []disrupt.Command{c}

@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // Disruption 25.8: a process that began a moment ago plans before it has found the commands of the one before.
@@ -21,7 +22,7 @@ func TestReplacementsAreNotGivenAwayAfterARestart(t *testing.T) {
 	s.mustPass()
 	replacement := s.replacements()[0].Name
 	s.boot()
-	s.create(pendingPod("waits", "1"))
+	s.create(controllertest.PendingPod("waits", "1"))
 	s.plans.Pass(t.Context())
 	if made := s.replacements(); len(made) != 2 {
 		t.Fatalf("%d claims, want the replacement and one for the pod that waits", len(made))

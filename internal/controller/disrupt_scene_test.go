@@ -22,6 +22,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -41,7 +42,7 @@ type scene struct {
 	feed    *informertest.FakeInformers
 	memory  *store.Store
 	plans   *controller.Provisioner
-	told    *heard
+	told    *controllertest.Transcript
 	metrics *metric.Set
 	clock   time.Time
 	decide  func(disrupt.View) []disrupt.Command // what the next passes decide
@@ -49,12 +50,12 @@ type scene struct {
 
 func newScene(t *testing.T, calls interceptor.Funcs) *scene {
 	t.Helper()
-	scheme := newScheme(t)
+	scheme := controllertest.Scheme(t)
 	s := &scene{t: t, clock: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	s.client = fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
 		WithIndex(&corev1.Pod{}, lookup.PodNodeName, func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	s.boot()
-	pool := readyPool("general")
+	pool := controllertest.ReadyPool("general")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: intstr.FromString("100%")}}
 	s.create(pool)
 	return s
@@ -63,7 +64,7 @@ func newScene(t *testing.T, calls interceptor.Funcs) *scene {
 // boot starts a process that knows nothing.
 func (s *scene) boot() {
 	s.feed = &informertest.FakeInformers{Scheme: s.client.Scheme(), Synced: new(true)}
-	s.told, s.metrics = &heard{}, metric.New(prometheus.NewRegistry())
+	s.told, s.metrics = &controllertest.Transcript{}, metric.New(prometheus.NewRegistry())
 	now := func() time.Time { return s.clock }
 	s.memory = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: resources.NewTable(), Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, Now: now,
@@ -74,11 +75,11 @@ func (s *scene) boot() {
 	}
 	orders := &execute.Claims{Client: s.client, Store: s.memory, Metrics: s.metrics, Words: awsv1.Vocabulary(), Now: now}
 	s.plans = &controller.Provisioner{
-		Store: s.memory, Cloud: &shop{}, Events: s.told, Metrics: s.metrics, Batcher: controller.NewBatcher(time.Second, time.Second),
-		Claims: orders, Nomination: 20 * time.Second, LaunchBackoff: controller.NewLaunchBackoff(), Pulse: still{}, Now: now,
+		Store: s.memory, Cloud: &controllertest.Catalogue{}, Events: s.told, Metrics: s.metrics, Batcher: controller.NewBatcher(time.Second, time.Second),
+		Claims: orders, Nomination: 20 * time.Second, LaunchBackoff: controller.NewLaunchBackoff(), Pulse: controllertest.Pulse{}, Now: now,
 	}
 	s.Disruption = &controller.Disruption{
-		Client: s.client, Reader: s.client, Store: s.memory, Cloud: &shop{}, Claims: orders, Events: s.told, Metrics: s.metrics, Pulse: still{}, Now: now,
+		Client: s.client, Reader: s.client, Store: s.memory, Cloud: &controllertest.Catalogue{}, Claims: orders, Events: s.told, Metrics: s.metrics, Pulse: controllertest.Pulse{}, Now: now,
 		Nomination: 20 * time.Second,
 		Decide: func(v disrupt.View, _ func() bool) disrupt.Decision {
 			d := disrupt.Decision{At: v.Now}
@@ -166,7 +167,7 @@ func (s *scene) node(name string, pods ...string) {
 // bind adds a pod that runs on a node.
 func (s *scene) bind(name, node string) {
 	s.t.Helper()
-	pod := pendingPod(name, "1")
+	pod := controllertest.PendingPod(name, "1")
 	pod.Spec.NodeName, pod.Status = node, corev1.PodStatus{Phase: corev1.PodRunning}
 	s.create(pod)
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
@@ -94,7 +95,7 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
 // emptying is a cluster of empty nodes that may all go.
 func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*controller.Disruption, *seen, client.Client) {
 	t.Helper()
-	scheme := newScheme(t)
+	scheme := controllertest.Scheme(t)
 	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: disrupt.View{Now: time.Now(), Pools: map[string]disrupt.Pool{
 		"general": {Name: "general", Known: true, Budgets: []budgets.Budget{{Nodes: "100%"}}},
 	}}}
@@ -111,7 +112,7 @@ func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*controll
 	}
 	c := builder.Build()
 	return &controller.Disruption{
-		Client: c, Reader: c, Store: memory, Cloud: &shop{}, Events: &heard{}, Metrics: metric.New(prometheus.NewRegistry()), Pulse: still{}, Now: time.Now,
+		Client: c, Reader: c, Store: memory, Cloud: &controllertest.Catalogue{}, Events: &controllertest.Transcript{}, Metrics: metric.New(prometheus.NewRegistry()), Pulse: controllertest.Pulse{}, Now: time.Now,
 	}, memory, c
 }
 
@@ -229,7 +230,7 @@ func TestFM_G9_OneNodeDoesNotStopTheOthers(t *testing.T) {
 func TestPodsThatCostNothingDoNotKeepANode(t *testing.T) {
 	t.Parallel()
 	d, _, c := emptying(t, interceptor.Funcs{}, "a")
-	pod := pendingPod("cheap", "100m")
+	pod := controllertest.PendingPod("cheap", "100m")
 	pod.Spec.NodeName = "a"
 	pod.Annotations = map[string]string{corev1.PodDeletionCost: "-2147483648"}
 	if err := c.Create(t.Context(), pod); err != nil {
@@ -274,7 +275,7 @@ func TestNodesNominatedMeanwhileStay(t *testing.T) {
 func TestFM_D01_PodsThatSlippedInKeepTheirNode(t *testing.T) {
 	t.Parallel()
 	d, memory, c := emptying(t, interceptor.Funcs{}, "a", "b")
-	pod := pendingPod("late", "100m")
+	pod := controllertest.PendingPod("late", "100m")
 	pod.Spec.NodeName = "a"
 	if err := c.Create(t.Context(), pod); err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -39,7 +40,7 @@ func (d *driftless) Types(context.Context, *karpv1.NodePool) ([]catalog.Instance
 }
 
 // unheard drops what it is told.
-type unheard struct{ *heard }
+type unheard struct{ *controllertest.Transcript }
 
 func (unheard) Flips(client.Object, []condition.Flip) {}
 
@@ -105,7 +106,7 @@ func TestMarks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			claim, pool, cloud := markedClaim(now, tc.age), readyPool("p"), &driftless{}
+			claim, pool, cloud := markedClaim(now, tc.age), controllertest.ReadyPool("p"), &driftless{}
 			if tc.change != nil {
 				tc.change(claim, pool, cloud)
 			}
@@ -115,7 +116,7 @@ func TestMarks(t *testing.T) {
 			}
 			c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(claim, pool).WithStatusSubresource(claim).Build()
 			r := &controller.DisruptionConditions{
-				Client: c, Cloud: cloud, Events: unheard{&heard{}}, Words: awsv1.Vocabulary(), Now: func() time.Time { return now },
+				Client: c, Cloud: cloud, Events: unheard{&controllertest.Transcript{}}, Words: awsv1.Vocabulary(), Now: func() time.Time { return now },
 				Classes: []lookup.ClassKind{{GroupKind: schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind}}},
 			}
 			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(claim)}); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -43,7 +44,7 @@ func TestExpiration(t *testing.T) {
 			c := readyClaim()
 			tc.change(c)
 			w := newClaimWorld(t, c, pool.DeepCopy())
-			r := &controller.Expiration{Client: w.api, Remover: write.NewRemover(w.api, &told{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
+			r := &controller.Expiration{Client: w.api, Remover: write.NewRemover(w.api, &controllertest.Recorder{}, w.metrics, nil), Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(tc.age) }, Paused: func() bool { return tc.paused }}
 			result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "c"}})
 			if err != nil {
 				t.Fatal(err)
@@ -68,7 +69,7 @@ func TestExpirationIsCountedOnce(t *testing.T) {
 	c.Spec.ExpireAfter, c.Spec.TerminationGracePeriod = "1h", "10m"
 	w := newClaimWorld(t, c, joinedNode(), pod("web", "ReplicaSet"), pod("agent", "DaemonSet"))
 	lagging := &staleClient{Client: w.api, old: w.claim(t)}
-	said := &told{}
+	said := &controllertest.Recorder{}
 	var record []string
 	remover := write.NewRemover(lagging, said, w.metrics, func(claim, node, why string) { record = append(record, claim+" "+node+" "+why) })
 	r := &controller.Expiration{Client: lagging, Remover: remover, Classes: claimKinds(), Now: func() time.Time { return claimBorn.Add(time.Hour) }}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -40,7 +41,7 @@ func TestTrust_A03_PlannedPodsAreNominated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			metrics := metric.New(prometheus.NewRegistry())
-			api := fake.NewClientBuilder().WithScheme(newScheme(t)).WithObjects(tc.stored).WithStatusSubresource(&corev1.Pod{}).
+			api := fake.NewClientBuilder().WithScheme(controllertest.Scheme(t)).WithObjects(tc.stored).WithStatusSubresource(&corev1.Pod{}).
 				WithInterceptorFuncs(interceptor.Funcs{SubResourcePatch: failedTestsAreInvalid}).Build()
 			n := &controller.Nominator{
 				Client: api, Metrics: metrics, Now: time.Now,
@@ -74,7 +75,7 @@ func failedTestsAreInvalid(ctx context.Context, c client.Client, sub string, obj
 func TestTrust_A03_WithoutTheRightNothingIsAsked(t *testing.T) {
 	t.Parallel()
 	asked, now := 0, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	api := fake.NewClientBuilder().WithScheme(newScheme(t)).WithInterceptorFuncs(interceptor.Funcs{
+	api := fake.NewClientBuilder().WithScheme(controllertest.Scheme(t)).WithInterceptorFuncs(interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 			asked++
 			return apierrors.NewForbidden(schema.GroupResource{Resource: "pods/status"}, "w", nil)

@@ -4,11 +4,12 @@ import (
 	"testing"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 func TestTrust_C05_ABudgetThatCannotBeReadIsTold(t *testing.T) {
 	t.Parallel()
-	pool := aPool("p")
+	pool := controllertest.Pool("p")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Schedule: new("0 25 * * *"), Duration: new(karpv1.Duration("1h"))}}
 	w := newPoolWorld(t, pool, readyClass())
 	w.reconcile("p")

@@ -18,6 +18,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/report"
@@ -33,7 +34,7 @@ func awsClass() lookup.ClassKind {
 
 func fakeAPI(t *testing.T, objects ...client.Object) client.Client {
 	t.Helper()
-	scheme := newScheme(t)
+	scheme := controllertest.Scheme(t)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&karpv1.NodePool{}, &awsv1.EC2NodeClass{}).Build()
 }
@@ -49,13 +50,13 @@ type poolWorld struct {
 	t      *testing.T
 	api    client.Client
 	pools  *controller.Pools
-	events *eventLog
+	events *controllertest.EventLog
 	now    time.Time
 }
 
 func newPoolWorld(t *testing.T, objects ...client.Object) *poolWorld {
 	t.Helper()
-	w := &poolWorld{t: t, api: fakeAPI(t, objects...), events: &eventLog{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	w := &poolWorld{t: t, api: fakeAPI(t, objects...), events: &controllertest.EventLog{}, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	w.start()
 	return w
 }
@@ -93,7 +94,7 @@ func status(p *karpv1.NodePool, name string) string {
 // LC-52: a pool follows its class, from absent to ready and back.
 func TestPoolFollowsItsClass(t *testing.T) {
 	t.Parallel()
-	w := newPoolWorld(t, aPool("p"))
+	w := newPoolWorld(t, controllertest.Pool("p"))
 	p := w.reconcile("p")
 	if got := status(p, "NodeClassReady"); got != "False NodeClassNotFound" {
 		t.Errorf("without a class: %s", got)
@@ -135,7 +136,7 @@ func ownedBy(p *karpv1.NodePool, name string) *karpv1.NodeClaim {
 // LC-53: what the life cycle of claims reports ends up in the condition of their pool, over restarts.
 func TestRegistrationHealthOfAPool(t *testing.T) {
 	t.Parallel()
-	pool := aPool("p")
+	pool := controllertest.Pool("p")
 	w := newPoolWorld(t, pool, readyClass())
 	check := func(step, want string) {
 		t.Helper()
@@ -147,8 +148,8 @@ func TestRegistrationHealthOfAPool(t *testing.T) {
 	w.pools.Health.Failed(ownedBy(pool, "a"), "", "never joined")
 	w.pools.Health.Failed(ownedBy(pool, "a"), "", "never joined")
 	check("one claim counts once", "Unknown AwaitingReconciliation")
-	w.pools.Health.Failed(ownedBy(aPool("other"), "b"), "", "never joined")
-	stranger := aPool("p")
+	w.pools.Health.Failed(ownedBy(controllertest.Pool("other"), "b"), "", "never joined")
+	stranger := controllertest.Pool("p")
 	stranger.UID = "an earlier pool of this name"
 	w.pools.Health.Failed(ownedBy(stranger, "c"), "", "never joined")
 	w.pools.Health.Failed(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "standalone"}}, "", "never joined")
@@ -184,9 +185,9 @@ func (a *amounts) Synced() bool { return a.synced }
 // complete; pools of others are left alone.
 func TestCounter(t *testing.T) {
 	t.Parallel()
-	foreign := aPool("foreign")
+	foreign := controllertest.Pool("foreign")
 	foreign.Spec.Template.Spec.NodeClassRef = karpv1.NodeClassReference{Group: "example.com", Kind: "Other", Name: "c"}
-	api, memory := fakeAPI(t, aPool("p"), foreign), &amounts{nodes: 2}
+	api, memory := fakeAPI(t, controllertest.Pool("p"), foreign), &amounts{nodes: 2}
 	counter := &controller.Counter{Client: api, Usage: memory, Classes: []lookup.ClassKind{awsClass()}}
 	pass := func(name string) *karpv1.NodePool {
 		t.Helper()
@@ -225,7 +226,7 @@ func TestCounter(t *testing.T) {
 
 func TestTrust_C01_APoolShowsWhatItsClassRefuses(t *testing.T) {
 	t.Parallel()
-	pool := aPool("p")
+	pool := controllertest.Pool("p")
 	w := newPoolWorld(t, pool, readyClass())
 	w.pools.Classes[0].Refusals = func(class client.Object, p *karpv1.NodePool) []reason.Reason {
 		return []reason.Reason{{Code: reason.KubeletRefused, Subject: class.GetName() + "/" + p.Name, Have: "no"}}

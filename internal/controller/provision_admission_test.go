@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // admit has claims created through a function, as admission does it.
@@ -39,9 +40,9 @@ func TestFM_A14_DeniedClaims(t *testing.T) {
 		}
 		return nil
 	})
-	first := readyPool("first")
+	first := controllertest.ReadyPool("first")
 	first.Spec.Weight = new(int32(90))
-	l.add(first, readyPool("next"), pendingPod("web", "1"))
+	l.add(first, controllertest.ReadyPool("next"), controllertest.PendingPod("web", "1"))
 	for range 5 {
 		l.Pass(t.Context())
 	}
@@ -62,7 +63,7 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 		claim.Spec.Taints = append(claim.Spec.Taints, corev1.Taint{Key: "example.com/added", Effect: corev1.TaintEffectNoSchedule})
 		return nil
 	})
-	l.add(readyPool("general"), pendingPod("web", "1"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("web", "1"))
 	for range 5 {
 		l.Pass(t.Context())
 	}
@@ -72,7 +73,7 @@ func TestFM_A13_AlteredClaims(t *testing.T) {
 	if !l.told.Saw("web FailedScheduling", "spec.taints") {
 		t.Errorf("the pod does not hear why it waits: %q", l.told.Said)
 	}
-	l.add(pendingPod("other", "1"))
+	l.add(controllertest.PendingPod("other", "1"))
 	for range 5 {
 		l.Pass(t.Context())
 	}

@@ -10,6 +10,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // failedClaim is a claim of a pool that allows some values of properties of offerings.
@@ -36,7 +37,7 @@ func TestTrust_A05_InsufficientCapacityOfOneKindLeavesTheRest(t *testing.T) {
 	for range 16 {
 		failLaunch(l.LaunchBackoff, failedClaim("general", in(corev1.LabelInstanceTypeStable, "large")))
 	}
-	l.add(readyPool("general"), pendingPod("web", "1"), pendingPod("big", "6"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("web", "1"), controllertest.PendingPod("big", "6"))
 	l.Pass(t.Context())
 	claims := l.claims()
 	if len(claims) != 1 {

@@ -19,6 +19,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -59,8 +60,8 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
-		pod := pendingPod("picky", "1")
-		l.add(readyPool("general"), pod)
+		pod := controllertest.PendingPod("picky", "1")
+		l.add(controllertest.ReadyPool("general"), pod)
 		l.Pass(t.Context())
 		l.launchAll()
 		claim := l.claims()[0]
@@ -108,16 +109,16 @@ func TestFM_I01_PodsThatCome(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
-		l.add(readyPool("general"), pendingPod("slow", "1"))
+		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("slow", "1"))
 		l.Pass(t.Context())
 		l.launchAll()
 		claim := l.claims()[0]
 		node := l.join(&claim, "2")
 		l.Pass(t.Context())
 		time.Sleep(50 * time.Second)
-		bound := pendingPod("slow", "1")
+		bound := controllertest.PendingPod("slow", "1")
 		bound.Spec.NodeName, bound.Status = node.Name, corev1.PodStatus{Phase: corev1.PodRunning}
-		l.add(bound, pendingPod("next", "500m"))
+		l.add(bound, controllertest.PendingPod("next", "500m"))
 		time.Sleep(20 * time.Second)
 		l.Pass(t.Context())
 		if l.told.Saw("FailedScheduling") {
@@ -160,9 +161,9 @@ func TestFM_I03_BrokenVolumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
-			broken := pendingPod("broken", "7")
+			broken := controllertest.PendingPod("broken", "7")
 			broken.Spec.Volumes = []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
-			l.add(readyPool("general"), broken, pendingPod("fine", "7"))
+			l.add(controllertest.ReadyPool("general"), broken, controllertest.PendingPod("fine", "7"))
 			l.add(tc.objects...)
 			l.Pass(t.Context())
 			l.Pass(t.Context())
@@ -189,7 +190,7 @@ func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	spread := func(name, node string) *corev1.Pod {
-		p := pendingPod(name, "1")
+		p := controllertest.PendingPod(name, "1")
 		p.Labels = map[string]string{"app": "web"}
 		p.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule, LabelSelector: &metav1.LabelSelector{MatchLabels: p.Labels},
@@ -202,7 +203,7 @@ func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
 		}
 		return p
 	}
-	l.add(readyPool("general"), spread("lost-1", "ip-gone"), spread("lost-2", "ip-gone"), spread("web", ""), pendingPod("other", "1"))
+	l.add(controllertest.ReadyPool("general"), spread("lost-1", "ip-gone"), spread("lost-2", "ip-gone"), spread("web", ""), controllertest.PendingPod("other", "1"))
 	l.Pass(t.Context())
 	for _, pod := range []string{"web", "other"} {
 		if !l.told.Saw(pod + " Nominated") {
@@ -219,21 +220,21 @@ func TestFM_I08_PodsOfANodeThatIsMissing(t *testing.T) {
 func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("old", "1500m"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("old", "1500m"))
 	l.Pass(t.Context())
 	l.launchAll()
 	claim := l.claims()[0]
 	node := l.join(&claim, "2")
-	old := pendingPod("old", "1500m")
+	old := controllertest.PendingPod("old", "1500m")
 	old.Spec.NodeName, old.Status = node.Name, corev1.PodStatus{Phase: corev1.PodRunning}
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}}
-	set.Spec.Template.Spec = pendingPod("agent", "1").Spec
+	set.Spec.Template.Spec = controllertest.PendingPod("agent", "1").Spec
 	l.add(old, set)
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 1 || len(l.claims()[0].Finalizers) != len(claim.Finalizers) || l.claims()[0].DeletionTimestamp != nil {
 		t.Fatalf("claims %v, want the one there was", l.claims())
 	}
-	l.add(pendingPod("new", "1500m"))
+	l.add(controllertest.PendingPod("new", "1500m"))
 	l.Pass(t.Context())
 	for _, c := range l.claims() {
 		asked := c.Spec.Resources.Requests.Cpu()
@@ -251,8 +252,8 @@ func TestFM_I11_DaemonSetComesLate(t *testing.T) {
 func TestFM_I21_LimitBelowUsage(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	pool := readyPool("general")
-	l.add(pool, pendingPod("a", "6"), pendingPod("b", "6"))
+	pool := controllertest.ReadyPool("general")
+	l.add(pool, controllertest.PendingPod("a", "6"), controllertest.PendingPod("b", "6"))
 	l.Pass(t.Context())
 	l.launchAll()
 	for _, c := range l.claims() {
@@ -260,7 +261,7 @@ func TestFM_I21_LimitBelowUsage(t *testing.T) {
 	}
 	lower := pool.DeepCopy()
 	lower.Spec.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8")}
-	l.add(lower, pendingPod("c", "6"))
+	l.add(lower, controllertest.PendingPod("c", "6"))
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 2 {
 		t.Fatalf("%d claims, want the two there were", n)
@@ -276,7 +277,7 @@ func TestFM_I21_LimitBelowUsage(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"a", "b"} {
-		l.remove(pendingPod(name, "6"))
+		l.remove(controllertest.PendingPod(name, "6"))
 	}
 	l.Pass(t.Context())
 	if n := l.told.Count("c Nominated", "nodeclaim/"); n != 1 {
@@ -294,10 +295,10 @@ func (p planned) Planned(solve.Plan, time.Time) { p() }
 func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	pool := readyPool("general")
+	pool := controllertest.ReadyPool("general")
 	tainted := pool.DeepCopy()
 	tainted.Spec.Template.Spec.Taints = []corev1.Taint{{Key: "dedicated", Value: "x", Effect: corev1.TaintEffectNoSchedule}}
-	l.add(pool, pendingPod("a", "6"))
+	l.add(pool, controllertest.PendingPod("a", "6"))
 	l.Journal = planned(func() { l.add(tainted) }) // the plan is made, its claims are not
 	l.Pass(t.Context())
 	l.Pass(t.Context())
@@ -305,7 +306,7 @@ func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 	if len(first) != 1 || len(first[0].Spec.Taints) != 0 || first[0].Annotations[karpv1.AnnotationNodePoolHash] == "" {
 		t.Fatalf("claims %+v, want one of the pool as it was, with its hash", first)
 	}
-	l.add(pendingPod("b", "6"))
+	l.add(controllertest.PendingPod("b", "6"))
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != len(first) {
 		t.Errorf("%d claims, want %d: the pod does not tolerate the taint", n, len(first))
@@ -328,16 +329,16 @@ func TestFM_I24_TaintsChangeWhilePlanning(t *testing.T) {
 func TestFM_I25_JobsEveryMinute(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("first", "7"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("first", "7"))
 	l.Pass(t.Context())
 	l.launchAll()
 	claim := l.claims()[0]
 	node := l.join(&claim, "8")
-	l.remove(pendingPod("first", "7"))
+	l.remove(controllertest.PendingPod("first", "7"))
 	for minute := range 20 {
 		var jobs []metav1.Object
 		for i := range 7 {
-			jobs = append(jobs, pendingPod(fmt.Sprintf("job-%d-%d", minute, i), "1"))
+			jobs = append(jobs, controllertest.PendingPod(fmt.Sprintf("job-%d-%d", minute, i), "1"))
 		}
 		l.add(jobs...)
 		l.Pass(t.Context())
@@ -356,10 +357,10 @@ func TestFM_I25_JobsEveryMinute(t *testing.T) {
 }
 
 // lateShop sells each type in two partitions of a placement group and names the id of its zone.
-type lateShop struct{ *shop }
+type lateShop struct{ *controllertest.Catalogue }
 
 func (s lateShop) Types(ctx context.Context, pool *karpv1.NodePool) ([]catalog.InstanceType, error) {
-	types, err := s.shop.Types(ctx, pool)
+	types, err := s.Catalogue.Types(ctx, pool)
 	for i := range types {
 		var split []catalog.Offering
 		for _, o := range types[i].Offerings {
@@ -379,9 +380,9 @@ func TestFM_I26_LabelsThatComeLate(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	l.Cloud = lateShop{l.shop}
-	pod := pendingPod("picky", "1")
+	pod := controllertest.PendingPod("picky", "1")
 	pod.Spec.NodeSelector = map[string]string{awsv1.LabelPlacementGroupPartition: "2", awsv1.LabelZoneID: "az1"}
-	l.add(readyPool("general"), pod)
+	l.add(controllertest.ReadyPool("general"), pod)
 	stage := func(name string) {
 		t.Helper()
 		for range 3 {

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // slowly is a clock that moves with every look at it, as if each step of planning took that long.
@@ -25,12 +27,12 @@ func TestFM_I13_PlansThatAreCutOff(t *testing.T) {
 	l := newLab(t)
 	slowly(l, time.Second)
 	const impossible, possible = 150, 20
-	l.add(readyPool("general"))
+	l.add(controllertest.ReadyPool("general"))
 	for i := range impossible {
-		l.add(pendingPod(fmt.Sprintf("huge-%03d", i), fmt.Sprintf("%dm", 100_000+i)))
+		l.add(controllertest.PendingPod(fmt.Sprintf("huge-%03d", i), fmt.Sprintf("%dm", 100_000+i)))
 	}
 	for i := range possible {
-		l.add(pendingPod(fmt.Sprintf("fine-%02d", i), fmt.Sprintf("%dm", 5000+i)))
+		l.add(controllertest.PendingPod(fmt.Sprintf("fine-%02d", i), fmt.Sprintf("%dm", 5000+i)))
 	}
 	cut := 0
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
@@ -66,7 +68,7 @@ func TestFM_I14_OnePathologicalPod(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	slowly(l, time.Millisecond)
-	odd := pendingPod("odd", "7")
+	odd := controllertest.PendingPod("odd", "7")
 	odd.Labels = map[string]string{"app": "odd"}
 	terms := &corev1.NodeSelector{}
 	affinity := &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: terms}
@@ -86,10 +88,10 @@ func TestFM_I14_OnePathologicalPod(t *testing.T) {
 			MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: match,
 		})
 	}
-	l.add(readyPool("general"), odd)
+	l.add(controllertest.ReadyPool("general"), odd)
 	const others = 1000
 	for i := range others {
-		l.add(pendingPod(fmt.Sprintf("web-%03d", i), fmt.Sprintf("%dm", 100+i%50)))
+		l.add(controllertest.PendingPod(fmt.Sprintf("web-%03d", i), fmt.Sprintf("%dm", 100+i%50)))
 	}
 	l.Pass(t.Context())
 	if n := l.told.Count("web-", "Nominated"); n != others {
@@ -106,9 +108,9 @@ func TestFM_I12_TenThousandPodsAtOnce(t *testing.T) {
 	l := newLab(t)
 	slowly(l, time.Millisecond)
 	const pods = 10_000
-	l.add(readyPool("general"))
+	l.add(controllertest.ReadyPool("general"))
 	for i := range pods {
-		l.add(pendingPod(fmt.Sprintf("web-%05d", i), fmt.Sprintf("%dm", 50+5*(i%10))))
+		l.add(controllertest.PendingPod(fmt.Sprintf("web-%05d", i), fmt.Sprintf("%dm", 50+5*(i%10))))
 	}
 	l.Pass(t.Context())
 	claims := len(l.claims())

@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // Scheduling 3.4: pods whose preferences can hinder consolidation are named once a day.
@@ -25,11 +27,11 @@ func TestPreferencesAreNamedOnce(t *testing.T) {
 			t.Parallel()
 			l := newLab(t)
 			l.Policy.IgnorePreferences = tc.ignore
-			wishful := pendingPod("wishful", "1")
+			wishful := controllertest.PendingPod("wishful", "1")
 			wishful.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{
 				TopologyKey: corev1.LabelTopologyZone, MaxSkew: 1, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: &metav1.LabelSelector{},
 			}}
-			l.add(readyPool("general"), wishful, pendingPod("plain", "1"))
+			l.add(controllertest.ReadyPool("general"), wishful, controllertest.PendingPod("plain", "1"))
 			var lines []string
 			ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 			for range 3 {
@@ -55,7 +57,7 @@ func TestPreferencesAreNamedOnce(t *testing.T) {
 func TestTrust_C02_PreferencesThatDoNotCountAreTold(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	pod := pendingPod("villain", "1")
+	pod := controllertest.PendingPod("villain", "1")
 	prefers := &corev1.NodeAffinity{}
 	for i := range 300 {
 		prefers.PreferredDuringSchedulingIgnoredDuringExecution = append(prefers.PreferredDuringSchedulingIgnoredDuringExecution, corev1.PreferredSchedulingTerm{
@@ -63,7 +65,7 @@ func TestTrust_C02_PreferencesThatDoNotCountAreTold(t *testing.T) {
 		})
 	}
 	pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: prefers}
-	l.add(readyPool("general"), pod)
+	l.add(controllertest.ReadyPool("general"), pod)
 	for range 3 {
 		l.Pass(t.Context())
 	}

@@ -11,13 +11,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // operations 8.5: the plan that is being made shows, and is gone from the metrics once it is there.
 func TestPlanInTheMakingShows(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("a", "500m"), pendingPod("b", "500m"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "500m"), controllertest.PendingPod("b", "500m"))
 	most := 0.0
 	l.Now = func() time.Time { // is asked while the plan is made
 		most = max(most, sum(l.metrics.SchedulerQueueDepth))
@@ -52,9 +54,9 @@ func sum(gauge *prometheus.GaugeVec) float64 {
 func TestIgnoredPodsAreLogged(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	pod := pendingPod("gpu", "1")
+	pod := controllertest.PendingPod("gpu", "1")
 	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
-	l.add(readyPool("general"), pod)
+	l.add(controllertest.ReadyPool("general"), pod)
 	var lines []string
 	ctx := log.IntoContext(context.Background(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 	l.Pass(ctx)

@@ -8,6 +8,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/check"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -26,7 +27,7 @@ func TestTrust_C03_OneRejectedPlanDoesNotStopTheOthers(t *testing.T) {
 		}
 		return found
 	}
-	l.add(readyPool("general"), pendingPod("villain", "1"), pendingPod("honest", "1"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("villain", "1"), controllertest.PendingPod("honest", "1"))
 	l.Pass(t.Context())
 	claims := &karpv1.NodeClaimList{}
 	if err := l.client.List(t.Context(), claims); err != nil {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // launchAll is what happens when the cloud answers: each claim has the cheapest type it allows.
@@ -50,16 +51,16 @@ func TestFM_G8_MixedPodsFindTheirClaimsAgain(t *testing.T) {
 			t.Parallel()
 			for seed := range uint64(15) {
 				l := newLab(t)
-				l.add(readyPool("general"))
+				l.add(controllertest.ReadyPool("general"))
 				if name == "with a DaemonSet" {
 					set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "agent", UID: "agent"}}
-					set.Spec.Template.Spec = pendingPod("agent", "200m").Spec
+					set.Spec.Template.Spec = controllertest.PendingPod("agent", "200m").Spec
 					l.add(set)
 				}
 				random := rand.New(rand.NewPCG(seed, 1))
 				for wave := range 3 {
 					for i := range 3 + random.IntN(20) {
-						l.add(pendingPod(fmt.Sprintf("p%d-%d", wave, i), fmt.Sprintf("%dm", 100+100*random.IntN(40))))
+						l.add(controllertest.PendingPod(fmt.Sprintf("p%d-%d", wave, i), fmt.Sprintf("%dm", 100+100*random.IntN(40))))
 					}
 					l.Pass(t.Context())
 				}
@@ -79,9 +80,9 @@ func TestFM_G8_MixedPodsFindTheirClaimsAgain(t *testing.T) {
 func TestRoomOfClaimsIsUsedBeforeTheyAreLaunched(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("first", "500m"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("first", "500m"))
 	l.Pass(t.Context())
-	l.add(pendingPod("second", "500m"))
+	l.add(controllertest.PendingPod("second", "500m"))
 	l.Pass(t.Context())
 	if claims := l.claims(); len(claims) != 1 {
 		t.Errorf("%d claims for two pods of half a core that come one after the other, want one", len(claims))
@@ -94,7 +95,7 @@ func TestFM_G8_ClaimsThatNoWatchTellsOf(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLab(t)
-		l.add(readyPool("general"), pendingPod("a", "1"))
+		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- l.Start(ctx) }()
@@ -129,11 +130,11 @@ func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		before := newLab(t)
-		before.add(readyPool("general"), pendingPod("a", "1"))
+		before.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
 		before.Pass(t.Context())
 
 		l := newLab(t)
-		l.add(readyPool("general"), pendingPod("a", "1"), pendingPod("b", "1")) // it has seen other pods, so it would name its claim otherwise
+		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"), controllertest.PendingPod("b", "1")) // it has seen other pods, so it would name its claim otherwise
 		for i := range before.claims() {
 			claim := &before.claims()[i]
 			claim.ResourceVersion = ""
@@ -171,7 +172,7 @@ func TestFM_C03_ANewLeaderKnowsAllClaims(t *testing.T) {
 func TestFM_I18_NoErrorSpam(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("huge", "100"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("huge", "100"))
 	lines := 0
 	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) {
 		if strings.Contains(args, "could not schedule pod") {
@@ -196,7 +197,7 @@ func TestFM_I18_NoErrorSpam(t *testing.T) {
 func TestPodsWhosePlaceIsTaken(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("large", "7"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("large", "7"))
 	l.Pass(t.Context())
 	l.launchAll()
 	claim := l.claims()[0]
@@ -207,7 +208,7 @@ func TestPodsWhosePlaceIsTaken(t *testing.T) {
 		Status:     corev1.NodeStatus{Capacity: size, Allocatable: size},
 	}
 	maps.Copy(node.Labels, claim.Labels)
-	intruder := pendingPod("intruder", "2")
+	intruder := controllertest.PendingPod("intruder", "2")
 	intruder.Spec.NodeName, intruder.Status = "ip-1", corev1.PodStatus{Phase: corev1.PodRunning}
 	l.add(node, intruder)
 	var told []string

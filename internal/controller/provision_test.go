@@ -18,6 +18,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -31,15 +32,15 @@ type lab struct {
 	t       *testing.T
 	feed    *informertest.FakeInformers
 	client  client.WithWatch
-	shop    *shop
-	told    *heard
+	shop    *controllertest.Catalogue
+	told    *controllertest.Transcript
 	metrics *metric.Set
 }
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	scheme := newScheme(t)
-	l := &lab{t: t, feed: &informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, shop: &shop{}, told: &heard{}, metrics: metric.New(prometheus.NewRegistry())}
+	scheme := controllertest.Scheme(t)
+	l := &lab{t: t, feed: &informertest.FakeInformers{Scheme: scheme, Synced: new(true)}, shop: &controllertest.Catalogue{}, told: &controllertest.Transcript{}, metrics: metric.New(prometheus.NewRegistry())}
 	l.client = fake.NewClientBuilder().WithScheme(scheme).Build()
 	batcher := controller.NewBatcher(time.Second, 10*time.Second)
 	memory := store.New(store.Options{
@@ -51,7 +52,7 @@ func newLab(t *testing.T) *lab {
 	l.Provisioner = &controller.Provisioner{
 		Store: memory, Cloud: l.shop, Events: l.told, Metrics: l.metrics, Batcher: batcher, Policy: solve.Policy{NodeFee: 0.02},
 		Claims:     &execute.Claims{Client: l.client, Store: memory, Metrics: l.metrics, Words: awsv1.Vocabulary(), Now: time.Now},
-		Nomination: 20 * time.Second, LaunchBackoff: controller.NewLaunchBackoff(), Pulse: still{}, Now: time.Now,
+		Nomination: 20 * time.Second, LaunchBackoff: controller.NewLaunchBackoff(), Pulse: controllertest.Pulse{}, Now: time.Now,
 	}
 	return l
 }
@@ -80,7 +81,7 @@ func (l *lab) claims() []karpv1.NodeClaim {
 func TestPassOrdersNodes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("a", "500m"), pendingPod("b", "500m"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "500m"), controllertest.PendingPod("b", "500m"))
 	l.Pass(t.Context())
 	claims := l.claims()
 	if len(claims) != 1 {
@@ -103,14 +104,14 @@ func TestPassOrdersNodes(t *testing.T) {
 func TestFM_G8_NoSecondClaim(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("a", "500m"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "500m"))
 	for range 3 {
 		l.Pass(t.Context())
 	}
 	if n := len(l.claims()); n != 1 {
 		t.Fatalf("%d claims after three passes, want one", n)
 	}
-	l.add(pendingPod("big", "6"))
+	l.add(controllertest.PendingPod("big", "6"))
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 2 {
 		t.Errorf("%d claims, want another for a pod that does not fit the first, at once", n)
@@ -121,13 +122,13 @@ func TestFM_G8_NoSecondClaim(t *testing.T) {
 func TestPodsThatCannotBeHelped(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	invalid := pendingPod("invalid", "1")
+	invalid := controllertest.PendingPod("invalid", "1")
 	invalid.Spec.NodeSelector = map[string]string{corev1.LabelHostname: "x"}
-	silent := pendingPod("silent", "1")
+	silent := controllertest.PendingPod("silent", "1")
 	silent.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: karpv1.LabelNodePool, Operator: corev1.NodeSelectorOpDoesNotExist}}}},
 	}}}
-	l.add(readyPool("general"), invalid, silent, pendingPod("huge", "100"), pendingPod("fine", "1"))
+	l.add(controllertest.ReadyPool("general"), invalid, silent, controllertest.PendingPod("huge", "100"), controllertest.PendingPod("fine", "1"))
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 1 {
 		t.Errorf("%d claims, want one for the pod that can be helped", n)
@@ -147,9 +148,9 @@ func TestPodsThatCannotBeHelped(t *testing.T) {
 func TestPoolWithoutTypes(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	pool := readyPool("arm")
+	pool := controllertest.ReadyPool("arm")
 	pool.Spec.Template.Spec.Requirements = []karpv1.Requirement{{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"arm64"}}}
-	l.add(pool, pendingPod("a", "1"))
+	l.add(pool, controllertest.PendingPod("a", "1"))
 	l.Pass(t.Context())
 	if !l.told.Saw("arm NoCompatibleInstanceTypes", "kubernetes.io/arch") {
 		t.Errorf("said %q", l.told.Said)
@@ -160,7 +161,7 @@ func TestPoolWithoutTypes(t *testing.T) {
 func TestPassSurvives(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.add(readyPool("general"), pendingPod("a", "1"))
+	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
 	l.shop.Err = errors.New("no route to host")
 	l.Pass(t.Context())
 	if n := len(l.claims()); n != 0 {
@@ -182,14 +183,14 @@ func TestLoop(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- l.Start(ctx) }()
 		l.shop.Panic = true
-		l.add(readyPool("general"), pendingPod("a", "1"))
+		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("a", "1"))
 		time.Sleep(time.Second)
 		synctest.Wait()
 		l.shop.Panic = false
 		if n := len(l.claims()); n != 0 {
 			t.Fatalf("%d claims", n)
 		}
-		l.add(pendingPod("b", "1"))
+		l.add(controllertest.PendingPod("b", "1"))
 		time.Sleep(999 * time.Millisecond)
 		synctest.Wait()
 		if n := len(l.claims()); n != 0 {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-logr/logr/funcr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
 // Every node comes up with less than its type should have, and the pod does not fit. The second node is
@@ -18,7 +20,7 @@ func TestTrust_A15_NodesThatComeUpSmallAreNotBoughtOverAndOver(t *testing.T) {
 		l := newLab(t)
 		var lines []string
 		ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
-		l.add(readyPool("general"), pendingPod("web", "1500m"))
+		l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("web", "1500m"))
 		start, joined := time.Now(), map[string]bool{}
 		var ordered []time.Duration
 		for time.Since(start) < 20*time.Minute {

@@ -20,6 +20,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
@@ -47,7 +48,7 @@ func newClinic(t *testing.T) *repairScene {
 		return disrupt.Next(v, stop)
 	}
 	c.Reboot = (&controller.Reboots{
-		Client: c.client, Store: c.memory, Events: &told{}, Metrics: c.metrics, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},
+		Client: c.client, Store: c.memory, Events: &controllertest.Recorder{}, Metrics: c.metrics, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},
 		Now: func() time.Time { return c.clock },
 	}).Commit
 	for _, name := range []string{"n1", "n2", "n3"} {

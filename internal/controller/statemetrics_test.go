@@ -24,6 +24,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -208,7 +209,7 @@ func TestNodeMetrics(t *testing.T) {
 // FM N03: nothing stays of objects that are gone, in whatever order they go.
 func TestFM_N03_SeriesOfDeletedObjectsAreGone(t *testing.T) {
 	t.Parallel()
-	pool := aPool("p")
+	pool := controllertest.Pool("p")
 	pool.Spec.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	pool.Status.Resources = corev1.ResourceList{"ephemeral-storage": resource.MustParse("2k")}
 	w := newStateWorld(t, pool, aNode("n"), aNode("m"), aPod("a", "n", "1"), aPod("b", "m", "1"), aPod("c", "", "1"))

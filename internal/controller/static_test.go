@@ -28,6 +28,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -41,22 +42,22 @@ import (
 
 // fleet is a static pool at an API server, and a memory of it that lags.
 type fleet struct {
-	t       bench
+	t       controllertest.T
 	api     client.Client
 	memory  *lagging
 	orders  *execute.Claims
 	static  *controller.Static
 	metrics *metric.Set
-	told    *told
+	told    *controllertest.Recorder
 	create  func(name string) (lost bool, err error) // what becomes of the next claims; nil: they are written
 	drifts  int
 }
 
-func newFleet(t bench, replicas int64, limit string) *fleet {
+func newFleet(t controllertest.T, replicas int64, limit string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, metrics: metric.New(prometheus.NewRegistry()), told: &told{}}
-	scheme := newScheme(t)
-	p := readyPool("fixed")
+	f := &fleet{t: t, metrics: metric.New(prometheus.NewRegistry()), told: &controllertest.Recorder{}}
+	scheme := controllertest.Scheme(t)
+	p := controllertest.ReadyPool("fixed")
 	p.Spec.Replicas = &replicas
 	if limit != "" {
 		p.Spec.Limits = corev1.ResourceList{karpv1.LimitNodes: resource.MustParse(limit)}

@@ -1,4 +1,4 @@
-package controller_test
+package controllertest
 
 import (
 	"context"
@@ -15,14 +15,15 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// shop sells two instance types to every pool.
-type shop struct {
+// Catalogue has the same two instance types for every pool.
+type Catalogue struct {
 	Err   error
-	None  bool // nothing can be had
+	None  bool // no offering is available
 	Panic bool
 }
 
-func (s *shop) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
+// Types returns the instance types.
+func (s *Catalogue) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType, error) {
 	if s.Panic {
 		panic("a bad object")
 	}
@@ -45,10 +46,14 @@ func (s *shop) Types(context.Context, *karpv1.NodePool) ([]catalog.InstanceType,
 	return out, nil
 }
 
-type still struct{}
+// Pulse is the heartbeat of a loop that nobody listens to.
+type Pulse struct{}
 
-func (still) Begin() {}
+// Begin does nothing.
+func (Pulse) Begin() {}
 
-func (still) Beat() {}
+// Beat does nothing.
+func (Pulse) Beat() {}
 
-func (still) Done() {}
+// Done does nothing.
+func (Pulse) Done() {}

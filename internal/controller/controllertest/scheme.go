@@ -1,4 +1,4 @@
-package controller_test
+package controllertest
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// newScheme has the groups that the controllers read, and no other: a fake client looks through its whole scheme at
+// Scheme has the groups that the controllers read, and no other: a fake client looks through its whole scheme at
 // every write, and with all that Kubernetes has this took most of the time of these tests.
-func newScheme(t bench) *runtime.Scheme {
+func Scheme(t T) *runtime.Scheme {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -30,8 +30,8 @@ func newScheme(t bench) *runtime.Scheme {
 	return scheme
 }
 
-// bench is a test, or one run of a property.
-type bench interface {
+// T is a test, or one run of a property.
+type T interface {
 	Helper()
 	Fatal(args ...any)
 	Context() context.Context

@@ -1,4 +1,4 @@
-package controller_test
+package controllertest
 
 import (
 	corev1 "k8s.io/api/core/v1"
@@ -10,7 +10,8 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-func readyPool(name string) *karpv1.NodePool {
+// ReadyPool is a NodePool that nodes are launched for.
+func ReadyPool(name string) *karpv1.NodePool {
 	return &karpv1.NodePool{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)},
 		Spec: karpv1.NodePoolSpec{Template: karpv1.NodeClaimTemplate{Spec: karpv1.NodeClaimTemplateSpec{
@@ -20,7 +21,8 @@ func readyPool(name string) *karpv1.NodePool {
 	}
 }
 
-func pendingPod(name, cpu string) *corev1.Pod {
+// PendingPod is a pod that the scheduler found unschedulable.
+func PendingPod(name, cpu string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID(name)},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: corev1.ResourceRequirements{
@@ -30,7 +32,8 @@ func pendingPod(name, cpu string) *corev1.Pod {
 	}
 }
 
-func aPool(name string) *karpv1.NodePool {
+// Pool is a NodePool as a user applies it.
+func Pool(name string) *karpv1.NodePool {
 	p := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name), Generation: 1}}
 	p.Spec.Template.Spec.NodeClassRef = karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind, Name: "c"}
 	return p

@@ -1,4 +1,4 @@
-package controller_test
+package controllertest
 
 import (
 	"fmt"
@@ -13,13 +13,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// heard keeps the events that were sent.
-type heard struct {
+// Transcript keeps the events that were sent, each as a line.
+type Transcript struct {
 	mu   sync.Mutex
 	Said []string
 }
 
-func (h *heard) Emit(obj client.Object, events ...event.Event) {
+// Emit keeps events.
+func (h *Transcript) Emit(obj client.Object, events ...event.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, e := range events {
@@ -27,7 +28,8 @@ func (h *heard) Emit(obj client.Object, events ...event.Event) {
 	}
 }
 
-func (h *heard) Saw(parts ...string) bool {
+// Saw reports whether an event holds all parts.
+func (h *Transcript) Saw(parts ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return slices.ContainsFunc(h.Said, func(s string) bool {
@@ -35,8 +37,8 @@ func (h *heard) Saw(parts ...string) bool {
 	})
 }
 
-// count is how many events hold all parts.
-func (h *heard) Count(parts ...string) int {
+// Count is how many events hold all parts.
+func (h *Transcript) Count(parts ...string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
@@ -52,14 +54,16 @@ func (h *heard) Count(parts ...string) int {
 	return n
 }
 
-// eventLog is what users would see as events.
-type eventLog struct{ Lines []string }
+// EventLog is what users would see as events.
+type EventLog struct{ Lines []string }
 
-func (l *eventLog) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
+// Eventf keeps an event.
+func (l *EventLog) Eventf(regarding, _ runtime.Object, kind, reason, _, note string, args ...any) {
 	l.Lines = append(l.Lines, fmt.Sprintf("%s %s %s: %s", regarding.(client.Object).GetName(), kind, reason, fmt.Sprintf(note, args...)))
 }
 
-func (l *eventLog) Count(part string) int {
+// Count is how often a part occurs.
+func (l *EventLog) Count(part string) int {
 	n := 0
 	for _, line := range l.Lines {
 		n += strings.Count(line, part)
@@ -67,30 +71,33 @@ func (l *eventLog) Count(part string) int {
 	return n
 }
 
-// told keeps the events, in order.
-type told struct {
+// Recorder keeps the events, in order.
+type Recorder struct {
 	mu     sync.Mutex
-	Events []toldEvent
+	Events []Event
 }
 
-type toldEvent struct {
+// Event is an event on an object.
+type Event struct {
 	On     string
 	Reason event.Reason
 	Text   string
 }
 
-func (r *told) Emit(obj client.Object, events ...event.Event) {
+// Emit keeps events.
+func (r *Recorder) Emit(obj client.Object, events ...event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range events {
-		r.Events = append(r.Events, toldEvent{On: obj.GetName(), Reason: e.Reason, Text: e.Text})
+		r.Events = append(r.Events, Event{On: obj.GetName(), Reason: e.Reason, Text: e.Text})
 	}
 }
 
-func (r *told) Flips(client.Object, []condition.Flip) {}
+// Flips drops changes of conditions.
+func (r *Recorder) Flips(client.Object, []condition.Flip) {}
 
-// text is the last text told about an object for a reason.
-func (r *told) Text(on string, reason event.Reason) string {
+// Text is the last text told about an object for a reason.
+func (r *Recorder) Text(on string, reason event.Reason) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range slices.Backward(r.Events) {
