@@ -35,6 +35,7 @@ func KindOf(classes []ClassKind, ref karpv1.NodeClassReference) (kind ClassKind,
 	return classes[i], true
 }
 
+// Managed reports whether a node class is of a kind that this process manages.
 func Managed(classes []schema.GroupKind, ref karpv1.NodeClassReference) bool {
 	return slices.Contains(classes, schema.GroupKind{Group: ref.Group, Kind: ref.Kind})
 }

@@ -35,4 +35,5 @@ func DefaultOptions(n int) controller.Options {
 // watch mostly calls earlier.
 const Soon = time.Second
 
+// RequeueAfter is the result of a reconcile that has to be repeated after a while; 0: only when something changes.
 func RequeueAfter(after time.Duration) ctrl.Result { return ctrl.Result{RequeueAfter: after} }

@@ -80,6 +80,7 @@ func (w *Versions) CacheIsStale(claim *karpv1.NodeClaim) bool {
 	return false
 }
 
+// DropClaim drops what is known of a claim that is gone.
 func (w *Versions) DropClaim(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
