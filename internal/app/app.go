@@ -28,7 +28,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/config"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/store"
@@ -50,7 +52,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	metrics, release := newMetrics()
 	defer release()
 	hands, conn, missing := &clock{now: time.Now}, &apiConnection{now: time.Now}, newDenials(log)
-	kube = wrapped(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, controller.BeatOnResponse, missing.wrapTransport)
+	kube = wrapped(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, loop.BeatOnResponse, missing.wrapTransport)
 	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
 	limited := wrapped(withLimits(kube, cfg.Kube), held.refuseLateWrites)
 	record := newJournal(cfg.Server)
@@ -82,7 +84,7 @@ func Run(ctx context.Context, cfg config.Config, kube *rest.Config, log logr.Log
 	if err := refuseOtherLeader(ctx, mgr, cfg); err != nil {
 		return err
 	}
-	remover := controller.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
+	remover := write.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
 	c := &core{mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
 	cloud, err := aws.New(ctx, aws.Options{
 		Config: cfg, Version: version.Get().Version, Kube: mgr.GetConfig(), Client: mgr.GetClient(), Reader: mgr.GetAPIReader(), Events: events, Metrics: metrics, Now: hands.time,
@@ -143,8 +145,8 @@ func limitMemory(bytes int64) {
 }
 
 // classKinds are the node classes of AWS, as the core sees them.
-func classKinds(gates config.AWSGates) []controller.ClassKind {
-	return []controller.ClassKind{{
+func classKinds(gates config.AWSGates) []lookup.ClassKind {
+	return []lookup.ClassKind{{
 		GroupKind:  schema.GroupKind{Group: awsv1.Group, Kind: awsv1.Kind},
 		New:        func() client.Object { return &awsv1.EC2NodeClass{} },
 		Conditions: func(o client.Object) []metav1.Condition { return o.(*awsv1.EC2NodeClass).Status.Conditions },

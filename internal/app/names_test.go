@@ -18,7 +18,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/config"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/pools"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -87,7 +87,7 @@ func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 				mgr: seen, cloud: func(string) cloud.Provider {
 					return healer{list: []cloud.Repair{{Condition: "Ready", Status: "False", Action: cloud.ReplaceNode}}}
 				},
-				metrics: metric.New(prometheus.NewRegistry()), clock: &clock{}, health: controller.NewHealth(),
+				metrics: metric.New(prometheus.NewRegistry()), clock: &clock{}, health: pools.NewHealth(),
 				cfg: config.Config{Gates: tc.gates, Compat: config.Compat{LegacyNodeRepair: tc.legacy}, Process: config.Process{CPUMillis: 1000}},
 			}
 			if err := c.readRepairs(); err != nil {

@@ -5,6 +5,6 @@
 // thin shells: tagging, collection of instances without NodeClaim, capacity reservations, refreshers,
 // gauges. What the packages below decide is theirs.
 //
-// Not here: what to buy (internal/solve), the life of a NodeClaim (internal/controller).
+// Not here: what to buy (internal/solve), the life of a NodeClaim (internal/controller/claims).
 // Enter at New, then Cloud.Register.
 package aws
