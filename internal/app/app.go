@@ -25,7 +25,8 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
@@ -45,7 +46,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	metrics, release := newMetrics()
 	defer release()
 	hands, conn, missing := &clock{now: time.Now}, &apiConnection{now: time.Now}, newDenials(log)
-	kube = wrapped(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, controller.BeatOnResponse, missing.wrapTransport)
+	kube = wrapped(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, loop.BeatOnResponse, missing.wrapTransport)
 	held := &lease{duration: cfg.Leader.LeaseDuration, now: time.Now}
 	limited := wrapped(withLimits(kube, cfg.Kube), held.refuseLateWrites)
 	record := newJournal(cfg.Server)
@@ -77,7 +78,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	if err := refuseOtherLeader(ctx, mgr, cfg); err != nil {
 		return err
 	}
-	remover := controller.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
+	remover := write.NewRemover(mgr.GetClient(), events, metrics, record.Removed)
 	c := &core{driver: d, mgr: mgr, cfg: cfg, events: events, metrics: metrics, writer: writer, journal: record, remover: remover, clock: hands}
 	if err := c.connect(ctx); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -49,7 +49,7 @@ func TestFM_N07_DurationsSurviveAClockThatIsSetBack(t *testing.T) {
 	m := newMachine()
 	out := offering.NewUnavailable(m.now)
 	out.Mark("spot", "m5.large", "a", offering.Group{}, "InsufficientInstanceCapacity")
-	rest := controller.NewLaunchBackoff()
+	rest := provisioning.NewLaunchBackoff()
 	rest.RecordDenied("general", m.now())
 	backoff := disrupt.Backoff{Base: time.Minute, Cap: time.Minute}
 	backoff.RecordFailure("general", m.now())

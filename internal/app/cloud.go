@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/cloud/metered"
 	"github.com/dovetail-sh/dovetail/internal/cloud/periodic"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
 
@@ -79,10 +79,10 @@ func (c *core) kinds() []schema.GroupKind {
 }
 
 // classes are the same, as controllers of pools see them.
-func (c *core) classes() []controller.ClassKind {
-	var out []controller.ClassKind
+func (c *core) classes() []lookup.ClassKind {
+	var out []lookup.ClassKind
 	for _, k := range c.driver.Classes(c.cfg) {
-		out = append(out, controller.ClassKind{GroupKind: k.GroupKind(), New: k.New, Conditions: k.Conditions, Refusals: k.Refusals})
+		out = append(out, lookup.ClassKind{GroupKind: k.GroupKind(), New: k.New, Conditions: k.Conditions, Refusals: k.Refusals})
 	}
 	return out
 }

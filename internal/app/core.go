@@ -19,7 +19,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/config"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/claims"
+	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
+	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/nodes"
+	"github.com/dovetail-sh/dovetail/internal/controller/observe"
+	"github.com/dovetail-sh/dovetail/internal/controller/pools"
+	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/journal"
@@ -53,9 +60,9 @@ type core struct {
 
 	store            *store.Store
 	orders           *execute.Claims
-	batcher          *controller.Batcher
-	backoff          *controller.LaunchBackoff
-	health           *controller.Health
+	batcher          *provisioning.Batcher
+	backoff          *provisioning.LaunchBackoff
+	health           *pools.Health
 	provisionerPulse *Pulse
 	disruptionPulse  *Pulse
 	queuePulse       *Pulse
@@ -68,7 +75,7 @@ type registrant interface{ Register(mgr ctrl.Manager) error }
 
 // add wires the store, the loops and the reconcilers.
 func (c *core) add(ctx context.Context) error {
-	c.batcher, c.backoff, c.health = controller.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), controller.NewLaunchBackoff(), controller.NewHealth()
+	c.batcher, c.backoff, c.health = provisioning.NewBatcher(c.cfg.Batch.Idle, c.cfg.Batch.Max), provisioning.NewLaunchBackoff(), pools.NewHealth()
 	c.provisionerPulse, c.disruptionPulse, c.queuePulse = NewPulse("provisioner", time.Now), NewPulse("disruption", time.Now), NewPulse("disruption.queue", time.Now)
 	c.store = store.New(store.Options{
 		Words: c.driver.Words, Lanes: c.connected.Lanes(), Classes: c.kinds(), Strict: c.cfg.Compat.Strict,
@@ -79,7 +86,7 @@ func (c *core) add(ctx context.Context) error {
 		return err
 	}
 	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: c.driver.Words, Now: c.clock.time}
-	if err := controller.Index(c.mgr); err != nil {
+	if err := lookup.Index(c.mgr); err != nil {
 		return err
 	}
 	if err := c.store.Watch(ctx, c.mgr.GetCache()); err != nil {
@@ -90,7 +97,7 @@ func (c *core) add(ctx context.Context) error {
 	}
 	plans := c.provisioner()
 	if !c.cfg.Server.ClusterStateDisabled {
-		state, err := observe(c.mgr, c.driver.Classes(c.cfg), c.metrics, c.events, c.clock.time)
+		state, err := addObservers(c.mgr, c.driver.Classes(c.cfg), c.metrics, c.events, c.clock.time)
 		if err != nil {
 			return err
 		}
@@ -107,8 +114,8 @@ func (c *core) add(ctx context.Context) error {
 	return nil
 }
 
-func (c *core) provisioner() *controller.Provisioner {
-	return &controller.Provisioner{
+func (c *core) provisioner() *provisioning.Provisioner {
+	return &provisioning.Provisioner{
 		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, LaunchBackoff: c.backoff, Pulse: c.provisionerPulse, Journal: c.journal, Now: c.clock.time,
 		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
 	}
@@ -142,37 +149,37 @@ func (c *core) policy() solve.Policy {
 // lifeCycle is what happens to a claim and its node.
 func (c *core) lifeCycle() []registrant {
 	k, strict, cl, millis := c.kinds(), c.cfg.Compat.Strict, c.mgr.GetClient(), c.cfg.Process.CPUMillis
-	many, some := controller.Workers(100, 5000, millis), controller.Workers(10, 1000, millis)
-	drains := &controller.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
-	queue := &controller.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
-	claims := &controller.Claims{
+	many, some := loop.Workers(100, 5000, millis), loop.Workers(10, 1000, millis)
+	drains := &nodes.Drains{Metrics: c.metrics, Journal: c.journal, Now: c.clock.time}
+	queue := &nodes.Evictions{Client: cl, Events: c.events, Metrics: c.metrics, Workers: many, Now: c.clock.time}
+	life := &claims.Claims{
 		Client: cl, Provider: &backoffProvider{Provider: c.cloud("nodeclaim.lifecycle"), backoff: c.backoff, orders: c.orders, now: c.clock.time}, Gates: c.connected.Gates(), Events: c.events, Metrics: c.metrics, Remover: c.remover,
 		Health: c.health, Classes: k, Strict: strict, Workers: many, Now: c.clock.time, PlannedPods: c.planned, Live: c.mgr.GetAPIReader(),
 	}
 	if c.cfg.Scheduling.NominatePods {
-		claims.Nominate = (&controller.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
+		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
 	}
 	reboots := c.reboots(queue)
-	claims.Ending = (&controller.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: claims.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
+	life.Ending = (&nodes.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
 	return []registrant{
-		claims, queue,
-		&controller.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
-		drains, &controller.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &controller.AnnotationDeprecations{Client: cl, Events: c.events, Metrics: c.metrics},
-		&controller.Expiration{Client: cl, Remover: c.remover, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.isSkewed},
-		&controller.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Remover: c.remover, Classes: k, Strict: strict, Now: c.clock.time},
-		&controller.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
-		&controller.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
-		&controller.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
-		&controller.PodEvents{Client: cl, Workers: some, Now: c.clock.time},
-		&controller.DisruptionConditions{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: c.driver.Words, Classes: c.classes(), Strict: strict, Workers: some, Now: c.clock.time},
+		life, queue,
+		&nodes.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},
+		drains, &nodes.ImpossibleBudgets{Client: cl, Events: c.events, Metrics: c.metrics}, &observe.AnnotationDeprecations{Client: cl, Events: c.events, Metrics: c.metrics},
+		&claims.Expiration{Client: cl, Remover: c.remover, Classes: k, Strict: strict, Workers: some, Now: c.clock.time, Paused: c.clock.isSkewed},
+		&claims.Collector{Client: cl, Provider: c.cloud("nodeclaim.garbagecollection"), Remover: c.remover, Classes: k, Strict: strict, Now: c.clock.time},
+		&claims.Consistency{Client: cl, Events: c.events, Classes: k, Strict: strict, Workers: some, Now: c.clock.time},
+		&claims.ClaimHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
+		&claims.NodeHydration{Client: cl, Classes: k, Strict: strict, Workers: many},
+		&claims.PodEvents{Client: cl, Workers: some, Now: c.clock.time},
+		&disruption.Conditions{Client: cl, Cloud: c.cloud("nodeclaim.disruption"), Events: c.events, Words: c.driver.Words, Classes: c.classes(), Strict: strict, Workers: some, Now: c.clock.time},
 		reboots, c.disruption(reboots.Commit),
 	}
 }
 
 // disruption makes voluntary disruptions.
-func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *controller.Disruption {
+func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *disruption.Disruption {
 	g := c.cfg.Gates
-	return &controller.Disruption{
+	return &disruption.Disruption{
 		Client: c.mgr.GetClient(), Reader: c.mgr.GetAPIReader(), Store: clockChecked{c.store, c.clock}, Cloud: c.cloud("disruption"), Claims: c.orders, Events: c.events, Metrics: c.metrics,
 		Pulse: c.disruptionPulse, Ends: c.queuePulse, LaunchBackoff: c.backoff, Priced: c.connected.Priced, Now: c.clock.time, Policy: c.policy(), Nomination: c.nomination(), CostManaged: g.PodDeletionCostManagement, Seed: rand.Uint64(), Journal: c.journal,
 		Tuning:  tuning(c.cfg.Disruption),
@@ -192,16 +199,16 @@ func tuning(d config.Disruption) disrupt.Tuning {
 // pools is what happens to a NodePool.
 func (c *core) pools() []registrant {
 	list := []registrant{
-		&controller.Pools{
+		&pools.Pools{
 			Client: c.mgr.GetClient(), Events: c.events, Health: c.health, Words: c.driver.Words, Classes: c.classes(), Strict: c.cfg.Compat.Strict,
-			Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+			Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		},
-		&controller.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: c.classes()},
+		&pools.Counter{Client: c.mgr.GetClient(), Usage: c.store, Metrics: c.metrics, Classes: c.classes()},
 	}
 	if c.cfg.Gates.StaticCapacity {
-		list = append(list, &controller.Static{
+		list = append(list, &pools.Static{
 			Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Store: c.store, Claims: c.orders, LaunchBackoff: c.backoff, Remover: c.remover, Words: c.driver.Words,
-			Classes: c.classes(), Strict: c.cfg.Compat.Strict, Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+			Classes: c.classes(), Strict: c.cfg.Compat.Strict, Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 		})
 	}
 	return list
@@ -212,8 +219,8 @@ func (c *core) deletionCosts() []registrant {
 	if !c.cfg.Gates.PodDeletionCostManagement {
 		return nil
 	}
-	queue := &controller.CostWrites{Client: c.mgr.GetClient(), Metrics: c.metrics, Workers: controller.Workers(100, 5000, c.cfg.Process.CPUMillis)}
-	return []registrant{queue, &controller.DeletionCosts{
+	queue := &disruption.CostWrites{Client: c.mgr.GetClient(), Metrics: c.metrics, Workers: loop.Workers(100, 5000, c.cfg.Process.CPUMillis)}
+	return []registrant{queue, &disruption.DeletionCosts{
 		Client: c.mgr.GetClient(), Store: c.store, Cloud: c.cloud("pod.deletioncost"), Queue: queue, Metrics: c.metrics, Now: c.clock.time,
 	}}
 }
@@ -230,7 +237,7 @@ func (c *core) planned(claim string) []types.NamespacedName {
 // backoffProvider records the results of launches in the launch back-off.
 type backoffProvider struct {
 	cloud.Provider
-	backoff *controller.LaunchBackoff
+	backoff *provisioning.LaunchBackoff
 	orders  *execute.Claims
 	now     func() time.Time
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/config"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/pools"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -86,7 +86,7 @@ func TestV15_06_ControllersAndTheirNames(t *testing.T) {
 			seen := &roll{Manager: mgr, workers: map[string]int64{}}
 			c := &core{
 				mgr: seen, driver: aws.Driver(), connected: healer{list: []cloud.Repair{{Condition: "Ready", Status: "False", Action: cloud.ReplaceNode}}},
-				metrics: metric.New(prometheus.NewRegistry()), clock: &clock{}, health: controller.NewHealth(),
+				metrics: metric.New(prometheus.NewRegistry()), clock: &clock{}, health: pools.NewHealth(),
 				cfg: config.Config{Gates: tc.gates, Compat: config.Compat{LegacyNodeRepair: tc.legacy}, Process: config.Process{CPUMillis: 1000}},
 			}
 			if err := c.readRepairs(); err != nil {

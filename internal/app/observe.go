@@ -13,7 +13,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/observe"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/version"
@@ -30,18 +30,18 @@ func newMetrics() (set *metric.Set, release func()) {
 	return set, func() { ctrlmetrics.Registry.Unregister(reg) }
 }
 
-// observe adds what follows the state of the cluster for metrics. It is left out where that state is not
+// addObservers adds what follows the state of the cluster for metrics. It is left out where that state is not
 // to be observed, and the answer is nil then.
-func observe(mgr ctrl.Manager, classes []driver.Class, set *metric.Set, events *report.Recorder, now func() time.Time) (*controller.StateMetrics, error) {
-	state := &controller.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: now}
-	conditions := &controller.ConditionMetrics{
+func addObservers(mgr ctrl.Manager, classes []driver.Class, set *metric.Set, events *report.Recorder, now func() time.Time) (*observe.StateMetrics, error) {
+	state := &observe.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: now}
+	conditions := &observe.ConditionMetrics{
 		Informers: mgr.GetCache(), All: set.AllConditions, Now: now,
-		Kinds: []controller.ConditionKind{
-			controller.ClaimConditions(set), controller.PoolConditions(set), controller.NodeConditions(set, events),
+		Kinds: []observe.ConditionKind{
+			observe.ClaimConditions(set), observe.PoolConditions(set), observe.NodeConditions(set, events),
 		},
 	}
 	for _, k := range classes {
-		conditions.Kinds = append(conditions.Kinds, controller.ConditionKind{
+		conditions.Kinds = append(conditions.Kinds, observe.ConditionKind{
 			GroupKind: k.GroupKind(), New: k.New, Conditions: k.Conditions, Metrics: set.Conditions[strings.ToLower(k.Kind)],
 		})
 	}

@@ -3,7 +3,8 @@ package app
 import (
 	"fmt"
 
-	"github.com/dovetail-sh/dovetail/internal/controller"
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/nodes"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
@@ -13,8 +14,8 @@ const rebootWorkers = 10
 
 // reboots brings reboots that were asked for to their end, also those of a process that repaired nodes
 // when this one does not (V15-35).
-func (c *core) reboots(queue *controller.Evictions) *controller.Reboots {
-	return &controller.Reboots{
+func (c *core) reboots(queue *nodes.Evictions) *nodes.Reboots {
+	return &nodes.Reboots{
 		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics, Remover: c.remover,
 		Classes: c.kinds(), Workers: rebootWorkers, Now: c.clock.time,
 	}
@@ -44,8 +45,8 @@ func (c *core) legacyRepair() []registrant {
 	if c.legacyPolicies == nil {
 		return nil
 	}
-	return []registrant{&controller.NodeHealth{
+	return []registrant{&nodes.NodeHealth{
 		Client: c.mgr.GetClient(), Ailments: c.legacyPolicies, Events: c.events, Metrics: c.metrics, Remover: c.remover, Classes: c.kinds(),
-		Workers: controller.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
+		Workers: loop.Workers(10, 1000, c.cfg.Process.CPUMillis), Now: c.clock.time,
 	}}
 }

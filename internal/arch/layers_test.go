@@ -25,8 +25,8 @@ var (
 	images = []string{"internal/aws/ami"} // for the API of AWS and what is built upon it
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
-	single = join(alone, []string{"internal/solve"})
-	alone  = []string{"internal/condition", "internal/drift", "internal/drain"}
+	single = join(alone, []string{"internal/drain", "internal/solve"})
+	alone  = []string{"internal/condition", "internal/drift"}
 	// The rooms of solve, bottom up: each may use those before it. Nobody else may use any.
 	tools  = []string{"internal/solve/bitset", "internal/solve/parallel"}
 	model  = join(tools, []string{"internal/solve/model"})
@@ -55,6 +55,7 @@ var layers = map[string]layer{
 	"0 api, AWS":  {packages: []string{"api/aws/..."}, may: join(values, words, api, images), never: effects},
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: alone, may: join(values, words, api, view), never: effects},
+	"2 drain":     {packages: []string{"internal/drain"}, may: join(values, words, api, view, port), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
@@ -104,13 +105,16 @@ var layers = map[string]layer{
 	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, images, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, images, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 
-	"5 scripts":     {packages: []string{"hack"}, may: []string{"std"}, never: effects},
-	"5 iam":         {packages: []string{"iam"}, may: []string{"std"}, never: effects},
-	"5 rights":      {packages: []string{"internal/rights"}, may: []string{"std"}, never: effects},
-	"5 config":      {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
-	"5 columns":     {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
-	"5 version":     {packages: []string{"internal/version"}, may: []string{"std"}},
-	"5 controllers": {packages: []string{"internal/controller"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/...", "internal/scenario"}, offline)},
+	"5 scripts": {packages: []string{"hack"}, may: []string{"std"}, never: effects},
+	"5 iam":     {packages: []string{"iam"}, may: []string{"std"}, never: effects},
+	"5 rights":  {packages: []string{"internal/rights"}, may: []string{"std"}, never: effects},
+	"5 config":  {packages: []string{"internal/config"}, may: join(values, yaml, []string{"github.com/spf13/pflag", "internal/near"}), never: effects},
+	"5 columns": {packages: []string{"internal/columns"}, may: []string{"std"}, never: effects},
+	"5 version": {packages: []string{"internal/version"}, may: []string{"std"}},
+	// A controller is a shell: what several of them need is below it, and none of them imports another.
+	"5 loops":       {packages: []string{"internal/controller/loop", "internal/controller/lookup"}, may: []string{"any", "api/...", "internal/..."}, never: join(notForControllers, []string{"internal/controller/..."})},
+	"5 writes":      {packages: []string{"internal/controller/write"}, may: []string{"any", "api/...", "internal/..."}, never: join(notForControllers, concerns, []string{"internal/controller/loop"})},
+	"5 controllers": {packages: concerns, may: []string{"any", "api/...", "internal/..."}, never: join(notForControllers, concerns)},
 	"5 uninstall":   {packages: []string{"internal/uninstall"}, may: join(values, api, []string{"internal/cloud/driver", "internal/condition", "internal/lifecycle", "k8s.io/client-go/util/retry", "k8s.io/klog/...", "sigs.k8s.io/controller-runtime/..."})},
 	"5 wiring":      {packages: []string{"internal/app"}, may: []string{"any", "api/v1", "internal/..."}, never: join(sdk, offline, []string{"internal/admission", "internal/aws/...", "internal/cli", "internal/scenario"})},
 	"6 commands":    {packages: []string{"cmd/...", "internal/cli"}, may: []string{"any", "api/...", "internal/..."}, never: offline},
@@ -119,6 +123,7 @@ var layers = map[string]layer{
 	"judge":       {packages: []string{"internal/admission"}, may: join(values, api, yaml, []string{"k8s.io/apiextensions-apiserver/...", "k8s.io/apiserver/..."})},
 	"judge cases": {packages: []string{"internal/admission/cases"}, may: join(values, yaml)},
 
+	"controller tests": {packages: []string{"internal/controller/controllertest"}, may: []string{"any", "api/...", "internal/..."}, never: join(sdk, concerns, []string{"internal/app", "internal/cli"})},
 	"random problems":  {packages: []string{"internal/check/random"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"same clouds":      {packages: []string{"internal/cloud/conformance"}, may: join(values, words, api, port, []string{"github.com/google/go-cmp/cmp"})},
 	"changed classes":  {packages: []string{"internal/check/classes"}, may: join(values, api, yaml), never: effects},
@@ -133,9 +138,18 @@ var layers = map[string]layer{
 }
 
 var (
-	offline = []string{"internal/admission/cases", "internal/cloud/conformance", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
-	shells  = join(offline, []string{"internal/admission", "internal/controller", "internal/app", "internal/cli", "internal/sim"})
+	offline = []string{"internal/admission/cases", "internal/cloud/conformance", "internal/controller/controllertest", "internal/script", "internal/check/random", "internal/check/classes", "internal/bench", "internal/scenario/families", "internal/dashboard", "internal/gate", "internal/gen", "internal/determinism", "internal/seed", "internal/arch/..."} // never part of a binary
+	shells  = join(offline, []string{"internal/admission", "internal/controller/...", "internal/app", "internal/cli", "internal/sim"})
 )
+
+// concerns are the controllers, one package each. The directory above them only describes them.
+var concerns = []string{
+	"internal/controller", "internal/controller/claims", "internal/controller/disruption", "internal/controller/nodes", "internal/controller/observe",
+	"internal/controller/pools", "internal/controller/provisioning",
+}
+
+// notForControllers is what the controllers know nothing of: their wiring, the commands, the cloud they run on.
+var notForControllers = join(sdk, offline, []string{"internal/admission", "internal/app", "internal/cli", "internal/aws/...", "internal/scenario"})
 
 // Nobody may import these, tests included: sandbox holds k8s.io/kubernetes, bench the tools we measure
 // ourselves against.
@@ -236,13 +250,14 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/drift", "github.com/robfig/cron/v3", false},
 		{"internal/aws/userdata", "github.com/aws/aws-sdk-go-v2/aws", false},
 		{"internal/aws/launch", "github.com/aws/aws-sdk-go-v2/aws", true},
-		{"internal/controller", "internal/aws", false},
-		{"internal/app", "internal/aws", false},
-		{"internal/app", "api/aws/v1", false},
-		{"internal/cloud", "sigs.k8s.io/controller-runtime/pkg/client", false},
-		{"internal/cloud/driver", "sigs.k8s.io/controller-runtime/pkg/client", true},
-		{"internal/cloud/adopt", "api/aws/v1", false},
-		{"internal/store", "internal/controller", false},
+		{"internal/controller/claims", "internal/aws", false},
+		{"internal/controller/claims", "internal/controller/write", true},
+		{"internal/controller/claims", "internal/controller/nodes", false},
+		{"internal/controller/claims", "internal/controller/controllertest", false},
+		{"internal/controller/write", "internal/controller/lookup", true},
+		{"internal/controller/write", "internal/controller/claims", false},
+		{"internal/controller/lookup", "internal/controller/write", false},
+		{"internal/store", "internal/controller/lookup", false},
 		{"internal/config", "k8s.io/client-go/kubernetes", false},
 		{"cmd/dovetail", "internal/app", true},
 	} {

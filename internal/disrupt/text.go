@@ -68,6 +68,14 @@ func (c *Command) Cause() string {
 	return text
 }
 
+// UnhealthyCondition is the condition that a node is repaired for.
+func (c *Command) UnhealthyCondition() string {
+	if c.Repair == nil {
+		return c.Because
+	}
+	return c.Repair.Condition
+}
+
 // podFatesText says what becomes of the pods of a node.
 func (n *Candidate) podFatesText() string {
 	text := strconv.Itoa(len(n.Pods)-len(n.Bare)) + " pod(s) move"

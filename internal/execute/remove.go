@@ -115,11 +115,6 @@ func (r Remover) advanceDeadline(ctx context.Context, x Removal) (*karpv1.NodeCl
 	return after, nil
 }
 
-// Terminating is the event of a removal that is no interruption. The reason comes first, in one word and a colon.
-func Terminating(why string) event.Event {
-	return event.Event{Reason: event.DisruptionTerminating, Text: "Disrupting the node, reason " + why}
-}
-
 func (r Remover) emit(x Removal) {
 	if x.Event.Reason == "" {
 		return

@@ -29,3 +29,15 @@ func TerminationMode(claim *karpv1.NodeClaim) string {
 		return "forceful"
 	}
 }
+
+// BoundedMode is the TerminationMode of a claim whose drain somebody bounds; nil: nobody does.
+func BoundedMode(claim *karpv1.NodeClaim, bound *time.Duration) string {
+	switch {
+	case bound == nil:
+		return TerminationMode(claim)
+	case *bound > 0:
+		return "eventual"
+	default:
+		return "forceful"
+	}
+}

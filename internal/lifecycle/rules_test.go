@@ -52,6 +52,22 @@ func TestTerminationMode(t *testing.T) {
 	}
 }
 
+func TestBoundedMode(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		bound *time.Duration
+		want  string
+	}{
+		"without a bound the claim says it": {want: "graceful"},
+		"a bound to come":                   {bound: new(time.Hour), want: "eventual"},
+		"a bound that is over":              {bound: new(time.Duration(0)), want: "forceful"},
+	} {
+		if got := lifecycle.BoundedMode(fresh(), tc.bound); got != tc.want {
+			t.Errorf("V15-32: %s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
 func TestCollectable(t *testing.T) {
 	t.Parallel()
 	unhealthy := usable()

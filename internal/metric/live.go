@@ -92,6 +92,18 @@ func LabelName(key string) string {
 	return strings.ReplaceAll(name, "-", "_")
 }
 
+// SnakeCase is how a word in camel case is written as the value of a label.
+func SnakeCase(camel string) string {
+	var b strings.Builder
+	for i, r := range camel {
+		if i > 0 && r >= 'A' && r <= 'Z' {
+			b.WriteByte('_')
+		}
+		b.WriteRune(r)
+	}
+	return strings.ToLower(b.String())
+}
+
 // ResourceType is how a resource is called on metrics.
 func ResourceType(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "-", "_")

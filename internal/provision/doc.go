@@ -2,7 +2,7 @@
 // triggers, the nodes that were bought for pending pods, the pods that are expected on nodes, the partitions of plans that
 // take too long, and the back-off of launches that fail.
 //
-// Each step takes the state, what was observed and the time, and returns what to do. internal/controller turns that into
+// Each step takes the state, what was observed and the time, and returns what to do. internal/controller/provisioning turns that into
 // API calls, events and metrics, and internal/sim into changes of its model. Nothing here is safe for concurrent use.
 //
 // Not here: where pods go (internal/solve) and how claims are written (internal/execute). Enter at Window, State and

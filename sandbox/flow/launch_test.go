@@ -93,7 +93,7 @@ func TestFM_A08_ClassIsDeleted(t *testing.T) {
 
 // FM A09, LC-04: launches fail for another reason than capacity. The claim says why, tries again at a slower and
 // slower pace, and gets its instance when that is mended. That it goes after five minutes (LC-13) is counted by
-// the controller's own clock, and held by the test of the same name in internal/controller.
+// the controller's own clock, and held by the test of the same name in internal/controller/claims.
 func TestFM_A09_LaunchKeepsFailing(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)

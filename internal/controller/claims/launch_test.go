@@ -1,0 +1,142 @@
+package claims_test
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+)
+
+// slowCloud answers launches when it is told to.
+type slowCloud struct {
+	asked  atomic.Int32
+	began  chan struct{}
+	answer chan error
+}
+
+func (c *slowCloud) Launch(context.Context, *karpv1.NodeClaim) (cloud.Instance, error) {
+	c.asked.Add(1)
+	c.began <- struct{}{}
+	if err := <-c.answer; err != nil {
+		return cloud.Instance{}, err
+	}
+	return cloud.Instance{ID: claimInstance, Type: "m5.large", Zone: "a", CapacityType: "spot"}, nil
+}
+
+// newSlowWorld is one in which claims are woken when the cloud has answered.
+func newSlowWorld(t *testing.T) (w *claimWorld, shop *slowCloud, woken chan string) {
+	t.Helper()
+	w, shop, woken = newClaimWorld(t, newClaim()), &slowCloud{began: make(chan struct{}, 10), answer: make(chan error)}, make(chan string, 10)
+	w.reconciler.Provider = shop
+	w.reconciler.Wake = func(claim string) { woken <- claim }
+	return w, shop, woken
+}
+
+// A launch takes minutes when EC2 throttles. Whoever registers nodes and ends claims does not wait for it, and it
+// is asked for once however often the claim is looked at.
+func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
+	t.Parallel()
+	w, shop, woken := newSlowWorld(t)
+	for range 3 {
+		w.pass(t) // comes back although the cloud does not answer
+	}
+	<-shop.began
+	if w.writes != 1 {
+		t.Errorf("%d writes while the cloud is asked, want that of the finalizer", w.writes)
+	}
+	shop.answer <- nil
+	if name := <-woken; name != "c" || shop.asked.Load() != 1 {
+		t.Errorf("%s is woken after %d launches", name, shop.asked.Load())
+	}
+	w.pass(t)
+	if got := w.state(t, karpv1.ConditionLaunched); got != "True/Launched" || w.claim(t).Status.ProviderID != claimInstance {
+		t.Errorf("Launched is %s", got)
+	}
+}
+
+// What the cloud refuses while nobody waits for it is told once, also if the claim is looked at only when the
+// next try is due (LC-04).
+func TestTrust_A08_RefusedLaunchesAreToldOnce(t *testing.T) {
+	t.Parallel()
+	w, shop, woken := newSlowWorld(t)
+	w.pass(t)
+	<-shop.began
+	shop.answer <- &cloud.Error{Kind: cloud.Denied, Op: "create fleet", Reason: "Unauthorized", Message: "allow ec2:CreateFleet"}
+	<-woken
+	w.now = w.now.Add(time.Minute) // of other work
+	result := w.pass(t)
+	if got := w.state(t, karpv1.ConditionLaunched); got != "Unknown/Unauthorized" || shop.asked.Load() != 1 || result.RequeueAfter == 0 {
+		t.Errorf("Launched is %s after %d launches, tried again after %s", got, shop.asked.Load(), result.RequeueAfter)
+	}
+	w.pass(t)
+	<-shop.began // it is tried again
+	w.pass(t)
+	if want := []string{"c LaunchFailed"}; !slices.Equal(w.events, want) {
+		t.Errorf("events %v, want %v", w.events, want)
+	}
+	shop.answer <- nil
+	<-woken
+}
+
+// A claim that is deleted while the cloud is asked ends with what was bought for it, not before.
+func TestTrust_A08_AClaimThatGoesWaitsForItsLaunch(t *testing.T) {
+	t.Parallel()
+	w, shop, woken := newSlowWorld(t)
+	w.pass(t)
+	<-shop.began
+	claim := w.claim(t)
+	if err := w.api.Delete(t.Context(), claim); err != nil {
+		t.Fatal(err)
+	}
+	if result := w.pass(t); len(w.ended) != 0 || result.RequeueAfter == 0 {
+		t.Errorf("ended %v while an instance is being bought", w.ended)
+	}
+	shop.answer <- nil
+	<-woken
+	w.pass(t)
+	if instance, known := w.reconciler.Launched(claim.UID); !known || instance.ID != claimInstance || !slices.Equal(w.ended, []string{"c"}) {
+		t.Errorf("ended %v, instance %q", w.ended, instance.ID)
+	}
+}
+
+// Claims that waited for their turn longer than a launch may take are launched, and are no failures.
+func TestTrust_A08_AClaimThatQueuedIsTried(t *testing.T) {
+	t.Parallel()
+	w := newClaimWorld(t, newClaim())
+	w.now = claimBorn.Add(10 * time.Minute)
+	w.pass(t)
+	if got := w.state(t, karpv1.ConditionLaunched); got != "True/Launched" || w.launches != 1 || len(w.failed) > 0 {
+		t.Errorf("Launched is %s after %d launches, failures %v", got, w.launches, w.failed)
+	}
+}
+
+// A process that ends begins no launch, and waits for those that run.
+func TestTrust_A08_StopWaitsForLaunches(t *testing.T) {
+	t.Parallel()
+	w, shop, woken := newSlowWorld(t)
+	w.pass(t)
+	<-shop.began
+	closed := make(chan struct{})
+	go func() {
+		w.reconciler.Close()
+		close(closed)
+	}()
+	shop.answer <- nil
+	<-woken
+	<-closed
+	other := newClaim()
+	other.Name, other.UID = "other", "other"
+	if err := w.api.Create(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.reconciler.Reconcile(t.Context(), ctrl.Request{NamespacedName: types.NamespacedName{Name: "other"}}); err != nil || shop.asked.Load() != 1 {
+		t.Errorf("%v, %d launches", err, shop.asked.Load())
+	}
+}

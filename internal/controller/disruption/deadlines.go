@@ -1,0 +1,88 @@
+package disruption
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/disrupt"
+)
+
+// Timeouts of a decision (disruption 13 and 14, decision 0025). What was found until then is used.
+const (
+	jointTimeout      = time.Minute      // consolidating all nodes together
+	singleTimeout     = 3 * time.Minute  // consolidating a few nodes at a time, and saying why nodes stay
+	decisionTimeout   = 15 * time.Minute // all methods; a decision that goes on after that is stuck
+	validationTimeout = time.Minute      // validating moves against the fresh view
+)
+
+// timeBudgets are the time budgets of one decision.
+type timeBudgets struct{ joint, single, whole, validation *timeBudget }
+
+func (d *Disruption) limits() timeBudgets {
+	within := func(after time.Duration) *timeBudget { return &timeBudget{after: after, now: d.Now} }
+	return timeBudgets{joint: within(jointTimeout), single: within(singleTimeout), whole: within(decisionTimeout), validation: within(validationTimeout)}
+}
+
+// reportTimeouts counts and logs the time budgets that were exceeded.
+func (d *Disruption) reportTimeouts(ctx context.Context, l timeBudgets, decision disrupt.Decision) {
+	logger := log.FromContext(ctx).V(1)
+	if l.joint.ranOut() {
+		d.Metrics.DisruptionTimeouts.WithLabelValues("multi").Inc()
+		logger.Info("consolidating all nodes together took too long and was cut off; what was found is used, or a few nodes are tried at a time",
+			"limit", jointTimeout.String(), "commands", len(decision.Commands))
+	}
+	if l.single.ranOut() {
+		d.Metrics.DisruptionTimeouts.WithLabelValues("single").Inc()
+		logger.Info("consolidating a few nodes at a time took too long and was cut off; what was found is used, and the next pass begins with these NodePools",
+			"limit", singleTimeout.String(), "commands", len(decision.Commands), "NodePools", decision.Unreached)
+	}
+	if l.whole.ranOut() {
+		logger.Info("deciding on disruption took too long and was cut off; what was found is used", "limit", decisionTimeout.String(), "commands", len(decision.Commands))
+	}
+}
+
+// timeBudget is how long something may take, counted from its first check. It is safe for concurrent use.
+type timeBudget struct {
+	after time.Duration
+	now   func() time.Time
+
+	mu    sync.Mutex
+	began time.Time
+	over  bool
+}
+
+// exceeded reports whether the time is up. Once it is, it stays so.
+func (l *timeBudget) exceeded() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		return true
+	}
+	now := l.now()
+	if l.began.IsZero() {
+		l.began = now
+	}
+	l.over = now.Sub(l.began) > l.after
+	return l.over
+}
+
+// shouldStop reports whether to stop some work. Each call before the timeout counts as progress for liveness;
+// calls after it do not.
+func (l *timeBudget) shouldStop(ctx context.Context) bool {
+	if ctx.Err() != nil || l.exceeded() {
+		return true
+	}
+	loop.RecordProgress(ctx)
+	return false
+}
+
+// ranOut reports whether the time ran out, without checking the clock.
+func (l *timeBudget) ranOut() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over
+}

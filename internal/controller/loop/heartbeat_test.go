@@ -1,0 +1,46 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// steps counts the progress of a loop.
+type steps struct{ count int }
+
+func (*steps) Begin()  {}
+func (s *steps) Beat() { s.count++ }
+func (*steps) Done()   {}
+
+// wire answers requests, or not.
+type wire struct{ err error }
+
+func (w wire) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody}, w.err
+}
+
+// Trust C04: an answer of the API server, be it a refusal, is progress of the loop that asked, and of no other. A request
+// without an answer is none.
+func TestTrust_C04_AnswersAreProgress(t *testing.T) {
+	t.Parallel()
+	one, two := &steps{}, &steps{}
+	ask := func(ctx context.Context, err error) {
+		answer, got := BeatOnResponse(wire{err}).RoundTrip(httptest.NewRequestWithContext(ctx, http.MethodGet, "/", nil))
+		if err := answer.Body.Close(); err != nil {
+			t.Error(err)
+		}
+		if answer.StatusCode != http.StatusTooManyRequests || !errors.Is(got, err) {
+			t.Errorf("answer %v, error %v, want %v", answer, got, err)
+		}
+	}
+	ctx := WithPulse(t.Context(), one)
+	ask(ctx, nil)
+	ask(WithPulse(t.Context(), two), errors.New("connection refused"))
+	ask(t.Context(), nil)
+	if one.count != 1 || two.count != 0 {
+		t.Errorf("%d and %d steps, want one of the loop that was answered", one.count, two.count)
+	}
+}

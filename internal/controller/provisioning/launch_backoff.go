@@ -1,0 +1,49 @@
+package provisioning
+
+import (
+	"sync"
+	"time"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/provision"
+)
+
+// LaunchBackoff is the launch back-off that all loops share: those that launch record how it went, and those that plan
+// leave out what is backed off.
+type LaunchBackoff struct {
+	mu    sync.Mutex
+	state provision.LaunchBackoff
+}
+
+// NewLaunchBackoff returns a LaunchBackoff without any back-off.
+func NewLaunchBackoff() *LaunchBackoff { return &LaunchBackoff{} }
+
+// RecordLaunch records how a launch ended.
+func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.RecordLaunch(claim, bought, err, now)
+}
+
+// RecordDenied backs off a pool whose claims the API server denies.
+func (r *LaunchBackoff) RecordDenied(pool string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.state.RecordDenied(pool, now)
+}
+
+// PoolBackedOff reports whether a static pool is backed off.
+func (r *LaunchBackoff) PoolBackedOff(pool string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.PoolBackedOff(pool, now)
+}
+
+// WithoutBackedOff returns the instance types of a pool, with backed-off offerings marked as not available.
+func (r *LaunchBackoff) WithoutBackedOff(pool string, list []catalog.InstanceType, now time.Time) []catalog.InstanceType {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.state.WithoutBackedOff(pool, list, now)
+}
