@@ -10,7 +10,7 @@ import (
 )
 
 // neutral are the packages that know no cloud by name: what AWS has of its own is behind internal/cloud/driver.
-var neutral = []string{"internal/app", "internal/cloud/...", "internal/event", "internal/metric", "internal/reqs"}
+var neutral = []string{"internal/app", "internal/cloud/...", "internal/drift", "internal/event", "internal/metric", "internal/reqs"}
 
 // namesCloud finds the words of AWS in a name or a text.
 var namesCloud = regexp.MustCompile(`(?i)\baws|aws\b|aws_|amazon|\bec2|ec2nodeclass|\bami\b|\bebs\b`)
