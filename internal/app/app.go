@@ -43,7 +43,7 @@ func Run(ctx context.Context, d driver.Driver, cfg config.Config, kube *rest.Con
 	if err != nil {
 		return err
 	}
-	metrics, release := newMetrics()
+	metrics, release := newMetrics(d.Labels)
 	defer release()
 	hands, conn, missing := &clock{now: time.Now}, &apiConnection{now: time.Now}, newDenials(log)
 	kube = wrapped(kube, countRequests(metrics), hands.wrapTransport, conn.wrapTransport, loop.BeatOnResponse, missing.wrapTransport)

@@ -21,9 +21,9 @@ import (
 
 // newMetrics makes the metrics and shows them at /metrics until release is called: a process may run
 // one controller after another.
-func newMetrics() (set *metric.Set, release func()) {
+func newMetrics(clouds ...metric.Labels) (set *metric.Set, release func()) {
 	reg := prometheus.NewRegistry()
-	set = metric.New(reg)
+	set = metric.New(reg, clouds...)
 	build := version.Get()
 	set.BuildInfo.WithLabelValues(build.Version, runtime.Version(), runtime.GOARCH, build.Commit).Set(1)
 	ctrlmetrics.Registry.MustRegister(reg)

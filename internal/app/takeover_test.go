@@ -12,6 +12,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/aws/nodeclass"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -78,7 +79,7 @@ func (f *fleet) writes() (ofPool, ofClass []func()) {
 	if step.Annotations != nil {
 		ofPool = append(ofPool, func() { maps.Copy(f.pool.Annotations, step.Annotations) })
 	}
-	hash, err := drift.ClassHash(f.class, awsv1.Facts{ClusterName: "prod", KubernetesMinor: 34}, "")
+	hash, err := classhash.Of(f.class, awsv1.Facts{ClusterName: "prod", KubernetesMinor: 34}, "")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestTakeOverDriftsNothing(t *testing.T) {
 			t.Errorf("seed %d: %d claims are Drifted in the end, want %d", seed, n, old)
 		}
 		for i := range f.claims {
-			if a := f.claims[i].Annotations; a[karpv1.AnnotationNodePoolHashVersion] != drift.PoolHashVersion || a[awsv1.AnnotationNodeClassHashVersion] != drift.ClassHashVersion {
+			if a := f.claims[i].Annotations; a[karpv1.AnnotationNodePoolHashVersion] != drift.PoolHashVersion || a[awsv1.AnnotationNodeClassHashVersion] != classhash.Version {
 				t.Errorf("seed %d: %s carries %v, want our versions", seed, f.claims[i].Name, a)
 			}
 		}

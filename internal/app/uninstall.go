@@ -34,7 +34,7 @@ func Uninstall(ctx context.Context, d driver.Driver, cfg config.Config, kube *re
 	if err != nil {
 		return managerError(err, cfg, kube)
 	}
-	metrics, release := newMetrics()
+	metrics, release := newMetrics(d.Labels)
 	defer release()
 	// Asked for late: where no class is left, the cloud is not needed.
 	connect := sync.OnceValues(func() (driver.Cleaner, error) { return d.Cleaner(ctx, cfg, version.Get().Version, metrics) })

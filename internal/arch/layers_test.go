@@ -102,6 +102,7 @@ var layers = map[string]layer{
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    shells,
 	},
+	"4 classes":  {packages: []string{"internal/aws/classhash"}, may: join(values, words, api, []string{"internal/drift"}), never: effects},
 	"4 kubelet":  {packages: []string{"internal/aws/kubelet"}, may: join(values, words, api, images, yaml, []string{"k8s.io/kubelet/...", "github.com/google/cel-go/..."}), never: effects},
 	"4 userdata": {packages: []string{"internal/aws/userdata"}, may: join(values, words, images, yaml, []string{"internal/aws/kubelet", "github.com/BurntSushi/toml"}), never: effects},
 

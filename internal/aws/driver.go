@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 func Driver() driver.Driver {
 	return driver.Driver{
 		Name: "aws", Words: awsv1.Vocabulary(), ReservationLabel: awsv1.LabelCapacityReservationID, InstanceName: inventory.InstanceID,
+		Labels:      Labels(),
 		AddToScheme: awsv1.AddToScheme,
 		Classes:     func(cfg config.Config) []driver.Class { return []driver.Class{ec2NodeClass(cfg.AWS.Gates)} },
 		Connect:     func(ctx context.Context, o driver.Options) (driver.Cloud, error) { return New(ctx, o) },
@@ -30,6 +32,11 @@ func Driver() driver.Driver {
 			return cleaner.clean, nil
 		},
 	}
+}
+
+// Labels are what AWS adds to metrics.
+func Labels() metric.Labels {
+	return metric.Labels{Nodes: awsv1.WellKnownLabels(), Classes: []string{strings.ToLower(awsv1.Kind)}}
 }
 
 // ec2NodeClass is the only kind of node classes.

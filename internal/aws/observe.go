@@ -15,12 +15,12 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
-	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
 // observer learns how much memory and storage nodes of an instance type really have, as soon as they
@@ -83,7 +83,7 @@ func (o *observer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result
 	// Another image, such as the last release, may leave another amount.
 	if image, found := discover.Image(class, &all[n]); found && image.ID == claim.Status.ImageID {
 		o.learn(name, class, memory)
-		if _, changed := drift.Class(class, claim); !changed {
+		if _, changed := classhash.Drift(class, claim); !changed {
 			o.learnStorage(name, class, *node.Status.Capacity.StorageEphemeral())
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
@@ -26,7 +27,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -247,8 +247,8 @@ func (p *provider) launchedInstance(claim *karpv1.NodeClaim, class *awsv1.EC2Nod
 // with which the instance was launched, even if the annotation of the class lags.
 func (p *provider) driftAnnotations(class *awsv1.EC2NodeClass) map[string]string {
 	stamps := map[string]string{}
-	if hash, err := drift.ClassHash(class, p.place.Facts(), p.place.CABundle()); err == nil {
-		stamps = hash.OnClass()
+	if hash, err := classhash.Of(class, p.place.Facts(), p.place.CABundle()); err == nil {
+		stamps = classhash.Annotations(hash)
 	}
 	if class.Status.InstanceProfile != "" {
 		stamps[awsv1.AnnotationInstanceProfileName] = class.Status.InstanceProfile

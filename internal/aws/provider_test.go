@@ -15,10 +15,10 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
 func quantity(s string) resource.Quantity { return resource.MustParse(s) }
@@ -31,7 +31,7 @@ func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash, err := drift.ClassHash(class, w.Facts(), w.CABundle())
+	hash, err := classhash.Of(class, w.Facts(), w.CABundle())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestLaunchAnswersWithAllThatIsKnown(t *testing.T) {
 			awsv1.LabelInstanceTenancy: "default", karpv1.LabelNodePool: "default", awsv1.LabelNodeClass: "default",
 		},
 		Annotations: map[string]string{
-			awsv1.AnnotationNodeClassHash: hash.Sum, awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion, awsv1.AnnotationNodeClassFields: hash.Fields, awsv1.AnnotationInstanceProfileName: "nodes-profile",
+			awsv1.AnnotationNodeClassHash: hash.Sum, awsv1.AnnotationNodeClassHashVersion: classhash.Version, awsv1.AnnotationNodeClassFields: hash.Fields, awsv1.AnnotationInstanceProfileName: "nodes-profile",
 		},
 		Capacity:    corev1.ResourceList{corev1.ResourceCPU: quantity("2"), corev1.ResourceMemory: quantity("8Gi")},
 		Allocatable: corev1.ResourceList{corev1.ResourceCPU: quantity("1900m"), corev1.ResourceMemory: quantity("7Gi")},

@@ -17,6 +17,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/aws/ami"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 	"github.com/dovetail-sh/dovetail/internal/aws/kubelet"
 	"github.com/dovetail-sh/dovetail/internal/aws/launch"
@@ -24,7 +25,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/offering"
 	"github.com/dovetail-sh/dovetail/internal/aws/userdata"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
-	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -175,7 +175,7 @@ func classSteps() string {
 			f.Subnets.Value = append(f.Subnets.Value, discover.Subnet{ID: s.ID, Zone: s.Zone, ZoneID: s.ZoneID, Free: 10})
 		}
 		step := nodeclass.Next(f)
-		hash, err := drift.ClassHash(class, f.Cluster, "Y2E=")
+		hash, err := classhash.Of(class, f.Cluster, "Y2E=")
 		parts = append(parts, step, fmt.Sprint(step.Err), step.After/time.Second, hash, fmt.Sprint(err))
 	}
 	return dump(parts...)

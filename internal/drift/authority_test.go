@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
-	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 )
 
 // Two blocks in the form of certificates; what is inside does not matter to the hash.
@@ -25,7 +25,7 @@ func TestTrust_A04_ClusterCAIsHashedAsCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	of := func(bundle string) string {
-		h, err := drift.ClassHash(class, facts, bundle)
+		h, err := classhash.Of(class, facts, bundle)
 		if err != nil {
 			t.Fatal(err)
 		}

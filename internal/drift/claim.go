@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -21,7 +20,7 @@ func Pool(pool *karpv1.NodePool, claim *karpv1.NodeClaim, words reqs.Vocabulary)
 	version, versioned := have[karpv1.AnnotationNodePoolHashVersion]
 	poolHash, poolHashed := want[karpv1.AnnotationNodePoolHash]
 	if hashed && versioned && poolHashed && version == want[karpv1.AnnotationNodePoolHashVersion] && hash != poolHash {
-		return reason.Reason{Code: reason.NodePoolDrifted, Subject: subject, Have: poolFields(changed(have[karpv1.AnnotationNodePoolFields], want[karpv1.AnnotationNodePoolFields]))}
+		return reason.Reason{Code: reason.NodePoolDrifted, Subject: subject, Have: poolFields(Changed(have[karpv1.AnnotationNodePoolFields], want[karpv1.AnnotationNodePoolFields]))}
 	}
 	if why, violated := violation(claim.Labels, pool.Spec.Template.Spec.Requirements, words); violated {
 		why.Subject = subject
@@ -32,7 +31,7 @@ func Pool(pool *karpv1.NodePool, claim *karpv1.NodeClaim, words reqs.Vocabulary)
 
 // poolFields are fields of a pool as a user finds them in a manifest.
 func poolFields(names []string) string {
-	return paths(names, "a field of spec.template", func(name string) string {
+	return Paths(names, "a field of spec.template", func(name string) string {
 		if name == "labels" || name == "annotations" {
 			return "spec.template.metadata." + name
 		}
@@ -40,29 +39,8 @@ func poolFields(names []string) string {
 	})
 }
 
-// Class says whether a claim was made from a class that looked otherwise, by the annotations of both.
-// Hashes are only compared if both sides have one of the same version.
-func Class(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim) (why reason.Reason, drifted bool) {
-	have, want := claim.Annotations, class.Annotations
-	for _, key := range []string{awsv1.AnnotationNodeClassHash, awsv1.AnnotationNodeClassHashVersion} {
-		if have[key] == "" || want[key] == "" {
-			return reason.Reason{}, false
-		}
-	}
-	if have[awsv1.AnnotationNodeClassHashVersion] != want[awsv1.AnnotationNodeClassHashVersion] || have[awsv1.AnnotationNodeClassHash] == want[awsv1.AnnotationNodeClassHash] {
-		return reason.Reason{}, false
-	}
-	fields := paths(changed(have[awsv1.AnnotationNodeClassFields], want[awsv1.AnnotationNodeClassFields]), "a field of spec, or the CA of the cluster,", func(name string) string {
-		if name == "caBundle" {
-			return "the CA of the cluster"
-		}
-		return "spec." + name
-	})
-	return reason.Reason{Code: reason.NodeClassDrift, Subject: awsv1.Kind + " " + class.Name, Have: fields}, true
-}
-
-// paths lists fields, or says what is known of them if they are not.
-func paths(names []string, unknown string, path func(string) string) string {
+// Paths lists fields, or says what is known of them if they are not.
+func Paths(names []string, unknown string, path func(string) string) string {
 	if len(names) == 0 {
 		return unknown
 	}

@@ -1,6 +1,7 @@
-// Package drift says whether a node still is what its NodePool and EC2NodeClass ask for. So far it
-// holds the hashes over the static fields, with version strings of our own: under another
+// Package drift says whether a node still is what its NodePool asks for, and has what a cloud needs to say the same of
+// its node classes. Hashes over static fields have version strings of our own: under another
 // controller's version a different hash would replace a whole fleet.
 //
-// Not here: when drift is looked at, and what is done about it. Enter at PoolHash and ClassHash.
+// Not here: node classes (each cloud hashes its own), when drift is looked at, and what is done about it. Enter at
+// Pool and PoolHash.
 package drift

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/check/classes"
-	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
 // EC2NodeClass 16: a field of a class enters the hash, or it is one of these, for which nodes drift by
@@ -13,7 +13,7 @@ import (
 func TestEveryFieldOfAClassIsHashed(t *testing.T) {
 	t.Parallel()
 	wrong, err := classes.Unnoticed(func(class *awsv1.EC2NodeClass) string {
-		h, err := drift.ClassHash(class, facts, "ca")
+		h, err := classhash.Of(class, facts, "ca")
 		if err != nil {
 			t.Fatal(err)
 		}

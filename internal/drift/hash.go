@@ -3,12 +3,9 @@ package drift
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,18 +13,13 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/duration"
 )
 
-// Versions of the hashes. A change of the encoding or of the hashed fields needs a new version:
-// claims of another version are restamped, claims of the same version with another hash are
-// replaced.
-const (
-	PoolHashVersion  = "dovetail-1"
-	ClassHashVersion = "dovetail-2" // since 2: the CA bundle as certificates, not as text
-)
+// PoolHashVersion is the version of the hash of a pool. A change of the encoding or of the hashed fields needs a new
+// one: claims of another version are restamped, claims of the same version with another hash are replaced.
+const PoolHashVersion = "dovetail-1"
 
 // Hash is a digest of the static fields of an object: as a whole, which decides whether a node has
 // drifted, and field by field, which only tells what changed.
@@ -41,14 +33,6 @@ func (h Hash) OnPool() map[string]string {
 	return map[string]string{
 		karpv1.AnnotationNodePoolHash: h.Sum, karpv1.AnnotationNodePoolHashVersion: PoolHashVersion,
 		karpv1.AnnotationNodePoolFields: h.Fields,
-	}
-}
-
-// OnClass is the hash of a class as annotations of the class and of its claims.
-func (h Hash) OnClass() map[string]string {
-	return map[string]string{
-		awsv1.AnnotationNodeClassHash: h.Sum, awsv1.AnnotationNodeClassHashVersion: ClassHashVersion,
-		awsv1.AnnotationNodeClassFields: h.Fields,
 	}
 }
 
@@ -69,11 +53,11 @@ func Stamped(annotations, stamps map[string]string) bool {
 func PoolHash(pool *karpv1.NodePool) (Hash, error) {
 	effective, _ := pool.Effective(false)
 	template := effective.Spec.Template
-	kubelet, err := openObject(template.Spec.Kubelet)
+	kubelet, err := OpenObject(template.Spec.Kubelet)
 	if err != nil {
 		return Hash{}, err
 	}
-	return hash(map[string]any{
+	return Sum(map[string]any{
 		"labels":                 template.ObjectMeta.Labels,
 		"annotations":            template.ObjectMeta.Annotations,
 		"taints":                 template.Spec.Taints,
@@ -85,82 +69,9 @@ func PoolHash(pool *karpv1.NodePool) (Hash, error) {
 	})
 }
 
-// ErrVersionUnknown says that the Kubernetes version is not known yet, on which the family of a
-// class may depend. Nothing is to be stamped until it is: a wrong hash would replace a fleet.
-var ErrVersionUnknown = errors.New("the Kubernetes version is not known yet")
-
-// ClassHash covers the static fields of a class, the family in force and the CA bundle the nodes
-// trust, as certificates (EC2NodeClass 16). Selectors are compared with what they resolve to instead; ipPrefixCount
-// never drifts. Whether a role is a profile, and whether leniencies are allowed, does not enter: a
-// lookup that fails once, or a setting, must not replace a fleet.
-func ClassHash(class *awsv1.EC2NodeClass, facts awsv1.Facts, caBundle string) (Hash, error) {
-	if facts.KubernetesMinor == 0 {
-		return Hash{}, ErrVersionUnknown
-	}
-	effective, _ := class.Effective(awsv1.Facts{ClusterName: facts.ClusterName, KubernetesMinor: facts.KubernetesMinor})
-	s := effective.Spec
-	kubelet, err := openObject(s.Kubelet)
-	if err != nil {
-		return Hash{}, err
-	}
-	return hash(map[string]any{
-		"amiFamily":                effective.Family(),
-		"caBundle":                 certificates(caBundle),
-		"placementGroupSelector":   s.PlacementGroupSelector,
-		"userData":                 s.UserData,
-		"role":                     s.Role,
-		"instanceProfile":          s.InstanceProfile,
-		"tags":                     s.Tags,
-		"kubelet":                  kubelet,
-		"blockDeviceMappings":      devices(s.BlockDeviceMappings),
-		"instanceStorePolicy":      s.InstanceStorePolicy,
-		"networkInterfaces":        s.NetworkInterfaces,
-		"detailedMonitoring":       s.DetailedMonitoring,
-		"associatePublicIPAddress": explicit(s.AssociatePublicIPAddress),
-		"metadataOptions":          s.MetadataOptions,
-		"connectionTracking":       s.ConnectionTracking,
-		"context":                  s.Context,
-		"cpuOptions":               s.CPUOptions,
-	})
-}
-
-// certificates are the digests of the certificates in a CA bundle, base64 of PEM. The same ones in
-// another order, or with other line endings around them, are the same bundle: nodes trust the same. What
-// cannot be parsed stands for itself.
-func certificates(bundle string) []string {
-	text, err := base64.StdEncoding.DecodeString(bundle)
-	if err != nil {
-		return []string{bundle}
-	}
-	var list []string
-	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
-		if block.Type == "CERTIFICATE" {
-			sum := sha256.Sum256(block.Bytes)
-			list = append(list, hex.EncodeToString(sum[:]))
-		}
-	}
-	if len(list) == 0 {
-		return []string{bundle}
-	}
-	return slices.Compact(slices.Sorted(slices.Values(list)))
-}
-
-func devices(mappings []awsv1.BlockDeviceMapping) []any {
-	list := make([]any, 0, len(mappings))
-	for _, m := range mappings {
-		device := map[string]any{"deviceName": m.DeviceName, "rootVolume": m.RootVolume, "ebs": m.EBS}
-		if m.EBS != nil {
-			device["deleteOnTermination"] = explicit(m.EBS.DeleteOnTermination)
-			device["encrypted"] = explicit(m.EBS.Encrypted)
-		}
-		list = append(list, device)
-	}
-	return list
-}
-
-// openObject encodes an object without a schema as JSON with sorted members. Here zero is not
+// OpenObject encodes an object without a schema as JSON with sorted members. Here zero is not
 // absent: cpuCFSQuota false is not the kubelet's default. Nothing and {} are the same.
-func openObject(raw *runtime.RawExtension) (string, error) {
+func OpenObject(raw *runtime.RawExtension) (string, error) {
 	if raw == nil || len(raw.Raw) == 0 {
 		return "", nil
 	}
@@ -175,15 +86,6 @@ func openObject(raw *runtime.RawExtension) (string, error) {
 	return string(text), err
 }
 
-// explicit keeps false apart from absent where the two launch different machines: absent leaves the
-// choice to the subnet or the image. For all other fields zero and absent mean the same.
-func explicit(b *bool) string {
-	if b == nil {
-		return ""
-	}
-	return strconv.FormatBool(*b)
-}
-
 // canonicalDuration makes 60m and 1h equal. Text that is no duration stands for itself.
 func canonicalDuration(d karpv1.Duration) string {
 	if length, never, err := duration.ParseOrNever(string(d)); err == nil && !never {
@@ -192,8 +94,8 @@ func canonicalDuration(d karpv1.Duration) string {
 	return string(d)
 }
 
-// hash is 64 bits of SHA-256 over the canonical encoding, as decimal text, and 32 bits of each field.
-func hash(input map[string]any) (Hash, error) {
+// Sum is 64 bits of SHA-256 over the canonical encoding, as decimal text, and 32 bits of each field.
+func Sum(input map[string]any) (Hash, error) {
 	text, err := json.Marshal(input)
 	if err != nil {
 		return Hash{}, err
@@ -215,8 +117,8 @@ func hash(input map[string]any) (Hash, error) {
 	return out, nil
 }
 
-// changed names the fields whose digests differ, by name; nothing if one side has none to compare.
-func changed(have, want string) []string {
+// Changed names the fields whose digests differ, by name; nothing if one side has none to compare.
+func Changed(have, want string) []string {
 	if have == "" || want == "" {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
@@ -80,7 +81,7 @@ func classHash(t *testing.T, text string) string {
 	if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
 		t.Fatal(err)
 	}
-	h, err := drift.ClassHash(c, facts, "ca")
+	h, err := classhash.Of(c, facts, "ca")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func classHash(t *testing.T, text string) string {
 // of every cluster at the next upgrade: change the version, not the table.
 func TestHashesAreFrozen(t *testing.T) {
 	t.Parallel()
-	if drift.PoolHashVersion != "dovetail-1" || drift.ClassHashVersion != "dovetail-2" {
+	if drift.PoolHashVersion != "dovetail-1" || classhash.Version != "dovetail-2" {
 		t.Fatal("a new hash version needs a table of its own")
 	}
 	for name, tc := range map[string]struct{ got, want string }{
@@ -202,7 +203,7 @@ func TestClassHashChangesWithEveryStaticFieldAndNoOther(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(fullClass), c); err != nil {
 		t.Fatal(err)
 	}
-	if rotated, err := drift.ClassHash(c, facts, "new ca"); err != nil || rotated.Sum == base {
+	if rotated, err := classhash.Of(c, facts, "new ca"); err != nil || rotated.Sum == base {
 		t.Errorf("EC2NodeClass 16: a new CA bundle must drift the nodes (%v)", err)
 	}
 }
@@ -220,11 +221,11 @@ func TestClassHashDependsOnConstantsAlone(t *testing.T) {
 		"strict compatibility":          {ClusterName: "demo", KubernetesMinor: 34, Strict: true},
 		"a newer Kubernetes":            {ClusterName: "demo", KubernetesMinor: 35},
 	} {
-		if got, err := drift.ClassHash(c, f, "ca"); err != nil || got.Sum != base {
+		if got, err := classhash.Of(c, f, "ca"); err != nil || got.Sum != base {
 			t.Errorf("%s changes the hash (%v)", name, err)
 		}
 	}
-	if _, err := drift.ClassHash(c, awsv1.Facts{ClusterName: "demo"}, "ca"); !errors.Is(err, drift.ErrVersionUnknown) {
+	if _, err := classhash.Of(c, awsv1.Facts{ClusterName: "demo"}, "ca"); !errors.Is(err, classhash.ErrVersionUnknown) {
 		t.Errorf("hash without a version: %v, want a refusal", err)
 	}
 }
@@ -247,7 +248,7 @@ func TestHashIgnoresOrderAndZeroValues(t *testing.T) {
 		if err := json.Unmarshal(text, c); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := drift.ClassHash(c, facts, "ca"); err != nil || got.Sum != base {
+		if got, err := classhash.Of(c, facts, "ca"); err != nil || got.Sum != base {
 			t.Fatalf("hash %s (%v), want %s, for %s", got, err, base, text)
 		}
 	})
@@ -287,11 +288,11 @@ func FuzzKubeletBlock(f *testing.F) {
 		if err != nil || json.Unmarshal(text, c) != nil {
 			return
 		}
-		first, err := drift.ClassHash(c, facts, "")
+		first, err := classhash.Of(c, facts, "")
 		if err != nil {
 			return
 		}
-		if second, _ := drift.ClassHash(c.DeepCopy(), facts, ""); first != second {
+		if second, _ := classhash.Of(c.DeepCopy(), facts, ""); first != second {
 			t.Errorf("two hashes of one object: %s and %s", first, second)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
@@ -69,11 +70,11 @@ func TestTrust_A04_DriftOfAClassNamesTheField(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
 			t.Fatal(err)
 		}
-		h, err := drift.ClassHash(c, facts, ca)
+		h, err := classhash.Of(c, facts, ca)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.Annotations = h.OnClass()
+		c.Annotations = classhash.Annotations(h)
 		return c
 	}
 	claim := &karpv1.NodeClaim{}
@@ -90,12 +91,12 @@ func TestTrust_A04_DriftOfAClassNamesTheField(t *testing.T) {
 		"the CA":            {stamped(fullClass, "another"), claim, "EC2NodeClass c: the CA of the cluster changed since the node was launched"},
 		"fields not stored": {stamped(fullClass, "another"), unnamed, "EC2NodeClass c: a field of spec, or the CA of the cluster, changed since the node was launched"},
 	} {
-		why, drifted := drift.Class(tc.class, tc.claim)
+		why, drifted := classhash.Drift(tc.class, tc.claim)
 		if got := why.Text(); !drifted || got != tc.want {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, tc.want)
 		}
 	}
-	if why, drifted := drift.Class(stamped(fullClass, "ca"), claim); drifted {
+	if why, drifted := classhash.Drift(stamped(fullClass, "ca"), claim); drifted {
 		t.Errorf("drift where nothing changed: %s", why.Text())
 	}
 }

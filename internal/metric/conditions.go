@@ -16,15 +16,10 @@ type Conditions struct {
 	TerminationSeconds *prometheus.HistogramVec
 }
 
-// ConditionKinds are the kinds whose conditions are measured, as their metrics spell them.
-func ConditionKinds() []string {
-	return []string{"nodeclaim", "nodepool", "node", "ec2nodeclass", "capacitybuffer"}
-}
-
 // conditions makes the metrics of each kind, and the old ones, which name group and kind in labels.
 func (b *builder) conditions(s *Set) {
 	s.Conditions = map[string]Conditions{}
-	for _, kind := range ConditionKinds() {
+	for _, kind := range slices.Concat([]string{"nodeclaim", "nodepool", "node"}, b.classes, []string{"capacitybuffer"}) {
 		s.Conditions[kind] = b.conditionsOf("operator_"+kind+"_", "")
 	}
 	s.AllConditions = b.conditionsOf("operator_", "deprecated, use the metric of the kind: ", "group", "kind")

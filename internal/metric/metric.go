@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 
-	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
@@ -21,9 +20,19 @@ type Doc struct {
 	Idle   bool // what it measures is not built yet: it has no series, or stays 0
 }
 
-// New makes the metrics and registers them.
-func New(reg prometheus.Registerer) *Set {
-	s, b := &Set{}, &builder{reg: reg}
+// Labels are what a cloud adds to metrics.
+type Labels struct {
+	Nodes   []string // labels of its nodes
+	Classes []string // kinds of its node classes, as metrics spell them
+}
+
+// New makes the metrics and registers them, with the labels of the clouds that there are.
+func New(reg prometheus.Registerer, clouds ...Labels) *Set {
+	s, b := &Set{}, &builder{reg: reg, nodeKeys: coreKeys()}
+	for _, c := range clouds {
+		b.nodeKeys, b.classes = append(b.nodeKeys, c.Nodes...), append(b.classes, c.Classes...)
+	}
+	s.nodeKeys = b.nodeKeys
 	b.general(s)
 	b.nodes(s)
 	b.pods(s)
@@ -40,17 +49,20 @@ func New(reg prometheus.Registerer) *Set {
 func (s *Set) Docs() []Doc { return slices.Clone(s.docs) }
 
 // NodeKeys are the labels of nodes that appear on every metric about one node, as LabelName calls them.
-func NodeKeys() []string {
-	return append([]string{
+func (s *Set) NodeKeys() []string { return slices.Clone(s.nodeKeys) }
+
+// coreKeys are those of them that nodes have in every cloud.
+func coreKeys() []string {
+	return []string{
 		karpv1.LabelNodePool, corev1.LabelTopologyZone, corev1.LabelTopologyRegion, corev1.LabelInstanceTypeStable,
 		corev1.LabelArchStable, corev1.LabelOSStable, karpv1.LabelCapacityType, corev1.LabelWindowsBuild,
-	}, awsv1.WellKnownLabels()...)
+	}
 }
 
 // nodeLabels are those of every metric about one node: NodeKeys, then what is not a label of the node.
-func nodeLabels(more ...string) []string {
+func (b *builder) nodeLabels(more ...string) []string {
 	var names []string
-	for _, key := range NodeKeys() {
+	for _, key := range b.nodeKeys {
 		names = append(names, LabelName(key))
 	}
 	return append(append(names, "node_name", "phase", "managed"), more...)
@@ -97,8 +109,10 @@ func idle(name string) bool {
 }
 
 type builder struct {
-	reg  prometheus.Registerer
-	docs []Doc
+	reg      prometheus.Registerer
+	docs     []Doc
+	nodeKeys []string
+	classes  []string // kinds of node classes
 }
 
 func (b *builder) note(kind, name, help string, labels []string) {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -21,7 +22,7 @@ func TestCompatibleMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	docs := map[string]metric.Doc{}
-	for _, d := range metric.New(prometheus.NewRegistry()).Docs() {
+	for _, d := range metric.New(prometheus.NewRegistry(), aws()).Docs() {
 		docs[d.Name] = d
 	}
 	nodes := slices.Sorted(slices.Values(docs["karpenter_nodes_current_lifetime_seconds"].Labels))
@@ -59,7 +60,7 @@ func TestCompatibleMetrics(t *testing.T) {
 // operations 8.2: well-known labels of nodes, without domain, in snake case.
 func TestNodeLabels(t *testing.T) {
 	t.Parallel()
-	labels := metric.New(prometheus.NewRegistry()).NodesCurrentLifetime.Labels()
+	labels := metric.New(prometheus.NewRegistry(), aws()).NodesCurrentLifetime.Labels()
 	for _, want := range []string{"nodepool", "zone", "region", "instance_type", "arch", "os", "capacity_type", "windows_build", "instance_family", "node_name", "phase", "managed"} {
 		if !slices.Contains(labels, want) {
 			t.Errorf("label %s is missing", want)
@@ -68,7 +69,7 @@ func TestNodeLabels(t *testing.T) {
 	if unique := slices.Compact(slices.Sorted(slices.Values(labels))); len(unique) != len(labels) {
 		t.Errorf("two labels of nodes have one name: %v", labels)
 	}
-	if got := len(metric.NodeKeys()) + 3; got != len(labels) {
+	if got := len(metric.New(prometheus.NewRegistry(), aws()).NodeKeys()) + 3; got != len(labels) {
 		t.Errorf("%d labels, want %d", len(labels), got)
 	}
 }
@@ -78,7 +79,7 @@ func TestNodeLabels(t *testing.T) {
 func TestDocs(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	for _, d := range metric.New(reg).Docs() {
+	for _, d := range metric.New(reg, aws()).Docs() {
 		if d.Help == "" || strings.HasSuffix(d.Help, ".") {
 			t.Errorf("help of %s is %q", d.Name, d.Help)
 		}
@@ -104,7 +105,7 @@ func TestDocs(t *testing.T) {
 // V15-73: which metrics only ever gain labels.
 func TestStability(t *testing.T) {
 	t.Parallel()
-	for _, d := range metric.New(prometheus.NewRegistry()).Docs() {
+	for _, d := range metric.New(prometheus.NewRegistry(), aws()).Docs() {
 		switch d.Name {
 		case "karpenter_build_info", "karpenter_cluster_state_synced", "karpenter_nodeclaims_created_total", "karpenter_nodepools_limit", "operator_node_status_condition_count":
 			if !d.Stable {
@@ -131,7 +132,7 @@ func (l lives) Collect(out chan<- prometheus.Metric) {
 func TestLive(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
-	gauge, pairs := metric.New(reg).PoolsUsage, metric.NewPairs()
+	gauge, pairs := metric.New(reg, aws()).PoolsUsage, metric.NewPairs()
 	common := pairs.Of(gauge.Labels(), "p", "")
 	reg.MustRegister(lives{
 		gauge.Sample(1, pairs.With(common, "resource_type", "cpu")),
@@ -157,4 +158,9 @@ func TestLive(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("series (-want +got):\n%s", diff)
 	}
+}
+
+// aws is what AWS adds, whose names users know from Karpenter.
+func aws() metric.Labels {
+	return metric.Labels{Nodes: awsv1.WellKnownLabels(), Classes: []string{"ec2nodeclass"}}
 }

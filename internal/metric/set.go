@@ -116,5 +116,6 @@ type Set struct {
 	Conditions    map[string]Conditions
 	AllConditions Conditions
 
-	docs []Doc
+	docs     []Doc
+	nodeKeys []string
 }

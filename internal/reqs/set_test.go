@@ -97,10 +97,11 @@ func TestSetIsUsableWhenNil(t *testing.T) {
 // aws is what a provider adds to the core vocabulary.
 func aws() reqs.Vocabulary {
 	return reqs.Vocabulary{
-		WellKnownKeys: map[string]bool{"karpenter.k8s.aws/instance-cpu": true},
-		Aliases:       map[string]string{"topology.ebs.csi.aws.com/zone": zone},
-		Rewrites:      map[string]map[string]string{zone: {"use1-az1": "us-east-1a"}},
-		ClosedValues:  map[string][]string{"karpenter.k8s.aws/instance-tenancy": {"dedicated", "default"}},
+		WellKnownKeys:     map[string]bool{"karpenter.k8s.aws/instance-cpu": true},
+		RestrictedDomains: []string{"karpenter.k8s.aws"},
+		Aliases:           map[string]string{"topology.ebs.csi.aws.com/zone": zone},
+		Rewrites:          map[string]map[string]string{zone: {"use1-az1": "us-east-1a"}},
+		ClosedValues:      map[string][]string{"karpenter.k8s.aws/instance-tenancy": {"dedicated", "default"}},
 	}
 }
 

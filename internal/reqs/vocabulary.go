@@ -44,7 +44,7 @@ func CoreVocabulary() Vocabulary {
 			corev1.LabelInstanceType:            corev1.LabelInstanceTypeStable,
 			"karpenter.sh/provisioner-name":     nodePool, // L-14
 		},
-		RestrictedDomains: []string{"karpenter.k8s.aws", "karpenter.sh"},
+		RestrictedDomains: []string{"karpenter.sh"},
 		RestrictedKeys:    map[string]bool{corev1.LabelHostname: true},
 		ClosedValues:      map[string][]string{capacityType: {"on-demand", "reserved", "spot"}},
 	}

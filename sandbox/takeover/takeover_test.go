@@ -16,6 +16,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/sandbox/awsemu"
@@ -220,7 +221,7 @@ func (s *scene) handedOver(t *testing.T) {
 
 func (s *scene) adopted(t *testing.T) {
 	t.Helper()
-	stamped := map[string]string{karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion, awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion}
+	stamped := map[string]string{karpv1.AnnotationNodePoolHashVersion: drift.PoolHashVersion, awsv1.AnnotationNodeClassHashVersion: classhash.Version}
 	await(t, "all claims, pools and classes carry hashes of Dovetail", func() (bool, string) {
 		for _, c := range list(t, &karpv1.NodeClaimList{}).Items {
 			for key, want := range stamped {
@@ -235,7 +236,7 @@ func (s *scene) adopted(t *testing.T) {
 			}
 		}
 		for _, c := range list(t, &awsv1.EC2NodeClassList{}).Items {
-			if c.Annotations[awsv1.AnnotationNodeClassHashVersion] != drift.ClassHashVersion {
+			if c.Annotations[awsv1.AnnotationNodeClassHashVersion] != classhash.Version {
 				return false, c.Name
 			}
 		}

@@ -82,8 +82,9 @@ func Vocabulary() reqs.Vocabulary {
 		wellKnown[label] = true
 	}
 	return reqs.CoreVocabulary().With(reqs.Vocabulary{
-		WellKnownKeys: wellKnown,
-		Aliases:       map[string]string{LabelEBSZone: corev1.LabelTopologyZone},
+		WellKnownKeys:     wellKnown,
+		Aliases:           map[string]string{LabelEBSZone: corev1.LabelTopologyZone},
+		RestrictedDomains: []string{Group},
 		ClosedValues: map[string][]string{
 			LabelInstanceTenancy:   {"dedicated", "default"},
 			corev1.LabelArchStable: {"amd64", "arm64"},

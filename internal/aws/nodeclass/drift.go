@@ -7,7 +7,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/drift"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -31,7 +31,7 @@ type Wanted struct {
 // the status of a class were looked up without an error: if none suits the claim, its own is not wanted
 // (E13). Before CapacityReservationDrift is acted upon, the caller looks the reservations up once more.
 func Drift(class *awsv1.EC2NodeClass, claim *karpv1.NodeClaim, have Instance, want Wanted) reason.Reason {
-	if why, drifted := drift.Class(class, claim); drifted {
+	if why, drifted := classhash.Drift(class, claim); drifted {
 		return why
 	}
 	status := class.Status

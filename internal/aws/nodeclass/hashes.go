@@ -17,6 +17,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 )
 
@@ -44,8 +45,8 @@ func (r *Hashes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	if err := r.Client.Get(ctx, req.NamespacedName, class); err != nil || !class.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	hash, err := drift.ClassHash(class, r.Cluster.Facts(), r.Cluster.CABundle())
-	if errors.Is(err, drift.ErrVersionUnknown) {
+	hash, err := classhash.Of(class, r.Cluster.Facts(), r.Cluster.CABundle())
+	if errors.Is(err, classhash.ErrVersionUnknown) {
 		return ctrl.Result{RequeueAfter: soon}, nil
 	}
 	if err != nil {
@@ -60,7 +61,7 @@ func (r *Hashes) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 
 func (r *Hashes) stamp(ctx context.Context, class *awsv1.EC2NodeClass, hash drift.Hash) error {
 	var claims []karpv1.NodeClaim
-	if class.Annotations[awsv1.AnnotationNodeClassHashVersion] != drift.ClassHashVersion {
+	if class.Annotations[awsv1.AnnotationNodeClassHashVersion] != classhash.Version {
 		var err error
 		if claims, err = claimsOf(ctx, r.Client, class.Name); err != nil {
 			return err

@@ -3,6 +3,7 @@ package nodeclass
 import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/aws/classhash"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 )
@@ -18,18 +19,18 @@ type Stamp struct {
 // unless they are drifted already: a change of version is no drift (K22).
 func Stamps(class *awsv1.EC2NodeClass, claims []karpv1.NodeClaim, hash drift.Hash) (onClass map[string]string, onClaims []Stamp) {
 	have := class.Annotations
-	if onClass = hash.OnClass(); drift.Stamped(have, onClass) {
+	if onClass = classhash.Annotations(hash); drift.Stamped(have, onClass) {
 		return nil, nil
 	}
-	if have[awsv1.AnnotationNodeClassHashVersion] == drift.ClassHashVersion {
+	if have[awsv1.AnnotationNodeClassHashVersion] == classhash.Version {
 		return onClass, nil // the class changed: claims keep the hash they were made with, and drift
 	}
 	for i := range claims {
 		claim := &claims[i]
-		if claim.Annotations[awsv1.AnnotationNodeClassHashVersion] == drift.ClassHashVersion {
+		if claim.Annotations[awsv1.AnnotationNodeClassHashVersion] == classhash.Version {
 			continue
 		}
-		stamp := Stamp{Claim: claim.Name, Annotations: map[string]string{awsv1.AnnotationNodeClassHashVersion: drift.ClassHashVersion}}
+		stamp := Stamp{Claim: claim.Name, Annotations: map[string]string{awsv1.AnnotationNodeClassHashVersion: classhash.Version}}
 		if !condition.True(claim.Status.Conditions, karpv1.ConditionDrifted) {
 			stamp.Annotations = onClass
 		}

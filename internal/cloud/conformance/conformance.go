@@ -91,6 +91,7 @@ func (l *Lab) ids(t *testing.T) []cloud.ID {
 }
 
 func launchAnswers(t *testing.T, l Lab) {
+	t.Helper()
 	claim := l.Claim("one")
 	before, pool := claim.DeepCopy(), l.Pool.DeepCopy()
 	types := l.types(t)
@@ -119,6 +120,7 @@ func launchAnswers(t *testing.T, l Lab) {
 }
 
 func launchIsIdempotent(t *testing.T, l Lab) {
+	t.Helper()
 	one, two := l.Claim("one"), l.Claim("two")
 	first := l.launch(t, l.Provider, one)
 	if again := l.launch(t, l.Provider, one); again.ID != first.ID {
@@ -137,6 +139,7 @@ func launchIsIdempotent(t *testing.T, l Lab) {
 }
 
 func launchSurvivesRestarts(t *testing.T, l Lab) {
+	t.Helper()
 	one, two := l.Claim("one"), l.Claim("two")
 	first, second := l.launch(t, l.Provider, one), l.launch(t, l.Provider, two)
 	l.Settle()
@@ -151,6 +154,7 @@ func launchSurvivesRestarts(t *testing.T, l Lab) {
 }
 
 func launchConcurrently(t *testing.T, l Lab) {
+	t.Helper()
 	const claims, each = 6, 3
 	var mu sync.Mutex
 	var wait sync.WaitGroup
@@ -195,6 +199,7 @@ func launchConcurrently(t *testing.T, l Lab) {
 
 // lookAround asks for everything that changes nothing.
 func (l *Lab) lookAround(t *testing.T) {
+	t.Helper()
 	ctx := t.Context()
 	if _, err := l.Provider.Types(ctx, l.Pool); err != nil {
 		t.Errorf("types: %v", err)
@@ -228,6 +233,7 @@ func offerings(list []catalog.InstanceType) map[offering]bool {
 
 // withoutCapacity: what cannot be had stays in the list of types, and lists that were given out stay as they are.
 func withoutCapacity(t *testing.T, l Lab) {
+	t.Helper()
 	before := l.types(t)
 	sale := offerings(before)
 	l.Exhaust()
@@ -266,6 +272,7 @@ func keys(of map[offering]bool) []string {
 }
 
 func lifeOfAnInstance(t *testing.T, l Lab) {
+	t.Helper()
 	claim := l.Claim("one")
 	bought := l.launch(t, l.Provider, claim)
 	l.Record(claim, bought)
@@ -299,6 +306,7 @@ func lifeOfAnInstance(t *testing.T, l Lab) {
 
 // foreignIDs: one of another cloud cannot be asked about, which is not "does not exist".
 func foreignIDs(t *testing.T, l Lab) {
+	t.Helper()
 	ctx := t.Context()
 	claim := l.Claim("one")
 	claim.Status.ProviderID = string(l.Foreign)
@@ -315,6 +323,7 @@ func foreignIDs(t *testing.T, l Lab) {
 }
 
 func noDriftAtFirst(t *testing.T, l Lab) {
+	t.Helper()
 	claim := l.Claim("one")
 	l.Record(claim, l.launch(t, l.Provider, claim))
 	l.Settle()
@@ -324,6 +333,7 @@ func noDriftAtFirst(t *testing.T, l Lab) {
 }
 
 func repairsNeverChange(t *testing.T, l Lab) {
+	t.Helper()
 	first := l.Provider.Repairs()
 	want := slices.Clone(first)
 	clear(first) // it is the caller's
@@ -336,6 +346,7 @@ func repairsNeverChange(t *testing.T, l Lab) {
 }
 
 func reboots(t *testing.T, l Lab) {
+	t.Helper()
 	claim := l.Claim("one")
 	if kind := kindOf(t, l.Provider.Reboot(t.Context(), claim, "early")); !final(kind) {
 		t.Errorf("a claim without instance: kind %v, want one that is not repeated", kind)

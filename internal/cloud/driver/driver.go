@@ -31,6 +31,7 @@ import (
 type Driver struct {
 	Name             string          // in metrics
 	Words            reqs.Vocabulary // of the labels of its nodes, with those of the core
+	Labels           metric.Labels   // what its nodes and node classes add to metrics
 	ReservationLabel string          // of nodes: the capacity reservation that their instance runs in
 	InstanceName     directory.Key
 	AddToScheme      func(*runtime.Scheme) error // adds the kinds of its API

@@ -95,7 +95,7 @@ func (s *scrape) node(state *nodeState) {
 }
 
 func (s *scrape) nodeLabels(n *corev1.Node) []*dto.LabelPair {
-	keys := metric.NodeKeys()
+	keys := s.set.NodeKeys()
 	values := make([]string, 0, len(keys)+3)
 	for _, key := range keys {
 		values = append(values, n.Labels[key])

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
@@ -159,7 +160,7 @@ type stateWorld struct {
 func newStateWorld(t *testing.T, there ...client.Object) *stateWorld {
 	t.Helper()
 	w := &stateWorld{watches: newWatches(there...), reg: prometheus.NewRegistry(), now: birth.Add(100 * time.Second)}
-	w.state = &observe.StateMetrics{Informers: w.watches, Metrics: metric.New(w.reg), Now: func() time.Time { return w.now }}
+	w.state = &observe.StateMetrics{Informers: w.watches, Metrics: metric.New(w.reg, metric.Labels{Nodes: awsv1.WellKnownLabels()}), Now: func() time.Time { return w.now }}
 	w.reg.MustRegister(w.state)
 	if got := series(t, w.reg, "karpenter_pods_state"); got != nil {
 		t.Errorf("a replica that does not lead tells %q", got)

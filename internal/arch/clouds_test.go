@@ -1,0 +1,68 @@
+package arch_test
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// neutral are the packages that know no cloud by name: what AWS has of its own is behind internal/cloud/driver.
+var neutral = []string{"internal/app", "internal/cloud/...", "internal/drift", "internal/event", "internal/metric", "internal/reqs"}
+
+// namesCloud finds the words of AWS in a name or a text.
+var namesCloud = regexp.MustCompile(`(?i)\baws|aws\b|aws_|amazon|\bec2|ec2nodeclass|\bami\b|\bebs\b`)
+
+// frozen are texts that name AWS because users know them from Karpenter, with the reason.
+var frozen = map[string]string{
+	"EC2NodeClass": "the kind on which events appear; compat/events.txt",
+	"karpenter_ec2nodeclasses_userdata_bytes":     "the name of a metric",
+	"aws_sdk_go_request_total":                    "the name of a metric of Karpenter; compat/metrics.txt",
+	"aws_sdk_go_request_attempt_total":            "the same",
+	"aws_sdk_go_request_retry_count":              "the same",
+	"aws_sdk_go_request_duration_seconds":         "the same",
+	"aws_sdk_go_request_attempt_duration_seconds": "the same",
+}
+
+// A cloud is one package behind the port: names, texts and imports of these packages are about no cloud in
+// particular. Comments may give examples.
+func TestNeutralPackagesNameNoCloud(t *testing.T) {
+	t.Parallel()
+	used := map[string]bool{}
+	for _, file := range repository(t).sources {
+		if file.nested || file.test() || !matches(neutral, file.dir()) {
+			continue
+		}
+		ast.Inspect(file.syntax, func(n ast.Node) bool {
+			text := ""
+			switch n := n.(type) {
+			case *ast.Ident:
+				text = n.Name
+			case *ast.BasicLit:
+				if n.Kind == token.STRING {
+					text = strings.Trim(n.Value, "`\"")
+				}
+			}
+			if _, known := frozen[text]; known {
+				used[text] = true
+				return true
+			}
+			if namesCloud.MatchString(text) {
+				t.Errorf("%s: %q names AWS; it belongs into internal/aws, behind internal/cloud/driver", file.path, text)
+			}
+			return true
+		})
+	}
+	for text := range frozen {
+		if !used[text] {
+			t.Errorf("%q is an exception that nothing needs", text)
+		}
+	}
+	for _, pattern := range neutral {
+		if !slices.ContainsFunc(repository(t).sources, func(f *source) bool { return matches([]string{pattern}, f.dir()) }) {
+			t.Errorf("there is no package %s", pattern)
+		}
+	}
+}
