@@ -1,6 +1,7 @@
 package drain
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"time"
@@ -21,8 +22,8 @@ const (
 
 // Instance is the instance of what is terminated. Errors are those of a cloud.Provider.
 type Instance interface {
-	Find() error
-	Terminate() error
+	Find(ctx context.Context) error
+	Terminate(ctx context.Context) error
 }
 
 // NodeShell performs the steps of the termination of a Node.
@@ -30,39 +31,39 @@ type NodeShell interface {
 	Instance
 	// Perform writes a step, without calls of the cloud, and brings the facts up to date with what it wrote.
 	// It reports whether a condition was written.
-	Perform(f *Facts, s Step) (said bool, err error)
+	Perform(ctx context.Context, f *Facts, s Step) (said bool, err error)
 	// Release removes the finalizer.
-	Release(f Facts) error
+	Release(ctx context.Context, f Facts) error
 }
 
 // ClaimShell performs the steps of the termination of a NodeClaim, as NodeShell does.
 type ClaimShell interface {
 	Instance
-	Perform(f *ClaimFacts, s ClaimStep) (said bool, err error)
-	Release(f ClaimFacts) error
+	Perform(ctx context.Context, f *ClaimFacts, s ClaimStep) (said bool, err error)
+	Release(ctx context.Context, f ClaimFacts) error
 }
 
 // AdvanceNode takes the termination of a Node as far as it goes now, and returns when to look again. An error means
 // sooner, with back-off. The calls are updated in both cases.
-func AdvanceNode(f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
+func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
 	f.Said = calls.Said
-	return dialogue(f.Now, calls, shell, func(a answer) (next, error) {
+	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
 		f.Instance, f.Refusal, f.Asked, f.Told = a.state, a.refusal, calls.Asked, calls.Told
 		step := Next(f)
-		said, err := shell.Perform(&f, step)
+		said, err := shell.Perform(ctx, &f, step)
 		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
-	}, func() error { return shell.Release(f) })
+	}, func() error { return shell.Release(ctx, f) })
 }
 
 // AdvanceClaim is AdvanceNode for a NodeClaim.
-func AdvanceClaim(f ClaimFacts, calls *Calls, shell ClaimShell) (after time.Duration, err error) {
+func AdvanceClaim(ctx context.Context, f ClaimFacts, calls *Calls, shell ClaimShell) (after time.Duration, err error) {
 	f.Said = calls.Said
-	return dialogue(f.Now, calls, shell, func(a answer) (next, error) {
+	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
 		f.Instance, f.Refusal, f.Told = a.state, a.refusal, calls.Told
 		step := NextClaim(f)
-		said, err := shell.Perform(&f, step)
+		said, err := shell.Perform(ctx, &f, step)
 		return next{ask: step.Ask, terminate: step.Terminate, release: step.Release, said: said, after: step.After}, err
-	}, func() error { return shell.Release(f) })
+	}, func() error { return shell.Release(ctx, f) })
 }
 
 // answer is the last response of the cloud in a dialogue.
@@ -78,7 +79,7 @@ type next struct {
 	after time.Duration
 }
 
-func dialogue(now time.Time, calls *Calls, instance Instance, decide func(answer) (next, error), release func() error) (time.Duration, error) {
+func dialogue(ctx context.Context, now time.Time, calls *Calls, instance Instance, decide func(answer) (next, error), release func() error) (time.Duration, error) {
 	var last answer
 	var refused error
 	for range maxRounds {
@@ -90,17 +91,21 @@ func dialogue(now time.Time, calls *Calls, instance Instance, decide func(answer
 		case err != nil:
 			return 0, err
 		case n.ask:
-			last = answer{state: found(instance.Find())}
+			last = answer{state: found(instance.Find(ctx))}
 			calls.Asked = now
 		case n.terminate:
-			err := instance.Terminate()
+			err := instance.Terminate(ctx)
 			if last = terminated(err); last.state == Staying {
 				refused = err
 				continue
 			}
 			calls.Told = now
 		case n.release:
-			return 0, release()
+			err := release()
+			if err == nil {
+				*calls = Calls{}
+			}
+			return 0, err
 		default:
 			return n.after, refused
 		}
@@ -162,6 +167,7 @@ func (l *CallLog) Of(uid types.UID) Calls { return l.calls[uid] }
 func (l *CallLog) Record(uid types.UID, c Calls, now time.Time) {
 	const many, old = 10000, time.Hour
 	if c == (Calls{}) {
+		l.Drop(uid)
 		return
 	}
 	if l.calls == nil {

@@ -1,6 +1,7 @@
 package reboot
 
 import (
+	"context"
 	"maps"
 	"time"
 
@@ -25,34 +26,34 @@ func Pending(claim *karpv1.NodeClaim) bool {
 type Shell interface {
 	// Perform writes the node, has pods evicted and writes the claim, its status first: a boot id that is dropped
 	// while the claim still waits for another one would never be found again. It brings the facts up to date.
-	Perform(f *Facts, s Step) error
+	Perform(ctx context.Context, f *Facts, s Step) error
 	// Reboot asks the cloud. Errors are those of a cloud.Provider.
-	Reboot(claim *karpv1.NodeClaim, operation string) error
+	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error
 	// End deletes the claim if the step says so, and reports what is over.
-	End(f Facts, s Step) error
+	End(ctx context.Context, f Facts, s Step) error
 }
 
 // Advance takes a reboot as far as it goes now, and returns when to look again. An error means sooner, with back-off. The
 // calls are updated in both cases.
-func Advance(f Facts, calls *Calls, shell Shell) (after time.Duration, err error) {
+func Advance(ctx context.Context, f Facts, calls *Calls, shell Shell) (after time.Duration, err error) {
 	calls.beginWith(f.Claim)
 	if f.Asked = calls.first; calls.final != nil {
 		f.Answer = &Answer{Err: calls.final}
 	}
 	for range maxRounds {
 		step := Next(f)
-		if err := shell.Perform(&f, step); err != nil {
+		if err := shell.Perform(ctx, &f, step); err != nil {
 			return 0, err
 		}
 		switch {
 		case step.Ask != "":
-			f.Answer = &Answer{Err: shell.Reboot(f.Claim, step.Ask)}
+			f.Answer = &Answer{Err: shell.Reboot(ctx, f.Claim, step.Ask)}
 			calls.record(f.Now, f.Answer.Err)
 			f.Asked = calls.first
 		case step.Retry:
 			return 0, f.Answer.Err
 		case !step.Again:
-			err := shell.End(f, step)
+			err := shell.End(ctx, f, step)
 			if err == nil && step.End != nil {
 				*calls = Calls{}
 			}

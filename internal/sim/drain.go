@@ -32,14 +32,14 @@ type machine struct {
 }
 
 // Find asks for the instance.
-func (m machine) Find() error {
-	_, err := m.p.cloud.Find(context.Background(), cloud.ID(m.id))
+func (m machine) Find(ctx context.Context) error {
+	_, err := m.p.cloud.Find(ctx, cloud.ID(m.id))
 	return err
 }
 
 // Terminate asks for its end.
-func (m machine) Terminate() (err error) {
-	m.p.write(func() { err = m.p.cloud.Terminate(context.Background(), cloud.ID(m.id)) })
+func (m machine) Terminate(ctx context.Context) (err error) {
+	m.p.write(func() { err = m.p.cloud.Terminate(ctx, cloud.ID(m.id)) })
 	return err
 }
 
@@ -51,12 +51,11 @@ func (p *process) endClaim(claim *karpv1.NodeClaim) {
 	released := false
 	shell := &claimEnd{machine: machine{p, claim.Status.ProviderID}, name: claim.Name, released: &released}
 	facts := drain.ClaimFacts{Claim: read, Launched: claim.Status.ProviderID != "", Nodes: list, Now: p.w.now}
-	after, err := p.w.config.Steps.AdvanceClaim(facts, &calls, shell)
+	after, err := p.w.config.Steps.AdvanceClaim(context.Background(), facts, &calls, shell)
+	p.claimCalls.Record(claim.UID, calls, p.w.now)
 	if released {
-		p.claimCalls.Drop(claim.UID)
 		return
 	}
-	p.claimCalls.Record(claim.UID, calls, p.w.now)
 	switch {
 	case err != nil:
 		after = terminateRetry
@@ -77,7 +76,7 @@ type claimEnd struct {
 }
 
 // Perform writes a step.
-func (e *claimEnd) Perform(f *drain.ClaimFacts, step drain.ClaimStep) (said bool, err error) {
+func (e *claimEnd) Perform(_ context.Context, f *drain.ClaimFacts, step drain.ClaimStep) (said bool, err error) {
 	p := e.p
 	if step.Stamp != "" || step.Unstamp {
 		next := p.w.api.claims[e.name].DeepCopy()
@@ -101,7 +100,7 @@ func (e *claimEnd) Perform(f *drain.ClaimFacts, step drain.ClaimStep) (said bool
 }
 
 // Release removes the finalizer.
-func (e *claimEnd) Release(drain.ClaimFacts) error {
+func (e *claimEnd) Release(context.Context, drain.ClaimFacts) error {
 	e.p.w.logf("controller: claim %s is gone", e.name)
 	*e.released = true
 	e.p.write(func() { e.p.w.api.drop(e.p.w.api.claims[e.name]) })
@@ -138,12 +137,11 @@ func (p *process) endNode(node *corev1.Node) {
 	facts.Attachments, facts.Volumes = p.attachedTo(node.Name, facts.Pods)
 	calls := p.nodeCalls.Of(node.UID)
 	shell := &nodeEnd{machine: machine{p, node.Spec.ProviderID}, name: node.Name}
-	after, err := p.w.config.Steps.AdvanceNode(facts, &calls, shell)
+	after, err := p.w.config.Steps.AdvanceNode(context.Background(), facts, &calls, shell)
+	p.nodeCalls.Record(node.UID, calls, p.w.now)
 	if p.w.api.nodes[node.Name] == nil {
-		p.nodeCalls.Drop(node.UID)
 		return
 	}
-	p.nodeCalls.Record(node.UID, calls, p.w.now)
 	if err != nil {
 		after = terminateRetry
 	}
@@ -161,7 +159,7 @@ type nodeEnd struct {
 }
 
 // Perform writes a step.
-func (e *nodeEnd) Perform(f *drain.Facts, step drain.Step) (said bool, err error) {
+func (e *nodeEnd) Perform(_ context.Context, f *drain.Facts, step drain.Step) (said bool, err error) {
 	p := e.p
 	if step.DeleteClaim && f.Instance == drain.Unasked {
 		p.write(func() { p.w.api.delete(p.w.api.claimOf(f.Node), p.w.now) })
@@ -189,15 +187,15 @@ func (e *nodeEnd) Perform(f *drain.Facts, step drain.Step) (said bool, err error
 }
 
 // Terminate asks for the end of the instance of a node that is drained.
-func (e *nodeEnd) Terminate() error {
+func (e *nodeEnd) Terminate(ctx context.Context) error {
 	if i := e.p.w.market.byID[e.id]; i != nil && !i.ending { // else it is only repeated
 		e.p.w.checks.terminates(e.p, e.p.w.api.nodes[e.name])
 	}
-	return e.machine.Terminate()
+	return e.machine.Terminate(ctx)
 }
 
 // Release removes the finalizer.
-func (e *nodeEnd) Release(drain.Facts) error {
+func (e *nodeEnd) Release(context.Context, drain.Facts) error {
 	e.p.w.logf("controller: node %s is gone", e.name)
 	e.p.write(func() { e.p.w.api.drop(e.p.w.api.nodes[e.name]) })
 	return nil

@@ -72,7 +72,7 @@ func (p *process) reboot(name string) {
 		facts.Node, facts.Pods = list[0], p.w.api.podsOn(list[0].Name)
 	}
 	calls := p.rebootCalls.Of(claim.UID)
-	after, err := p.w.config.Steps.AdvanceReboot(facts, &calls, rebootShell{p})
+	after, err := p.w.config.Steps.AdvanceReboot(context.Background(), facts, &calls, rebootShell{p})
 	p.rebootCalls.Record(claim.UID, calls, p.w.now)
 	if err != nil {
 		after = rebootRetry
@@ -86,7 +86,7 @@ func (p *process) reboot(name string) {
 type rebootShell struct{ p *process }
 
 // Perform writes a step.
-func (r rebootShell) Perform(f *reboot.Facts, step reboot.Step) error {
+func (r rebootShell) Perform(_ context.Context, f *reboot.Facts, step reboot.Step) error {
 	if step.Node != nil {
 		r.p.write(func() { r.p.w.api.put(step.Node) })
 		f.Node = step.Node
@@ -99,16 +99,16 @@ func (r rebootShell) Perform(f *reboot.Facts, step reboot.Step) error {
 }
 
 // Reboot asks the cloud.
-func (r rebootShell) Reboot(claim *karpv1.NodeClaim, operation string) (err error) {
+func (r rebootShell) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) (err error) {
 	r.p.write(func() {
-		err = r.p.cloud.Reboot(context.Background(), claim, operation)
+		err = r.p.cloud.Reboot(ctx, claim, operation)
 		r.p.w.checks.rebooted(claim, operation, err)
 	})
 	return err
 }
 
 // End deletes the claim of a reboot that failed.
-func (r rebootShell) End(f reboot.Facts, step reboot.Step) error {
+func (r rebootShell) End(_ context.Context, f reboot.Facts, step reboot.Step) error {
 	name := f.Claim.Name
 	if step.Delete {
 		r.p.w.logf("controller: the reboot of claim %s failed", name)

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,9 +23,9 @@ type Steps struct {
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
-	AdvanceNode     func(drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
-	AdvanceClaim    func(drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
-	AdvanceReboot   func(reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
+	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
+	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
+	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
 }
 
 // complete returns the steps with those of the controller where none is given.

@@ -2,11 +2,9 @@ package nodes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,15 +28,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// rounds is how often one pass may decide again after the cloud was asked; two are needed.
-const rounds = 4
-
-// instanceTerminator is the part of a cloud that terminates instances.
-type instanceTerminator interface {
-	Find(ctx context.Context, id cloud.ID) (cloud.Instance, error)
-	Terminate(ctx context.Context, id cloud.ID) error
-}
-
 // ClaimTermination terminates NodeClaims that are being deleted (LC-20 to LC-23). The reconciler of claims
 // calls it. It must not be copied.
 type ClaimTermination struct {
@@ -52,14 +41,13 @@ type ClaimTermination struct {
 	Drains   *Drains // may be nil
 	Now      func() time.Time
 
-	terminateCalls, conditionWrites lastCalls
+	calls callLog
 }
 
 // Terminate does what can be done now for a claim with a deletionTimestamp.
 func (r *ClaimTermination) Terminate(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error) {
 	if claim.DeletionTimestamp == nil || !controllerutil.ContainsFinalizer(claim, karpv1.FinalizerTermination) {
-		r.terminateCalls.dropCalls(claim.UID)
-		r.conditionWrites.dropCalls(claim.UID)
+		r.calls.drop(claim.UID)
 		return ctrl.Result{}, nil
 	}
 	after, err := r.terminateClaim(ctx, claim)
@@ -78,29 +66,17 @@ func (r *ClaimTermination) terminateClaim(ctx context.Context, claim *karpv1.Nod
 	if err != nil {
 		return 0, err
 	}
-	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Told: r.terminateCalls.lastCallAt(claim.UID), Said: r.conditionWrites.lastCallAt(claim.UID), Now: r.Now()}
-	var refusal error // of the cloud
-	for range rounds {
-		step := drain.NextClaim(facts)
-		if facts.Claim, err = r.perform(ctx, facts, step); err != nil {
-			return 0, err
-		}
-		switch {
-		case step.Ask:
-			facts.Instance = instanceState(ctx, r.Provider, id)
-		case step.Terminate:
-			facts.Instance, facts.Refusal, refusal = terminateInstance(ctx, r.Provider, id)
-			if refusal == nil {
-				facts.Told = facts.Now
-				r.terminateCalls.recordCall(claim.UID, facts.Now)
-			}
-		case step.Release:
-			return 0, r.removeFinalizer(ctx, facts.Claim, id)
-		default:
-			return step.After, refusal
-		}
-	}
-	return loop.Soon, nil
+	facts := drain.ClaimFacts{Claim: claim, Launched: id != "", Nodes: nodes, Now: r.Now()}
+	return r.calls.update(claim.UID, facts.Now, func(calls *drain.Calls) (time.Duration, error) {
+		return drain.AdvanceClaim(ctx, facts, calls, claimShell{instance{r.Provider, id}, r})
+	})
+}
+
+// claimShell performs the steps of one pass.
+type claimShell struct {
+	instance
+
+	r *ClaimTermination
 }
 
 // providerIDOf is the id of what was launched for a claim; empty if nothing was.
@@ -113,29 +89,27 @@ func (r *ClaimTermination) providerIDOf(claim *karpv1.NodeClaim) cloud.ID {
 	return cloud.ID(claim.Status.ProviderID)
 }
 
-// perform writes a step and returns the claim as it is then.
-func (r *ClaimTermination) perform(ctx context.Context, facts drain.ClaimFacts, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
+// Perform writes a step.
+func (s claimShell) Perform(ctx context.Context, facts *drain.ClaimFacts, step drain.ClaimStep) (said bool, err error) {
+	r := s.r
 	if step.Unreadable != "" {
 		log.FromContext(ctx).Error(nil, "replacing a termination timestamp that cannot be read", "annotation", karpv1.AnnotationTerminationTimestamp, "value", step.Unreadable)
 	}
-	claim, err := r.writeTerminationTimestamp(ctx, facts.Claim, step)
-	if err != nil {
-		return claim, err
+	if facts.Claim, err = r.writeTerminationTimestamp(ctx, facts.Claim, step); err != nil {
+		return false, err
 	}
-	r.Events.Emit(claim, step.Events...)
+	r.Events.Emit(facts.Claim, step.Events...)
 	for _, n := range step.DeleteNodes {
 		if err := deleteExactly(ctx, r.Client, n); err != nil {
-			return claim, err
+			return false, err
 		}
 	}
 	if len(facts.Nodes) == 0 && !step.Terminate { // else the Node tells, or it is not known yet
-		r.Drains.recordWaits(nil, claim, step.Waits, facts.Now)
+		r.Drains.recordWaits(nil, facts.Claim, step.Waits, facts.Now)
 	}
-	after, err := writeClaimConditions(ctx, r.Client, r.Events, claim, r.Now(), step.Marks)
-	if after != claim {
-		r.conditionWrites.recordCall(claim.UID, facts.Now)
-	}
-	return after, err
+	claim, err := writeClaimConditions(ctx, r.Client, r.Events, facts.Claim, r.Now(), step.Marks)
+	said, facts.Claim = claim != facts.Claim, claim
+	return said, err
 }
 
 func (r *ClaimTermination) writeTerminationTimestamp(ctx context.Context, claim *karpv1.NodeClaim, step drain.ClaimStep) (*karpv1.NodeClaim, error) {
@@ -159,17 +133,16 @@ func (r *ClaimTermination) writeTerminationTimestamp(ctx context.Context, claim 
 	return after, nil
 }
 
-// removeFinalizer removes the finalizer and measures how long the termination took.
-func (r *ClaimTermination) removeFinalizer(ctx context.Context, claim *karpv1.NodeClaim, id cloud.ID) error {
+// Release removes the finalizer and measures how long the termination took.
+func (s claimShell) Release(ctx context.Context, facts drain.ClaimFacts) error {
+	r, claim := s.r, facts.Claim
 	after := claim.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
 	if err := r.Client.Patch(ctx, after, write.WithOptimisticLock(claim)); err != nil {
 		return err
 	}
-	r.terminateCalls.dropCalls(claim.UID)
-	r.conditionWrites.dropCalls(claim.UID)
 	now, pool := r.Now(), claim.Labels[karpv1.LabelNodePool]
-	log.FromContext(ctx).Info("deleted nodeclaim", "provider-id", id)
+	log.FromContext(ctx).Info("deleted nodeclaim", "provider-id", s.id)
 	r.Events.Emit(claim, finalized())
 	r.Metrics.NodeClaimsTerminated.WithLabelValues(pool, claim.Labels[karpv1.LabelCapacityType], claim.Labels[corev1.LabelTopologyZone]).Inc()
 	r.Metrics.NodeClaimsTerminationDuration.WithLabelValues(pool).Observe(seconds(now.Sub(claim.DeletionTimestamp.Time)))
@@ -177,52 +150,6 @@ func (r *ClaimTermination) removeFinalizer(ctx context.Context, claim *karpv1.No
 		r.Metrics.NodeClaimsInstanceTerminationDuration.WithLabelValues(pool).Observe(seconds(now.Sub(c.LastTransitionTime.Time)))
 	}
 	return nil
-}
-
-// instanceState looks an instance up. If the cloud call fails the state is unknown, and nothing follows from
-// it.
-func instanceState(ctx context.Context, provider instanceTerminator, id cloud.ID) drain.State {
-	if id == "" {
-		return drain.Unsure
-	}
-	_, err := provider.Find(ctx, id)
-	switch {
-	case err == nil:
-		return drain.Present
-	case cloud.Is(err, cloud.NotFound):
-		return drain.Gone
-	default:
-		log.FromContext(ctx).Error(err, "cannot find out whether the instance of a node exists", "provider-id", id)
-		return drain.Unsure
-	}
-}
-
-// terminateInstance requests the termination of an instance. Only a definite "not found" is read as gone (G3).
-func terminateInstance(ctx context.Context, provider instanceTerminator, id cloud.ID) (drain.State, drain.Refusal, error) {
-	err := provider.Terminate(ctx, id)
-	switch {
-	case err == nil:
-		return drain.Ending, drain.Refusal{}, nil
-	case cloud.Is(err, cloud.NotFound):
-		return drain.Gone, drain.Refusal{}, nil
-	default:
-		return drain.Staying, refusalOf(err), err
-	}
-}
-
-// refusalOf is what the cloud said, in the words of conditions.
-func refusalOf(err error) drain.Refusal {
-	no := drain.Refusal{Reason: drain.TerminationFailed, Text: err.Error()}
-	e, said := errors.AsType[*cloud.Error](err)
-	switch {
-	case said && e.Reason != "":
-		no.Reason = e.Reason
-	case cloud.Is(err, cloud.Denied):
-		no.Reason = drain.Unauthorized
-	case cloud.Is(err, cloud.Throttled):
-		no.Reason = drain.Throttled
-	}
-	return no
 }
 
 // writeClaimConditions writes conditions of a claim and returns it as it is then. The claim given is not changed.
@@ -263,35 +190,3 @@ func finalized() event.Event {
 
 // seconds of a duration for a metric; clocks that disagree must not make it negative.
 func seconds(d time.Duration) float64 { return max(0, d.Seconds()) }
-
-// lastCalls holds when something was last done for an object, to limit the rate. It is in-memory state: after a
-// restart there is one more call. The zero value is ready.
-type lastCalls struct {
-	mu sync.Mutex
-	at map[types.UID]time.Time
-}
-
-func (p *lastCalls) lastCallAt(uid types.UID) time.Time {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at[uid]
-}
-
-func (p *lastCalls) recordCall(uid types.UID, now time.Time) {
-	const many, old = 10000, time.Hour
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.at == nil {
-		p.at = map[types.UID]time.Time{}
-	}
-	if len(p.at) >= many {
-		maps.DeleteFunc(p.at, func(_ types.UID, at time.Time) bool { return now.Sub(at) > old })
-	}
-	p.at[uid] = now
-}
-
-func (p *lastCalls) dropCalls(uid types.UID) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.at, uid)
-}

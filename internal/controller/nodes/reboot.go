@@ -36,7 +36,6 @@ import (
 const (
 	rebootBackoff    = time.Second
 	rebootBackoffMax = 30 * time.Second
-	callMemory       = time.Hour // longer than any reboot waits for the cloud
 )
 
 // rebooter is the part of a cloud that reboots.
@@ -63,16 +62,8 @@ type Reboots struct {
 	Now      func() time.Time
 
 	mu      sync.Mutex
-	calls   map[types.UID]call
+	calls   reboot.CallLog
 	written write.Versions
-}
-
-// call is what the cloud said about a reboot. It is only memory: after a restart the cloud is asked
-// again, and has its time again.
-type call struct {
-	request time.Time // of the reboot
-	first   time.Time // when the cloud was asked first
-	final   error     // it will not do it
 }
 
 // Register adds the reconciler to a manager. It needs the indexes of Nodes and NodeClaims by provider id
@@ -81,7 +72,7 @@ func (r *Reboots) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("nodeclaim.reboot").
 		For(&karpv1.NodeClaim{}, builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			claim, ok := obj.(*karpv1.NodeClaim)
-			return ok && toReboot(claim)
+			return ok && reboot.Pending(claim)
 		}))).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(lookup.ClaimsOfNode(r.Client)), builder.WithPredicates(predicate.NewPredicateFuncs(func(obj client.Object) bool {
 			n, ok := obj.(*corev1.Node)
@@ -92,12 +83,6 @@ func (r *Reboots) Register(mgr ctrl.Manager) error {
 }
 
 func isRebooting(t corev1.Taint) bool { return t.Key == karpv1.TaintKeyRebooting }
-
-// toReboot reports whether a claim is ours to look after.
-func toReboot(claim *karpv1.NodeClaim) bool {
-	_, left := claim.Annotations[karpv1.AnnotationRebootPreBootID]
-	return claim.DeletionTimestamp == nil && (left || condition.True(claim.Status.Conditions, karpv1.ConditionRebooting))
-}
 
 // Reconcile brings one reboot nearer to its end.
 func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -112,15 +97,17 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return loop.RequeueAfter(loop.Soon), nil // the cache does not have the last write yet
 	}
 	read, _ := claim.Effective(nil, false)
-	if !toReboot(claim) || !lookup.Managed(r.Classes, read.Spec.NodeClassRef) {
-		r.dropState(claim.UID)
+	if !reboot.Pending(claim) || !lookup.Managed(r.Classes, read.Spec.NodeClassRef) {
+		r.recordCalls(claim.UID, reboot.Calls{})
 		return ctrl.Result{}, nil
 	}
 	facts, err := r.observe(ctx, claim)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	after, err := r.move(ctx, facts)
+	calls := r.callsFor(claim.UID)
+	after, err := reboot.Advance(ctx, facts, &calls, rebootShell{r})
+	r.recordCalls(claim.UID, calls)
 	switch {
 	case write.IsStale(err):
 		return loop.RequeueAfter(loop.Soon), nil
@@ -132,10 +119,6 @@ func (r *Reboots) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 
 func (r *Reboots) observe(ctx context.Context, claim *karpv1.NodeClaim) (reboot.Facts, error) {
 	facts := reboot.Facts{Claim: claim, Now: r.Now()}
-	known := r.stateOf(claim)
-	if facts.Asked = known.first; known.final != nil {
-		facts.Answer = &reboot.Answer{Err: known.final}
-	}
 	nodes, err := lookup.NodesOf(ctx, r.Client, claim.Status.ProviderID)
 	if err != nil || len(nodes) != 1 {
 		return facts, err
@@ -145,28 +128,23 @@ func (r *Reboots) observe(ctx context.Context, claim *karpv1.NodeClaim) (reboot.
 	return facts, err
 }
 
-// move decides and acts until there is something to wait for.
-func (r *Reboots) move(ctx context.Context, facts reboot.Facts) (time.Duration, error) {
-	for range rounds {
-		step := reboot.Next(facts)
-		if err := r.perform(ctx, &facts, step); err != nil {
-			return 0, err
-		}
-		switch {
-		case step.Ask != "":
-			facts.Answer = r.requestReboot(ctx, &facts, step.Ask)
-		case step.Retry:
-			return 0, facts.Answer.Err
-		case !step.Again:
-			return step.After, r.endReboot(ctx, facts, step)
-		}
-	}
-	return loop.Soon, nil
+func (r *Reboots) callsFor(uid types.UID) reboot.Calls {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.calls.Of(uid)
 }
 
-// perform writes the node, lets pods leave, and writes the claim, its status first: a boot id that is
-// forgotten while the claim still waits for another one would never be found again.
-func (r *Reboots) perform(ctx context.Context, facts *reboot.Facts, step reboot.Step) error {
+func (r *Reboots) recordCalls(uid types.UID, calls reboot.Calls) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls.Record(uid, calls, r.Now())
+}
+
+// rebootShell performs the steps of reboots. It is a reboot.Shell.
+type rebootShell struct{ *Reboots }
+
+// Perform writes the node, has pods evicted, and writes the claim.
+func (r rebootShell) Perform(ctx context.Context, facts *reboot.Facts, step reboot.Step) error {
 	if step.Node != nil {
 		want := step.Node.DeepCopy()
 		if err := r.Client.Patch(ctx, want, write.WithOptimisticLock(facts.Node)); err != nil {
@@ -252,49 +230,13 @@ func (r *Reboots) write(ctx context.Context, have, want *karpv1.NodeClaim, statu
 	return out, nil
 }
 
-// requestReboot asks the cloud, and remembers when it was asked first and what it said for good.
-func (r *Reboots) requestReboot(ctx context.Context, facts *reboot.Facts, operation string) *reboot.Answer {
-	known := r.stateOf(facts.Claim)
-	if known.first.IsZero() {
-		known.first = facts.Now
-	}
-	err := r.Provider.Reboot(ctx, facts.Claim, operation)
-	if reboot.Final(err) {
-		known.final = err
-	}
-	facts.Asked = known.first
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.calls == nil {
-		r.calls = map[types.UID]call{}
-	}
-	maps.DeleteFunc(r.calls, func(_ types.UID, c call) bool { return facts.Now.Sub(c.first) > callMemory }) // of claims that went meanwhile
-	r.calls[facts.Claim.UID] = known
-	return &reboot.Answer{Err: err}
+// Reboot asks the cloud.
+func (r rebootShell) Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error {
+	return r.Provider.Reboot(ctx, claim, operation)
 }
 
-// stateOf returns what is known about the calls for the present reboot of a claim.
-func (r *Reboots) stateOf(claim *karpv1.NodeClaim) call {
-	now := call{}
-	if c := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting); c != nil {
-		now.request = c.LastTransitionTime.Time
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if known, found := r.calls[claim.UID]; found && known.request.Equal(now.request) {
-		return known
-	}
-	return now
-}
-
-func (r *Reboots) dropState(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.calls, uid)
-}
-
-// endReboot deletes the claim of a reboot that failed, and counts what is over.
-func (r *Reboots) endReboot(ctx context.Context, facts reboot.Facts, step reboot.Step) error {
+// End deletes the claim of a reboot that failed, and counts what is over.
+func (r rebootShell) End(ctx context.Context, facts reboot.Facts, step reboot.Step) error {
 	claim := facts.Claim
 	if step.Delete {
 		// Its deadline is written, and its event is that of the reboot.
@@ -307,7 +249,6 @@ func (r *Reboots) endReboot(ctx context.Context, facts reboot.Facts, step reboot
 	if step.End == nil {
 		return nil
 	}
-	r.dropState(claim.UID)
 	r.Metrics.NodesReboots.WithLabelValues(step.End.Result).Inc()
 	r.Metrics.NodesRebootDuration.WithLabelValues(step.End.Result).Observe(seconds(step.End.Took))
 	if step.End.Result == reboot.Succeeded {

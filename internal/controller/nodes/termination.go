@@ -49,7 +49,7 @@ type NodeTermination struct {
 	Drains   *Drains // may be nil
 	Now      func() time.Time
 
-	cloudQueries, terminateCalls, conditionWrites lastCalls
+	calls callLog
 }
 
 // Register adds the reconciler to a manager. It needs the indexes of Pods and VolumeAttachments by
@@ -104,36 +104,21 @@ func (r *NodeTermination) terminateNode(ctx context.Context, n *corev1.Node) (ti
 	if err != nil || !ours {
 		return 0, err
 	}
-	id := cloud.ID(n.Spec.ProviderID)
-	var refusal error // of the cloud
-	for range rounds {
-		step := drain.Next(facts)
-		if err := r.perform(ctx, &facts, step); err != nil {
-			return 0, err
-		}
-		switch {
-		case step.Ask:
-			facts.Instance = instanceState(ctx, r.Provider, id)
-			facts.Asked = facts.Now
-			r.cloudQueries.recordCall(n.UID, facts.Now)
-		case step.Terminate:
-			facts.Instance, facts.Refusal, refusal = terminateInstance(ctx, r.Provider, id)
-			if refusal == nil {
-				facts.Told = facts.Now
-				r.terminateCalls.recordCall(n.UID, facts.Now)
-			}
-		case step.Release:
-			return 0, r.removeFinalizer(ctx, facts.Node)
-		default:
-			return step.After, refusal
-		}
-	}
-	return loop.Soon, nil
+	return r.calls.update(n.UID, facts.Now, func(calls *drain.Calls) (time.Duration, error) {
+		return drain.AdvanceNode(ctx, facts, calls, nodeShell{instance{r.Provider, cloud.ID(n.Spec.ProviderID)}, r})
+	})
+}
+
+// nodeShell performs the steps of one pass.
+type nodeShell struct {
+	instance
+
+	r *NodeTermination
 }
 
 // observe reads what the decision needs. The node of a claim with a node class of others is not ours.
 func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts drain.Facts, ours bool, err error) {
-	facts = drain.Facts{Node: n, Asked: r.cloudQueries.lastCallAt(n.UID), Told: r.terminateCalls.lastCallAt(n.UID), Said: r.conditionWrites.lastCallAt(n.UID), Now: r.Now()}
+	facts = drain.Facts{Node: n, Now: r.Now()}
 	if facts.Claim, err = r.claim(ctx, n); err != nil {
 		return facts, false, err
 	}
@@ -209,15 +194,16 @@ func (r *NodeTermination) volumes(ctx context.Context, pods []*corev1.Pod) (map[
 	return out, nil
 }
 
-// perform does a step up to the question to the cloud, and brings the facts up to date.
-func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step drain.Step) error {
+// Perform does a step up to the call of the cloud, and brings the facts up to date.
+func (s nodeShell) Perform(ctx context.Context, facts *drain.Facts, step drain.Step) (said bool, err error) {
+	r := s.r
 	if step.DeleteClaim && facts.Instance == drain.Unasked {
 		if err := deleteExactly(ctx, r.Client, facts.Claim); err != nil {
-			return fmt.Errorf("deleting nodeclaim %s: %w", facts.Claim.Name, err)
+			return false, fmt.Errorf("deleting nodeclaim %s: %w", facts.Claim.Name, err)
 		}
 	}
 	if err := r.writeNodeMarks(ctx, facts, step); err != nil {
-		return err
+		return false, err
 	}
 	r.Events.Emit(facts.Node, step.Events...)
 	for _, note := range step.Pods.Notes {
@@ -231,17 +217,14 @@ func (r *NodeTermination) perform(ctx context.Context, facts *drain.Facts, step 
 		r.Events.Emit(facts.Claim, step.ClaimEvents...)
 		claim, err := writeClaimConditions(ctx, r.Client, r.Events, facts.Claim, facts.Now, step.Marks)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if claim != facts.Claim {
-			r.conditionWrites.recordCall(facts.Node.UID, facts.Now)
-		}
-		facts.Claim = claim
+		said, facts.Claim = claim != facts.Claim, claim
 	}
 	if step.Drained {
 		r.Metrics.NodesDrained.WithLabelValues(facts.Node.Labels[karpv1.LabelNodePool]).Inc()
 	}
-	return nil
+	return said, nil
 }
 
 // writeNodeMarks puts taint and label on the node.
@@ -300,16 +283,14 @@ func disruptionReason(claim *karpv1.NodeClaim) string {
 	return "forceful termination"
 }
 
-// removeFinalizer removes the finalizer and measures how long the end took.
-func (r *NodeTermination) removeFinalizer(ctx context.Context, n *corev1.Node) error {
+// Release removes the finalizer and measures how long the termination took.
+func (s nodeShell) Release(ctx context.Context, facts drain.Facts) error {
+	r, n := s.r, facts.Node
 	after := n.DeepCopy()
 	controllerutil.RemoveFinalizer(after, karpv1.FinalizerTermination)
 	if err := r.Client.Patch(ctx, after, write.WithOptimisticLock(n)); err != nil {
 		return err
 	}
-	r.cloudQueries.dropCalls(n.UID)
-	r.terminateCalls.dropCalls(n.UID)
-	r.conditionWrites.dropCalls(n.UID)
 	now, pool := r.Now(), n.Labels[karpv1.LabelNodePool]
 	log.FromContext(ctx).Info("deleted node", "provider-id", n.Spec.ProviderID)
 	r.Events.Emit(n, finalized())
