@@ -14,6 +14,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/app"
+	"github.com/dovetail-sh/dovetail/internal/aws"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/sandbox/harness"
@@ -45,7 +46,7 @@ func startController(t *testing.T, args ...string) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)
 	go func() {
-		done <- app.Run(ctx, cfg, server.Config, testr.NewWithOptions(t, testr.Options{Verbosity: -1}))
+		done <- app.Run(ctx, aws.Driver(), cfg, server.Config, testr.NewWithOptions(t, testr.Options{Verbosity: -1}))
 	}()
 	t.Cleanup(func() {
 		cancel()
