@@ -8,6 +8,8 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // Order is what a replacement says of the command that ordered it.
@@ -79,9 +81,9 @@ func ReadOrder(annotations map[string]string) (Order, bool) {
 
 // RecoveryInput is what a process that ended left on the objects.
 type RecoveryInput struct {
-	Nodes  []Node            // as they are now
-	Held   map[string]string // token of the command that holds a node, by its claim; both taint and condition are there
-	Orders map[string]Order  // by replacement; none of claims that are being deleted
+	Nodes  []cluster.ManagedNode // as they are now
+	Held   map[string]string     // token of the command that holds a node, by its claim; both taint and condition are there
+	Orders map[string]Order      // by replacement; none of claims that are being deleted
 	Known  func(token string) bool
 }
 
@@ -109,7 +111,7 @@ func Recover(l RecoveryInput) []Running {
 		}}
 		for i := range l.Nodes {
 			if n := &l.Nodes[i]; !n.Deleting && l.Held[n.Claim] == token && slices.Contains(o.Replaces, n.Claim) {
-				r.Remove = append(r.Remove, n.candidate())
+				r.Remove = append(r.Remove, candidateOf(n))
 			}
 		}
 		if len(r.Remove) > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -24,7 +25,7 @@ func TestRecover(t *testing.T) {
 	}
 	token := c.Token()
 	both := map[string]Order{"x": order, "y": order}
-	nodes := []Node{{Name: "node-a", Claim: "a"}, {Name: "node-b", Claim: "b"}, {Name: "node-c", Claim: "c"}}
+	nodes := []cluster.ManagedNode{{Name: "node-a", Claim: "a"}, {Name: "node-b", Claim: "b"}, {Name: "node-c", Claim: "c"}}
 	tests := map[string]struct {
 		left RecoveryInput
 		want []string // claims that go
@@ -39,7 +40,7 @@ func TestRecover(t *testing.T) {
 			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token}}, nil,
 		},
 		"row 13: one of the nodes goes already": {
-			RecoveryInput{Nodes: []Node{{Name: "node-a", Claim: "a", Deleting: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
+			RecoveryInput{Nodes: []cluster.ManagedNode{{Name: "node-a", Claim: "a", Deleting: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
 		},
 		"the replaced nodes are gone: nothing is left of the command": {
 			RecoveryInput{Nodes: nodes[2:], Orders: both}, nil,

@@ -201,7 +201,7 @@ func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool stri
 			busy++
 		}
 	}
-	if allowed, _ := budget.Limit(budget.Of(effective.Spec.Disruption.Budgets), string(why), total, c.w.now); busy > allowed {
+	if allowed, _ := budget.Limit(cluster.Budgets(effective.Spec.Disruption.Budgets), string(why), total, c.w.now); busy > allowed {
 		c.w.broken("G5", "%d of %d nodes of pool %s go or are not ready, its budgets allow %d for %s", busy, total, pool, allowed, why)
 	}
 }

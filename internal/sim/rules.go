@@ -11,6 +11,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -197,7 +198,7 @@ func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClai
 		}
 	}
 	effective := c.w.effectivePool(of)
-	allowed, _ := budget.Limit(budget.Of(effective.Spec.Disruption.Budgets), string(karpv1.ReasonUnhealthy), all, c.w.now)
+	allowed, _ := budget.Limit(cluster.Budgets(effective.Spec.Disruption.Budgets), string(karpv1.ReasonUnhealthy), all, c.w.now)
 	if c.w.config.OldRepair {
 		allowed = all
 	}

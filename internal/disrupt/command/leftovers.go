@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
@@ -50,7 +51,7 @@ func (l *Leftovers) AddClaim(c *karpv1.NodeClaim) {
 }
 
 // held returns the tokens of the commands that hold nodes, by claim: both taint and condition are there.
-func (l *Leftovers) held(nodes []disrupt.Node) map[string]string {
+func (l *Leftovers) held(nodes []cluster.ManagedNode) map[string]string {
 	out := map[string]string{}
 	for i := range nodes {
 		if n := &nodes[i]; l.claims[n.Claim] && l.nodes[n.Name] != "" {
@@ -61,7 +62,7 @@ func (l *Leftovers) held(nodes []disrupt.Node) map[string]string {
 }
 
 // Resume takes over the commands of an earlier process that can go on. Each is an effect Resumed.
-func (q *Queue) Resume(nodes []disrupt.Node, l Leftovers) []Effect {
+func (q *Queue) Resume(nodes []cluster.ManagedNode, l Leftovers) []Effect {
 	if len(l.orders) == 0 {
 		return nil
 	}
@@ -75,7 +76,7 @@ func (q *Queue) Resume(nodes []disrupt.Node, l Leftovers) []Effect {
 
 // CleanUp removes the taint and the condition from nodes that no command removes (G7), and the annotations of
 // finished commands from replacements. One that cannot be written now does not block the others (G9).
-func (q *Queue) CleanUp(nodes []disrupt.Node, l Leftovers) []Effect {
+func (q *Queue) CleanUp(nodes []cluster.ManagedNode, l Leftovers) []Effect {
 	var out []Effect
 	for i := range nodes {
 		n := &nodes[i]

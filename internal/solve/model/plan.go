@@ -45,10 +45,7 @@ type Plan struct {
 }
 
 // Bind is a pod that fits a node that exists or is on its way.
-type Bind struct {
-	Pod  cluster.PodKey `json:"pod"`
-	Node string         `json:"node"`
-}
+type Bind = cluster.Bind
 
 // NewNode is a node to buy: a NodeClaim in the making.
 type NewNode struct {
