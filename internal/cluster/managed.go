@@ -8,6 +8,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
+// RebootRequested is the reason of condition Rebooting (V15-10) while pods leave the node.
+const RebootRequested = "RebootRequested"
+
 // DisruptionView is what disruption looks at: the managed nodes and their pools, and the snapshot of the same
 // instant to try moves on.
 type DisruptionView struct {
@@ -18,12 +21,6 @@ type DisruptionView struct {
 	Cluster      *Snapshot // of the same instant; nil: decisions that need a simulation are skipped
 	PodsToPlace  []Pod     // pending pods and pods of terminating nodes; they use free capacity first
 	PlannedBinds []Bind    // where earlier plans placed some of PodsToPlace
-}
-
-// Bind is a pod that fits a node that exists or is on its way.
-type Bind struct {
-	Pod  PodKey `json:"pod"`
-	Node string `json:"node"`
 }
 
 // ManagedNode is a NodeClaim with its Node, as disruption sees them.
@@ -97,4 +94,12 @@ type ManagedPool struct {
 	Known            bool   // its instance types are known
 	Ready            bool   // can launch nodes: ready, and not being deleted
 	Budgets          []Budget
+}
+
+// ClaimLoad is what memory knows of the node of a claim.
+type ClaimLoad struct {
+	Held      bool    // part of a running command
+	Pods      bool    // it has pods that would have to move
+	Protected bool    // one of its pods carries do-not-disrupt
+	Cost      float64 // of evicting the pods that would have to move
 }

@@ -19,12 +19,12 @@ func TestRecover(t *testing.T) {
 		ID: "id", Reason: karpv1.ReasonDrifted, Decided: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Bound: new(45 * time.Second),
 		Remove: []Candidate{{Claim: "a"}, {Claim: "b"}}, Create: make([]solve.NewNode, 2),
 	}
-	order, read := ReadOrder(c.Marks())
+	order, read := cluster.ReadOrder(c.Marks())
 	if !read {
 		t.Fatal("what was written cannot be read")
 	}
 	token := c.Token()
-	both := map[string]Order{"x": order, "y": order}
+	both := map[string]cluster.Order{"x": order, "y": order}
 	nodes := []cluster.ManagedNode{{Name: "node-a", Claim: "a"}, {Name: "node-b", Claim: "b"}, {Name: "node-c", Claim: "c"}}
 	tests := map[string]struct {
 		left RecoveryInput
@@ -34,7 +34,7 @@ func TestRecover(t *testing.T) {
 			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"a", "b"},
 		},
 		"row 11: a replacement was not ordered yet": {
-			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: map[string]Order{"x": order}}, nil,
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: map[string]cluster.Order{"x": order}}, nil,
 		},
 		"row 9: held, and nothing ordered": {
 			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token}}, nil,
@@ -92,7 +92,7 @@ func TestReadOrder(t *testing.T) {
 		"no replacements": {karpv1.AnnotationReplaces: "a", karpv1.AnnotationCommand: `{"id":"x","of":0}`},
 		"a broken bound":  {karpv1.AnnotationReplaces: "a", karpv1.AnnotationCommand: `{"id":"x","of":1,"bound":"soon"}`},
 	} {
-		if o, read := ReadOrder(annotations); read {
+		if o, read := cluster.ReadOrder(annotations); read {
 			t.Errorf("%s: read %+v", name, o)
 		}
 	}

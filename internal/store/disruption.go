@@ -13,8 +13,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/drain"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
 // Disruption shows the managed nodes as disruption sees them, with the snapshot of the same instant to
@@ -80,7 +78,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 		Joined:         p.node.CreationTimestamp.Time,
 		Registered:     labels[karpv1.LabelRegistered] == "true",
 		Initialized:    labels[karpv1.LabelInitialized] == "true",
-		Ready:          lifecycle.Ready(p.node),
+		Ready:          cluster.NodeReady(p.node),
 		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
 		Deleting:       p.removing || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
 		Commanded:      p.commanded,
@@ -185,7 +183,7 @@ func (s *Store) disruptPod(p *corev1.Pod, guards []budgetGuard, now time.Time) c
 	if mark := cluster.ProtectedBy(p, now); active && mark != "" {
 		out.Protected, out.Mark = true, mark
 	}
-	if !active || !drain.Waits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
+	if !active || !cluster.DrainWaits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
 		return out
 	}
 	for i := range guards {

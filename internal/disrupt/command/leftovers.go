@@ -17,13 +17,13 @@ type Leftovers struct {
 	nodes  map[string]string        // held: the command that holds it, which may not be known
 	claims map[string]bool          // with condition DisruptionReason
 	bounds map[string]bool          // claims with the end of a drain that a command wrote
-	orders map[string]disrupt.Order // of replacements that are not being deleted
+	orders map[string]cluster.Order // of replacements that are not being deleted
 	marked map[string]string        // replacements with annotations of ours: the command that ordered them, if that can be read
 }
 
 // NewLeftovers returns Leftovers to which objects can be added.
 func NewLeftovers() Leftovers {
-	return Leftovers{nodes: map[string]string{}, claims: map[string]bool{}, bounds: map[string]bool{}, orders: map[string]disrupt.Order{}, marked: map[string]string{}}
+	return Leftovers{nodes: map[string]string{}, claims: map[string]bool{}, bounds: map[string]bool{}, orders: map[string]cluster.Order{}, marked: map[string]string{}}
 }
 
 // AddNode adds what is written on a Node. It keeps no reference to it.
@@ -45,7 +45,7 @@ func (l *Leftovers) AddClaim(c *karpv1.NodeClaim) {
 		return
 	}
 	l.marked[c.Name] = ""
-	if o, read := disrupt.ReadOrder(c.Annotations); read {
+	if o, read := cluster.ReadOrder(c.Annotations); read {
 		l.orders[c.Name], l.marked[c.Name] = o, o.Token
 	}
 }
