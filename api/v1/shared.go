@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ type NodeClassReference struct {
 	// +optional
 	DeprecatedAPIVersion string `json:"apiVersion,omitempty"`
 }
+
+// LabelKey is the key of the label that names the node class of a NodeClaim or Node.
+func (r NodeClassReference) LabelKey() string { return r.Group + "/" + strings.ToLower(r.Kind) }
 
 // Requirement limits one label of the nodes.
 // +kubebuilder:validation:XValidation:rule="self.operator != 'In' || (has(self.values) && size(self.values) > 0)",message="operator In needs at least one value in values"

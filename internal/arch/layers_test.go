@@ -20,13 +20,13 @@ type layer struct {
 // Who may import whom, bottom up; an import may only point down. The groups of names first.
 var (
 	values = []string{"std", "k8s.io/api/...", "k8s.io/apimachinery/..."}
-	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/duration", "internal/catalog", "internal/event", "internal/lp", "internal/near"}
+	words  = []string{"internal/reqs", "internal/resources", "internal/reason", "internal/condition", "internal/duration", "internal/catalog", "internal/event", "internal/lp", "internal/near"}
 	api    = []string{"api/..."}
 	images = []string{"internal/aws/ami"} // for the API of AWS and what is built upon it
 	view   = []string{"internal/cluster"}
 	// These decide alone, as does budget, which may also use cron; disrupt composes them.
 	single = join(alone, []string{"internal/drain", "internal/solve"})
-	alone  = []string{"internal/condition", "internal/drift"}
+	alone  = []string{"internal/drift"}
 	// The rooms of solve, bottom up: each may use those before it. Nobody else may use any.
 	tools  = []string{"internal/solve/bitset", "internal/solve/parallel"}
 	model  = join(tools, []string{"internal/solve/model"})
@@ -60,7 +60,7 @@ var layers = map[string]layer{
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
 	"2 provision": {packages: []string{"internal/provision"}, may: join(values, words, api, view, port, []string{"internal/check", "internal/solve"}), never: effects},
-	"2 lifecycle": {packages: life, may: join(values, words, api, view, port, []string{"internal/condition"}), never: effects},
+	"2 lifecycle": {packages: life, may: join(values, words, api, view, port), never: effects},
 	"2 scripts":   {packages: []string{"internal/script"}, may: join(values, words, api, view, single, []string{"internal/check"}), never: effects},
 	"2 convert":   {packages: []string{"internal/convert"}, may: join(values, words, api, images, yaml, []string{"internal/budget"}), never: effects},
 	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
@@ -86,8 +86,13 @@ var layers = map[string]layer{
 		never: sdk,
 	},
 
+	// It takes in what informers tell and builds views of it. What follows from a view is for who asks for it.
+	"4 store": {
+		packages: []string{"internal/store"},
+		may:      join(values, words, api, view, []string{"k8s.io/client-go/tools/cache", "sigs.k8s.io/controller-runtime/pkg/cache", "sigs.k8s.io/controller-runtime/pkg/client"}),
+	},
 	"4 effects": {
-		packages: []string{"internal/store", "internal/execute", "internal/report", "internal/journal", "internal/metric"},
+		packages: []string{"internal/execute", "internal/report", "internal/journal", "internal/metric"},
 		may:      []string{"any", "api/...", "internal/..."},
 		never:    join(sdk, shells, []string{"internal/aws/..."}),
 	},
@@ -258,7 +263,16 @@ func TestLayerTableIsSound(t *testing.T) {
 		{"internal/controller/write", "internal/controller/lookup", true},
 		{"internal/controller/write", "internal/controller/claims", false},
 		{"internal/controller/lookup", "internal/controller/write", false},
+		{"internal/store", "internal/cluster", true},
+		{"internal/store", "k8s.io/client-go/tools/cache", true},
+		{"internal/store", "internal/disrupt", false},
+		{"internal/store", "internal/solve", false},
+		{"internal/store", "internal/budget", false},
+		{"internal/store", "internal/lifecycle", false},
+		{"internal/store", "internal/execute", false},
 		{"internal/store", "internal/controller/lookup", false},
+		{"internal/cluster", "internal/condition", true},
+		{"internal/cluster", "internal/budget", false},
 		{"internal/config", "k8s.io/client-go/kubernetes", false},
 		{"cmd/dovetail", "internal/app", true},
 	} {

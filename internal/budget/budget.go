@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/duration"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -22,37 +22,10 @@ const (
 	pairRule = "NP-10"
 )
 
-// Budget is one entry of spec.disruption.budgets, as written. Empty texts and lists are absent ones.
-type Budget struct {
-	Nodes    string   // "0%" to "100%", or a number
-	Reasons  []string // such as Empty or Unhealthy; none means all
-	Schedule string   // cron, UTC; none means always
-	Duration string   // how long a cron hit lasts; none means always
-}
-
-// Of reads the budgets of a pool.
-func Of(list []karpv1.Budget) []Budget {
-	out := make([]Budget, 0, len(list))
-	for _, b := range list {
-		entry := Budget{Nodes: b.Nodes.String()}
-		for _, r := range b.Reasons {
-			entry.Reasons = append(entry.Reasons, string(r))
-		}
-		if b.Schedule != nil {
-			entry.Schedule = *b.Schedule
-		}
-		if b.Duration != nil {
-			entry.Duration = string(*b.Duration)
-		}
-		out = append(out, entry)
-	}
-	return out
-}
-
 // Limit returns the strictest of the budgets that are active and apply to the cause, Unlimited if
 // there is none. If any budget cannot be read, whether or not it applies, the limit is zero and
 // broken says which fields are wrong, in order.
-func Limit(budgets []Budget, cause string, total int, now time.Time) (n int, broken []reason.Reason) {
+func Limit(budgets []cluster.Budget, cause string, total int, now time.Time) (n int, broken []reason.Reason) {
 	n = Unlimited
 	for i := range budgets {
 		read, wrong := compile(&budgets[i])
@@ -71,7 +44,7 @@ func Limit(budgets []Budget, cause string, total int, now time.Time) (n int, bro
 }
 
 // applies reports whether a budget restrains a cause. An empty list is read as an absent one.
-func applies(b *Budget, cause string) bool {
+func applies(b *cluster.Budget, cause string) bool {
 	return len(b.Reasons) == 0 || slices.Contains(b.Reasons, cause)
 }
 
@@ -88,7 +61,7 @@ func (c *compiled) active(now time.Time) bool {
 }
 
 // compile reads a budget and names, as Subject, each field that is wrong.
-func compile(b *Budget) (compiled, []reason.Reason) {
+func compile(b *cluster.Budget) (compiled, []reason.Reason) {
 	c := compiled{always: b.Schedule == "" && b.Duration == ""}
 	var wrong []reason.Reason
 	note := func(field string, why *reason.Reason) {

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
@@ -18,9 +19,9 @@ import (
 func TestLimit(t *testing.T) {
 	t.Parallel()
 	const wednesday = "2024-05-15T10:00:00Z"
-	office := budget.Budget{Nodes: "0", Schedule: "0 9 * * mon-fri", Duration: "8h"}
+	office := cluster.Budget{Nodes: "0", Schedule: "0 9 * * mon-fri", Duration: "8h"}
 	for name, tc := range map[string]struct {
-		budgets []budget.Budget
+		budgets []cluster.Budget
 		cause   string
 		total   int
 		now     string
@@ -36,15 +37,15 @@ func TestLimit(t *testing.T) {
 		"API-5 all of them":                             {budgets: nodes("100%"), total: 7, want: 7},
 		"API-5 percent of nothing":                      {budgets: nodes("10%"), total: 0, want: 0},
 		"API-5 the strictest wins":                      {budgets: nodes("50%", "3", "20%"), total: 10, want: 2},
-		"API-5 a reason that is not listed":             {budgets: []budget.Budget{{Nodes: "0", Reasons: []string{"Empty"}}}, cause: "Drifted", total: 10, want: budget.Unlimited},
-		"API-5 a reason that is listed":                 {budgets: []budget.Budget{{Nodes: "0", Reasons: []string{"Empty", "Drifted"}}}, cause: "Drifted", total: 10, want: 0},
-		"API-5 reasons are case-sensitive":              {budgets: []budget.Budget{{Nodes: "0", Reasons: []string{"drifted"}}}, cause: "Drifted", total: 10, want: budget.Unlimited},
-		"API-5 an empty list is all reasons":            {budgets: []budget.Budget{{Nodes: "0", Reasons: []string{}}}, cause: "Drifted", total: 10, want: 0},
-		"API-5 the documented example":                  {budgets: []budget.Budget{{Nodes: "20%", Reasons: []string{"Empty", "Drifted"}}, {Nodes: "5"}, office}, cause: "Empty", total: 12, now: "2024-05-15T18:00:00Z", want: 3},
-		"API-5 office hours":                            {budgets: []budget.Budget{office}, total: 10, now: wednesday, want: 0},
+		"API-5 a reason that is not listed":             {budgets: []cluster.Budget{{Nodes: "0", Reasons: []string{"Empty"}}}, cause: "Drifted", total: 10, want: budget.Unlimited},
+		"API-5 a reason that is listed":                 {budgets: []cluster.Budget{{Nodes: "0", Reasons: []string{"Empty", "Drifted"}}}, cause: "Drifted", total: 10, want: 0},
+		"API-5 reasons are case-sensitive":              {budgets: []cluster.Budget{{Nodes: "0", Reasons: []string{"drifted"}}}, cause: "Drifted", total: 10, want: budget.Unlimited},
+		"API-5 an empty list is all reasons":            {budgets: []cluster.Budget{{Nodes: "0", Reasons: []string{}}}, cause: "Drifted", total: 10, want: 0},
+		"API-5 the documented example":                  {budgets: []cluster.Budget{{Nodes: "20%", Reasons: []string{"Empty", "Drifted"}}, {Nodes: "5"}, office}, cause: "Empty", total: 12, now: "2024-05-15T18:00:00Z", want: 3},
+		"API-5 office hours":                            {budgets: []cluster.Budget{office}, total: 10, now: wednesday, want: 0},
 		"V15-07 a budget without reasons paces repair":  {budgets: nodes("10%"), cause: "Unhealthy", total: 11, want: 2},
-		"V15-07 a budget may name repair":               {budgets: []budget.Budget{{Nodes: "1", Reasons: []string{"Unhealthy"}}}, cause: "Unhealthy", total: 50, want: 1},
-		"V15-07 a budget for repair leaves drift alone": {budgets: []budget.Budget{{Nodes: "1", Reasons: []string{"Unhealthy"}}}, cause: "Drifted", total: 50, want: budget.Unlimited},
+		"V15-07 a budget may name repair":               {budgets: []cluster.Budget{{Nodes: "1", Reasons: []string{"Unhealthy"}}}, cause: "Unhealthy", total: 50, want: 1},
+		"V15-07 a budget for repair leaves drift alone": {budgets: []cluster.Budget{{Nodes: "1", Reasons: []string{"Unhealthy"}}}, cause: "Drifted", total: 50, want: budget.Unlimited},
 		"counts below zero are none":                    {budgets: nodes("50%"), total: -4, want: 0},
 		"the largest counts":                            {budgets: nodes("99%"), total: math.MaxInt, want: budget.Unlimited},
 	} {
@@ -67,23 +68,23 @@ func TestLimit(t *testing.T) {
 func TestBrokenBudgetsCloseThePool(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		budgets []budget.Budget
+		budgets []cluster.Budget
 		want    []string
 	}{
 		"NP-10 a schedule without a duration": {
-			budgets: []budget.Budget{{Nodes: "5", Schedule: "@daily"}},
+			budgets: []cluster.Budget{{Nodes: "5", Schedule: "@daily"}},
 			want:    []string{"spec.disruption.budgets[0].schedule: budget @daily cannot be read: a duration must be given with it (NP-10)"},
 		},
 		"NP-10 a duration without a schedule": {
-			budgets: []budget.Budget{{Nodes: "5", Duration: "8h"}},
+			budgets: []cluster.Budget{{Nodes: "5", Duration: "8h"}},
 			want:    []string{"spec.disruption.budgets[0].duration: budget 8h cannot be read: a schedule must be given with it (NP-10)"},
 		},
 		"API-5 a broken budget closes the pool for reasons it does not name": {
-			budgets: []budget.Budget{{Nodes: "5"}, {Nodes: "ten", Reasons: []string{"Empty"}}},
+			budgets: []cluster.Budget{{Nodes: "5"}, {Nodes: "ten", Reasons: []string{"Empty"}}},
 			want:    []string{"spec.disruption.budgets[1].nodes: budget ten cannot be read: want 0% to 100%, or a number of zero or more (API-5)"},
 		},
 		"API-5 every broken field is named": {
-			budgets: []budget.Budget{{Nodes: "", Schedule: "@daily", Duration: "8d"}, {Nodes: "101%"}},
+			budgets: []cluster.Budget{{Nodes: "", Schedule: "@daily", Duration: "8d"}, {Nodes: "101%"}},
 			want: []string{
 				`spec.disruption.budgets[0].nodes: budget "" cannot be read: want 0% to 100%, or a number of zero or more (API-5)`,
 				"spec.disruption.budgets[0].duration: budget 8d cannot be read: want hours and minutes, such as 8h, 90m or 1h30m (API-5)",
@@ -172,22 +173,22 @@ func FuzzBudget(f *testing.F) {
 	f.Add("99999999999999999999", "0 0 29 2 *", "2562047h", "Unhealthy", "Unhealthy", math.MaxInt, int64(math.MaxInt64))
 	f.Add("100%", ",,, * * * *", "8h0m0s", "x", "y", 1, int64(math.MinInt64))
 	f.Fuzz(func(t *testing.T, nodes, schedule, lasts, listed, cause string, total int, now int64) {
-		fuzzed := budget.Budget{Nodes: nodes, Schedule: schedule, Duration: lasts}
+		fuzzed := cluster.Budget{Nodes: nodes, Schedule: schedule, Duration: lasts}
 		if listed != "" {
 			fuzzed.Reasons = []string{listed}
 		}
-		checkInvariants(t, []budget.Budget{{Nodes: "50%"}}, fuzzed, cause, total, time.Unix(now, 0))
+		checkInvariants(t, []cluster.Budget{{Nodes: "50%"}}, fuzzed, cause, total, time.Unix(now, 0))
 	})
 }
 
 // checkInvariants: never negative, never more than unlimited, another budget never allows more, what
 // cannot be read closes the pool, and so does nothing else that is readable.
-func checkInvariants(t rapid.TB, budgets []budget.Budget, more budget.Budget, cause string, total int, now time.Time) {
+func checkInvariants(t rapid.TB, budgets []cluster.Budget, more cluster.Budget, cause string, total int, now time.Time) {
 	t.Helper()
 	without, brokenWithout := budget.Limit(budgets, cause, total, now)
 	with, brokenWith := budget.Limit(append(slices.Clip(budgets), more), cause, total, now)
-	_, brokenAlone := budget.Limit([]budget.Budget{more}, cause, total, now)
-	reversed, _ := budget.Limit(append([]budget.Budget{more}, budgets...), cause, total, now)
+	_, brokenAlone := budget.Limit([]cluster.Budget{more}, cause, total, now)
+	reversed, _ := budget.Limit(append([]cluster.Budget{more}, budgets...), cause, total, now)
 	switch {
 	case with < 0 || without < 0 || with > budget.Unlimited || without > budget.Unlimited:
 		t.Fatalf("allowed %d and %d", without, with)
@@ -202,8 +203,8 @@ func checkInvariants(t rapid.TB, budgets []budget.Budget, more budget.Budget, ca
 	}
 }
 
-func drawBudget(t *rapid.T) budget.Budget {
-	b := budget.Budget{
+func drawBudget(t *rapid.T) cluster.Budget {
+	b := cluster.Budget{
 		Nodes:   rapid.OneOf(rapid.StringMatching(`[0-9]{1,3}%?`), rapid.Just("none"), rapid.StringMatching(`[0-9]{1,25}`)).Draw(t, "nodes"),
 		Reasons: rapid.SliceOfN(rapid.SampledFrom([]string{"Empty", "Drifted", "Underutilized", "Unhealthy"}), 0, 2).Draw(t, "reasons"),
 	}
@@ -214,10 +215,10 @@ func drawBudget(t *rapid.T) budget.Budget {
 	return b
 }
 
-func nodes(texts ...string) []budget.Budget {
-	var budgets []budget.Budget
+func nodes(texts ...string) []cluster.Budget {
+	var budgets []cluster.Budget
 	for _, text := range texts {
-		budgets = append(budgets, budget.Budget{Nodes: text})
+		budgets = append(budgets, cluster.Budget{Nodes: text})
 	}
 	return budgets
 }

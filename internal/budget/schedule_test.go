@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 func TestParseSchedule(t *testing.T) {
@@ -184,7 +185,7 @@ func BenchmarkActive(b *testing.B) {
 }
 
 func BenchmarkLimit(b *testing.B) {
-	budgets := []budget.Budget{{Nodes: "20%", Reasons: []string{"Empty", "Drifted"}}, {Nodes: "5"}, {Nodes: "0", Schedule: "0 9 * * mon-fri", Duration: "8h"}}
+	budgets := []cluster.Budget{{Nodes: "20%", Reasons: []string{"Empty", "Drifted"}}, {Nodes: "5"}, {Nodes: "0", Schedule: "0 9 * * mon-fri", Duration: "8h"}}
 	now := time.Unix(1715767200, 0)
 	b.ReportAllocs()
 	for b.Loop() {

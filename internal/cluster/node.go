@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -84,14 +85,14 @@ func stageOf(f NodeFacts) stage {
 		s.node, s.initialized = &corev1.Node{}, false // too early to be believed
 	}
 	s.registered = s.node.Labels[karpv1.LabelRegistered] == "true"
-	s.rebooting = conditionTrue(s.claim.Status.Conditions, karpv1.ConditionRebooting) && !f.RebootWaits
+	s.rebooting = condition.True(s.claim.Status.Conditions, karpv1.ConditionRebooting) && !f.RebootWaits
 	return s
 }
 
 // deleting reports whether the objects say that the node is on its way out (3.2).
 func (s stage) deleting() bool {
 	return s.node.DeletionTimestamp != nil || s.claim.DeletionTimestamp != nil ||
-		conditionTrue(s.claim.Status.Conditions, karpv1.ConditionInstanceTerminating)
+		condition.True(s.claim.Status.Conditions, karpv1.ConditionInstanceTerminating)
 }
 
 // estimate completes what a node has not reported yet from its claim. A claim that is not launched
@@ -177,6 +178,16 @@ func (s stage) taints() []corev1.Taint {
 
 func sameTaint(t corev1.Taint) func(corev1.Taint) bool {
 	return func(o corev1.Taint) bool { return t.Key == o.Key && t.Effect == o.Effect }
+}
+
+// NodeReady reports whether the kubelet of a node says that it can run pods.
+func NodeReady(node *corev1.Node) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 // Ephemeral reports whether a taint is known to go away while a node starts.

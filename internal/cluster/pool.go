@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -48,7 +48,7 @@ func closedBy(np *karpv1.NodePool, sound bool) string {
 		return "it is static; spec.replicas alone decides how many nodes it has"
 	case !sound:
 		return "its labels and requirements contradict each other"
-	case !conditionTrue(np.Status.Conditions, karpv1.ConditionReady):
+	case !condition.True(np.Status.Conditions, karpv1.ConditionReady):
 		return NotReady
 	}
 	return ""
@@ -82,10 +82,4 @@ func (r *Reader) poolRequirements(np *karpv1.NodePool) (set reqs.Set, sound bool
 		sound = set.Add(key, labels[key]) && sound
 	}
 	return set, set.Add(karpv1.LabelNodePool, reqs.Req{Values: []string{np.Name}}) && sound
-}
-
-func conditionTrue(list []metav1.Condition, name string) bool {
-	return slices.ContainsFunc(list, func(c metav1.Condition) bool {
-		return c.Type == name && c.Status == metav1.ConditionTrue
-	})
 }

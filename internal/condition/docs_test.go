@@ -146,7 +146,7 @@ var (
 // those of the table of launch failures.
 func reasonsGiven(t *testing.T) map[string]bool {
 	t.Helper()
-	files := sources(t, "internal/condition", "internal/controller", "internal/disrupt", "internal/lifecycle", "internal/pool", "internal/reboot", "internal/drain", "internal/aws")
+	files := sources(t, "internal/cluster", "internal/condition", "internal/controller", "internal/disrupt", "internal/lifecycle", "internal/pool", "internal/reboot", "internal/drain", "internal/aws")
 	given := constants(files, func(name, comment string) bool {
 		return aboutReasons.MatchString(comment) && !notReasons.MatchString(name)
 	})

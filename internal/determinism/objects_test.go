@@ -296,7 +296,7 @@ func plan() string {
 
 // disruption decides what goes, and says what keeps the rest.
 func disruption() string {
-	view := told().Disruption(offers())
+	view := disrupt.View{DisruptionView: told().Disruption(offers())}
 	view.Policy, view.Methods = solve.Policy{NodeFee: 0.02}, disrupt.Methods{Repair: true, Static: true}
 	view.Tuning = disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.001}
 	view.Repairs = must(disrupt.NewRepairSet([]cloud.Repair{{Condition: "Ready", Status: "False", ReasonRegex: "x", Toleration: time.Minute, Action: cloud.ReplaceNode}, {Condition: "Ready", Status: "Unknown", Toleration: time.Minute, Action: cloud.ReplaceNode}}))

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -28,7 +29,7 @@ type account struct {
 }
 
 // accountedPrice is what a node counts as: its price, and on reserved capacity what others would pay without it.
-func (n *Node) accountedPrice() float64 { return max(0, n.Price) + n.Frees }
+func accountedPrice(n *cluster.ManagedNode) float64 { return max(0, n.Price) + n.Frees }
 
 // accounts adds up the pools with policy Balanced: all nodes, candidates or not.
 func accounts(v *View) map[string]*account {
@@ -41,8 +42,8 @@ func accounts(v *View) map[string]*account {
 		if out[n.Pool] == nil {
 			out[n.Pool] = &account{}
 		}
-		out[n.Pool].price += n.accountedPrice()
-		out[n.Pool].move += n.moveCost()
+		out[n.Pool].price += accountedPrice(n)
+		out[n.Pool].move += moveCost(n)
 	}
 	return out
 }
@@ -54,9 +55,9 @@ func (c *consolidation) scoreByPool(m *solve.Move) []Score {
 	source, byPool := 0.0, map[string]account{}
 	for _, name := range m.Remove {
 		n := c.nodes[name]
-		source += n.accountedPrice()
+		source += accountedPrice(n)
 		a := byPool[n.Pool]
-		byPool[n.Pool] = account{a.price + n.accountedPrice(), a.move + n.moveCost()}
+		byPool[n.Pool] = account{a.price + accountedPrice(n), a.move + moveCost(n)}
 	}
 	var out []Score
 	for _, name := range slices.Sorted(maps.Keys(byPool)) {

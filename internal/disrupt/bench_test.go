@@ -6,7 +6,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/scenario"
 	"github.com/dovetail-sh/dovetail/internal/scenario/families"
@@ -37,9 +37,11 @@ func BenchmarkNext(b *testing.B) {
 	for name, change := range map[string]func(*disrupt.View){
 		"free": func(*disrupt.View) {},
 		"tenth": func(v *disrupt.View) {
-			everyPool(v, func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "10%"}} })
+			everyPool(v, func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "10%"}} })
 		},
-		"balanced": func(v *disrupt.View) { everyPool(v, func(p *disrupt.Pool) { p.Policy = karpv1.ConsolidationBalanced }) },
+		"balanced": func(v *disrupt.View) {
+			everyPool(v, func(p *cluster.ManagedPool) { p.Policy = karpv1.ConsolidationBalanced })
+		},
 		"drifted": func(v *disrupt.View) {
 			for i := range v.Nodes {
 				v.Nodes[i].Drift = "AMIDrift"
@@ -71,7 +73,7 @@ func BenchmarkWaves(b *testing.B) {
 			for b.Loop() {
 				v := scenarioView(b, "c1-2000")
 				v.Policy.Workers = 2
-				everyPool(&v, func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: share}} })
+				everyPool(&v, func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: share}} })
 				passes, moved, bound, cost := 0, 0, 0.0, 0.0
 				for d := disrupt.Next(v, never); ; d = disrupt.Next(v, never) {
 					if bound, cost = max(bound, d.Bound), d.Before; len(d.Commands) == 0 {
@@ -91,7 +93,7 @@ func BenchmarkWaves(b *testing.B) {
 	}
 }
 
-func everyPool(v *disrupt.View, change func(*disrupt.Pool)) {
+func everyPool(v *disrupt.View, change func(*cluster.ManagedPool)) {
 	for name, p := range v.Pools {
 		change(&p)
 		v.Pools[name] = p

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -12,14 +13,14 @@ import (
 // G13: every node that cannot go is counted under what keeps it.
 func TestG13_BlockedNodesAreCounted(t *testing.T) {
 	t.Parallel()
-	got := disrupt.Blocked(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": general()}, Nodes: []disrupt.Node{
+	got := disrupt.Blocked(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": general()}, Nodes: []cluster.ManagedNode{
 		node("free"),
-		node("a", func(n *disrupt.Node) { n.Protected = true }),
-		node("b", podBlockingDrain(disrupt.Pod{Name: "x/p", Protected: true})),
-		node("c", podBlockingDrain(disrupt.Pod{Name: "x/p", Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
-		node("d", func(n *disrupt.Node) { n.Deleting = true }),
-		node("e", func(n *disrupt.Node) { n.Pool = "gone" }),
-	}})
+		node("a", func(n *cluster.ManagedNode) { n.Protected = true }),
+		node("b", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Protected: true})),
+		node("c", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
+		node("d", func(n *cluster.ManagedNode) { n.Deleting = true }),
+		node("e", func(n *cluster.ManagedNode) { n.Pool = "gone" }),
+	}}})
 	want := map[string]map[reason.Code]int{
 		"general": {reason.DoNotDisrupt: 2, reason.EvictionImpossible: 1},
 		"gone":    {reason.PoolUnresolved: 1},

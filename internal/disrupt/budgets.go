@@ -7,6 +7,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -22,14 +23,14 @@ func disruptionReasons() []karpv1.DisruptionReason {
 func (d *Decision) computeBudgets(v *View) {
 	total := map[string]int{}
 	for i := range v.Nodes {
-		if v.Nodes[i].countsTowardBudget() {
+		if countsTowardBudget(&v.Nodes[i]) {
 			total[v.Nodes[i].Pool]++
 		}
 	}
 	for _, cause := range disruptionReasons() {
 		d.Allowed[cause], d.Busy[cause] = map[string]int{}, map[string]int{}
 		for i := range v.Nodes {
-			if n := &v.Nodes[i]; n.countsTowardBudget() && n.usesBudget(cause) {
+			if n := &v.Nodes[i]; countsTowardBudget(n) && usesBudget(n, cause) {
 				d.Busy[cause][n.Pool]++
 			}
 		}
@@ -51,11 +52,13 @@ func (d *Decision) computeBudgets(v *View) {
 
 // countsTowardBudget reports whether a node is part of the total that percentages refer to. A rebooting node is,
 // although it is not initialized. Other uninitialized nodes are not: a replacement must not raise the budget.
-func (n *Node) countsTowardBudget() bool { return (n.Initialized || n.Rebooting) && !n.Terminating }
+func countsTowardBudget(n *cluster.ManagedNode) bool {
+	return (n.Initialized || n.Rebooting) && !n.Terminating
+}
 
 // usesBudget reports whether a node already uses the budget of a reason. Nodes that are not ready do, except for
 // repair: otherwise many unhealthy nodes would block each other's repair.
-func (n *Node) usesBudget(cause karpv1.DisruptionReason) bool {
+func usesBudget(n *cluster.ManagedNode, cause karpv1.DisruptionReason) bool {
 	return n.Deleting || n.Commanded || n.Rebooting || !n.Ready && cause != karpv1.ReasonUnhealthy
 }
 
@@ -96,7 +99,7 @@ func OverBudget(list []Command, fresh View) map[int][]Objection {
 		c := &list[i]
 		left := Remaining(fresh, c.Reason, open)
 		for _, n := range c.Remove {
-			if is := now[n.Claim]; is == nil || !is.countsTowardBudget() { // it uses no budget (V15-16)
+			if is := now[n.Claim]; is == nil || !countsTowardBudget(is) { // it uses no budget (V15-16)
 				continue
 			}
 			if left[n.Pool]--; left[n.Pool] < 0 {

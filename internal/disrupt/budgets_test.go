@@ -11,16 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
 func fleet(count, allowed int) disrupt.View {
-	v := disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1, Budgets: []budget.Budget{{Nodes: fmt.Sprint(allowed)}}}}}
+	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1, Budgets: []cluster.Budget{{Nodes: fmt.Sprint(allowed)}}}}}}
 	for i := range count {
 		name := string(rune('a' + i))
-		v.Nodes = append(v.Nodes, disrupt.Node{Name: name, Claim: name, Pool: "p", Registered: true, Initialized: true, Ready: true, Consolidatable: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Name: name, Claim: name, Pool: "p", Registered: true, Initialized: true, Ready: true, Consolidatable: true})
 	}
 	return v
 }
@@ -40,19 +40,19 @@ func TestBudgetsAreLookedAtAgain(t *testing.T) {
 	const empty, drifted, unhealthy = karpv1.ReasonEmpty, karpv1.ReasonDrifted, karpv1.ReasonUnhealthy
 	for name, tc := range map[string]struct {
 		allowed int
-		change  func([]disrupt.Node)
+		change  func([]cluster.ManagedNode)
 		list    []disrupt.Command
 		want    string
 	}{
 		"nothing happened":                        {2, nil, []disrupt.Command{removing(empty, "ab")}, ""},
-		"another one goes":                        {1, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
-		"another one is not ready":                {1, func(n []disrupt.Node) { n[3].Ready = false }, []disrupt.Command{removing(empty, "a")}, "0:a"},
-		"and that does not matter to repair":      {1, func(n []disrupt.Node) { n[3].Ready = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
-		"some empty nodes still fit":              {2, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
-		"the first command fits":                  {2, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
-		"one that does not fit leaves room":       {2, func(n []disrupt.Node) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
-		"one that is not initialized uses none":   {0, func(n []disrupt.Node) { n[0].Initialized = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
-		"one that is gone is objected to already": {0, func(n []disrupt.Node) { n[0].Claim = "other" }, []disrupt.Command{removing(drifted, "a")}, ""},
+		"another one goes":                        {1, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
+		"another one is not ready":                {1, func(n []cluster.ManagedNode) { n[3].Ready = false }, []disrupt.Command{removing(empty, "a")}, "0:a"},
+		"and that does not matter to repair":      {1, func(n []cluster.ManagedNode) { n[3].Ready = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
+		"some empty nodes still fit":              {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
+		"the first command fits":                  {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
+		"one that does not fit leaves room":       {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
+		"one that is not initialized uses none":   {0, func(n []cluster.ManagedNode) { n[0].Initialized = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
+		"one that is gone is objected to already": {0, func(n []cluster.ManagedNode) { n[0].Claim = "other" }, []disrupt.Command{removing(drifted, "a")}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

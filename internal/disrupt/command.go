@@ -6,6 +6,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -67,10 +68,10 @@ type Candidate struct {
 	Escalated    bool     `json:"escalated,omitempty"` // a reboot would have done, but there were too many (V15-30)
 }
 
-// candidate returns the node as a command records it.
-func (n *Node) candidate() Candidate {
+// candidateOf returns the node as a command records it.
+func candidateOf(n *cluster.ManagedNode) Candidate {
 	c := Candidate{
-		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Frees: n.Frees, Cost: n.moveCost(),
+		Node: n.Name, Claim: n.Claim, Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType, Price: n.Price, Frees: n.Frees, Cost: moveCost(n),
 	}
 	for i := range n.Pods {
 		if !n.Pods[i].Moves {
@@ -85,7 +86,7 @@ func (n *Node) candidate() Candidate {
 }
 
 // moveCost is the cost of moving the pods of a node (disruption 10).
-func (n *Node) moveCost() float64 {
+func moveCost(n *cluster.ManagedNode) float64 {
 	cost := 1.0
 	for i := range n.Pods {
 		if n.Pods[i].Moves {

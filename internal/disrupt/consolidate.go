@@ -33,7 +33,7 @@ type consolidation struct {
 	v     *View
 	g     *planningState
 	on    *cluster.Snapshot // what is asked about
-	nodes map[string]*Node
+	nodes map[string]*cluster.ManagedNode
 	types map[string]map[string]bool // instance types by pool
 	pools map[string]*account        // of pools with policy Balanced
 	left  map[string]int             // budgets
@@ -47,7 +47,7 @@ func (d *Decision) consolidate(v *View, g *planningState) {
 		return
 	}
 	c := &consolidation{
-		Decision: d, v: v, g: g, nodes: make(map[string]*Node, len(v.Nodes)), types: map[string]map[string]bool{},
+		Decision: d, v: v, g: g, nodes: make(map[string]*cluster.ManagedNode, len(v.Nodes)), types: map[string]map[string]bool{},
 		pools: accounts(v), left: d.remainingBudgets(karpv1.ReasonUnderutilized), seen: map[string]bool{},
 	}
 	for i := range v.Cluster.Pools {
@@ -82,7 +82,7 @@ func (d *Decision) consolidate(v *View, g *planningState) {
 }
 
 // eligible reports whether a node may be consolidated at all (disruption 5), and tells why not.
-func (c *consolidation) eligible(n *Node) bool {
+func (c *consolidation) eligible(n *cluster.ManagedNode) bool {
 	pool := c.v.Pools[n.Pool]
 	if pool.Static || blocked(c.v, n, graceful) != nil {
 		return false
@@ -96,11 +96,11 @@ func (c *consolidation) eligible(n *Node) bool {
 	case n.Zone == "":
 		why.Code, why.Want = reason.LabelAbsent, corev1.LabelTopologyZone
 	case pool.NeverConsolidate:
-		if n.empty() { // Emptiness has said so
+		if isEmpty(n) { // Emptiness has said so
 			return false
 		}
 		why.Code, why.Have = reason.ConsolidationOff, pool.Name
-	case n.empty():
+	case isEmpty(n):
 		return false
 	case pool.Policy == karpv1.ConsolidationWhenEmpty:
 		why.Code, why.Have = reason.EmptyOnly, pool.Name
@@ -113,7 +113,7 @@ func (c *consolidation) eligible(n *Node) bool {
 
 // worthConsolidating reports whether a node is old enough, expects no pods, and could be worth removing: if not even
 // a move without a replacement is, none is.
-func (c *consolidation) worthConsolidating(n *Node) bool {
+func (c *consolidation) worthConsolidating(n *cluster.ManagedNode) bool {
 	why := reason.Reason{Subject: "node/" + n.Name}
 	best := &solve.Move{Remove: []string{n.Name}, Saves: n.Price, Frees: n.Frees}
 	age := c.v.Now.Sub(n.Created)
@@ -140,7 +140,7 @@ func (c *consolidation) worthConsolidating(n *Node) bool {
 	return false
 }
 
-func (c *consolidation) inBudget(n *Node) bool {
+func (c *consolidation) inBudget(n *cluster.ManagedNode) bool {
 	if c.left[n.Pool] == 0 {
 		c.refuseOverBudget(n, karpv1.ReasonUnderutilized)
 		return false
@@ -306,7 +306,7 @@ func (c *consolidation) benefitTooSmall(m *solve.Move) *reason.Reason {
 func (c *consolidation) cost(m *solve.Move) float64 {
 	sum := 0.0
 	for _, name := range m.Remove {
-		sum += c.nodes[name].moveCost()
+		sum += moveCost(c.nodes[name])
 	}
 	return sum
 }
@@ -314,7 +314,7 @@ func (c *consolidation) cost(m *solve.Move) float64 {
 // leastWorthwhile returns the nodes to leave out when a move may not be made: those that save least for what
 // moving their pods costs, so that a smaller move with the others can be found.
 func (c *consolidation) leastWorthwhile(m *solve.Move) []string {
-	list := make([]*Node, 0, len(m.Remove))
+	list := make([]*cluster.ManagedNode, 0, len(m.Remove))
 	for _, name := range m.Remove {
 		list = append(list, c.nodes[name])
 	}
@@ -336,7 +336,7 @@ func (c *consolidation) addMoveCommand(m *solve.Move) {
 		cmd.Decision = Replace
 	}
 	for _, name := range m.Remove {
-		cmd.Remove = append(cmd.Remove, c.nodes[name].candidate())
+		cmd.Remove = append(cmd.Remove, candidateOf(c.nodes[name]))
 	}
 	for _, s := range c.scoreByPool(m) {
 		if cmd.Score == 0 || s.Value < cmd.Score {

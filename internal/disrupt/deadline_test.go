@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/script"
@@ -39,7 +39,7 @@ func TestTrust_C04_DecisionsThatRanOutOfTime(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := halfEmpty(t, 20)
-			everyPool(&v, func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: share}} })
+			everyPool(&v, func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: share}} })
 			var joint, single *int
 			v.Joint, joint = polls(1 << 30)
 			v.Single, single = polls(1 << 30)

@@ -16,7 +16,7 @@ type NodeNote struct {
 }
 
 // NodeCost is the deletion cost that the pods of a node should have, so that ReplicaSets that shrink
-// empty the nodes that would go next.
+// isEmpty the nodes that would go next.
 type NodeCost struct {
 	Node, Pool string
 	Deleting   bool  // it goes already: its pods are not put off
@@ -30,13 +30,13 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 	d.computeBudgets(&v)
 	drift, waste := d.remainingBudgets(karpv1.ReasonDrifted), d.remainingBudgets(karpv1.ReasonUnderutilized)
 	types := offeredTypes(v.Cluster)
-	var groups [4][]*Node
-	nodes := make([]*Node, 0, len(v.Nodes))
+	var groups [4][]*cluster.ManagedNode
+	nodes := make([]*cluster.ManagedNode, 0, len(v.Nodes))
 	for i := range v.Nodes {
 		nodes = append(nodes, &v.Nodes[i])
 	}
-	slices.SortFunc(nodes, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(b.Price/b.moveCost(), a.Price/a.moveCost()), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(nodes, func(a, b *cluster.ManagedNode) int {
+		return cmp.Or(cmp.Compare(b.Price/moveCost(b), a.Price/moveCost(a)), cmp.Compare(a.Name, b.Name))
 	})
 	for _, n := range nodes {
 		pool := v.Pools[n.Pool]

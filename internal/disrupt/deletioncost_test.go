@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -18,63 +17,65 @@ import (
 // V15-54: which value the pods of each node get.
 func TestV15_54_DeletionCosts(t *testing.T) {
 	t.Parallel()
-	sized := func(name string, price float64, change ...func(*disrupt.Node)) disrupt.Node {
-		return node(name, append([]func(*disrupt.Node){func(n *disrupt.Node) {
+	sized := func(name string, price float64, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
+		return node(name, append([]func(*cluster.ManagedNode){func(n *cluster.ManagedNode) {
 			n.InstanceType, n.Price = "large", price
-			n.Pods = []disrupt.Pod{{Name: "x/" + name, Moves: true, EvictCost: 1}}
+			n.Pods = []cluster.PodOnNode{{Name: "x/" + name, Moves: true, EvictCost: 1}}
 		}}, change...)...)
 	}
-	drifted := func(n *disrupt.Node) { n.Drift = "NodePoolDrifted" }
-	in := func(pool string) func(*disrupt.Node) { return func(n *disrupt.Node) { n.Pool = pool } }
+	drifted := func(n *cluster.ManagedNode) { n.Drift = "NodePoolDrifted" }
+	in := func(pool string) func(*cluster.ManagedNode) { return func(n *cluster.ManagedNode) { n.Pool = pool } }
 	none := func(name string) string { return name + " none" }
 	for name, tc := range map[string]struct {
-		nodes []disrupt.Node
+		nodes []cluster.ManagedNode
 		notes map[string]disrupt.NodeNote
-		pool  disrupt.Pool
+		pool  cluster.ManagedPool
 		want  []string
 	}{
 		"the order of consolidation, drift first": {
-			nodes: []disrupt.Node{sized("cheap", 1), sized("dear", 5), sized("old", 1, drifted), sized("older", 2, drifted)},
+			nodes: []cluster.ManagedNode{sized("cheap", 1), sized("dear", 5), sized("old", 1, drifted), sized("older", 2, drifted)},
 			want:  []string{"older -4", "old -3", "dear -2", "cheap -1"},
 		},
-		"ties by name": {nodes: []disrupt.Node{sized("b", 1), sized("a", 1)}, want: []string{"a -2", "b -1"}},
+		"ties by name": {nodes: []cluster.ManagedNode{sized("b", 1), sized("a", 1)}, want: []string{"a -2", "b -1"}},
 		"those that go come first, however few pods they have": {
-			nodes: []disrupt.Node{sized("a", 1), sized("going", 1, func(n *disrupt.Node) { n.Deleting = true }), sized("tainted", 2)},
+			nodes: []cluster.ManagedNode{sized("a", 1), sized("going", 1, func(n *cluster.ManagedNode) { n.Deleting = true }), sized("tainted", 2)},
 			notes: map[string]disrupt.NodeNote{"tainted": {Tainted: true}},
 			want:  []string{fmt.Sprint("tainted ", math.MinInt32), fmt.Sprint("going ", math.MinInt32), "a -1"},
 		},
 		"what is held, pinned, unknown or protected gets none": {
-			nodes: []disrupt.Node{
-				sized("a", 1), sized("b", 1), sized("c", 1, func(n *disrupt.Node) { n.InstanceType = "unheard" }), sized("d", 1, func(n *disrupt.Node) { n.Protected = true }),
-				sized("e", 1, func(n *disrupt.Node) { n.Pods[0].Blocked = true }), sized("f", 1, func(n *disrupt.Node) { n.Nominated = true }), sized("g", 1, func(n *disrupt.Node) { n.Rebooting = true }),
+			nodes: []cluster.ManagedNode{
+				sized("a", 1), sized("b", 1), sized("c", 1, func(n *cluster.ManagedNode) { n.InstanceType = "unheard" }), sized("d", 1, func(n *cluster.ManagedNode) { n.Protected = true }),
+				sized("e", 1, func(n *cluster.ManagedNode) { n.Pods[0].Blocked = true }), sized("f", 1, func(n *cluster.ManagedNode) { n.Nominated = true }), sized("g", 1, func(n *cluster.ManagedNode) { n.Rebooting = true }),
 			},
 			notes: map[string]disrupt.NodeNote{"b": {Pinned: true}},
 			want:  []string{"a -1", none("b"), none("c"), none("d"), none("e"), none("f"), none("g")},
 		},
 		"budgets bound both groups": {
-			nodes: []disrupt.Node{sized("a", 9), sized("b", 8), sized("c", 7, drifted), sized("d", 6, drifted)},
-			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }),
+			nodes: []cluster.ManagedNode{sized("a", 9), sized("b", 8), sized("c", 7, drifted), sized("d", 6, drifted)},
+			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 			want:  []string{"c -2", "a -1", none("b"), none("d")},
 		},
 		"Never leaves drift": {
-			nodes: []disrupt.Node{sized("a", 1), sized("b", 1, drifted)}, pool: general(func(p *disrupt.Pool) { p.NeverConsolidate = true }),
+			nodes: []cluster.ManagedNode{sized("a", 1), sized("b", 1, drifted)}, pool: general(func(p *cluster.ManagedPool) { p.NeverConsolidate = true }),
 			want: []string{"b -1", none("a")},
 		},
 		"static pools count as any other, drifted or not": {
-			nodes: []disrupt.Node{sized("a", 1), sized("b", 2, drifted)}, pool: general(func(p *disrupt.Pool) { p.Static = true }),
+			nodes: []cluster.ManagedNode{sized("a", 1), sized("b", 2, drifted)}, pool: general(func(p *cluster.ManagedPool) { p.Static = true }),
 			want: []string{"b -2", "a -1"},
 		},
-		"a pool that is gone": {nodes: []disrupt.Node{sized("a", 1, in("gone"))}, want: []string{none("a")}},
+		"a pool that is gone": {nodes: []cluster.ManagedNode{sized("a", 1, in("gone"))}, want: []string{none("a")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if tc.pool.Name == "" {
 				tc.pool = general()
 			}
-			slices.SortFunc(tc.nodes, func(a, b disrupt.Node) int { return strings.Compare(a.Name, b.Name) })
+			slices.SortFunc(tc.nodes, func(a, b cluster.ManagedNode) int { return strings.Compare(a.Name, b.Name) })
 			view := disrupt.View{
-				Now: noon, Nodes: tc.nodes, Pools: map[string]disrupt.Pool{"general": tc.pool},
-				Cluster: &cluster.Snapshot{Pools: []cluster.Pool{{Name: "general", Types: []catalog.InstanceType{{Name: "large"}}}}},
+				DisruptionView: cluster.DisruptionView{
+					Now: noon, Nodes: tc.nodes, Pools: map[string]cluster.ManagedPool{"general": tc.pool},
+					Cluster: &cluster.Snapshot{Pools: []cluster.Pool{{Name: "general", Types: []catalog.InstanceType{{Name: "large"}}}}},
+				},
 			}
 			var got []string
 			for _, c := range disrupt.DeletionCosts(view, tc.notes) {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -87,20 +87,20 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-func node(name string, change ...func(*disrupt.Node)) disrupt.Node {
-	n := disrupt.Node{Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Registered: true, Initialized: true, Consolidatable: true}
+func node(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
+	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Registered: true, Initialized: true, Consolidatable: true}
 	for _, c := range change {
 		c(&n)
 	}
 	return n
 }
 
-func podBlockingDrain(p disrupt.Pod) func(*disrupt.Node) {
-	return func(n *disrupt.Node) { n.Pods = append(n.Pods, p) }
+func podBlockingDrain(p cluster.PodOnNode) func(*cluster.ManagedNode) {
+	return func(n *cluster.ManagedNode) { n.Pods = append(n.Pods, p) }
 }
 
-func general(change ...func(*disrupt.Pool)) disrupt.Pool {
-	p := disrupt.Pool{Name: "general", Known: true}
+func general(change ...func(*cluster.ManagedPool)) cluster.ManagedPool {
+	p := cluster.ManagedPool{Name: "general", Known: true}
 	for _, c := range change {
 		c(&p)
 	}
@@ -111,62 +111,62 @@ func general(change ...func(*disrupt.Pool)) disrupt.Pool {
 func TestEmpty(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		nodes []disrupt.Node
-		pool  disrupt.Pool
+		nodes []cluster.ManagedNode
+		pool  cluster.ManagedPool
 		want  []string
 		say   string // part of what is said
 	}{
 		"empty nodes go, the dearest first": {
-			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Price = 2 })}, pool: general(), want: []string{"b", "a"},
+			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Price = 2 })}, pool: general(), want: []string{"b", "a"},
 		},
-		"DaemonSet pods do not keep a node": {nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", EvictCost: 1}))}, pool: general(), want: []string{"a"}},
-		"a pod that has to move does":       {nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
-		"a pod nobody would miss does not":  {nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
+		"DaemonSet pods do not keep a node": {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", EvictCost: 1}))}, pool: general(), want: []string{"a"}},
+		"a pod that has to move does":       {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
+		"a pod nobody would miss does not":  {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
 		"a protected DaemonSet pod does (FM K25)": {
-			nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
-		"inside the quiet time":   {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Consolidatable = false })}, pool: general()},
-		"not initialized":         {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Initialized = false })}, pool: general(), say: "not initialized"},
-		"a pod of another comes":  {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.ExpectsDisplaced = true })}, pool: general(), say: "pending pod is expected"},
-		"nominated":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
-		"protected":               {nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
-		"its pool is (L-15)":      {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Protected = true }), say: "NodePool general carries"},
-		"catalogue unknown (E10)": {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Known = false }), say: "cannot be resolved"},
-		"never":                   {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.NeverConsolidate = true }), say: "consolidateAfter Never"},
-		"static":                  {nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Static = true })},
+		"inside the quiet time":   {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Consolidatable = false })}, pool: general()},
+		"not initialized":         {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, pool: general(), say: "not initialized"},
+		"a pod of another comes":  {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, pool: general(), say: "pending pod is expected"},
+		"nominated":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
+		"protected":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
+		"its pool is (L-15)":      {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Protected = true }), say: "NodePool general carries"},
+		"catalogue unknown (E10)": {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Known = false }), say: "cannot be resolved"},
+		"never":                   {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.NeverConsolidate = true }), say: "consolidateAfter Never"},
+		"static":                  {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Static = true })},
 		"a budget of one": {
-			nodes: []disrupt.Node{node("a"), node("b")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }), want: []string{"a"},
+			nodes: []cluster.ManagedNode{node("a"), node("b")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }), want: []string{"a"},
 		},
 		"a node on its way out uses it up": {
-			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Deleting = true })},
-			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }),
+			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Deleting = true })},
+			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 		},
 		"so does one that is not ready": {
-			nodes: []disrupt.Node{node("a"), node("b", func(n *disrupt.Node) { n.Ready, n.Consolidatable = false, false })},
-			pool:  general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "1"}} }),
+			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Ready, n.Consolidatable = false, false })},
+			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 		},
 		"ten percent of 19 is two (FM K26)": {
-			nodes: many(19), pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "10%"}} }), want: []string{"n00", "n01"},
+			nodes: many(19), pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "10%"}} }), want: []string{"n00", "n01"},
 		},
 		"a budget of zero says so": {
-			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Empty"}}} }), say: "a budget of the NodePool says 0",
+			nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0", Reasons: []string{"Empty"}}} }), say: "a budget of the NodePool says 0",
 		},
 		"a budget for another reason does not count": {
-			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "0", Reasons: []string{"Drifted"}}} }), want: []string{"a"}, say: "reason Drifted",
+			nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0", Reasons: []string{"Drifted"}}} }), want: []string{"a"}, say: "reason Drifted",
 		},
 		"a budget that cannot be read closes the pool (FM K11)": {
-			nodes: []disrupt.Node{node("a")}, pool: general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "many"}} }), say: "spec.disruption.budgets[0].nodes: budget many cannot be read",
+			nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "many"}} }), say: "spec.disruption.budgets[0].nodes: budget many cannot be read",
 		},
 		"two PodDisruptionBudgets for one pod (FM K03)": {
-			nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
 		},
 		"a PodDisruptionBudget that allows nothing (FM K01)": {
-			nodes: []disrupt.Node{node("a", podBlockingDrain(disrupt.Pod{Name: "x/d", Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := disrupt.Next(disrupt.View{Now: noon, Nodes: tc.nodes, Pools: map[string]disrupt.Pool{"general": tc.pool}}, nil)
+			d := disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Nodes: tc.nodes, Pools: map[string]cluster.ManagedPool{"general": tc.pool}}}, nil)
 			var got, said []string
 			for _, c := range d.Commands {
 				for _, n := range c.Remove {
@@ -189,8 +189,8 @@ func TestEmpty(t *testing.T) {
 	}
 }
 
-func many(n int) []disrupt.Node {
-	var out []disrupt.Node
+func many(n int) []cluster.ManagedNode {
+	var out []cluster.ManagedNode
 	for i := range n {
 		out = append(out, node("n"+string(rune('0'+i/10))+string(rune('0'+i%10))))
 	}
@@ -201,20 +201,20 @@ func many(n int) []disrupt.Node {
 func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		node disrupt.Node
+		node cluster.ManagedNode
 		want int
 	}{
-		"it goes":                     {node: node("a", func(n *disrupt.Node) { n.Deleting = true })},
-		"its instance ends":           {node: node("a", func(n *disrupt.Node) { n.Terminating = true })},
-		"it starts":                   {node: node("a", func(n *disrupt.Node) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
-		"its first pods come":         {node: node("a", func(n *disrupt.Node) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},
-		"it starts for too long":      {node: node("a", func(n *disrupt.Node) { n.Initialized, n.Created = false, noon.Add(-time.Hour) }), want: 1},
-		"pods come after some time":   {node: node("a", func(n *disrupt.Node) { n.Nominated, n.Created = true, noon.Add(-time.Hour) }), want: 1},
-		"somebody wants it to remain": {node: node("a", func(n *disrupt.Node) { n.Protected, n.Created = true, noon.Add(-time.Minute) }), want: 1},
+		"it goes":                     {node: node("a", func(n *cluster.ManagedNode) { n.Deleting = true })},
+		"its instance ends":           {node: node("a", func(n *cluster.ManagedNode) { n.Terminating = true })},
+		"it starts":                   {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
+		"its first pods come":         {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},
+		"it starts for too long":      {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Hour) }), want: 1},
+		"pods come after some time":   {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Hour) }), want: 1},
+		"somebody wants it to remain": {node: node("a", func(n *cluster.ManagedNode) { n.Protected, n.Created = true, noon.Add(-time.Minute) }), want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d := disrupt.Next(disrupt.View{Now: noon, Nodes: []disrupt.Node{tc.node}, Pools: map[string]disrupt.Pool{"general": general()}}, nil)
+			d := disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Nodes: []cluster.ManagedNode{tc.node}, Pools: map[string]cluster.ManagedPool{"general": general()}}}, nil)
 			if len(d.Events) != tc.want {
 				t.Errorf("told %v, want %d", d.Events, tc.want)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -27,7 +28,7 @@ func (d *Decision) replaceDrifted(v *View, g *planningState) {
 	candidates := drifted(v, false)
 	d.Eligible[karpv1.ReasonDrifted] += len(candidates)
 	left := d.remainingBudgets(karpv1.ReasonDrifted)
-	candidates = slices.DeleteFunc(candidates, func(n *Node) bool { return d.deferDrift(v, n, left) })
+	candidates = slices.DeleteFunc(candidates, func(n *cluster.ManagedNode) bool { return d.deferDrift(v, n, left) })
 	for _, n := range selectDriftCandidates(candidates, v.Now) {
 		if !g.stop() && g.expectsPods(n.Name) { // pending pods are expected on it
 			d.reportBlocked(n, Refused{Reason: karpv1.ReasonDrifted, Why: reason.Reason{Code: reason.NodeNominated}})
@@ -41,7 +42,7 @@ func (d *Decision) replaceDrifted(v *View, g *planningState) {
 
 // deferDrift reports whether a drifted node has to wait for the budget of its pool, or for the back-off after a
 // failed replacement in its pool.
-func (d *Decision) deferDrift(v *View, n *Node, left map[string]int) bool {
+func (d *Decision) deferDrift(v *View, n *cluster.ManagedNode, left map[string]int) bool {
 	until := v.DriftBackoff[n.Pool]
 	switch {
 	case left[n.Pool] == 0:
@@ -58,7 +59,7 @@ func (d *Decision) deferDrift(v *View, n *Node, left map[string]int) bool {
 
 // selectDriftCandidates picks the nodes to try. If there are too many, half of the tries rotate with the time
 // through the later nodes, so that failing ones at the front do not starve them.
-func selectDriftCandidates(nodes []*Node, now time.Time) []*Node {
+func selectDriftCandidates(nodes []*cluster.ManagedNode, now time.Time) []*cluster.ManagedNode {
 	if len(nodes) <= maxDriftTried {
 		return nodes
 	}
@@ -74,15 +75,15 @@ func selectDriftCandidates(nodes []*Node, now time.Time) []*Node {
 
 // drifted returns the nodes that drift may take, of static pools or of others: those without pods that
 // move first, then those that drifted first.
-func drifted(v *View, static bool) []*Node {
-	var out []*Node
+func drifted(v *View, static bool) []*cluster.ManagedNode {
+	var out []*cluster.ManagedNode
 	for i := range v.Nodes {
 		if n := &v.Nodes[i]; n.Drift != "" && v.Pools[n.Pool].Static == static && blocked(v, n, eventual) == nil {
 			out = append(out, n)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(min(a.countMovingPods(), 1), min(b.countMovingPods(), 1)), a.DriftedAt.Compare(b.DriftedAt), strings.Compare(a.Name, b.Name))
+	slices.SortStableFunc(out, func(a, b *cluster.ManagedNode) int {
+		return cmp.Or(cmp.Compare(min(countMovingPods(a), 1), min(countMovingPods(b), 1)), a.DriftedAt.Compare(b.DriftedAt), strings.Compare(a.Name, b.Name))
 	})
 	return out
 }
@@ -90,11 +91,11 @@ func drifted(v *View, static bool) []*Node {
 // replaceDriftedNode starts a command that removes one node once its pods have a place elsewhere, on as many new
 // nodes as that takes. If they have none and first is set, a node on reserved capacity goes before its
 // replacement comes (V15-47). It reports whether a command was started.
-func (d *Decision) replaceDriftedNode(n *Node, g *planningState, cause karpv1.DisruptionReason, first bool) bool {
-	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{n.candidate()}}
+func (d *Decision) replaceDriftedNode(n *cluster.ManagedNode, g *planningState, cause karpv1.DisruptionReason, first bool) bool {
+	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{candidateOf(n)}}
 	h := g.relocateFromDrifted(n)
 	switch {
-	case g.snapshot() == nil && n.countMovingPods() == 0:
+	case g.snapshot() == nil && countMovingPods(n) == 0:
 		c.Saves = n.Price
 	case h.allPlaced():
 		c.Create, c.Bind, c.Saves = h.Create, h.Bind, n.Price-h.Cost

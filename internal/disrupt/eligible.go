@@ -8,6 +8,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -23,7 +24,7 @@ const (
 )
 
 // blocked returns what blocks the disruption of a node, in the order of V15-14; nil if nothing does.
-func blocked(v *View, n *Node, c disruptionClass) *reason.Reason {
+func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason {
 	why := func(code reason.Code, have, want string) *reason.Reason {
 		return &reason.Reason{Code: code, Subject: "node/" + n.Name, Have: have, Want: want}
 	}
@@ -66,7 +67,7 @@ func blocked(v *View, n *Node, c disruptionClass) *reason.Reason {
 }
 
 // podBlockingDrain returns the pod that prevents draining a node now (disruption 5, rules 10 and 11).
-func podBlockingDrain(n *Node) *reason.Reason {
+func podBlockingDrain(n *cluster.ManagedNode) *reason.Reason {
 	for i := range n.Pods {
 		if p := &n.Pods[i]; p.Protected {
 			return &reason.Reason{Code: reason.DoNotDisrupt, Subject: "node/" + n.Name, Have: "pod " + p.Name, Want: protectionAnnotation(p.Mark)}
@@ -114,7 +115,7 @@ func (d *Decision) reportBlockedNodes(v *View) {
 		if shouldReport(v, n, why.Code) {
 			d.addEvent(n, event.DisruptionBlocked, cause, why.Text())
 		}
-		switch r := (Refused{Reason: n.cause(), Nodes: []string{n.Name}, Why: *why}); {
+		switch r := (Refused{Reason: causeOf(n), Nodes: []string{n.Name}, Why: *why}); {
 		case stands:
 			d.Refused = append(d.Refused, r)
 		case why.Code != reason.NodeDeleting && len(passing) < maxRefused/4: // leave room for what methods find, also in records that keep fewer
@@ -131,7 +132,7 @@ const reportDelay = 2 * time.Minute
 
 // shouldReport reports whether a block needs an event. Deletion and back-off were reported when they began, and a
 // node that has just started needs no explanation.
-func shouldReport(v *View, n *Node, code reason.Code) bool {
+func shouldReport(v *View, n *cluster.ManagedNode, code reason.Code) bool {
 	switch code {
 	case reason.NodeDeleting, reason.NodeRests:
 		return false
@@ -142,10 +143,10 @@ func shouldReport(v *View, n *Node, code reason.Code) bool {
 	}
 }
 
-// cause is the reason for which a node would be disrupted.
-func (n *Node) cause() karpv1.DisruptionReason {
+// causeOf is the reason for which a node would be disrupted.
+func causeOf(n *cluster.ManagedNode) karpv1.DisruptionReason {
 	switch {
-	case n.empty():
+	case isEmpty(n):
 		return karpv1.ReasonEmpty
 	case n.Drift != "":
 		return karpv1.ReasonDrifted
@@ -154,7 +155,7 @@ func (n *Node) cause() karpv1.DisruptionReason {
 }
 
 // addEvent adds an event about a node and its claim.
-func (d *Decision) addEvent(n *Node, what event.Reason, cause reason.Code, text string) {
+func (d *Decision) addEvent(n *cluster.ManagedNode, what event.Reason, cause reason.Code, text string) {
 	d.Events = append(d.Events, ObjectEvent{Node: n.Name, Claim: n.Claim, Event: event.Event{Reason: what, Text: text, Key: string(cause)}})
 }
 
@@ -180,7 +181,7 @@ func (g *planningState) utilizationText(name string) string {
 }
 
 // countMovingPods counts the pods that need another node if this one is removed.
-func (n *Node) countMovingPods() int {
+func countMovingPods(n *cluster.ManagedNode) int {
 	count := 0
 	for i := range n.Pods {
 		if n.Pods[i].Moves {
@@ -190,7 +191,7 @@ func (n *Node) countMovingPods() int {
 	return count
 }
 
-// empty reports whether no pod would have to move (disruption 10).
-func (n *Node) empty() bool {
-	return !slices.ContainsFunc(n.Pods, func(p Pod) bool { return p.Moves && p.EvictCost > 0 })
+// isEmpty reports whether no pod would have to move (disruption 10).
+func isEmpty(n *cluster.ManagedNode) bool {
+	return !slices.ContainsFunc(n.Pods, func(p cluster.PodOnNode) bool { return p.Moves && p.EvictCost > 0 })
 }

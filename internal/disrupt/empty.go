@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -13,11 +14,11 @@ import (
 // removeEmpty removes the nodes without pods that would have to move, as many as budgets allow (disruption 5, 8,
 // 12). A node on which pending pods were placed does not count as empty.
 func (d *Decision) removeEmpty(v *View, g *planningState) {
-	var candidates []*Node
+	var candidates []*cluster.ManagedNode
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		pool := v.Pools[n.Pool]
-		if pool.Static || !n.empty() || blocked(v, n, graceful) != nil {
+		if pool.Static || !isEmpty(n) || blocked(v, n, graceful) != nil {
 			continue
 		}
 		switch {
@@ -42,7 +43,7 @@ func (d *Decision) removeEmpty(v *View, g *planningState) {
 			continue
 		}
 		left[n.Pool]--
-		c.Remove = append(c.Remove, n.candidate())
+		c.Remove = append(c.Remove, candidateOf(n))
 		c.Saves += n.Price
 		c.Frees += n.Frees
 	}
@@ -52,20 +53,20 @@ func (d *Decision) removeEmpty(v *View, g *planningState) {
 }
 
 // sortBySavingPerMoveCost sorts nodes by saving per cost of moving their pods, highest first (disruption 10).
-func sortBySavingPerMoveCost(nodes []*Node) {
-	slices.SortStableFunc(nodes, func(a, b *Node) int {
-		return cmp.Or(cmp.Compare(b.Price/b.moveCost(), a.Price/a.moveCost()), strings.Compare(a.Name, b.Name))
+func sortBySavingPerMoveCost(nodes []*cluster.ManagedNode) {
+	slices.SortStableFunc(nodes, func(a, b *cluster.ManagedNode) int {
+		return cmp.Or(cmp.Compare(b.Price/moveCost(b), a.Price/moveCost(a)), strings.Compare(a.Name, b.Name))
 	})
 }
 
 // refuseOverBudget records that a budget prevents the disruption of a node.
-func (d *Decision) refuseOverBudget(n *Node, cause karpv1.DisruptionReason) {
+func (d *Decision) refuseOverBudget(n *cluster.ManagedNode, cause karpv1.DisruptionReason) {
 	d.Limited = true
 	d.addRefusal(Refused{Reason: cause, Nodes: []string{n.Name}, Why: reason.Reason{Code: reason.BudgetSpent, Subject: "node/" + n.Name, Have: n.Pool, Want: string(cause)}})
 }
 
 // reportUnconsolidatable records that a node cannot be consolidated, and why.
-func (d *Decision) reportUnconsolidatable(n *Node, cause karpv1.DisruptionReason, why reason.Reason, use string) {
+func (d *Decision) reportUnconsolidatable(n *cluster.ManagedNode, cause karpv1.DisruptionReason, why reason.Reason, use string) {
 	why.Subject = "node/" + n.Name
 	d.addEvent(n, event.Unconsolidatable, why.Code, why.Text()+use)
 	d.addRefusal(Refused{Reason: cause, Nodes: []string{n.Name}, Why: why})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
@@ -11,15 +12,15 @@ import (
 // before is no repeat, while one whose text has another number in it is.
 func TestNewsOfAnotherCauseIsNoRepeat(t *testing.T) {
 	t.Parallel()
-	key := func(stays func(*disrupt.Node)) string {
-		d := disrupt.Next(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": general()}, Nodes: []disrupt.Node{node("a", stays)}}, nil)
+	key := func(stays func(*cluster.ManagedNode)) string {
+		d := disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": general()}, Nodes: []cluster.ManagedNode{node("a", stays)}}}, nil)
 		if len(d.Events) != 1 {
 			t.Fatalf("said %v", d.Events)
 		}
 		return d.Events[0].Event.Key
 	}
-	held := func(pod string) string { return key(podBlockingDrain(disrupt.Pod{Name: pod, Protected: true})) }
-	expected := key(func(n *disrupt.Node) { n.Nominated = true })
+	held := func(pod string) string { return key(podBlockingDrain(cluster.PodOnNode{Name: pod, Protected: true})) }
+	expected := key(func(n *cluster.ManagedNode) { n.Nominated = true })
 	if held("x/p") == expected {
 		t.Errorf("both are told as %q", expected)
 	}
@@ -33,12 +34,12 @@ func TestNewsOfAnotherCauseIsNoRepeat(t *testing.T) {
 func TestNewsThatPassIsToldOnce(t *testing.T) {
 	t.Parallel()
 	const many = 1000
-	v := disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": general()}}
-	stages := []func(*disrupt.Node){
-		func(n *disrupt.Node) { n.Registered, n.Initialized = false, false },
-		func(n *disrupt.Node) { n.Initialized = false },
-		func(n *disrupt.Node) { n.Nominated = true },
-		func(n *disrupt.Node) { n.Protected = true },
+	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": general()}}}
+	stages := []func(*cluster.ManagedNode){
+		func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
+		func(n *cluster.ManagedNode) { n.Initialized = false },
+		func(n *cluster.ManagedNode) { n.Nominated = true },
+		func(n *cluster.ManagedNode) { n.Protected = true },
 	}
 	for i := range many {
 		v.Nodes = append(v.Nodes, node(fmt.Sprintf("n%03d", i), stages[i%len(stages)]))

@@ -10,6 +10,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/script"
@@ -23,19 +24,19 @@ func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 		room = "type name=m cpu=4 price=1\npool name=default\nnode name=n1 pool=default type=m\nnode name=n2 pool=default type=m\n"
 		used = room + "bound name=k cpu=1 node=n1\nbound name=b cpu=3 node=n2\n"
 	)
-	drifted := func(n *disrupt.Node) { n.Drift, n.Consolidatable, n.Bounded = "AMIDrift", false, true }
-	unhealthy := func(n *disrupt.Node) {
+	drifted := func(n *cluster.ManagedNode) { n.Drift, n.Consolidatable, n.Bounded = "AMIDrift", false, true }
+	unhealthy := func(n *cluster.ManagedNode) {
 		n.Consolidatable = false
 		n.Health = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(time.Unix(0, 0))}}
 	}
 	for name, tc := range map[string]struct {
 		world  string
-		change func(*disrupt.Node)
+		change func(*cluster.ManagedNode)
 		reason karpv1.DisruptionReason
 		holds  bool
 	}{
-		"consolidation": {world: used, change: func(*disrupt.Node) {}, reason: karpv1.ReasonUnderutilized, holds: true},
-		"emptiness":     {world: room + "bound name=b cpu=3 node=n2\n", change: func(*disrupt.Node) {}, reason: karpv1.ReasonEmpty, holds: true},
+		"consolidation": {world: used, change: func(*cluster.ManagedNode) {}, reason: karpv1.ReasonUnderutilized, holds: true},
+		"emptiness":     {world: room + "bound name=b cpu=3 node=n2\n", change: func(*cluster.ManagedNode) {}, reason: karpv1.ReasonEmpty, holds: true},
 		"drift":         {world: used, change: drifted, reason: karpv1.ReasonDrifted, holds: true},
 		"repair":        {world: used, change: unhealthy, reason: karpv1.ReasonUnhealthy},
 	} {
@@ -76,8 +77,8 @@ func TestFM_C17_TheLeadersOwnNodeStays(t *testing.T) {
 func TestFM_C17_TheStandbyIsLostMeanwhile(t *testing.T) {
 	t.Parallel()
 	for cause, want := range map[karpv1.DisruptionReason]int{karpv1.ReasonDrifted: 1, karpv1.ReasonUnderutilized: 1, karpv1.ReasonUnhealthy: 0} {
-		decided := disrupt.View{Nodes: []disrupt.Node{node("a")}, Pools: map[string]disrupt.Pool{"general": general()}}
-		fresh := disrupt.View{Nodes: []disrupt.Node{node("a", func(n *disrupt.Node) { n.Leading = true })}, Pools: decided.Pools}
+		decided := disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{node("a")}, Pools: map[string]cluster.ManagedPool{"general": general()}}}
+		fresh := disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Leading = true })}, Pools: decided.Pools}}
 		c := disrupt.Command{Reason: cause, Remove: []disrupt.Candidate{{Node: "a", Claim: "claim-a"}}}
 		if got := disrupt.Revalidate(c, decided, fresh, nil); len(got) != want || want == 1 && got[0].Category != disrupt.Churn {
 			t.Errorf("%s: objections %+v, want %d", cause, got, want)

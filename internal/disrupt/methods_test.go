@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/script"
@@ -54,26 +54,26 @@ func TestEveryDriftedNodeHasItsTurn(t *testing.T) {
 func TestBudgetArithmetic(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change              func([]disrupt.Node)
+		change              func([]cluster.ManagedNode)
 		gone                int
 		allowed             int
 		busy, busyForRepair int
 	}{
-		"all is well":   {func([]disrupt.Node) {}, 4, 4, 0, 0},
-		"one not ready": {func(n []disrupt.Node) { n[18].Ready, n[18].Consolidatable = false, false }, 3, 4, 1, 0},
-		"one reboots, which counts although it is not initialized": {func(n []disrupt.Node) { n[18].Rebooting, n[18].Initialized = true, false }, 3, 4, 1, 1},
-		"one goes":                                  {func(n []disrupt.Node) { n[18].Deleting = true }, 3, 4, 1, 1},
-		"one has gone, which leaves 18":             {func(n []disrupt.Node) { n[18].Terminating, n[18].Deleting = true, true }, 4, 4, 0, 0},
-		"four not initialized, which leaves 15":     {func(n []disrupt.Node) { down(n[15:]) }, 3, 3, 0, 0},
-		"those are not busy, ready or not":          {func(n []disrupt.Node) { down(n[15:]); n[18].Ready = false }, 3, 3, 0, 0},
-		"a node of a running command is on its way": {func(n []disrupt.Node) { n[18].Commanded = true }, 3, 4, 1, 1},
+		"all is well":   {func([]cluster.ManagedNode) {}, 4, 4, 0, 0},
+		"one not ready": {func(n []cluster.ManagedNode) { n[18].Ready, n[18].Consolidatable = false, false }, 3, 4, 1, 0},
+		"one reboots, which counts although it is not initialized": {func(n []cluster.ManagedNode) { n[18].Rebooting, n[18].Initialized = true, false }, 3, 4, 1, 1},
+		"one goes":                                  {func(n []cluster.ManagedNode) { n[18].Deleting = true }, 3, 4, 1, 1},
+		"one has gone, which leaves 18":             {func(n []cluster.ManagedNode) { n[18].Terminating, n[18].Deleting = true, true }, 4, 4, 0, 0},
+		"four not initialized, which leaves 15":     {func(n []cluster.ManagedNode) { down(n[15:]) }, 3, 3, 0, 0},
+		"those are not busy, ready or not":          {func(n []cluster.ManagedNode) { down(n[15:]); n[18].Ready = false }, 3, 3, 0, 0},
+		"a node of a running command is on its way": {func(n []cluster.ManagedNode) { n[18].Commanded = true }, 3, 4, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nodes := many(19)
 			tc.change(nodes)
-			pool := general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: "20%"}} })
-			d := disrupt.Next(disrupt.View{Now: noon, Nodes: nodes, Pools: map[string]disrupt.Pool{"general": pool}}, nil)
+			pool := general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "20%"}} })
+			d := disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Nodes: nodes, Pools: map[string]cluster.ManagedPool{"general": pool}}}, nil)
 			gone := 0
 			for i := range d.Commands {
 				gone += len(d.Commands[i].Remove)
@@ -86,7 +86,7 @@ func TestBudgetArithmetic(t *testing.T) {
 	}
 }
 
-func down(nodes []disrupt.Node) {
+func down(nodes []cluster.ManagedNode) {
 	for i := range nodes {
 		nodes[i].Initialized = false
 	}

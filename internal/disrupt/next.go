@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
@@ -63,7 +64,7 @@ func (d *Decision) computeCosts(v *View) {
 }
 
 // reportBlocked records that a candidate of drift or repair is kept, and why.
-func (d *Decision) reportBlocked(n *Node, r Refused) {
+func (d *Decision) reportBlocked(n *cluster.ManagedNode, r Refused) {
 	r.Nodes = []string{n.Name}
 	r.Why.Subject = "node/" + n.Name
 	d.addEvent(n, event.DisruptionBlocked, r.Why.Code, r.Why.Text())

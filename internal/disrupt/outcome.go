@@ -94,7 +94,7 @@ func (p *OutcomeHistory) Observe(v *View) map[uint64]MoveOutcome {
 			}
 		case key != now || age > observationPeriod:
 			delete(p.outcomes, key)
-		case remainingCost(v.Cluster, p.rates[key]) > made.Cost*(1+revertedCostShare) && slices.ContainsFunc(v.Nodes, func(n Node) bool { return n.Created.After(made.At) }):
+		case remainingCost(v.Cluster, p.rates[key]) > made.Cost*(1+revertedCostShare) && slices.ContainsFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Created.After(made.At) }):
 			made.Reverted = true
 			p.outcomes[key] = made
 		}

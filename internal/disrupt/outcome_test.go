@@ -13,11 +13,11 @@ import (
 )
 
 // after is a cluster some time after noon, when a move has begun: what it costs, and its nodes.
-func after(at time.Duration, price float64, nodes ...disrupt.Node) disrupt.View {
+func after(at time.Duration, price float64, nodes ...cluster.ManagedNode) disrupt.View {
 	shape := &cluster.Shape{Key: "w"}
-	return disrupt.View{Now: noon.Add(at), Nodes: nodes, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{
+	return disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon.Add(at), Nodes: nodes, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{
 		{Name: "a", Price: price, Pods: []cluster.Pod{{Shape: shape}, {Shape: shape}}},
-	}}}
+	}}}}
 }
 
 func grown(v disrupt.View) disrupt.View {
@@ -29,8 +29,8 @@ func grown(v disrupt.View) disrupt.View {
 // for a day. Moves that were not made, prices and other workloads do not.
 func TestPromises(t *testing.T) {
 	t.Parallel()
-	old := disrupt.Node{Name: "n1", Claim: "c1", Created: noon.Add(-time.Hour)}
-	removed, bought := old, disrupt.Node{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
+	old := cluster.ManagedNode{Name: "n1", Claim: "c1", Created: noon.Add(-time.Hour)}
+	removed, bought := old, cluster.ManagedNode{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
 	removed.Deleting = true
 	deleting, gone := after(time.Minute, 0.8, removed), after(2*time.Minute, 0.8)
 	for name, tc := range map[string]struct {
@@ -75,10 +75,10 @@ func TestPromises(t *testing.T) {
 func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 	t.Parallel()
 	const one, two = "c1", "c2"
-	claim := func(name string, deleting bool) disrupt.Node {
-		return disrupt.Node{Name: name, Claim: name, Created: noon.Add(-time.Hour), Deleting: deleting}
+	claim := func(name string, deleting bool) cluster.ManagedNode {
+		return cluster.ManagedNode{Name: name, Claim: name, Created: noon.Add(-time.Hour), Deleting: deleting}
 	}
-	replacement := disrupt.Node{Name: "n3", Claim: "c3", Created: noon.Add(time.Minute)}
+	replacement := cluster.ManagedNode{Name: "n3", Claim: "c3", Created: noon.Add(time.Minute)}
 	for name, tc := range map[string]struct {
 		price       [3]float64 // a minute after another
 		goes, still bool       // whether the other does at first, and in the second minute
@@ -97,7 +97,7 @@ func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 			}
 			p.RecordMoves(&disrupt.Decision{At: noon, After: 1.6, Commands: []disrupt.Command{move(one), move(two)}})
 			var made map[uint64]disrupt.MoveOutcome
-			for i, nodes := range [][]disrupt.Node{
+			for i, nodes := range [][]cluster.ManagedNode{
 				{claim(one, true), claim(two, tc.goes)}, {claim(two, tc.still), replacement}, {claim(two, false), replacement},
 			} {
 				v := after(time.Duration(i+1)*time.Minute, tc.price[i], nodes...)
@@ -119,7 +119,7 @@ func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 // something else says nothing.
 func TestPromisesAtThePricesOfThen(t *testing.T) {
 	t.Parallel()
-	bought := disrupt.Node{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
+	bought := cluster.ManagedNode{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
 	for name, tc := range map[string]struct {
 		dear   []float64 // the nodes, 10 minutes later
 		broken bool
@@ -131,7 +131,7 @@ func TestPromisesAtThePricesOfThen(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			at := func(when time.Duration, prices []float64, nodes ...disrupt.Node) *disrupt.View {
+			at := func(when time.Duration, prices []float64, nodes ...cluster.ManagedNode) *disrupt.View {
 				v := after(when, prices[0], nodes...)
 				for _, price := range prices[1:] {
 					v.Cluster.Nodes = append(v.Cluster.Nodes, cluster.Node{Name: "b", Price: price})
@@ -142,9 +142,9 @@ func TestPromisesAtThePricesOfThen(t *testing.T) {
 				return &v
 			}
 			var p disrupt.OutcomeHistory
-			p.Observe(at(0, []float64{0.8, 0.8}, disrupt.Node{Claim: "c1"}))
+			p.Observe(at(0, []float64{0.8, 0.8}, cluster.ManagedNode{Claim: "c1"}))
 			p.RecordMoves(&disrupt.Decision{At: noon, After: 0.8, Commands: []disrupt.Command{{Reason: karpv1.ReasonUnderutilized, Remove: []disrupt.Candidate{{Node: "n1", Claim: "c1"}}}}})
-			p.Observe(at(time.Minute, []float64{0.8, 0.8}, disrupt.Node{Claim: "c1", Deleting: true}))
+			p.Observe(at(time.Minute, []float64{0.8, 0.8}, cluster.ManagedNode{Claim: "c1", Deleting: true}))
 			p.Observe(at(2*time.Minute, []float64{0.8}))
 			for _, made := range p.Observe(at(10*time.Minute, tc.dear, bought)) {
 				if made.Reverted != tc.broken {

@@ -2,6 +2,7 @@ package disrupt
 
 import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
@@ -21,7 +22,7 @@ func PersistentBlocks(v View) map[string]reason.Reason {
 
 // persistentBlock returns what blocks the first method that considers a node. It returns nil if no method does,
 // if one of them may disrupt the node, or if a block is temporary.
-func persistentBlock(v *View, n *Node) (first *reason.Reason) {
+func persistentBlock(v *View, n *cluster.ManagedNode) (first *reason.Reason) {
 	for _, why := range blocksByMethod(v, n) {
 		if why == nil || !isPersistent(why.Code) {
 			return nil
@@ -34,7 +35,7 @@ func persistentBlock(v *View, n *Node) (first *reason.Reason) {
 }
 
 // blocksByMethod returns what blocks each method that considers a node.
-func blocksByMethod(v *View, n *Node) (out []*reason.Reason) {
+func blocksByMethod(v *View, n *cluster.ManagedNode) (out []*reason.Reason) {
 	pool := v.Pools[n.Pool]
 	if v.Methods.Repair && v.Repairs != nil {
 		if is, due := v.Repairs.mergeDueMatches(n, v.Now); due {
@@ -44,7 +45,7 @@ func blocksByMethod(v *View, n *Node) (out []*reason.Reason) {
 	if n.Drift != "" && (v.Methods.Static || !pool.Static) {
 		out = append(out, blocked(v, n, eventual))
 	}
-	consolidated := !pool.Static && !pool.NeverConsolidate && (n.empty() || pool.Policy != karpv1.ConsolidationWhenEmpty)
+	consolidated := !pool.Static && !pool.NeverConsolidate && (isEmpty(n) || pool.Policy != karpv1.ConsolidationWhenEmpty)
 	if consolidated {
 		out = append(out, blocked(v, n, graceful))
 	}

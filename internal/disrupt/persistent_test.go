@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
@@ -11,30 +12,30 @@ import (
 // G13: what keeps a node until somebody does something is told apart from what passes.
 func TestG13_StandingBlocks(t *testing.T) {
 	t.Parallel()
-	guarded := podBlockingDrain(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1, Protected: true})
-	budgeted := podBlockingDrain(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1, Budgets: []string{"x/web"}, Blocked: true, Impossible: true})
-	busy := podBlockingDrain(disrupt.Pod{Name: "x/p", Moves: true, EvictCost: 1})
+	guarded := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Protected: true})
+	budgeted := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Budgets: []string{"x/web"}, Blocked: true, Impossible: true})
+	busy := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1})
 	for name, tc := range map[string]struct {
-		node []func(*disrupt.Node)
-		pool func(*disrupt.Pool)
+		node []func(*cluster.ManagedNode)
+		pool func(*cluster.ManagedPool)
 		want reason.Code // none: empty
 	}{
-		"nothing":                          {node: []func(*disrupt.Node){busy}},
-		"a pod with the annotation":        {node: []func(*disrupt.Node){guarded}, want: reason.DoNotDisrupt},
-		"the same, a pod is expected":      {node: []func(*disrupt.Node){guarded, func(n *disrupt.Node) { n.Nominated, n.BackingOff = true, true }}, want: reason.DoNotDisrupt},
-		"a budget":                         {node: []func(*disrupt.Node){budgeted}, want: reason.EvictionImpossible},
-		"the node itself":                  {node: []func(*disrupt.Node){func(n *disrupt.Node) { n.Protected = true }}, want: reason.DoNotDisrupt},
-		"its pool":                         {pool: func(p *disrupt.Pool) { p.Protected = true }, want: reason.DoNotDisrupt},
-		"the leader runs on it":            {node: []func(*disrupt.Node){func(n *disrupt.Node) { n.Leading = true }}, want: reason.LeaderAlone},
-		"a pod is expected":                {node: []func(*disrupt.Node){func(n *disrupt.Node) { n.Nominated = true }}},
-		"it starts":                        {node: []func(*disrupt.Node){guarded, func(n *disrupt.Node) { n.Initialized = false }}},
-		"it goes":                          {node: []func(*disrupt.Node){guarded, func(n *disrupt.Node) { n.Deleting = true }}},
-		"a command has it":                 {node: []func(*disrupt.Node){guarded, func(n *disrupt.Node) { n.Commanded = true }}},
-		"consolidation is off":             {node: []func(*disrupt.Node){guarded}, pool: func(p *disrupt.Pool) { p.NeverConsolidate = true }},
-		"only empty nodes are wanted":      {node: []func(*disrupt.Node){guarded}, pool: func(p *disrupt.Pool) { p.Policy = karpv1.ConsolidationWhenEmpty }},
-		"off, but it drifted":              {node: []func(*disrupt.Node){guarded, func(n *disrupt.Node) { n.Drift = "AMIDrift" }}, pool: func(p *disrupt.Pool) { p.NeverConsolidate = true }, want: reason.DoNotDisrupt},
-		"drift goes ahead within a bound":  {node: []func(*disrupt.Node){guarded, func(n *disrupt.Node) { n.Drift, n.Bounded = "AMIDrift", true }}},
-		"drift is kept by the node itself": {node: []func(*disrupt.Node){func(n *disrupt.Node) { n.Drift, n.Bounded, n.Protected = "AMIDrift", true, true }}, want: reason.DoNotDisrupt},
+		"nothing":                          {node: []func(*cluster.ManagedNode){busy}},
+		"a pod with the annotation":        {node: []func(*cluster.ManagedNode){guarded}, want: reason.DoNotDisrupt},
+		"the same, a pod is expected":      {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Nominated, n.BackingOff = true, true }}, want: reason.DoNotDisrupt},
+		"a budget":                         {node: []func(*cluster.ManagedNode){budgeted}, want: reason.EvictionImpossible},
+		"the node itself":                  {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Protected = true }}, want: reason.DoNotDisrupt},
+		"its pool":                         {pool: func(p *cluster.ManagedPool) { p.Protected = true }, want: reason.DoNotDisrupt},
+		"the leader runs on it":            {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Leading = true }}, want: reason.LeaderAlone},
+		"a pod is expected":                {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Nominated = true }}},
+		"it starts":                        {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Initialized = false }}},
+		"it goes":                          {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Deleting = true }}},
+		"a command has it":                 {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Commanded = true }}},
+		"consolidation is off":             {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }},
+		"only empty nodes are wanted":      {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.Policy = karpv1.ConsolidationWhenEmpty }},
+		"off, but it drifted":              {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Drift = "AMIDrift" }}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }, want: reason.DoNotDisrupt},
+		"drift goes ahead within a bound":  {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Drift, n.Bounded = "AMIDrift", true }}},
+		"drift is kept by the node itself": {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Drift, n.Bounded, n.Protected = "AMIDrift", true, true }}, want: reason.DoNotDisrupt},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,7 +43,7 @@ func TestG13_StandingBlocks(t *testing.T) {
 			if tc.pool != nil {
 				tc.pool(&pool)
 			}
-			got := disrupt.PersistentBlocks(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": pool}, Nodes: []disrupt.Node{node("a", tc.node...)}})
+			got := disrupt.PersistentBlocks(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": pool}, Nodes: []cluster.ManagedNode{node("a", tc.node...)}}})
 			if len(got) > 1 || got["claim-a"].Code != tc.want {
 				t.Errorf("got %+v, want %q", got, tc.want)
 			}

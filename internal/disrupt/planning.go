@@ -106,7 +106,7 @@ func (g *planningState) excludeEmptyNodes(allowed map[string]int) *cluster.Snaps
 	for i := range g.view.Nodes {
 		n := &g.view.Nodes[i]
 		pool := g.view.Pools[n.Pool]
-		if n.empty() && allowed[n.Pool] > 0 && !g.expected[n.Name] && !n.Protected && !pool.Static && !pool.NeverConsolidate && !pool.Protected {
+		if isEmpty(n) && allowed[n.Pool] > 0 && !g.expected[n.Name] && !n.Protected && !pool.Static && !pool.NeverConsolidate && !pool.Protected {
 			deleting[n.Name] = true
 		}
 	}
@@ -131,7 +131,7 @@ func (h *relocation) allPlaced() bool { return h.Known && len(h.Unplaced) == 0 }
 // relocatePods finds where the pods of a node could run instead, and with which new nodes. Pods that cannot
 // be evicted do not count (disruption 11). With all set they do, if they need another node once they are
 // forced to leave (V15-27).
-func (g *planningState) relocatePods(n *Node, all bool) relocation {
+func (g *planningState) relocatePods(n *cluster.ManagedNode, all bool) relocation {
 	if g.snapshot() == nil {
 		return relocation{}
 	}
@@ -141,7 +141,7 @@ func (g *planningState) relocatePods(n *Node, all bool) relocation {
 
 // relocateFromDrifted is relocatePods for a drifted node. Other drifted nodes are a last resort, because their
 // pods would soon have to move again.
-func (g *planningState) relocateFromDrifted(n *Node) relocation {
+func (g *planningState) relocateFromDrifted(n *cluster.ManagedNode) relocation {
 	if g.snapshot() == nil || len(g.drifted) < 2 {
 		return g.relocatePods(n, false)
 	}
@@ -157,7 +157,7 @@ func (g *planningState) relocateFromDrifted(n *Node) relocation {
 
 // relocateAfterTermination is relocatePods for a node that is terminated before it is replaced. Its slot in the
 // reservation is free again, and reserved capacity is not exchanged for other capacity (V15-47).
-func (g *planningState) relocateAfterTermination(n *Node, all bool) relocation {
+func (g *planningState) relocateAfterTermination(n *cluster.ManagedNode, all bool) relocation {
 	if g.snapshot() == nil || n.Reservation == "" {
 		return relocation{}
 	}
@@ -176,7 +176,7 @@ func (g *planningState) solvePlacement(on *cluster.Snapshot, pods []cluster.Pod,
 }
 
 // podsToRelocate returns the pods that need another node if this one is removed.
-func (g *planningState) podsToRelocate(n *Node, all bool) []cluster.Pod {
+func (g *planningState) podsToRelocate(n *cluster.ManagedNode, all bool) []cluster.Pod {
 	on := g.cluster.Node(n.Name)
 	if on == nil {
 		return nil

@@ -3,6 +3,7 @@ package disrupt
 import (
 	"testing"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/script"
 )
 
@@ -24,7 +25,7 @@ pod name=coming cpu=1
 		t.Fatal(err)
 	}
 	view, pods := w.Snapshot()
-	n := Node{Name: "n1", Pods: []Pod{{Name: "default/free", Moves: true}, {Name: "default/held", Moves: true, Protected: true}, {Name: "default/logs"}}}
+	n := cluster.ManagedNode{Name: "n1", Pods: []cluster.PodOnNode{{Name: "default/free", Moves: true}, {Name: "default/held", Moves: true, Protected: true}, {Name: "default/logs"}}}
 	for name, tc := range map[string]struct {
 		all  bool
 		want int
@@ -34,7 +35,7 @@ pod name=coming cpu=1
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newPlanningState(&View{Cluster: view, PodsToPlace: pods, Nodes: []Node{n}}, nil)
+			g := newPlanningState(&View{DisruptionView: cluster.DisruptionView{Cluster: view, PodsToPlace: pods, Nodes: []cluster.ManagedNode{n}}}, nil)
 			if !g.expectsPods("n1") {
 				t.Fatalf("no pod is expected on n1: %v", g.expected)
 			}
@@ -42,7 +43,7 @@ pod name=coming cpu=1
 			if placed := len(h.Bind) + placedOn(h); !h.allPlaced() || placed != tc.want {
 				t.Errorf("%d pods have a place, want %d: %+v", placed, tc.want, h)
 			}
-			if h := g.relocatePods(&Node{Name: "gone"}, tc.all); !h.allPlaced() {
+			if h := g.relocatePods(&cluster.ManagedNode{Name: "gone"}, tc.all); !h.allPlaced() {
 				t.Errorf("a node that is not there leaves pods behind: %+v", h)
 			}
 		})
@@ -66,13 +67,13 @@ func TestNothingToTryOn(t *testing.T) {
 	}
 	view, pods := w.Snapshot()
 	for name, v := range map[string]View{
-		"no cluster":  {PodsToPlace: pods},
-		"out of time": {Cluster: view, PodsToPlace: pods},
+		"no cluster":  {DisruptionView: cluster.DisruptionView{PodsToPlace: pods}},
+		"out of time": {DisruptionView: cluster.DisruptionView{Cluster: view, PodsToPlace: pods}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newPlanningState(&v, func() bool { return true })
-			n := Node{Name: "n1", Reservation: "cr-1"}
+			n := cluster.ManagedNode{Name: "n1", Reservation: "cr-1"}
 			if g.relocatePods(&n, false).Known || g.relocateAfterTermination(&n, true).Known || g.relocateFromDrifted(&n).Known {
 				t.Error("something was found out")
 			}

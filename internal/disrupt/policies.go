@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // RepairSet is the repair policies of a cloud, checked and ready to be asked. It never changes.
@@ -107,7 +108,7 @@ type Match struct {
 }
 
 // Matches lists what policies say about a node, in the order of its conditions (V15-18, V15-19).
-func (s *RepairSet) Matches(n *Node) []Match {
+func (s *RepairSet) Matches(n *cluster.ManagedNode) []Match {
 	var out []Match
 	for _, c := range n.Health {
 		at := conditionKey{c.Type, c.Status}
@@ -128,7 +129,7 @@ func (s *RepairSet) Matches(n *Node) []Match {
 }
 
 // match is a policy that applies. A change of the reason alone does not restart the clock.
-func (p policy) match(n *Node, c corev1.NodeCondition) Match {
+func (p policy) match(n *cluster.ManagedNode, c corev1.NodeCondition) Match {
 	since := c.LastTransitionTime.Time
 	for _, other := range []time.Time{n.Joined, n.Rebooted} {
 		if other.After(since) {
@@ -140,7 +141,7 @@ func (p policy) match(n *Node, c corev1.NodeCondition) Match {
 
 // unhealthy reports whether any condition of a node is one that policies are about, whatever its reason and
 // however young (V15-25).
-func (s *RepairSet) unhealthy(n *Node) bool {
+func (s *RepairSet) unhealthy(n *cluster.ManagedNode) bool {
 	return slices.ContainsFunc(n.Health, func(c corev1.NodeCondition) bool { return s.pairs[conditionKey{c.Type, c.Status}] })
 }
 
@@ -156,7 +157,7 @@ type repairVerdict struct {
 const overtakeAfter = 30 * time.Minute
 
 // mergeDueMatches merges the due matches of a node (V15-20, V15-21). It does not depend on their order.
-func (s *RepairSet) mergeDueMatches(n *Node, now time.Time) (repairVerdict, bool) {
+func (s *RepairSet) mergeDueMatches(n *cluster.ManagedNode, now time.Time) (repairVerdict, bool) {
 	due := slices.DeleteFunc(s.Matches(n), func(m Match) bool { return m.Due.After(now) })
 	if len(due) == 0 {
 		return repairVerdict{}, false

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
 
@@ -102,34 +103,34 @@ func TestNewRepairSet(t *testing.T) {
 func TestMatches(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		node Node
+		node cluster.ManagedNode
 		want []string // regex or "fallback", and minutes until due
 	}{
-		"healthy":                 {node: Node{Health: []corev1.NodeCondition{health("Ready", "True", "KubeletReady", time.Hour)}}},
-		"a type nobody knows":     {node: Node{Health: []corev1.NodeCondition{health("Odd", "True", "", time.Hour)}}},
-		"the fallback's own pair": {node: Node{Health: []corev1.NodeCondition{health("Ready", "False", "x", 10*time.Minute)}}, want: []string{"fallback 20m0s"}},
-		"a specific policy":       {node: Node{Health: []corev1.NodeCondition{health("DiskReady", "False", "ReadErrors", time.Minute)}}, want: []string{"^Read 4m0s"}},
+		"healthy":                 {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Ready", "True", "KubeletReady", time.Hour)}}},
+		"a type nobody knows":     {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Odd", "True", "", time.Hour)}}},
+		"the fallback's own pair": {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Ready", "False", "x", 10*time.Minute)}}, want: []string{"fallback 20m0s"}},
+		"a specific policy":       {node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("DiskReady", "False", "ReadErrors", time.Minute)}}, want: []string{"^Read 4m0s"}},
 		"the regex is not anchored by itself": {
-			node: Node{Health: []corev1.NodeCondition{health("DiskReady", "False", "IsBrokenNow", time.Minute)}}, want: []string{"Broken 4m0s"},
+			node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("DiskReady", "False", "IsBrokenNow", time.Minute)}}, want: []string{"Broken 4m0s"},
 		},
 		"all that match": {
-			node: Node{Health: []corev1.NodeCondition{health("DiskReady", "False", "ReadBroken", time.Minute)}}, want: []string{"^Read 4m0s", "Broken 4m0s"},
+			node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("DiskReady", "False", "ReadBroken", time.Minute)}}, want: []string{"^Read 4m0s", "Broken 4m0s"},
 		},
 		"no reason matches: the fallback of another pair, with its toleration": {
-			node: Node{Health: []corev1.NodeCondition{health("DiskReady", "False", "Odd", time.Minute)}}, want: []string{"fallback 29m0s"},
+			node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("DiskReady", "False", "Odd", time.Minute)}}, want: []string{"fallback 29m0s"},
 		},
 		"a match within its toleration suppresses the fallback": {
-			node: Node{Health: []corev1.NodeCondition{health("Ready", "Unknown", "x", time.Minute)}}, want: []string{".* 9m0s"},
+			node: cluster.ManagedNode{Health: []corev1.NodeCondition{health("Ready", "Unknown", "x", time.Minute)}}, want: []string{".* 9m0s"},
 		},
 		"a young node": {
-			node: Node{Joined: ago(time.Minute), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Hour)}}, want: []string{"fallback 29m0s"},
+			node: cluster.ManagedNode{Joined: ago(time.Minute), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Hour)}}, want: []string{"fallback 29m0s"},
 		},
 		"a reboot that just ended": {
-			node: Node{Joined: ago(time.Hour), Rebooted: ago(2 * time.Minute), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Hour)}},
+			node: cluster.ManagedNode{Joined: ago(time.Hour), Rebooted: ago(2 * time.Minute), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Hour)}},
 			want: []string{"fallback 28m0s"},
 		},
 		"FM M13 a flap restarts the clock": {
-			node: Node{Joined: ago(time.Hour), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Second)}}, want: []string{"fallback 29m59s"},
+			node: cluster.ManagedNode{Joined: ago(time.Hour), Health: []corev1.NodeCondition{health("Ready", "False", "x", time.Second)}}, want: []string{"fallback 29m59s"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +191,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, due := testSet(t).mergeDueMatches(&Node{Health: tc.health}, now)
+			v, due := testSet(t).mergeDueMatches(&cluster.ManagedNode{Health: tc.health}, now)
 			if due != (tc.want != nil) {
 				t.Fatalf("due = %v", due)
 			}
@@ -235,8 +236,8 @@ func TestJudgeDoesNotDependOnOrder(t *testing.T) {
 }
 
 // drawUnhealthyNode is a node with random conditions.
-func drawUnhealthyNode(t *rapid.T, name string) Node {
-	n := Node{Name: name, Claim: "claim-" + name, Registered: true, Initialized: true, Joined: ago(48 * time.Hour)}
+func drawUnhealthyNode(t *rapid.T, name string) cluster.ManagedNode {
+	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Registered: true, Initialized: true, Joined: ago(48 * time.Hour)}
 	for _, kind := range []corev1.NodeConditionType{"Ready", "DiskReady", "GPUReady", "Odd"} {
 		if rapid.Bool().Draw(t, string(kind)) {
 			n.Health = append(n.Health, health(kind,

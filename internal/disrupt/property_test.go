@@ -53,7 +53,7 @@ func views(t *rapid.T) disrupt.View {
 		p := v.Pools[name]
 		p.Policy = rapid.SampledFrom([]karpv1.ConsolidationPolicy{karpv1.ConsolidationWhenEmptyOrUnderutilized, karpv1.ConsolidationBalanced, karpv1.ConsolidationWhenEmpty}).Draw(t, "policy")
 		if nodes := rapid.SampledFrom([]string{"", "100%", "1", "2", "50%", "0"}).Draw(t, "budget"); nodes != "" {
-			p.Budgets = []budget.Budget{{Nodes: nodes}}
+			p.Budgets = []cluster.Budget{{Nodes: nodes}}
 		}
 		v.Pools[name] = p
 	}
@@ -78,7 +78,7 @@ func again(v disrupt.View, view *cluster.Snapshot) disrupt.View {
 	next.Pools, next.Tuning = v.Pools, v.Tuning
 	for i := range next.Nodes {
 		n := &next.Nodes[i]
-		if at := slices.IndexFunc(v.Nodes, func(o disrupt.Node) bool { return o.Name == n.Name }); at >= 0 {
+		if at := slices.IndexFunc(v.Nodes, func(o cluster.ManagedNode) bool { return o.Name == n.Name }); at >= 0 {
 			n.Drift = v.Nodes[at].Drift
 		}
 	}
@@ -268,7 +268,7 @@ func TestLooseMovesStandAlone(t *testing.T) {
 				d.Commands = append(d.Commands, c)
 			}
 		}
-		if found := judge(disrupt.View{Cluster: q.View, Policy: q.Policy}, d); len(found) > 0 {
+		if found := judge(disrupt.View{DisruptionView: cluster.DisruptionView{Cluster: q.View}, Policy: q.Policy}, d); len(found) > 0 {
 			t.Fatalf("%v\nmade %s\nquestion %s", found, show(d), show(q))
 		}
 	})

@@ -2,86 +2,26 @@ package disrupt
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
-	"strings"
-	"time"
 
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
-
-// Order is what a replacement says of the command that ordered it.
-type Order struct {
-	Token    string
-	Replaces []string // claims
-	Of       int      // replacements of the command
-	Reason   karpv1.DisruptionReason
-	Type     string
-	ID       string
-	Decided  time.Time
-	Bound    *time.Duration
-	Because  string
-}
-
-// order is the text of an Order, without the names of claims.
-type order struct {
-	ID      string                  `json:"id"`
-	Reason  karpv1.DisruptionReason `json:"reason"`
-	Type    string                  `json:"type,omitempty"`
-	Of      int                     `json:"of"`
-	Decided int64                   `json:"decided"` // milliseconds
-	Bound   string                  `json:"bound,omitempty"`
-	Because string                  `json:"because,omitempty"`
-}
 
 // Marks are the annotations that the replacements of a command carry, for the process that comes after
 // this one.
 func (c *Command) Marks() map[string]string {
-	names := make([]string, 0, len(c.Remove))
+	o := cluster.Order{Of: c.Replacements(), Reason: c.Reason, Type: c.Type, ID: c.ID, Decided: c.Decided, Bound: c.Bound, Because: c.Because}
 	for i := range c.Remove {
-		names = append(names, c.Remove[i].Claim)
+		o.Replaces = append(o.Replaces, c.Remove[i].Claim)
 	}
-	o := order{ID: c.ID, Reason: c.Reason, Type: c.Type, Of: c.Replacements(), Decided: c.Decided.UnixMilli(), Because: c.Because}
-	if c.Bound != nil {
-		o.Bound = c.Bound.String()
-	}
-	text, err := json.Marshal(o)
-	if err != nil {
-		return nil // cannot be: numbers and text
-	}
-	return map[string]string{karpv1.AnnotationReplaces: strings.Join(names, ","), karpv1.AnnotationCommand: string(text)}
-}
-
-// ReadOrder reads what Marks wrote. Text of anybody else is no order.
-func ReadOrder(annotations map[string]string) (Order, bool) {
-	names, text := annotations[karpv1.AnnotationReplaces], annotations[karpv1.AnnotationCommand]
-	if names == "" { // as of most claims; every snapshot asks about all of them
-		return Order{}, false
-	}
-	var o order
-	if json.Unmarshal([]byte(text), &o) != nil || o.ID == "" || o.Of < 1 {
-		return Order{}, false
-	}
-	out := Order{
-		Replaces: strings.Split(names, ","), Of: o.Of, Reason: o.Reason, Type: o.Type, ID: o.ID, Decided: time.UnixMilli(o.Decided), Because: o.Because,
-	}
-	if o.Bound != "" {
-		bound, err := time.ParseDuration(o.Bound)
-		if err != nil {
-			return Order{}, false
-		}
-		out.Bound = &bound
-	}
-	command := Command{ID: out.ID, Decided: out.Decided}
-	out.Token = command.Token()
-	return out, true
+	return o.Annotations()
 }
 
 // RecoveryInput is what a process that ended left on the objects.
 type RecoveryInput struct {
-	Nodes  []Node            // as they are now
-	Held   map[string]string // token of the command that holds a node, by its claim; both taint and condition are there
-	Orders map[string]Order  // by replacement; none of claims that are being deleted
+	Nodes  []cluster.ManagedNode    // as they are now
+	Held   map[string]string        // token of the command that holds a node, by its claim; both taint and condition are there
+	Orders map[string]cluster.Order // by replacement; none of claims that are being deleted
 	Known  func(token string) bool
 }
 
@@ -109,7 +49,7 @@ func Recover(l RecoveryInput) []Running {
 		}}
 		for i := range l.Nodes {
 			if n := &l.Nodes[i]; !n.Deleting && l.Held[n.Claim] == token && slices.Contains(o.Replaces, n.Claim) {
-				r.Remove = append(r.Remove, n.candidate())
+				r.Remove = append(r.Remove, candidateOf(n))
 			}
 		}
 		if len(r.Remove) > 0 {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
@@ -18,13 +19,13 @@ func TestRecover(t *testing.T) {
 		ID: "id", Reason: karpv1.ReasonDrifted, Decided: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Bound: new(45 * time.Second),
 		Remove: []Candidate{{Claim: "a"}, {Claim: "b"}}, Create: make([]solve.NewNode, 2),
 	}
-	order, read := ReadOrder(c.Marks())
+	order, read := cluster.ReadOrder(c.Marks())
 	if !read {
 		t.Fatal("what was written cannot be read")
 	}
 	token := c.Token()
-	both := map[string]Order{"x": order, "y": order}
-	nodes := []Node{{Name: "node-a", Claim: "a"}, {Name: "node-b", Claim: "b"}, {Name: "node-c", Claim: "c"}}
+	both := map[string]cluster.Order{"x": order, "y": order}
+	nodes := []cluster.ManagedNode{{Name: "node-a", Claim: "a"}, {Name: "node-b", Claim: "b"}, {Name: "node-c", Claim: "c"}}
 	tests := map[string]struct {
 		left RecoveryInput
 		want []string // claims that go
@@ -33,13 +34,13 @@ func TestRecover(t *testing.T) {
 			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"a", "b"},
 		},
 		"row 11: a replacement was not ordered yet": {
-			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: map[string]Order{"x": order}}, nil,
+			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token, "b": token}, Orders: map[string]cluster.Order{"x": order}}, nil,
 		},
 		"row 9: held, and nothing ordered": {
 			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token}}, nil,
 		},
 		"row 13: one of the nodes goes already": {
-			RecoveryInput{Nodes: []Node{{Name: "node-a", Claim: "a", Deleting: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
+			RecoveryInput{Nodes: []cluster.ManagedNode{{Name: "node-a", Claim: "a", Deleting: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
 		},
 		"the replaced nodes are gone: nothing is left of the command": {
 			RecoveryInput{Nodes: nodes[2:], Orders: both}, nil,
@@ -91,7 +92,7 @@ func TestReadOrder(t *testing.T) {
 		"no replacements": {karpv1.AnnotationReplaces: "a", karpv1.AnnotationCommand: `{"id":"x","of":0}`},
 		"a broken bound":  {karpv1.AnnotationReplaces: "a", karpv1.AnnotationCommand: `{"id":"x","of":1,"bound":"soon"}`},
 	} {
-		if o, read := ReadOrder(annotations); read {
+		if o, read := cluster.ReadOrder(annotations); read {
 			t.Errorf("%s: read %+v", name, o)
 		}
 	}

@@ -31,14 +31,14 @@ type Diagnosis struct {
 
 // repairCandidate is a node that is due for repair.
 type repairCandidate struct {
-	*Node
+	*cluster.ManagedNode
 	repairVerdict
 	escalated bool
 }
 
 // relocateFunc finds where the pods of a node could run instead. With slot, the slot of the node in its capacity
 // reservation is free.
-type relocateFunc func(n *Node, slot bool) relocation
+type relocateFunc func(n *cluster.ManagedNode, slot bool) relocation
 
 // repairUnhealthy selects the most urgent unhealthy node and its repair action (V15-22 to V15-30). All of its
 // pods must be schedulable elsewhere, including those that cannot be evicted now: repair forces them to leave.
@@ -46,7 +46,7 @@ func (d *Decision) repairUnhealthy(v *View, g *planningState) {
 	if !v.Methods.Repair || v.Repairs == nil {
 		return
 	}
-	d.startRepair(v, g.stop, func(n *Node, slot bool) relocation {
+	d.startRepair(v, g.stop, func(n *cluster.ManagedNode, slot bool) relocation {
 		if slot {
 			return g.relocateAfterTermination(n, true)
 		}
@@ -69,10 +69,10 @@ func (d *Decision) startRepair(v *View, stop func() bool, find relocateFunc) {
 		case stop():
 			return
 		case why != "":
-			d.addEvent(p.Node, event.NodeRepairBlocked, "", "Node "+p.Name+" is not repaired: "+why)
+			d.addEvent(p.ManagedNode, event.NodeRepairBlocked, "", "Node "+p.Name+" is not repaired: "+why)
 			d.Events = append(d.Events, ObjectEvent{Pool: p.Pool, Event: event.Event{Reason: event.NodeRepairBlocked, Text: "No node is repaired: " + why}})
 		case p.Initialized && left[p.Pool] <= 0: // one that is not uses no budget (V15-16)
-			d.refuseOverBudget(p.Node, karpv1.ReasonUnhealthy)
+			d.refuseOverBudget(p.ManagedNode, karpv1.ReasonUnhealthy)
 		case d.planRepair(v, p, find):
 			return
 		}
@@ -92,20 +92,20 @@ func (d *Decision) repairCandidates(v *View) []repairCandidate {
 			d.reportBlocked(n, Refused{Reason: karpv1.ReasonUnhealthy, Why: *why})
 			continue
 		}
-		p := repairCandidate{Node: n, repairVerdict: is}
+		p := repairCandidate{ManagedNode: n, repairVerdict: is}
 		if is.action == cloud.RebootNode && n.Reboots >= maxReboots {
 			p.action, p.escalated = cloud.ReplaceNode, true
 		}
 		list = append(list, p)
 	}
 	slices.SortStableFunc(list, func(a, b repairCandidate) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.repairCost(v.Now), b.repairCost(v.Now)), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(repairCost(a.ManagedNode, v.Now), repairCost(b.ManagedNode, v.Now)), strings.Compare(a.Name, b.Name))
 	})
 	return list
 }
 
 // unrepairable returns what blocks the repair of a node that is due; nil if nothing does.
-func unrepairable(v *View, n *Node, is repairVerdict) *reason.Reason {
+func unrepairable(v *View, n *cluster.ManagedNode, is repairVerdict) *reason.Reason {
 	why := blocked(v, n, repairing)
 	switch {
 	case n.Pool == "":
@@ -122,7 +122,7 @@ func unrepairable(v *View, n *Node, is repairVerdict) *reason.Reason {
 }
 
 // repairCost is the eviction cost of a repair, reduced for a node that would soon expire anyway.
-func (n *Node) repairCost(now time.Time) float64 {
+func repairCost(n *cluster.ManagedNode, now time.Time) float64 {
 	sum := 0.0
 	for i := range n.Pods {
 		if n.Pods[i].Moves {
@@ -140,7 +140,7 @@ func (n *Node) repairCost(now time.Time) float64 {
 // time was up.
 func (d *Decision) planRepair(v *View, p *repairCandidate, find relocateFunc) bool {
 	c := Command{
-		Reason: karpv1.ReasonUnhealthy, Decision: Reboot, Remove: []Candidate{p.candidate()},
+		Reason: karpv1.ReasonUnhealthy, Decision: Reboot, Remove: []Candidate{candidateOf(p.ManagedNode)},
 		Bound: p.drainBound(), Because: string(p.drives.Condition.Type), Repair: p.diagnosis(),
 	}
 	c.Remove[0].Escalated = p.escalated
@@ -150,12 +150,12 @@ func (d *Decision) planRepair(v *View, p *repairCandidate, find relocateFunc) bo
 		return true
 	case v.Pools[p.Pool].Static:
 		return d.replaceStaticNode(v, p, c)
-	case p.countMovingPods() == 0:
+	case countMovingPods(p.ManagedNode) == 0:
 		c.Decision, c.Saves = Delete, p.Price
 		d.addCommand(c)
 		return true
 	}
-	h := find(p.Node, false)
+	h := find(p.ManagedNode, false)
 	switch {
 	case !h.Known:
 		return true
@@ -167,10 +167,10 @@ func (d *Decision) planRepair(v *View, p *repairCandidate, find relocateFunc) bo
 	default:
 		freed := relocation{}
 		if v.Methods.TerminateFirstRepair && p.CapacityType == karpv1.CapacityTypeReserved { // V15-47
-			freed = find(p.Node, true)
+			freed = find(p.ManagedNode, true)
 		}
 		if !freed.allPlaced() {
-			d.reportBlocked(p.Node, Refused{Reason: karpv1.ReasonUnhealthy, Why: strandedReason(h.Unplaced)})
+			d.reportBlocked(p.ManagedNode, Refused{Reason: karpv1.ReasonUnhealthy, Why: strandedReason(h.Unplaced)})
 			return false
 		}
 		c.Decision, c.Because, c.Bind, c.Saves = TerminateFirst, NoReservedCapacity, freed.Bind, p.Price-freed.Cost
@@ -184,7 +184,7 @@ func (d *Decision) planRepair(v *View, p *repairCandidate, find relocateFunc) bo
 func (d *Decision) replaceStaticNode(v *View, p *repairCandidate, c Command) bool {
 	pool, first := v.Pools[p.Pool], v.Methods.TerminateFirstRepair
 	stays := func(why reason.Reason) bool {
-		d.reportBlocked(p.Node, Refused{Reason: karpv1.ReasonUnhealthy, Why: why})
+		d.reportBlocked(p.ManagedNode, Refused{Reason: karpv1.ReasonUnhealthy, Why: why})
 		return false
 	}
 	offered, full := reservationsFull(v.Cluster, pool.Name)

@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -20,19 +19,22 @@ import (
 )
 
 // repairView is a pool "p" of twenty nodes; those that are named here come first.
-func repairView(t interface{ Fatal(...any) }, nodes ...Node) View {
+func repairView(t interface{ Fatal(...any) }, nodes ...cluster.ManagedNode) View {
 	v := View{
-		Now: now, Methods: Methods{Repair: true, Static: true}, Repairs: testSet(t),
-		Pools: map[string]Pool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1}},
-		Nodes: nodes,
+		DisruptionView: cluster.DisruptionView{
+			Now:   now,
+			Pools: map[string]cluster.ManagedPool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1}},
+			Nodes: nodes,
+		},
+		Methods: Methods{Repair: true, Static: true}, Repairs: testSet(t),
 	}
 	for i := len(nodes); i < 20; i++ {
-		v.Nodes = append(v.Nodes, Node{Name: fmt.Sprintf("well-%02d", i), Claim: fmt.Sprintf("claim-%02d", i), Pool: "p", Registered: true, Initialized: true, Ready: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Name: fmt.Sprintf("well-%02d", i), Claim: fmt.Sprintf("claim-%02d", i), Pool: "p", Registered: true, Initialized: true, Ready: true})
 	}
 	return v
 }
 
-func inPool(change func(*Pool)) func(*View) {
+func inPool(change func(*cluster.ManagedPool)) func(*View) {
 	return func(v *View) {
 		p := v.Pools["p"]
 		change(&p)
@@ -41,8 +43,8 @@ func inPool(change func(*Pool)) func(*View) {
 }
 
 // unhealthyNode is a node of pool "p" with a condition.
-func unhealthyNode(name string, c corev1.NodeCondition, change ...func(*Node)) Node {
-	n := Node{Name: name, Claim: "claim-" + name, Pool: "p", Registered: true, Initialized: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
+func unhealthyNode(name string, c corev1.NodeCondition, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
+	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Pool: "p", Registered: true, Initialized: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
 	for _, f := range change {
 		f(&n)
 	}
@@ -50,29 +52,31 @@ func unhealthyNode(name string, c corev1.NodeCondition, change ...func(*Node)) N
 }
 
 // dead fell silent an hour ago, with a pod on it.
-func dead(name string, change ...func(*Node)) Node {
-	return unhealthyNode(name, health("Ready", "Unknown", "NodeStatusUnknown", time.Hour), append([]func(*Node){moving(1)}, change...)...)
+func dead(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
+	return unhealthyNode(name, health("Ready", "Unknown", "NodeStatusUnknown", time.Hour), append([]func(*cluster.ManagedNode){moving(1)}, change...)...)
 }
 
-func broken(name string, change ...func(*Node)) Node {
+func broken(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
 	return unhealthyNode(name, health("DiskReady", "False", "ReadErrors", 10*time.Minute), change...)
 }
 
-func guarded(n *Node) {
-	n.Pods = append(n.Pods, Pod{Name: "x/p", Moves: true, EvictCost: 1, Blocked: true, Budgets: []string{"x/b"}})
+func guarded(n *cluster.ManagedNode) {
+	n.Pods = append(n.Pods, cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Blocked: true, Budgets: []string{"x/b"}})
 }
 
 func static(claims, running, limit int64) func(*View) {
-	return inPool(func(p *Pool) {
+	return inPool(func(p *cluster.ManagedPool) {
 		p.Static, p.Replicas, p.Claims, p.Running, p.NodeLimit = true, 20, claims, running, limit
 	})
 }
 
-func anew(*Node, bool) relocation {
+func anew(*cluster.ManagedNode, bool) relocation {
 	return relocation{Known: true, Create: []solve.NewNode{{Pool: "p"}}}
 }
 
-func nowhere(*Node, bool) relocation { return relocation{Known: true, Unplaced: []solve.Unplaced{{}}} }
+func nowhere(*cluster.ManagedNode, bool) relocation {
+	return relocation{Known: true, Unplaced: []solve.Unplaced{{}}}
+}
 
 // decideRepair makes a decision about unhealthy nodes only.
 func decideRepair(v View, find relocateFunc) Decision {
@@ -85,17 +89,21 @@ func decideRepair(v View, find relocateFunc) Decision {
 }
 
 // moving is a pod that needs another place.
-func moving(cost float64) func(*Node) {
-	return func(n *Node) { n.Pods = append(n.Pods, Pod{Name: "x/m", Moves: true, EvictCost: cost}) }
+func moving(cost float64) func(*cluster.ManagedNode) {
+	return func(n *cluster.ManagedNode) {
+		n.Pods = append(n.Pods, cluster.PodOnNode{Name: "x/m", Moves: true, EvictCost: cost})
+	}
 }
 
 // V15-14, V15-15, V15-22 to V15-30, V15-47, V15-49: what is done about unhealthy nodes.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	first := func(v *View) { v.Methods.TerminateFirstRepair = true }
-	reserved := func(n *Node) { n.CapacityType, n.Reservation = karpv1.CapacityTypeReserved, "cr-1" }
-	elsewhere := func(*Node, bool) relocation { return relocation{Known: true, Bind: []solve.Bind{{Node: "well-19"}}} }
-	slot := func(n *Node, freed bool) relocation {
+	reserved := func(n *cluster.ManagedNode) { n.CapacityType, n.Reservation = karpv1.CapacityTypeReserved, "cr-1" }
+	elsewhere := func(*cluster.ManagedNode, bool) relocation {
+		return relocation{Known: true, Bind: []solve.Bind{{Node: "well-19"}}}
+	}
+	slot := func(n *cluster.ManagedNode, freed bool) relocation {
 		if freed {
 			return anew(n, true)
 		}
@@ -106,96 +114,96 @@ func TestRepair(t *testing.T) {
 			{Zone: "z", CapacityType: karpv1.CapacityTypeReserved, Reservation: "cr-1", Available: true},
 		}}}}}}
 	}
-	noTime := func(*Node, bool) relocation { return relocation{} }
+	noTime := func(*cluster.ManagedNode, bool) relocation { return relocation{} }
 	for name, tc := range map[string]struct {
-		nodes  []Node
+		nodes  []cluster.ManagedNode
 		change []func(*View)
 		find   relocateFunc
 		want   string // node, decision, bound, because
 		say    string
 	}{
 		"nothing is wrong":                         {},
-		"the gate is off":                          {nodes: []Node{dead("a")}, change: []func(*View){func(v *View) { v.Methods.Repair = false }}},
-		"V15-27 a dead node is replaced":           {nodes: []Node{dead("a")}, find: anew, want: "a replace Ready"},
-		"V15-27 or deleted if others have room":    {nodes: []Node{dead("a")}, find: elsewhere, want: "a delete Ready"},
-		"V15-27 or stays if its pods have no home": {nodes: []Node{dead("a")}, find: nowhere, say: "fit on no other node"},
+		"the gate is off":                          {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){func(v *View) { v.Methods.Repair = false }}},
+		"V15-27 a dead node is replaced":           {nodes: []cluster.ManagedNode{dead("a")}, find: anew, want: "a replace Ready"},
+		"V15-27 or deleted if others have room":    {nodes: []cluster.ManagedNode{dead("a")}, find: elsewhere, want: "a delete Ready"},
+		"V15-27 or stays if its pods have no home": {nodes: []cluster.ManagedNode{dead("a")}, find: nowhere, say: "fit on no other node"},
 		"the next one is tried then": {
-			nodes: []Node{dead("a"), unhealthyNode("b", health("Ready", "False", "", 31*time.Minute), moving(1))}, want: "b replace 0s Ready", say: "fit on no other node",
-			find: func(n *Node, _ bool) relocation {
+			nodes: []cluster.ManagedNode{dead("a"), unhealthyNode("b", health("Ready", "False", "", 31*time.Minute), moving(1))}, want: "b replace 0s Ready", say: "fit on no other node",
+			find: func(n *cluster.ManagedNode, _ bool) relocation {
 				if n.Name == "a" {
 					return nowhere(n, false)
 				}
 				return anew(n, false)
 			},
 		},
-		"V15-20 a reboot": {nodes: []Node{broken("a")}, want: "a reboot 3m0s DiskReady"},
+		"V15-20 a reboot": {nodes: []cluster.ManagedNode{broken("a")}, want: "a reboot 3m0s DiskReady"},
 		"V15-30 two reboots in a day are enough": {
-			nodes: []Node{broken("a", moving(1), func(n *Node) { n.Reboots = 2 })}, find: anew, want: "a replace 3m0s DiskReady escalated",
+			nodes: []cluster.ManagedNode{broken("a", moving(1), func(n *cluster.ManagedNode) { n.Reboots = 2 })}, find: anew, want: "a replace 3m0s DiskReady escalated",
 		},
-		"V15-30 one is not": {nodes: []Node{broken("a", func(n *Node) { n.Reboots = 1 })}, want: "a reboot 3m0s DiskReady"},
+		"V15-30 one is not": {nodes: []cluster.ManagedNode{broken("a", func(n *cluster.ManagedNode) { n.Reboots = 1 })}, want: "a reboot 3m0s DiskReady"},
 		"V15-26 the claim bounds the drain more tightly": {
-			nodes: []Node{broken("a", func(n *Node) { n.Bounded, n.Bound = true, time.Minute })}, want: "a reboot 1m0s DiskReady",
+			nodes: []cluster.ManagedNode{broken("a", func(n *cluster.ManagedNode) { n.Bounded, n.Bound = true, time.Minute })}, want: "a reboot 1m0s DiskReady",
 		},
 		"V15-26 the policy does": {
-			nodes: []Node{broken("a", func(n *Node) { n.Bounded, n.Bound = true, time.Hour })}, want: "a reboot 3m0s DiskReady",
+			nodes: []cluster.ManagedNode{broken("a", func(n *cluster.ManagedNode) { n.Bounded, n.Bound = true, time.Hour })}, want: "a reboot 3m0s DiskReady",
 		},
 		"V15-26 without a bound the claim's own works as usual": {
-			nodes: []Node{dead("a", func(n *Node) { n.Bounded, n.Bound = true, time.Minute })}, find: anew, want: "a replace Ready",
+			nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Bounded, n.Bound = true, time.Minute })}, find: anew, want: "a replace Ready",
 		},
-		"V15-22 the higher score first": {nodes: []Node{broken("a"), dead("b")}, find: anew, want: "b replace Ready"},
+		"V15-22 the higher score first": {nodes: []cluster.ManagedNode{broken("a"), dead("b")}, find: anew, want: "b replace Ready"},
 		"V15-22 then who costs less": {
-			nodes: []Node{dead("a", moving(1)), dead("b")}, find: anew, want: "b replace Ready",
+			nodes: []cluster.ManagedNode{dead("a", moving(1)), dead("b")}, find: anew, want: "b replace Ready",
 		},
 		"V15-22 who expires soon costs little": {
-			nodes: []Node{
-				dead("a", func(n *Node) { n.Pods = []Pod{{Name: "x/p", Moves: true, EvictCost: 2}} }),
-				dead("b", func(n *Node) {
-					n.Pods, n.ExpireAfter = []Pod{{Name: "x/q", Moves: true, EvictCost: 3}, {Name: "x/d", EvictCost: 9}}, 49*time.Hour
+			nodes: []cluster.ManagedNode{
+				dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.PodOnNode{{Name: "x/p", Moves: true, EvictCost: 2}} }),
+				dead("b", func(n *cluster.ManagedNode) {
+					n.Pods, n.ExpireAfter = []cluster.PodOnNode{{Name: "x/q", Moves: true, EvictCost: 3}, {Name: "x/d", EvictCost: 9}}, 49*time.Hour
 				}),
 			}, find: anew, want: "b replace Ready",
 		},
-		"V15-22 then the name":                 {nodes: []Node{dead("b"), dead("a")}, find: anew, want: "a replace Ready"},
-		"V15-23 do-not-repair":                 {nodes: []Node{dead("a", func(n *Node) { n.DoNotRepair = true })}, say: "karpenter.sh/do-not-repair"},
-		"V15-23 not before it is due":          {nodes: []Node{unhealthyNode("a", health("Ready", "Unknown", "", time.Minute), func(n *Node) { n.DoNotRepair = true })}},
-		"V15-23 before V15-24":                 {nodes: []Node{dead("a", guarded, func(n *Node) { n.DoNotRepair = true })}, say: "do-not-repair"},
-		"V15-24 a guarded pod needs a bound":   {nodes: []Node{dead("a", guarded)}, say: "neither the repair policy nor the NodeClaim bounds it; node/a: PodDisruptionBudget x/b allows no eviction of pod x/p"},
-		"V15-24 a protected one too":           {nodes: []Node{dead("a", func(n *Node) { n.Pods = []Pod{{Name: "x/p", Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
-		"V15-24 the policy has one":            {nodes: []Node{broken("a", guarded)}, want: "a reboot 3m0s DiskReady"},
-		"V15-24 the claim has one":             {nodes: []Node{dead("a", guarded, func(n *Node) { n.Bounded, n.Bound = true, time.Hour })}, find: anew, want: "a replace Ready"},
-		"V15-15 do-not-disrupt is not for us":  {nodes: []Node{dead("a", func(n *Node) { n.Protected = true })}, find: anew, want: "a replace Ready"},
-		"V15-15 never initialized, nominated":  {nodes: []Node{dead("a", func(n *Node) { n.Initialized, n.Nominated = false, true })}, find: anew, want: "a replace Ready"},
-		"V15-15 never registered":              {nodes: []Node{dead("a", func(n *Node) { n.Initialized, n.Registered = false, false })}, say: "not registered"},
-		"V15-15 no pool":                       {nodes: []Node{dead("a", func(n *Node) { n.Pool = "" })}, say: "repair needs one"},
-		"V15-15 a pool that nobody knows":      {nodes: []Node{dead("a", func(n *Node) { n.Pool = "q" })}, say: "NodePool q"},
-		"V15-15 types that cannot be listed":   {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Known = false })}, say: "cannot be resolved"},
-		"V15-14 nominated":                     {nodes: []Node{dead("a", func(n *Node) { n.Nominated = true })}, say: "a pending pod is expected"},
-		"SC-52 a pod may come that runs still": {nodes: []Node{dead("a", func(n *Node) { n.ExpectsDisplaced = true })}, find: anew, want: "a replace Ready"},
-		"V15-14 rebooting":                     {nodes: []Node{dead("a", func(n *Node) { n.Rebooting = true })}, say: "being rebooted"},
-		"FM M14 already going":                 {nodes: []Node{dead("a", func(n *Node) { n.Deleting = true })}, say: "node/a: "},
-		"FM M14 in a command: nothing is said": {nodes: []Node{dead("a", func(n *Node) { n.Deleting, n.Commanded = true, true })}},
-		"V15-25 a budget of none":              {nodes: []Node{dead("a")}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, say: "a budget of the NodePool says 0"},
-		"V15-16 what is no node yet uses none": {nodes: []Node{dead("a", func(n *Node) { n.Initialized = false })}, change: []func(*View){inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "0"}} })}, find: anew, want: "a replace Ready", say: "a budget of the NodePool says 0"},
-		"V15-28 static":                        {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1)}, want: "a replace Ready template p"},
+		"V15-22 then the name":                 {nodes: []cluster.ManagedNode{dead("b"), dead("a")}, find: anew, want: "a replace Ready"},
+		"V15-23 do-not-repair":                 {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.DoNotRepair = true })}, say: "karpenter.sh/do-not-repair"},
+		"V15-23 not before it is due":          {nodes: []cluster.ManagedNode{unhealthyNode("a", health("Ready", "Unknown", "", time.Minute), func(n *cluster.ManagedNode) { n.DoNotRepair = true })}},
+		"V15-23 before V15-24":                 {nodes: []cluster.ManagedNode{dead("a", guarded, func(n *cluster.ManagedNode) { n.DoNotRepair = true })}, say: "do-not-repair"},
+		"V15-24 a guarded pod needs a bound":   {nodes: []cluster.ManagedNode{dead("a", guarded)}, say: "neither the repair policy nor the NodeClaim bounds it; node/a: PodDisruptionBudget x/b allows no eviction of pod x/p"},
+		"V15-24 a protected one too":           {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.PodOnNode{{Name: "x/p", Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
+		"V15-24 the policy has one":            {nodes: []cluster.ManagedNode{broken("a", guarded)}, want: "a reboot 3m0s DiskReady"},
+		"V15-24 the claim has one":             {nodes: []cluster.ManagedNode{dead("a", guarded, func(n *cluster.ManagedNode) { n.Bounded, n.Bound = true, time.Hour })}, find: anew, want: "a replace Ready"},
+		"V15-15 do-not-disrupt is not for us":  {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Protected = true })}, find: anew, want: "a replace Ready"},
+		"V15-15 never initialized, nominated":  {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized, n.Nominated = false, true })}, find: anew, want: "a replace Ready"},
+		"V15-15 never registered":              {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized, n.Registered = false, false })}, say: "not registered"},
+		"V15-15 no pool":                       {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "" })}, say: "repair needs one"},
+		"V15-15 a pool that nobody knows":      {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "q" })}, say: "NodePool q"},
+		"V15-15 types that cannot be listed":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Known = false })}, say: "cannot be resolved"},
+		"V15-14 nominated":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, say: "a pending pod is expected"},
+		"SC-52 a pod may come that runs still": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, find: anew, want: "a replace Ready"},
+		"V15-14 rebooting":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Rebooting = true })}, say: "being rebooted"},
+		"FM M14 already going":                 {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Deleting = true })}, say: "node/a: "},
+		"FM M14 in a command: nothing is said": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Deleting, n.Commanded = true, true })}},
+		"V15-25 a budget of none":              {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0"}} })}, say: "a budget of the NodePool says 0"},
+		"V15-16 what is no node yet uses none": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0"}} })}, find: anew, want: "a replace Ready", say: "a budget of the NodePool says 0"},
+		"V15-28 static":                        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1)}, want: "a replace Ready template p"},
 		"V15-28 static, but the gate is off": {
-			nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1), func(v *View) { v.Methods.Static = false }}, say: "DisruptionBlocked",
+			nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1), func(v *View) { v.Methods.Static = false }}, say: "DisruptionBlocked",
 		},
-		"V15-28 static, an exchange runs": {nodes: []Node{dead("a")}, change: []func(*View){static(21, 21, -1)}},
+		"V15-28 static, an exchange runs": {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(21, 21, -1)}},
 		"V15-28 static, a command runs": {
-			nodes: []Node{dead("a"), {Name: "b", Pool: "p", Deleting: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
+			nodes: []cluster.ManagedNode{dead("a"), {Name: "b", Pool: "p", Deleting: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
 		},
-		"V15-28 static, below the limit":        {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
-		"V15-49 static, at the limit":           {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},
-		"V15-49 static, the node goes first":    {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20), first}, want: "a terminate-first static-at-limit"},
-		"V15-49 not if nothing can be bought":   {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, 20), first, inPool(func(p *Pool) { p.Ready = false })}, say: "DisruptionBlocked"},
-		"V15-27 nobody has to move":             {nodes: []Node{unhealthyNode("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
-		"V15-27 no time to find out":            {nodes: []Node{dead("a"), dead("b")}, find: noTime},
-		"V15-48 all reservations are taken":     {nodes: []Node{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), first, taken}, want: "a terminate-first no-reserved-capacity"},
-		"V15-48 but not by this node":           {nodes: []Node{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only buy from reservations"},
-		"V15-48 without the gate, one for one":  {nodes: []Node{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), taken}, want: "a replace Ready template p"},
-		"V15-47 the reservation is full":        {nodes: []Node{dead("a", reserved)}, change: []func(*View){first}, find: slot, want: "a terminate-first no-reserved-capacity"},
-		"V15-47 not without the gate":           {nodes: []Node{dead("a", reserved)}, find: slot, say: "fit on no other node"},
-		"V15-47 not for a node that has none":   {nodes: []Node{dead("a")}, change: []func(*View){first}, find: slot, say: "fit on no other node"},
-		"V15-47 not if it does not help either": {nodes: []Node{dead("a", reserved)}, change: []func(*View){first}, find: nowhere, say: "fit on no other node"},
+		"V15-28 static, below the limit":        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
+		"V15-49 static, at the limit":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},
+		"V15-49 static, the node goes first":    {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20), first}, want: "a terminate-first static-at-limit"},
+		"V15-49 not if nothing can be bought":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20), first, inPool(func(p *cluster.ManagedPool) { p.Ready = false })}, say: "DisruptionBlocked"},
+		"V15-27 nobody has to move":             {nodes: []cluster.ManagedNode{unhealthyNode("a", health("Ready", "Unknown", "", time.Hour))}, want: "a delete Ready"},
+		"V15-27 no time to find out":            {nodes: []cluster.ManagedNode{dead("a"), dead("b")}, find: noTime},
+		"V15-48 all reservations are taken":     {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), first, taken}, want: "a terminate-first no-reserved-capacity"},
+		"V15-48 but not by this node":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1), first, taken}, say: "can only buy from reservations"},
+		"V15-48 without the gate, one for one":  {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){static(20, 20, -1), taken}, want: "a replace Ready template p"},
+		"V15-47 the reservation is full":        {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){first}, find: slot, want: "a terminate-first no-reserved-capacity"},
+		"V15-47 not without the gate":           {nodes: []cluster.ManagedNode{dead("a", reserved)}, find: slot, say: "fit on no other node"},
+		"V15-47 not for a node that has none":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){first}, find: slot, say: "fit on no other node"},
+		"V15-47 not if it does not help either": {nodes: []cluster.ManagedNode{dead("a", reserved)}, change: []func(*View){first}, find: nowhere, say: "fit on no other node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +212,7 @@ func TestRepair(t *testing.T) {
 				f(&v)
 			}
 			if tc.find == nil {
-				tc.find = func(*Node, bool) relocation { t.Error("a simulation"); return relocation{} }
+				tc.find = func(*cluster.ManagedNode, bool) relocation { t.Error("a simulation"); return relocation{} }
 			}
 			d := decideRepair(v, tc.find)
 			if diff := cmp.Diff(tc.want, told(d.Commands)); diff != "" {
@@ -342,7 +350,7 @@ func TestFM_K12_SilentCluster(t *testing.T) {
 			v.Nodes = v.Nodes[:tc.nodes]
 			for i := range v.Nodes {
 				v.Nodes[i].Pool = fmt.Sprintf("p%d", i)
-				v.Pools[v.Nodes[i].Pool] = Pool{Name: v.Nodes[i].Pool, Known: true}
+				v.Pools[v.Nodes[i].Pool] = cluster.ManagedPool{Name: v.Nodes[i].Pool, Known: true}
 			}
 			for i := range tc.young {
 				v.Nodes[tc.nodes-1-i].Created = v.Now.Add(-30 * time.Minute)
@@ -377,13 +385,13 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 			n.Initialized, n.Reboots = rapid.Bool().Draw(t, "initialized"), rapid.IntRange(0, 3).Draw(t, "reboots")
 			v.Nodes[i] = n
 		}
-		v.Pools["q"] = Pool{Name: "q", Known: true, Budgets: []budget.Budget{{Nodes: "0"}}}
+		v.Pools["q"] = cluster.ManagedPool{Name: "q", Known: true, Budgets: []cluster.Budget{{Nodes: "0"}}}
 		d := decideRepair(v, anew)
 		if len(d.Commands) > 1 {
 			t.Fatalf("%d commands", len(d.Commands))
 		}
 		for _, c := range d.Commands {
-			i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.Name == c.Remove[0].Node })
+			i := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == c.Remove[0].Node })
 			n := v.Nodes[i]
 			all, unhealthy := 0, 0
 			for j := range v.Nodes {
@@ -413,17 +421,17 @@ func TestRepairIsPaced(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		v := repairView(t)
-		inPool(func(p *Pool) { p.Budgets = []budget.Budget{{Nodes: "10%"}} })(&v)
+		inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "10%"}} })(&v)
 		unhealthy := rapid.IntRange(0, 8).Draw(t, "sick")
 		for i := range unhealthy {
-			v.Nodes[i] = rapid.SampledFrom([]func(string, ...func(*Node)) Node{dead, broken}).Draw(t, "how")(fmt.Sprintf("sick-%d", i))
+			v.Nodes[i] = rapid.SampledFrom([]func(string, ...func(*cluster.ManagedNode)) cluster.ManagedNode{dead, broken}).Draw(t, "how")(fmt.Sprintf("sick-%d", i))
 		}
 		const allowed, fifth = 2, 4 // of twenty
 		begun := 0
 		for range 20 {
 			d := decideRepair(v, anew)
 			for _, c := range d.Commands {
-				i := slices.IndexFunc(v.Nodes, func(n Node) bool { return n.Name == c.Remove[0].Node })
+				i := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == c.Remove[0].Node })
 				v.Nodes[i].Deleting, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
 				begun++
 			}

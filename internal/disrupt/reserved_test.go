@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -208,7 +207,7 @@ func TestTrust_A16_ManyReservedNodes(t *testing.T) {
 			}
 			v := scripted(t, b.String())
 			v.Tuning = disrupt.Tuning{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1}
-			v.Pools["default"] = disrupt.Pool{Name: "default", Known: true, Ready: true, NodeLimit: -1, Budgets: []budget.Budget{{Nodes: "100%"}}}
+			v.Pools["default"] = cluster.ManagedPool{Name: "default", Known: true, Ready: true, NodeLimit: -1, Budgets: []cluster.Budget{{Nodes: "100%"}}}
 			for pass := 0; ; pass++ {
 				d := disrupt.Next(v, never)
 				if found := judge(v, d); len(found) > 0 {

@@ -64,15 +64,15 @@ func Revalidate(c Command, decided, fresh View, live map[string][]LivePod) []Obj
 	return out
 }
 
-func byClaim(nodes []Node) map[string]*Node {
-	out := make(map[string]*Node, len(nodes))
+func byClaim(nodes []cluster.ManagedNode) map[string]*cluster.ManagedNode {
+	out := make(map[string]*cluster.ManagedNode, len(nodes))
 	for i := range nodes {
 		out[nodes[i].Claim] = &nodes[i]
 	}
 	return out
 }
 
-func livePodsOf(pods []Pod) []LivePod {
+func livePodsOf(pods []cluster.PodOnNode) []LivePod {
 	out := make([]LivePod, 0, len(pods))
 	for i := range pods {
 		out = append(out, LivePod{pods[i].Name, pods[i].Moves, pods[i].Protected, pods[i].EvictCost, pods[i].Mark})
@@ -83,7 +83,7 @@ func livePodsOf(pods []Pod) []LivePod {
 // concern is a reason against removing a node.
 type concern struct{ category, text string }
 
-func (c *Command) findConcerns(candidate *Candidate, n *Node, pool Pool, live []LivePod) []concern {
+func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, pool cluster.ManagedPool, live []LivePod) []concern {
 	var out []concern
 	note := func(holds bool, category, text string) {
 		if holds {

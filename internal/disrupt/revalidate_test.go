@@ -16,58 +16,58 @@ func TestAgain(t *testing.T) {
 	const web = "default/web"
 	known := LivePod{Name: web, Moves: true, EvictCost: 1}
 	type now struct {
-		node func(n *Node)
-		pool func(p *Pool)
+		node func(n *cluster.ManagedNode)
+		pool func(p *cluster.ManagedPool)
 		live []LivePod
 		gone bool
 	}
 	tests := map[string]struct {
 		reason karpv1.DisruptionReason
-		then   func(n *Node) // how it was when it was decided
+		then   func(n *cluster.ManagedNode) // how it was when it was decided
 		now    now
 		want   string
 	}{
 		"nothing changed":                 {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known}}, ""},
 		"the claim is gone":               {karpv1.ReasonUnderutilized, nil, now{gone: true}, "churn: it is gone"},
-		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Deleting = true }}, "churn: it is already on its way out"},
-		"it reboots":                      {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Rebooting = true }}, "churn: it is rebooting"},
-		"nominated":                       {karpv1.ReasonUnderutilized, nil, now{node: func(n *Node) { n.Nominated = true }}, "budget: a pending pod is expected on it"},
-		"a pod of another node may come":  {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.ExpectsDisplaced = true }}, "budget: a pending pod is expected on it"},
-		"repair does not wait for it":     {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.ExpectsDisplaced = true }}, ""},
-		"nominated, and that was known":   {karpv1.ReasonUnhealthy, func(n *Node) { n.Nominated = true }, now{node: func(n *Node) { n.Nominated = true }}, ""},
-		"protected":                       {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Protected = true }}, "churn: it carries annotation karpenter.sh/do-not-disrupt"},
-		"protected, repair":               {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.Protected = true }}, ""},
-		"not to be repaired":              {karpv1.ReasonUnhealthy, nil, now{node: func(n *Node) { n.DoNotRepair = true }}, "churn: it carries annotation karpenter.sh/do-not-repair"},
-		"FM K20: consolidateAfter Never":  {karpv1.ReasonUnderutilized, nil, now{pool: func(p *Pool) { p.NeverConsolidate = true }}, "churn: it is not consolidatable any more"},
-		"Never does not matter to drift":  {karpv1.ReasonDrifted, nil, now{pool: func(p *Pool) { p.NeverConsolidate = true }}, ""},
+		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.Deleting = true }}, "churn: it is already on its way out"},
+		"it reboots":                      {karpv1.ReasonUnhealthy, nil, now{node: func(n *cluster.ManagedNode) { n.Rebooting = true }}, "churn: it is rebooting"},
+		"nominated":                       {karpv1.ReasonUnderutilized, nil, now{node: func(n *cluster.ManagedNode) { n.Nominated = true }}, "budget: a pending pod is expected on it"},
+		"a pod of another node may come":  {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true }}, "budget: a pending pod is expected on it"},
+		"repair does not wait for it":     {karpv1.ReasonUnhealthy, nil, now{node: func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true }}, ""},
+		"nominated, and that was known":   {karpv1.ReasonUnhealthy, func(n *cluster.ManagedNode) { n.Nominated = true }, now{node: func(n *cluster.ManagedNode) { n.Nominated = true }}, ""},
+		"protected":                       {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.Protected = true }}, "churn: it carries annotation karpenter.sh/do-not-disrupt"},
+		"protected, repair":               {karpv1.ReasonUnhealthy, nil, now{node: func(n *cluster.ManagedNode) { n.Protected = true }}, ""},
+		"not to be repaired":              {karpv1.ReasonUnhealthy, nil, now{node: func(n *cluster.ManagedNode) { n.DoNotRepair = true }}, "churn: it carries annotation karpenter.sh/do-not-repair"},
+		"FM K20: consolidateAfter Never":  {karpv1.ReasonUnderutilized, nil, now{pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }}, "churn: it is not consolidatable any more"},
+		"Never does not matter to drift":  {karpv1.ReasonDrifted, nil, now{pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }}, ""},
 		"a pod came":                      {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
 		"a pod came, drift":               {karpv1.ReasonDrifted, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, "churn: pod default/new came to it"},
 		"a pod came, repair":              {karpv1.ReasonUnhealthy, nil, now{live: []LivePod{known, {Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
 		"a pod came that need not move":   {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known, {Name: "kube-system/agent", EvictCost: 1}}}, ""},
 		"a pod came that costs nothing":   {karpv1.ReasonEmpty, nil, now{live: []LivePod{{Name: "default/cheap", Moves: true, EvictCost: -1}}}, ""},
-		"a pod of a static pool came":     {karpv1.ReasonDrifted, nil, now{pool: func(p *Pool) { p.Static = true }, live: []LivePod{{Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
+		"a pod of a static pool came":     {karpv1.ReasonDrifted, nil, now{pool: func(p *cluster.ManagedPool) { p.Static = true }, live: []LivePod{{Name: "default/new", Moves: true, EvictCost: 1}}}, ""},
 		"a pod got do-not-disrupt":        {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
 		"the same, drift without TGP":     {karpv1.ReasonDrifted, nil, now{live: []LivePod{{Name: web, Moves: true, Protected: true}}}, "churn: pod default/web carries annotation karpenter.sh/do-not-disrupt"},
-		"the same, drift with TGP":        {karpv1.ReasonDrifted, nil, now{node: func(n *Node) { n.Bounded = true }, live: []LivePod{{Name: web, Moves: true, Protected: true}}}, ""},
-		"a budget of pods blocks now":     {karpv1.ReasonUnderutilized, nil, now{node: func(n *Node) { n.Pods[0].Blocked, n.Pods[0].Budgets = true, []string{"default/b"} }}, "churn: PodDisruptionBudget default/b allows no eviction of pod default/web"},
-		"a budget that blocked all along": {karpv1.ReasonUnderutilized, func(n *Node) { n.Pods[0].Blocked = true }, now{node: func(n *Node) { n.Pods[0].Blocked = true }}, ""},
+		"the same, drift with TGP":        {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.Bounded = true }, live: []LivePod{{Name: web, Moves: true, Protected: true}}}, ""},
+		"a budget of pods blocks now":     {karpv1.ReasonUnderutilized, nil, now{node: func(n *cluster.ManagedNode) { n.Pods[0].Blocked, n.Pods[0].Budgets = true, []string{"default/b"} }}, "churn: PodDisruptionBudget default/b allows no eviction of pod default/web"},
+		"a budget that blocked all along": {karpv1.ReasonUnderutilized, func(n *cluster.ManagedNode) { n.Pods[0].Blocked = true }, now{node: func(n *cluster.ManagedNode) { n.Pods[0].Blocked = true }}, ""},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			node := func(change func(*Node)) Node {
-				n := Node{Name: "n", Claim: "c", Pool: "p", Initialized: true, Consolidatable: true, Pods: []Pod{{Name: web, Moves: true, EvictCost: 1}}}
+			node := func(change func(*cluster.ManagedNode)) cluster.ManagedNode {
+				n := cluster.ManagedNode{Name: "n", Claim: "c", Pool: "p", Initialized: true, Consolidatable: true, Pods: []cluster.PodOnNode{{Name: web, Moves: true, EvictCost: 1}}}
 				if change != nil {
 					change(&n)
 				}
 				return n
 			}
-			pool := Pool{Name: "p"}
-			decided := View{Nodes: []Node{node(tc.then)}, Pools: map[string]Pool{"p": pool}}
+			pool := cluster.ManagedPool{Name: "p"}
+			decided := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{node(tc.then)}, Pools: map[string]cluster.ManagedPool{"p": pool}}}
 			if tc.now.pool != nil {
 				tc.now.pool(&pool)
 			}
-			fresh := View{Nodes: []Node{node(tc.now.node)}, Pools: map[string]Pool{"p": pool}}
+			fresh := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{node(tc.now.node)}, Pools: map[string]cluster.ManagedPool{"p": pool}}}
 			if tc.now.gone {
 				fresh.Nodes = nil
 			}
@@ -87,7 +87,7 @@ func TestAgain(t *testing.T) {
 func TestAgainLooksAtDestinations(t *testing.T) {
 	t.Parallel()
 	c := Command{Reason: karpv1.ReasonUnderutilized, Remove: []Candidate{{Node: "n", Claim: "c"}}, Bind: []solve.Bind{{Node: "to"}}}
-	view := View{Nodes: []Node{{Name: "n", Claim: "c", Consolidatable: true}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}
+	view := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Name: "n", Claim: "c", Consolidatable: true}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}}
 	if got := Revalidate(c, view, view, nil); len(got) != 0 {
 		t.Errorf("objections %+v, want none", got)
 	}

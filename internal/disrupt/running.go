@@ -2,10 +2,10 @@ package disrupt
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -21,7 +21,7 @@ type Running struct {
 
 // Token identifies a command, also among commands for the same nodes at other times.
 func (c *Command) Token() string {
-	return c.ID + "-" + strconv.FormatInt(c.Decided.UnixMilli(), 36)
+	return cluster.CommandToken(c.ID, c.Decided)
 }
 
 // Replacements is how many nodes must be initialized before any node is removed.

@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/script"
@@ -45,9 +44,9 @@ func text(d *datadriven.TestData) string {
 
 // facts is what lines say about disruption; they are forgotten once something was decided.
 type facts struct {
-	nodes   map[string][]func(*disrupt.Node)
-	pods    map[string][]func(*disrupt.Pod)
-	pools   map[string][]func(*disrupt.Pool)
+	nodes   map[string][]func(*cluster.ManagedNode)
+	pods    map[string][]func(*cluster.PodOnNode)
+	pools   map[string][]func(*cluster.ManagedPool)
 	general []func(*disrupt.View)
 }
 
@@ -63,7 +62,7 @@ func (f *facts) commands() []script.Command {
 }
 
 func (f *facts) forget() {
-	*f = facts{nodes: map[string][]func(*disrupt.Node){}, pods: map[string][]func(*disrupt.Pod){}, pools: map[string][]func(*disrupt.Pool){}}
+	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.PodOnNode){}, pools: map[string][]func(*cluster.ManagedPool){}}
 }
 
 func span(l *script.Line, key string) time.Duration {
@@ -80,23 +79,23 @@ func span(l *script.Line, key string) time.Duration {
 
 func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 	drift, ago, age, reservation := l.Text("drift"), span(l, "ago"), span(l, "age"), l.Text("reservation")
-	flags := map[string]func(*disrupt.Node){
-		"protected":    func(n *disrupt.Node) { n.Protected = true },
-		"nominated":    func(n *disrupt.Node) { n.Nominated = true },
-		"rebooting":    func(n *disrupt.Node) { n.Rebooting = true },
-		"commanded":    func(n *disrupt.Node) { n.Commanded = true },
-		"going":        func(n *disrupt.Node) { n.Deleting = true },
-		"notready":     func(n *disrupt.Node) { n.Ready = false },
-		"unregistered": func(n *disrupt.Node) { n.Registered, n.Initialized = false, false },
-		"bounded":      func(n *disrupt.Node) { n.Bounded = true },
-		"quiet":        func(n *disrupt.Node) { n.Consolidatable = false },
-		"unpriced":     func(n *disrupt.Node) { n.Price = 0 },
-		"poolless":     func(n *disrupt.Node) { n.Pool = "" },
-		"zoneless":     func(n *disrupt.Node) { n.Zone = "" },
-		"untyped":      func(n *disrupt.Node) { n.InstanceType = "gone.large" },
-		"captypeless":  func(n *disrupt.Node) { n.CapacityType = "" },
+	flags := map[string]func(*cluster.ManagedNode){
+		"protected":    func(n *cluster.ManagedNode) { n.Protected = true },
+		"nominated":    func(n *cluster.ManagedNode) { n.Nominated = true },
+		"rebooting":    func(n *cluster.ManagedNode) { n.Rebooting = true },
+		"commanded":    func(n *cluster.ManagedNode) { n.Commanded = true },
+		"going":        func(n *cluster.ManagedNode) { n.Deleting = true },
+		"notready":     func(n *cluster.ManagedNode) { n.Ready = false },
+		"unregistered": func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
+		"bounded":      func(n *cluster.ManagedNode) { n.Bounded = true },
+		"quiet":        func(n *cluster.ManagedNode) { n.Consolidatable = false },
+		"unpriced":     func(n *cluster.ManagedNode) { n.Price = 0 },
+		"poolless":     func(n *cluster.ManagedNode) { n.Pool = "" },
+		"zoneless":     func(n *cluster.ManagedNode) { n.Zone = "" },
+		"untyped":      func(n *cluster.ManagedNode) { n.InstanceType = "gone.large" },
+		"captypeless":  func(n *cluster.ManagedNode) { n.CapacityType = "" },
 	}
-	change := []func(*disrupt.Node){func(n *disrupt.Node) {
+	change := []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) {
 		if drift != "" {
 			n.Drift, n.DriftedAt = drift, n.Created.Add(time.Hour-ago)
 		}
@@ -121,7 +120,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 func (f *facts) aboutPods(_ *script.World, l *script.Line) string {
 	budgets, blocked, impossible, protected := l.List("budgets"), l.Flag("blocked"), l.Flag("impossible"), l.Flag("protected")
 	for _, name := range l.Bare() {
-		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *disrupt.Pod) {
+		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.PodOnNode) {
 			p.Budgets, p.Blocked, p.Impossible, p.Protected = budgets, blocked || impossible, impossible, protected
 		})
 	}
@@ -129,10 +128,10 @@ func (f *facts) aboutPods(_ *script.World, l *script.Line) string {
 }
 
 func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
-	var budgets []budget.Budget
+	var budgets []cluster.Budget
 	for _, text := range l.All("budget") {
 		nodes, reasons, _ := strings.Cut(text, "/")
-		b := budget.Budget{Nodes: nodes}
+		b := cluster.Budget{Nodes: nodes}
 		if reasons != "" {
 			b.Reasons = strings.Split(reasons, ",")
 		}
@@ -142,7 +141,7 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 	replicas, limit, claims, running := l.Int("replicas", -1), l.Int("limit", -1), l.Int("claims", 0), l.Int("running", 0)
 	never, protected, unknown, unready := l.Flag("never"), l.Flag("protected"), l.Flag("unknown"), l.Flag("unready")
 	for _, name := range l.Bare() {
-		f.pools[name] = append(f.pools[name], func(p *disrupt.Pool) {
+		f.pools[name] = append(f.pools[name], func(p *cluster.ManagedPool) {
 			p.Policy, p.Budgets, p.NeverConsolidate, p.Protected = karpv1.ConsolidationPolicy(policy), budgets, never, protected
 			p.Known = p.Known && !unknown
 			if replicas >= 0 {

@@ -22,7 +22,7 @@ func (d *Decision) replaceStaticDrifted(v *View, _ *planningState) {
 	if !v.Methods.Static {
 		return
 	}
-	byPool := map[string][]*Node{}
+	byPool := map[string][]*cluster.ManagedNode{}
 	for _, n := range drifted(v, true) {
 		byPool[n.Pool] = append(byPool[n.Pool], n)
 		d.Eligible[karpv1.ReasonDrifted]++
@@ -38,12 +38,14 @@ func (d *Decision) replaceStaticDrifted(v *View, _ *planningState) {
 }
 
 // staticPool replaces some nodes of one pool, within a budget.
-func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
+func (d *Decision) staticPool(v *View, name string, nodes []*cluster.ManagedNode, most int) {
 	pool := v.Pools[name]
 	offered, full := reservationsFull(v.Cluster, name)
 	full = full && v.Methods.TerminateFirstDrift
 	if full { // nodes whose reservation can be used again go first
-		slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(btoi(offered[b.Reservation]), btoi(offered[a.Reservation])) })
+		slices.SortStableFunc(nodes, func(a, b *cluster.ManagedNode) int {
+			return cmp.Compare(btoi(offered[b.Reservation]), btoi(offered[a.Reservation]))
+		})
 	}
 	for _, n := range nodes[min(most, len(nodes)):] {
 		d.refuseOverBudget(n, karpv1.ReasonDrifted)
@@ -60,9 +62,9 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 	if full {
 		for _, n := range nodes {
 			if offered[n.Reservation] {
-				d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: NoReservedCapacity, Remove: []Candidate{n.candidate()}})
+				d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: NoReservedCapacity, Remove: []Candidate{candidateOf(n)}})
 			} else {
-				d.reportEachBlocked([]*Node{n}, reason.Reason{Code: reason.ReservationsFull, Have: name})
+				d.reportEachBlocked([]*cluster.ManagedNode{n}, reason.Reason{Code: reason.ReservationsFull, Have: name})
 			}
 		}
 		return
@@ -74,7 +76,7 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 	switch {
 	case slots == 0 && v.Methods.TerminateFirstDrift:
 		for _, n := range nodes {
-			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: StaticAtLimit, Remove: []Candidate{n.candidate()}})
+			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: TerminateFirst, Because: StaticAtLimit, Remove: []Candidate{candidateOf(n)}})
 		}
 	case slots == 0:
 		d.reportEachBlocked(nodes, reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
@@ -82,7 +84,7 @@ func (d *Decision) staticPool(v *View, name string, nodes []*Node, most int) {
 		now := min(slots, int64(len(nodes)))
 		d.reportEachBlocked(nodes[now:], reason.Reason{Code: reason.StaticAtLimit, Have: strconv.FormatInt(pool.Claims+now, 10) + " of " + strconv.FormatInt(pool.NodeLimit, 10), Want: name})
 		for _, n := range nodes[:now] {
-			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: Replace, Template: []string{name}, Remove: []Candidate{n.candidate()}})
+			d.addCommand(Command{Reason: karpv1.ReasonDrifted, Decision: Replace, Template: []string{name}, Remove: []Candidate{candidateOf(n)}})
 		}
 	}
 }
@@ -99,7 +101,7 @@ func countCommandedNodes(v *View, pool string) int64 {
 }
 
 // refuseEach records why nodes are kept, without an event.
-func (d *Decision) refuseEach(nodes []*Node, why reason.Reason) {
+func (d *Decision) refuseEach(nodes []*cluster.ManagedNode, why reason.Reason) {
 	for _, n := range nodes {
 		why.Subject = "node/" + n.Name
 		d.addRefusal(Refused{Reason: karpv1.ReasonDrifted, Nodes: []string{n.Name}, Why: why})
@@ -107,7 +109,7 @@ func (d *Decision) refuseEach(nodes []*Node, why reason.Reason) {
 }
 
 // reportEachBlocked records why each node is kept, with an event.
-func (d *Decision) reportEachBlocked(nodes []*Node, why reason.Reason) {
+func (d *Decision) reportEachBlocked(nodes []*cluster.ManagedNode, why reason.Reason) {
 	for _, n := range nodes {
 		d.reportBlocked(n, Refused{Reason: karpv1.ReasonDrifted, Why: why})
 	}

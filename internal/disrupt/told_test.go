@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/reason"
@@ -18,9 +18,9 @@ import (
 func TestUnreadableBudgetsAreNamed(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{"many": "spec.disruption.budgets[0].nodes", "0": "a budget of the NodePool says 0"} {
-		pool := general(func(p *disrupt.Pool) { p.Budgets = []budget.Budget{{Nodes: text}} })
+		pool := general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: text}} })
 		told := 0
-		for _, n := range disrupt.Next(disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": pool}, Nodes: []disrupt.Node{node("a")}}, never).Events {
+		for _, n := range disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": pool}, Nodes: []cluster.ManagedNode{node("a")}}}, never).Events {
 			if n.Pool == "general" && n.Event.Reason == event.DisruptionBlocked {
 				told++
 				if !strings.Contains(n.Event.Text, want) {
@@ -55,13 +55,13 @@ func TestScoresCarryWhatTheyAreMadeOf(t *testing.T) {
 // slots for others.
 func TestV15_49_NodesBeyondTheSlotsAreTold(t *testing.T) {
 	t.Parallel()
-	pool := general(func(p *disrupt.Pool) {
+	pool := general(func(p *cluster.ManagedPool) {
 		p.Static, p.Ready, p.Replicas, p.Running, p.Claims, p.NodeLimit = true, true, 3, 3, 3, 4
-		p.Budgets = []budget.Budget{{Nodes: "100%"}}
+		p.Budgets = []cluster.Budget{{Nodes: "100%"}}
 	})
-	v := disrupt.View{Now: noon, Pools: map[string]disrupt.Pool{"general": pool}, Methods: disrupt.Methods{Static: true}}
+	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": pool}}, Methods: disrupt.Methods{Static: true}}
 	for _, name := range []string{"a", "b", "c"} {
-		v.Nodes = append(v.Nodes, node(name, func(n *disrupt.Node) { n.Drift = "AMIDrift" }))
+		v.Nodes = append(v.Nodes, node(name, func(n *cluster.ManagedNode) { n.Drift = "AMIDrift" }))
 	}
 	d := disrupt.Next(v, never)
 	if len(d.Commands) != 1 || len(d.Refused) != 2 || len(d.Events) != 2 {

@@ -3,23 +3,13 @@ package disrupt
 import (
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-
-	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// View is the input of one decision.
+// View is the input of one decision: what is observed of the cluster, and how to decide.
 type View struct {
-	Now   time.Time
-	Nodes []Node // managed, with a Node, by name
-	Pools map[string]Pool
-
-	Cluster      *cluster.Snapshot // of the same instant; nil: decisions that need a simulation are skipped
-	PodsToPlace  []cluster.Pod     // pending pods and pods of terminating nodes; they use free capacity first
-	PlannedBinds []solve.Bind      // where earlier plans placed some of PodsToPlace
+	cluster.DisruptionView
 
 	Policy       solve.Policy
 	Tuning       Tuning
@@ -52,77 +42,4 @@ type Tuning struct {
 
 	MinSaving float64 // share of the price of nodes that replacing them must save; 0: what solve asks for
 	AnySaving bool    // replacing them need not save more than anything
-}
-
-// Node is a managed node as disruption sees it.
-type Node struct {
-	Name, Claim, Pool string
-
-	InstanceType string
-	Zone         string
-	CapacityType string
-	Reservation  string // id, if it runs on reserved capacity
-	Price        float64
-	Frees        float64 // what it costs on demand if it is on reserved capacity, USD an hour: what others can use once it is gone
-
-	Created     time.Time     // of the claim
-	Joined      time.Time     // of the Node
-	ExpireAfter time.Duration // 0: never
-	Bounded     bool          // has a terminationGracePeriod,
-	Bound       time.Duration // which is this
-
-	Registered       bool
-	Initialized      bool
-	Ready            bool // as its kubelet says
-	Terminating      bool // its instance is terminating
-	Deleting         bool // being deleted, or marked for deletion by a running command
-	Commanded        bool // part of a running command
-	Rebooting        bool
-	Nominated        bool   // a pending pod is expected
-	ExpectsDisplaced bool   // a pod of a terminating node is expected; its eviction may never succeed, so repair does not wait
-	Protected        bool   // carries do-not-disrupt,
-	Mark             string // as this annotation says; empty: that one (LC-62)
-	Leading          bool   // the leading replica runs on it, and no other replica could take over (FM C17)
-	DoNotRepair      bool   // carries do-not-repair
-	Consolidatable   bool
-	BackingOff       bool // in back-off after a failed command: only repair considers it
-	RepairBackingOff bool // in back-off after a failed repair: repair does not consider it either
-
-	Drift     string // reason of the drift; empty if the node has not drifted
-	DriftedAt time.Time
-	Health    []corev1.NodeCondition // of the Node
-	Rebooted  time.Time              // when the last reboot ended
-	Reboots   int                    // in the last 24 hours
-
-	Pods []Pod // that have not ended, by name
-}
-
-// Pod is a pod on a node as disruption sees it.
-type Pod struct {
-	Name       string // namespace/name
-	Moves      bool   // needs another node when this one is removed
-	Bare       bool   // no controller recreates it after eviction
-	Protected  bool   // do-not-disrupt is in force,
-	Mark       string // as this annotation says; empty: that one (LC-62)
-	Budgets    []string
-	Blocked    bool // its budgets allow no eviction now
-	Impossible bool // and never will, as they are written
-	EvictCost  float64
-}
-
-// Pool is a NodePool as disruption sees it.
-type Pool struct {
-	Name             string
-	Policy           karpv1.ConsolidationPolicy
-	Static           bool
-	Replicas         int64  // of a static pool
-	NodeLimit        int64  // of a static pool; below 0: none
-	Claims           int64  // of a static pool: all existing claims, also those being deleted
-	Running          int64  // of a static pool: claims that are neither being deleted nor part of a command
-	NeverConsolidate bool   // consolidateAfter
-	Protected        bool   // carries do-not-disrupt (L-15),
-	Mark             string // as this annotation says; empty: that one (LC-62)
-	Known            bool   // its instance types are known
-	Ready            bool   // can launch nodes: ready, and not being deleted
-	Budgets          []budget.Budget
 }

@@ -14,23 +14,26 @@ import (
 // viewOf shows a cluster as disruption sees it: everything is an hour old and nothing objects, but for
 // pods that stay.
 func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) disrupt.View {
-	v := disrupt.View{Now: view.Now, Cluster: view, PodsToPlace: pending, Policy: policy, Pools: map[string]disrupt.Pool{}, Methods: disrupt.Methods{Static: true}}
+	v := disrupt.View{
+		DisruptionView: cluster.DisruptionView{Now: view.Now, Cluster: view, PodsToPlace: pending, Pools: map[string]cluster.ManagedPool{}},
+		Policy:         policy, Methods: disrupt.Methods{Static: true},
+	}
 	for i := range view.Pools {
 		p := &view.Pools[i]
-		v.Pools[p.Name] = disrupt.Pool{Name: p.Name, Known: len(p.Types) > 0, Ready: !p.Closed, NodeLimit: -1}
+		v.Pools[p.Name] = cluster.ManagedPool{Name: p.Name, Known: len(p.Types) > 0, Ready: !p.Closed, NodeLimit: -1}
 	}
 	for i := range view.Nodes {
 		c := &view.Nodes[i]
 		if c.Claim == "" || c.Needs != nil {
 			continue
 		}
-		n := disrupt.Node{
+		n := cluster.ManagedNode{
 			Name: c.Name, Claim: c.Claim, Pool: c.Pool, InstanceType: c.InstanceType, Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price,
 			Frees:   view.Frees(c.Pool, c.InstanceType, c.Zone, c.CapacityType),
 			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, Deleting: c.Deleting, Consolidatable: !c.Settling,
 		}
 		for _, p := range c.Pods {
-			n.Pods = append(n.Pods, disrupt.Pod{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: cmp.Or(p.EvictCost, 1)})
+			n.Pods = append(n.Pods, cluster.PodOnNode{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: cmp.Or(p.EvictCost, 1)})
 		}
 		v.Nodes = append(v.Nodes, n)
 	}

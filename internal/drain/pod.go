@@ -12,19 +12,7 @@ const (
 	minGrace     = time.Second      // zero would let two pods of one StatefulSet run at once (LC-36)
 	defaultGrace = 30 * time.Second // of a pod that does not say
 	maxGrace     = 100 * 365 * 24 * time.Hour
-	stuckAfter   = time.Minute // past the end of its grace a pod is not waited for any more (LC-29)
 )
-
-// Waits reports whether the end of a node waits for a pod (LC-29): it runs or ends in time, and the
-// taint would have kept it away. DaemonSet pods count.
-func Waits(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
-	return !terminal(p) && !isLeftBehind(p, taint, now)
-}
-
-// isLeftBehind reports whether a pod is left on the node although it may still run.
-func isLeftBehind(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
-	return mirror(p) || tolerates(p, taint) || isStuckTerminating(p, now)
-}
 
 // Protected reports whether an annotation keeps a pod from being evicted now (disruption 7). A pod that
 // ends already cannot be protected.
@@ -80,34 +68,10 @@ func terminal(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// mirror reports whether the kubelet runs the pod from a file: deleting it has no effect.
-func mirror(p *corev1.Pod) bool {
-	_, marked := p.Annotations[corev1.MirrorPodAnnotationKey]
-	return marked || ownedBy(p, "Node")
-}
-
-func isStuckTerminating(p *corev1.Pod, now time.Time) bool {
-	return p.DeletionTimestamp != nil && now.After(p.DeletionTimestamp.Add(stuckAfter))
-}
-
 func ownedBy(p *corev1.Pod, kind string) bool {
 	for i := range p.OwnerReferences {
 		ref := &p.OwnerReferences[i]
 		if ref.Kind == kind && (ref.APIVersion == "apps/v1" || kind == "Node" && ref.APIVersion == "v1") {
-			return true
-		}
-	}
-	return false
-}
-
-func tolerates(p *corev1.Pod, taint corev1.Taint) bool {
-	for i := range p.Spec.Tolerations {
-		t := &p.Spec.Tolerations[i]
-		switch {
-		case t.Effect != "" && t.Effect != taint.Effect, t.Key != "" && t.Key != taint.Key:
-		case t.Operator == corev1.TolerationOpExists:
-			return true
-		case (t.Operator == "" || t.Operator == corev1.TolerationOpEqual) && t.Key != "" && t.Value == taint.Value:
 			return true
 		}
 	}

@@ -54,7 +54,7 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 	var waiting []*corev1.Pod
 	current := -1
 	for _, p := range sorted(pods) {
-		if !Waits(p, taint, now) {
+		if !cluster.DrainWaits(p, taint, now) {
 			continue
 		}
 		waiting = append(waiting, p)

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
@@ -40,7 +41,7 @@ func TestLC29_WhoIsWaitedFor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := drain.Waits(tc.pod, karpv1.DisruptedTaint(), start); got != tc.want {
+			if got := cluster.DrainWaits(tc.pod, karpv1.DisruptedTaint(), start); got != tc.want {
 				t.Errorf("Waits() = %t, want %t", got, tc.want)
 			}
 		})

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 )
@@ -91,7 +92,7 @@ func TestGroupsLeaveInOrder(t *testing.T) {
 		f := someFacts(t)
 		for _, p := range drain.Next(f).Pods.Evict {
 			for _, other := range f.Pods {
-				if drain.Waits(other, karpv1.DisruptedTaint(), f.Now) && group(other) < group(p) {
+				if cluster.DrainWaits(other, karpv1.DisruptedTaint(), f.Now) && group(other) < group(p) {
 					t.Fatalf("pod %s of group %d leaves before pod %s of group %d", p.Name, group(p), other.Name, group(other))
 				}
 			}

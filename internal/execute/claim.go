@@ -14,7 +14,6 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drift"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -117,7 +116,7 @@ func (o Order) labels() map[string]string {
 	}
 	labels[karpv1.LabelNodePool] = o.Pool.Name
 	ref := template.Spec.NodeClassRef
-	labels[lifecycle.ClassLabel(ref)] = ref.Name
+	labels[ref.LabelKey()] = ref.Name
 	for _, key := range o.Node.Needs.Keys() {
 		if _, set := labels[key]; set || o.Words.WellKnown(key) || o.Words.Restricted(key) {
 			continue

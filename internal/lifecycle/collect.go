@@ -8,6 +8,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
@@ -28,7 +29,7 @@ func Missing(claims []*karpv1.NodeClaim, instances []cloud.Instance, nodes func(
 	for _, c := range claims {
 		id := c.Status.ProviderID
 		registered := condition.True(c.Status.Conditions, karpv1.ConditionRegistered)
-		if c.DeletionTimestamp != nil || !registered || id == "" || alive[id] || slices.ContainsFunc(nodes(id), Ready) {
+		if c.DeletionTimestamp != nil || !registered || id == "" || alive[id] || slices.ContainsFunc(nodes(id), cluster.NodeReady) {
 			continue
 		}
 		if left := unlisted - launchAge(c, now); left > 0 {

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -10,16 +9,11 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// ClassLabel is the label that names the node class of a claim.
-func ClassLabel(ref karpv1.NodeClassReference) string {
-	return ref.Group + "/" + strings.ToLower(ref.Kind)
-}
-
 // HydrateClaim returns the labels that a claim, in its effective form, lacks because an older version
 // made it (LC-44).
 func HydrateClaim(claim *karpv1.NodeClaim) map[string]string {
 	ref := claim.Spec.NodeClassRef
-	key := ClassLabel(ref)
+	key := ref.LabelKey()
 	if claim.Labels[key] != "" || ref.Name == "" {
 		return nil
 	}
@@ -34,9 +28,9 @@ func HydrateNode(node *corev1.Node, claim *karpv1.NodeClaim) *corev1.Node {
 	}
 	want := node.DeepCopy()
 	missing := map[string]string{
-		ClassLabel(claim.Spec.NodeClassRef): claim.Spec.NodeClassRef.Name,
-		karpv1.LabelNodePool:                claim.Labels[karpv1.LabelNodePool],
-		karpv1.LabelProvisionerName:         claim.Labels[karpv1.LabelNodePool],
+		claim.Spec.NodeClassRef.LabelKey(): claim.Spec.NodeClassRef.Name,
+		karpv1.LabelNodePool:               claim.Labels[karpv1.LabelNodePool],
+		karpv1.LabelProvisionerName:        claim.Labels[karpv1.LabelNodePool],
 	}
 	for key, value := range missing {
 		if value != "" && want.Labels[key] == "" {

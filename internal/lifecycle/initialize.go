@@ -52,7 +52,7 @@ func unready(node *corev1.Node) string {
 
 // initializationObstacle is the first thing that keeps pods from running on the node.
 func (m *decision) initializationObstacle(node *corev1.Node) (reason, message string) {
-	if !Ready(node) {
+	if !cluster.NodeReady(node) {
 		return NodeNotReady, "Node " + node.Name + " is not ready: " + unready(node)
 	}
 	for _, t := range node.Spec.Taints {
@@ -91,14 +91,4 @@ func (m *decision) missingDrivers() []string {
 	}
 	slices.Sort(missing)
 	return missing
-}
-
-// Ready reports whether the kubelet of a node says that it can run pods.
-func Ready(node *corev1.Node) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

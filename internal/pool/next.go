@@ -7,6 +7,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -103,7 +104,7 @@ func Next(f Facts) (Step, error) {
 // unreadableBudgets names the budgets that allow nothing because they cannot be read (API 5). That is
 // no reason not to launch nodes, so the pool stays valid.
 func unreadableBudgets(p *karpv1.NodePool, now time.Time) []reason.Reason {
-	_, broken := budget.Limit(budget.Of(p.Spec.Disruption.Budgets), "", 1, now)
+	_, broken := budget.Limit(cluster.Budgets(p.Spec.Disruption.Budgets), "", 1, now)
 	return broken
 }
 

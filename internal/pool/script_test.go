@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
 
@@ -28,7 +29,7 @@ func TestStaticScript(t *testing.T) {
 		if d.HasArg("limit") {
 			d.ScanArgs(t, "limit", &limit)
 		}
-		f := pool.StaticFacts{Pool: fixed(replicas, limit), Loads: map[string]pool.Load{}, Now: staticNow}
+		f := pool.StaticFacts{Pool: fixed(replicas, limit), Loads: map[string]cluster.ClaimLoad{}, Now: staticNow}
 		for line := range strings.Lines(d.Input) {
 			claim, load := staticClaim(t, d, strings.Fields(line))
 			f.Claims, f.Loads[claim.Name] = append(f.Claims, claim), load
@@ -53,9 +54,9 @@ func TestStaticScript(t *testing.T) {
 }
 
 // staticClaim reads a line such as: NAME [unlaunched] [going] [held] [cost=6] [protected] [life=2h] [age=1h].
-func staticClaim(t *testing.T, d *datadriven.TestData, words []string) (*karpv1.NodeClaim, pool.Load) {
+func staticClaim(t *testing.T, d *datadriven.TestData, words []string) (*karpv1.NodeClaim, cluster.ClaimLoad) {
 	t.Helper()
-	claim, load := launched(words[0]), pool.Load{}
+	claim, load := launched(words[0]), cluster.ClaimLoad{}
 	for _, word := range words[1:] {
 		key, value, _ := strings.Cut(word, "=")
 		switch key {

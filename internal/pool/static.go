@@ -10,6 +10,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
@@ -20,19 +21,11 @@ const (
 	staticBackedOff = 10 * time.Second // while launches of the pool fail
 )
 
-// Load is what memory knows of the node of a claim.
-type Load struct {
-	Held      bool    // part of a running command
-	Pods      bool    // it has pods that would have to move
-	Protected bool    // one of its pods carries do-not-disrupt
-	Cost      float64 // of evicting the pods that would have to move
-}
-
 // StaticFacts are what a decision about the size of a pool rests on.
 type StaticFacts struct {
-	Pool   *karpv1.NodePool    // effective, with replicas
-	Claims []*karpv1.NodeClaim // of the pool, effective, whatever becomes of them
-	Loads  map[string]Load     // by claim
+	Pool   *karpv1.NodePool             // effective, with replicas
+	Claims []*karpv1.NodeClaim          // of the pool, effective, whatever becomes of them
+	Loads  map[string]cluster.ClaimLoad // by claim
 	Now    time.Time
 
 	Live      bool // Claims were read from the API server, not from a cache

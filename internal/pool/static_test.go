@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 )
 
@@ -93,9 +94,9 @@ func TestLC46_ScaleUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			loads := map[string]pool.Load{}
+			loads := map[string]cluster.ClaimLoad{}
 			for _, name := range tc.held {
-				loads[name] = pool.Load{Held: true}
+				loads[name] = cluster.ClaimLoad{Held: true}
 			}
 			got := pool.Scale(pool.StaticFacts{Pool: tc.pool, Claims: tc.claims, Loads: loads, Now: staticNow})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
@@ -113,7 +114,7 @@ func TestLC47_ScaleDownOrder(t *testing.T) {
 		launched("protected-daemon"), launched("busy"), launched("protected"), launched("calm"), launched("old", old), launched("empty"), launched("new", unlaunched),
 		launched("going", going), launched("held"),
 	}
-	loads := map[string]pool.Load{
+	loads := map[string]cluster.ClaimLoad{
 		"busy": {Pods: true, Cost: 10}, "calm": {Pods: true, Cost: 6}, "old": {Pods: true, Cost: 11},
 		"protected": {Pods: true, Protected: true, Cost: 1}, "protected-daemon": {Protected: true}, "held": {Held: true},
 	}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -15,7 +16,6 @@ import (
 
 // Reasons of condition Rebooting (V15-10), and that of Initialized meanwhile.
 const (
-	Requested = "RebootRequested"
 	Issued    = "RebootIssued"
 	Over      = "RebootSucceeded"
 	Failed    = "RebootFailed"
@@ -137,7 +137,7 @@ func (m *decision) awaitNode() {
 		if fresh {
 			m.addEvent(event.RebootObserved, "Node "+m.node.Name+" has booted anew")
 		}
-		if fresh && lifecycle.Ready(m.node) {
+		if fresh && cluster.NodeReady(m.node) {
 			m.endSucceeded(at)
 			return
 		}

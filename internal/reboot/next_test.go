@@ -15,6 +15,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
@@ -32,7 +33,7 @@ func claim(change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {
 	c.Status.ProviderID = "aws:///z/i-1"
 	set(c, -time.Hour, condition.Change{Type: karpv1.ConditionLaunched, Status: metav1.ConditionTrue},
 		condition.Change{Type: karpv1.ConditionRegistered, Status: metav1.ConditionTrue}, condition.Change{Type: karpv1.ConditionInitialized, Status: metav1.ConditionTrue})
-	set(c, 0, condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: reboot.Requested, Message: because})
+	set(c, 0, condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: cluster.RebootRequested, Message: because})
 	for _, f := range change {
 		f(c)
 	}
@@ -268,7 +269,7 @@ func TestOperationIsStable(t *testing.T) {
 		"of another claim": claim(marked, func(c *karpv1.NodeClaim) { c.UID = "other" }),
 		"of another request": claim(marked, func(c *karpv1.NodeClaim) {
 			c.Status.Conditions = condition.Remove(c.Status.Conditions, karpv1.ConditionRebooting)
-			set(c, time.Second, condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: reboot.Requested})
+			set(c, time.Second, condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: cluster.RebootRequested})
 		}),
 	}
 	for name, c := range others {
@@ -332,7 +333,7 @@ func TestRequest(t *testing.T) {
 			if _, left := got.Annotations[karpv1.AnnotationRebootPreBootID]; left {
 				t.Error("the boot of an earlier reboot is still there: this one would not be made")
 			}
-			for name, reason := range map[string]string{karpv1.ConditionRebooting: reboot.Requested, karpv1.ConditionDisruptionReason: "Unhealthy"} {
+			for name, reason := range map[string]string{karpv1.ConditionRebooting: cluster.RebootRequested, karpv1.ConditionDisruptionReason: "Unhealthy"} {
 				if c := condition.Find(got.Status.Conditions, name); c == nil || c.Status != metav1.ConditionTrue || c.Reason != reason || c.Message != because {
 					t.Errorf("condition %s is %+v", name, c)
 				}

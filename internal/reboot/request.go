@@ -14,6 +14,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -42,7 +43,7 @@ func Request(claim *karpv1.NodeClaim, bound *time.Duration, because string, now 
 	object := condition.Object{Generation: claim.Generation, Created: claim.CreationTimestamp}
 	out.Status.Conditions = lifecycle.Conditions().Apply(out.Status.Conditions, object, metav1.NewTime(now),
 		condition.Change{Type: karpv1.ConditionDisruptionReason, Status: metav1.ConditionTrue, Reason: string(karpv1.ReasonUnhealthy), Message: because},
-		condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: Requested, Message: because},
+		condition.Change{Type: karpv1.ConditionRebooting, Status: metav1.ConditionTrue, Reason: cluster.RebootRequested, Message: because},
 	)
 	return out, true
 }
@@ -131,7 +132,7 @@ func (m *decision) drained(bound time.Duration, bounded bool) bool {
 			return true
 		}
 	}
-	leaving := slices.DeleteFunc(slices.Clone(m.facts.Pods), func(p *corev1.Pod) bool { return !drain.Waits(p, karpv1.DisruptedTaint(), m.facts.Now) })
+	leaving := slices.DeleteFunc(slices.Clone(m.facts.Pods), func(p *corev1.Pod) bool { return !cluster.DrainWaits(p, karpv1.DisruptedTaint(), m.facts.Now) })
 	pods := drain.Order(leaving, karpv1.RebootingTaint(), limit, m.facts.Now)
 	m.step.After = recheck
 	if bounded {

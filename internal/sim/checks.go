@@ -14,7 +14,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
@@ -67,7 +66,7 @@ func (c *checks) died(p *process) {
 	clear(c.holds)
 	there := map[string][]string{} // replacements by command
 	for _, name := range c.w.api.claimNames() {
-		if order, is := disrupt.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
+		if order, is := cluster.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
 			there[order.Token] = append(there[order.Token], name)
 		}
 	}
@@ -197,11 +196,11 @@ func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool stri
 			continue
 		}
 		total++
-		if going[name] || reboots || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil || !lifecycle.Ready(node) && why != karpv1.ReasonUnhealthy {
+		if going[name] || reboots || claim.DeletionTimestamp != nil || node.DeletionTimestamp != nil || !cluster.NodeReady(node) && why != karpv1.ReasonUnhealthy {
 			busy++
 		}
 	}
-	if allowed, _ := budget.Limit(budget.Of(effective.Spec.Disruption.Budgets), string(why), total, c.w.now); busy > allowed {
+	if allowed, _ := budget.Limit(cluster.Budgets(effective.Spec.Disruption.Budgets), string(why), total, c.w.now); busy > allowed {
 		c.w.broken("G5", "%d of %d nodes of pool %s go or are not ready, its budgets allow %d for %s", busy, total, pool, allowed, why)
 	}
 }
@@ -320,7 +319,7 @@ func (c *checks) up(claim *karpv1.NodeClaim) bool {
 	if i := c.w.market.byID[claim.Status.ProviderID]; i != nil && i.small {
 		return true
 	}
-	return condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting) != nil || slices.ContainsFunc(c.w.api.nodesOf(claim), lifecycle.Ready)
+	return condition.True(claim.Status.Conditions, karpv1.ConditionInitialized) || condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting) != nil || slices.ContainsFunc(c.w.api.nodesOf(claim), cluster.NodeReady)
 }
 
 // evicts checks that no protected pod is evicted (G6).
@@ -410,7 +409,7 @@ func (c *checks) surplusReplacements() map[string]bool {
 		return claim != nil && claim.DeletionTimestamp == nil
 	}
 	for name, claim := range c.w.api.claims {
-		if order, is := disrupt.ReadOrder(claim.Annotations); is {
+		if order, is := cluster.ReadOrder(claim.Annotations); is {
 			out[name] = slices.ContainsFunc(order.Replaces, stays)
 		}
 	}

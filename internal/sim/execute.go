@@ -25,12 +25,12 @@ func (p *process) runDisruptionPass() {
 		return
 	}
 	changes := p.store.Changes()
-	view := p.store.Disruption(p.types())
+	view := disrupt.View{DisruptionView: p.store.Disruption(p.types())}
 	left := p.leftovers()
 	if resumed := p.commands.Resume(view.Nodes, left); len(resumed) > 0 {
 		p.perform(resumed)
 		p.wakeQueue(command.AfterWrite)
-		view = p.store.Disruption(p.types())
+		view.DisruptionView = p.store.Disruption(p.types())
 	}
 	p.perform(p.commands.CleanUp(view.Nodes, left))
 	hidden := p.commands.MarkBackoffs(&view, p.w.now)
@@ -130,7 +130,7 @@ func (p *process) carryOutCommands(decided disrupt.View) (started int) {
 			live[n.Node] = p.livePodsOn(n.Node)
 		}
 	}
-	fresh := p.store.Disruption(p.types())
+	fresh := disrupt.View{DisruptionView: p.store.Disruption(p.types())}
 	never := func() bool { return false }
 	list, effects := p.commands.Validate(p.held, command.SecondLook{
 		Decided: decided, Fresh: fresh, Live: live, Policy: p.w.config.Policy, StopPlacing: never, StopChecking: never,

@@ -14,6 +14,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
@@ -251,7 +252,7 @@ func (p *process) garbage() {
 		}
 		_, err := p.cloud.Find(context.Background(), cloud.ID(claim.Status.ProviderID))
 		list := p.w.api.nodesOf(claim)
-		if cloud.Is(err, cloud.NotFound) && !slices.ContainsFunc(list, lifecycle.Ready) {
+		if cloud.Is(err, cloud.NotFound) && !slices.ContainsFunc(list, cluster.NodeReady) {
 			p.w.logf("controller: the instance of claim %s is gone", name)
 			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/sim"
@@ -61,7 +62,7 @@ type forgets struct {
 	sim.Shipped
 }
 
-func (b *forgets) Resume(nodes []disrupt.Node, l command.Leftovers) []command.Effect {
+func (b *forgets) Resume(nodes []cluster.ManagedNode, l command.Leftovers) []command.Effect {
 	b.Shipped = sim.Shipped{Queue: command.NewQueue(1)}
 	return b.Shipped.Resume(nodes, l)
 }
@@ -82,7 +83,7 @@ func (b *backsOffForever) MarkBackoffs(view *disrupt.View, now time.Time) bool {
 // leavesTraces does not clean up after an earlier process.
 type leavesTraces struct{ sim.Shipped }
 
-func (leavesTraces) CleanUp([]disrupt.Node, command.Leftovers) []command.Effect { return nil }
+func (leavesTraces) CleanUp([]cluster.ManagedNode, command.Leftovers) []command.Effect { return nil }
 
 // commandBugs are mistakes in the protocol of commands, each with a seed that finds it and the rule that it breaks.
 var commandBugs = map[string]struct {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
@@ -12,8 +13,8 @@ import (
 type Protocol interface {
 	MarkBackoffs(view *disrupt.View, now time.Time) (hidden bool)
 	RecordFailure(why karpv1.DisruptionReason, now time.Time, nodes ...disrupt.Candidate)
-	Resume(nodes []disrupt.Node, l command.Leftovers) []command.Effect
-	CleanUp(nodes []disrupt.Node, l command.Leftovers) []command.Effect
+	Resume(nodes []cluster.ManagedNode, l command.Leftovers) []command.Effect
+	CleanUp(nodes []cluster.ManagedNode, l command.Leftovers) []command.Effect
 	Begin(c disrupt.Command, poolBackedOff func(pool string) bool, now time.Time) []command.Effect
 	Held(c disrupt.Command, lost map[string]bool, now time.Time) (disrupt.Command, []command.Effect)
 	Validate(held []disrupt.Command, l command.SecondLook) ([]disrupt.Command, []command.Effect)

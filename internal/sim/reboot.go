@@ -21,7 +21,7 @@ const rebootRetry = 10 * time.Second
 // whether it did.
 func (p *process) requestReboot(c disrupt.Command) bool {
 	n := c.Remove[0]
-	if objections := disrupt.OverBudget([]disrupt.Command{c}, p.store.Disruption(p.types()))[0]; len(objections) > 0 {
+	if objections := disrupt.OverBudget([]disrupt.Command{c}, disrupt.View{DisruptionView: p.store.Disruption(p.types())})[0]; len(objections) > 0 {
 		p.recordEvent("node/"+n.Node, "is not rebooted: "+objections[0].Text)
 		return false
 	}

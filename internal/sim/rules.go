@@ -11,9 +11,9 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/drain"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
@@ -183,7 +183,7 @@ func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClai
 	all, unhealthy, busy := 0, 0, 0
 	// any order: they are counted
 	for _, other := range c.w.api.nodes {
-		if !lifecycle.Ready(other) && other.Name != node.Name {
+		if !cluster.NodeReady(other) && other.Name != node.Name {
 			return false // maybe silence
 		}
 		if other.Labels[karpv1.LabelNodePool] != of.Name {
@@ -197,7 +197,7 @@ func (c *checks) repairDue(p *process, node *corev1.Node, claim *karpv1.NodeClai
 		}
 	}
 	effective := c.w.effectivePool(of)
-	allowed, _ := budget.Limit(budget.Of(effective.Spec.Disruption.Budgets), string(karpv1.ReasonUnhealthy), all, c.w.now)
+	allowed, _ := budget.Limit(cluster.Budgets(effective.Spec.Disruption.Budgets), string(karpv1.ReasonUnhealthy), all, c.w.now)
 	if c.w.config.OldRepair {
 		allowed = all
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
 const (
@@ -203,7 +203,7 @@ func (w *World) detach(volume, name string, forced bool) {
 	switch until := w.sticking[volume]; {
 	case runs && w.now.Before(until):
 		w.after(10*time.Second, func() { w.detach(volume, name, forced) })
-	case runs && !lifecycle.Ready(node) && !forced:
+	case runs && !cluster.NodeReady(node) && !forced:
 		w.after(forceDetach, func() { w.detach(volume, name, true) })
 	default:
 		w.stats.Detached++

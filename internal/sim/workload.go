@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // App is a Deployment: so many pods of a kind, and how they may be disturbed.
@@ -193,13 +194,13 @@ func (w *World) stopPod(pod *corev1.Pod, after time.Duration) {
 // not there.
 func (w *World) kubelet(p *corev1.Pod) bool {
 	node := w.api.nodes[p.Spec.NodeName]
-	return node == nil || lifecycle.Ready(node) && (p.DeletionTimestamp != nil || w.attached(p))
+	return node == nil || cluster.NodeReady(node) && (p.DeletionTimestamp != nil || w.attached(p))
 }
 
 // abandon deletes the pods of a node that nobody has heard of for five minutes, as Kubernetes does.
 func (w *World) abandon(name string) {
 	node := w.api.nodes[name]
-	if node == nil || lifecycle.Ready(node) {
+	if node == nil || cluster.NodeReady(node) {
 		return
 	}
 	for _, p := range w.api.podsOn(name) {

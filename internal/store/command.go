@@ -9,7 +9,6 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
 // SetCommanded records whether a node is part of a running command. Until SetRemoving is called too, its pods need
@@ -59,10 +58,10 @@ func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 // is just writing the others, or a process that began a moment ago has not found it again (disruption 25.8). Pods
 // of these nodes have the room of the replacements.
 func (s *Store) claimsBeingReplaced() map[string]bool {
-	orders, count := map[string]disrupt.Order{}, map[string]int{}
+	orders, count := map[string]cluster.Order{}, map[string]int{}
 	// any order: all claims of a command say the same of it
 	for _, claim := range s.claims {
-		if o, is := disrupt.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
+		if o, is := cluster.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
 			orders[o.Token] = o
 			count[o.Token]++
 		}
@@ -89,7 +88,7 @@ func (p *place) commandedBy(token string) bool {
 // is just being started or that a process that began a moment ago has not found it again. Of the two
 // only one counts, else a static pool would shrink by one.
 func (s *Store) replacesUnmarked(claim *karpv1.NodeClaim) bool {
-	o, is := disrupt.ReadOrder(claim.Annotations)
+	o, is := cluster.ReadOrder(claim.Annotations)
 	return is && slices.ContainsFunc(o.Replaces, func(name string) bool {
 		p := s.places[claimKey(name)]
 		return p != nil && p.claim != nil && !p.removing && p.claim.DeletionTimestamp == nil

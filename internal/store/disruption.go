@@ -10,30 +10,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/drain"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
-	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // Disruption shows the managed nodes as disruption sees them, with the snapshot of the same instant to
 // try things on. types holds what each pool could buy; a pool that is missing is one of which that is
 // not known.
-func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View {
+func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.DisruptionView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	sizes := newIndex(types)
 	frozen := s.snapshot(types, sizes, now)
-	v := disrupt.View{Now: now, Pools: map[string]disrupt.Pool{}, Cluster: frozen.Snapshot, PodsToPlace: frozen.Pods}
+	v := cluster.DisruptionView{Now: now, Pools: map[string]cluster.ManagedPool{}, Cluster: frozen.Snapshot, PodsToPlace: frozen.Pods}
 	for pod, node := range frozen.PlannedNodes {
-		v.PlannedBinds = append(v.PlannedBinds, solve.Bind{Pod: pod, Node: node})
+		v.PlannedBinds = append(v.PlannedBinds, cluster.Bind{Pod: pod, Node: node})
 	}
-	slices.SortFunc(v.PlannedBinds, func(a, b solve.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
+	slices.SortFunc(v.PlannedBinds, func(a, b cluster.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
 	for name, p := range s.pools {
 		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
 	}
@@ -48,15 +43,15 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) disrupt.View
 			v.Nodes = append(v.Nodes, n)
 		}
 	}
-	if at := slices.IndexFunc(v.Nodes, func(n disrupt.Node) bool { return n.Name == exposed }); at >= 0 {
+	if at := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == exposed }); at >= 0 {
 		v.Nodes[at].Leading = true
 	}
-	slices.SortFunc(v.Nodes, func(a, b disrupt.Node) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(v.Nodes, func(a, b cluster.ManagedNode) int { return strings.Compare(a.Name, b.Name) })
 	return v
 }
 
 // countStatic counts a claim of a static pool.
-func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
+func (s *Store) countStatic(pools map[string]cluster.ManagedPool, p *place) {
 	if p.claim == nil {
 		return
 	}
@@ -72,10 +67,10 @@ func (s *Store) countStatic(pools map[string]disrupt.Pool, p *place) {
 }
 
 // disruptNode reads a place that has both a claim and a Node.
-func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGuard, now time.Time) disrupt.Node {
+func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGuard, now time.Time) cluster.ManagedNode {
 	labels, conditions := p.node.Labels, p.claim.Status.Conditions
 	mark := cluster.ForbiddenBy(p.node.Annotations)
-	n := disrupt.Node{
+	n := cluster.ManagedNode{
 		Name: p.node.Name, Claim: p.claim.Name, Pool: p.claim.Labels[karpv1.LabelNodePool],
 		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[karpv1.LabelCapacityType],
 		Reservation:    labels[s.opts.ReservationLabel],
@@ -83,7 +78,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 		Joined:         p.node.CreationTimestamp.Time,
 		Registered:     labels[karpv1.LabelRegistered] == "true",
 		Initialized:    labels[karpv1.LabelInitialized] == "true",
-		Ready:          lifecycle.Ready(p.node),
+		Ready:          cluster.NodeReady(p.node),
 		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
 		Deleting:       p.removing || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
 		Commanded:      p.commanded,
@@ -119,11 +114,11 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 			continue
 		}
 		n.ExpectsDisplaced = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
-		n.Pods = append(n.Pods, disrupt.Pod{
+		n.Pods = append(n.Pods, cluster.PodOnNode{
 			Name: slot.pod.Namespace + "/" + slot.pod.Name, Moves: cluster.Reschedulable(slot.pod), EvictCost: cluster.EvictCost(slot.pod, s.opts.CostManaged),
 		})
 	}
-	slices.SortFunc(n.Pods, func(a, b disrupt.Pod) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(n.Pods, func(a, b cluster.PodOnNode) int { return strings.Compare(a.Name, b.Name) })
 	return n
 }
 
@@ -161,14 +156,14 @@ func (s *Store) guardsByNamespace() map[string][]budgetGuard {
 	return out
 }
 
-func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
+func disruptPool(p *karpv1.NodePool, known bool) cluster.ManagedPool {
 	_, never, err := p.Spec.Disruption.ConsolidateAfter.ParseOrNever()
 	mark := cluster.ForbiddenBy(p.Annotations)
-	out := disrupt.Pool{
+	out := cluster.ManagedPool{
 		Name: p.Name, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, NodeLimit: -1,
 		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
 		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
-		Budgets: budget.Of(p.Spec.Disruption.Budgets),
+		Budgets: cluster.Budgets(p.Spec.Disruption.Budgets),
 	}
 	if p.Spec.Replicas != nil {
 		out.Replicas = *p.Spec.Replicas
@@ -180,15 +175,15 @@ func disruptPool(p *karpv1.NodePool, known bool) disrupt.Pool {
 }
 
 // disruptPod reads a pod with the budgets that select it (disruption 6).
-func (s *Store) disruptPod(p *corev1.Pod, guards []budgetGuard, now time.Time) disrupt.Pod {
+func (s *Store) disruptPod(p *corev1.Pod, guards []budgetGuard, now time.Time) cluster.PodOnNode {
 	active := p.DeletionTimestamp == nil
-	out := disrupt.Pod{
+	out := cluster.PodOnNode{
 		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), Bare: cluster.Bare(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
 	}
 	if mark := cluster.ProtectedBy(p, now); active && mark != "" {
 		out.Protected, out.Mark = true, mark
 	}
-	if !active || !drain.Waits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
+	if !active || !cluster.DrainWaits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
 		return out
 	}
 	for i := range guards {

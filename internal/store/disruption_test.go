@@ -21,7 +21,7 @@ import (
 // still there.
 func TestNodesOfOtherCloudsStay(t *testing.T) {
 	t.Parallel()
-	classLabel := lifecycle.ClassLabel(karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind})
+	classLabel := karpv1.NodeClassReference{Group: awsv1.Group, Kind: awsv1.Kind}.LabelKey()
 	for name, tc := range map[string]struct {
 		label, pool string
 		want        int // pods that need a place

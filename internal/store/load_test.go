@@ -64,7 +64,7 @@ func BenchmarkFM_N01_IdlePass(b *testing.B) {
 		if view := s.Snapshot(offers); len(view.Pods) > 0 || len(view.Nodes) != nodes {
 			b.Fatalf("%d pods wait, %d nodes", len(view.Pods), len(view.Nodes))
 		}
-		view := s.Disruption(offers)
+		view := disrupt.View{DisruptionView: s.Disruption(offers)}
 		d := disrupt.Next(view, never)
 		if len(d.Commands) > 0 || d.Eligible[karpv1.ReasonUnderutilized] != nodes {
 			b.Fatalf("%d commands, %d candidates; want none, and all nodes looked at", len(d.Commands), d.Eligible[karpv1.ReasonUnderutilized])

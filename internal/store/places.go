@@ -10,7 +10,6 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
 func claimKey(name string) string { return "claim/" + name }
@@ -216,7 +215,7 @@ func (s *Store) orphaned(p *place) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.opts.Classes, func(gk schema.GroupKind) bool {
-		return p.node.Labels[lifecycle.ClassLabel(karpv1.NodeClassReference{Group: gk.Group, Kind: gk.Kind})] != ""
+		return p.node.Labels[karpv1.NodeClassReference{Group: gk.Group, Kind: gk.Kind}.LabelKey()] != ""
 	})
 }
 

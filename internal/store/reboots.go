@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
-	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
 // rebootWindow is how long reboots count: after too many in this time a node is replaced (V15-30). A
@@ -27,7 +27,7 @@ func rebootWaits(claim *karpv1.NodeClaim, now time.Time) (waits, long bool) {
 		return false, false
 	}
 	c := condition.Find(claim.Status.Conditions, karpv1.ConditionRebooting)
-	waits = c != nil && c.Status == metav1.ConditionTrue && c.Reason == reboot.Requested
+	waits = c != nil && c.Status == metav1.ConditionTrue && c.Reason == cluster.RebootRequested
 	return waits, waits && now.Sub(c.LastTransitionTime.Time) >= rebootTimeout
 }
 

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
@@ -59,8 +60,8 @@ func TestV15_42_RoomOfANodeWhoseRebootWaits(t *testing.T) {
 		after  time.Duration
 		offers bool
 	}{
-		"pods are leaving":           {reboot.Requested, time.Minute, true},
-		"they do not leave":          {reboot.Requested, rebootTimeout, false},
+		"pods are leaving":           {cluster.RebootRequested, time.Minute, true},
+		"they do not leave":          {cluster.RebootRequested, rebootTimeout, false},
 		"it boots, however long ago": {reboot.Issued, time.Hour, true},
 	} {
 		t.Run(name, func(t *testing.T) {

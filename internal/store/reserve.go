@@ -5,9 +5,8 @@ import (
 	"slices"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/resources"
-	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // reservation is a claim that is being written: for pods, and with room in the limits of a pool.
@@ -28,11 +27,11 @@ type reservation struct {
 // nothing.
 //
 // Limits of static pools are left out: their slots are counted by who writes claims.
-func (s *Store) Reserve(nodes []solve.NewNode, marks map[string]string, version uint64) (refused map[int]error, give func(i int)) {
+func (s *Store) Reserve(nodes []cluster.NewNode, marks map[string]string, version uint64) (refused map[int]error, give func(i int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	refused = map[int]error{}
-	order, command := disrupt.ReadOrder(marks)
+	order, command := cluster.ReadOrder(marks)
 	sizes, ledgers, served, slots := newIndex(s.lastTypes), s.ledgers(nodes, order), s.podsServedSince(version), s.slotsFor(nodes)
 	taken := map[int]*reservation{}
 	for i := range nodes {
@@ -120,7 +119,7 @@ func (s commandPart) most() total {
 
 // ledgers adds up the dynamic pools with limits that nodes are ordered from. mine is the command that
 // orders them, if one does.
-func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*ledger {
+func (s *Store) ledgers(nodes []cluster.NewNode, mine cluster.Order) map[string]*ledger {
 	out := map[string]*ledger{}
 	for i := range nodes {
 		if p := s.pools[nodes[i].Pool]; p != nil && p.effective.Spec.Replicas == nil && len(p.effective.Spec.Limits) > 0 {
@@ -135,7 +134,7 @@ func (s *Store) ledgers(nodes []solve.NewNode, mine disrupt.Order) map[string]*l
 	// A node that several commands say they replace counts with the one that asks, else with the first.
 	// any order: the first token is kept
 	for name, claim := range s.claims {
-		if o, is := disrupt.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
+		if o, is := cluster.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {
 			orders[name] = o.Token
 			for _, name := range o.Replaces {
 				if had := replaced[name]; had == "" || o.Token < had {

@@ -11,8 +11,8 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
-	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
 // launchCountedFor is how long after its launch a claim is still looked for among the takers of its reservation:
@@ -118,8 +118,8 @@ type slots struct {
 }
 
 // slotsFor counts the slots if some node was planned to get one.
-func (s *Store) slotsFor(nodes []solve.NewNode) slots {
-	if !slices.ContainsFunc(nodes, func(n solve.NewNode) bool { return n.Offer.Reservation != "" }) {
+func (s *Store) slotsFor(nodes []cluster.NewNode) slots {
+	if !slices.ContainsFunc(nodes, func(n cluster.NewNode) bool { return n.Offer.Reservation != "" }) {
 		return slots{}
 	}
 	now := s.opts.Now()
@@ -152,7 +152,7 @@ func (s *Store) slotsFor(nodes []solve.NewNode) slots {
 }
 
 // checkSlots refuses a node that was planned to be in a reservation if none of those that it may come to be in has a slot left.
-func (t *slots) checkSlots(n *solve.NewNode, h *holder) error {
+func (t *slots) checkSlots(n *cluster.NewNode, h *holder) error {
 	if n.Offer.Reservation == "" {
 		return nil
 	}

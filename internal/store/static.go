@@ -3,22 +3,21 @@ package store
 import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
-	nodepool "github.com/dovetail-sh/dovetail/internal/pool"
 )
 
 // Loads returns what is known of the nodes of a pool, by claim.
-func (s *Store) Loads(name string) map[string]nodepool.Load {
+func (s *Store) Loads(name string) map[string]cluster.ClaimLoad {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now()
 	exposed := s.unreplicatedLeaderNode()
-	out := map[string]nodepool.Load{}
+	out := map[string]cluster.ClaimLoad{}
 	// any order: each claim is looked at by itself
 	for _, p := range s.places {
 		if p.claim == nil || p.claim.Labels[karpv1.LabelNodePool] != name {
 			continue
 		}
-		load := nodepool.Load{Held: p.commanded || p.removing}
+		load := cluster.ClaimLoad{Held: p.commanded || p.removing}
 		if p.node != nil {
 			load.Protected = p.node.Name == exposed
 			// any order: costs are multiples of 1/2^27, so that their sum is exact

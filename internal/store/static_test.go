@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	nodepool "github.com/dovetail-sh/dovetail/internal/pool"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // LC-47, FM M03: what the size of a pool is decided on is in memory, claims in flight included.
@@ -29,7 +29,7 @@ func TestLoads(t *testing.T) {
 	s.feedObject(podObject("w2", "busy"), false)
 	s.RecordCreatedClaim(claimObject("general-new", "", false), nil)
 	s.SetCommanded("held", true)
-	want := map[string]nodepool.Load{
+	want := map[string]cluster.ClaimLoad{
 		"general-empty": {}, "general-busy": {Pods: true, Cost: 2}, "general-guarded": {Protected: true}, "general-held": {Held: true}, "general-new": {},
 	}
 	if diff := cmp.Diff(want, s.Loads("general")); diff != "" {

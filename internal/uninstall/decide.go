@@ -12,7 +12,6 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
 // Nodes says what becomes of nodes that are still there.
@@ -55,7 +54,7 @@ func (p Plan) Empty() bool { return len(p.Clean)+len(p.Strip)+len(p.Claims)+len(
 // Decide decides what is done before an uninstallation.
 func Decide(f Facts) Plan {
 	var p Plan
-	label := lifecycle.ClassLabel(karpv1.NodeClassReference{Group: f.Kind.Group, Kind: f.Kind.Kind})
+	label := karpv1.NodeClassReference{Group: f.Kind.Group, Kind: f.Kind.Kind}.LabelKey()
 	users, ours := map[string][]string{}, map[string]bool{}
 	for i := range f.Claims {
 		c := &f.Claims[i]

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drain"
@@ -42,10 +43,10 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	events := report.New(out, func() time.Time { return w.now })
 	w.reconciler.Events = events
 	node := joinedNode()
-	seen := disrupt.Node{Name: "n", Claim: "c", Pool: "p", Created: claimBorn, Consolidatable: true}
-	pools := map[string]disrupt.Pool{"p": {Name: "p", Known: true}}
+	seen := cluster.ManagedNode{Name: "n", Claim: "c", Pool: "p", Created: claimBorn, Consolidatable: true}
+	pools := map[string]cluster.ManagedPool{"p": {Name: "p", Known: true}}
 	judge := func() {
-		for _, s := range disrupt.Next(disrupt.View{Now: w.now, Nodes: []disrupt.Node{seen}, Pools: pools}, nil).Events {
+		for _, s := range disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: w.now, Nodes: []cluster.ManagedNode{seen}, Pools: pools}}, nil).Events {
 			events.Emit(node, s.Event)
 			events.Emit(w.claim(t), s.Event)
 		}

@@ -25,7 +25,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drift"
-	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
@@ -76,7 +75,7 @@ func (r *Conditions) Register(mgr ctrl.Manager) error {
 	for _, kind := range r.Classes {
 		b = b.Watches(kind.New(), handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 			ref := karpv1.NodeClassReference{Group: kind.Group, Kind: kind.Kind}
-			return r.claims(ctx, client.MatchingLabels{lifecycle.ClassLabel(ref): obj.GetName()})
+			return r.claims(ctx, client.MatchingLabels{ref.LabelKey(): obj.GetName()})
 		}))
 	}
 	return b.Complete(r)

@@ -13,6 +13,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -29,7 +30,7 @@ type costStore interface {
 	Synced() bool
 	Changes() uint64
 	Pools() []*karpv1.NodePool
-	Disruption(types map[string][]catalog.InstanceType) disrupt.View
+	Disruption(types map[string][]catalog.InstanceType) cluster.DisruptionView
 }
 
 // costQueue takes what is to be written on pods.
@@ -85,7 +86,7 @@ func (r *DeletionCosts) Pass(ctx context.Context) error {
 	}
 	r.Metrics.DeletionCostPending.Reset()
 	left := costNodes
-	for _, node := range disrupt.DeletionCosts(r.Store.Disruption(offers), notes) {
+	for _, node := range disrupt.DeletionCosts(disrupt.View{DisruptionView: r.Store.Disruption(offers)}, notes) {
 		costs := podCosts(pods[node.Node], node.Value)
 		if len(costs) == 0 {
 			continue

@@ -30,7 +30,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
-	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -38,24 +37,24 @@ import (
 type ranking struct {
 	changes uint64
 	asked   int
-	view    disrupt.View
+	view    cluster.DisruptionView
 }
 
 func (r *ranking) Synced() bool              { return true }
 func (r *ranking) Changes() uint64           { return r.changes }
 func (r *ranking) Pools() []*karpv1.NodePool { return nil }
-func (r *ranking) Disruption(map[string][]catalog.InstanceType) disrupt.View {
+func (r *ranking) Disruption(map[string][]catalog.InstanceType) cluster.DisruptionView {
 	r.asked++
 	return r.view
 }
 
 func ranked(nodes ...string) *ranking {
-	r := &ranking{view: disrupt.View{
-		Pools:   map[string]disrupt.Pool{"general": {Name: "general", Known: true}},
+	r := &ranking{view: cluster.DisruptionView{
+		Pools:   map[string]cluster.ManagedPool{"general": {Name: "general", Known: true}},
 		Cluster: &cluster.Snapshot{Pools: []cluster.Pool{{Name: "general", Types: []catalog.InstanceType{{Name: "large"}}}}},
 	}}
 	for _, name := range nodes {
-		r.view.Nodes = append(r.view.Nodes, disrupt.Node{Name: name, Claim: name, Pool: "general", InstanceType: "large", Ready: true, Registered: true, Initialized: true, Price: 1})
+		r.view.Nodes = append(r.view.Nodes, cluster.ManagedNode{Name: name, Claim: name, Pool: "general", InstanceType: "large", Ready: true, Registered: true, Initialized: true, Price: 1})
 	}
 	return r
 }

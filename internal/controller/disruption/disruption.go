@@ -40,7 +40,7 @@ type disruptStore interface {
 	Changes() uint64
 	Pools() []*karpv1.NodePool
 	Pod(key cluster.PodKey) *corev1.Pod
-	Disruption(types map[string][]catalog.InstanceType) disrupt.View
+	Disruption(types map[string][]catalog.InstanceType) cluster.DisruptionView
 	SetCommanded(node string, held bool)
 	SetRemoving(node string, going bool)
 	Replace(nodes []string, places map[cluster.PodKey]string)
@@ -188,12 +188,12 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	d.prepare()
 	offers := d.offers(ctx)
 	changes := d.Store.Changes()
-	view := d.Store.Disruption(offers)
+	view := disrupt.View{DisruptionView: d.Store.Disruption(offers)}
 	d.logInvalidBudgets(ctx, view)
 	left, failed := d.leftovers(ctx)
 	if failed == nil {
 		if d.resume(ctx, view, left) {
-			view = d.Store.Disruption(offers)
+			view.DisruptionView = d.Store.Disruption(offers)
 		}
 		failed = d.cleanUp(ctx, view, left)
 	}

@@ -20,19 +20,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	budgets "github.com/dovetail-sh/dovetail/internal/budget"
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
-	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 // seen is a memory that shows what it was told to, with the marks that were set since.
 type seen struct {
 	mu        sync.Mutex
-	view      disrupt.View
+	view      cluster.DisruptionView
 	marks     map[string]bool
 	held      map[string]bool
 	promised  map[cluster.PodKey]string
@@ -78,7 +76,7 @@ func (s *seen) Replace(nodes []string, claims map[cluster.PodKey]string) {
 	maps.Copy(s.promised, claims)
 }
 
-func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
+func (s *seen) Disruption(map[string][]catalog.InstanceType) cluster.DisruptionView {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cuts++
@@ -96,13 +94,13 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) disrupt.View {
 func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*disruption.Disruption, *seen, client.Client) {
 	t.Helper()
 	scheme := controllertest.Scheme(t)
-	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: disrupt.View{Now: time.Now(), Pools: map[string]disrupt.Pool{
-		"general": {Name: "general", Known: true, Budgets: []budgets.Budget{{Nodes: "100%"}}},
+	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: cluster.DisruptionView{Now: time.Now(), Pools: map[string]cluster.ManagedPool{
+		"general": {Name: "general", Known: true, Budgets: []cluster.Budget{{Nodes: "100%"}}},
 	}}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	for _, name := range names {
-		memory.view.Nodes = append(memory.view.Nodes, disrupt.Node{
+		memory.view.Nodes = append(memory.view.Nodes, cluster.ManagedNode{
 			Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Initialized: true, Consolidatable: true,
 		})
 		builder.WithObjects(

@@ -55,7 +55,7 @@ func (d *Disruption) start(ctx context.Context, decided disrupt.View, offers map
 		return started, errors.Join(failed...)
 	}
 	live, unread := d.listLivePods(ctx, held)
-	fresh := d.Store.Disruption(offers)
+	fresh := disrupt.View{DisruptionView: d.Store.Disruption(offers)}
 	for _, c := range d.validate(ctx, held, decided, fresh, live) {
 		loop.RecordProgress(ctx)
 		if len(c.Remove) == 0 {
@@ -211,7 +211,7 @@ func (d *Disruption) reboot(ctx context.Context, c disrupt.Command, offers map[s
 	if d.Reboot == nil {
 		return fmt.Errorf("reboot %s: nobody here can reboot nodes", names(c.Remove))
 	}
-	for _, o := range disrupt.OverBudget([]disrupt.Command{c}, d.Store.Disruption(offers))[0] {
+	for _, o := range disrupt.OverBudget([]disrupt.Command{c}, disrupt.View{DisruptionView: d.Store.Disruption(offers)})[0] {
 		return fmt.Errorf("reboot %s: %s", o.Node, o.Text)
 	}
 	d.logCommandStart(ctx, c, disrupt.View{}, disrupt.Decision{})

@@ -73,7 +73,7 @@ func TestFM_G12_NodesThatObjectAreLeftAlone(t *testing.T) {
 	s.node("a", "web")
 	s.bind("unknown", "a")
 	hidden := func(v disrupt.View) []disrupt.Command {
-		if i := slices.IndexFunc(v.Nodes, func(n disrupt.Node) bool { return n.Name == "a" && !n.BackingOff }); i < 0 {
+		if i := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == "a" && !n.BackingOff }); i < 0 {
 			return nil
 		}
 		c := command(v, karpv1.ReasonUnderutilized, "single", disrupt.Delete, "a")
@@ -201,7 +201,7 @@ func TestMovesToNodesThatExist(t *testing.T) {
 	if n := len(s.replacements()); n > 0 {
 		t.Errorf("%d claims were bought for pods that have a place", n)
 	}
-	if i := slices.IndexFunc(s.memory.Disruption(nil).Nodes, func(n disrupt.Node) bool { return n.Name == "b" && (n.Nominated || n.ExpectsDisplaced) }); i < 0 {
+	if i := slices.IndexFunc(s.memory.Disruption(nil).Nodes, func(n cluster.ManagedNode) bool { return n.Name == "b" && (n.Nominated || n.ExpectsDisplaced) }); i < 0 {
 		t.Error("the node that the pod goes to may be removed meanwhile")
 	}
 }

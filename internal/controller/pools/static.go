@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
@@ -36,7 +37,7 @@ const notSynced = time.Second
 // staticStore is the memory that the size of pools is decided on.
 type staticStore interface {
 	Synced() bool
-	Loads(pool string) map[string]pool.Load
+	Loads(pool string) map[string]cluster.ClaimLoad
 }
 
 // orderer creates claims.

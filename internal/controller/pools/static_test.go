@@ -35,7 +35,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
-	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 	_ "github.com/dovetail-sh/dovetail/internal/seed" // the same values in every run
 	"github.com/dovetail-sh/dovetail/internal/solve"
@@ -214,12 +213,12 @@ func (m *lagging) Reserve([]solve.NewNode, map[string]string, uint64) (map[int]e
 	return nil, func(int) {}
 }
 
-func (m *lagging) Loads(string) map[string]pool.Load {
+func (m *lagging) Loads(string) map[string]cluster.ClaimLoad {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := map[string]pool.Load{}
+	out := map[string]cluster.ClaimLoad{}
 	for name := range m.known {
-		out[name] = pool.Load{Held: m.held[name]}
+		out[name] = cluster.ClaimLoad{Held: m.held[name]}
 	}
 	return out
 }

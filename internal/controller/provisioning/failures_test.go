@@ -90,7 +90,7 @@ func TestFM_I01_SchedulerRejectsTheNode(t *testing.T) {
 		memory := l.Store.(*store.Store)
 		removed := func() []disrupt.Command {
 			types, _ := l.shop.Types(t.Context(), nil)
-			return disrupt.Next(memory.Disruption(map[string][]catalog.InstanceType{"general": types}), nil).Commands
+			return disrupt.Next(disrupt.View{DisruptionView: memory.Disruption(map[string][]catalog.InstanceType{"general": types})}, nil).Commands
 		}
 		if commands := removed(); len(commands) > 0 {
 			t.Errorf("%v while the pod waits; its node would be bought again", commands)

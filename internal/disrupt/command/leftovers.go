@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
@@ -16,13 +17,13 @@ type Leftovers struct {
 	nodes  map[string]string        // held: the command that holds it, which may not be known
 	claims map[string]bool          // with condition DisruptionReason
 	bounds map[string]bool          // claims with the end of a drain that a command wrote
-	orders map[string]disrupt.Order // of replacements that are not being deleted
+	orders map[string]cluster.Order // of replacements that are not being deleted
 	marked map[string]string        // replacements with annotations of ours: the command that ordered them, if that can be read
 }
 
 // NewLeftovers returns Leftovers to which objects can be added.
 func NewLeftovers() Leftovers {
-	return Leftovers{nodes: map[string]string{}, claims: map[string]bool{}, bounds: map[string]bool{}, orders: map[string]disrupt.Order{}, marked: map[string]string{}}
+	return Leftovers{nodes: map[string]string{}, claims: map[string]bool{}, bounds: map[string]bool{}, orders: map[string]cluster.Order{}, marked: map[string]string{}}
 }
 
 // AddNode adds what is written on a Node. It keeps no reference to it.
@@ -44,13 +45,13 @@ func (l *Leftovers) AddClaim(c *karpv1.NodeClaim) {
 		return
 	}
 	l.marked[c.Name] = ""
-	if o, read := disrupt.ReadOrder(c.Annotations); read {
+	if o, read := cluster.ReadOrder(c.Annotations); read {
 		l.orders[c.Name], l.marked[c.Name] = o, o.Token
 	}
 }
 
 // held returns the tokens of the commands that hold nodes, by claim: both taint and condition are there.
-func (l *Leftovers) held(nodes []disrupt.Node) map[string]string {
+func (l *Leftovers) held(nodes []cluster.ManagedNode) map[string]string {
 	out := map[string]string{}
 	for i := range nodes {
 		if n := &nodes[i]; l.claims[n.Claim] && l.nodes[n.Name] != "" {
@@ -61,7 +62,7 @@ func (l *Leftovers) held(nodes []disrupt.Node) map[string]string {
 }
 
 // Resume takes over the commands of an earlier process that can go on. Each is an effect Resumed.
-func (q *Queue) Resume(nodes []disrupt.Node, l Leftovers) []Effect {
+func (q *Queue) Resume(nodes []cluster.ManagedNode, l Leftovers) []Effect {
 	if len(l.orders) == 0 {
 		return nil
 	}
@@ -75,7 +76,7 @@ func (q *Queue) Resume(nodes []disrupt.Node, l Leftovers) []Effect {
 
 // CleanUp removes the taint and the condition from nodes that no command removes (G7), and the annotations of
 // finished commands from replacements. One that cannot be written now does not block the others (G9).
-func (q *Queue) CleanUp(nodes []disrupt.Node, l Leftovers) []Effect {
+func (q *Queue) CleanUp(nodes []cluster.ManagedNode, l Leftovers) []Effect {
 	var out []Effect
 	for i := range nodes {
 		n := &nodes[i]

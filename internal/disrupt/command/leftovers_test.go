@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 )
@@ -33,7 +34,7 @@ func TestLeftoversAreResumedOnceOrCleanedUp(t *testing.T) {
 		l.AddClaim(replacement)
 		return l
 	}
-	view := []disrupt.Node{{Name: "a", Claim: "claim-a", Pool: "default"}}
+	view := []cluster.ManagedNode{{Name: "a", Claim: "claim-a", Pool: "default"}}
 	q := command.NewQueue(1)
 	expect(t, q.Resume(view, leftovers()), "Resumed")
 	expect(t, q.Resume(view, leftovers()))
@@ -77,7 +78,7 @@ func TestSomeObjectsKeepWhatIsWritten(t *testing.T) {
 // Consolidation is skipped while nothing changes, until time alone may change what it finds.
 func TestCooldown(t *testing.T) {
 	t.Parallel()
-	young := []disrupt.Node{{Created: noon}}
+	young := []cluster.ManagedNode{{Created: noon}}
 	for name, tc := range map[string]struct {
 		decision disrupt.Decision
 		view     disrupt.View
@@ -85,8 +86,8 @@ func TestCooldown(t *testing.T) {
 		want     time.Duration
 	}{
 		"nothing to do":       {want: 5 * time.Minute},
-		"a node grows older":  {view: disrupt.View{Nodes: young, Tuning: disrupt.Tuning{MinAge: time.Minute}}, want: time.Minute},
-		"a pod is expected":   {view: disrupt.View{Nodes: []disrupt.Node{{Nominated: true}}}},
+		"a node grows older":  {view: disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: young}, Tuning: disrupt.Tuning{MinAge: time.Minute}}, want: time.Minute},
+		"a pod is expected":   {view: disrupt.View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Nominated: true}}}}},
 		"there are commands":  {decision: disrupt.Decision{Commands: make([]disrupt.Command, 1)}},
 		"budgets are spent":   {decision: disrupt.Decision{Limited: true}},
 		"time was up":         {decision: disrupt.Decision{Partial: true}},

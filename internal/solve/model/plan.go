@@ -3,8 +3,6 @@ package model
 import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reason"
-	"github.com/dovetail-sh/dovetail/internal/reqs"
-	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
 // Problem is everything a plan depends on.
@@ -45,31 +43,13 @@ type Plan struct {
 }
 
 // Bind is a pod that fits a node that exists or is on its way.
-type Bind struct {
-	Pod  cluster.PodKey `json:"pod"`
-	Node string         `json:"node"`
-}
+type Bind = cluster.Bind
 
 // NewNode is a node to buy: a NodeClaim in the making.
-type NewNode struct {
-	Pool     string           `json:"pool"`
-	Needs    reqs.Set         `json:"needs"`    // the pool's requirements narrowed by those of the pods
-	Types    []string         `json:"types"`    // cheapest first, at most MaxTypes
-	Requests resources.Vec    `json:"requests"` // the pods and the least DaemonSets ask for (SC-49)
-	Pods     []cluster.PodKey `json:"pods"`
-	Offer    Offer            `json:"offer"`              // the cheapest of what is left open
-	Relaxed  bool             `json:"relaxed,omitempty"`  // minValues was lowered (SC-43)
-	Overlaid bool             `json:"overlaid,omitempty"` // a NodeOverlay changed one of the types (SC-50)
-}
+type NewNode = cluster.NewNode
 
 // Offer is one way to buy a node.
-type Offer struct {
-	Type         string  `json:"type"`
-	Zone         string  `json:"zone"`
-	CapacityType string  `json:"capacityType"`
-	Reservation  string  `json:"reservation,omitempty"`
-	Price        float64 `json:"price"`
-}
+type Offer = cluster.Offer
 
 // Unplaced is a pod without a place.
 type Unplaced struct {

@@ -1,0 +1,105 @@
+package cluster
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+)
+
+// RebootRequested is the reason of condition Rebooting (V15-10) while pods leave the node.
+const RebootRequested = "RebootRequested"
+
+// DisruptionView is what disruption looks at: the managed nodes and their pools, and the snapshot of the same
+// instant to try moves on.
+type DisruptionView struct {
+	Now   time.Time
+	Nodes []ManagedNode // with a Node, by name
+	Pools map[string]ManagedPool
+
+	Cluster      *Snapshot // of the same instant; nil: decisions that need a simulation are skipped
+	PodsToPlace  []Pod     // pending pods and pods of terminating nodes; they use free capacity first
+	PlannedBinds []Bind    // where earlier plans placed some of PodsToPlace
+}
+
+// ManagedNode is a NodeClaim with its Node, as disruption sees them.
+type ManagedNode struct {
+	Name, Claim, Pool string
+
+	InstanceType string
+	Zone         string
+	CapacityType string
+	Reservation  string // id, if it runs on reserved capacity
+	Price        float64
+	Frees        float64 // what it costs on demand if it is on reserved capacity, USD an hour: what others can use once it is gone
+
+	Created     time.Time     // of the claim
+	Joined      time.Time     // of the Node
+	ExpireAfter time.Duration // 0: never
+	Bounded     bool          // has a terminationGracePeriod,
+	Bound       time.Duration // which is this
+
+	Registered       bool
+	Initialized      bool
+	Ready            bool // as its kubelet says
+	Terminating      bool // its instance is terminating
+	Deleting         bool // being deleted, or marked for deletion by a running command
+	Commanded        bool // part of a running command
+	Rebooting        bool
+	Nominated        bool   // a pending pod is expected
+	ExpectsDisplaced bool   // a pod of a terminating node is expected; its eviction may never succeed, so repair does not wait
+	Protected        bool   // carries do-not-disrupt,
+	Mark             string // as this annotation says; empty: that one (LC-62)
+	Leading          bool   // the leading replica runs on it, and no other replica could take over (FM C17)
+	DoNotRepair      bool   // carries do-not-repair
+	Consolidatable   bool
+	BackingOff       bool // in back-off after a failed command: only repair considers it
+	RepairBackingOff bool // in back-off after a failed repair: repair does not consider it either
+
+	Drift     string // reason of the drift; empty if the node has not drifted
+	DriftedAt time.Time
+	Health    []corev1.NodeCondition // of the Node
+	Rebooted  time.Time              // when the last reboot ended
+	Reboots   int                    // in the last 24 hours
+
+	Pods []PodOnNode // that have not ended, by name
+}
+
+// PodOnNode is a pod of a ManagedNode, as disruption sees it.
+type PodOnNode struct {
+	Name       string // namespace/name
+	Moves      bool   // needs another node when this one is removed
+	Bare       bool   // no controller recreates it after eviction
+	Protected  bool   // do-not-disrupt is in force,
+	Mark       string // as this annotation says; empty: that one (LC-62)
+	Budgets    []string
+	Blocked    bool // its budgets allow no eviction now
+	Impossible bool // and never will, as they are written
+	EvictCost  float64
+}
+
+// ManagedPool is a NodePool as disruption sees it.
+type ManagedPool struct {
+	Name             string
+	Policy           karpv1.ConsolidationPolicy
+	Static           bool
+	Replicas         int64  // of a static pool
+	NodeLimit        int64  // of a static pool; below 0: none
+	Claims           int64  // of a static pool: all existing claims, also those being deleted
+	Running          int64  // of a static pool: claims that are neither being deleted nor part of a command
+	NeverConsolidate bool   // consolidateAfter
+	Protected        bool   // carries do-not-disrupt (L-15),
+	Mark             string // as this annotation says; empty: that one (LC-62)
+	Known            bool   // its instance types are known
+	Ready            bool   // can launch nodes: ready, and not being deleted
+	Budgets          []Budget
+}
+
+// ClaimLoad is what memory knows of the node of a claim.
+type ClaimLoad struct {
+	Held      bool    // part of a running command
+	Pods      bool    // it has pods that would have to move
+	Protected bool    // one of its pods carries do-not-disrupt
+	Cost      float64 // of evicting the pods that would have to move
+}
