@@ -152,10 +152,10 @@ func TestAdvanceClaim(t *testing.T) {
 		after  time.Duration
 		err    error
 	}{
-		"LC-22 the instance is terminated":               {want: "terminate InstanceTerminating=True", after: time.Second},
-		"LC-23 G3 gone":                                  {script: script{terminate: errGone}, want: "terminate release"},
-		"LC-22 E02 accepted a moment ago: not repeated":  {calls: drain.Calls{Told: after(time.Minute - 400*time.Millisecond)}, want: "InstanceTerminating=True", after: 600 * time.Millisecond},
-		"refused":                                        {script: script{terminate: errDenied}, want: "terminate InstanceTerminating=Unknown Unauthorized", after: 5 * time.Second, err: errDenied},
+		"LC-22 the instance is terminated":              {want: "terminate InstanceTerminating=True", after: time.Second},
+		"LC-23 G3 gone":                                 {script: script{terminate: errGone}, want: "terminate release"},
+		"LC-22 E02 accepted a moment ago: not repeated": {calls: drain.Calls{Told: after(time.Minute - 400*time.Millisecond)}, want: "InstanceTerminating=True", after: 600 * time.Millisecond},
+		"refused": {script: script{terminate: errDenied}, want: "terminate InstanceTerminating=Unknown Unauthorized", after: 5 * time.Second, err: errDenied},
 		"Trust A10 others hold the Node, instance gone":  {script: script{find: errGone}, nodes: []*corev1.Node{held}, want: "find InstanceTerminating=True", after: 5 * time.Second},
 		"Trust A10 others hold the Node, instance there": {nodes: []*corev1.Node{held}, want: "find", after: 5 * time.Second},
 	} {

@@ -128,77 +128,85 @@ func (p *process) mark(name string, marks []drain.Mark) bool {
 	return true
 }
 
-// endNode takes a Node that is being deleted as far as it goes.
+// endNode takes a Node that is being deleted one step further. The dialogue is still the simulator's own: it sees the end
+// of an instance at once, where drain.AdvanceNode asks again after a few seconds.
 func (p *process) endNode(node *corev1.Node) {
-	facts := drain.Facts{Node: node, Pods: p.w.api.podsOn(node.Name), Now: p.w.now}
+	facts := drain.Facts{
+		Node: node, Pods: p.w.api.podsOn(node.Name), Asked: p.asked[node.Name], Told: p.told[node.Spec.ProviderID], Now: p.w.now,
+	}
 	if claim := p.w.api.claimOf(node); claim != nil {
 		_, facts.Claim = p.effective(claim)
 	}
 	facts.Attachments, facts.Volumes = p.attachedTo(node.Name, facts.Pods)
-	calls := p.nodeCalls.Of(node.UID)
-	shell := &nodeEnd{machine: machine{p, node.Spec.ProviderID}, name: node.Name}
-	after, err := p.w.config.Steps.AdvanceNode(context.Background(), facts, &calls, shell)
-	p.nodeCalls.Record(node.UID, calls, p.w.now)
-	if p.w.api.nodes[node.Name] == nil {
-		return
+	step := drain.Next(facts)
+	if step.Ask {
+		p.asked[node.Name] = p.w.now
+		facts.Instance = p.ask(node.Spec.ProviderID)
+		step = drain.Next(facts)
 	}
-	if err != nil {
-		after = terminateRetry
-	}
-	if p.w.now.Sub(node.DeletionTimestamp.Time) > awhile && after > 0 {
-		after = max(after, slowly)
-	}
-	p.lookAt(node.Name, max(after, 100*time.Millisecond))
-}
-
-// nodeEnd performs the termination of a Node. It is a drain.NodeShell.
-type nodeEnd struct {
-	machine
-
-	name string
-}
-
-// Perform writes a step.
-func (e *nodeEnd) Perform(_ context.Context, f *drain.Facts, step drain.Step) (said bool, err error) {
-	p := e.p
-	if step.DeleteClaim && f.Instance == drain.Unasked {
-		p.write(func() { p.w.api.delete(p.w.api.claimOf(f.Node), p.w.now) })
+	if step.DeleteClaim {
+		p.write(func() { p.w.api.delete(p.w.api.claimOf(node), p.w.now) })
 	}
 	if step.Taints != nil || step.Labels != nil {
-		next := f.Node.DeepCopy()
+		next := node.DeepCopy()
 		if step.Taints != nil {
 			next.Spec.Taints = step.Taints
 		}
 		maps.Copy(next.Labels, step.Labels)
 		p.write(func() { p.w.api.put(next) })
-		f.Node = next
 	}
-	for _, event := range step.Events {
-		p.recordEvent("node/"+e.name, event.Text)
+	for _, e := range step.Events {
+		p.recordEvent("node/"+node.Name, e.Text)
 	}
 	p.evictPods(step.Pods)
-	if f.Claim != nil {
-		said = p.mark(f.Claim.Name, step.Marks)
-		if claim := p.w.api.claims[f.Claim.Name]; claim != nil {
-			_, f.Claim = p.effective(claim)
+	if facts.Claim != nil {
+		p.mark(facts.Claim.Name, step.Marks)
+	}
+	again := step.After
+	if step.Terminate {
+		facts.Instance = p.terminateInstance(node)
+		if step = drain.Next(facts); step.Terminate {
+			again = time.Second
+		} else {
+			again = step.After
+			p.mark(facts.Claim.Name, step.Marks)
 		}
 	}
-	return said, nil
-}
-
-// Terminate asks for the end of the instance of a node that is drained.
-func (e *nodeEnd) Terminate(ctx context.Context) error {
-	if i := e.p.w.market.byID[e.id]; i != nil && !i.ending { // else it is only repeated
-		e.p.w.checks.terminates(e.p, e.p.w.api.nodes[e.name])
+	if step.Release {
+		p.w.logf("controller: node %s is gone", node.Name)
+		p.write(func() { p.w.api.drop(p.w.api.nodes[node.Name]) })
+		return
 	}
-	return e.machine.Terminate(ctx)
+	if p.w.now.Sub(node.DeletionTimestamp.Time) > awhile && again > 0 {
+		again = max(again, slowly)
+	}
+	p.lookAt(node.Name, max(again, 100*time.Millisecond))
 }
 
-// Release removes the finalizer.
-func (e *nodeEnd) Release(context.Context, drain.Facts) error {
-	e.p.w.logf("controller: node %s is gone", e.name)
-	e.p.write(func() { e.p.w.api.drop(e.p.w.api.nodes[e.name]) })
-	return nil
+// ask returns what the cloud says about an instance.
+func (p *process) ask(id string) drain.State {
+	i, err := p.cloud.Find(context.Background(), cloud.ID(id))
+	switch {
+	case cloud.Is(err, cloud.NotFound):
+		return drain.Gone
+	case err != nil:
+		return drain.Unsure
+	case i.Terminating:
+		return drain.Ending
+	}
+	return drain.Present
+}
+
+// terminateInstance tells the cloud to end the instance of a drained node.
+func (p *process) terminateInstance(node *corev1.Node) drain.State {
+	state := p.ask(node.Spec.ProviderID)
+	if state == drain.Present {
+		p.w.checks.terminates(p, node)
+		p.told[node.Spec.ProviderID] = p.w.now
+		_ = machine{p, node.Spec.ProviderID}.Terminate(context.Background()) // one that fails is looked at again
+		state = drain.Ending
+	}
+	return state
 }
 
 // attachedTo reads the attachments of a node, and which volumes stand behind the claims of its pods.

@@ -24,8 +24,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/provision"
-	"github.com/dovetail-sh/dovetail/internal/reboot"
 	"github.com/dovetail-sh/dovetail/internal/reason"
+	"github.com/dovetail-sh/dovetail/internal/reboot"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
@@ -55,7 +55,8 @@ type process struct {
 	outcomes     map[types.UID]*lifecycle.Outcome
 	launching    map[types.UID]bool
 	tried        map[types.UID]time.Time // when the cloud was first asked for an instance
-	nodeCalls    drain.CallLog
+	told         map[string]time.Time    // instances, when the cloud was told to end them
+	asked        map[string]time.Time    // nodes, when it was asked about their instance
 	claimCalls   drain.CallLog
 	rebootCalls  reboot.CallLog
 	podEvents    map[string]time.Time // latest event of each node
@@ -109,9 +110,9 @@ func (w *World) boot() {
 	w.processes++
 	p := &process{
 		w: w, cloud: w.market, number: w.processes, started: w.now,
-		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{},
+		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
-		said:  map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
+		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{
 		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},

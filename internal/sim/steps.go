@@ -23,7 +23,6 @@ type Steps struct {
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
-	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
 	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
 }
@@ -47,9 +46,6 @@ func (s Steps) complete() Steps {
 	}
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch
-	}
-	if s.AdvanceNode == nil {
-		s.AdvanceNode = drain.AdvanceNode
 	}
 	if s.AdvanceClaim == nil {
 		s.AdvanceClaim = drain.AdvanceClaim
