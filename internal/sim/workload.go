@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
