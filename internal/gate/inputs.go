@@ -17,11 +17,14 @@ import (
 // step only when something that the step is about has changed since.
 const recordFile = "internal/gate/passed.txt"
 
-// sourcesVariable tells tests on control planes, as an environment variable, what the repository consists of. Go's test cache
-// sees only the files of their module, and nothing that the programs they start were built from; but it knows every
-// variable that a test reads. So their results come from the cache as well, while the digest is the same. With it, they
-// also need not ask the go command whether a program that they built is fresh.
+// sourcesVariable tells tests on control planes, as an environment variable, what the repository consists of: while that is
+// the same, they need not ask the go command whether a program that they built is fresh.
 const sourcesVariable = "DOVETAIL_SOURCES"
+
+// keyed is a flag that makes results in Go's test cache depend on the repository as a whole. For tests that build programs
+// or read files outside of their module, the cache knows too little. It goes by the flags of a test, and this one skips
+// tests of a name that none has.
+func (o settings) keyed() string { return "-skip=^sources " + o.sources + "$" }
 
 // sourcesDigest is the digest of all that tests on control planes may see: everything but what only other tests, the gate
 // and people read. A package's own tests are known to the cache.

@@ -68,6 +68,10 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 	}
 	where := findPlace(root)
 	defer where.release()
+	if o.settings.sources, err = sourcesDigest(os.DirFS(root)); err != nil {
+		fmt.Fprintln(errs, "gate:", err)
+		return 2
+	}
 	o.settings.root, o.settings.changed = where.root, changedFiles(ctx, root)
 	list := steps(all, o.settings)
 	times := filepath.Join(root, logDir, "times.json")
@@ -81,14 +85,9 @@ func run(ctx context.Context, o options, out *os.File, errs io.Writer) int {
 		return 2
 	}
 	stampFiles(ctx, root)
-	sources, err := sourcesDigest(os.DirFS(root))
-	if err != nil {
-		fmt.Fprintln(errs, "gate:", err)
-		return 2
-	}
 	r := &runner{
 		board:   newBoard(chosen, rules{lanes: o.lanes, keepGoing: o.keepGoing}, readTimes(times), time.Now()),
-		shell:   newShell(root, sources, o.lanes > 1 && usesBothLanes(chosen)),
+		shell:   newShell(root, o.settings.sources, o.lanes > 1 && usesBothLanes(chosen)),
 		screen:  &screen{out: out, terminal: isTerminal(out)},
 		verbose: o.verbose,
 		now:     time.Now,

@@ -11,7 +11,7 @@ const module = "github.com/dovetail-sh/dovetail"
 
 // ofTheWhole are flags that matter for many packages and not for one test. No result may come from the
 // cache, and vet is welcome.
-var ofTheWhole = []string{"-count", "-p", "-vet"}
+var ofTheWhole = []string{"-count", "-p", "-vet", "-skip"}
 
 // ofTheChoice are flags that say what runs, and give way to a test that is named.
 var ofTheChoice = []string{"-run", "-fuzz", "-fuzztime"}

@@ -134,6 +134,22 @@ func TestFreshStepsRunEveryTest(t *testing.T) {
 	}
 }
 
+// What is tested with programs and files that the cache does not know is keyed by the whole repository. How a person repeats
+// it does not show that.
+func TestCachedResultsAreOfThisRepository(t *testing.T) {
+	t.Parallel()
+	all := survey{{dir: "sandbox/b", module: "sandbox", tests: true, imports: map[string]bool{module + "/sandbox/controlplane": true}}}
+	list := steps(all, settings{sources: "0123"})
+	for _, name := range []string{"sandbox", "image"} {
+		s, _ := list.find(name)
+		for i := range s.commands {
+			if c := &s.commands[i]; !slices.Contains(c.test.flags, "-skip=^sources 0123$") || strings.Contains(c.repeat("./b", nil), "0123") {
+				t.Errorf("step %s: flags %q, repeated by %s", name, c.test.flags, c.repeat("./b", nil))
+			}
+		}
+	}
+}
+
 // What a test prints about itself is a shorter way than to run it as it was run.
 func TestRepeatWhatTheOutputSays(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,7 @@ type settings struct {
 	root     string   // of the repository, as an absolute path
 	packages []string // for unit and race; empty means all
 	fresh    bool     // run tests although Go's cache has their results
+	sources  string   // digest of the repository, see sourcesDigest
 	seeds    uint64   // of sim-deep
 	from     uint64   // the first of them
 	checks   int      // of each property, in prop
@@ -128,14 +129,14 @@ func rootSteps(all survey, o settings) catalogue {
 		{
 			name: "image", about: "the image for amd64, built twice, and what is in it", lane: laneCPU,
 			after: []string{"sandbox-build"}, usually: 20 * time.Second,
-			commands: []command{goTestOf(imageModule, []string{"-vet=off", "-timeout=30m"}, []string{"./..."}, nil)},
+			commands: []command{goTestOf(imageModule, []string{"-vet=off", "-timeout=30m", o.keyed()}, []string{"./..."}, nil)},
 		},
 	}
 }
 
 // sandboxSteps test the sandbox. What is not linked with Kubernetes runs under the race detector; the
-// rest runs on control planes, and reads sourcesVariable, which tells the cache what else it is about. Two are about few
-// files, take long, and have steps of their own that name these.
+// rest runs on control planes; what else it is about than its own sources, keyed tells the cache. Two are about few files,
+// take long, and have steps of their own that name these.
 func sandboxSteps(all survey, o settings) catalogue {
 	linked := all.reaching(startsKubernetes)
 	ownStep := func(p goPackage) bool { return p.pattern() == scriptPackage || p.pattern() == terraformPackage }
@@ -150,7 +151,7 @@ func sandboxSteps(all survey, o settings) catalogue {
 		{
 			name: "sandbox", about: "tests on real control planes", lane: laneCluster,
 			needs: []string{"sandbox-build"}, usually: 10 * time.Minute,
-			commands: []command{onPlanes([]string{"-vet=off", "-p=3", "-timeout=30m"}, onPlane)},
+			commands: []command{onPlanes([]string{"-vet=off", "-p=3", "-timeout=30m", o.keyed()}, onPlane)},
 		},
 		{
 			name: "sandbox-lint", about: "golangci-lint on the sandbox; needs 4 GB of memory", lane: laneCPU,

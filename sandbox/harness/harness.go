@@ -65,7 +65,6 @@ type Server struct {
 // what the Go runtime may take then; 0 is enough for one cluster. Where tests wait for most of their time, it says how
 // many run at once, whatever the number of CPUs; 0 leaves that as it is.
 func Tune(parallel int, memory int64) {
-	_ = os.Getenv(sources) // of the cache's interest also where no program is built
 	debug.SetGCPercent(400)
 	if memory == 0 {
 		memory = 2 << 30

@@ -67,8 +67,7 @@ func (p Program) recipe(release string) (module, pkg, output, linker string) {
 }
 
 // sources names an environment variable with a digest of the repository, which the gate sets. While it is the same, a program
-// that was built once is fresh, and the go command, which takes seconds to find that out, is not asked. Go's test cache, too,
-// goes by the variables that a test reads: with another digest the test runs again.
+// that was built once is fresh, and the go command, which takes seconds to find that out, is not asked.
 const sources = "DOVETAIL_SOURCES"
 
 // Build builds a program into bin of the repository and returns its path. Test binaries that run at the same time share
