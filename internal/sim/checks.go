@@ -48,12 +48,14 @@ type checks struct {
 	ill     map[string]time.Time   // since when nodes could have been repaired
 	marked  map[string]time.Time   // since when nodes have had the taint of a reboot that is over
 	size    map[string]time.Time   // since when a static pool has been too large or too small
+	noticed map[string]bool        // instances whose interruption notice was handled
+	slots   []string               // claims that were ordered for the reservation
 	holds   map[string][]time.Time // when commands of this process held a node lately
 }
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
+		w: w, noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
 		bought: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -366,6 +368,22 @@ func (c *checks) terminates(p *process, node *corev1.Node) {
 		if !daemonPod(pod) && !stuck {
 			c.w.broken("G6", "the instance of node %s is ended while pod %s is there", node.Name, pod.Name)
 		}
+	}
+}
+
+// releases checks that an object keeps its finalizer while its instance runs: without the object nothing would terminate
+// the instance (G3).
+func (c *checks) releases(what, id string) {
+	if i := c.w.market.byID[id]; i != nil && !i.ending {
+		c.w.broken("G3", "%s is released although instance %s runs", what, id)
+	}
+}
+
+// interrupted checks that the claim of an instance that the cloud takes back has been deleted by then, if its notice was
+// handled.
+func (c *checks) interrupted(i *instance) {
+	if claim := c.w.api.claims[i.claim]; c.noticed[i.id] && claim != nil && claim.UID == i.uid && claim.DeletionTimestamp == nil {
+		c.w.broken("interruption", "claim %s is not deleted two minutes after the notice of %s", claim.Name, i.id)
 	}
 }
 

@@ -29,12 +29,13 @@ func (c *Config) Churn(share float64) {
 	}
 }
 
-// replaceOne ends some pod; its deployment makes another one.
+// replaceOne ends some pod; its deployment makes another one. Its draws have a source of their own: two runs that differ
+// only in what the controller does replace as many pods of each deployment, at the same times.
 func (w *World) replaceOne() {
 	list := sorted(w.apps)
-	live := w.live(w.apps[list[w.rnd.IntN(len(list))]])
+	live := w.live(w.apps[list[w.users.IntN(len(list))]])
 	if len(live) > 0 {
-		p := live[w.rnd.IntN(len(live))]
+		p := live[w.users.IntN(len(live))]
 		w.replacing = true
 		w.endPod(p, time.Duration(*p.Spec.TerminationGracePeriodSeconds)*time.Second)
 		w.replacing = false

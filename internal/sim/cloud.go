@@ -38,6 +38,7 @@ type simCloud struct {
 	small     time.Time            // until when machines come up with less than their type should have
 	mute      time.Time            // until when the cloud gives no answer about instances
 	types     []catalog.InstanceType
+	reserved  *reservation // nil: the account has none
 	count     int
 	notices   []string // provider ids that will be interrupted; they wait until somebody reads them
 }
@@ -50,6 +51,7 @@ type instance struct {
 	machine      *Machine
 	zone         string
 	capacityType string
+	reservation  string // that it runs in
 	price        float64
 	launched     time.Time
 	ending, dead bool
@@ -62,7 +64,7 @@ type instance struct {
 
 func newSimCloud(w *World, machines []Machine) *simCloud {
 	return &simCloud{
-		w: w, lanes: resources.NewTable(), machines: machines, instances: map[types.UID]*instance{}, byID: map[string]*instance{},
+		w: w, lanes: resources.NewTable(), machines: slices.Clone(machines), reserved: w.config.Reserved.open(), instances: map[types.UID]*instance{}, byID: map[string]*instance{},
 		gone: map[string]time.Time{}, known: map[string]time.Time{},
 	}
 }
@@ -78,7 +80,9 @@ func (m *simCloud) offers() []catalog.InstanceType {
 	}
 	if m.types == nil {
 		for i := range m.machines {
-			m.types = append(m.types, m.machines[i].instanceType(m.lanes, func(offering string) bool { return !m.known[offering].IsZero() }))
+			t := m.machines[i].instanceType(m.lanes, func(offering string) bool { return !m.known[offering].IsZero() })
+			t.Offerings = append(t.Offerings, m.reservedOffers(&m.machines[i], Zones()...)...)
+			m.types = append(m.types, t)
 		}
 	}
 	return m.types
@@ -102,17 +106,20 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 			continue
 		}
 		for _, zone := range m.zones() {
-			for _, o := range machine.offers(zone) {
+			for _, o := range slices.Concat(machine.offers(zone), m.reservedOffers(machine, zone)) {
 				if !allows(corev1.LabelTopologyZone, zone) || !allows(karpv1.LabelCapacityType, o.CapacityType) {
+					continue
+				}
+				if o.Reservation != "" && !m.takeSlot(&o, allows) {
 					continue
 				}
 				name := offering(machine.Name, zone, o.CapacityType)
 				if m.w.now.Before(m.gone[name]) {
-					m.known[name], m.types = m.w.now.Add(dryFor), nil
+					m.markUnavailable(name)
 					continue
 				}
 				if best == nil || o.Price < best.price {
-					best = &instance{machine: machine, zone: zone, capacityType: o.CapacityType, price: o.Price}
+					best = &instance{machine: machine, zone: zone, capacityType: o.CapacityType, reservation: o.Reservation, price: o.Price}
 				}
 			}
 		}
@@ -122,6 +129,11 @@ func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	}
 	m.start(best, claim)
 	return best.described(), nil
+}
+
+// markUnavailable leaves an offering out of plans for a while.
+func (m *simCloud) markUnavailable(offering string) {
+	m.known[offering], m.types = m.w.now.Add(dryFor), nil
 }
 
 // zones are tried in this order. Where pods have volumes each launch begins with another one, so that volumes
@@ -141,14 +153,21 @@ func (m *simCloud) start(i *instance, claim *karpv1.NodeClaim) {
 	i.node, i.mute = fmt.Sprintf("node-%04d", m.count), m.w.faulty(m.w.config.NeverJoins)
 	i.pool, i.class = claim.Labels[karpv1.LabelNodePool], claim.Spec.NodeClassRef.Name
 	m.instances[claim.UID], m.byID[i.id], m.order = i, i, nil
+	if i.reservation != "" {
+		m.types = nil
+	}
 	m.w.stats.Launched++
 	m.w.logf("cloud: %s is bought for claim %s: %s in %s, %s", i.id, claim.Name, i.machine.Name, i.zone, i.capacityType)
 	m.w.after(m.w.between(m.w.config.Boot/2, m.w.config.Boot), func() { m.join(i) })
 }
 
 func (i *instance) described() cloud.Instance {
+	labels := i.machine.labels()
+	if i.reservation != "" {
+		labels[awsv1.LabelCapacityReservationID] = i.reservation
+	}
 	return cloud.Instance{
-		ID: cloud.ID(i.id), Type: i.machine.Name, Zone: i.zone, CapacityType: i.capacityType, Labels: i.machine.labels(),
+		ID: cloud.ID(i.id), Type: i.machine.Name, Zone: i.zone, CapacityType: i.capacityType, Labels: labels,
 		Capacity: i.machine.capacity(), Allocatable: i.machine.allocatable(), Launched: i.launched, Terminating: i.ending, Pool: i.pool, Class: i.class, Claim: i.claim,
 	}
 }
@@ -203,6 +222,9 @@ func (m *simCloud) removeInstance(i *instance) {
 	delete(m.instances, i.uid)
 	delete(m.byID, i.id)
 	m.order = nil
+	if i.reservation != "" {
+		m.types = nil
+	}
 	m.w.setReady(i.node, false)
 }
 
@@ -210,7 +232,10 @@ func (m *simCloud) removeInstance(i *instance) {
 func (m *simCloud) interrupt(i *instance) {
 	m.w.logf("cloud: %s will be interrupted", i.id)
 	m.notices = append(m.notices, i.id)
-	m.w.after(2*time.Minute, func() { m.removeInstance(i) })
+	m.w.after(2*time.Minute, func() {
+		m.w.checks.interrupted(i)
+		m.removeInstance(i)
+	})
 }
 
 // running lists the instances that run, in the order of their names.

@@ -103,6 +103,7 @@ func (e *claimEnd) Perform(_ context.Context, f *drain.ClaimFacts, step drain.Cl
 func (e *claimEnd) Release(context.Context, drain.ClaimFacts) error {
 	e.p.w.logf("controller: claim %s is gone", e.name)
 	*e.released = true
+	e.p.w.checks.releases("claim "+e.name, e.id)
 	e.p.write(func() { e.p.w.api.drop(e.p.w.api.claims[e.name]) })
 	return nil
 }
@@ -128,85 +129,81 @@ func (p *process) mark(name string, marks []drain.Mark) bool {
 	return true
 }
 
-// endNode takes a Node that is being deleted one step further. The dialogue is still the simulator's own: it sees the end
-// of an instance at once, where drain.AdvanceNode asks again after a few seconds.
+// endNode takes a Node that is being deleted as far as it goes.
 func (p *process) endNode(node *corev1.Node) {
-	facts := drain.Facts{
-		Node: node, Pods: p.w.api.podsOn(node.Name), Asked: p.asked[node.Name], Told: p.told[node.Spec.ProviderID], Now: p.w.now,
-	}
+	facts := drain.Facts{Node: node, Pods: p.w.api.podsOn(node.Name), Now: p.w.now}
 	if claim := p.w.api.claimOf(node); claim != nil {
 		_, facts.Claim = p.effective(claim)
 	}
 	facts.Attachments, facts.Volumes = p.attachedTo(node.Name, facts.Pods)
-	step := drain.Next(facts)
-	if step.Ask {
-		p.asked[node.Name] = p.w.now
-		facts.Instance = p.ask(node.Spec.ProviderID)
-		step = drain.Next(facts)
+	calls := p.nodeCalls.Of(node.UID)
+	released := false
+	shell := &nodeEnd{machine: machine{p, node.Spec.ProviderID}, node: node, released: &released}
+	after, err := p.w.config.Steps.AdvanceNode(context.Background(), facts, &calls, shell)
+	p.nodeCalls.Record(node.UID, calls, p.w.now)
+	if released {
+		return
 	}
-	if step.DeleteClaim {
-		p.write(func() { p.w.api.delete(p.w.api.claimOf(node), p.w.now) })
+	switch {
+	case err != nil:
+		after = terminateRetry
+	case after > 0 && p.w.now.Sub(node.DeletionTimestamp.Time) > awhile:
+		after = max(after, slowly)
+	}
+	p.lookAt(node.Name, max(after, 100*time.Millisecond))
+}
+
+// nodeEnd performs the termination of a Node. It is a drain.NodeShell.
+type nodeEnd struct {
+	machine
+
+	node     *corev1.Node
+	released *bool
+}
+
+// Terminate requests the termination of the instance of a drained node.
+func (e *nodeEnd) Terminate(ctx context.Context) error {
+	if i := e.p.w.market.byID[e.id]; i != nil && !i.ending {
+		e.p.w.checks.terminates(e.p, e.node)
+	}
+	return e.machine.Terminate(ctx)
+}
+
+// Perform writes a step.
+func (e *nodeEnd) Perform(_ context.Context, f *drain.Facts, step drain.Step) (said bool, err error) {
+	p := e.p
+	if claim := p.w.api.claimOf(f.Node); step.DeleteClaim && f.Instance == drain.Unasked && claim != nil {
+		p.write(func() { p.w.api.delete(claim, p.w.now) })
 	}
 	if step.Taints != nil || step.Labels != nil {
-		next := node.DeepCopy()
+		next := f.Node.DeepCopy()
 		if step.Taints != nil {
 			next.Spec.Taints = step.Taints
 		}
 		maps.Copy(next.Labels, step.Labels)
 		p.write(func() { p.w.api.put(next) })
+		f.Node, e.node = next, next
 	}
-	for _, e := range step.Events {
-		p.recordEvent("node/"+node.Name, e.Text)
+	for _, event := range step.Events {
+		p.recordEvent("node/"+f.Node.Name, event.Text)
 	}
 	p.evictPods(step.Pods)
-	if facts.Claim != nil {
-		p.mark(facts.Claim.Name, step.Marks)
-	}
-	again := step.After
-	if step.Terminate {
-		facts.Instance = p.terminateInstance(node)
-		if step = drain.Next(facts); step.Terminate {
-			again = time.Second
-		} else {
-			again = step.After
-			p.mark(facts.Claim.Name, step.Marks)
+	if f.Claim != nil {
+		said = p.mark(f.Claim.Name, step.Marks)
+		if claim := p.w.api.claims[f.Claim.Name]; claim != nil {
+			_, f.Claim = p.effective(claim)
 		}
 	}
-	if step.Release {
-		p.w.logf("controller: node %s is gone", node.Name)
-		p.write(func() { p.w.api.drop(p.w.api.nodes[node.Name]) })
-		return
-	}
-	if p.w.now.Sub(node.DeletionTimestamp.Time) > awhile && again > 0 {
-		again = max(again, slowly)
-	}
-	p.lookAt(node.Name, max(again, 100*time.Millisecond))
+	return said, nil
 }
 
-// ask returns what the cloud says about an instance.
-func (p *process) ask(id string) drain.State {
-	i, err := p.cloud.Find(context.Background(), cloud.ID(id))
-	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return drain.Gone
-	case err != nil:
-		return drain.Unsure
-	case i.Terminating:
-		return drain.Ending
-	}
-	return drain.Present
-}
-
-// terminateInstance tells the cloud to end the instance of a drained node.
-func (p *process) terminateInstance(node *corev1.Node) drain.State {
-	state := p.ask(node.Spec.ProviderID)
-	if state == drain.Present {
-		p.w.checks.terminates(p, node)
-		p.told[node.Spec.ProviderID] = p.w.now
-		_ = machine{p, node.Spec.ProviderID}.Terminate(context.Background()) // one that fails is looked at again
-		state = drain.Ending
-	}
-	return state
+// Release removes the finalizer.
+func (e *nodeEnd) Release(context.Context, drain.Facts) error {
+	e.p.w.logf("controller: node %s is gone", e.node.Name)
+	*e.released = true
+	e.p.w.checks.releases("node "+e.node.Name, e.id)
+	e.p.write(func() { e.p.w.api.drop(e.p.w.api.nodes[e.node.Name]) })
+	return nil
 }
 
 // attachedTo reads the attachments of a node, and which volumes stand behind the claims of its pods.

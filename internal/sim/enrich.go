@@ -42,6 +42,13 @@ func enrich(c *Config) {
 		lasts := m.time(5*time.Minute, 20*time.Minute)
 		m.change("fault: machines come up small", func(w *World) { w.market.small = w.now.Add(lasts) })
 	}
+	m.Rand = rand.New(rand.NewPCG(c.Seed, 0xca5)) // these came later still
+	if m.chance(0.25) {
+		m.prices()
+	}
+	if m.chance(0.25) {
+		m.reservation()
+	}
 	slices.SortStableFunc(c.Changes, func(a, b Change) int { return int(a.At - b.At) })
 }
 

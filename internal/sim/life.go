@@ -14,9 +14,11 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/drift"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
@@ -270,17 +272,36 @@ func (p *process) garbage() {
 	}
 }
 
-// interruptions deletes the claims of machines that the cloud takes back.
+// interruptions handles the notices of the cloud. One is removed once it was handled, so that a crash repeats it.
 func (p *process) interruptions() {
 	for len(p.w.market.notices) > 0 && p.synced {
-		id := p.w.market.notices[0]
+		notice := interruption.Notice{Kind: interruption.SpotInterrupted, Instance: p.w.market.notices[0], Text: "its instance will be interrupted"}
 		for _, name := range p.w.api.claimNames() {
-			if c := p.w.api.claims[name]; c.Status.ProviderID == id {
-				p.recordEvent("claim/"+name, "its instance will be interrupted")
-				p.write(func() { p.w.api.delete(c, p.w.now) })
-				break
+			if claim := p.w.api.claims[name]; claim != nil && claim.Status.ProviderID == notice.Instance {
+				p.w.checks.noticed[notice.Instance] = true
+				p.performInterruption(claim, p.w.config.Steps.Interrupt(&p.interrupted, notice, claim, awsv1.LabelCapacityReservationID, p.w.now))
 			}
 		}
 		p.w.market.notices = p.w.market.notices[1:]
+	}
+}
+
+// performInterruption performs the effects of a notice on a claim.
+func (p *process) performInterruption(claim *karpv1.NodeClaim, effects []interruption.Effect) {
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case interruption.EmitEvent:
+			p.recordEvent("claim/"+claim.Name, e.Event.Text)
+		case interruption.MarkSpotUnavailable:
+			p.w.market.markUnavailable(offering(e.InstanceType, e.Zone, karpv1.CapacityTypeSpot))
+		case interruption.MarkReservationUnavailable: // the reservation of a run is never interrupted
+		case interruption.AdvanceDeadline:
+			if next := claim.DeepCopy(); drain.AdvanceDeadline(next, e.Deadline) {
+				p.write(func() { p.w.api.put(next) })
+			}
+		case interruption.DeleteClaim:
+			p.recordEvent("claim/"+claim.Name, e.Event.Text)
+			p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
+		}
 	}
 }

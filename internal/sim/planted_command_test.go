@@ -96,7 +96,7 @@ var commandBugs = map[string]struct {
 	"budgets are not checked again":         {func(s sim.Shipped) sim.Protocol { return spends{s} }, 170, "G5"},
 	"nodes are deleted before replacements": {func(s sim.Shipped) sim.Protocol { return deletesEarly{s} }, 4, "queue"},
 	"each pass forgets the commands":        {func(s sim.Shipped) sim.Protocol { return &forgets{s} }, 4, "G7"},
-	"a back-off never ends":                 {func(s sim.Shipped) sim.Protocol { return &backsOffForever{Shipped: s} }, 104, "repair"},
+	"a back-off never ends":                 {func(s sim.Shipped) sim.Protocol { return &backsOffForever{Shipped: s} }, 74, "repair"},
 	"nothing is cleaned up after a crash":   {func(s sim.Shipped) sim.Protocol { return leavesTraces{s} }, 19, "static"},
 }
 

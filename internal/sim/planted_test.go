@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"context"
 	"flag"
 	"slices"
 	"testing"
@@ -10,7 +11,9 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/pool"
 	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/sim"
@@ -45,7 +48,7 @@ func plantedBugs() []plantedBug {
 				return state.RecordOrders(list, &cluster.Snapshot{}, now)
 			}
 		}},
-		{name: "static pools count claims that are being deleted", seed: 113, rules: []string{"static"}, plant: func(s *sim.Steps) {
+		{name: "static pools count claims that are being deleted", seed: 604, rules: []string{"static"}, plant: func(s *sim.Steps) {
 			counted := func(f pool.StaticFacts) pool.StaticFacts {
 				f.Claims = slices.Clone(f.Claims)
 				for i, claim := range f.Claims {
@@ -69,7 +72,7 @@ func plantedBugs() []plantedBug {
 		{name: "do-not-disrupt of the pool is ignored", seed: 18, rules: []string{"G6"}, plant: func(s *sim.Steps) {
 			s.NodeForbiddenBy = func(node *corev1.Node, _ *karpv1.NodePool) string { return cluster.NodeForbiddenBy(node, nil) }
 		}},
-		{name: "annotations of old are ignored", seed: 871, rules: []string{"G6"}, plant: func(s *sim.Steps) {
+		{name: "annotations of old are ignored", seed: 446, rules: []string{"G6"}, plant: func(s *sim.Steps) {
 			s.NodeForbiddenBy = func(node *corev1.Node, of *karpv1.NodePool) string {
 				if node != nil && node.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" || of != nil && of.Annotations[karpv1.AnnotationDoNotDisrupt] == "true" {
 					return "do-not-disrupt"
@@ -77,8 +80,38 @@ func plantedBugs() []plantedBug {
 				return ""
 			}
 		}},
+		{name: "a Node is released although its instance runs", seed: 1, rules: []string{"G3"}, plant: func(s *sim.Steps) {
+			s.AdvanceNode = func(ctx context.Context, f drain.Facts, calls *drain.Calls, shell drain.NodeShell) (time.Duration, error) {
+				return drain.AdvanceNode(ctx, f, calls, goneNode{shell})
+			}
+		}},
+		{name: "a Node is terminated with its pods", seed: 1, rules: []string{"G6"}, plant: func(s *sim.Steps) {
+			s.AdvanceNode = func(ctx context.Context, f drain.Facts, calls *drain.Calls, shell drain.NodeShell) (time.Duration, error) {
+				f.Pods = nil
+				return drain.AdvanceNode(ctx, f, calls, shell)
+			}
+		}},
+		{name: "a claim is released although its instance runs", seed: 6, rules: []string{"G3"}, plant: func(s *sim.Steps) {
+			s.AdvanceClaim = func(ctx context.Context, f drain.ClaimFacts, calls *drain.Calls, shell drain.ClaimShell) (time.Duration, error) {
+				return drain.AdvanceClaim(ctx, f, calls, goneClaim{shell})
+			}
+		}},
+		{name: "interruptions are ignored", seed: 1, rules: []string{"interruption"}, plant: func(s *sim.Steps) {
+			s.Interrupt = func(*interruption.State, interruption.Notice, *karpv1.NodeClaim, string, time.Time) []interruption.Effect {
+				return nil
+			}
+		}},
 	}
 }
+
+// goneNode and goneClaim take every instance for terminated.
+type (
+	goneNode  struct{ drain.NodeShell }
+	goneClaim struct{ drain.ClaimShell }
+)
+
+func (goneNode) Terminate(context.Context) error  { return &cloud.Error{Kind: cloud.NotFound} }
+func (goneClaim) Terminate(context.Context) error { return &cloud.Error{Kind: cloud.NotFound} }
 
 // The simulator finds bugs in the steps that it shares with the controller. TestSeeds shows that the same seeds find nothing
 // without them. When runs have changed, -search looks for another seed.

@@ -17,6 +17,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/drain"
@@ -55,8 +56,8 @@ type process struct {
 	outcomes     map[types.UID]*lifecycle.Outcome
 	launching    map[types.UID]bool
 	tried        map[types.UID]time.Time // when the cloud was first asked for an instance
-	told         map[string]time.Time    // instances, when the cloud was told to end them
-	asked        map[string]time.Time    // nodes, when it was asked about their instance
+	nodeCalls    drain.CallLog
+	interrupted  interruption.State
 	claimCalls   drain.CallLog
 	rebootCalls  reboot.CallLog
 	podEvents    map[string]time.Time // latest event of each node
@@ -110,12 +111,12 @@ func (w *World) boot() {
 	w.processes++
 	p := &process{
 		w: w, cloud: w.market, number: w.processes, started: w.now,
-		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{}, told: map[string]time.Time{}, asked: map[string]time.Time{},
+		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
 	p.store = store.New(store.Options{
-		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}},
+		Words: awsv1.Vocabulary(), Lanes: w.market.lanes, Classes: []schema.GroupKind{{Group: awsv1.Group, Kind: awsv1.Kind}}, ReservationLabel: awsv1.LabelCapacityReservationID,
 		Now: func() time.Time { return w.now }, Wake: p.requestPlan,
 	})
 	_ = p.store.Watch(context.Background(), informers{p}) // ours never fail

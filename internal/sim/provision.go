@@ -178,6 +178,7 @@ func (p *process) writeClaim(b execute.Batch, n solve.NewNode, claim *karpv1.Nod
 	}
 	p.w.logf("controller: claim %s is created, %s: %s, %d pods %s", claim.Name, b.Reason, n.Offer.Type, len(n.Pods), n.Pods)
 	p.w.checks.orders(claim, n)
+	p.w.checks.ordersReserved(claim, n)
 	p.write(func() { p.w.api.put(claim) })
 	return nil, nil
 }

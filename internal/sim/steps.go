@@ -8,6 +8,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
+	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/pool"
@@ -23,7 +24,9 @@ type Steps struct {
 	RecordOrders    func(*provision.State, []provision.OrderResult, *cluster.Snapshot, time.Time) []provision.OrderStep
 	Grow, Shrink    func(pool.StaticFacts) pool.StaticStep
 	RecordLaunch    func(*provision.LaunchBackoff, *karpv1.NodeClaim, cloud.Instance, error, time.Time)
+	AdvanceNode     func(context.Context, drain.Facts, *drain.Calls, drain.NodeShell) (time.Duration, error)
 	AdvanceClaim    func(context.Context, drain.ClaimFacts, *drain.Calls, drain.ClaimShell) (time.Duration, error)
+	Interrupt       func(*interruption.State, interruption.Notice, *karpv1.NodeClaim, string, time.Time) []interruption.Effect
 	AdvanceReboot   func(context.Context, reboot.Facts, *reboot.Calls, reboot.Shell) (time.Duration, error)
 }
 
@@ -47,8 +50,14 @@ func (s Steps) complete() Steps {
 	if s.RecordLaunch == nil {
 		s.RecordLaunch = (*provision.LaunchBackoff).RecordLaunch
 	}
+	if s.AdvanceNode == nil {
+		s.AdvanceNode = drain.AdvanceNode
+	}
 	if s.AdvanceClaim == nil {
 		s.AdvanceClaim = drain.AdvanceClaim
+	}
+	if s.Interrupt == nil {
+		s.Interrupt = (*interruption.State).Advance
 	}
 	if s.AdvanceReboot == nil {
 		s.AdvanceReboot = reboot.Advance

@@ -37,6 +37,7 @@ type Config struct {
 	Steps    Steps
 	Protocol func(Shipped) Protocol // nil: that of the controller
 
+	Reserved   *Reservation         // capacity that the account has reserved; nil: none
 	Repairs    []cloud.Repair       // repair policies; none: nothing is repaired
 	OldRepair  bool                 // repair as it was before it became a method of disruption
 	Cures      float64              // share of reboots that help
@@ -105,6 +106,7 @@ type World struct {
 	clock
 	config Config
 	rnd    *rand.Rand
+	users  *rand.Rand // which pods users replace
 	start  time.Time
 	api    *api
 	market *simCloud
@@ -135,7 +137,7 @@ const most = 5
 // newWorld is a world in which nothing has happened yet.
 func newWorld(c Config) *World {
 	w := &World{
-		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
+		config: c, rnd: rand.New(rand.NewPCG(c.Seed, 0x51b)), users: rand.New(rand.NewPCG(c.Seed, 0x05e7)), start: time.Date(2026, 11, 2, 6, 0, 0, 0, time.UTC),
 		apps: map[string]*deployment{}, pending: map[string]bool{}, stats: Stats{Commands: map[karpv1.DisruptionReason]int{}},
 		sticking: map[string]time.Time{}, read: map[string]reading{}, readPools: map[*karpv1.NodePool]*karpv1.NodePool{},
 		stores: slices.ContainsFunc(c.Apps, func(a App) bool { return a.Volumes > 0 }),

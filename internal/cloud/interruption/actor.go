@@ -3,13 +3,11 @@ package interruption
 import (
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -32,7 +30,7 @@ type recorder interface {
 	Emit(obj client.Object, events ...event.Event)
 }
 
-// Actor does what an announcement asks for. Its exported fields are set once; it is safe for concurrent use.
+// Actor finds the claims of an instance and performs the effects that State decides on for a notice. Its exported fields are set once; it is safe for concurrent use.
 type Actor struct {
 	Directory        objects
 	Remover          execute.Remover
@@ -44,14 +42,11 @@ type Actor struct {
 	SpotLost        func(instanceType, zone string) // takes the offering out of the market for a while
 	ReservationLost func(id string)                 // nothing is left in the reservation
 
-	mu      sync.Mutex
-	deleted map[types.UID]time.Time // what we deleted, which the cache may not show yet (H02)
+	mu    sync.Mutex
+	state State
 }
 
-// deletionTTL is how long a deletion is remembered; a cache that lags longer has other problems.
-const deletionTTL = 10 * time.Minute
-
-// Act does what a notice asks for. It reports whether the instance has a NodeClaim. A panic
+// Act performs the effects of a notice. It reports whether the instance has a NodeClaim. A panic
 // becomes an error: one odd object must not end the process.
 func (a *Actor) Act(ctx context.Context, n Notice) (known bool, err error) {
 	kind, instance := n.Kind, n.Instance
@@ -73,55 +68,56 @@ func (a *Actor) Act(ctx context.Context, n Notice) (known bool, err error) {
 		return true, fmt.Errorf("find the Node of %s: %w", instance, err)
 	}
 	for i := range claims {
-		claim := &claims[i]
-		a.emitInterruption(claim, nodes, n.event())
-		a.markUnavailable(kind, claim)
-		if kind.Action() == NoAction {
-			continue
-		}
-		if !claim.DeletionTimestamp.IsZero() {
-			if err := a.forceRunningDrain(ctx, kind, instance, claim); err != nil {
-				return true, fmt.Errorf("end the drain of NodeClaim %s after %s of %s: %w", claim.Name, kind, instance, err)
-			}
-			continue
-		}
-		if err := a.delete(ctx, kind, instance, claim, nodes); err != nil {
-			return true, fmt.Errorf("delete NodeClaim %s after %s of %s: %w", claim.Name, kind, instance, err)
+		if err := a.act(ctx, n, &claims[i], nodes); err != nil {
+			return true, err
 		}
 	}
 	return true, nil
 }
 
-func (a *Actor) emitInterruption(claim *karpv1.NodeClaim, nodes []corev1.Node, e event.Event) {
-	if e.Reason == "" {
-		return
+// act performs what a notice asks for about one claim.
+func (a *Actor) act(ctx context.Context, n Notice, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
+	a.mu.Lock()
+	effects := a.state.Advance(n, claim, a.ReservationLabel, a.Now())
+	a.mu.Unlock()
+	for _, effect := range effects {
+		switch e := effect.(type) {
+		case EmitEvent:
+			a.emitInterruption(claim, nodes, e.Event)
+		case MarkSpotUnavailable:
+			if a.SpotLost != nil {
+				a.SpotLost(e.InstanceType, e.Zone)
+			}
+		case MarkReservationUnavailable:
+			if a.ReservationLost != nil {
+				a.ReservationLost(e.ID)
+			}
+		case AdvanceDeadline:
+			if err := a.forceRunningDrain(ctx, n, claim, e.Deadline); err != nil {
+				return fmt.Errorf("end the drain of NodeClaim %s after %s of %s: %w", claim.Name, n.Kind, n.Instance, err)
+			}
+		case DeleteClaim:
+			if err := a.delete(ctx, n, claim, nodes, e); err != nil {
+				return fmt.Errorf("delete NodeClaim %s after %s of %s: %w", claim.Name, n.Kind, n.Instance, err)
+			}
+		}
 	}
+	return nil
+}
+
+func (a *Actor) emitInterruption(claim *karpv1.NodeClaim, nodes []corev1.Node, e event.Event) {
 	a.Events.Emit(claim, e)
 	for i := range nodes {
 		a.Events.Emit(&nodes[i], e)
 	}
 }
 
-// markUnavailable takes note of capacity that is gone, so that the replacement is bought elsewhere.
-func (a *Actor) markUnavailable(kind Kind, claim *karpv1.NodeClaim) {
-	instanceType, zone := claim.Labels[corev1.LabelInstanceTypeStable], claim.Labels[corev1.LabelTopologyZone]
-	switch reservation := claim.Labels[a.ReservationLabel]; {
-	case kind == SpotInterrupted && a.SpotLost != nil && instanceType != "" && zone != "":
-		a.SpotLost(instanceType, zone)
-	case kind == ReservationInterrupted && a.ReservationLost != nil && reservation != "":
-		a.ReservationLost(reservation)
-	}
-}
-
-func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
-	if !a.recordDeletion(claim.UID) {
-		return nil
-	}
+func (a *Actor) delete(ctx context.Context, n Notice, claim *karpv1.NodeClaim, nodes []corev1.Node, e DeleteClaim) error {
 	// As a warning (S-172): nothing failed, but the cloud takes a node away.
-	logger := log.FromContext(ctx).WithValues("messageKind", kind, "action", kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
+	logger := log.FromContext(ctx).WithValues("messageKind", n.Kind, "action", n.Kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "instance-id", n.Instance)
 	removal := execute.Removal{
-		Claim: claim, Reason: string(kind), AnyVersion: true, // the instance ends, whatever was written meanwhile
-		Event: event.Event{Reason: event.TerminatingOnInterruption, Text: fmt.Sprintf("The NodeClaim is deleted because of an interruption (%s) of instance %s", kind, instance)},
+		Claim: claim, Reason: string(n.Kind), Event: e.Event, Deadline: e.Deadline,
+		AnyVersion: true, // the instance terminates whatever was written meanwhile
 	}
 	for i := range nodes {
 		removal.Nodes = append(removal.Nodes, &nodes[i])
@@ -129,52 +125,24 @@ func (a *Actor) delete(ctx context.Context, kind Kind, instance string, claim *k
 	if len(nodes) > 0 {
 		logger = logger.WithValues("Node", klog.KRef("", nodes[0].Name))
 	}
-	if kind.Action() == ForcefulTermination { // the machine is broken: nobody waits for its pods (7.2)
-		removal.Deadline = a.Now()
-	}
 	logger.Error(nil, "initiating delete from interruption message")
 	err := a.Remover.Remove(ctx, removal)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil // gone, or another claim of that name: not ours to delete
 	}
 	if err != nil {
-		a.dropDeletion(claim.UID)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.state.DeletionFailed(claim.UID)
 	}
 	return err
 }
 
-// forceRunningDrain ends a drain that runs already where the machine is broken: pods are not protected on one that fails
-// its status checks, whoever began to remove it and why (disruption 1).
-func (a *Actor) forceRunningDrain(ctx context.Context, kind Kind, instance string, claim *karpv1.NodeClaim) error {
-	if kind.Action() != ForcefulTermination {
-		return nil
-	}
-	written, err := a.Remover.AdvanceDeadline(ctx, claim, a.Now())
+func (a *Actor) forceRunningDrain(ctx context.Context, n Notice, claim *karpv1.NodeClaim, deadline time.Time) error {
+	written, err := a.Remover.AdvanceDeadline(ctx, claim, deadline)
 	if err != nil || !written {
 		return client.IgnoreNotFound(err)
 	}
-	log.FromContext(ctx).Info("ending the drain of an instance that fails its status check", "messageKind", kind, "NodeClaim", klog.KRef("", claim.Name), "instance-id", instance)
+	log.FromContext(ctx).Info("ending the drain of an instance that fails its status check", "messageKind", n.Kind, "NodeClaim", klog.KRef("", claim.Name), "instance-id", n.Instance)
 	return nil
-}
-
-// recordDeletion reports whether nobody deleted the claim yet, and takes note that it is being deleted.
-func (a *Actor) recordDeletion(claim types.UID) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.deleted == nil {
-		a.deleted = map[types.UID]time.Time{}
-	}
-	now := a.Now()
-	maps.DeleteFunc(a.deleted, func(_ types.UID, at time.Time) bool { return now.Sub(at) > deletionTTL })
-	if _, done := a.deleted[claim]; done {
-		return false
-	}
-	a.deleted[claim] = now
-	return true
-}
-
-func (a *Actor) dropDeletion(claim types.UID) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	delete(a.deleted, claim)
 }
