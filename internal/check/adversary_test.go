@@ -19,7 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// adversary writes pods that the API server accepts and nobody would write by hand.
+// adversary writes pods that the API server accepts but no user would write by hand.
 type adversary struct {
 	*rand.Rand
 
@@ -229,7 +229,7 @@ func adversarial(tb testing.TB, pods ...*corev1.Pod) {
 	}
 }
 
-// work is how much memory is asked for in all, which stands for time too: both grow with what is looked at.
+// work is how much memory is allocated in total. It stands for time too: both grow with what is examined.
 func work(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -281,7 +281,7 @@ func TestTrust_C02_LongListsOfOnePodCostLittle(t *testing.T) {
 	}
 }
 
-// The limit of a plan holds while the problem is read too, and whoever was not read waits for another turn.
+// The time limit of a plan also holds while the problem is read. Pods that were not read wait for the next plan.
 func TestTrust_C02_ReadingAProblemEndsInTime(t *testing.T) {
 	t.Parallel()
 	a := adversary{Rand: rand.New(rand.NewPCG(1, 2)), n: 90}
@@ -309,7 +309,8 @@ func TestTrust_C02_ReadingAProblemEndsInTime(t *testing.T) {
 	}
 }
 
-// What does not count of a pod's wishes is told, and what is too much to be looked at refuses the pod in words.
+// Requirements and preferences that are ignored are reported. A pod with too many of them to examine is refused with
+// a reason.
 func TestTrust_C02_WhatIsTooMuchHasAReason(t *testing.T) {
 	t.Parallel()
 	a := adversary{Rand: rand.New(rand.NewPCG(1, 2)), n: 4000}

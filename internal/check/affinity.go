@@ -19,9 +19,9 @@ type tally struct {
 	term *cluster.PodTerm
 	key  string
 	in   map[string]int // by domain, of pods to which a single one is left
-	held map[string]int // the same without nodes that are going
+	held map[string]int // the same without terminating nodes
 	on   map[*place]int
-	free map[string]bool // domains to which pods come that wait for nobody
+	free map[string]bool // domains that get pods without required affinity
 	with map[*place]bool // the same by place
 }
 
@@ -35,17 +35,17 @@ type arrival struct {
 // attraction is the state of putting pods in place one after another.
 type attraction struct {
 	tallies []*tally
-	free    []*arrival // wait for nobody
+	free    []*arrival // pods without required affinity
 	waiting []*arrival // have required affinity
 }
 
-// sequence is an order in which pods may have come. Those that wait for nobody come before all others,
-// or after those that can start without them, so that they do not keep a group from starting elsewhere.
+// sequence is an order in which pods may have been placed. Pods without required affinity come before all others, or
+// after those that can start without them, so that they do not keep a group from starting elsewhere.
 type sequence struct {
-	early       bool // pods start before those come that wait for nobody
+	early       bool // pods start before those without required affinity
 	deferStarts bool // but not if they can follow these
 	backward    bool
-	first       int // the pod that starts first; -1: whoever can
+	first       int // the pod that starts first; -1: any that can
 }
 
 // sequences are the orders that are tried: a few in general, then every pod as the first of a group.
@@ -64,8 +64,8 @@ func sequences(waiting int) []sequence {
 	return list
 }
 
-// affinities judges required pod affinity (SC-33): there must be an order in which every pod finds a
-// match where it goes, or may start. Some orders are tried; the plan is at fault only if each fails.
+// affinities verifies required pod affinity (SC-33): there must be an order in which every pod finds a match in its
+// domain, or may start. Some orders are tried; the plan is at fault only if each fails.
 func (c *checker) affinities() {
 	var left []*arrival
 	for _, order := range sequences(len(c.attract().waiting)) {
@@ -102,7 +102,7 @@ func (c *checker) affinities() {
 	}
 }
 
-// placeFirst puts one pod in place first, after those that wait for nobody as far as they do not keep it from
+// placeFirst places one pod first. Pods without required affinity come before it, unless they would keep it from
 // starting: it may follow some of them by one term and be the first by another.
 func (a *attraction) placeFirst(i int) {
 	w := a.waiting[i]
@@ -178,15 +178,15 @@ func (a *attraction) countPod(w *arrival) {
 		t.on[w.at]++
 		if d, pinned := w.at.spot(t.key).only(); pinned {
 			t.in[d]++
-			if !w.at.going {
+			if !w.at.terminating {
 				t.held[d]++
 			}
 		}
 	}
 }
 
-// placeWaiting puts waiting pods in place until none can be: all that can follow, then one that can start,
-// and again. With patient set no pod starts that can later follow those that wait for nobody.
+// placeWaiting places waiting pods until none can be placed: all that can follow, then one that can start, and again.
+// With deferStarts no pod starts that can later follow those without required affinity.
 func (a *attraction) placeWaiting(deferStarts bool) {
 	for a.placeFollowers() || a.placeStarter(deferStarts) {
 		continue
@@ -219,13 +219,13 @@ func (a *attraction) placeStarter(deferStarts bool) bool {
 	return true
 }
 
-// canWait reports whether each term that has no match yet gets one from pods that wait for nobody.
+// canWait reports whether each term that has no match yet gets one from pods without required affinity.
 func (w *arrival) canWait() bool {
 	return !slices.ContainsFunc(w.terms, w.alone)
 }
 
-// alone reports whether a term has no match yet where the pod goes, and gets none from pods that wait
-// for nobody.
+// alone reports whether a term has no match yet in the pod's domain, and gets none from pods without required
+// affinity.
 func (w *arrival) alone(t *tally) bool {
 	d, pinned := w.at.spot(t.key).only()
 	return !w.follows(t) && !t.with[w.at] && !(pinned && t.free[d])
@@ -244,11 +244,10 @@ func (w *arrival) follows(t *tally) bool {
 	return !s.open && !slices.ContainsFunc(s.values, func(d string) bool { return t.in[d] == 0 })
 }
 
-// starts reports whether the pod may be the first of its group: it matches its own term, and no
-// domain that its requirements allow has a match. A match on a node that is going does not count, for
-// nobody can join it there; it may be followed all the same where others share its domain. The
-// specification pins the node to the domain started in; a node that stays open harms nobody, since
-// pods elsewhere cannot follow it.
+// starts reports whether the pod may be the first of its group: it matches its own term, and no domain that its
+// requirements allow has a match. A match on a terminating node does not count, because no pod can join it there; it
+// may still be followed where other nodes share its domain. The specification pins the node to the domain started in.
+// A node that stays open does no harm, because pods elsewhere cannot follow it.
 func (w *arrival) starts(t *tally) bool {
 	s := w.at.spot(t.key)
 	if s.nowhere() || s.absent || !chooses(t.term, w.pod) {

@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// checker holds one view and what the plan makes of it.
+// checker holds one view and the effect of the plan on it.
 type checker struct {
 	view      *cluster.Snapshot
 	policy    solve.Policy
@@ -52,7 +52,7 @@ func newChecker(view *cluster.Snapshot, policy solve.Policy) *checker {
 	c.purse = purseOf(view)
 	for i := range view.Nodes {
 		n := &view.Nodes[i]
-		at := &place{name: "node/" + n.Name, words: view.Words, node: n, labels: reqs.FromLabels(n.Labels, view.Words), going: n.Deleting}
+		at := &place{name: "node/" + n.Name, words: view.Words, node: n, labels: reqs.FromLabels(n.Labels, view.Words), terminating: n.Deleting}
 		for j := range n.Pods {
 			at.stay = append(at.stay, &n.Pods[j])
 		}
@@ -70,7 +70,7 @@ type entry struct {
 	pod    *cluster.Pod
 	given  int  // how often the problem has it
 	placed int  // how often the plan has it
-	moved  bool // of a node that would be removed: not pending, nor of a node that goes anyway
+	moved  bool // from a node that would be removed: neither pending nor from a terminating node
 }
 
 // batchPods is the batch, in the order given.
@@ -99,8 +99,8 @@ func (r *batchPods) add(p *cluster.Pod, moved bool) {
 	r.by[p.Key] = &entry{pod: p, given: 1, moved: moved}
 }
 
-// release takes the pods of the batch out of the topology counts of the nodes they are on now
-// (SC-27). Unless the node goes away they still take room there.
+// release removes the pods of the batch from the topology counts of the nodes they run on now (SC-27). They still
+// take capacity there, unless the node is removed.
 func (c *checker) release(batch *batchPods) {
 	for _, at := range c.places {
 		var stay []*cluster.Pod
@@ -143,7 +143,7 @@ func (c *checker) bind(binds []solve.Bind, batch *batchPods) {
 		case at == nil:
 			c.add(NodeUnknown, "scheduling 6.1", "pod/"+b.Pod.String(), "a node of the snapshot", b.Node)
 		case e == nil:
-		case at.going:
+		case at.terminating:
 			c.add(NodeLeaving, "scheduling 3.2", "pod/"+b.Pod.String(), "a node that stays", b.Node)
 		case e.moved && (at.node.Settling || !at.node.Initialized):
 			c.add(NodeSettling, "scheduling 6.1", "pod/"+b.Pod.String(), "a node that is up and outside consolidateAfter", b.Node)
@@ -193,8 +193,8 @@ func (c *checker) unplaced(plan solve.Plan, batch *batchPods) {
 	}
 }
 
-// everyPodOnce counts places. A pod that the problem lists twice may have two places or one: which of
-// the two is meant nobody can tell.
+// everyPodOnce counts placements. A pod that the problem lists twice may be placed once or twice, because the two
+// entries cannot be distinguished.
 func (c *checker) everyPodOnce(batch *batchPods) {
 	for _, key := range batch.order {
 		e := batch.by[key]

@@ -107,7 +107,7 @@ func (s *simple) lasts(m solve.Move, pods []cluster.Pod) bool {
 		var best *stand
 		most := -1.0
 		for _, at := range n.nodes {
-			if x := n.share(at); x > most && !at.going && n.room(at, pods[i].Shape) && n.agrees(at, &pods[i]) {
+			if x := n.share(at); x > most && !at.terminating && n.room(at, pods[i].Shape) && n.agrees(at, &pods[i]) {
 				best, most = at, x
 			}
 		}

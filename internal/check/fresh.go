@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// newNode judges a node to be bought (scheduling 6.2).
+// newNode verifies a node to be launched (scheduling 6.2).
 func (c *checker) newNode(at *place) {
 	switch {
 	case at.offerings == nil:
@@ -23,7 +23,7 @@ func (c *checker) newNode(at *place) {
 	case len(at.come) == 0:
 		c.add(NodeEmpty, "SC-24", at.name, "a pod", "none")
 	}
-	at.sum = new(at.asks())
+	at.sum = new(at.requestsOfArrivals())
 	defer func() { at.sum = nil }()
 	c.needs(at)
 	for _, p := range at.come {
@@ -79,8 +79,8 @@ func (c *checker) listed(at *place) {
 	}
 }
 
-// unfit returns the first reason for which a type cannot carry the node's pods (SC-19, V15-57). The
-// sight is an argument so that it can be asked what other needs would allow.
+// unfit returns the first reason for which a type cannot run the node's pods (SC-19, V15-57). The sight is an
+// argument so that callers can check what other needs would allow.
 func (c *checker) unfit(at *place, t *catalog.InstanceType, s *sight) (Violation, bool) {
 	k := c.of(at, t, s)
 	if k.conflict {
@@ -106,7 +106,7 @@ func (c *checker) unfit(at *place, t *catalog.InstanceType, s *sight) (Violation
 	if len(k.open) == 0 {
 		return Violation{Code: OfferingMissing, Rule: "SC-19", Want: "an available offering within " + s.needs.String(), Have: "none"}, true
 	}
-	asked := resources.Add(at.asks(), k.overhead)
+	asked := resources.Add(at.requestsOfArrivals(), k.overhead)
 	if !slices.ContainsFunc(k.open, func(o *catalog.Offering) bool { return k.carries(o, &asked) }) {
 		have := k.allocatable(k.open[0])
 		lane, _ := resources.Short(&asked, &have)
@@ -135,7 +135,7 @@ func (c *checker) prices(at *place, r reading) []float64 {
 	prices := make([]float64, 0, len(at.types))
 	for _, t := range at.types {
 		k := c.of(at, t, at.sight)
-		asked := resources.Add(at.asks(), k.overhead)
+		asked := resources.Add(at.requestsOfArrivals(), k.overhead)
 		cheapest := math.Inf(1)
 		for _, o := range k.open {
 			if (r.available || o.Launchable()) && (!r.fitting || k.carries(o, &asked)) {
@@ -178,7 +178,7 @@ func (c *checker) offer(at *place) {
 		return
 	}
 	k := c.of(at, t, at.sight)
-	asked := resources.Add(at.asks(), k.overhead)
+	asked := resources.Add(at.requestsOfArrivals(), k.overhead)
 	var matches []*catalog.Offering
 	for _, o := range k.open {
 		if o.Zone == bought.Zone && o.CapacityType == bought.CapacityType && o.Reservation == bought.Reservation &&
@@ -201,13 +201,13 @@ func (c *checker) offer(at *place) {
 	c.add(OfferWrong, "SC-48", subject, fmt.Sprint(slices.Min(price(0))), fmt.Sprint(bought.Price))
 }
 
-// requests judges SC-49: the pods and, resource by resource, the least that any candidate's
-// DaemonSets ask for. A list that was cut may have lost the group with the least.
+// requests verifies SC-49: the pods and, resource by resource, the smallest request of any candidate's DaemonSets. A
+// list that was cut may have lost the group with the smallest.
 func (c *checker) requests(at *place) {
 	if len(at.types) == 0 || len(at.plan.Types) >= solve.MaxTypes {
 		return
 	}
-	pods := at.asks()
+	pods := at.requestsOfArrivals()
 	if !slices.ContainsFunc([]overlap{byOffering, byOffers, byLabels}, func(by overlap) bool {
 		return resources.Add(pods, c.leastOverhead(at, by)).Equal(at.plan.Requests)
 	}) {
@@ -230,10 +230,10 @@ func lesser(a, b resources.Vec) resources.Vec {
 	return resources.Sub(resources.Add(a, b), resources.Max(a, b))
 }
 
-// minimums judges minValues: as many distinct values over the listed types as the pool asks for,
-// counting only values that the needs still allow (SC-42, SC-44, V15-60). Under BestEffort a node may
-// be opened with less, says so, and then keeps to what it says (SC-43). Whether the zones and capacity
-// types of sold-out offerings count is not said: counting them or not, either is accepted.
+// minimums verifies minValues: as many distinct values over the listed types as the pool requires, counting only
+// values that the needs still allow (SC-42, SC-44, V15-60). Under BestEffort a node may be opened with fewer; its
+// claim then states a lower minimum and meets it (SC-43). The specification does not say whether zones and capacity
+// types of offerings with insufficient capacity count, so either is accepted.
 func (c *checker) minimums(at *place) {
 	lowered := false
 	for _, key := range at.offerings.pool.Requirements.Keys() {

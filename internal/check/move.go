@@ -10,10 +10,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Consolidation returns what is wrong with moves made one after another, each judged on the cluster
-// that the moves before it leave; nothing if they obey every rule.
+// Consolidation returns the violations of moves made one after another, each verified on the cluster that the moves
+// before it leave; nothing if they obey every rule.
 func Consolidation(q solve.Question, answer solve.Consolidation) []Violation {
-	c := asked(q)
+	c := newMoveChecker(q)
 	for i := range answer.Moves {
 		c.prefix = "moves[" + strconv.Itoa(i) + "] "
 		c.move(q, &answer.Moves[i])
@@ -24,18 +24,18 @@ func Consolidation(q solve.Question, answer solve.Consolidation) []Violation {
 	return c.found
 }
 
-// FilterMoves judges moves made one after another, each on the cluster that the good ones before it leave, and returns what is
-// wrong with the bad ones, by number. What a move says that it saves and how many pods it says that it moves is not judged.
-// Once stop says that time is up the moves from number upTo on are left unjudged.
+// FilterMoves verifies moves made one after another, each on the cluster that the valid ones before it leave, and
+// returns the violations of the invalid ones, by number. The saving and the number of pods that a move states are not
+// verified. Once stop says that time is up, the moves from number upTo on are left unverified.
 //
-// A bad move leaves nothing to go on with, so that the good ones before it are made again: a few bad ones among many cost
-// a few times as much as none.
+// An invalid move leaves the checker in an unusable state, so the valid ones before it are applied again. A few
+// invalid moves among many cost a few times as much as none.
 func FilterMoves(q solve.Question, moves []solve.Move, stop func() bool) (bad map[int]Violation, upTo int) {
 	bad = map[int]Violation{}
 	last := -1
 	for again := true; again; {
 		again = false
-		c := asked(q)
+		c := newMoveChecker(q)
 		for i := range moves {
 			if _, is := bad[i]; is {
 				continue
@@ -56,13 +56,13 @@ func FilterMoves(q solve.Question, moves []solve.Move, stop func() bool) (bad ma
 
 // Move returns what is wrong with a single move, made first.
 func Move(q solve.Question, m solve.Move) []Violation {
-	c := asked(q)
+	c := newMoveChecker(q)
 	c.move(q, &m)
 	return c.found
 }
 
-// asked starts a checker. Disruption is always in fallback mode (SC-46, V15-46).
-func asked(q solve.Question) *checker {
+// newMoveChecker starts a checker. Disruption is always in fallback mode (SC-46, V15-46).
+func newMoveChecker(q solve.Question) *checker {
 	q.Policy.ReservedFallback = true
 	return newChecker(q.View, q.Policy)
 }
@@ -83,7 +83,7 @@ func (c *checker) move(q solve.Question, m *solve.Move) {
 	if m.Moved != len(batch.order) {
 		c.add(MovedWrong, "", "move", strconv.Itoa(len(batch.order)), strconv.Itoa(m.Moved))
 	}
-	for _, at := range c.places { // what comes next sees the cluster as this move leaves it
+	for _, at := range c.places { // the next move sees the cluster as this one leaves it
 		at.stay, at.come, at.judged = slices.Concat(at.stay, arrived(at.come)), nil, true
 	}
 }
@@ -102,8 +102,8 @@ func arrived(pods []*cluster.Pod) []*cluster.Pod {
 	return out
 }
 
-// remove takes nodes away. Their pods that are planned elsewhere join the batch (scheduling 3.2); the
-// others go with the node. The room a node held in its pool's limits is given back.
+// remove removes nodes. Their pods that are planned elsewhere join the batch (scheduling 3.2); the others are deleted
+// with the node. The capacity of a node is returned to its pool's limits.
 func (c *checker) remove(q solve.Question, m *solve.Move, batch *batchPods) (price float64) {
 	if len(m.Remove) == 0 {
 		c.add(RemovedTwice, "", "move", "a node to remove", "none")
@@ -124,15 +124,15 @@ func (c *checker) remove(q solve.Question, m *solve.Move, batch *batchPods) (pri
 		}
 		for _, p := range at.stay {
 			if !p.Stays {
-				batch.add(p, !at.going)
+				batch.add(p, !at.terminating)
 			}
 		}
-		if pool := at.node.Pool; !at.going {
+		if pool := at.node.Pool; !at.terminating {
 			c.purse.back[pool] = resources.Add(c.purse.back[pool], at.node.Capacity)
 			c.purse.nodes[pool]++
 		}
 		price += at.node.Price
-		at.stay, at.going, at.removed = nil, true, true
+		at.stay, at.terminating, at.removed = nil, true, true
 	}
 	return price
 }
@@ -161,7 +161,7 @@ func (c *checker) totals(answer solve.Consolidation) {
 	}
 }
 
-// verdicts judges that every candidate either goes or stays for a reason.
+// verdicts verifies that every candidate is either removed or kept for a reason.
 func (c *checker) verdicts(q solve.Question, answer solve.Consolidation) {
 	kept := map[string]bool{}
 	for i, v := range answer.Kept {
@@ -183,7 +183,7 @@ func (c *checker) verdicts(q solve.Question, answer solve.Consolidation) {
 		switch stays := kept[at.node.Name]; {
 		case at.removed && stays:
 			c.add(VerdictMissing, "", at.name, "removed or kept", "both")
-		case !at.removed && !stays && !answer.Partial: // a partial answer has not looked at all of them
+		case !at.removed && !stays && !answer.Partial: // a partial result has not examined all of them
 			c.add(VerdictMissing, "", at.name, "removed or kept", "neither")
 		}
 	}

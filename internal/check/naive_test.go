@@ -30,13 +30,13 @@ type naive struct {
 
 // stand is a node with labels that are known, or a claim that may be in several zones.
 type stand struct {
-	labels map[string]string
-	taints []corev1.Taint
-	needs  reqs.Set
-	pods   []cluster.Pod // that topologies see
-	old    *cluster.Node
-	going  bool
-	used   []*cluster.Shape // of the plan
+	labels      map[string]string
+	taints      []corev1.Taint
+	needs       reqs.Set
+	pods        []cluster.Pod // that topologies see
+	old         *cluster.Node
+	terminating bool
+	used        []*cluster.Shape // of the plan
 }
 
 func TestWhatFollowsTheRulesPasses(t *testing.T) {
@@ -64,7 +64,7 @@ func newNaive(p solve.Problem) *naive {
 	}
 	for i := range p.View.Nodes {
 		old := &p.View.Nodes[i]
-		s := &stand{labels: old.Labels, taints: old.Taints, needs: old.Needs, old: old, going: old.Deleting}
+		s := &stand{labels: old.Labels, taints: old.Taints, needs: old.Needs, old: old, terminating: old.Deleting}
 		for _, pod := range old.Pods {
 			if !n.batch[pod.Key] && !pod.Terminating {
 				s.pods = append(s.pods, pod)
@@ -96,7 +96,7 @@ func (n *naive) place(pod *cluster.Pod) {
 
 func (n *naive) onOld(pod *cluster.Pod) bool {
 	for _, s := range n.nodes {
-		if s.old == nil || s.going || len(s.needs) > 0 || !n.room(s, pod.Shape) || !n.agrees(s, pod) {
+		if s.old == nil || s.terminating || len(s.needs) > 0 || !n.room(s, pod.Shape) || !n.agrees(s, pod) {
 			continue
 		}
 		s.pods, s.used = append(s.pods, *pod), append(s.used, pod.Shape)
@@ -238,7 +238,7 @@ func (n *naive) universe(c *cluster.Spread, shape *cluster.Shape) map[string]boo
 		}
 	}
 	for _, s := range n.nodes {
-		if d, found := s.labels[c.Key]; found && s.old != nil && !s.going {
+		if d, found := s.labels[c.Key]; found && s.old != nil && !s.terminating {
 			domains[d] = true
 		}
 	}

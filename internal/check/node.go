@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// oldNode judges the pods that come to a node that exists or is on its way (scheduling 6.1).
+// oldNode verifies the pods placed on a node that exists or is being launched (scheduling 6.1).
 func (c *checker) oldNode(at *place) {
 	for _, p := range at.come {
 		c.podOn(at, p)
@@ -19,10 +19,10 @@ func (c *checker) oldNode(at *place) {
 			c.add(TaintNotTolerated, "scheduling 6.1", "pod/"+p.Key.String(), "no taint "+taint, at.name)
 		}
 	}
-	asked := at.asks()
+	requests := at.requestsOfArrivals()
 	free := c.remainder(at)
-	if lane, short := resources.Short(&asked, &free); short {
-		c.add(TooSmall, "SC-11", at.name, fmt.Sprintf("%s %d", c.view.Resources.Name(lane), asked.At(lane)), strconv.FormatInt(free.At(lane), 10))
+	if lane, short := resources.Short(&requests, &free); short {
+		c.add(TooSmall, "SC-11", at.name, fmt.Sprintf("%s %d", c.view.Resources.Name(lane), requests.At(lane)), strconv.FormatInt(free.At(lane), 10))
 	}
 	c.ports(at, slices.Concat(at.stay, at.leave), nil)
 	c.attachments(at)
@@ -78,8 +78,8 @@ func lacking(at *place, terms []reqs.Set) (want, have string) {
 	return strings.Join(wants, " or "), at.name + " with " + strings.Join(haves, " and ")
 }
 
-// holding returns the alternatives that are sure to hold at a place. Which of several the planner
-// used is not recorded, so whatever depends on it may use any of them.
+// holding returns the alternatives that certainly hold at a place. Which of several the planner used is not recorded,
+// so callers may use any of them.
 func holding(at *place, terms []reqs.Set) []reqs.Set {
 	var hold []reqs.Set
 	for _, term := range alternatives(terms) {

@@ -11,12 +11,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// poolOfferings is a pool and what can be bought from it.
+// poolOfferings is a pool and what can be launched from it.
 type poolOfferings struct {
 	pool    *cluster.Pool
 	types   map[string]*catalog.InstanceType
 	daemons map[group][]*cluster.Shape // filled on demand
-	sights  []*sight                   // of the new nodes that are bought here
+	sights  []*sight                   // sights of the new nodes that are launched from it
 }
 
 // group names the DaemonSets of a type, in one reading of SC-23.
@@ -124,7 +124,7 @@ func shapeOf(s *cluster.Shape) *cluster.Shape {
 	return s
 }
 
-// alternatives are terms of which one must hold; no terms at all ask for nothing.
+// alternatives are terms of which one must hold; an empty list requires nothing.
 func alternatives(terms []reqs.Set) []reqs.Set {
 	if len(terms) == 0 {
 		return []reqs.Set{{}}

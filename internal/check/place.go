@@ -20,17 +20,17 @@ const (
 	reserved    = "reserved"
 )
 
-// place is a node as it will be once the plan is carried out: one that exists, or one to be bought.
+// place is a node after the plan was carried out: an existing one, or one to be launched.
 type place struct {
 	name  string
 	host  string // placeholder of a new node's hostname (SC-21)
 	words reqs.Vocabulary
 
-	node   *cluster.Node // nil: to be bought
-	labels reqs.Set      // of a node that exists
+	node   *cluster.Node // nil: to be launched
+	labels reqs.Set      // labels of an existing node
 
 	plan      *solve.NewNode // nil: exists
-	offerings *poolOfferings // where a new node is bought; nil if its pool is unknown
+	offerings *poolOfferings // where a new node is launched from; nil if its pool is unknown
 	types     []*catalog.InstanceType
 	sight     *sight // what the plan's needs leave of the types; nil if the pool is unknown
 
@@ -38,23 +38,23 @@ type place struct {
 	leave []*cluster.Pod // are here now but are planned for: they count in no topology
 	come  []*cluster.Pod // the plan puts them here
 
-	going    bool // being deleted: offered to nobody, and no domain of its own
-	removed  bool // by a move
-	judged   bool // bought by an earlier move
-	spots    map[string]spot
-	labelled map[string][]label // what could answered: the same for every pod that asks, and shared by nodes that are alike
-	sum      *resources.Vec     // what those that come ask for, while one list of types is judged
+	terminating bool // being deleted: takes no pods, and is no domain of its own
+	removed     bool // by a move
+	judged      bool // launched by an earlier move
+	spots       map[string]spot
+	labelled    map[string][]label // cached results of could: the same for every pod, and shared by equal nodes
+	sum         *resources.Vec     // sum of the requests of the pods placed here, while one list of types is verified
 }
 
-// asks is what the pods that come ask for together.
-func (p *place) asks() resources.Vec {
+// requestsOfArrivals is the sum of the requests of the pods placed here.
+func (p *place) requestsOfArrivals() resources.Vec {
 	if p.sum != nil {
 		return *p.sum
 	}
 	return total(shapesOf(p.come))
 }
 
-// label is what a node's label may turn out to be.
+// label is the possible values of a node's label.
 type label struct {
 	have   reqs.Req
 	absent bool // the node may come without the label
@@ -62,9 +62,9 @@ type label struct {
 
 func (l label) equal(other label) bool { return l.absent == other.absent && l.have.Equal(other.have) }
 
-// could returns what the label of a new node may turn out to be, by the types it lists. Every
-// offering the needs leave open counts, available or not: what is sold out while planning may be for
-// sale at launch, so only the needs and the list of types rule a value out.
+// could returns the possible values of a label of a new node, by the types it lists. Every offering that the needs
+// leave open counts, available or not: insufficient capacity while planning may be over at launch. So only the needs
+// and the list of types exclude a value.
 func (p *place) could(key string) []label {
 	if p.node != nil {
 		return []label{p.known(key)}
@@ -92,8 +92,8 @@ func (p *place) could(key string) []label {
 	return all
 }
 
-// known is the label of a node that exists. Of a claim that is not launched yet only its needs may be
-// known; nobody can narrow them any more.
+// known is the label of an existing node. Of a claim that is not launched yet only its needs may be known, and they
+// cannot be narrowed any more.
 func (p *place) known(key string) label {
 	if have, found := p.labels[key]; found {
 		return label{have: have}
@@ -105,8 +105,8 @@ func (p *place) known(key string) label {
 	return label{have: have.WithMinValues(0), absent: !claimed || have.Negative()}
 }
 
-// couldAs is the label if the node becomes one of this type: the type says it, or the offering, or
-// nobody but the needs do, in which case the label is ours to set.
+// couldAs is the label if the node becomes one of this type. The type defines it, or the offering, or only the needs
+// do; then the controller sets the label.
 func (p *place) couldAs(t *catalog.InstanceType, key string) label {
 	wanted, narrowed := p.plan.Needs[key]
 	if have, known := labelsOf(t)[key]; known {
@@ -149,8 +149,8 @@ func (p *place) sure(key string, want reqs.Req) bool {
 	})
 }
 
-// fits reports whether every node this place may turn out to be satisfies the set, and if not the
-// first key that may fail. A label that is asked for must be there (scheduling 6.1).
+// fits reports whether every node that this place may become satisfies the set, and if not the first key that may
+// fail. A required label must exist (scheduling 6.1).
 func (p *place) fits(want reqs.Set) (failing string, ok bool) {
 	for _, key := range want.Keys() {
 		if !p.sure(key, want[key]) {
@@ -173,7 +173,7 @@ func (p *place) compatible(o *catalog.Offering, needs reqs.Set) bool {
 	return true
 }
 
-// labelOf is a label that a node has because it was bought this way.
+// labelOf is a label that a node gets from the offering it is launched as.
 func (p *place) labelOf(o *catalog.Offering, key string) (string, bool) {
 	switch key {
 	case zoneKey:

@@ -71,7 +71,7 @@ func TestWhoIsWhere(t *testing.T) {
 		"3.4 an invalid pod has a place":           {lone, func(w *world) { w.Pods[0].Shape.Invalid = []reason.Reason{{Code: "Bad"}} }, check.PodInvalid},
 		"3.4 a pod that wants to be left":          {lone, func(w *world) { w.Pods[0].Shape.Refuses = true }, check.PodInvalid},
 		"6.1 a node nobody knows":                  {onNode, func(w *world) { w.plan.Bind[0].Node = "ghost" }, check.NodeUnknown},
-		"3.2 a node that is going":                 {onNode, func(w *world) { w.View.Nodes[0].Deleting = true }, check.NodeLeaving},
+		"3.2 a terminating node":                   {onNode, func(w *world) { w.View.Nodes[0].Deleting = true }, check.NodeLeaving},
 		"the plan is of another snapshot":          {lone, func(w *world) { w.plan.Version++ }, check.VersionWrong},
 		"binds are by pod":                         {func(w *world) { onNode(w); w.bind(pod("q", shape("web", nil)), "n1") }, func(w *world) { slices.Reverse(w.plan.Bind) }, check.Disordered},
 		"unplaced pods are by pod":                 {func(w *world) { w.skip(pod("p", shape("web", nil))); w.skip(pod("q", shape("web", nil))) }, func(w *world) { slices.Reverse(w.plan.Unplaced) }, check.Disordered},

@@ -6,7 +6,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// standing is a pod at its place.
+// standing is a pod and where it is placed.
 type standing struct {
 	pod   *cluster.Pod
 	at    *place
@@ -20,10 +20,10 @@ type crowd struct {
 	all []standing // that may be in some domain
 }
 
-// antiAffinities judges required anti-affinity in both directions: of the pods that come (SC-34), and
-// of all pods against those that come (SC-35). Two pods are too close if some domain is left to both
-// of their nodes: every domain a node could still land in counts. Two pods that were there before are
-// not the plan's. On a node without the label nobody is close to anybody.
+// antiAffinities verifies required anti-affinity in both directions: of the pods that are placed (SC-34), and of all
+// pods against those that are placed (SC-35). Two pods are too close if their nodes have a possible domain in common:
+// every domain that a node could still be launched in counts. Two pods that were running before are not the plan's
+// responsibility. On a node without the label, no pods are close to each other.
 func (c *checker) antiAffinities() {
 	crowds := map[string]*crowd{}
 	told := map[[2]*cluster.Pod]bool{}
@@ -61,7 +61,7 @@ func (c *checker) tooClose(holder, other standing, key string) {
 		comes.at.name+" "+comes.at.spot(key).String()+" and "+there.at.name+" "+there.at.spot(key).String())
 }
 
-// standing are the pods of a place that topologies look at.
+// standing returns the pods at a place that topology rules count.
 func (c *checker) standing(at *place) []standing {
 	all := make([]standing, 0, len(at.stay)+len(at.come))
 	for _, p := range at.stay {

@@ -80,9 +80,8 @@ func (c *checker) limits() {
 	}
 }
 
-// reservations judges SC-45: a new node holds one unit of every reservation that it leaves open, and
-// no reservation is held more often than it has units. SC-47: a node that holds one is bought
-// reserved and in no other way.
+// reservations verifies SC-45: a new node holds one unit of every reservation that it leaves open, and no reservation
+// is held more often than it has units. SC-47: a node that holds one is launched as reserved and in no other way.
 func (c *checker) reservations() {
 	if c.policy.NoReserved {
 		return
@@ -104,8 +103,8 @@ func (c *checker) reservations() {
 	}
 }
 
-// reservationsOf returns the reservations a new node could be launched into, and whether it could
-// also be bought in another way.
+// reservationsOf returns the reservations a new node could be launched into, and whether it could also be launched
+// without one.
 func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 	open := map[string]bool{}
 	for _, t := range at.types {
@@ -121,10 +120,10 @@ func (c *checker) reservationsOf(at *place) (ids []string, otherwise bool) {
 	return sortedKeys(open), otherwise
 }
 
-// reservedFirst judges the strict mode of V15-45: while a compatible reservation has units, a node is
-// bought from it or its pods wait. A reservation is held to be compatible only if nothing but the
-// planner's own choice keeps the node from it; every other explanation is accepted: a pod that
-// excludes or dislikes reserved nodes, a topology of capacity types, minValues, a limit.
+// reservedFirst verifies the strict mode of V15-45: while a compatible reservation has units, a node is launched into
+// it or its pods wait. A reservation counts as compatible only if nothing but the planner's own choice keeps the node
+// from it. Every other explanation is accepted: a pod that excludes reserved nodes or prefers others, a topology of
+// capacity types, minValues, a limit.
 func (c *checker) reservedFirst(at *place) {
 	pool := at.offerings.pool
 	if len(c.purse.units) == 0 || c.policy.NoReserved || c.policy.ReservedFallback || !pool.Requirements.Allows(capacityKey, reserved) ||
@@ -156,7 +155,7 @@ func (c *checker) reservedFirst(at *place) {
 	}
 }
 
-// avoids reports whether something the pod asks for or prefers may be why its node is not reserved.
+// avoids reports whether a requirement or preference of the pod may be why its node is not reserved.
 func avoids(at *place, p *cluster.Pod) bool {
 	shape := shapeOf(p.Shape)
 	excludes := func(s reqs.Set) bool { return !s.Allows(capacityKey, reserved) }

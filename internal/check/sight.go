@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// sight is what needs leave of the types of a pool. Nothing in it depends on the pods of a node, so new
-// nodes that ask for the same share one: most nodes of a large plan are alike.
+// sight is what needs leave of the types of a pool. Nothing in it depends on the pods of a node, so new nodes with
+// equal needs share one: most nodes of a large plan are alike.
 type sight struct {
 	needs    reqs.Set
 	types    []string
@@ -67,7 +67,7 @@ func (c *checker) of(at *place, t *catalog.InstanceType, s *sight) *kind {
 	return k
 }
 
-// allocatable is what pods can use on a node that is bought as offered.
+// allocatable is what pods can use on a node that is launched as this offering.
 func (k *kind) allocatable(o *catalog.Offering) resources.Vec {
 	if o.Size != nil {
 		return o.Size.Allocatable()
@@ -75,7 +75,7 @@ func (k *kind) allocatable(o *catalog.Offering) resources.Vec {
 	return k.room
 }
 
-func (k *kind) carries(o *catalog.Offering, asked *resources.Vec) bool {
+func (k *kind) carries(o *catalog.Offering, requests *resources.Vec) bool {
 	have := k.allocatable(o)
-	return resources.Fits(asked, &have)
+	return resources.Fits(requests, &have)
 }

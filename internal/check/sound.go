@@ -11,19 +11,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Answer is a plan that was judged.
+// Answer is a plan that was verified.
 type Answer struct {
 	Plan     solve.Plan
-	Sound    bool          // the plan obeys every rule; otherwise it places nobody
-	Rejected [][]Violation // what was wrong with the plans before it
+	Sound    bool          // the plan obeys every rule; otherwise it places no pod
+	Rejected [][]Violation // violations of the plans before it
 }
 
 // mostRounds bounds how often pods are taken out: each round takes out at least one.
 const mostRounds = 10
 
-// Sound makes a plan that obeys every rule. One that does not is made again the plain way. If that does not hold
-// either, the pods that are to blame are taken out and told so, and the rest is planned for: a pod that the
-// planner gets wrong must not keep everybody else waiting.
+// Sound makes a plan that obeys every rule. An invalid plan is made again with the baseline algorithm. If that is
+// invalid too, the pods that violate rules are left out, with a reason, and the rest is planned for: a pod that the
+// planner gets wrong must not block all others.
 func Sound(p solve.Problem, plan func(solve.Problem) (solve.Problem, solve.Plan), judge func(solve.Problem, solve.Plan) []Violation) Answer {
 	var answer Answer
 	pods, left := p.Pods, map[cluster.PodKey]Violation{}

@@ -174,9 +174,9 @@ func strictly(at *place, shape *cluster.Shape) []reqs.Set {
 	return []reqs.Set{nil} // a fault of its own
 }
 
-// sharers counts the pods in a domain that the plan put there under the same constraint, or a
-// tighter one of the same kind, and over the domains that strict allows. On one host neither the node
-// filter nor other domains can tell them apart.
+// sharers counts the pods in a domain that the plan put there under the same constraint, or a tighter one of the same
+// kind, and over the domains that strict allows. On one host neither the node filter nor other domains distinguish
+// them.
 func (c *checker) sharers(r rule, domain string, strict reqs.Set) int {
 	n := 0
 	for _, at := range c.places {
@@ -207,11 +207,11 @@ func (r rule) sameFilter(other *cluster.Shape, o *cluster.Spread) bool {
 
 func sameToleration(a, b corev1.Toleration) bool { return a.MatchToleration(&b) }
 
-// least is the minimum of SC-32 over the domains that the pod's own requirements allow. Which domains
-// exist has two readings, and the one kinder to the plan counts: everything SC-26 lists; or of that
-// only what a node can be in, with sold-out offerings, types that the pool rules out, pools that can
-// sell nothing and nodes that the filter of SC-28 does not see left aside, which is closer to what
-// kube-scheduler will go by.
+// least is the minimum of SC-32 over the domains that the pod's own requirements allow. Which domains exist has two
+// readings, and the one more favourable to the plan counts. The first is everything that SC-26 lists. The second is
+// only the domains that a node can be in. It ignores offerings with insufficient capacity, types that the pool
+// excludes, pools that can launch nothing, and nodes that the filter of SC-28 excludes. This is closer to what
+// kube-scheduler does.
 func (c *checker) least(r rule, strict reqs.Set, n counts) int {
 	best := 0
 	for _, wide := range []bool{true, false} {
@@ -243,7 +243,7 @@ func (c *checker) universe(r rule, wide bool) map[string]bool {
 		}
 	}
 	for _, at := range c.places {
-		if at.node != nil && !at.going && (wide || c.seen(at, r)) {
+		if at.node != nil && !at.terminating && (wide || c.seen(at, r)) {
 			for _, d := range at.spot(r.key).values {
 				_, certain := at.spot(r.key).only() // not of a claim that may yet land elsewhere
 				if wide || certain {
@@ -255,9 +255,8 @@ func (c *checker) universe(r rule, wide bool) map[string]bool {
 	return domains
 }
 
-// poolDomains adds the domains that nodes of a pool can be in: what types and offerings tell within
-// the pool's requirements, and what the pool lists itself. A pool that can sell nothing is no pool
-// (SC-09).
+// poolDomains adds the domains that nodes of a pool can be in: the values of types and offerings within the pool's
+// requirements, and those that the pool lists itself. A pool that can launch nothing does not count (SC-09).
 func (c *checker) poolDomains(pool *cluster.Pool, key string, wide bool, domains map[string]bool) {
 	allowed, listed := pool.Requirements[key]
 	at := &place{words: c.view.Words}

@@ -43,8 +43,8 @@ type ClaimShell interface {
 	Release(ctx context.Context, f ClaimFacts) error
 }
 
-// AdvanceNode takes the termination of a Node as far as it goes now, and returns when to look again. An error means
-// sooner, with back-off. The calls are updated in both cases.
+// AdvanceNode performs all steps of the termination of a Node that are possible now, and returns when to call it
+// again. After an error, call it sooner, with back-off. The calls are updated in both cases.
 func AdvanceNode(ctx context.Context, f Facts, calls *Calls, shell NodeShell) (after time.Duration, err error) {
 	f.Said = calls.Said
 	return dialogue(ctx, f.Now, calls, shell, func(a answer) (next, error) {
@@ -72,7 +72,7 @@ type answer struct {
 	refusal Refusal
 }
 
-// next is how a dialogue goes on after a step was performed.
+// next is how a dialogue continues after a step was performed.
 type next struct {
 	ask, terminate, release, said bool
 
@@ -145,11 +145,11 @@ func terminated(err error) answer {
 	return a
 }
 
-// Calls is what a process remembers of its calls for one object. It limits their rate, and is lost with the process:
-// there is one more call then.
+// Calls is the in-memory state of a process about its calls for one object. It limits their rate. If it is lost with
+// the process, there is one more call.
 type Calls struct {
-	Asked time.Time // when the cloud was last asked about the instance
-	Told  time.Time // when it last accepted to terminate it, or said that it is gone
+	Asked time.Time // when the cloud was last queried about the instance
+	Told  time.Time // when it last accepted to terminate the instance, or reported it as terminated
 	Said  time.Time // when a condition was last written
 }
 

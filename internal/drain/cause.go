@@ -1,6 +1,6 @@
 package drain
 
-// Cause is why the end of a node waits, as the metrics and the decision record call it.
+// Cause is why the termination of a node waits, as the metrics and the decision record call it.
 type Cause string
 
 // The causes.
@@ -23,7 +23,7 @@ type CauseDoc struct {
 	Fix     string
 }
 
-// Causes documents them, those that need help first. Waits are told of in this order.
+// Causes documents them, those that need help first. Waits are reported in this order.
 func Causes() []CauseDoc {
 	return []CauseDoc{
 		{ImpossibleBudget, "A PodDisruptionBudget allows no eviction however healthy its pods are: it is written so, or it wants as many pods as there are.", "Let it allow at least one eviction, or scale its workload up."},

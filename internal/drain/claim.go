@@ -10,7 +10,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// ClaimFacts are what a decision about one claim rests on.
+// ClaimFacts are the inputs of a decision about one claim.
 type ClaimFacts struct {
 	Claim    *karpv1.NodeClaim // being deleted
 	Launched bool              // there is an instance to end, or there was
@@ -29,9 +29,9 @@ type ClaimStep struct {
 	Unreadable  string // what was found instead of a deadline, for the log
 	Events      []event.Event
 	DeleteNodes []*corev1.Node
-	Ask         bool // ask the cloud about the instance, then decide again
+	Ask         bool // query the cloud about the instance, then decide again
 	Marks       []Mark
-	Waits       []Wait // what holds the claim once its Node is gone, or if it has none
+	Waits       []Wait // what holds the claim once its Node is deleted, or if it has none
 	Terminate   bool   // end the instance, then decide again
 	Release     bool   // remove the finalizer
 	After       time.Duration

@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// Deadline is the moment at which what is left on the node of a claim is forced to go; zero if there is
-// none. The annotation decides. Where it is absent or cannot be read, a claim that is being deleted has
-// the deadline that its terminationGracePeriod gives (LC-20, L18).
+// Deadline is when the remaining pods on the node of a claim are forcibly deleted; zero if there is none. The
+// annotation decides. If it is absent or malformed, a claim that is being deleted has the deadline that its
+// terminationGracePeriod gives (LC-20, L18).
 func Deadline(claim *karpv1.NodeClaim) time.Time {
 	if claim == nil {
 		return time.Time{}

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	explainAfter    = 15 * time.Second // pods that leave in this time need no explanation
-	longWaitAfter   = 5 * time.Minute  // a wait that took longer is told of again, and on the claim too
+	explainAfter    = 15 * time.Second // pods that terminate within this time need no explanation
+	longWaitAfter   = 5 * time.Minute  // a longer wait is reported again, and on the claim too
 	messageInterval = time.Minute      // the message of a condition is not changed more often
 	maxPods         = 10               // that a Wait names
 	maxText         = 900              // of an event or a message; the API server takes 1024

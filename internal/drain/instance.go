@@ -31,8 +31,8 @@ func terminatingCondition(claim *karpv1.NodeClaim) []Mark {
 	return []Mark{{Type: karpv1.ConditionInstanceTerminating, Status: metav1.ConditionTrue}}
 }
 
-// terminateBackoff is how long an instance is left alone after it was told to end: as long as that has taken so far. Many
-// are gone at once, and one that takes its time is not asked for all the time.
+// terminateBackoff is the back-off after a call to terminate an instance: as long as the termination has taken so
+// far. Many instances terminate at once, and a slow one is not queried all the time.
 func terminateBackoff(claim *karpv1.NodeClaim, told time.Time) time.Duration {
 	c := find(claim, karpv1.ConditionInstanceTerminating)
 	if c == nil || c.Status != metav1.ConditionTrue {
@@ -41,8 +41,8 @@ func terminateBackoff(claim *karpv1.NodeClaim, told time.Time) time.Duration {
 	return min(max(told.Sub(c.LastTransitionTime.Time), recheckFirst), recheckCloud)
 }
 
-// instanceWaits tells why an instance is there that should not be: the cloud does not agree to end it, or agreed
-// long ago. Most calls that fail work when they are repeated, so nothing is said at first.
+// instanceWaits returns why an instance still exists that should not: the cloud refuses to terminate it, or accepted
+// long ago. Most failed calls succeed when they are repeated, so nothing is reported at first.
 func instanceWaits(claim *karpv1.NodeClaim, state State, no Refusal, said, now time.Time) (waits []Wait, marks []Mark) {
 	c := find(claim, karpv1.ConditionInstanceTerminating)
 	agreed := c != nil && c.Status == metav1.ConditionTrue

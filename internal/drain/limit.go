@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Limit is how long a pod may hold the drain of its node. There are two kinds: at a force deadline the
-// pod is deleted (a node that ends), at a timeout it stays where it is (a node that only reboots).
+// Limit is how long a pod may hold the drain of its node. There are two kinds: at a force deadline the pod is deleted
+// (a node that is terminated), at a timeout it stays where it is (a node that only reboots).
 type Limit struct {
 	At   time.Time // zero: no limit
 	Stay bool      // a timeout: from then on the pod is left alone
 }
 
-// Join returns the limit in force when a pod is asked for twice (LC-34, V15-37): a force deadline wins
-// over a timeout, whatever the times; of one kind the earlier wins.
+// Join returns the limit in force if a pod is requested twice (LC-34, V15-37): a force deadline wins over a timeout,
+// whatever the times; of one kind the earlier wins.
 func (l Limit) Join(other Limit) Limit {
 	switch {
 	case l.Stay != other.Stay && l.Stay:
@@ -35,8 +35,8 @@ type Act int
 const (
 	Drop   Act = iota // nothing, ever: it ended, ends, or rides through
 	Hold              // nothing yet: it is protected
-	Evict             // ask the eviction API
-	Delete            // delete it with the grace that is left
+	Evict             // call the eviction API
+	Delete            // delete it with the remaining grace period
 )
 
 // Act decides about one pod (LC-34, LC-36). The grace belongs to Delete.

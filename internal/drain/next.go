@@ -37,23 +37,23 @@ const (
 	recheckPods        = time.Second
 	recheckVolume      = time.Second
 	recheckCloud       = 5 * time.Second
-	recheckFirst       = time.Second // of an instance that was just told to end: many are gone at once
+	recheckFirst       = time.Second // of an instance that was just told to terminate: many terminate at once
 )
 
-// State is what the cloud said about the instance in this pass.
+// State is the response of the cloud about the instance in this pass.
 type State int
 
 // What the cloud can say.
 const (
 	Unasked State = iota
-	Unsure        // it was asked and gave no answer; nothing follows from that (G3)
+	Unsure        // it was queried and did not respond; nothing follows from that (G3)
 	Present
-	Ending  // it accepted to end the instance
-	Staying // it was told to end the instance and did not accept
+	Ending  // it accepted to terminate the instance
+	Staying // it refused to terminate the instance
 	Gone
 )
 
-// Facts are what a decision about one node rests on.
+// Facts are the inputs of a decision about one node.
 type Facts struct {
 	Node        *corev1.Node                    // being deleted, with our finalizer
 	Claim       *karpv1.NodeClaim               // nil: none has the provider id of the node, or several have
@@ -64,8 +64,8 @@ type Facts struct {
 	Tries       map[types.UID]Try               // how far the eviction queue is with the pods; nil: not known
 	Instance    State
 	Refusal     Refusal   // of the cloud; only if the instance stays
-	Asked       time.Time // when the cloud was last asked about the instance; zero: not that we know
-	Told        time.Time // when it last accepted to end it, or said that it is gone; zero: not that we know
+	Asked       time.Time // when the cloud was last queried about the instance; zero: not known
+	Told        time.Time // when it last accepted to terminate it, or reported it as terminated; zero: not known
 	Said        time.Time // when the message of the condition was last written; zero: not that we know
 	Now         time.Time
 }
@@ -73,8 +73,8 @@ type Facts struct {
 // Step is what to do, in the order of the fields. Doing it again changes nothing.
 type Step struct {
 	DeleteClaim bool
-	Ask         bool              // ask the cloud about the instance, then decide again; nothing below is set
-	Taints      []corev1.Taint    // all taints of the node; nil: as they are
+	Ask         bool              // query the cloud about the instance, then decide again; nothing below is set
+	Taints      []corev1.Taint    // all taints of the node; nil: unchanged
 	Labels      map[string]string // to be put on the node; nil: they are there
 	Events      []event.Event     // about the node
 	ClaimEvents []event.Event     // about the claim

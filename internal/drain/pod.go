@@ -33,13 +33,13 @@ func Forced(p *corev1.Pod, deadline, now time.Time) (grace time.Duration, forced
 	if p.DeletionTimestamp == nil {
 		return grace, now.After(deadline.Add(-graceOf(p)))
 	}
-	// Asking twice for the same grace changes nothing, so only a shorter one is asked for.
+	// Deleting again with the same grace period is a no-op, so only a shorter one is requested.
 	given := p.DeletionGracePeriodSeconds
 	shorter := given == nil || *given > int64(grace/time.Second)
 	return grace, p.DeletionTimestamp.After(deadline) && shorter
 }
 
-// graceOf is the grace that a pod asks for.
+// graceOf is the grace period of a pod.
 func graceOf(p *corev1.Pod) time.Duration {
 	asked := p.Spec.TerminationGracePeriodSeconds
 	switch {

@@ -22,10 +22,10 @@ type Pods struct {
 	Evict   []*corev1.Pod
 	Delete  []Deletion // the deadline has come for these
 	Waiting []Waiting  // everybody who holds the node, those who need help first
-	Notes   []Note     // to tell about single pods
+	Notes   []Note     // to report about single pods
 }
 
-// Deletion is a pod to be deleted with less grace than it asked for.
+// Deletion is a pod to be deleted with less than its own grace period.
 type Deletion struct {
 	Pod   *corev1.Pod
 	Grace time.Duration
@@ -75,14 +75,14 @@ func Order(pods []*corev1.Pod, taint corev1.Taint, limit Limit, now time.Time) P
 		out.Waiting = append(out.Waiting, Waiting{Pod: p, Why: why, act: act, mine: mine, rank: rank})
 		out.Notes = append(out.Notes, annotationNotes(p, now)...)
 	}
-	// Those that are hardest to place look for another node first.
+	// Pods that are hardest to place are evicted first, so that they are scheduled first.
 	slices.SortStableFunc(out.Evict, func(a, b *corev1.Pod) int { return cmp.Compare(size(b), size(a)) })
 	slices.SortStableFunc(out.Delete, func(a, b Deletion) int { return cmp.Compare(size(b.Pod), size(a.Pod)) })
 	slices.SortStableFunc(out.Waiting, func(a, b Waiting) int { return cmp.Compare(a.rank, b.rank) })
 	return out
 }
 
-// size is how much a pod asks for: a core is as much as 4 GiB.
+// size is the size of a pod's requests: one core counts as much as 4 GiB.
 func size(p *corev1.Pod) int64 {
 	sum := int64(0)
 	for i := range p.Spec.Containers {
@@ -93,7 +93,7 @@ func size(p *corev1.Pod) int64 {
 	return sum
 }
 
-// sorted makes the answer independent of the order in which pods were listed.
+// sorted makes the result independent of the order in which pods were listed.
 func sorted(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.SortedFunc(slices.Values(pods), func(a, b *corev1.Pod) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -148,7 +148,7 @@ func protectedUntil(p *corev1.Pod) (until time.Time, limited bool) {
 	return p.Status.StartTime.Add(d), true
 }
 
-// annotationNotes tells the owner of a pod how its annotation was read.
+// annotationNotes reports to the owner of a pod how its annotation was read.
 func annotationNotes(p *corev1.Pod, now time.Time) []Note {
 	text, set := p.Annotations[karpv1.AnnotationDoNotDisrupt]
 	if !set || text == "true" || p.DeletionTimestamp != nil {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	unansweredAfter = time.Minute // a pod that the API server was not asked about for so long is worth a word
-	maxAnswer       = 300         // of an answer that is repeated in a text
+	unansweredAfter = time.Minute // a pod without a call to the API server for this long is reported
+	maxAnswer       = 300         // length of a response that is quoted in a text
 )
 
-// Try is how far the eviction queue is with a pod.
+// Try is the progress of the eviction queue with a pod.
 type Try struct {
-	Since  time.Time // when the pod came into the queue or, if there is an answer, was first refused
-	Answer string    // what the API server said last instead of yes; empty: nothing yet, or it agreed
+	Since  time.Time // when the pod was queued or, if there is a response, first refused
+	Answer string    // last refusal of the API server; empty: none yet, or it accepted
 	Budget bool      // it said no for a PodDisruptionBudget
 }
 

@@ -24,8 +24,8 @@ func PodClaims(p *corev1.Pod) []types.NamespacedName {
 	return out
 }
 
-// attached names the attachments that the instance has to wait for (LC-37). Volumes of pods that are
-// left on the node never come off, and those without a PersistentVolume are nobody's data.
+// attached returns the attachments that the instance has to wait for (LC-37). Volumes of pods that remain on the node
+// are never detached, and attachments without a PersistentVolume hold no user data.
 func attached(f Facts, taint corev1.Taint) []*storagev1.VolumeAttachment {
 	left := map[string]bool{}
 	for _, p := range f.Pods {

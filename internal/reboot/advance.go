@@ -27,14 +27,14 @@ type Shell interface {
 	// Perform writes the node, has pods evicted and writes the claim, its status first: a boot id that is dropped
 	// while the claim still waits for another one would never be found again. It brings the facts up to date.
 	Perform(ctx context.Context, f *Facts, s Step) error
-	// Reboot asks the cloud. Errors are those of a cloud.Provider.
+	// Reboot calls the cloud. Errors are those of a cloud.Provider.
 	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error
 	// End deletes the claim if the step says so, and reports what is over.
 	End(ctx context.Context, f Facts, s Step) error
 }
 
-// Advance takes a reboot as far as it goes now, and returns when to look again. An error means sooner, with back-off. The
-// calls are updated in both cases.
+// Advance performs all steps of a reboot that are possible now, and returns when to call it again. After an error,
+// call it sooner, with back-off. The calls are updated in both cases.
 func Advance(ctx context.Context, f Facts, calls *Calls, shell Shell) (after time.Duration, err error) {
 	calls.beginWith(f.Claim)
 	if f.Asked = calls.first; calls.final != nil {
@@ -63,11 +63,11 @@ func Advance(ctx context.Context, f Facts, calls *Calls, shell Shell) (after tim
 	return recheckSoon, nil
 }
 
-// Calls is what a process remembers of the calls for the reboot of one claim. It is lost with the process: the cloud is
-// asked again then, and has its time again.
+// Calls is the in-memory state of a process about the calls for the reboot of one claim. It is lost with the process:
+// the cloud is then called again, and its timeout starts again.
 type Calls struct {
 	request time.Time // of the reboot that the calls are for
-	first   time.Time // when the cloud was first asked
+	first   time.Time // when the cloud was first called
 	final   error     // repeating the call cannot help
 }
 

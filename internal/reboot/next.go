@@ -44,12 +44,12 @@ type Facts struct {
 	Claim  *karpv1.NodeClaim // as stored
 	Node   *corev1.Node      // nil: there is not exactly one
 	Pods   []*corev1.Pod     // bound to the node
-	Answer *Answer           // nil: the cloud was not asked yet, or may be asked again
-	Asked  time.Time         // when the cloud was first asked for this reboot; zero: not that we know
+	Answer *Answer           // nil: the cloud was not called yet, or may be called again
+	Asked  time.Time         // when the cloud was first called for this reboot; zero: not known
 	Now    time.Time
 }
 
-// Answer is what the cloud said to the request.
+// Answer is the response of the cloud to the request.
 type Answer struct{ Err error }
 
 // Step is what to do, in the order of the fields. Performing it again changes nothing.
@@ -58,9 +58,9 @@ type Step struct {
 	Pods   drain.Pods        // that have to leave
 	Limit  drain.Limit       // for them
 	Claim  *karpv1.NodeClaim // as wanted, status before metadata; nil: as it is
-	Ask    string            // operation: ask the cloud for the reboot, then decide again
+	Ask    string            // operation: request the reboot from the cloud, then decide again
 	Again  bool              // decide again with what was written
-	Retry  bool              // ask the cloud again after a while
+	Retry  bool              // call the cloud again after a while
 	Delete bool              // delete the claim, in the version that was just written
 	End    *End              // it is over, once all that is done
 	Events []event.Event     // about the claim, then too

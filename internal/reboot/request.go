@@ -20,9 +20,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// Request returns a claim with a reboot asked for (V15-34); false if it reboots already or goes. The
-// bound is that of the drain; nil: that of the claim, if it has one. because names the condition of the
-// node and its reason.
+// Request returns a claim with a reboot requested (V15-34); false if it reboots already or is terminating. bound is
+// the timeout of the drain; nil: that of the claim, if it has one. because names the condition of the node and its
+// reason.
 func Request(claim *karpv1.NodeClaim, bound *time.Duration, because string, now time.Time) (*karpv1.NodeClaim, bool) {
 	if claim.DeletionTimestamp != nil || condition.True(claim.Status.Conditions, karpv1.ConditionRebooting) {
 		return nil, false
@@ -61,7 +61,7 @@ func boundOf(claim *karpv1.NodeClaim) (bound time.Duration, bounded bool, err er
 	return bound, true, err
 }
 
-// drainAndRequest empties the node and asks the cloud (V15-36 to V15-38).
+// drainAndRequest drains the node and calls the cloud (V15-36 to V15-38).
 func (m *decision) drainAndRequest() {
 	bound, bounded, err := boundOf(m.claim)
 	if err != nil {
@@ -150,7 +150,7 @@ func (m *decision) drained(bound time.Duration, bounded bool) bool {
 	return true
 }
 
-// operationToken is the same for each repetition of one request, whoever makes it.
+// operationToken is the same for each repetition of one request, whichever process sends it.
 func (m *decision) operationToken(boot string) string {
 	sum := sha256.Sum256([]byte(string(m.claim.UID) + "\n" + m.since.UTC().Format(time.RFC3339) + "\n" + boot))
 	const enough = 16

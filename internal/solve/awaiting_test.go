@@ -13,9 +13,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Disruption 17, G8: pods of a node that waits for its replacements keep their room there, also when one of
-// them has lost it, and nothing is bought for them.
-func TestAround(t *testing.T) {
+// Disruption 17, G8: pods of a node that waits for its replacements keep their reserved capacity, also when one of
+// them has lost it, and no node is launched for them.
+func TestPlanAwaitingReplacement(t *testing.T) {
 	t.Parallel()
 	size := func(cpu, pods int64) resources.Vec {
 		return resources.NewTable().Requests(corev1.ResourceList{
@@ -32,15 +32,15 @@ func TestAround(t *testing.T) {
 		bind    map[string]string
 		asked   []string // pods of the problem that was solved in the end
 	}{
-		"all of them have room": {
+		"all of them fit": {
 			pods: map[string]int64{"a": 2, "b": 2}, settled: []string{"a", "b"},
 			bind: map[string]string{"a": "replacement", "b": "replacement"}, asked: []string{"a", "b"},
 		},
-		"one has lost its room, and the other one keeps it before a pod that waits": {
+		"one has lost its capacity, and the other one keeps it before a pending pod": {
 			pods: map[string]int64{"a": 4, "lost": 3, "waits": 4}, settled: []string{"a", "lost"},
 			bind: map[string]string{"a": "replacement"}, asked: []string{"a", "waits"},
 		},
-		"none has room": {
+		"none fits": {
 			pods: map[string]int64{"lost": 5, "waits": 4}, settled: []string{"lost"},
 			bind: map[string]string{"waits": "replacement"}, asked: []string{"waits"},
 		},

@@ -20,7 +20,7 @@ pod name=web count=3 cpu=1 volumes=ebs/shared
 	}
 }
 
-// SC-23: which DaemonSets run on a node is a matter of its zone; nodes of one type may differ in room.
+// SC-23: which DaemonSets run on a node depends on its zone; nodes of one type may differ in free capacity.
 func TestBoundKnowsDaemonSetsOfZones(t *testing.T) {
 	t.Parallel()
 	p := problem(t, `

@@ -2,16 +2,16 @@ package solve
 
 import "github.com/dovetail-sh/dovetail/internal/solve/consolidate"
 
-// Consolidate proposes moves: nodes whose pods fit on others are deleted, nodes that can be replaced
-// by cheaper ones are replaced. The cost of the cluster falls with every move that creates a node, and the number of nodes
-// with every other, so a sequence of them ends and no cluster is ever reached twice.
+// Consolidate proposes moves: nodes whose pods fit on others are deleted, nodes that can be replaced by cheaper ones
+// are replaced. Every move that creates a node lowers the cost of the cluster, and every other move lowers the number
+// of nodes. So a sequence of moves ends, and no cluster is reached twice.
 //
-// Two ways are tried: node by node, and for the whole cluster at once. What saves more is proposed, unless the
-// simple way saves more than either: deleting or replacing one node after another.
+// Two searches run: node by node, and for the whole cluster at once. The result that saves more is proposed, unless
+// the step search, which deletes or replaces one node after another, saves more than either.
 func Consolidate(q Question, stop func() bool) Consolidation {
 	return consolidate.Search(q, Limits{Stop: stop})
 }
 
-// ConsolidateWithin is Consolidate with limits for its parts. If planning for the whole cluster is cut and has found
-// nothing, the simple way has its turn all the same (decision 0025).
+// ConsolidateWithin is Consolidate with limits for its parts. If planning for the whole cluster is cut short and has
+// found nothing, the step search still runs (decision 0025).
 func ConsolidateWithin(q Question, l Limits) Consolidation { return consolidate.Search(q, l) }

@@ -9,13 +9,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// polls is a limit that is over once it was asked so often.
+// polls is a limit that expires after n polls.
 func polls(n int) func() bool {
 	return func() bool { n--; return n < 0 }
 }
 
-// Trust C04: planning for the whole cluster that is cut before it has found anything leaves the simple way its turn.
-func TestTrust_C04_TheSimpleWayFollowsACutPlan(t *testing.T) {
+// Trust C04: if planning for the whole cluster is cut short before it has found anything, the step search still runs.
+func TestTrust_C04_StepsAreSearchedAfterACutPlan(t *testing.T) {
 	t.Parallel()
 	for _, nodes := range []int{3, 20} {
 		t.Run(fmt.Sprint(nodes), func(t *testing.T) {
@@ -42,8 +42,8 @@ func TestTrust_C04_TheSimpleWayFollowsACutPlan(t *testing.T) {
 	}
 }
 
-// Trust C04, disruption 14: the simple way that is cut says which pools it had no time for, and begins with them when it
-// is asked to.
+// Trust C04, disruption 14: a step search that is cut short says which pools it had no time for, and begins with them
+// if the question says so.
 func TestTrust_C04_PoolsThatWereNotReachedGoFirst(t *testing.T) {
 	t.Parallel()
 	pods := make([][]int64, 20)

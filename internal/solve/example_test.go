@@ -7,7 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Three pods that share two nodes: one that exists, and one to be bought.
+// Three pods that share two nodes: one that exists, and one to be launched.
 func ExampleSolve() {
 	world := script.New()
 	if _, err := world.Run(`

@@ -5,34 +5,34 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// What goes in and out of Solve. The inner packages share these values, so that they are defined below them.
+// Input and output of Solve. The types are defined in package model, which the inner packages share.
 type (
 	// Problem is everything a plan depends on.
 	Problem = model.Problem
-	// Policy is how to decide where the rules leave a choice.
+	// Policy decides where the rules leave a choice.
 	Policy = model.Policy
 	// Plan is a decision.
 	Plan = model.Plan
-	// Bind is a pod that fits a node that exists or is on its way.
+	// Bind is a pod that fits a node that exists or is being launched.
 	Bind = model.Bind
-	// NewNode is a node to buy: a NodeClaim in the making.
+	// NewNode is a node to launch: a NodeClaim in the making.
 	NewNode = model.NewNode
-	// Offer is one way to buy a node.
+	// Offer is one offering that a node can be launched as.
 	Offer = model.Offer
-	// Unplaced is a pod without a place, and why.
+	// Unplaced is an unschedulable pod, with reasons.
 	Unplaced = model.Unplaced
 )
 
 // MaxTypes is how many instance types a NodeClaim lists (SC-48).
 const MaxTypes = model.MaxTypes
 
-// What goes in and out of Consolidate.
+// Input and output of Consolidate.
 type (
 	// Question asks which nodes can be removed.
 	Question = consolidate.Question
 	// Limits are the deadlines of a search.
 	Limits = consolidate.Limits
-	// Consolidation is the answer to a Question.
+	// Consolidation is the result of a Question.
 	Consolidation = consolidate.Consolidation
 	// Move removes nodes, and says where their pods go.
 	Move = consolidate.Move

@@ -14,8 +14,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// plannedProblem is a problem whose pods were all promised a node, ten each. Pods spread over three zones, and
-// nodes of one zone follow each other: no node can be filled before those of the other zones.
+// plannedProblem is a problem in which an earlier plan bound all pods, ten to each node. Pods spread over three
+// zones, and nodes of one zone follow each other: no node can be filled before those of the other zones.
 func plannedProblem(nodes int) solve.Problem {
 	size := func(milli, pods int64) resources.Vec {
 		return resources.NewTable().Requests(corev1.ResourceList{
@@ -45,7 +45,7 @@ func plannedProblem(nodes int) solve.Problem {
 	return problem
 }
 
-func TestPromisesOfSpreadPodsAreKept(t *testing.T) {
+func TestPlannedBindsOfSpreadPodsAreKept(t *testing.T) {
 	t.Parallel()
 	plan := solve.Solve(plannedProblem(30), func() bool { return false })
 	if len(plan.Bind) != 300 || len(plan.Unplaced) != 0 {
@@ -53,16 +53,16 @@ func TestPromisesOfSpreadPodsAreKept(t *testing.T) {
 	}
 }
 
-// G8: equal pods do not change places. What is remembered of a promise would else name a node that a plan
-// gave to another pod.
-func TestEachPodKeepsItsOwnPromise(t *testing.T) {
+// G8: equal pods do not swap nodes. Otherwise a recorded bind would name a node that a later plan gave to another
+// pod.
+func TestEachPodKeepsItsPlannedBind(t *testing.T) {
 	t.Parallel()
 	problem := plannedProblem(30)
 	want := map[cluster.PodKey]string{}
 	var kept []solve.Bind
 	for i, b := range problem.PlannedBinds {
 		if i%7 == 0 {
-			continue // such pods take the places that are left
+			continue // such pods take the remaining capacity
 		}
 		b.Node = problem.PlannedBinds[len(problem.PlannedBinds)-1-i].Node // in another order than that of the pods
 		want[b.Pod] = b.Node
@@ -88,8 +88,8 @@ func TestEachPodKeepsItsOwnPromise(t *testing.T) {
 	}
 }
 
-// BenchmarkPromised: the time for one pod must not grow with the number of nodes.
-func BenchmarkPromised(b *testing.B) {
+// BenchmarkPlannedBinds: the time for one pod must not grow with the number of nodes.
+func BenchmarkPlannedBinds(b *testing.B) {
 	for _, nodes := range []int{99, 999} {
 		problem := plannedProblem(nodes)
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {

@@ -15,9 +15,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// NoTypes reports whether the requirements of a pool leave no instance type whatever pods ask for, or
-// none that its node class can launch, or too few for its minValues, and which it is (SC-09). What has capacity at the moment plays
-// no role: capacity comes back, requirements do not.
+// NoTypes reports whether a pool can never launch an instance type, and why (SC-09): its requirements leave none, or
+// none that its node class can launch, or too few for its minValues. Insufficient capacity does not count: capacity
+// comes back, requirements do not change.
 func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 	subject := "nodepool/" + pool.Name
 	values := map[string]map[string]bool{}
@@ -32,7 +32,7 @@ func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 			continue
 		}
 		left++
-		// any order: each key is looked at by itself
+		// any order: keys are independent
 		for key, r := range pool.Requirements {
 			if r.MinValues > 0 {
 				collectValues(values, key, r, t)
@@ -56,8 +56,8 @@ func NoTypes(pool *cluster.Pool, policy Policy) (reason.Reason, bool) {
 	return reason.Reason{}, false
 }
 
-// Misspelt finds instance types that a pool names, that do not exist and that look like one that does. Beside others
-// such a name changes nothing that anybody would notice.
+// Misspelt finds instance types in a pool's requirements that do not exist but resemble one that does. Next to valid
+// names, such a name has no visible effect.
 func Misspelt(pool *cluster.Pool) []reason.Reason {
 	asked := pool.Requirements[corev1.LabelInstanceTypeStable].Values
 	if len(asked) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// B03: a preference is named as what holds a node only if the node could go without preferences. Scripts
-// (preferences.txt) have which preference it is.
+// B03: a preference is reported as the reason for keeping a node only if the node could be removed without
+// preferences. Which preference it is, is tested by scripts (preferences.txt).
 func TestTrust_B03_PreferencesThatHoldNodesAreNamed(t *testing.T) {
 	t.Parallel()
 	named := 0

@@ -13,12 +13,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/parallel"
 )
 
-// Solve places the pods of a problem. It is total: bad input becomes a Reason. stop is polled while
-// the problem is read and between placements, from more than one goroutine if there are several workers; once it says true, what was
-// decided is kept and the Plan is Partial.
+// Solve places the pods of a problem. It is total: invalid input becomes a Reason. stop is polled while the problem
+// is read and between placements, from more than one goroutine if there are several workers. Once it returns true,
+// placements made so far are kept and the Plan is Partial.
 //
-// Two ways are tried: pod by pod as the rules say, and as numbers packed by price. The better plan
-// wins: more pods placed, then cheaper. So a plan never costs more than the first way's.
+// Two algorithms run: pod by pod exactly by the rules, and as counts packed by price. The better plan wins: more pods
+// placed, then cheaper. So a plan never costs more than that of the first.
 func Solve(p Problem, stop func() bool) Plan {
 	ways := []func(*exact.State, []int){
 		func(s *exact.State, left []int) { s.PlaceAll(left) },
@@ -53,7 +53,7 @@ func Solve(p Problem, stop func() bool) Plan {
 	}
 	var plan Plan
 	var least float64
-	judge := states[len(ways)-1-best] // the other one, if there are two: each asks its own model
+	judge := states[len(ways)-1-best] // the other one, if there are two: each uses its own model
 	tasks := []func(){
 		func() {
 			var over exact.Leftover
@@ -71,7 +71,7 @@ func Solve(p Problem, stop func() bool) Plan {
 	return plan
 }
 
-// timedOutPlan is the plan of a problem that could not even be read in time.
+// timedOutPlan is the plan of a problem that could not be read in time.
 func timedOutPlan(p Problem) Plan {
 	plan := Plan{Partial: true}
 	if p.View != nil {

@@ -20,8 +20,8 @@ func milli(cpu int64) resources.Vec {
 	return resources.NewTable().Requests(corev1.ResourceList{corev1.ResourceCPU: *resource.NewMilliQuantity(cpu, resource.DecimalSI)})
 }
 
-// question is about nodes with pods of so many millicores, of a pool that sells nodes of 2 and 4 cores for
-// $1 and $2; the first so many nodes may go.
+// question is about nodes with pods of the given millicores, in a pool that offers nodes of 2 and 4 cores for $1 and
+// $2; the first `may` nodes are candidates.
 func question(may int, nodes ...[]int64) solve.Question {
 	view := &cluster.Snapshot{Words: reqs.CoreVocabulary()}
 	pool := cluster.Pool{Name: "p"}
@@ -49,16 +49,17 @@ func question(may int, nodes ...[]int64) solve.Question {
 	return q
 }
 
-// The scheduler decides where pods go. A node is not removed if that takes them to be put just so.
+// The scheduler decides where pods run. A node is not removed if its pods fit only in one particular arrangement.
 func TestMovesThatTheSchedulerWouldUndoAreNotMade(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		nodes   [][]int64
 		creates int
 	}{
-		"there is room wherever it puts them": {[][]int64{{1000, 500}, {2000}, {2000}}, 0},
-		// 600 go to the second node, which has most room, and then one of 500 has no place: a small node is bought.
-		"there is room only if it packs them": {[][]int64{{600, 500, 500}, {3000}, {3400}}, 1},
+		"they fit wherever it puts them": {[][]int64{{1000, 500}, {2000}, {2000}}, 0},
+		// The pod of 600 is bound to the second node, which has the most headroom. Then one of 500 is unschedulable,
+		// and a small node is launched.
+		"they fit only if it packs them": {[][]int64{{600, 500, 500}, {3000}, {3400}}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,13 +71,13 @@ func TestMovesThatTheSchedulerWouldUndoAreNotMade(t *testing.T) {
 	}
 }
 
-// Which pod looks for a place first is not known for sure. One of a StatefulSet is made again once the old one
-// is gone, which may take a second or its whole grace period, so it comes after others, and those of StatefulSets
-// come in any order. Of pods that wait at the same time the scheduler takes the one of highest priority.
+// The order in which pods become pending is not certain. A pod of a StatefulSet is created again once the old one is
+// deleted, which may take a second or its whole grace period. So it comes after others, and those of StatefulSets
+// come in any order. Of the pods pending at the same time, the scheduler takes the one of highest priority.
 func TestMovesLastWhateverTheOrder(t *testing.T) {
 	t.Parallel()
-	// If the one of 500 comes first it goes to the second node, which has most room, and the one of 1000 has
-	// no place: then a small node has to be bought.
+	// If the pod of 500 comes first, it is bound to the second node, which has the most headroom. Then the pod of
+	// 1000 is unschedulable, and a small node has to be launched.
 	for name, tc := range map[string]struct {
 		late    []int64
 		urgent  int64
@@ -108,8 +109,8 @@ func TestMovesLastWhateverTheOrder(t *testing.T) {
 	}
 }
 
-// A node whose pods fit gaps in part is replaced by a smaller one for the rest.
-func TestANodeIsSwappedForGapsAndASmallerOne(t *testing.T) {
+// If a node's pods fit only in part on other nodes, it is replaced by a smaller one for the rest.
+func TestANodeIsSwappedForHeadroomAndASmallerOne(t *testing.T) {
 	t.Parallel()
 	got := solve.Consolidate(question(1, []int64{1800, 400, 400, 400}, []int64{3500}, []int64{3500}, []int64{3500}), func() bool { return false })
 	if len(got.Moves) != 1 || len(got.Moves[0].Create) != 1 || got.Moves[0].Create[0].Offer.Type != "small" || len(got.Moves[0].Bind) != 3 || got.Moves[0].Saves != 1 {
@@ -117,8 +118,9 @@ func TestANodeIsSwappedForGapsAndASmallerOne(t *testing.T) {
 	}
 }
 
-// among adds spot nodes to a question, each with a pod that wants spot, that are dearer than what is sold now: replacing
-// them saves more for each pod than any other swap, and is not allowed unless spot nodes may be replaced by spot nodes.
+// among adds spot nodes to a question, each with a pod that requires spot. They cost more than the current offering,
+// so replacing them saves more for each pod than any other swap. It is not allowed unless spot nodes may be replaced
+// by spot nodes.
 func among(spots int, q solve.Question) solve.Question {
 	pool := &q.View.Pools[0]
 	it := catalog.InstanceType{Name: "tiny", Capacity: milli(2100), Labels: reqs.FromLabels(map[string]string{corev1.LabelInstanceTypeStable: "tiny"}, q.View.Words)}
@@ -147,7 +149,7 @@ func among(spots int, q solve.Question) solve.Question {
 	return q
 }
 
-// Trust A13: swaps that may not be made do not hide one that may.
+// Trust A13: swaps that are not allowed do not hide one that is.
 func TestTrust_A13_IllegalSwapsHideNoOther(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// A pool of which the node class can launch nothing says so; capacity that ran out is no such thing.
+// A pool whose node class can launch no type says so; insufficient capacity is another reason.
 func TestTrust_B03_PoolWhoseClassSuitsNoType(t *testing.T) {
 	t.Parallel()
 	pool := func(types ...catalog.InstanceType) *cluster.Pool { return &cluster.Pool{Name: "p", Types: types} }

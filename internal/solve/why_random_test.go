@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Whoever explains asks the functions that place: it never finds a place that they did not, whatever
-// the problem, and never has nothing to say.
+// Explanations call the functions that place pods. So for any problem, they never find a node for a pod that planning
+// found none for, and every unschedulable pod gets a reason.
 func TestExplanationsAgreeWithPlans(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(400) {

@@ -27,7 +27,7 @@ func problem(tb testing.TB, text string) solve.Problem {
 
 func told(stop bool) func() bool { return func() bool { return stop } }
 
-// codes is what is said of the first pod without a place.
+// codes returns the reason codes of the first unschedulable pod.
 func codes(p solve.Plan) []reason.Code {
 	var list []reason.Code
 	if len(p.Unplaced) > 0 {
@@ -71,8 +71,7 @@ func crowd() string {
 	return b.String()
 }
 
-// However many pools, nodes and pods there are, a pod gets a handful of reasons, and pods that are
-// alike share them.
+// However many pools, nodes and pods there are, a pod gets a handful of reasons, and equal pods share them.
 func TestReasonsAreBounded(t *testing.T) {
 	t.Parallel()
 	plan := solve.Solve(problem(t, crowd()), told(false))
@@ -118,9 +117,9 @@ func bounded(t *testing.T, why []reason.Reason) {
 	}
 }
 
-// In every script each pod without a place has reasons, those are bounded and the same each time, and
-// none of them is that time was up.
-func TestEveryPodWithoutAPlaceHasReasons(t *testing.T) {
+// In every script each unschedulable pod has reasons. They are bounded, the same each time, and none of them is that
+// time was up.
+func TestEveryUnschedulablePodHasReasons(t *testing.T) {
 	t.Parallel()
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		t.Helper()
@@ -155,11 +154,11 @@ func TestStoppedPlansSayWhatIsCertain(t *testing.T) {
 		script string
 		want   []reason.Code
 	}{
-		"not looked at": {
+		"not examined": {
 			script: "type name=m cpu=4 price=1\npool name=default\npod name=web cpu=1",
 			want:   []reason.Code{reason.OutOfTime},
 		},
-		"too large, but that is not looked at either": {
+		"too large, but that is not examined either": {
 			script: "type name=m cpu=4 price=1\npool name=default\npod name=web cpu=9",
 			want:   []reason.Code{reason.OutOfTime},
 		},
@@ -167,7 +166,7 @@ func TestStoppedPlansSayWhatIsCertain(t *testing.T) {
 			script: "type name=m cpu=4 price=1\npool name=default taints=x:NoSchedule\npod name=web cpu=1",
 			want:   []reason.Code{reason.TaintNotTolerated, reason.OutOfTime},
 		},
-		"nothing to buy from": {
+		"no pool": {
 			script: "pool name=default closed\npod name=web cpu=1",
 			want:   []reason.Code{reason.NoPool, reason.OutOfTime},
 		},
@@ -198,7 +197,7 @@ func TestAPodThatWasNotReadSaysSo(t *testing.T) {
 	}
 }
 
-// Pods that are moved keep away from nodes that settle or are not up; others do not.
+// Moved pods are not placed on settling or unready nodes; other pods are.
 func TestMovedPodsAreKeptFromUnsettledNodes(t *testing.T) {
 	t.Parallel()
 	p := problem(t, `type name=m cpu=4 price=1
@@ -221,7 +220,7 @@ pod name=web cpu=1`)
 	}
 }
 
-// A list of values that nobody reads to the end is cut.
+// A long list of values is cut.
 func TestLongRequirementsAreCut(t *testing.T) {
 	t.Parallel()
 	values := make([]string, 300)

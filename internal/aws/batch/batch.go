@@ -13,9 +13,9 @@ import (
 // Options say how requests are collected and what is done with them.
 type Options[Req, Res any] struct {
 	Name        string        // label of the metrics, such as create_fleet
-	Idle        time.Duration // a bucket that got no request for so long goes out
-	Max         time.Duration // a bucket goes out after this time at the latest
-	MaxItems    int           // and at once when it has so many requests; 0: no limit
+	Idle        time.Duration // a bucket without a new request for this long is sent
+	Max         time.Duration // timeout: a bucket is sent at the latest after this time
+	MaxItems    int           // a bucket with this many requests is sent at once; 0: no limit
 	Concurrency int           // batches that run at the same time; 0: 100
 
 	// Bucket says which requests may go together: those with equal keys. Nil: all of them.
@@ -25,15 +25,15 @@ type Options[Req, Res any] struct {
 	// caller waits any more; one caller that gives up does not disturb the others.
 	Run func(ctx context.Context, requests []Req) []Result[Res]
 
-	// RunEach is for batches whose requests are not all done at the same time, instead of Run: each answer goes to
-	// its caller at once. answer takes the number of a request and counts once for each; it may be called by
-	// several goroutines.
+	// RunEach replaces Run for batches whose requests do not all finish at the same time: each response is returned
+	// to its caller at once. answer takes the number of a request; only the first call for each counts. Several
+	// goroutines may call it.
 	RunEach func(ctx context.Context, requests []Req, answer func(n int, got Result[Res]))
 
 	Metrics *metric.Set
 }
 
-// Result is what one request of a batch got.
+// Result is the response to one request of a batch.
 type Result[Res any] struct {
 	Value Res
 	Err   error
@@ -60,7 +60,7 @@ type bucket[Req, Res any] struct {
 type item[Req, Res any] struct {
 	request Req
 	answer  chan Result[Res]
-	gone    bool // its caller gave up, or has its answer
+	gone    bool // its caller gave up, or has its response
 }
 
 // New returns a Batcher.
@@ -82,8 +82,8 @@ func New[Req, Res any](o Options[Req, Res]) *Batcher[Req, Res] {
 	return &Batcher[Req, Res]{options: o, slots: make(chan struct{}, o.Concurrency), pending: map[string]*bucket[Req, Res]{}}
 }
 
-// Do sends a request with others and returns its own answer. When the context ends first, the request
-// is taken out of its batch if that did not start yet.
+// Do sends a request with others and returns its own response. If the context ends first, the request is removed from
+// its batch, unless that has started.
 func (b *Batcher[Req, Res]) Do(ctx context.Context, request Req) (Res, error) {
 	var none Res
 	if err := ctx.Err(); err != nil {
@@ -132,7 +132,7 @@ func (b *Batcher[Req, Res]) leaveBucket(in *bucket[Req, Res], own *item[Req, Res
 	b.dropItem(in, own)
 }
 
-// dropItem notes that nobody waits for a request any more. Without any the batch ends.
+// dropItem removes a request whose caller gave up. If none is left, the batch is cancelled.
 func (b *Batcher[Req, Res]) dropItem(in *bucket[Req, Res], own *item[Req, Res]) {
 	own.gone = true
 	if in.end != nil && !slices.ContainsFunc(in.items, func(i *item[Req, Res]) bool { return !i.gone }) {
@@ -182,7 +182,7 @@ func (b *Batcher[Req, Res]) close(in *bucket[Req, Res]) {
 	}
 }
 
-// start returns the requests somebody still waits for, and keeps the way to end them.
+// start returns the requests that still have a caller, and stores how to cancel them.
 func (b *Batcher[Req, Res]) start(in *bucket[Req, Res], end context.CancelFunc) []*item[Req, Res] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -191,8 +191,8 @@ func (b *Batcher[Req, Res]) start(in *bucket[Req, Res], end context.CancelFunc) 
 	return slices.Clone(in.items)
 }
 
-// run sends a batch and gives every caller its answer, also when some are forgotten or the batch panics: that
-// one batch must neither leave callers waiting nor end the process.
+// run sends a batch and returns a response to every caller, also if Run omits some or panics: one batch must neither
+// leave callers waiting nor end the process.
 func (b *Batcher[Req, Res]) run(ctx context.Context, in *bucket[Req, Res], items []*item[Req, Res]) {
 	missing := fmt.Errorf("%s: the batch has no result for this request", b.options.Name)
 	defer func() {
@@ -215,7 +215,7 @@ func (b *Batcher[Req, Res]) run(ctx context.Context, in *bucket[Req, Res], items
 	})
 }
 
-// answer gives a caller its answer; only the first counts.
+// answer returns a response to a caller; only the first counts.
 func (b *Batcher[Req, Res]) answer(in *bucket[Req, Res], own *item[Req, Res], got Result[Res]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

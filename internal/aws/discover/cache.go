@@ -14,7 +14,7 @@ type responseCache[K comparable, V any] struct {
 
 	mu      sync.Mutex
 	entries map[K]entry[V]
-	pending map[K]*pendingCall[V] // that nobody has answered yet
+	pending map[K]*pendingCall[V] // calls without a response yet
 }
 
 // pendingCall is a call that several callers may wait for. value and err are set when done is closed.
@@ -69,7 +69,7 @@ func (m *responseCache[K, V]) loadOrCall(ctx context.Context, key K, anew bool, 
 		case <-q.done:
 		}
 		if !errors.Is(q.err, context.Canceled) && !errors.Is(q.err, context.DeadlineExceeded) && !errors.Is(q.err, errCallPanicked) {
-			return q.value, q.err // what ended the wait of another is no answer
+			return q.value, q.err // a context that ended for another caller is no response
 		}
 	}
 }
@@ -89,7 +89,7 @@ func (m *responseCache[K, V]) callAndStore(key K, q *pendingCall[V], ask func() 
 	}
 }
 
-// store keeps an answer and drops those that are too old.
+// store caches a response and drops those that are too old.
 func (m *responseCache[K, V]) store(key K, value V) { m.storeFor(key, value, m.lifetime) }
 
 func (m *responseCache[K, V]) storeFor(key K, value V, lifetime time.Duration) {
@@ -104,7 +104,7 @@ func (m *responseCache[K, V]) storeFor(key K, value V, lifetime time.Duration) {
 	m.entries[key] = entry[V]{value: value, until: now.Add(lifetime)}
 }
 
-// dropMatching forgets the keys that match.
+// dropMatching drops the keys that match.
 func (m *responseCache[K, V]) dropMatching(match func(K) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

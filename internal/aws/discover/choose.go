@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// Choice says which of some images an instance type gets. Make one per class and ask it for many types.
+// Choice determines which of some images an instance type gets. Make one per class and use it for many types.
 type Choice struct {
 	images []awsv1.AMI
 	needs  []reqs.Set

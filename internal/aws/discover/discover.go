@@ -20,7 +20,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
 
-// EC2 is what is asked of EC2.
+// EC2 is the part of the EC2 API that discovery uses.
 type EC2 interface {
 	DescribeSubnets(context.Context, *ec2.DescribeSubnetsInput, ...func(*ec2.Options)) (*ec2.DescribeSubnetsOutput, error)
 	DescribeSecurityGroups(context.Context, *ec2.DescribeSecurityGroupsInput, ...func(*ec2.Options)) (*ec2.DescribeSecurityGroupsOutput, error)
@@ -29,19 +29,19 @@ type EC2 interface {
 	DescribePlacementGroups(context.Context, *ec2.DescribePlacementGroupsInput, ...func(*ec2.Options)) (*ec2.DescribePlacementGroupsOutput, error)
 }
 
-// SSM is what is asked of the parameter store. Only single parameters: that is what controllers are
-// allowed in users' accounts.
+// SSM is the part of the parameter store API that discovery uses. It reads single parameters only: users' accounts
+// grant controllers no more.
 type SSM interface {
 	GetParameter(context.Context, *ssm.GetParameterInput, ...func(*ssm.Options)) (*ssm.GetParameterOutput, error)
 }
 
-// Lifetimes of answers (AWS provider 10).
+// Lifetimes of cached responses (AWS provider 10).
 const (
 	defaultLifetime   = time.Minute
 	countLifetime     = 5 * time.Minute // of free addresses, and that much longer than the refresh interval less a minute
 	aliasLifetime     = 24 * time.Hour
 	parameterLifetime = 5 * time.Minute // of parameters that users name
-	lastGoodLifetime  = 24 * time.Hour  // of a placement group that cannot be asked for
+	lastGoodLifetime  = 24 * time.Hour  // of a placement group while EC2 cannot be called
 
 	// ParametersEvery is how often InvalidateParameters is to run, as `providers.ssm.invalidation`.
 	ParametersEvery = 30 * time.Minute
@@ -55,11 +55,10 @@ type Options struct {
 
 	SubnetsEvery, ImagesEvery time.Duration // settings subnet-refresh-interval and ami-refresh-interval
 
-	// ClusterGroup returns the id of the security group that EKS made for the cluster, empty if there
-	// is none. It is asked only for classes that name no groups (L-08); nil means that there is none.
+	// ClusterGroup returns the id of the security group that EKS created for the cluster, empty if there is none. It
+	// is called only for classes that name no groups (L-08); nil means that there is none.
 	ClusterGroup func(ctx context.Context) (string, error)
-	// ReservationSeen is told the free instances of every reservation that was just looked up, and when it
-	// was asked for them.
+	// ReservationSeen receives the free instances of every reservation in a response, and when the request was sent.
 	ReservationSeen func(id string, free int, asked time.Time)
 }
 
@@ -77,11 +76,11 @@ type Discoverer struct {
 	counts       *responseCache[string, count]
 
 	mu   sync.Mutex
-	told map[loggedAnswer]string
-	used map[loggedAnswer]use
+	told map[loggedResponse]string
+	used map[loggedResponse]use
 }
 
-// use is the key of the answer that a class was given last, and the version of the class that asked.
+// use is the key of the response that a class was given last, and the version of the class then.
 type use struct {
 	key        string
 	generation int64
@@ -102,10 +101,10 @@ func canonical[T any](terms []T, rest ...string) string {
 	return strings.Join(append(slices.Compact(list), rest...), "\n")
 }
 
-// recordUse notes that a class uses the answer of a key. An edited class asks anew: people edit a class to have
-// it looked at.
+// recordUse records that a class uses the response of a key. An edited class causes a new request: users edit a class
+// to have it evaluated again.
 func (d *Discoverer) recordUse(class *awsv1.EC2NodeClass, what, key string) (edited bool) {
-	n := loggedAnswer{uid: class.UID, name: class.Name, what: what}
+	n := loggedResponse{uid: class.UID, name: class.Name, what: what}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, known := d.used[n]
@@ -126,17 +125,17 @@ func New(o Options) *Discoverer {
 		lastGood:     newResponseCache[string, PlacementGroup](lastGoodLifetime, o.Now),
 		parameters:   newResponseCache[string, parameter](aliasLifetime, o.Now),
 		counts:       newResponseCache[string, count](max(countLifetime, subnetsFor+countLifetime-defaultLifetime), o.Now),
-		told:         map[loggedAnswer]string{},
-		used:         map[loggedAnswer]use{},
+		told:         map[loggedResponse]string{},
+		used:         map[loggedResponse]use{},
 	}
 }
 
-// Forget drops everything about a class that is gone, and the answers that no other class uses.
+// Forget drops everything about a deleted class, and the responses that no other class uses.
 func (d *Discoverer) Forget(uid types.UID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	maps.DeleteFunc(d.told, func(n loggedAnswer, _ string) bool { return n.uid == uid })
-	maps.DeleteFunc(d.used, func(n loggedAnswer, _ use) bool { return n.uid == uid })
+	maps.DeleteFunc(d.told, func(n loggedResponse, _ string) bool { return n.uid == uid })
+	maps.DeleteFunc(d.used, func(n loggedResponse, _ use) bool { return n.uid == uid })
 	needed := map[string]bool{}
 	for n, u := range d.used {
 		needed[n.what+u.key] = true
@@ -156,17 +155,17 @@ const (
 	reservations = "capacity reservations"
 )
 
-// loggedAnswer is one kind of answer about one class.
-type loggedAnswer struct {
+// loggedResponse is one kind of response about one class.
+type loggedResponse struct {
 	uid  types.UID
 	name string
 	what string
 }
 
-// logIfChanged writes a log line about an answer, unless it was the same the last time.
+// logIfChanged writes a log line about a response, unless it is unchanged.
 func (d *Discoverer) logIfChanged(ctx context.Context, class *awsv1.EC2NodeClass, what string, ids []string) {
 	sorted := slices.Sorted(slices.Values(ids))
-	n, text := loggedAnswer{uid: class.UID, name: class.Name, what: what}, strings.Join(sorted, ",")
+	n, text := loggedResponse{uid: class.UID, name: class.Name, what: what}, strings.Join(sorted, ",")
 	d.mu.Lock()
 	before, known := d.told[n]
 	d.told[n] = text

@@ -21,7 +21,7 @@ import (
 
 const imagePageSize = 1000
 
-// parameter is what a parameter said.
+// parameter is the content of a parameter.
 type parameter struct {
 	value   string
 	mutable bool
@@ -33,7 +33,7 @@ func (d *Discoverer) Images(ctx context.Context, class *awsv1.EC2NodeClass, kube
 	key := canonical(class.Spec.AMISelectorTerms, kubernetes)
 	list, err := d.images.loadOrCall(ctx, key, d.recordUse(class, images, key), func() ([]awsv1.AMI, error) {
 		found, err := d.candidates(ctx, class, kubernetes)
-		return settle(found, d.o.Now()), err
+		return newestImages(found, d.o.Now()), err
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find images of EC2NodeClass %s: %w", class.Name, err)
@@ -65,7 +65,7 @@ func (d *Discoverer) candidates(ctx context.Context, class *awsv1.EC2NodeClass, 
 		return nil, err
 	}
 	list := make([]candidate, 0, len(images))
-	// any order: settle sorts them
+	// any order: newestImages sorts them
 	for _, image := range images {
 		list = append(list, candidate{image: image})
 	}
@@ -93,7 +93,7 @@ func (d *Discoverer) aliased(ctx context.Context, queries []query) ([]candidate,
 		return nil, err
 	}
 	list := make([]candidate, 0, len(images))
-	// any order: settle sorts them
+	// any order: newestImages sorts them
 	for _, image := range images {
 		list = append(list, candidate{image: image, variants: variants[value(image.ImageId)]})
 	}
@@ -171,8 +171,7 @@ func (d *Discoverer) describeImages(ctx context.Context, queries []*ec2.Describe
 	return byID, nil
 }
 
-// parameter reads a parameter of SSM. One that does not exist is not found, and is asked for again
-// the next time.
+// parameter reads a parameter of SSM. One that does not exist is reported as not found, and is not cached.
 func (d *Discoverer) parameter(ctx context.Context, name string, lifetime time.Duration, mutable bool) (text string, found bool, err error) {
 	if kept, known := d.parameters.load(name); known {
 		return kept.value, true, nil
@@ -191,8 +190,8 @@ func (d *Discoverer) parameter(ctx context.Context, name string, lifetime time.D
 	return text, true, nil
 }
 
-// InvalidateParameters forgets the parameters that will name a newer image some day and whose image
-// is deprecated or gone by now. It is the work of `providers.ssm.invalidation`.
+// InvalidateParameters drops the parameters that may name a newer image later and whose image is deprecated or
+// deleted by now. It is the work of `providers.ssm.invalidation`.
 func (d *Discoverer) InvalidateParameters(ctx context.Context) error {
 	names := map[string][]string{} // by image
 	known := d.parameters.snapshot()
@@ -240,8 +239,8 @@ func created(image ec2types.Image) time.Time {
 	return at
 }
 
-// settle leaves one image for each set of requirements and brings them into order.
-func settle(found []candidate, now time.Time) []awsv1.AMI {
+// newestImages leaves one image for each set of requirements and sorts them.
+func newestImages(found []candidate, now time.Time) []awsv1.AMI {
 	type choice struct {
 		ami     awsv1.AMI
 		created time.Time

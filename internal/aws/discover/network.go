@@ -17,7 +17,7 @@ import (
 
 const pageSize = 500
 
-// Subnet is one subnet and how many addresses it has left.
+// Subnet is one subnet and its free addresses.
 type Subnet struct {
 	ID, Zone, ZoneID string
 	Free             int
@@ -71,8 +71,8 @@ func (d *Discoverer) describeSubnets(ctx context.Context, terms []awsv1.SubnetSe
 	return list, nil
 }
 
-// FreeAddresses is how many addresses a subnet had left when it was last described, and when that
-// was. Launches since then are not counted. It asks nobody; after some minutes it knows nothing.
+// FreeAddresses is how many free addresses a subnet had when it was last described, and when that was. Launches since
+// then are not counted. It reads the cache only; entries expire after some minutes.
 func (d *Discoverer) FreeAddresses(subnet string) (free int, described time.Time, known bool) {
 	c, known := d.counts.load(subnet)
 	return c.free, c.at, known

@@ -18,8 +18,8 @@ type PlacementGroup struct {
 	Partitions   int
 }
 
-// PlacementGroup returns the group that the class selects; nil if it selects none, or if there is no
-// such group. While EC2 cannot be asked, the answer of the last day stands.
+// PlacementGroup returns the group that the class selects; nil if it selects none, or if there is no such group.
+// While EC2 cannot be called, a response of the last day is used.
 func (d *Discoverer) PlacementGroup(ctx context.Context, class *awsv1.EC2NodeClass) (*PlacementGroup, error) {
 	selector := class.Spec.PlacementGroupSelector
 	if selector == nil {
@@ -54,7 +54,7 @@ func (d *Discoverer) KnownPlacementGroup(class *awsv1.EC2NodeClass) (PlacementGr
 	return d.lastGood.load(selector.ID + "/" + selector.Name)
 }
 
-// describePlacementGroup asks by id, or by name through a filter: a name as parameter is refused for
+// describePlacementGroup requests a group by id, or by name through a filter: EC2 rejects a name as parameter for
 // groups that another account shares.
 func (d *Discoverer) describePlacementGroup(ctx context.Context, selector *awsv1.PlacementGroupSelector) (*PlacementGroup, error) {
 	input := &ec2.DescribePlacementGroupsInput{Filters: []ec2types.Filter{filter("state", string(ec2types.PlacementGroupStateAvailable))}}

@@ -90,8 +90,7 @@ func (d *Discoverer) describeReservations(ctx context.Context, terms []awsv1.Cap
 	return list, nil
 }
 
-// readable reads what EC2 said as of now: blocks begin to expire and reservations end while answers
-// are kept.
+// readable evaluates a cached response as of now: blocks begin to expire and reservations end while it is cached.
 func (d *Discoverer) readable(ctx context.Context, list []ec2types.CapacityReservation) []Reservation {
 	out := make([]Reservation, 0, len(list))
 	for _, r := range list {

@@ -21,7 +21,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// site is what is known about the cluster and the settings when a launch is written down.
+// site is what is known about the cluster and the settings when a launch is prepared.
 type site struct {
 	cluster, endpoint, caBundle, dns, serviceCIDR, region string
 
@@ -124,7 +124,7 @@ func value[T any](pointer *T) T {
 	return *pointer
 }
 
-// boot is what an instance is told at its first boot.
+// boot returns the user data for the first boot of an instance.
 func boot(r Request, capacityType string, config kubelet.Config, s site) (string, error) {
 	family := ami.Of(r.Class.Family())
 	return userdata.Render(userdata.Input{
@@ -135,8 +135,8 @@ func boot(r Request, capacityType string, config kubelet.Config, s site) (string
 	})
 }
 
-// bottlerocketVersion is the version of the image as far as the class tells: by alias, by the name of a
-// term, by the name of an image that a term names, by the name of any image.
+// bottlerocketVersion is the version of the image as far as the class specifies it: by alias, by the name of a term,
+// by the name of an image that a term names, by the name of any image.
 func bottlerocketVersion(class *awsv1.EC2NodeClass) string {
 	version := regexp.MustCompile(`v?(\d+\.\d+\.\d+)`)
 	in := func(text string) string {

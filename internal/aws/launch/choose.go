@@ -27,7 +27,7 @@ const (
 	resourceEnclave = corev1.ResourceName("eks.amazonaws.com/nitro-sandbox")
 )
 
-// want is what a claim asks for, as far as buying goes.
+// want is the part of a claim that matters for its launch.
 type want struct {
 	needs     reqs.Set
 	requests  resources.Vec
@@ -57,17 +57,17 @@ func readClaim(claim *karpv1.NodeClaim, lanes resources.Table) (want, error) {
 	return w, nil
 }
 
-// choice is what one fleet asks for.
+// choice is what one fleet requests.
 type choice struct {
 	capacityType string
 	kind         reservationKind // of reserved capacity
 	tenancy      string
-	partition    string      // of the placement group, if the claim asks for one
+	partition    string      // partition of the placement group, if the claim requires one
 	list         []candidate // sorted by price; offerings of the capacity type alone
 	scarce       bool        // on demand, although spot was allowed, and few types are left
 }
 
-// choose goes from everything a class could have to what a fleet asks for (AWS provider 5.1).
+// choose narrows everything a class could launch to what a fleet requests (AWS provider 5.1).
 func choose(types []catalog.InstanceType, w want, bestEffort bool, out func(instanceType string, o *catalog.Offering) bool) (choice, error) {
 	list := usable(types, w, out)
 	if len(list) == 0 {
@@ -99,7 +99,7 @@ func noCapacityError(message string) error {
 	return &cloud.Error{Kind: cloud.NoCapacity, Op: "choose instance types", Message: message}
 }
 
-// capacityTypeOf is reserved if it can be had, else spot, else on demand.
+// capacityTypeOf is reserved if available, else spot, else on demand.
 func capacityTypeOf(list []candidate) string {
 	for _, kind := range []string{karpv1.CapacityTypeReserved, karpv1.CapacityTypeSpot} {
 		for _, c := range list {

@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// candidate is an instance type with those of its offerings that may be bought. They are shared with the
-// catalogue and not changed.
+// candidate is an instance type with those of its offerings that may be launched. They are shared with the catalogue
+// and must not be changed.
 type candidate struct {
 	it     *catalog.InstanceType
 	offers []*catalog.Offering
@@ -60,7 +60,7 @@ func filterOfferingsOf(c candidate, good func(c candidate, o *catalog.Offering) 
 	return offers
 }
 
-// offeringLabelKeys are the labels a node has by the way it was bought; types do not decide them.
+// offeringLabelKeys are the labels that a node gets from its offering; types do not decide them.
 func offeringLabelKeys() []string {
 	return []string{
 		corev1.LabelTopologyZone, karpv1.LabelCapacityType, awsv1.LabelZoneID, awsv1.LabelCapacityReservationID,
@@ -68,13 +68,13 @@ func offeringLabelKeys() []string {
 	}
 }
 
-// usable is what a claim may have and what can be had: requirements, room for the requests, and
-// offerings that are launchable (V15-44) and not out.
+// usable returns what a claim allows and what is available: types that meet the requirements and hold the requests,
+// with offerings that are launchable (V15-44) and not unavailable.
 func usable(types []catalog.InstanceType, w want, out func(instanceType string, o *catalog.Offering) bool) []candidate {
-	machine, sold := w.needs.Clone(), reqs.Set{}
+	machine, offeringNeeds := w.needs.Clone(), reqs.Set{}
 	for _, key := range offeringLabelKeys() {
-		if need, asked := machine[key]; asked {
-			sold[key] = need
+		if need, requested := machine[key]; requested {
+			offeringNeeds[key] = need
 			delete(machine, key)
 		}
 	}
@@ -87,26 +87,26 @@ func usable(types []catalog.InstanceType, w want, out func(instanceType string, 
 		if _, conflict := machine.Conflict(t.Labels); conflict {
 			continue
 		}
-		if offers := w.offers(t, sold, out); len(offers) > 0 {
+		if offers := w.offers(t, offeringNeeds, out); len(offers) > 0 {
 			list = append(list, candidate{it: t, offers: offers})
 		}
 	}
 	return list
 }
 
-// offers are those of a type's offerings that have room for the requests, and can be had as asked for.
-func (w want) offers(t *catalog.InstanceType, sold reqs.Set, out func(instanceType string, o *catalog.Offering) bool) []*catalog.Offering {
-	room := t.Allocatable()
-	fits := resources.Fits(&w.requests, &room)
+// offers returns the offerings of a type that hold the requests and have the required labels.
+func (w want) offers(t *catalog.InstanceType, offeringNeeds reqs.Set, out func(instanceType string, o *catalog.Offering) bool) []*catalog.Offering {
+	allocatable := t.Allocatable()
+	fits := resources.Fits(&w.requests, &allocatable)
 	var offers []*catalog.Offering
 	for i := range t.Offerings {
 		o := &t.Offerings[i]
 		inside := fits
 		if o.Size != nil {
-			room := o.Size.Allocatable()
-			inside = resources.Fits(&w.requests, &room)
+			allocatable := o.Size.Allocatable()
+			inside = resources.Fits(&w.requests, &allocatable)
 		}
-		if inside && o.Launchable() && allows(sold, o) && !out(t.Name, o) {
+		if inside && o.Launchable() && allows(offeringNeeds, o) && !out(t.Name, o) {
 			if offers == nil {
 				offers = make([]*catalog.Offering, 0, len(t.Offerings)-i)
 			}
@@ -116,9 +116,9 @@ func (w want) offers(t *catalog.InstanceType, sold reqs.Set, out func(instanceTy
 	return offers
 }
 
-// allows reports whether a node bought this way would have the labels that are asked for.
-func allows(sold reqs.Set, o *catalog.Offering) bool {
-	for key, need := range sold {
+// allows reports whether a node launched as this offering would have the required labels.
+func allows(offeringNeeds reqs.Set, o *catalog.Offering) bool {
+	for key, need := range offeringNeeds {
 		value, has := o.Labels[key]
 		switch key {
 		case corev1.LabelTopologyZone:
@@ -171,7 +171,7 @@ func oneReservationKind(list []candidate) []candidate {
 	return filterOfferings(list, func(_ candidate, o *catalog.Offering) bool { return !reserved(o) || kindOf(o) == best })
 }
 
-// oneBlock keeps of all capacity blocks the cheapest: a fleet cannot ask for two.
+// oneBlock keeps the cheapest of all capacity blocks: a fleet cannot request two.
 func oneBlock(list []candidate) []candidate {
 	id, found, price := "", false, 0.0
 	for _, c := range list {
@@ -186,7 +186,7 @@ func oneBlock(list []candidate) []candidate {
 	})
 }
 
-// oneReservationPerZone keeps for each type and zone the reservation with most room: overrides with the
+// oneReservationPerZone keeps for each type and zone the reservation with the most free instances: overrides with the
 // same type and subnet would be duplicates.
 func oneReservationPerZone(list []candidate) []candidate {
 	return filterOfferings(list, func(c candidate, o *catalog.Offering) bool {
@@ -200,7 +200,7 @@ func oneReservationPerZone(list []candidate) []candidate {
 	})
 }
 
-// dropSpecialHardware drops machines that nobody buys by accident: metal, and those with accelerators.
+// dropSpecialHardware drops machines that must not be launched by accident: metal, and those with accelerators.
 func dropSpecialHardware(list []candidate) []candidate {
 	plain := make([]candidate, 0, len(list))
 	for _, c := range list {
@@ -226,7 +226,7 @@ func defined(labels reqs.Set, key string) bool {
 	return there && len(r.Values) > 0
 }
 
-// dropExpensiveSpot drops spot that costs more than the cheapest machine on demand, if that may be had too.
+// dropExpensiveSpot drops spot offerings that cost more than the cheapest on-demand one, if on-demand is allowed too.
 func dropExpensiveSpot(list []candidate) []candidate {
 	limit := math.Inf(1)
 	for _, c := range list {

@@ -7,7 +7,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// fleet is the request for one instance; its token comes when it is sent (AWS provider 5.4).
+// fleet is the request for one instance; its token is set when it is sent (AWS provider 5.4).
 func fleet(o order, list []recipe) *ec2.CreateFleetInput {
 	tags := Tags(o.site.cluster, o.request.Class, o.request.Claim.Labels[karpv1.LabelNodePool])
 	input := &ec2.CreateFleetInput{
@@ -55,7 +55,7 @@ func (r recipe) config() ec2types.FleetLaunchTemplateConfigRequest {
 	return config
 }
 
-// target is the market of the fleet. Ordinary reservations are bought on demand.
+// target is the market of the fleet. Ordinary reservations are launched on demand.
 func (o order) target() ec2types.DefaultTargetCapacityType {
 	switch {
 	case o.choice.capacityType == karpv1.CapacityTypeSpot:

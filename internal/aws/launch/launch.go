@@ -25,7 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// EC2 is what is asked of EC2. RunInstances is called for dry runs alone.
+// EC2 is the part of the EC2 API that launches use. RunInstances is called for dry runs only.
 type EC2 interface {
 	DescribeLaunchTemplates(context.Context, *ec2.DescribeLaunchTemplatesInput, ...func(*ec2.Options)) (*ec2.DescribeLaunchTemplatesOutput, error)
 	CreateLaunchTemplate(context.Context, *ec2.CreateLaunchTemplateInput, ...func(*ec2.Options)) (*ec2.CreateLaunchTemplateOutput, error)
@@ -78,18 +78,18 @@ type Options struct {
 	Metrics      *metric.Set
 	Now          func() time.Time
 
-	// Pools returns the pools that use a class, in effective form. Only dry runs ask; nil means none.
+	// Pools returns the pools that use a class, in effective form. Only dry runs call it; nil means none.
 	Pools func(ctx context.Context, class *awsv1.EC2NodeClass) ([]karpv1.NodePool, error)
 }
 
-// Request is what to buy.
+// Request is what to launch.
 type Request struct {
 	Claim *karpv1.NodeClaim
 	Class *awsv1.EC2NodeClass    // effective, with its status
 	Types []catalog.InstanceType // all that the class has; shared, not changed
 }
 
-// Result is what was bought.
+// Result is what was launched.
 type Result struct {
 	ID, Type, Zone, ZoneID, Subnet, Image string
 
@@ -102,16 +102,16 @@ type Result struct {
 	Partition       string
 	Launched        time.Time
 
-	// SpotRoleMissing says that spot was tried first and the account has no service-linked role for it
-	// (F05): something to tell, although the launch went well.
+	// SpotRoleMissing says that spot was tried first and the account has no service-linked role for it (F05). It is
+	// worth reporting even though the launch succeeded.
 	SpotRoleMissing bool
 }
 
-// ErrTokenUsed says that EC2 saw the token of a launch before, with other parameters: the instance may
-// exist. Look for one that nobody owns before launching again (A01).
+// ErrTokenUsed says that EC2 saw the token of a launch before, with other parameters: the instance may exist. Look
+// for one without an owner before launching again (A01).
 var ErrTokenUsed = errors.New("an earlier launch for this claim may have succeeded")
 
-// Launcher buys instances. It is safe for concurrent use.
+// Launcher launches instances. It is safe for concurrent use.
 type Launcher struct {
 	o         Options
 	templates *templates
@@ -130,8 +130,8 @@ func New(o Options) *Launcher {
 	return l
 }
 
-// Launch buys the instance of a claim. Every error is a *cloud.Error; NoCapacity means that everything
-// the claim allows was tried.
+// Launch launches the instance of a claim. Every error is a *cloud.Error; NoCapacity means that everything the claim
+// allows was tried.
 func (l *Launcher) Launch(ctx context.Context, r Request) (Result, error) {
 	w, err := readClaim(r.Claim, l.o.Catalog.Lanes())
 	if err != nil {
@@ -152,7 +152,7 @@ func (l *Launcher) Launch(ctx context.Context, r Request) (Result, error) {
 	return Result{}, &cloud.Error{Kind: cloud.Unknown, Op: "create fleet", Err: err}
 }
 
-// Load takes over the launch templates of an earlier leader, so that those nobody uses are deleted.
+// Load adopts the launch templates of an earlier leader, so that unused ones are deleted.
 func (l *Launcher) Load(ctx context.Context) error { return l.templates.loadExisting(ctx) }
 
 // Forget deletes the launch templates of a class.
@@ -161,7 +161,7 @@ func (l *Launcher) Forget(ctx context.Context, class *awsv1.EC2NodeClass) error 
 	return l.templates.deleteOfClass(ctx, class)
 }
 
-// Sweep deletes launch templates that nobody used for a minute. It is to run every few seconds.
+// Sweep deletes launch templates that were not used for a minute. It must run every few seconds.
 func (l *Launcher) Sweep(ctx context.Context) {
 	l.templates.deleteUnused(ctx)
 	l.attempts.dropOldAttempts()
@@ -190,8 +190,8 @@ func (l *Launcher) Start(ctx context.Context) error {
 // NeedLeaderElection says that only the leader deletes templates.
 func (l *Launcher) NeedLeaderElection() bool { return true }
 
-// prepareTicket decides what to ask for and makes what that takes: templates, and addresses set aside. The
-// ticket must be settled.
+// prepareTicket decides what to request and prepares it: it creates templates and reserves addresses. The caller must
+// settle the ticket.
 func (l *Launcher) prepareTicket(ctx context.Context, r Request, w want) (*ticket, error) {
 	s, err := l.clusterSite(ctx, r.Class)
 	if err != nil {
@@ -253,7 +253,7 @@ func (l *Launcher) placementGroupOf(ctx context.Context, class *awsv1.EC2NodeCla
 	return group, nil
 }
 
-// isUnavailable tells offerings that are known to be out, also since the types were listed.
+// isUnavailable reports offerings that are known to be unavailable, also those marked since the types were listed.
 func (l *Launcher) isUnavailable(group *discover.PlacementGroup) func(string, *catalog.Offering) bool {
 	return func(instanceType string, o *catalog.Offering) bool {
 		if reserved(o) && (!l.o.Settings.ReservedCapacity || l.o.Reservations.Free(o.Reservation) <= 0) {
@@ -267,8 +267,8 @@ func (l *Launcher) isUnavailable(group *discover.PlacementGroup) func(string, *c
 	}
 }
 
-// takeSubnets chooses the subnet of each zone and sets addresses aside. While EC2 cannot be asked, those
-// of the status stand, with addresses enough.
+// takeSubnets chooses the subnet of each zone and reserves addresses. While EC2 cannot be called, it uses those of
+// the status and assumes that they have enough addresses.
 func (l *Launcher) takeSubnets(ctx context.Context, class *awsv1.EC2NodeClass, c choice, pods int) map[string]chosenSubnet {
 	const enough = 1 << 20
 	free := map[string]int{}
@@ -312,7 +312,7 @@ func (l *Launcher) measureUserData(ctx context.Context, class *awsv1.EC2NodeClas
 	}
 }
 
-// asCloud makes a *cloud.Error of what a call of EC2 answered with.
+// asCloud converts an error of an EC2 call into a *cloud.Error.
 func asCloud(op string, err error) *cloud.Error {
 	if known, ok := errors.AsType[*cloud.Error](err); ok {
 		return known

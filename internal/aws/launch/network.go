@@ -17,8 +17,8 @@ type card struct {
 	kind          string // empty: an ordinary one
 }
 
-// cards says which interfaces an instance gets: those of the class, or one for each EFA if the claim
-// asks for EFA, or one (EC2NodeClass 13).
+// cards returns the interfaces of an instance: those of the class, or one for each EFA if the claim requests EFA, or
+// one (EC2NodeClass 13).
 func cards(class *awsv1.EC2NodeClass, efas int) []card {
 	if len(class.Spec.NetworkInterfaces) > 0 {
 		var list []card

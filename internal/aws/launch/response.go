@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// fleetResults lists every instance of an answer. Its properties are those that EC2 returned, even if
-// they differ from the request (A18).
+// fleetResults lists every instance of a response. Its properties are those that EC2 returned, even if they differ
+// from the request (A18).
 func (t *ticket) fleetResults(answer *ec2.CreateFleetOutput, now time.Time) []Result {
 	var list []Result
 	for _, i := range answer.Instances {
@@ -50,7 +50,7 @@ func (t *ticket) fleetResults(answer *ec2.CreateFleetOutput, now time.Time) []Re
 	return list
 }
 
-// overrides is what an item of an answer was launched with; EC2 may leave it out.
+// overrides is what an item of a response was launched with; EC2 may leave it out.
 func overrides(at *ec2types.LaunchTemplateAndOverridesResponse) ec2types.FleetLaunchTemplateOverrides {
 	if at == nil || at.Overrides == nil {
 		return ec2types.FleetLaunchTemplateOverrides{}
@@ -58,7 +58,7 @@ func overrides(at *ec2types.LaunchTemplateAndOverridesResponse) ec2types.FleetLa
 	return *at.Overrides
 }
 
-// pick finds what was asked for by type and zone; the zero pick if it was not.
+// pick finds what was requested by type and zone; the zero pick if it was not.
 func (t *ticket) pick(instanceType, zone string) pick {
 	for _, r := range t.recipes {
 		for _, p := range r.picks {
@@ -92,16 +92,16 @@ func (t *ticket) imageOf(instanceType string) string {
 	return ""
 }
 
-// fleetErrors is what the errors of an answer mean for the next request.
+// fleetErrors is what the errors of a response mean for the next request.
 type fleetErrors struct {
 	retryNow        bool // something was marked, and all errors were about capacity
 	spotRoleMissing bool
-	news            []string // what cannot be had, in words, as far as that was not known before
-	codes           []string // of the errors that say so
+	news            []string // descriptions of what is unavailable and was not known to be before
+	codes           []string // codes of the errors that say so
 }
 
-// recordFleetErrors marks what cannot be had and counts it (AWS provider 5.6). It is done once for an answer,
-// however many claims wait for it.
+// recordFleetErrors marks what is unavailable and counts it (AWS provider 5.6). It runs once for a response, however
+// many claims wait for it.
 func (l *Launcher) recordFleetErrors(t *ticket, list []ec2types.CreateFleetError) fleetErrors {
 	out := fleetErrors{retryNow: len(list) > 0}
 	marked := false
@@ -129,8 +129,8 @@ func (l *Launcher) recordFleetErrors(t *ticket, list []ec2types.CreateFleetError
 	return out
 }
 
-// logUnavailable writes one line about what an answer taught, at the default level and with the words that operators search for
-// (S-101).
+// logUnavailable writes one line about what a response showed to be unavailable, at the default level and with the
+// words that operators search for (S-101).
 func (s fleetErrors) logUnavailable(logger logr.Logger) {
 	if len(s.news) == 0 {
 		return
@@ -142,7 +142,8 @@ func (s fleetErrors) logUnavailable(logger logr.Logger) {
 		"reasons", slices.Compact(slices.Sorted(slices.Values(s.codes))), "detail", shown, "more", len(detail)-len(shown))
 }
 
-// markUnavailable remembers one failure. It reports whether there was anything to remember, and what of it is news.
+// markUnavailable records one failure. It reports whether it marked anything, and describes what was not known
+// before.
 func (l *Launcher) markUnavailable(t *ticket, code, text, instanceType string, p pick, subnet string) (marked bool, news string) {
 	out, capacityType, group := l.o.Unavailable, t.order.choice.capacityType, offering.Group{}
 	if t.order.group != nil {
@@ -177,9 +178,9 @@ func spreadLimit(text string) bool {
 }
 
 // fleetFailure is the error of a claim that got no instance. It is NoCapacity only if every code says so.
-func fleetFailure(list []ec2types.CreateFleetError, delivered, asked int) error {
+func fleetFailure(list []ec2types.CreateFleetError, delivered, requested int) error {
 	if len(list) == 0 {
-		return &cloud.Error{Kind: cloud.Unknown, Op: "create fleet", Message: fmt.Sprintf("EC2 delivered %d of %d instances and did not say why", delivered, asked)}
+		return &cloud.Error{Kind: cloud.Unknown, Op: "create fleet", Message: fmt.Sprintf("EC2 delivered %d of %d instances and did not say why", delivered, requested)}
 	}
 	out := &cloud.Error{Kind: cloud.NoCapacity, Op: "create fleet"}
 	var texts []string

@@ -8,7 +8,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/discover"
 )
 
-// estimateFor is how long a count of free addresses is believed.
+// estimateFor is how long a count of free addresses is used.
 const estimateFor = 5 * time.Minute
 
 // chosenSubnet is the subnet that launches in a zone go to.
@@ -64,8 +64,8 @@ func (a *addresses) reserveAddresses(subnets []discover.Subnet, pods int, gone f
 	return best
 }
 
-// estimateOf is the estimate of a subnet. Another count than before means that EC2 was asked again: what was
-// in flight is in it.
+// estimateOf is the estimate of a subnet. If the count differs from the one before, EC2 was called again, and the
+// count includes what was in flight.
 func (a *addresses) estimateOf(s discover.Subnet) *estimate {
 	e, known := a.by[s.ID]
 	now := a.now()

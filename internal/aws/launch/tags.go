@@ -10,7 +10,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// Tag keys that are ours beside the labels.
+// Tag keys of the controller beside the labels.
 const (
 	tagClusterName   = "eks:eks-cluster-name"
 	tagClusterPrefix = "kubernetes.io/cluster/"

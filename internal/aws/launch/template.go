@@ -22,7 +22,7 @@ import (
 const (
 	templatePrefix = "karpenter.k8s.aws/"
 	latestVersion  = "$Latest"
-	maxUserData    = 16384 // bytes EC2 takes
+	maxUserData    = 16384 // maximum in bytes that EC2 accepts
 )
 
 // recipe is one launch template and what is launched with it.
@@ -107,7 +107,7 @@ func invalid(reason string, err error) error {
 	return &cloud.Error{Kind: cloud.Invalid, Op: "write launch template", Reason: reason, Err: err}
 }
 
-// efas is how many EFA interfaces a type gets: all it has, if the claim asks for any.
+// efas is how many EFA interfaces a type gets: all it has, if the claim requests any.
 func (o order) efas(t *catalog.InstanceType) int {
 	if !o.want.efa || len(o.request.Class.Spec.NetworkInterfaces) > 0 {
 		return 0
@@ -198,8 +198,8 @@ func (o order) placement() *ec2types.LaunchTemplatePlacementRequest {
 	return p
 }
 
-// reservationUse says which reservation is used. Without one none is: an open reservation that matches
-// by chance is somebody else's plan (F10).
+// reservationUse says which reservation is used. Without an id none is used: an open reservation that happens to
+// match is meant for other instances (F10).
 func (o order) reservationUse(id string) *ec2types.LaunchTemplateCapacityReservationSpecificationRequest {
 	switch {
 	case !o.site.reserved:

@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 )
 
-// templateFor is how long a template lives after its last use.
+// templateFor is how long a template is kept after its last use.
 const templateFor = time.Minute
 
 // templates keeps the launch templates that are in use and deletes them some time after. It is safe for
@@ -31,9 +31,9 @@ type templates struct {
 }
 
 type template struct {
-	making  sync.Mutex // held while EC2 is asked, so that it is asked once
+	making  sync.Mutex // held during the call to EC2, so that there is only one call
 	exists  bool
-	holders int // launches that use it; it is not deleted under them
+	holders int // launches that use it; it is not deleted while they do
 	used    time.Time
 }
 
@@ -101,7 +101,7 @@ func (t *templates) recheckTemplate(name string) {
 	}
 }
 
-// loadExisting takes over the templates that an earlier leader left. Those nobody uses expire.
+// loadExisting adopts the templates that an earlier leader left. Unused ones expire.
 func (t *templates) loadExisting(ctx context.Context) error {
 	return t.forEachTemplate(ctx, []ec2types.Filter{{Name: new("tag:" + tagClusterName), Values: []string{t.cluster()}}}, func(name string) error {
 		t.mu.Lock()
@@ -153,7 +153,7 @@ func (t *templates) forEachTemplate(ctx context.Context, filters []ec2types.Filt
 	}
 }
 
-// deleteUnused deletes what nobody used for a while. What cannot be deleted now is tried again.
+// deleteUnused deletes templates that were not used for a while. If a deletion fails, it is retried.
 func (t *templates) deleteUnused(ctx context.Context) {
 	var expired []string
 	now := t.now()

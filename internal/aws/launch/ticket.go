@@ -28,8 +28,8 @@ type ticket struct {
 	order   order
 	recipes []recipe
 	input   *ec2.CreateFleetInput // for one instance, without a token
-	key     string                // tickets with equal keys ask for the same
-	pods    int                   // addresses set aside in each subnet
+	key     string                // tickets with equal keys request the same
+	pods    int                   // addresses reserved in each subnet
 	noRole  bool                  // an earlier round found that the account has no role for spot
 
 	mu       sync.Mutex // a caller that gives up settles while a batch may still run
@@ -122,7 +122,7 @@ func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(
 			return true
 		})
 		next := map[int]*ticket{}
-		for _, n := range slices.Sorted(maps.Keys(losers)) { // who asks again first has the pick of the subnets
+		for _, n := range slices.Sorted(maps.Keys(losers)) { // the first to retry chooses among the subnets first
 			t, failure := waiting[n], losers[n]
 			again, err := l.prepareTicket(ctx, t.order.request, t.order.want)
 			if err == nil {
@@ -130,7 +130,7 @@ func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(
 				next[n] = again
 				continue
 			}
-			if !cloud.Is(err, cloud.NoCapacity) { // that nothing is left is said better by what EC2 said
+			if !cloud.Is(err, cloud.NoCapacity) { // otherwise the error of EC2 is more useful than that nothing is left
 				failure = err
 			}
 			answer(n, batch.Result[Result]{Err: failure})
@@ -139,8 +139,8 @@ func (l *Launcher) runBatch(ctx context.Context, tickets []*ticket, answer func(
 	}
 }
 
-// sendRound sends one fleet for each set of equal tickets, all at the same time, and judges each as soon as it is
-// answered. It returns why those that are not done got nothing.
+// sendRound sends one fleet for each set of equal tickets, all at the same time, and judges each as soon as its
+// response arrives. It returns why those that are not done got nothing.
 func (l *Launcher) sendRound(ctx context.Context, waiting map[int]*ticket, judge func(n int, v ticketResult) (done bool)) map[int]error {
 	groups := map[string][]int{}
 	// any order: each group is sorted below
@@ -234,8 +234,8 @@ func lostTemplate(answer *ec2.CreateFleetOutput, err error) bool {
 	})
 }
 
-// resendFleet makes sure of the templates and sends the fleet once more. EC2 may remember the token
-// together with the failure, so it takes another one: that nothing was bought is certain.
+// resendFleet makes sure that the templates exist and sends the fleet again. EC2 may store the token together with
+// the failure, so it uses another one: it is certain that nothing was launched.
 func (l *Launcher) resendFleet(ctx context.Context, t *ticket, input *ec2.CreateFleetInput, uids []types.UID) (*ec2.CreateFleetOutput, error) {
 	for _, r := range t.recipes {
 		l.templates.recheckTemplate(r.name())

@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// attemptsFor is how long attempts are counted. EC2 itself forgets tokens after a day or two.
+// attemptsFor is how long attempts are counted. EC2 itself drops tokens after a day or two.
 const attemptsFor = 48 * time.Hour
 
-// attempts counts for each claim how often EC2 answered for certain without an instance. Tokens of
-// launches depend on it: the same token asks for the same instance, another one for another.
+// attempts counts for each claim how often a response of EC2 certainly contained no instance. Tokens of launches
+// depend on it: the same token requests the same instance, another one another.
 type attempts struct {
 	now func() time.Time
 
@@ -32,8 +32,8 @@ func newAttempts(now func() time.Time) *attempts {
 	return &attempts{now: now, by: map[types.UID]attempt{}}
 }
 
-// token is the token of a launch for some claims. It is the same whoever asks, also after a restart,
-// until an answer without instance was certain.
+// token is the token of a launch for some claims. It depends only on the claims and their attempts: it is the same
+// for every caller and after a restart, until a response certainly contained no instance.
 func (a *attempts) token(uids []types.UID) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,7 +45,7 @@ func (a *attempts) token(uids []types.UID) string {
 	return text[:8] + "-" + text[8:12] + "-" + text[12:16] + "-" + text[16:20] + "-" + text[20:32]
 }
 
-// countFailure says that EC2 answered for certain without an instance for the claim.
+// countFailure records that a response of EC2 certainly contained no instance for the claim.
 func (a *attempts) countFailure(uid types.UID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -32,9 +32,9 @@ const (
 	reasonProfileMissing  = "InstanceProfileNotFound"
 )
 
-// Validate tries a launch with a class without doing it (EC2NodeClass 18). Reason and message say what
-// is wrong, both empty if nothing is. Retry says that the verdict may change by itself, so it is to be
-// asked for again soon and not kept. An error is no verdict: EC2 was too busy, or failed.
+// Validate tries a launch with a class by a dry run (EC2NodeClass 18). Reason and message say what is wrong; both are
+// empty if nothing is. Retry says that the verdict may change by itself: it must be determined again soon and not be
+// cached. An error is no verdict: EC2 throttled the call, or failed.
 func (l *Launcher) Validate(ctx context.Context, class *awsv1.EC2NodeClass) (reason, message string, retry bool, err error) {
 	if l.o.Settings.DryRunDisabled {
 		return "", "", false, nil
@@ -118,7 +118,7 @@ func deniedAction(err error, asked string) string {
 	return asked
 }
 
-// trialLaunch is a launch that is only tried.
+// trialLaunch is a launch for a dry run.
 type trialLaunch struct {
 	order  order
 	recipe recipe
@@ -149,7 +149,7 @@ func (l *Launcher) newTrialLaunch(ctx context.Context, class *awsv1.EC2NodeClass
 	if err != nil {
 		return trialLaunch{}, err
 	}
-	pool := class.Name // permissions ask for the tag, with any value
+	pool := class.Name // permissions require the tag, with any value
 	if len(pools) > 0 {
 		pool = pools[0].Name
 	}
@@ -173,7 +173,7 @@ func (l *Launcher) newTrialLaunch(ctx context.Context, class *awsv1.EC2NodeClass
 	return trialLaunch{order: o, recipe: list[0]}, nil
 }
 
-// sampleType is the type that stands for a class: one that a pool of the class can have, best with an
+// sampleType is the type that represents a class: one that a pool of the class can launch, preferably with an
 // ordinary image; else a common one; else any. It comes with the tenancy to try.
 func sampleType(class *awsv1.EC2NodeClass, types []catalog.InstanceType, pools []karpv1.NodePool) (*catalog.InstanceType, string, bool) {
 	images := discover.Choose(class.Status.AMIs)
@@ -232,7 +232,7 @@ func rank(t *catalog.InstanceType) int {
 	}
 }
 
-// poolNeeds is what a pool asks of instance types; what cannot be read is left out.
+// poolNeeds is what a pool requires of instance types; requirements that cannot be read are left out.
 func poolNeeds(pool *karpv1.NodePool) reqs.Set {
 	set, _ := reqs.FromEntries(karpv1.Entries(pool.Spec.Template.Spec.Requirements), awsv1.Vocabulary())
 	return set

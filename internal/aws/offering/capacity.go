@@ -183,8 +183,8 @@ func neurons(info *ec2types.NeuronInfo) (devices, cores int64) {
 	return devices, cores
 }
 
-// Resources are capacity and allocatable of a type as a NodeClaim shows them: what is not zero. EFA
-// interfaces are there only if someone asked for them.
+// Resources are the non-zero capacity and allocatable of a type, as a NodeClaim shows them. EFA interfaces are
+// included only if efaWanted is set.
 func Resources(t *catalog.InstanceType, lanes resources.Table, efaWanted bool) (capacity, allocatable corev1.ResourceList) {
 	capacity, allocatable = lanes.List(t.Capacity), lanes.List(t.Allocatable())
 	if !efaWanted {

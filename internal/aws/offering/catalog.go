@@ -46,14 +46,14 @@ type Options struct {
 
 	// Shifted reports whether a zone, by id, is shifted away from.
 	Shifted func(zoneID string) bool
-	// Group returns the placement group that a class resolved to, if it is known. It must not ask EC2.
+	// Group returns the placement group that a class resolved to, if it is known. It must not call EC2.
 	Group func(class *awsv1.EC2NodeClass) (discover.PlacementGroup, bool)
 	// OverlayPrices are prices that NodeOverlays give to types that have none, by type; the version
 	// rises when they change.
 	OverlayPrices func() (prices map[string]float64, version uint64)
 }
 
-// Catalog is everything that can be bought. It is safe for concurrent use.
+// Catalog is every instance type and offering that can be launched. It is safe for concurrent use.
 type Catalog struct {
 	options Options
 	lanes   resources.Table
@@ -95,7 +95,7 @@ func (c *Catalog) Raw(instanceType string) (ec2types.InstanceTypeInfo, bool) {
 	return c.region.machines[i].info, true
 }
 
-// shapeFor is how long the sizes for a class are kept after they were last asked for.
+// shapeFor is how long the sizes for a class stay in the cache after their last use.
 const shapeFor = 5 * time.Minute
 
 // Types returns every instance type as a class would launch it, those included that it cannot launch:
@@ -123,8 +123,8 @@ func (c *Catalog) Types(class *awsv1.EC2NodeClass, kubelet *runtime.RawExtension
 	return c.refreshOfferings(s), nil
 }
 
-// listable says why nothing can be listed. An empty list is never an answer: it would look as if all
-// types had been withdrawn (E11).
+// listable returns an error if nothing can be listed. An empty list is never returned: it would look as if all types
+// had been withdrawn (E11).
 func (c *Catalog) listable(class *awsv1.EC2NodeClass) error {
 	switch {
 	case len(c.region.machines) == 0:
@@ -137,7 +137,7 @@ func (c *Catalog) listable(class *awsv1.EC2NodeClass) error {
 	return nil
 }
 
-// dropUnusedShapes drops the shapes that nobody asked for lately, so that edited classes do not pile up.
+// dropUnusedShapes drops the shapes that were not used lately, so that edited classes do not pile up.
 func (c *Catalog) dropUnusedShapes(now time.Time) {
 	for key, s := range c.shapes {
 		if now.Sub(s.used) > shapeFor || s.region != c.region {
@@ -146,16 +146,16 @@ func (c *Catalog) dropUnusedShapes(now time.Time) {
 	}
 }
 
-// ObserveMemory tells what memory a node of a type has with the images of a class. The caller has made
-// sure that the node runs the image that is now chosen for the type.
+// ObserveMemory records the memory of a node of a type with the images of a class. The caller has made sure that the
+// node runs the image that is now chosen for the type.
 func (c *Catalog) ObserveMemory(instanceType string, class *awsv1.EC2NodeClass, memory resource.Quantity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.seen.add(imagesKey(class), instanceType, resources.Whole(memory), c.options.Now())
 }
 
-// ObserveStorage tells what ephemeral storage a node of a type has with the images and devices of a class.
-// The caller has made sure that the node was launched with them.
+// ObserveStorage records the ephemeral storage of a node of a type with the images and devices of a class. The caller
+// has made sure that the node was launched with them.
 func (c *Catalog) ObserveStorage(instanceType string, class *awsv1.EC2NodeClass, storage resource.Quantity) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

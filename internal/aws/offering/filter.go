@@ -24,8 +24,8 @@ func newFitter(class *awsv1.EC2NodeClass, group discover.PlacementGroup) *fitter
 	return &fitter{class: class, family: ami.Of(class.Family()), group: group, images: discover.Choose(class.Status.AMIs)}
 }
 
-// objection says why the class cannot launch the machine: no image runs on it, or the class asks for
-// something that it lacks (EC2NodeClass 13). Empty: it can.
+// objection returns why the class cannot launch the machine: no image runs on it, or the class requires something
+// that it lacks (EC2NodeClass 13). Empty: it can.
 func (f *fitter) objection(m *machine, labels reqs.Set) string {
 	spec := &f.class.Spec
 	switch {

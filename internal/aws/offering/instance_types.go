@@ -30,8 +30,8 @@ type regionTypes struct {
 	labels   map[appearance][]reqs.Set
 }
 
-// Refresh asks EC2 for all instance types and where they are offered. If either answer is missing or
-// empty the last ones stay (E10, E11).
+// Refresh requests all instance types and where they are offered from EC2. If either response is missing or empty,
+// the last ones are kept (E10, E11).
 func (c *Catalog) Refresh(ctx context.Context) error {
 	infos, err := c.describeTypes(ctx)
 	if err == nil && len(infos) == 0 {

@@ -13,7 +13,7 @@ const (
 	archARM64 = "arm64"
 )
 
-// machine is one instance type as EC2 describes it, with what is asked for often read out of it.
+// machine is one instance type as EC2 describes it. Frequently used values are read out once.
 type machine struct {
 	info ec2types.InstanceTypeInfo
 	name string

@@ -8,7 +8,7 @@ import (
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 )
 
-// observedFor is how long a size that was seen is believed.
+// observedFor is how long an observed size is used.
 const observedFor = 60 * 24 * time.Hour
 
 // observations is the memory and the storage that nodes were seen to have: memory by set of images, storage

@@ -8,11 +8,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 )
 
-// reservedShare makes the price of a reservation, which is paid for in any case, a tiny part of the
-// on-demand price: low enough to come first, and still in the order of what is reserved.
+// reservedShare makes the price of a reservation a tiny part of the on-demand price, because it is paid for in any
+// case. Reservations then sort first, and among each other by the price of what is reserved.
 const reservedShare = 10_000_000
 
-// stamp tells whether offerings are still right.
+// stamp identifies the inputs of a list of offerings, to detect whether it is outdated.
 type stamp struct {
 	prices, unavailable, reservations, overlay uint64
 	shifted                                    uint64 // bit i: place i of the shape

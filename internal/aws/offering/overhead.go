@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// What the kubelet keeps back unless told otherwise.
+// What the kubelet reserves by default.
 const (
 	kubeMemoryPerPod   = 11 * mebibyte
 	kubeMemoryBase     = 255 * mebibyte

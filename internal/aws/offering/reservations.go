@@ -7,15 +7,15 @@ import (
 )
 
 const (
-	// reservationFor is how long a count is believed without news.
+	// reservationFor is how long a count is used without an update.
 	reservationFor = 24 * time.Hour
-	// takersFor is how long it is told which claims a count includes. Long before that they say themselves
-	// that they are launched.
+	// takersFor is how long the claims that a count includes are reported. Long before that, the claims themselves
+	// show that they are launched.
 	takersFor = 10 * time.Minute
 )
 
-// Reservations counts the free instances of capacity reservations between two looks at EC2. It is safe
-// for concurrent use. A reservation that nobody has told of has none free.
+// Reservations counts the free instances of capacity reservations between two responses of EC2. It is safe for
+// concurrent use. A reservation that was never reported has none free.
 type Reservations struct {
 	now     func() time.Time
 	mu      sync.Mutex
@@ -25,10 +25,10 @@ type Reservations struct {
 }
 
 type count struct {
-	free   int
-	until  time.Time
-	asked  time.Time          // when the answer of EC2 was asked for that it began with
-	takers []reservationClaim // by age
+	free        int
+	until       time.Time
+	requestedAt time.Time          // when the request was sent whose response it began with
+	takers      []reservationClaim // by age
 }
 
 // reservationClaim is a claim that got an instance of a reservation.
@@ -43,13 +43,13 @@ func NewReservations(now func() time.Time) *Reservations {
 	return &Reservations{now: now, counts: map[string]count{}, version: 1}
 }
 
-// Set takes over what EC2 says to a question that was asked at some time. What was launched since then is
-// not in the answer, or may not be: rather a free slot is overlooked until the next answer than promised.
-func (r *Reservations) Set(id string, free int, asked time.Time) {
+// Set records the response of EC2 to a request that was sent at some time. It may not include what was launched since
+// then: it is better to overlook a free slot until the next response than to plan with one that is taken.
+func (r *Reservations) Set(id string, free int, requestedAt time.Time) {
 	r.change(id, func(c *count) {
-		c.free, c.asked = free, asked
+		c.free, c.requestedAt = free, requestedAt
 		for _, t := range c.takers {
-			if !t.found && !t.at.Before(asked) {
+			if !t.found && !t.at.Before(requestedAt) {
 				c.free--
 			}
 		}
@@ -75,11 +75,11 @@ func (r *Reservations) Found(id, claim string) {
 	})
 }
 
-// Returned counts an instance of the reservation that is gone and was last seen at some time. If EC2 was asked
-// since then, its answer may count the slot already.
+// Returned counts a terminated instance of the reservation that was last seen at some time. If EC2 was called since
+// then, its response may count the slot already.
 func (r *Reservations) Returned(id string, seen time.Time) {
 	r.change(id, func(c *count) {
-		if seen.After(c.asked) {
+		if seen.After(c.requestedAt) {
 			c.free++
 		}
 	})
@@ -134,7 +134,7 @@ func (r *Reservations) change(id string, change func(c *count)) {
 	defer r.mu.Unlock()
 	now := r.now()
 	before := r.free(id)
-	c := count{free: before, until: now.Add(reservationFor), asked: r.counts[id].asked, takers: slices.Clone(r.counts[id].takers)}
+	c := count{free: before, until: now.Add(reservationFor), requestedAt: r.counts[id].requestedAt, takers: slices.Clone(r.counts[id].takers)}
 	c.takers = slices.DeleteFunc(c.takers, func(t reservationClaim) bool { return now.Sub(t.at) > takersFor })
 	known := len(c.takers)
 	change(&c)
@@ -148,7 +148,7 @@ func (r *Reservations) change(id string, change func(c *count)) {
 	}
 }
 
-// sweep forgets the counts that are too old to be believed.
+// sweep drops the counts that are too old to be used.
 func (r *Reservations) sweep() {
 	now := r.now()
 	r.next = time.Time{}

@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// shape is the part of the instance types of a class that prices and availability do not touch, and
-// the last list that was made of it.
+// shape is the part of the instance types of a class that does not depend on prices and availability, and the last
+// list that was made of it.
 type shape struct {
 	region *regionTypes
 	images uint64 // set of images, for observations of memory
@@ -31,7 +31,7 @@ type shape struct {
 	types        []size
 	labels       []reqs.Set
 	places       []place
-	launchPlaces []launchPlace // what each place is sold as
+	launchPlaces []launchPlace // the offerings of each place
 	group        discover.PlacementGroup
 	reservations map[int][]heldReservation // reservations, by machine
 
@@ -45,7 +45,7 @@ type size struct {
 	unsuited           string // why the class cannot launch it; empty: an image fits and the class has no objection
 }
 
-// launchPlace is one way to buy in one place: a zone, or one partition of a placement group there.
+// launchPlace is one way to launch in one place: a zone, or one partition of a placement group there.
 type launchPlace struct {
 	place  int
 	group  Group

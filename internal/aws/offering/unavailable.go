@@ -9,23 +9,23 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// unavailableFor is how long something that could not be had is not tried again.
+// unavailableFor is how long an offering with insufficient capacity is not tried again.
 const unavailableFor = 3 * time.Minute
 
 // Group is a placement group, or one partition of it. The zero Group is none.
 type Group struct{ ID, Partition string }
 
-// mark is something that cannot be had; empty members stand for all.
+// mark is an offering with insufficient capacity; empty members stand for all.
 type mark struct {
 	capacityType, instanceType, zone string
 	group                            Group
 	subnet                           string
 }
 
-// Unavailable remembers for three minutes what EC2 could not deliver. It is safe for concurrent use.
-// Entries are forgotten when someone looks, so nothing runs in the background.
+// Unavailable is a cache of offerings for which EC2 had insufficient capacity. Entries expire after three minutes. It
+// is safe for concurrent use. Entries are dropped when the cache is read, so nothing runs in the background.
 type Unavailable struct {
-	Log logr.Logger // told about every mark, at debug level; who marks says it at the default level
+	Log logr.Logger // gets every mark at debug level; callers log at the default level
 
 	now     func() time.Time
 	mu      sync.RWMutex
@@ -39,8 +39,8 @@ func NewUnavailable(now func() time.Time) *Unavailable {
 	return &Unavailable{now: now, until: map[mark]time.Time{}, version: 1}
 }
 
-// Mark says that an instance type could not be had in a zone: anywhere, or in a placement group alone. Like the others, it
-// returns what cannot be had in words, if that was not known before.
+// Mark records that EC2 had insufficient capacity for an instance type in a zone: in general, or in a placement group
+// only. Like the other Mark functions, it returns a description of what is unavailable, if that was not known before.
 func (u *Unavailable) Mark(capacityType, instanceType, zone string, group Group, why string) string {
 	return u.mark(mark{capacityType: capacityType, instanceType: instanceType, zone: zone, group: group}, why)
 }
@@ -50,7 +50,7 @@ func (u *Unavailable) MarkZone(zone string, group Group, why string) string {
 	return u.mark(mark{zone: zone, group: group}, why)
 }
 
-// MarkCapacityType says that nothing of a capacity type can be had, as when a quota is used up (F03).
+// MarkCapacityType records that nothing of a capacity type is available, as when a quota is used up (F03).
 func (u *Unavailable) MarkCapacityType(capacityType, why string) string {
 	return u.mark(mark{capacityType: capacityType}, why)
 }
@@ -143,7 +143,7 @@ func (u *Unavailable) Version() uint64 {
 	return u.sweep()
 }
 
-// sweep forgets what has expired.
+// sweep drops expired entries.
 func (u *Unavailable) sweep() uint64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -22,9 +22,9 @@ type product struct {
 	} `json:"terms"`
 }
 
-// parseProduct returns the type and hourly price of one item. An item without either, or with a price
-// of zero, is not known. Of several prices the highest counts: which of them applies cannot be told,
-// and a type must not look cheaper than it is.
+// parseProduct returns the type and hourly price of one item. An item without either, or with a price of zero, is not
+// known. Of several prices the highest counts: which of them applies is not known, and a type must not look cheaper
+// than it is.
 func parseProduct(document, currency string) (instanceType string, perHour float64, known bool) {
 	var p product
 	if err := json.Unmarshal([]byte(document), &p); err != nil {

@@ -28,8 +28,8 @@ type spotLister interface {
 // Options are what a Table needs.
 type Options struct {
 	Region   string
-	Isolated bool          // no endpoint of the Pricing service can be reached; it is not asked
-	Pricing  productLister // may be nil where it is not asked
+	Isolated bool          // no endpoint of the Pricing service can be reached; it is not called
+	Pricing  productLister // may be nil where it is not called
 	EC2      spotLister
 	Now      func() time.Time
 }
@@ -46,7 +46,7 @@ type Table struct {
 type prices struct {
 	version  uint64
 	onDemand map[string]float64
-	spot     map[string]map[string]float64 // by type, then zone; nil until the first answer
+	spot     map[string]map[string]float64 // by type, then zone; nil until the first response
 }
 
 // New returns a table of the built-in prices.
@@ -62,8 +62,8 @@ func (t *Table) OnDemand(instanceType string) (usd float64, known bool) {
 	return usd, known
 }
 
-// Spot is the price of an hour as spot in a zone. Before EC2 answered for the first time it is the
-// on-demand price, so that spot can be used at once; later, what EC2 does not list is not sold.
+// Spot is the hourly spot price in a zone. Before the first response of EC2 it is the on-demand price, so that spot
+// can be used at once. Later, an offering that EC2 does not list is not available.
 func (t *Table) Spot(instanceType, zone string) (usd float64, known bool) {
 	now := t.known.Load()
 	if now.spot == nil {

@@ -1,7 +1,7 @@
-// Package zonalshift knows which zones traffic is shifted away from, and tells the NodePools that
-// could use such a zone (AWS provider 8). While it is not enabled no zone ever is.
+// Package zonalshift knows which zones traffic is shifted away from, and reports it on the NodePools that could use
+// such a zone (AWS provider 8). While it is disabled, no zone is shifted.
 //
-// Not here: what a shift keeps others from doing with offerings and instances of the zone.
+// Not here: what a shift prevents for offerings and instances of the zone.
 //
 // Enter at New, Shifts.Poll and Shifts.Shifted.
 package zonalshift

@@ -24,7 +24,7 @@ import (
 // PollEvery is how often Poll is to run, as `zonalshift`.
 const PollEvery = 30 * time.Second
 
-// API is what is asked of the recovery controller.
+// API is the part of the recovery controller's API that is used.
 type API interface {
 	GetManagedResource(context.Context, *arczonalshift.GetManagedResourceInput, ...func(*arczonalshift.Options)) (*arczonalshift.GetManagedResourceOutput, error)
 }
@@ -50,7 +50,7 @@ type Shifts struct {
 
 	mu     sync.RWMutex
 	ends   map[string]time.Time // by zone id; zero: open-ended
-	active map[string]bool      // what users were told
+	active map[string]bool      // what was reported to users
 }
 
 // New returns Shifts that knows of none yet.
@@ -66,8 +66,8 @@ func (s *Shifts) Shifted(zoneID string) bool {
 	return found && (end.IsZero() || s.o.Now().Before(end))
 }
 
-// Poll asks which zones are shifted away and tells the pools what changed. After an error the last
-// answer stands, as long as its shifts last.
+// Poll requests which zones are shifted away and reports changes on the pools. After an error the last response is
+// used, until its shifts end.
 func (s *Shifts) Poll(ctx context.Context) error {
 	if !s.o.Enabled {
 		return nil
@@ -105,8 +105,8 @@ func (s *Shifts) refresh(ctx context.Context) error {
 	return nil
 }
 
-// shifts are the zones that an answer says are shifted away, and until when. Those that AWS starts
-// itself have no end.
+// shifts returns the zones that are shifted away by a response, and until when. Shifts that AWS starts itself have no
+// end.
 func shifts(answer *arczonalshift.GetManagedResourceOutput) map[string]time.Time {
 	ends := map[string]time.Time{}
 	later := func(zone string, end time.Time) {
@@ -127,7 +127,7 @@ func shifts(answer *arczonalshift.GetManagedResourceOutput) map[string]time.Time
 	return ends
 }
 
-// unreportedChanges are the zones whose state users have not been told yet.
+// unreportedChanges are the zones whose state was not reported to users yet.
 func (s *Shifts) unreportedChanges() (began, ended []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

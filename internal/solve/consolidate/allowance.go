@@ -7,7 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// allowance is what the limits of pools leave for moves that take more than they give back.
+// allowance is what remains of the pool limits for moves that add more capacity than they remove.
 type allowance struct {
 	limits [][]int64
 	nodes  []int64
@@ -29,9 +29,9 @@ func (a *allowance) clone() *allowance {
 	return &allowance{exact.CloneAll(a.limits), slices.Clone(a.nodes)}
 }
 
-// withinAllowance reports whether the new nodes of a move are within the limits of their pools, with what the
-// nodes give back that it removes, and takes the rest off the allowance. What other moves give back is
-// not counted on: they may be left out.
+// withinAllowance reports whether the new nodes of a move are within the limits of their pools, and subtracts them
+// from the allowance. Nodes that the move removes count in its favour. Nodes that other moves remove do not, because
+// those moves may be dropped.
 func (v *mover) withinAllowance(m *Move, a *allowance) bool {
 	type bill struct {
 		limit *int64
@@ -61,8 +61,8 @@ func (v *mover) withinAllowance(m *Move, a *allowance) bool {
 	return true
 }
 
-// growthOfPool is by how much a move makes a pool larger, in a lane or in nodes. A new node counts as the
-// largest it could turn out to be.
+// growthOfPool returns by how much a move enlarges a pool, in a lane or in nodes. A new node counts with the largest
+// type that it allows.
 func (v *mover) growthOfPool(m *Move, at, lane int) int64 {
 	pl := &v.model.Pools[at]
 	cat := v.model.Catalogues[pl.Catalogue]

@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// unplacedDivisor bounds the unplaced pods of a move: one in this many.
+// unplacedDivisor limits the unplaced pods of a move: at most one pod in this many.
 const unplacedDivisor = 20
 
 // forecast predicts the outcome of moves. kube-scheduler decides where pods run, and by default it spreads them:
@@ -21,29 +21,29 @@ const unplacedDivisor = 20
 type forecast struct {
 	*mover
 	freeShare    []float64 // free share of each node, cpu and memory together; below 0: it accepts no pods
-	oneOrder     bool      // there is one order in which pods look for a place
-	queued       [][]int32 // pods of each node in that order, once they were asked for
-	bought       []bought
-	changes      []undoneChange
+	oneOrder     bool      // pods are scheduled in the same order in every case
+	queued       [][]int32 // pods of each node in that order; computed on first use
+	planned      []plannedNode
+	placed       []placedPod
 	unplacedPods []int32 // pods that fit on no node
 }
 
-// bought is a node that moves buy, with what is left of it.
-type bought struct {
-	pool, kind, col int // col: how it is bought
+// plannedNode is a node that moves launch, with its free capacity.
+type plannedNode struct {
+	pool, kind, col int // col: the offering it is launched as
 	left            []int64
-	cpu, mem        float64 // shares of the node that a unit is
+	cpu, mem        float64 // share of the node that one unit takes
 	values          []int32 // its domains, by key of the table
 }
 
-// undoneChange is a pod that was put on a node that was bought before it, and how many ports that node had.
-type undoneChange struct {
+// placedPod is a pod that was placed on a planned node, and how many host ports that node had before.
+type placedPod struct {
 	at, class, profile, ports int
 }
 
-// target is where the scheduler puts a pod: a node, or one that is bought.
+// target is where the scheduler puts a pod: an existing node or a planned one.
 type target struct {
-	node, bought, profile int
+	node, planned, profile int
 }
 
 func (g *compiledCluster) forecast(stop func() bool) *forecast {
@@ -56,26 +56,26 @@ func (g *compiledCluster) forecast(stop func() bool) *forecast {
 	return f
 }
 
-// updateFreeShare works out how much of a node is free.
+// updateFreeShare recomputes the free share of a node.
 func (f *forecast) updateFreeShare(n int) {
 	m := f.model
 	if f.removed[n] || m.Nodes[n].Full {
 		f.freeShare[n] = -1
 		return
 	}
-	room := m.Nodes[n].Source.Allocatable
-	f.freeShare[n] = float64(f.state.Free[n*m.Lanes])/float64(max(1, room.At(0))) + float64(f.state.Free[n*m.Lanes+1])/float64(max(1, room.At(1)))
+	allocatable := m.Nodes[n].Source.Allocatable
+	f.freeShare[n] = float64(f.state.Free[n*m.Lanes])/float64(max(1, allocatable.At(0))) + float64(f.state.Free[n*m.Lanes+1])/float64(max(1, allocatable.At(1)))
 }
 
-// stableMoves is one of two lists of moves, without those that the scheduler would undo.
+// stableMoves is one of two lists of moves, without the moves that the scheduler would undo.
 type stableMoves struct {
 	moves   []Move
 	second  bool // it is the second list
-	stopped bool // time was up: moves that were not looked at are left out
+	stopped bool // time was up: moves that were not examined are left out
 }
 
-// selectStableMoves returns those of two lists of moves that save more once those are left out that the scheduler
-// would undo.
+// selectStableMoves drops the moves that the scheduler would undo from two lists, and returns the list that then
+// saves more.
 func (g *compiledCluster) selectStableMoves(one, two []Move, stop func() bool) stableMoves {
 	second := totalSaved(two) > totalSaved(one)
 	if second {
@@ -101,7 +101,7 @@ func (g *compiledCluster) dropUnstableMoves(moves []Move, stop func() bool) (kep
 	}
 	f, coupled, broken := g.forecast(stop), hasCoupledPods(g.model), false
 	kept = slices.DeleteFunc(moves, func(m Move) bool {
-		if f.state.ShouldStop() || broken && coupled { // moves depend on those before them, so the rest is dropped too
+		if f.state.ShouldStop() || broken && coupled { // later moves depend on earlier ones, so all that follow are dropped too
 			return true
 		}
 		_, lasts := f.isStable(&m, false)
@@ -111,13 +111,14 @@ func (g *compiledCluster) dropUnstableMoves(moves []Move, stop func() bool) (kep
 	return kept, f.state.Stopped
 }
 
-// isStable reports whether the pods of a move find a place, or, if loose, whether it saves enough even with more nodes
-// for those that do not, and what these cost. If so, moves that are examined later see the cluster after it.
+// isStable reports whether the pods of a move can be scheduled. If loose, it also accepts a move that saves enough
+// after launching more nodes for the unschedulable pods; risk is what these cost. If it returns true, moves that are
+// examined later see the cluster after this move.
 func (f *forecast) isStable(m *Move, loose bool) (risk float64, lasts bool) {
-	before := len(f.bought)
+	before := len(f.planned)
 	for i := range m.Create {
 		if o, known := f.optionOf(&m.Create[i]); known {
-			f.addBoughtNode(o, f.model.RowOf(m.Create[i].Needs))
+			f.addPlannedNode(o, f.model.RowOf(m.Create[i].Needs))
 		}
 	}
 	nodes, removed := make([]int, 0, len(m.Remove)), 0.0
@@ -126,14 +127,14 @@ func (f *forecast) isStable(m *Move, loose bool) (risk float64, lasts bool) {
 		removed += f.price[f.byName[name]]
 	}
 	few := m.Moved / unplacedDivisor
-	if m.Frees > 0 { // a node that is bought for one unplaced pod costs money, and the move saves none
+	if m.Frees > 0 { // a node launched for one unplaced pod costs money, and the move saves none
 		few = 0
 	}
-	may := few
+	maxUnplaced := few
 	if loose {
-		may = m.Moved
+		maxUnplaced = m.Moved
 	}
-	if f.placeAsScheduler(nodes, may, nil) {
+	if f.placeAsScheduler(nodes, maxUnplaced, nil) {
 		if len(f.unplacedPods) <= few {
 			return 0, true
 		}
@@ -143,12 +144,12 @@ func (f *forecast) isStable(m *Move, loose bool) (risk float64, lasts bool) {
 		}
 		f.undoPlacement(nodes)
 	}
-	f.bought = f.bought[:before]
+	f.planned = f.planned[:before]
 	return 0, false
 }
 
-// costOfExtraNodes is about what nodes cost that have to be bought for the pods that found no place: one for those that ask
-// for the same labels, or if none is so large one for each.
+// costOfExtraNodes estimates the cost of the nodes that have to be launched for unplaced pods. Pods that require the
+// same labels share one node if a type is large enough; otherwise each gets its own.
 func (f *forecast) costOfExtraNodes() float64 {
 	sums, alone := map[int][]int64{}, map[int]float64{}
 	for _, p := range f.unplacedPods {
@@ -170,8 +171,8 @@ func (f *forecast) costOfExtraNodes() float64 {
 	return total
 }
 
-// priceOf is what the cheapest node costs that meets a need and has so much capacity.
-func (f *forecast) priceOf(need int, room []int64) float64 {
+// priceOf returns the price of the cheapest node that meets a need and has the given capacity.
+func (f *forecast) priceOf(need int, capacity []int64) float64 {
 	least := math.Inf(1)
 	for i := range f.model.Pools {
 		fit := f.model.FitPool(need, i)
@@ -180,7 +181,7 @@ func (f *forecast) priceOf(need int, room []int64) float64 {
 		}
 		cat := f.model.Catalogues[f.model.Pools[i].Catalogue]
 		for t := fit.Types.Next(0); t >= 0; t = fit.Types.Next(t + 1) {
-			if price, at := cat.Cheapest(t, fit.Columns); at >= 0 && price < least && model.FitsWithin(room, capacityFor(f.model, option{pool: i, kind: t})) {
+			if price, at := cat.Cheapest(t, fit.Columns); at >= 0 && price < least && model.FitsWithin(capacity, capacityFor(f.model, option{pool: i, kind: t})) {
 				least = price
 			}
 		}
@@ -188,7 +189,7 @@ func (f *forecast) priceOf(need int, room []int64) float64 {
 	return least
 }
 
-// optionOf finds what a new node is bought as.
+// optionOf returns the offering that a new node is launched as.
 func (f *forecast) optionOf(c *model.NewNode) (o option, known bool) {
 	for i := range f.model.Pools {
 		pl := &f.model.Pools[i]
@@ -207,12 +208,12 @@ func (f *forecast) optionOf(c *model.NewNode) (o option, known bool) {
 	return option{}, false
 }
 
-// addBoughtNode adds a node to those that can take pods. row says which labels it may have.
-func (f *forecast) addBoughtNode(o option, row reqs.Row) {
+// addPlannedNode adds a node that can take pods. row says which labels it may have.
+func (f *forecast) addPlannedNode(o option, row reqs.Row) {
 	m := f.model
 	pl, lanes := &m.Pools[o.pool], m.Lanes
-	room, over := pl.Capacity.Allocatable[o.kind*lanes:(o.kind+1)*lanes], pl.Capacity.Overhead[o.kind*lanes:(o.kind+1)*lanes]
-	b := bought{pool: o.pool, kind: o.kind, col: o.col, left: slices.Clone(room), values: make([]int32, m.Table.Len())}
+	capacity, over := pl.Capacity.Allocatable[o.kind*lanes:(o.kind+1)*lanes], pl.Capacity.Overhead[o.kind*lanes:(o.kind+1)*lanes]
+	b := plannedNode{pool: o.pool, kind: o.kind, col: o.col, left: slices.Clone(capacity), values: make([]int32, m.Table.Len())}
 	b.cpu, b.mem = 1/float64(max(1, b.left[0]+over[0])), 1/float64(max(1, b.left[1]+over[1]))
 	var col bitset.Columns
 	col.Add(o.col)
@@ -221,30 +222,30 @@ func (f *forecast) addBoughtNode(o option, row reqs.Row) {
 	for k := range b.values {
 		b.values[k] = model.Absent
 		if m.Domains[k].Used {
-			b.values[k] = int32(m.PossibleDomains(pl, row, kind, col, reqs.KeyID(k)).Next(0)) // if it is open, pods decide
+			b.values[k] = int32(m.PossibleDomains(pl, row, kind, col, reqs.KeyID(k)).Next(0)) // if several are possible, pods decide
 		}
 	}
-	f.bought = append(f.bought, b)
+	f.planned = append(f.planned, b)
 }
 
-// placeAsScheduler takes nodes away and puts their pods where the scheduler would. It tells of every pod that has
-// a place. If more than some have none, all is as it was before.
-func (f *forecast) placeAsScheduler(nodes []int, may int, tell func(k int, at target) bool) bool {
+// placeAsScheduler removes nodes and puts their pods where the scheduler would. It calls onPlaced for every pod that
+// is placed. If more than maxUnplaced pods are unschedulable, it restores the state and returns false.
+func (f *forecast) placeAsScheduler(nodes []int, maxUnplaced int, onPlaced func(k int, at target) bool) bool {
 	pods := f.podsInDrainOrder(nodes)
 	if !f.oneOrder {
 		other := slices.Clone(pods)
 		if f.sortInDrainOrder(other, true); !slices.Equal(pods, other) {
-			if !f.placeInOrder(nodes, other, may, nil) {
+			if !f.placeInOrder(nodes, other, maxUnplaced, nil) {
 				return false
 			}
 			f.undoPlacement(nodes)
 		}
 	}
-	return f.placeInOrder(nodes, pods, may, tell)
+	return f.placeInOrder(nodes, pods, maxUnplaced, onPlaced)
 }
 
-// podsInDrainOrder lists the pods of nodes as they look for a place, as far as that is known: as drains evict them, node
-// by node, and then those that are late.
+// podsInDrainOrder lists the pods of nodes in the order in which they become pending, as far as it is known: as
+// drains evict them, node by node, and then the late ones.
 func (f *forecast) podsInDrainOrder(nodes []int) (pods []int32) {
 	for _, n := range slices.Sorted(slices.Values(nodes)) {
 		if f.queued[n] == nil {
@@ -261,16 +262,16 @@ func (f *forecast) podsInDrainOrder(nodes []int) (pods []int32) {
 	return pods
 }
 
-// sortInDrainOrder orders pods as a drain evicts them, the largest first, and late ones last. It may also come
-// differently: of those that wait at the same time the scheduler takes the one of highest priority, and
-// late ones come in any order, of which the smallest first is the worst for the others.
-func (f *forecast) sortInDrainOrder(pods []int32, differently bool) {
+// sortInDrainOrder orders pods as a drain evicts them: the largest first, and late ones last. With worstCase it
+// returns another order that is possible: of the pods pending at the same time the scheduler takes the one of highest
+// priority first, and late ones come smallest first, which is the worst order for the others.
+func (f *forecast) sortInDrainOrder(pods []int32, worstCase bool) {
 	slices.SortStableFunc(pods, func(x, y int32) int {
 		a, b, size := &f.model.Pods[x], &f.model.Pods[y], cmp.Compare(f.podSize(y), f.podSize(x))
 		switch {
 		case a.Late != b.Late:
 			return cmp.Compare(bitset.Bit(a.Late), bitset.Bit(b.Late))
-		case !differently:
+		case !worstCase:
 			return size
 		case a.Late:
 			return -size
@@ -280,8 +281,8 @@ func (f *forecast) sortInDrainOrder(pods []int32, differently bool) {
 }
 
 // placeInOrder is placeAsScheduler for pods in a given order.
-func (f *forecast) placeInOrder(nodes []int, pods []int32, may int, tell func(k int, at target) bool) bool {
-	f.undo, f.changes, f.unplacedPods = f.undo[:0], f.changes[:0], f.unplacedPods[:0]
+func (f *forecast) placeInOrder(nodes []int, pods []int32, maxUnplaced int, onPlaced func(k int, at target) bool) bool {
+	f.undo, f.placed, f.unplacedPods = f.undo[:0], f.placed[:0], f.unplacedPods[:0]
 	for _, n := range nodes {
 		f.removed[n] = true
 		f.updateFreeShare(n)
@@ -290,11 +291,11 @@ func (f *forecast) placeInOrder(nodes []int, pods []int32, may int, tell func(k 
 	for _, p := range pods {
 		k := int(f.class[p])
 		at, found := f.placeNextPod(k)
-		if found && (tell == nil || tell(k, at)) {
+		if found && (onPlaced == nil || onPlaced(k, at)) {
 			continue
 		}
 		f.unplacedPods = append(f.unplacedPods, p)
-		if may--; may < 0 || tell != nil {
+		if maxUnplaced--; maxUnplaced < 0 || onPlaced != nil {
 			f.undoPlacement(nodes)
 			return false
 		}
@@ -302,7 +303,7 @@ func (f *forecast) placeInOrder(nodes []int, pods []int32, may int, tell func(k 
 	return true
 }
 
-// podSize is how much a pod asks for: a core is as much as 4 GiB.
+// podSize is the size of a pod's requests: one core counts as much as 4 GiB.
 func (f *forecast) podSize(p int32) int64 {
 	c := &f.model.Classes[f.class[p]]
 	const memory = 1 << 20
@@ -316,15 +317,15 @@ func (f *forecast) undoPlacement(nodes []int) {
 	for _, u := range touched {
 		f.updateFreeShare(u.node)
 	}
-	for _, c := range slices.Backward(f.changes) {
+	for _, c := range slices.Backward(f.placed) {
 		place, class := int32(len(f.model.Nodes)+c.at), &f.model.Classes[c.class]
-		f.state.CountPods(f.model.Profiles[c.profile], place, f.bought[c.at].values, -1, nil, nil)
+		f.state.CountPods(f.model.Profiles[c.profile], place, f.planned[c.at].values, -1, nil, nil)
 		f.state.Ports[place] = f.state.Ports[place][:c.ports]
 		for _, l := range class.Lanes {
-			f.bought[c.at].left[l] += class.Requests[l]
+			f.planned[c.at].left[l] += class.Requests[l]
 		}
 	}
-	f.changes = f.changes[:0]
+	f.placed = f.placed[:0]
 	for _, n := range nodes {
 		f.removed[n] = false
 		f.updateFreeShare(n)
@@ -339,17 +340,17 @@ func (f *forecast) placeNextPod(k int) (target, bool) {
 		p := f.model.Profiles[variant.Profile]
 		node, most := f.nodeWithMostFree(c, p)
 		best := -1
-		for i := range f.bought {
-			b := &f.bought[i]
-			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && model.CountFitting(c, b.left, 1) > 0 && f.boughtNodeAllows(p, i) {
+		for i := range f.planned {
+			b := &f.planned[i]
+			if x := float64(b.left[0])*b.cpu + float64(b.left[1])*b.mem; x > most && model.CountFitting(c, b.left, 1) > 0 && f.plannedNodeAllows(p, i) {
 				best, most = i, x
 			}
 		}
 		switch {
 		case best >= 0:
-			b := &f.bought[best]
+			b := &f.planned[best]
 			at := int32(len(f.model.Nodes) + best)
-			f.changes = append(f.changes, undoneChange{best, k, variant.Profile, len(f.state.Ports[at])})
+			f.placed = append(f.placed, placedPod{best, k, variant.Profile, len(f.state.Ports[at])})
 			for _, l := range c.Lanes {
 				b.left[l] -= c.Requests[l]
 			}
@@ -364,9 +365,9 @@ func (f *forecast) placeNextPod(k int) (target, bool) {
 	return target{}, false
 }
 
-// boughtNodeAllows reports whether a node that is bought takes a pod of a profile in, by everything but resources.
-func (f *forecast) boughtNodeAllows(p *model.Profile, at int) bool {
-	b, place := &f.bought[at], int32(len(f.model.Nodes)+at)
+// plannedNodeAllows reports whether a planned node can take a pod of a profile, by everything but resources.
+func (f *forecast) plannedNodeAllows(p *model.Profile, at int) bool {
+	b, place := &f.planned[at], int32(len(f.model.Nodes)+at)
 	fit := f.model.FitPool(p.Need, b.pool)
 	if !fit.OK || !fit.Types.Has(b.kind) || !fit.Columns.Has(b.col) || !f.model.Tolerated(p.Tolerations, f.model.Pools[b.pool].Taints) || model.PortsConflict(p.Ports, f.state.Ports[place]) {
 		return false

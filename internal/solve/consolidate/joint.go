@@ -18,17 +18,17 @@ import (
 const keepWithin = 1.06
 
 const (
-	// retries is how often the whole cluster is planned again without the nodes whose pods had no place.
+	// retries is how often the whole cluster is planned again without the nodes whose pods were unschedulable.
 	retries = 3
 	// trials is how often it is planned again because nodes should be kept after all: only some could be
 	// removed and were not worth it, or the node that would replace several of them already exists.
 	trials = 8
 )
 
-// keepReasons is why candidates are kept, as far as planning for the whole cluster determined it.
+// keepReasons holds why candidates are kept, as far as planning for the whole cluster determined it.
 type keepReasons struct {
 	stranded map[string]bool          // their pods are unschedulable elsewhere
-	refused  map[string]reason.Reason // a move that would save may not be made
+	refused  map[string]reason.Reason // a move that would save is not allowed
 	stopped  bool                     // time was up
 }
 
@@ -132,10 +132,10 @@ func (v *mover) nodesWithUnplacedPods(left []int) map[string]bool {
 
 // identicalNodes are the candidates of equal type, price and allocatable resources.
 type identicalNodes struct {
-	nodes []int // with the most pods first: keeping those moves fewest
-	price float64
-	room  []float64
-	used  bool
+	nodes    []int // with the most pods first: keeping those moves fewest
+	price    float64
+	capacity []float64
+	used     bool
 }
 
 // nodesToKeep returns the nodes to keep: all that are not candidates, and of the candidates as many of each kind
@@ -149,7 +149,7 @@ func (v *mover) nodesToKeep() []bool {
 	demand := v.movableDemand()
 	identical := v.groupIdenticalNodes()
 	lanes := len(demand)
-	cost, rows := v.buyableNodes(lanes)
+	cost, rows := v.launchableNodes(lanes)
 	fresh := len(cost)
 	for range len(identical) + 1 {
 		cost, rows = cost[:fresh], rows[:fresh*lanes]
@@ -158,7 +158,7 @@ func (v *mover) nodesToKeep() []bool {
 			if k.used {
 				c = math.Inf(1)
 			}
-			cost, rows = append(cost, c), append(rows, k.room...)
+			cost, rows = append(cost, c), append(rows, k.capacity...)
 		}
 		sol := lp.Cover(cost, rows, lanes, demand)
 		again := false
@@ -177,7 +177,7 @@ func (v *mover) nodesToKeep() []bool {
 				keep[n] = all || float64(i)+0.5 < x.Amount
 				if keep[n] && all {
 					for l := range demand {
-						demand[l] = max(0, demand[l]-k.room[l])
+						demand[l] = max(0, demand[l]-k.capacity[l])
 					}
 				}
 			}
@@ -247,14 +247,14 @@ func (v *mover) groupIdenticalNodes() []*identicalNodes {
 			continue
 		}
 		key := append([]byte(src.InstanceType+" "+src.CapacityType+" "), strconv.FormatFloat(v.price[n], 'g', -1, 64)...)
-		room, coming := make([]float64, lanes), m.DaemonRequests(&m.Nodes[n])
+		capacity, coming := make([]float64, lanes), m.DaemonRequests(&m.Nodes[n])
 		for l := range lanes {
-			room[l] = float64(max(0, src.Allocatable.At(l)-coming[l]))
-			key = strconv.AppendFloat(append(key, ' '), room[l], 'g', -1, 64) // DaemonSets may differ
+			capacity[l] = float64(max(0, src.Allocatable.At(l)-coming[l]))
+			key = strconv.AppendFloat(append(key, ' '), capacity[l], 'g', -1, 64) // DaemonSets may differ
 		}
 		k := at[string(key)]
 		if k == nil {
-			k = &identicalNodes{price: v.price[n], room: room}
+			k = &identicalNodes{price: v.price[n], capacity: capacity}
 			at[string(key)] = k
 			list = append(list, k)
 		}
@@ -266,7 +266,7 @@ func (v *mover) groupIdenticalNodes() []*identicalNodes {
 			}
 		}
 		for l := range used {
-			k.room[l] = max(k.room[l], used[l])
+			k.capacity[l] = max(k.capacity[l], used[l])
 		}
 	}
 	for _, k := range list {
@@ -285,7 +285,7 @@ func (v *mover) fillKept(left []int) {
 		}
 	}
 	w := pack.NewFiller(m, batches)
-	room := make([]int64, m.Lanes)
+	capacity := make([]int64, m.Lanes)
 	for _, n := range v.order {
 		if v.removed[n] || m.Nodes[n].Full {
 			continue
@@ -293,8 +293,8 @@ func (v *mover) fillKept(left []int) {
 		if s.ShouldStop() {
 			return
 		}
-		model.CopyLanes(room, m.Nodes[n].Source.Allocatable, m.View.Resources.Len())
-		w.Fill(room, s.Free[n*m.Lanes:(n+1)*m.Lanes], func(l *pack.Batch) bool {
+		model.CopyLanes(capacity, m.Nodes[n].Source.Allocatable, m.View.Resources.Len())
+		w.Fill(capacity, s.Free[n*m.Lanes:(n+1)*m.Lanes], func(l *pack.Batch) bool {
 			p := m.Profiles[l.Profile]
 			if s.FitOnNode(&m.Classes[l.Class], p, n, 1) == 0 {
 				return false

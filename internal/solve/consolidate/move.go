@@ -19,7 +19,7 @@ type Question struct {
 	Policy     model.Policy      `json:"policy"`
 
 	Most  map[string]int `json:"most,omitempty"`  // nodes of a pool that may be removed at most; pools that are absent have no limit
-	First []string       `json:"first,omitempty"` // pools that an earlier search had no time for: the simple way begins with them
+	First []string       `json:"first,omitempty"` // pools that an earlier search had no time for: the step search begins with them
 }
 
 // Limits are the deadlines of a search; nil means none. They are polled from several goroutines, and must keep
@@ -30,7 +30,7 @@ type Limits struct {
 	Single func() bool // for the scheduler forecast and the step search that follow
 }
 
-// eitherStop is a limit that holds as soon as one of two does.
+// eitherStop combines two limits: it holds as soon as one of them does.
 func eitherStop(a, b func() bool) func() bool {
 	switch {
 	case a == nil && b == nil:
@@ -43,29 +43,29 @@ func eitherStop(a, b func() bool) func() bool {
 	return func() bool { return a() || b() }
 }
 
-// Consolidation is the answer to a Question. Its moves are in execution order, highest saving per disruption first.
+// Consolidation is the result of a Question. Its moves are in execution order, highest saving per disruption first.
 type Consolidation struct {
 	Moves    []Move    `json:"moves,omitempty"`
 	Kept     []Verdict `json:"kept,omitempty"`    // candidates that are kept, and why, by name
 	Before   float64   `json:"before"`            // USD an hour of all nodes with a price that are not being deleted
 	After    float64   `json:"after"`             // the same once every move is made
 	Bound    float64   `json:"bound,omitempty"`   // no cluster that holds the pods costs less; 0: not known
-	Examined int       `json:"examined"`          // candidates looked at
+	Examined int       `json:"examined"`          // candidates examined
 	Partial  bool      `json:"partial,omitempty"` // time was up before everything was tried: the moves are the best so far
 	Loose    bool      `json:"loose,omitempty"`   // any of the moves may be left out: no later one depends on it
 	Limited  bool      `json:"limited,omitempty"` // Most prevented further removals
 
-	Unreached []string `json:"unreached,omitempty"` // pools with candidates of which the simple way had tried none when its time was up
+	Unreached []string `json:"unreached,omitempty"` // pools with candidates of which the step search had tried none when its time was up
 }
 
-// Move removes nodes. Their pods move to nodes that are kept, or to new ones. A new node only takes pods of its
-// own move, so a move depends on earlier moves only.
+// Move removes nodes. Their pods move to nodes that are kept, or to new ones. A new node only takes pods of its own
+// move, so a move depends on earlier moves only.
 type Move struct {
 	Remove []string        `json:"remove"`
 	Bind   []model.Bind    `json:"bind,omitempty"`
 	Create []model.NewNode `json:"create,omitempty"`
 	Saves  float64         `json:"saves"`           // USD an hour; above zero, unless the price of a removed node is not known
-	Frees  float64         `json:"frees,omitempty"` // USD an hour that the reserved capacity costs on demand which others can use then
+	Frees  float64         `json:"frees,omitempty"` // USD an hour: the on-demand price of the reserved capacity that becomes free for other nodes
 	Moved  int             `json:"moved"`           // pods
 }
 
@@ -75,8 +75,8 @@ type Verdict struct {
 	Why  reason.Reason `json:"why"`
 }
 
-// Search is Consolidate with limits for its parts. If planning for the whole cluster is cut and has found
-// nothing, the simple way has its turn all the same (decision 0025).
+// Search is Consolidate with limits for its parts. If planning for the whole cluster is cut short and has found
+// nothing, the step search still runs (decision 0025).
 func Search(q Question, l Limits) Consolidation {
 	stop, joint, single := eitherStop(l.Stop, nil), eitherStop(l.Stop, l.Joint), eitherStop(l.Stop, l.Single)
 	g := compileCluster(q, nil, stop)
@@ -111,7 +111,7 @@ func Search(q Question, l Limits) Consolidation {
 	}
 	coupled := hasCoupledPods(used.model)
 	out.Loose = !coupled && !simple
-	if out.Loose { // then the order does not matter to anyone's topology
+	if out.Loose { // then the order does not affect topology rules
 		slices.SortStableFunc(out.Moves, func(a, b Move) int {
 			return cmp.Compare(b.Saves*float64(1+a.Moved), a.Saves*float64(1+b.Moved))
 		})
@@ -136,7 +136,7 @@ func remainingCost(view *cluster.Snapshot) float64 {
 	return total
 }
 
-// timedOutConsolidation is the answer when time was up before the cluster was read: every candidate is kept.
+// timedOutConsolidation is the result when time was up before the cluster was read: every candidate is kept.
 func timedOutConsolidation(q Question) Consolidation {
 	out := Consolidation{Partial: true}
 	out.Before = remainingCost(q.View)
@@ -147,7 +147,7 @@ func timedOutConsolidation(q Question) Consolidation {
 	return out
 }
 
-// hasCoupledPods reports whether the place of one pod may depend on that of another.
+// hasCoupledPods reports whether the placement of one pod may depend on that of another.
 func hasCoupledPods(m *model.Model) bool {
 	return slices.ContainsFunc(m.Groups, func(g *model.Group) bool { return g.OrderMatters() })
 }
@@ -160,8 +160,8 @@ func totalSaved(moves []Move) float64 {
 	return total
 }
 
-// removeAll removes the nodes whose pods fit others: empty ones, then the most overpriced, of those
-// alike the ones that save most for each pod that moves.
+// removeAll removes the nodes whose pods fit on others: empty nodes first, then the most overpriced. Among equals,
+// those come first that save most for each pod that moves.
 func (v *mover) removeAll() {
 	list := make([]int, 0, len(v.removable))
 	for n, may := range v.removable {
@@ -200,10 +200,10 @@ func (v *mover) removeAll() {
 }
 
 // explainKept returns why the other candidates are kept.
-func (v *mover) explainKept(answer *Consolidation, stays *keepReasons) []Verdict {
+func (v *mover) explainKept(result *Consolidation, stays *keepReasons) []Verdict {
 	goes := map[string]bool{}
-	for i := range answer.Moves {
-		for _, name := range answer.Moves[i].Remove {
+	for i := range result.Moves {
+		for _, name := range result.Moves[i].Remove {
 			goes[name] = true
 		}
 	}
@@ -217,14 +217,14 @@ func (v *mover) explainKept(answer *Consolidation, stays *keepReasons) []Verdict
 		switch pods := v.stuck[n]; {
 		case pods > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(pods)
-		case stays.stranded[name] || v.nothingBuyable && len(v.pods[n]) > 0:
+		case stays.stranded[name] || v.nothingLaunchable && len(v.pods[n]) > 0:
 			why.Code, why.Have = reason.PodsStranded, strconv.Itoa(len(v.pods[n]))
 		case stays.refused[name].Code != "":
 			refused := stays.refused[name]
 			why.Code, why.Have, why.Want = refused.Code, refused.Have, refused.Want
 		case v.price[n] <= 0:
 			why.Code = reason.PriceUnknown
-		case answer.Partial:
+		case result.Partial:
 			why.Code = reason.OutOfTime
 		default:
 			why.Code, why.Have, why.Want = reason.NothingCheaper, dollars(v.price[n]), dollars(max(v.worth[n], 0))

@@ -13,38 +13,38 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// mover searches for nodes that could be removed. It keeps one state in which nodes disappear one by one; a node
-// that has taken in pods of another stays, so no pod moves twice and no move undoes another.
+// mover searches for nodes that could be removed. It has one state from which nodes are removed one by one. A node
+// that has received pods of another stays, so no pod moves twice and no move undoes another.
 type mover struct {
-	state          *exact.State
-	model          *model.Model
-	pods           [][]int32 // movable pods of each node, into Model.Pods, largest first
-	index          map[cluster.PodKey]int32
-	class          []int32 // of each pod
-	price          []float64
-	overpricing    []float64   // price over what its capacity is worth: how overpriced a node is
-	worth          []float64   // of the pods on it, at the best prices there are
-	reservedValue  []float64   // what it costs on demand if it is on reserved capacity, otherwise 0
-	stayReserved   bool        // pods of the node that is tried stay on reserved capacity
-	removable      []bool      // candidate that could be removed
-	stuck          map[int]int // candidates that cannot, and how many pods keep them
-	removed        []bool
-	receives       []bool // has taken pods in
-	order          []int  // places to put pods, least overpriced first
-	candidate      []bool
-	lastMoveSteps  []int32        // of each class, see lastMoveStep
-	byName         map[string]int // nodes of the model
-	examined       int
-	moves          []Move
-	undo           []nodeBackup
-	binds          []model.Bind
-	maxRemovals    map[string]int           // nodes of each pool that may be removed
-	poolsFirst     map[string]bool          // pools that the simple way begins with
-	unreached      []string                 // pools that it had no time for
-	trimmed        bool                     // more would be removed without that
-	reusable       map[string]bool          // nodes that could be kept instead of buying one like them
-	nothingBuyable bool                     // nothing can be bought at all
-	refused        map[string]reason.Reason // nodes of moves that would save but may not be made
+	state             *exact.State
+	model             *model.Model
+	pods              [][]int32 // movable pods of each node, into Model.Pods, largest first
+	index             map[cluster.PodKey]int32
+	class             []int32 // class of each pod
+	price             []float64
+	overpricing       []float64   // price over what its capacity is worth: how overpriced a node is
+	worth             []float64   // value of the pods on it, at the best prices available
+	reservedValue     []float64   // its on-demand price if it is on reserved capacity, otherwise 0
+	stayReserved      bool        // pods of the node being tried stay on reserved capacity
+	removable         []bool      // candidates that could be removed
+	stuck             map[int]int // candidates that cannot be removed, and how many pods prevent it
+	removed           []bool
+	receives          []bool // has received pods
+	order             []int  // nodes to put pods on, least overpriced first
+	candidate         []bool
+	lastMoveSteps     []int32        // of each class, see lastMoveStep
+	byName            map[string]int // nodes of the model
+	examined          int
+	moves             []Move
+	undo              []nodeBackup
+	binds             []model.Bind
+	maxRemovals       map[string]int           // nodes of each pool that may be removed
+	poolsFirst        map[string]bool          // pools that the step search begins with
+	unreached         []string                 // pools that the step search had no time for
+	trimmed           bool                     // maxRemovals prevented further removals
+	reusable          map[string]bool          // nodes that could be kept instead of launching one of their type
+	nothingLaunchable bool                     // no offering can be launched
+	refused           map[string]reason.Reason // nodes of moves that would save but are not allowed
 }
 
 // nodeBackup is a node before a pod was put on it.
@@ -55,10 +55,10 @@ type nodeBackup struct {
 }
 
 const (
-	// leastSaving is the share of what is removed that a replacement must save: below it, moving pods
-	// costs more than it brings.
+	// leastSaving is the share of the removed price that a replacement must save: below it, moving pods costs more
+	// than it brings.
 	leastSaving = 0.1
-	// anySaving is that share if any saving will do: more than prices are off by when they are added up.
+	// anySaving is that share if any saving is accepted: more than the rounding error of a sum of prices.
 	anySaving = 1e-4
 	// leastPerPod is what a replacement must save for each pod it moves, USD an hour.
 	leastPerPod = 0.001
@@ -68,14 +68,15 @@ const (
 type compiledCluster struct {
 	model         *model.Model
 	from          map[string][2]int // pods of each candidate, into Model.Pods
-	class         []int32           // of each pod; -1: cannot be read
+	class         []int32           // class of each pod; -1: cannot be read
 	maxRemovals   map[string]int    // nodes of each pool that may be removed
 	reservedValue []float64         // see mover
-	poolsFirst    map[string]bool   // pools that the simple way begins with
+	poolsFirst    map[string]bool   // pools that the step search begins with
 	stop          func() bool       // for everything
 }
 
-// compileCluster reads the cluster; nil if stop said that time is up. If it is what moves made of another, that one's model helps.
+// compileCluster reads the cluster. It returns nil if stop said that time is up. earlier is the model of the cluster
+// before moves that led to this one; it saves work.
 func compileCluster(q Question, earlier *model.Model, stop func() bool) *compiledCluster {
 	view := q.View
 	if view == nil {
@@ -101,7 +102,7 @@ func compileCluster(q Question, earlier *model.Model, stop func() bool) *compile
 				moved = append(moved, p)
 			}
 		}
-		// The order of the input must not show in the answer.
+		// The result must not depend on the order of the input.
 		slices.SortFunc(moved[first:], func(a, b cluster.Pod) int { return a.Key.Compare(b.Key) })
 		g.from[n.Name] = [2]int{first, len(moved)}
 	}
@@ -122,7 +123,7 @@ func compileCluster(q Question, earlier *model.Model, stop func() bool) *compile
 
 // newMover starts on a fork of the model, which must not be shared. Candidates in except are kept.
 func (g *compiledCluster) newMover(m *model.Model, except map[string]bool, stop func() bool) *mover {
-	m.Classes = slices.Clone(m.Classes) // their pods will be those that look for a place
+	m.Classes = slices.Clone(m.Classes) // their pods will be those to be placed
 	v := &mover{state: exact.NewState(m, stop), model: m, class: g.class, maxRemovals: g.maxRemovals, reservedValue: g.reservedValue, poolsFirst: g.poolsFirst, reusable: map[string]bool{}, refused: map[string]reason.Reason{}}
 	v.state.KeepPrices = true
 	v.state.CountNodesByDomain()
@@ -158,24 +159,24 @@ func (v *mover) cannotPlan(c *model.Class) bool {
 	return len(c.Shape.Invalid) > 0 || c.Shape.Refuses || len(c.Variants) == 0
 }
 
-// appraiseNodes finds out what resources are worth at the best prices for all pods that can move, and from
-// that how overpriced each node is.
+// appraiseNodes computes what resources are worth at the best prices for all movable pods, and from that how
+// overpriced each node is.
 func (v *mover) appraiseNodes() {
 	m := v.model
 	duals := v.resourcePrices()
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
-		room, used := 0.0, 0.0
+		capacity, used := 0.0, 0.0
 		for l, d := range duals {
 			coming := m.DaemonRequests(n)[l]
-			room += d * float64(max(0, n.Source.Allocatable.At(l)-coming))
+			capacity += d * float64(max(0, n.Source.Allocatable.At(l)-coming))
 		}
 		for _, p := range v.pods[i] {
 			for l, d := range duals {
 				used += d * float64(m.Classes[v.class[p]].Requests[l])
 			}
 		}
-		v.worth[i], v.overpricing[i] = used, v.price[i]/max(room, 1e-9)
+		v.worth[i], v.overpricing[i] = used, v.price[i]/max(capacity, 1e-9)
 	}
 	v.order = make([]int, 0, len(m.Nodes))
 	for i := range m.Nodes {
@@ -184,13 +185,14 @@ func (v *mover) appraiseNodes() {
 	slices.SortStableFunc(v.order, func(a, b int) int { return cmp.Compare(v.overpricing[a], v.overpricing[b]) })
 }
 
-// lowerBound is what any cluster costs at least that holds the pods: the cheapest mix, of what can be bought and of nodes
-// like those that exist, for what the pods ask for and nodes without a price do not hold. It is over the pods
-// alone: nodes that may not be removed now may be later. Pods that end, and those that end with their node, do not count.
+// lowerBound is a lower bound on the cost of any cluster that holds the pods: the cheapest mix of offerings and of
+// nodes like the existing ones, for the requests that nodes without a price do not hold. It considers the pods alone,
+// because nodes that may not be removed now may be later. Pods that are terminating, and those that are deleted with
+// their node, do not count.
 func (v *mover) lowerBound() float64 {
 	m := v.model
 	demand := make([]float64, m.View.Resources.Len())
-	cost, rows := v.buyableNodes(len(demand))
+	cost, rows := v.launchableNodes(len(demand))
 	spare, seen := make([]float64, len(demand)), map[string]bool{}
 	for n := range m.Nodes {
 		node := &m.Nodes[n]
@@ -212,7 +214,7 @@ func (v *mover) lowerBound() float64 {
 		row := make([]float64, len(demand))
 		for l := range row {
 			demand[l] += used[l]
-			row[l] = max(used[l], float64(max(0, node.Source.Allocatable.At(l)-coming[l]))) // it may hold more than it should
+			row[l] = max(used[l], float64(max(0, node.Source.Allocatable.At(l)-coming[l]))) // a node may be overcommitted
 			key = strconv.AppendFloat(append(key, ' '), row[l], 'g', -1, 64)
 		}
 		if !seen[string(key)] {
@@ -240,8 +242,8 @@ func (v *mover) resourcePrices() []float64 {
 			demand[l] += float64(len(m.Classes[k].Pods)) * float64(m.Classes[k].Requests[l])
 		}
 	}
-	cost, rows := v.buyableNodes(lanes)
-	v.nothingBuyable = len(cost) == 0
+	cost, rows := v.launchableNodes(lanes)
+	v.nothingLaunchable = len(cost) == 0
 	sol := lp.Cover(cost, rows, lanes, demand)
 	if !sol.OK {
 		return make([]float64, lanes)
@@ -249,9 +251,9 @@ func (v *mover) resourcePrices() []float64 {
 	return sol.Duals
 }
 
-// buyableNodes is every node that can be bought: what it costs, and its capacity. The fee per node is left out:
+// launchableNodes lists every node that can be launched: its price and its capacity. The fee per node is left out:
 // fewer nodes are no reason to move pods.
-func (v *mover) buyableNodes(lanes int) (cost, rows []float64) {
+func (v *mover) launchableNodes(lanes int) (cost, rows []float64) {
 	m := v.model
 	for i := range m.Pools {
 		pl := &m.Pools[i]
@@ -270,7 +272,7 @@ func (v *mover) buyableNodes(lanes int) (cost, rows []float64) {
 	return cost, rows
 }
 
-// drainNode tries to put every pod of a node on other nodes. It leaves the state as it was if it cannot.
+// drainNode tries to put every pod of a node on other nodes. If it cannot, it leaves the state unchanged.
 func (v *mover) drainNode(n int) bool {
 	s := v.state
 	v.removed[n] = true
@@ -309,7 +311,7 @@ func (v *mover) undoDrain(n int) {
 	v.state.AddNodeCounts(n, 1)
 }
 
-// undoPods takes pods off the nodes that they were put on.
+// undoPods removes pods from the nodes that they were put on.
 func (v *mover) undoPods() {
 	s := v.state
 	for _, u := range slices.Backward(v.undo) {
@@ -334,9 +336,8 @@ func (v *mover) bestTarget(k int) (at, profileID int) {
 	return -1, 0
 }
 
-// lastMoveStep returns the last step of relaxation that pods of a class may be moved with: the first at which a
-// new node could be bought for them. Consolidation must not remove what provisioning
-// launched for a preference.
+// lastMoveStep returns the last step of relaxation that pods of a class may be moved with: the first at which a new
+// node could be launched for them. Consolidation must not remove what provisioning launched for a preference.
 func (v *mover) lastMoveStep(k int) int {
 	c := &v.model.Classes[k]
 	if v.lastMoveSteps == nil {
@@ -354,7 +355,7 @@ func (v *mover) lastMoveStep(k int) int {
 	return int(v.lastMoveSteps[k])
 }
 
-// similarPrice is how much more overpriced a node may be to be looked at together with a better one.
+// similarPrice is how much more overpriced a node may be to be compared with a better one.
 const similarPrice = 1.02
 
 func (v *mover) targetFor(c *model.Class, p *model.Profile) int {
@@ -371,11 +372,11 @@ func (v *mover) targetFor(c *model.Class, p *model.Profile) int {
 		if best < 0 {
 			upTo = v.overpricing[n] * similarPrice
 		}
-		room := m.Nodes[n].Source.Allocatable
-		perCPU, perMemory := 1/float64(max(1, room.At(0))), 1/float64(max(1, room.At(1)))
+		allocatable := m.Nodes[n].Source.Allocatable
+		perCPU, perMemory := 1/float64(max(1, allocatable.At(0))), 1/float64(max(1, allocatable.At(1)))
 		cpu, memory := float64(free[0])*perCPU, float64(free[1])*perMemory
 		a, b := float64(c.Requests[0])*perCPU, float64(c.Requests[1])*perMemory
-		// Fullest first: the sum of what is left counts against, unlike shapes count against.
+		// The fullest node wins: free allocatable counts against it, and so does a shape unlike that of the pod.
 		if x := -(cpu + memory) - 4*math.Abs(a*memory-b*cpu); x > score {
 			best, score = n, x
 		}

@@ -13,11 +13,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// maxPreferenceChecks is for how many nodes it is found out whether a preference holds them: each takes a few more plans.
+// maxPreferenceChecks limits for how many nodes a preference is searched that keeps them: each takes a few more
+// plans.
 const maxPreferenceChecks = 20
 
-// namePreferences finds the candidates that stay only because of what pods prefer, and names the preference. They must be
-// all that stay, so that the cluster is the one of the question.
+// namePreferences finds the candidates that are kept only because of what pods prefer, and names the preference. kept
+// must list all candidates that are kept, so that the cluster is the one of the question.
 func (g *compiledCluster) namePreferences(kept []Verdict, stop func() bool) {
 	if g.model.Problem.Policy.IgnorePreferences {
 		return
@@ -57,11 +58,11 @@ func hasPreferences(s *cluster.Shape) bool {
 type relaxedStepper struct {
 	*stepper
 
-	g    *compiledCluster  // the cluster as it is
+	g    *compiledCluster  // the cluster with its preferences
 	bare [][]model.Variant // of each class, without preferences
 }
 
-// withoutPreferences is nil if there was no time to read the cluster.
+// withoutPreferences returns nil if there was no time to read the cluster.
 func (g *compiledCluster) withoutPreferences(stop func() bool) *relaxedStepper {
 	m := g.model.Fork()
 	m.Problem.Policy.IgnorePreferences = true
@@ -82,8 +83,9 @@ func (g *compiledCluster) withoutPreferences(stop func() bool) *relaxedStepper {
 	return w
 }
 
-// findPreferenceHolder names the pod that holds a node by what it prefers, and that; empty if it is not so. Preferences are given up
-// for one class of pods after another, and then one by one: the last without which the node would stay is named.
+// findPreferenceHolder returns the pod that keeps a node by what it prefers, and that preference; empty if there is
+// none. It drops preferences for one class of pods after another, and then one by one. It returns the last one
+// without which the node would stay.
 func (w *relaxedStepper) findPreferenceHolder(n int) (pod, preference string) {
 	if !w.couldRemove(n) {
 		return "", ""
@@ -116,7 +118,8 @@ func (w *relaxedStepper) findPreferenceHolder(n int) (pod, preference string) {
 	return "", ""
 }
 
-// decidingPreference names the first preference of a class with which, given up like all before it, a node could be removed.
+// decidingPreference returns the first preference of a class that, dropped together with all before it, lets a node
+// be removed.
 func (w *relaxedStepper) decidingPreference(n, k int) string {
 	c := &w.model.Classes[k]
 	steps := w.g.model.Relaxations(c.Shape)
@@ -132,7 +135,7 @@ func (w *relaxedStepper) decidingPreference(n, k int) string {
 	return ""
 }
 
-// variantsAt are those of a class with the preferences of one step of relaxation, whatever else it can do without.
+// variantsAt returns the variants of a class with the preferences of one step of relaxation.
 func (w *relaxedStepper) variantsAt(c *model.Class, r model.Relaxation) (list []model.Variant) {
 	var key []byte
 	step := 0
@@ -147,7 +150,7 @@ func (w *relaxedStepper) variantsAt(c *model.Class, r model.Relaxation) (list []
 	return list
 }
 
-// couldRemove reports whether a node could be removed, with one replacement at most. All is as it was before.
+// couldRemove reports whether a node could be removed, with one replacement at most. It leaves the state unchanged.
 func (w *relaxedStepper) couldRemove(n int) bool {
 	left := w.left
 	defer func() { w.left = left }()
@@ -162,14 +165,15 @@ func (w *relaxedStepper) couldRemove(n int) bool {
 		}
 		if w.forecast != nil {
 			w.forecast.undoPlacement([]int{n})
-			w.forecast.bought = w.forecast.bought[:0]
+			w.forecast.planned = w.forecast.planned[:0]
 		}
 		return true
 	}
 	return false
 }
 
-// droppedPreference writes the preference that one step of relaxation gives up beyond the step before it; empty if it is none.
+// droppedPreference writes the preference that one step of relaxation drops beyond the step before it; empty if it
+// drops none.
 func droppedPreference(s *cluster.Shape, before, after model.Relaxation) string {
 	term := func(what string, list []cluster.PodTerm, nth int) string {
 		for i := range list {

@@ -19,10 +19,10 @@ func (w *stepper) removalTooExpensive(g *removalSet) bool {
 	return slices.ContainsFunc(rest, func(v int64) bool { return v > 0 }) && !w.isWorth(g, w.leastPrice(rest))
 }
 
-// unplaceableDemand is what pods ask for at least that do not fit on the nodes that stay.
+// unplaceableDemand is the least that pods request that do not fit on the nodes that stay.
 func (w *stepper) unplaceableDemand(g *removalSet) []int64 {
 	lanes := w.model.Lanes
-	rest, all, room := make([]int64, lanes), make([]int64, lanes), make([]int64, lanes)
+	rest, all, capacity := make([]int64, lanes), make([]int64, lanes), make([]int64, lanes)
 	open := make([]bool, len(w.model.Nodes)) // has headroom for one of the pods
 	w.setRemoved(g.nodes, true)
 	defer w.setRemoved(g.nodes, false)
@@ -37,11 +37,11 @@ func (w *stepper) unplaceableDemand(g *removalSet) []int64 {
 	}
 	for n, is := range open {
 		for l := 0; is && l < lanes; l++ {
-			room[l] = min(room[l]+max(0, w.state.Free[n*lanes+l]), model.Unlimited)
+			capacity[l] = min(capacity[l]+max(0, w.state.Free[n*lanes+l]), model.Unlimited)
 		}
 	}
 	for l := range rest {
-		rest[l] = max(rest[l], all[l]-room[l])
+		rest[l] = max(rest[l], all[l]-capacity[l])
 	}
 	return rest
 }
@@ -52,7 +52,8 @@ func (v *mover) setRemoved(nodes []int, removed bool) {
 	}
 }
 
-// countFitting is how many pods of a class fit on nodes at most, if no others come, and marks those nodes.
+// countFitting returns how many pods of a class fit on nodes at most, if they get no other pods, and marks those
+// nodes.
 func (w *stepper) countFitting(c *model.Class, want int, open []bool) int {
 	s, m, fits := w.state, w.model, 0
 	for n := 0; n < len(m.Nodes); n++ {
@@ -75,7 +76,8 @@ func (w *stepper) countFitting(c *model.Class, want int, open []bool) int {
 	return fits
 }
 
-// nodeAdmits reports whether a node takes pods of a class in by labels and taints, with some of their preferences relaxed.
+// nodeAdmits reports whether the labels and taints of a node admit pods of a class, with some of their preferences
+// relaxed.
 func nodeAdmits(m *model.Model, c *model.Class, n *model.Node) bool {
 	return slices.ContainsFunc(c.Variants, func(v model.Variant) bool {
 		p := m.Profiles[v.Profile]
@@ -83,14 +85,14 @@ func nodeAdmits(m *model.Model, c *model.Class, n *model.Node) bool {
 	})
 }
 
-// leastPrice is what the cheapest node costs that has so much capacity.
-func (w *stepper) leastPrice(room []int64) float64 {
+// leastPrice returns the price of the cheapest node with the given capacity.
+func (w *stepper) leastPrice(capacity []int64) float64 {
 	least := math.Inf(1)
 	for i := range w.model.Pools {
 		pl := &w.model.Pools[i]
 		cat := w.model.Catalogues[pl.Catalogue]
 		for _, t := range cat.TypesByPrice(pl.Columns) {
-			if pl.Types.Has(int(t)) && model.FitsWithin(room, capacityFor(w.model, option{pool: i, kind: int(t)})) {
+			if pl.Types.Has(int(t)) && model.FitsWithin(capacity, capacityFor(w.model, option{pool: i, kind: int(t)})) {
 				price, _ := cat.Cheapest(int(t), pl.Columns)
 				least = min(least, price)
 				break

@@ -17,8 +17,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// isWorthwhile works out what a move saves, keeps only those types of its new nodes with which it
-// certainly does, and reports whether it is worth the pods it moves.
+// isWorthwhile computes what a move saves and reports whether that is worth the pods it moves. It keeps only the
+// types of new nodes with which the saving is certain.
 func (v *mover) isWorthwhile(m *Move, removed float64) bool {
 	if len(m.Create) == 0 {
 		m.Saves = removed
@@ -45,8 +45,8 @@ func (v *mover) isWorthwhile(m *Move, removed float64) bool {
 	return v.updateSavings(m, removed) // without the types that were dropped
 }
 
-// priceToUndercut returns what a single new node for several old ones must cost less than: if it may be of the
-// type of one of them, less than that one does. Otherwise that one could as well be kept
+// priceToUndercut returns the price that a single replacement for several nodes must stay below. If the replacement
+// may be of the type of one of them, that is the price of this node: otherwise the node could as well be kept
 // (disruption 13).
 func (v *mover) priceToUndercut(m *Move) (least float64, like string) {
 	least = math.Inf(1)
@@ -62,12 +62,12 @@ func (v *mover) priceToUndercut(m *Move) (least float64, like string) {
 	return least, like
 }
 
-// leastSpotTypes is how many types a spot node must be replaceable by, to be replaced by a spot node: it
-// then is one of the cheapest already, and no chain of replacements starts (disruption 15).
+// leastSpotTypes is how many types must be possible for a spot node that replaces a spot node. The node is then one
+// of the cheapest already, and no chain of replacements starts (disruption 15).
 const leastSpotTypes = 15
 
-// hasSpotDiversity reports whether there are enough types for a spot node that replaces a spot node, and cuts
-// them to no more than that takes.
+// hasSpotDiversity reports whether there are enough types for a spot node that replaces a spot node, and cuts the
+// list to the number required.
 func (v *mover) hasSpotDiversity(m *Move, c *model.NewNode) bool {
 	if len(m.Remove) > 1 || c.Offer.CapacityType != karpv1.CapacityTypeSpot || !v.allSpot(m) {
 		return true
@@ -92,7 +92,7 @@ func (v *mover) hasSpotDiversity(m *Move, c *model.NewNode) bool {
 	return true
 }
 
-// recordRefusal notes why the nodes of a move stay.
+// recordRefusal records why the nodes of a move stay.
 func (v *mover) recordRefusal(m *Move, why reason.Reason) {
 	for _, name := range m.Remove {
 		v.refused[name] = why
@@ -133,8 +133,8 @@ func leastShare(m *model.Model) float64 {
 	return cmp.Or(m.Problem.Policy.MinSaving, leastSaving)
 }
 
-// mayBeSpot reports whether a move keeps to the rule that spot nodes are replaced by spot nodes only
-// if that is asked for (disruption 15): otherwise each fall of a price would start a chain of moves.
+// mayBeSpot reports whether a move keeps to the rule that spot nodes are replaced by spot nodes only if the user
+// enables it (disruption 15). Otherwise each price drop would start a chain of moves.
 func (v *mover) mayBeSpot(m *Move) bool {
 	if v.model.Problem.Policy.SpotToSpot {
 		return true
@@ -153,9 +153,8 @@ func (v *mover) allSpot(m *Move) bool {
 	})
 }
 
-// restrictToCheaper pins a new node to the capacity type it was priced as, and drops the types that could come
-// up at a limit or above it: the move would save nothing then. It reports whether a type is left, and
-// minValues holds.
+// restrictToCheaper pins a new node to the capacity type it was priced as, and drops the types that could launch at
+// or above a limit, because the move would then save nothing. It reports whether a type is left and minValues holds.
 func (v *mover) restrictToCheaper(c *model.NewNode, limit float64) bool {
 	at := slices.IndexFunc(v.model.Pools, func(p model.Pool) bool { return p.Source.Name == c.Pool })
 	if at < 0 {
@@ -175,10 +174,10 @@ func (v *mover) restrictToCheaper(c *model.NewNode, limit float64) bool {
 	return v.meetsMinValues(c, pl)
 }
 
-// meetsMinValues reports whether the types of a new node have as many values as minValues asks for.
+// meetsMinValues reports whether the types of a new node have as many values as minValues requires.
 func (v *mover) meetsMinValues(c *model.NewNode, pl *model.Pool) bool {
 	cat := v.model.Catalogues[pl.Catalogue]
-	cols, held := v.waysOf(c, cat)
+	cols, held := v.offeringsOf(c, cat)
 	f := exact.Trial{Row: v.model.RowOf(c.Needs), Types: bitset.NewSet(len(cat.Types)), Columns: cols, Reservations: held}
 	if c.Offer.Reservation == "" {
 		f.Reservations = nil
@@ -197,8 +196,8 @@ func (v *mover) meetsMinValues(c *model.NewNode, pl *model.Pool) bool {
 	return true
 }
 
-// waysOf returns the ways in which a new node can be bought as the capacity type it was priced as.
-func (v *mover) waysOf(c *model.NewNode, cat *model.Catalogue) (cols bitset.Columns, held []int) {
+// offeringsOf returns the offerings with which a new node can be launched as the capacity type it was priced as.
+func (v *mover) offeringsOf(c *model.NewNode, cat *model.Catalogue) (cols bitset.Columns, held []int) {
 	cols, held = cat.ColumnsAllowedBy(c.Needs)
 	for i := range cat.Columns {
 		if cat.Columns[i].Capacity != c.Offer.CapacityType {
@@ -211,7 +210,7 @@ func (v *mover) waysOf(c *model.NewNode, cat *model.Catalogue) (cols bitset.Colu
 // cutTypes keeps the types whose most expensive launch is below a limit, cheapest first, and the cheapest of
 // them as offer.
 func (v *mover) cutTypes(c *model.NewNode, cat *model.Catalogue, limit float64) {
-	cols, _ := v.waysOf(c, cat)
+	cols, _ := v.offeringsOf(c, cat)
 	worst, offers := map[string]float64{}, map[string]model.Offer{}
 	for t := range cat.Types {
 		low, at := cat.Cheapest(t, cols)
@@ -240,8 +239,8 @@ func (v *mover) cutTypes(c *model.NewNode, cat *model.Catalogue, limit float64) 
 	})
 }
 
-// updateRequests works out again what a new node is asked for: with fewer types, DaemonSets may take more at
-// least (SC-49).
+// updateRequests recomputes the requests of a new node: with fewer types, the minimum that DaemonSets take may be
+// higher (SC-49).
 func (v *mover) updateRequests(c *model.NewNode, pl *model.Pool) {
 	m := v.model
 	cat := m.Catalogues[pl.Catalogue]

@@ -5,11 +5,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// readReservedValues notes what the nodes of the model free that are on reserved capacity.
+// readReservedValues computes the value of nodes on reserved capacity.
 //
-// Reserved capacity is paid for whether it is used or not, so that leaving it saves next to nothing. What it is worth is what others
-// would pay on demand without it. Moves of nodes that are all reserved are judged by that, if their pods stay on reserved capacity: pods
-// that went to nodes which cost money would keep those from going.
+// Reserved capacity is paid for whether it is used or not, so leaving it saves next to nothing. Its value is what
+// other nodes would cost on demand without it. A move that only removes reserved nodes is judged by that value, and
+// its pods must stay on reserved capacity: on nodes that cost money, they would prevent the removal of those nodes.
 func (g *compiledCluster) readReservedValues() {
 	g.reservedValue = make([]float64, len(g.model.Nodes))
 	for n := range g.model.Nodes {
@@ -35,8 +35,8 @@ func (v *mover) allReserved(nodes ...int) bool {
 	return len(nodes) > 0
 }
 
-// freedReserved works out what a move frees of reserved capacity. A move that only takes nodes off reserved capacity is not allowed unless
-// that is something, and pods stay on reserved capacity.
+// freedReserved computes the value of the reserved capacity that a move frees. A move that only removes reserved
+// nodes is allowed only if this value is above zero and its pods stay on reserved capacity.
 func (v *mover) freedReserved(m *Move) (removed float64, allowed bool) {
 	m.Frees = 0
 	for _, name := range m.Remove {

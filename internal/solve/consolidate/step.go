@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// simplePairs and simpleMany are how many of the most wasteful nodes are tried in twos, and all together.
+	// simplePairs and simpleMany are how many of the most wasteful nodes are tried in pairs, and all together.
 	simplePairs, simpleMany = 24, 50
 	// fairStep is what a step must save for each pod it moves where there are many nodes, as a share of what a pod
 	// costs on average. With less, a day of churn takes a fifth more evictions for half a percent of the bill (decision 0012).
@@ -21,27 +21,27 @@ const (
 // searchStrategy is an order in which steps are tried.
 type searchStrategy struct {
 	small  bool // nodes with few pods are tried first, otherwise those with the most waste
-	single bool // one step, and then all over again
-	fresh  bool // pods are placed on the new node rather than to those that exist
-	loose  bool // a step need not last if it saves even when it does not
+	single bool // one step, then the search starts again
+	fresh  bool // pods are placed on the new node rather than on existing ones
+	loose  bool // a step may be unstable if it saves even then
 }
 
-// stepper is the simple way: nodes are deleted, or replaced by one node, one at a time, two at a time, and many
-// at once. Each step is placed exactly, pod by pod, on the cluster that the steps before it leave.
+// stepper searches steps: nodes are deleted, or replaced by one node, one at a time, in pairs, and many at once. Each
+// step is placed exactly, pod by pod, on the cluster that the steps before it leave.
 type stepper struct {
 	*mover
 	searchStrategy
 
 	forecast        *forecast // nil: any saving is worth any move
 	left            *allowance
-	removedPerPool  map[string]int // nodes of each pool
+	removedPerPool  map[string]int // nodes removed from each pool
 	steps           []Move
-	minPerPod       float64 // USD an hour that a step saves for each pod at least
-	risk            float64 // USD an hour that steps which need not last may cost again
+	minPerPod       float64 // least saving of a step for each pod, USD an hour
+	risk            float64 // USD an hour that unstable steps may cost again
 	droppedUnstable bool    // some step was left out only because the scheduler would undo it
 }
 
-// searchSteps finds moves in the simple way. They depend on those before them.
+// searchSteps searches for steps. Each depends on those before it.
 func (g *compiledCluster) searchSteps(how searchStrategy, stop func() bool) *stepper {
 	w := g.newStepper(how, stop)
 	w.takeSteps()
@@ -50,7 +50,7 @@ func (g *compiledCluster) searchSteps(how searchStrategy, stop func() bool) *ste
 
 func (g *compiledCluster) newStepper(how searchStrategy, stop func() bool) *stepper {
 	w := &stepper{mover: g.newMover(g.model.Fork(), nil, stop), searchStrategy: how, removedPerPool: map[string]int{}}
-	w.state.KeepPrices = false // one node at most is bought, so it has to grow
+	w.state.KeepPrices = false // at most one node is launched, so it has to grow
 	w.left = newAllowance(w.model)
 	if !w.model.Problem.Policy.Eager {
 		w.forecast = g.forecast(stop)
@@ -72,7 +72,7 @@ func (w *stepper) takeSteps() {
 		w.tryStep(n)
 		w.recordUnreached(list, i)
 	}
-	if len(w.steps) > 0 || len(list) > simpleUpTo { // swaps are looked for among more, and faster
+	if len(w.steps) > 0 || len(list) > simpleUpTo { // swaps are searched among more nodes, and faster
 		return
 	}
 	for i, a := range list[:min(len(list), simplePairs)] {
@@ -93,7 +93,7 @@ func (w *stepper) takeSteps() {
 	}
 }
 
-// recordUnreached notes, once time is up, of which pools of a list no node was tried before the i-th.
+// recordUnreached records, once time is up, the pools of which no node was tried before the i-th of a list.
 func (v *mover) recordUnreached(list []int, i int) {
 	if !v.state.Stopped || v.unreached != nil {
 		return
@@ -109,8 +109,8 @@ func (v *mover) recordUnreached(list []int, i int) {
 	v.unreached = slices.Sorted(maps.Keys(late))
 }
 
-// nodesByWaste lists the nodes that could be removed, those first that waste most for each pod on them. Pools that an earlier
-// search had no time for come before all others.
+// nodesByWaste lists the nodes that could be removed, those first that waste most for each pod on them. Pools that an
+// earlier search had no time for come before all others.
 func (v *mover) nodesByWaste() []int {
 	var list []int
 	for n, may := range v.removable {
@@ -124,7 +124,7 @@ func (v *mover) nodesByWaste() []int {
 	return list
 }
 
-// tryMany tries the first few nodes of a list together, as many as can be.
+// tryMany tries to remove as many as possible of the first nodes of a list together.
 func (w *stepper) tryMany(list []int) {
 	for n := min(len(list), simpleMany); n > 2; n -= 1 + n/10 {
 		if w.tryStep(list[:n]...) {
@@ -155,7 +155,8 @@ func (w *stepper) tryStep(nodes ...int) bool {
 	return false
 }
 
-// withinRemovalLimits reports whether nodes may be removed: none has taken in pods or is removed already, and there are not too many of a pool.
+// withinRemovalLimits reports whether nodes may be removed: none has received pods or is removed already, and the
+// limit of each pool holds.
 func (w *stepper) withinRemovalLimits(nodes []int) bool {
 	for i, n := range nodes {
 		pool := w.model.Nodes[n].Source.Pool
@@ -185,7 +186,7 @@ type removalSet struct {
 	nodes   []int
 	price   float64
 	pods    int
-	classes []int     // of their pods, in the order of the queue
+	classes []int     // classes of their pods, in the order of the queue
 	of      [][]int32 // pods of each of these classes
 }
 
@@ -199,7 +200,7 @@ func (w *stepper) newRemovalSet(nodes []int) *removalSet {
 	for _, n := range nodes {
 		pods = append(pods, w.pods[n]...)
 	}
-	if len(nodes) > 1 { // those of one node are in this order
+	if len(nodes) > 1 { // the pods of a single node are already in this order
 		slices.SortStableFunc(pods, func(a, b int32) int { return cmp.Compare(w.class[a], w.class[b]) })
 	}
 	for first := 0; first < len(pods); {
@@ -213,17 +214,18 @@ func (w *stepper) newRemovalSet(nodes []int) *removalSet {
 	return g
 }
 
-// isWorth reports whether it is worth it to have a new node for that price instead.
+// isWorth reports whether the step is worth it with a new node of that price.
 func (w *stepper) isWorth(g *removalSet, price float64) bool {
 	saves := g.price - price
-	if w.allReserved(g.nodes...) { // how much is worth it is asked of what they free
+	if w.allReserved(g.nodes...) { // then the saving is judged by the value of what they free
 		return saves > 0
 	}
 	return w.model.Problem.Policy.Eager || saves >= w.minPerPod*float64(g.pods) && savesEnough(w.model, saves, g.price, g.pods)
 }
 
-// placeElsewhere is the state once the pods of nodes have other places, at most one of them new; nil if they have none, or
-// if the new one is too expensive. They are placed on existing nodes first, or to the new one first.
+// placeElsewhere returns the state after the pods of nodes were placed elsewhere, with at most one new node. It
+// returns nil if they cannot be placed, or if the new node is too expensive. Existing nodes are tried first, or, if
+// fresh, the new one.
 func (w *stepper) placeElsewhere(g *removalSet, fresh bool) *exact.State {
 	s := w.state.Clone()
 	if w.allReserved(g.nodes...) {
@@ -286,7 +288,7 @@ func placeOnOneNewNode(s *exact.State, k, want int) int {
 	return done
 }
 
-// moveOf is a step as a move, or nil if it is not worth it or would not last.
+// moveOf returns a step as a move, or nil if it is not worth it or the scheduler would undo it.
 func (w *stepper) moveOf(s *exact.State, g *removalSet) *Move {
 	if len(s.Bins) > 0 && !w.isWorth(g, s.LeastPrice(s.Bins[0], s.LaunchColumns(s.Bins[0]))) {
 		return nil
@@ -322,7 +324,7 @@ func (w *stepper) moveOf(s *exact.State, g *removalSet) *Move {
 	return &moves[0]
 }
 
-// acceptStep continues with the cluster after a step. What it buys takes no pods of later ones.
+// acceptStep continues with the cluster after a step. Its new nodes take no pods of later steps.
 func (w *stepper) acceptStep(s *exact.State, nodes []int, m *Move) {
 	for _, n := range nodes {
 		w.removed[n] = true
@@ -331,10 +333,10 @@ func (w *stepper) acceptStep(s *exact.State, nodes []int, m *Move) {
 	for _, b := range m.Bind {
 		w.receives[w.byName[b.Node]] = true
 	}
-	bought := int32(len(w.model.Nodes))
-	maps.DeleteFunc(s.HostCounts, func(at model.HostKey, _ model.HostCount) bool { return at.Node >= bought })
-	delete(s.Ports, bought)
-	delete(s.Claims, bought)
+	newNode := int32(len(w.model.Nodes))
+	maps.DeleteFunc(s.HostCounts, func(at model.HostKey, _ model.HostCount) bool { return at.Node >= newNode })
+	delete(s.Ports, newNode)
+	delete(s.Claims, newNode)
 	s.Bins, s.Placed = nil, nil
 	if w.allReserved(nodes...) {
 		w.reopenPaidNodes(s, w.state)

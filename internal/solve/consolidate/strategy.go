@@ -13,18 +13,19 @@ import (
 )
 
 const (
-	// descendUpTo is up to how many candidates every way is followed to its end before one is chosen. followUpTo is the
-	// same for ways that take all steps there are at once: those of one step at a time are as long as there are nodes.
+	// descendUpTo is the number of candidates up to which every strategy is followed to its end before one is chosen.
+	// followUpTo is the same for strategies that take all steps at once: those of one step at a time take as many
+	// rounds as there are nodes.
 	descendUpTo, followUpTo = 16, 40
-	// simpleUpTo is up to how many candidates steps of several nodes are tried, and those that need not last.
+	// simpleUpTo is the number of candidates up to which steps of several nodes, and unstable steps, are tried.
 	simpleUpTo = 200
-	// muchMore is how many times what other moves save steps have to save to be made instead.
+	// muchMore is the factor by which steps must save more than other moves to be made instead of them.
 	muchMore = 1.5
-	// mostSteps is how long a way may be.
+	// mostSteps limits how many rounds a strategy is followed.
 	mostSteps = 60
 )
 
-// searchStrategies are the ways in which steps are taken one after another. Where each ends depends on chance, so the
+// searchStrategies lists the orders in which steps are tried. Which of them ends cheapest is not predictable, so the
 // best of several is used.
 func searchStrategies(candidates int) []searchStrategy {
 	list := []searchStrategy{{}, {small: true, single: true}, {fresh: true}, {small: true, single: true, fresh: true}, {small: true, single: true, loose: true}}
@@ -34,17 +35,17 @@ func searchStrategies(candidates int) []searchStrategy {
 	return list
 }
 
-// strategyResult is the moves of one way.
+// strategyResult is the moves of one strategy.
 type strategyResult struct {
 	moves            []Move
 	simple           bool // they are steps: each depends on those before it
 	limited, stopped bool
-	unreached        []string // pools that there was no time for
+	unreached        []string // pools that the search had no time for
 }
 
-// compareWithSteps holds moves against the simple way, and returns what saves more. Few nodes are followed to the end: so
-// no cluster ends more expensive than steps would have left it. With many, steps are searched once there
-// are no other moves and no swaps.
+// compareWithSteps compares moves with the step search, and returns what saves more. With few nodes, strategies are
+// followed to the end: so no cluster ends more expensive than steps would have left it. With many, steps are searched
+// once there are no other moves and no swaps.
 func (g *compiledCluster) compareWithSteps(q Question, moves []Move, stop func() bool) strategyResult {
 	limited := false
 	followed := len(q.Candidates) <= descendUpTo || len(q.Candidates) <= followUpTo && !q.Policy.Eager
@@ -77,12 +78,12 @@ func (g *compiledCluster) compareWithSteps(q Question, moves []Move, stop func()
 	return w.result(limited)
 }
 
-// result is what came of the steps.
+// result returns the steps found so far.
 func (w *stepper) result(limited bool) strategyResult {
 	return strategyResult{w.steps, true, limited || w.trimmed, w.state.Stopped, w.unreached}
 }
 
-// chooseStrategy follows each way to its end and returns the first moves of the one that ends cheapest.
+// chooseStrategy follows each strategy to its end and returns the first moves of the one that ends cheapest.
 func (g *compiledCluster) chooseStrategy(q Question, moves []Move, stop func() bool) strategyResult {
 	ways := searchStrategies(len(q.Candidates))
 	probe := g.searchStableSteps(ways[0], stop)
@@ -104,21 +105,21 @@ func (g *compiledCluster) chooseStrategy(q Question, moves []Move, stop func() b
 			totals[i], firsts[i] = g.followStrategy(q, ways[i-1], nil, stop)
 		}
 	})
-	const noise = 1e-9 // of sums of prices in another order
+	const noise = 1e-9 // rounding error of sums of prices in another order
 	best := 0
 	for i := range totals {
 		if len(firsts[i]) > 0 && (len(firsts[best]) == 0 && totals[i] > 0 || totals[i] > totals[best]+noise) {
 			best = i
 		}
 	}
-	if len(firsts[best]) == 0 { // time was up before any way was followed again
+	if len(firsts[best]) == 0 { // time was up before any strategy was followed again
 		return strategyResult{probe.steps, true, probe.trimmed, true, nil}
 	}
 	return strategyResult{firsts[best], best > 0, probe.trimmed, stop(), nil}
 }
 
-// followStrategy looks where moves lead: what is saved once steps were taken until there are none, and the first of them.
-// Moves that were found in another way come before them.
+// followStrategy takes steps until there are none, and returns what they save in total, and the first of them. Moves
+// that were found in another way come before them.
 func (g *compiledCluster) followStrategy(q Question, how searchStrategy, before []Move, stop func() bool) (total float64, first []Move) {
 	total, first = totalSaved(before), before
 	if len(before) > 0 {
@@ -140,7 +141,7 @@ func (g *compiledCluster) followStrategy(q Question, how searchStrategy, before 
 	return total, first
 }
 
-// searchStableSteps looks for steps that last, or if there are none for those that save even if they do not.
+// searchStableSteps searches for steps that last, or if there are none for those that save even if they do not.
 func (g *compiledCluster) searchStableSteps(how searchStrategy, stop func() bool) *stepper {
 	w := g.searchSteps(how, stop)
 	if how.loose = true; w.droppedUnstable && len(w.steps) == 0 && !w.state.Stopped {
@@ -149,7 +150,8 @@ func (g *compiledCluster) searchStableSteps(how searchStrategy, stop func() bool
 	return w
 }
 
-// afterMoves is the question once moves were made: new nodes come up as offered, and are candidates again.
+// afterMoves is the question after moves: new nodes have the type and price that was planned, and are candidates
+// again.
 func (q Question) afterMoves(moves []Move, round int) Question {
 	view := q.View
 	names := slices.Clone(q.Candidates)
@@ -182,19 +184,19 @@ func (q Question) afterMoves(moves []Move, round int) Question {
 	return q
 }
 
-// launchedNode is a new node that came up as offered. It counts in the limits of its pool.
+// launchedNode is a new node of the type and price that was planned. It counts in the limits of its pool.
 func launchedNode(view *cluster.Snapshot, c *model.NewNode, name string) cluster.Node {
 	at := slices.IndexFunc(view.Pools, func(p cluster.Pool) bool { return p.Name == c.Pool })
 	pool := &view.Pools[at]
 	t := &pool.Types[slices.IndexFunc(pool.Types, func(t catalog.InstanceType) bool { return t.Name == c.Offer.Type })]
 	labels := map[string]string{}
-	// any order: each key is looked at by itself
+	// any order: keys are independent
 	for key, r := range c.Needs {
 		if len(r.Values) > 0 && !r.Not {
 			labels[key] = r.Values[0]
 		}
 	}
-	// any order: each key is looked at by itself
+	// any order: keys are independent
 	for key, r := range t.Labels {
 		delete(labels, key)
 		if len(r.Values) == 1 {

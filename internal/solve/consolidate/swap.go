@@ -12,49 +12,48 @@ import (
 const (
 	// fairSaving is what a swap must save for each pod it moves, as a share of what a pod costs on average.
 	fairSaving = 0.05
-	// maxSingles, maxPairs and maxTriples are how many of the most wasteful nodes are looked at on their own,
-	// in twos and in threes.
+	// maxSingles, maxPairs and maxTriples are how many of the most wasteful nodes are tried alone, in pairs and in
+	// threes.
 	maxSingles, maxPairs, maxTriples = 500, 150, 60
-	// mostIllegal is how many swaps may turn out not to be allowed before no more are looked for.
+	// mostIllegal is how many swaps may turn out not to be allowed before the search ends.
 	mostIllegal = 50
 )
 
-// option is a node that could be bought.
+// option is a node that could be launched.
 type option struct {
-	pool, kind, col int // col: how it is bought
+	pool, kind, col int // col: the offering it is launched as
 	price           float64
 }
 
-// swap is a few nodes whose pods find a place on the others and at most one that is bought for them, in
-// the way in which the scheduler places them.
+// swap is a few nodes whose pods can be scheduled on the other nodes and on at most one new node, as the scheduler
+// places them.
 type swap struct {
 	nodes []int
-	offer option // kind -1: nothing is bought
+	offer option // kind -1: no new node
 	saves float64
 	moved int
-	made  *Move // if it was asked whether it is allowed
+	made  *Move // nil unless makes was called
 }
 
-// swapper looks for swaps.
+// swapper searches for swaps.
 type swapper struct {
 	*forecast
 	options        []option
-	poolsOfClasses []int      // of each class: the pool that its nodes are bought from
-	asked          []bool     // classes whose pool is known
-	hosts          [][]int    // of each class: nodes with headroom for a pod of it, two at most; nil: not looked for
-	needs          [][2]int64 // of each node: what pods ask for that fit no other one, if measured
+	poolsOfClasses []int      // by class: the pool that its nodes are launched from
+	poolKnown      []bool     // classes whose pool is known
+	hosts          [][]int    // by class: up to two nodes with headroom for a pod of it; nil: not computed
+	needs          [][2]int64 // by node: requests of its pods that fit on no other node, if measured
 	sized          []bool     // nodes that were measured
-	least          float64    // that a swap saves for each pod
+	least          float64    // least saving of a swap for each pod
 	found          []*swap    // each better than the one before
-	need           [2]int64   // what pods ask for that fit no other node
+	need           [2]int64   // requests of the pods that fit on no other node
 
-	makes   func(*swap) *Move // nil: whether swaps are allowed is not asked
-	illegal int               // swaps that are not
+	makes   func(*swap) *Move // nil: swaps are not verified
+	illegal int               // swaps that are not allowed
 }
 
-// findSwap is the move that saves most for each pod it moves, of few nodes and their pods. Moves for the
-// whole cluster are better, but once they are made what is left to gain is in such.
-// What was found before time was up is used.
+// findSwap returns the move of a few nodes that saves most for each pod it moves. Moves for the whole cluster save
+// more, but once they are made, only swaps are left to gain from. If time is up, the best swap found so far is used.
 func (g *compiledCluster) findSwap(stop func() bool) strategyResult {
 	w := &swapper{forecast: g.forecast(stop)}
 	w.searchSwaps()
@@ -62,12 +61,13 @@ func (g *compiledCluster) findSwap(stop func() bool) strategyResult {
 		if m := g.makeSwap(b); m != nil {
 			return strategyResult{moves: []Move{*m}, stopped: w.state.Stopped, unreached: w.unreached}
 		}
-		if !w.state.Stopped { // otherwise the next best has to do
+		if !w.state.Stopped { // otherwise the next best is used
 			break
 		}
 	}
 	if len(w.found) > 0 && !w.state.Stopped {
-		// The best is not allowed, and hides others. So these are looked for again, and each is verified before it counts; that takes longer.
+		// The best swap is not allowed and hides others. So the search runs again and verifies each swap before it
+		// counts; that takes longer.
 		w.makes, w.found = g.makeSwap, nil
 		if w.searchSwaps(); len(w.found) > 0 {
 			best := w.found[len(w.found)-1]
@@ -77,7 +77,7 @@ func (g *compiledCluster) findSwap(stop func() bool) strategyResult {
 	return strategyResult{limited: w.trimmed, stopped: w.state.Stopped, unreached: w.unreached}
 }
 
-// keepBestSwap keeps a swap that is better than all before, if it is allowed as far as that is asked.
+// keepBestSwap keeps a swap that is better than all before. If makes is set, the swap must also be allowed.
 func (w *swapper) keepBestSwap(b swap) bool {
 	if w.makes != nil {
 		if b.made = w.makes(&b); b.made == nil {
@@ -96,7 +96,7 @@ func (w *swapper) searchSwaps() {
 		w.least = w.minSavingPerPod(list, fairSaving)
 	}
 	w.options = w.listOptions()
-	w.poolsOfClasses, w.asked, w.hosts = make([]int, len(w.model.Classes)), make([]bool, len(w.model.Classes)), make([][]int, len(w.model.Classes))
+	w.poolsOfClasses, w.poolKnown, w.hosts = make([]int, len(w.model.Classes)), make([]bool, len(w.model.Classes)), make([][]int, len(w.model.Classes))
 	w.needs, w.sized = make([][2]int64, len(w.model.Nodes)), make([]bool, len(w.model.Nodes))
 	for i, n := range list[:min(len(list), maxSingles)] {
 		w.trySwap(n)
@@ -115,7 +115,8 @@ func (w *swapper) searchSwaps() {
 	}
 }
 
-// minSavingPerPod is what moving pods of some nodes must save for each of them: a share of what a pod costs on average.
+// minSavingPerPod is the least that moving pods of some nodes must save for each pod: a share of what a pod costs on
+// average.
 func (v *mover) minSavingPerPod(nodes []int, share float64) float64 {
 	price, pods := 0.0, 0
 	for _, n := range nodes {
@@ -125,8 +126,8 @@ func (v *mover) minSavingPerPod(nodes []int, share float64) float64 {
 	return max(leastPerPod, share*price/float64(max(1, pods)))
 }
 
-// listOptions are what can be bought, cheapest first, without what is no larger than something cheaper. Where
-// rules over zones couple pods, the same type in another zone is another offer.
+// listOptions lists what can be launched, cheapest first, without options that are no larger than a cheaper one.
+// Where rules over zones couple pods, the same type in another zone is another option.
 func (w *swapper) listOptions() []option {
 	var list []option
 	zones := hasZoneRules(w.model)
@@ -150,9 +151,9 @@ func (w *swapper) listOptions() []option {
 	slices.SortStableFunc(list, func(a, b option) int { return cmp.Compare(a.price, b.price) })
 	var out []option
 	for _, o := range list {
-		room := capacityFor(w.model, o)
+		capacity := capacityFor(w.model, o)
 		if !slices.ContainsFunc(out, func(c option) bool {
-			return c.pool == o.pool && (!zones || c.col == o.col) && model.FitsWithin(room, capacityFor(w.model, c))
+			return c.pool == o.pool && (!zones || c.col == o.col) && model.FitsWithin(capacity, capacityFor(w.model, c))
 		}) {
 			out = append(out, o)
 		}
@@ -165,12 +166,12 @@ func hasZoneRules(m *model.Model) bool {
 	return slices.ContainsFunc(m.Groups, func(g *model.Group) bool { return !g.PerHost })
 }
 
-// capacityFor is what a node that could be bought has for pods.
+// capacityFor returns the allocatable resources of a node that could be launched.
 func capacityFor(m *model.Model, o option) []int64 {
 	return m.Pools[o.pool].Capacity.Allocatable[o.kind*m.Lanes : (o.kind+1)*m.Lanes]
 }
 
-// trySwap looks whether nodes can be swapped, and notes it if that is better than all before.
+// trySwap tries to swap nodes, and keeps the swap if it is better than all before.
 func (w *swapper) trySwap(nodes ...int) {
 	if w.state.ShouldStop() || w.illegal >= mostIllegal || !w.withinRemovalLimits(nodes) {
 		return
@@ -209,7 +210,7 @@ func (w *swapper) trySwap(nodes ...int) {
 	}
 }
 
-// withinRemovalLimits reports whether so many nodes of their pools may be removed.
+// withinRemovalLimits reports whether the pools allow that these nodes are removed.
 func (w *swapper) withinRemovalLimits(nodes []int) bool {
 	if len(w.maxRemovals) == 0 {
 		return true
@@ -224,7 +225,7 @@ func (w *swapper) withinRemovalLimits(nodes []int) bool {
 	return true
 }
 
-// measureUnplaceable sums up what pods of nodes ask for that surely fit no other node: so much has to be bought.
+// measureUnplaceable sums up the requests of the pods that certainly fit on no other node: a new node must hold them.
 func (w *swapper) measureUnplaceable(nodes []int) {
 	w.need = [2]int64{}
 	for _, n := range nodes {
@@ -251,7 +252,7 @@ func (w *swapper) demandWithoutHost(n int) (sum [2]int64) {
 	return sum
 }
 
-// findTwoHosts finds two nodes with headroom for a pod, if there are so many.
+// findTwoHosts returns up to two nodes with headroom for a pod.
 func (w *swapper) findTwoHosts(c *model.Class) []int {
 	found, lanes := make([]int, 0, 2), w.model.Lanes
 	for n, share := range w.freeShare {
@@ -264,17 +265,17 @@ func (w *swapper) findTwoHosts(c *model.Class) []int {
 	return found
 }
 
-// offerSuffices reports whether a node could be bought for pods of nodes: it holds those that fit nowhere
-// else, it comes from the pool that is asked first for each of them (SC-20), and it is no node like one
-// that is removed.
+// offerSuffices reports whether a new node would do for the pods of nodes: it holds those that fit nowhere else, it
+// comes from the pool that is tried first for each of them (SC-20), and it is not of the type of a node that is
+// removed.
 func (w *swapper) offerSuffices(nodes []int, o option) bool {
-	if room := capacityFor(w.model, o); w.need[0] > room[0] || w.need[1] > room[1] {
+	if capacity := capacityFor(w.model, o); w.need[0] > capacity[0] || w.need[1] > capacity[1] {
 		return false
 	}
 	cat := w.model.Catalogues[w.model.Pools[o.pool].Catalogue]
 	other := func(n int) bool { return w.model.Nodes[n].Source.CapacityType != karpv1.CapacityTypeSpot }
 	if cat.Columns[o.col].Capacity == karpv1.CapacityTypeSpot && !w.model.Problem.Policy.SpotToSpot && !slices.ContainsFunc(nodes, other) {
-		return false // as mayBeSpot will say
+		return false // mayBeSpot would refuse it
 	}
 	name := cat.Types[o.kind].InstanceType.Name
 	for _, n := range nodes {
@@ -291,21 +292,21 @@ func (w *swapper) offerSuffices(nodes []int, o option) bool {
 }
 
 func (w *swapper) poolOfClass(k int) int {
-	if !w.asked[k] {
+	if !w.poolKnown[k] {
 		p := w.model.Profiles[w.model.Classes[k].Variants[w.lastMoveStep(k)].Profile]
-		w.asked[k], w.poolsOfClasses[k] = true, w.state.FirstPoolFor(k, p, p.Need)
+		w.poolKnown[k], w.poolsOfClasses[k] = true, w.state.FirstPoolFor(k, p, p.Need)
 	}
 	return w.poolsOfClasses[k]
 }
 
-// placesAllPods reports whether all pods of nodes find a place.
+// placesAllPods reports whether all pods of nodes can be scheduled.
 func (w *swapper) placesAllPods(nodes []int, o option) bool {
 	if o.kind < 0 && w.need != [2]int64{} {
 		return false
 	}
-	w.bought = w.bought[:0]
+	w.planned = w.planned[:0]
 	if o.kind >= 0 {
-		w.addBoughtNode(o, w.model.Pools[o.pool].Row)
+		w.addPlannedNode(o, w.model.Pools[o.pool].Row)
 	}
 	if !w.placeAsScheduler(nodes, 0, nil) {
 		return false
@@ -314,12 +315,12 @@ func (w *swapper) placesAllPods(nodes []int, o option) bool {
 	return true
 }
 
-// makeSwap turns a swap into a move by all the rules there are for a plan; nil if it is not allowed.
+// makeSwap turns a swap into a move by all the rules of a plan; nil if it is not allowed.
 func (g *compiledCluster) makeSwap(b *swap) *Move {
 	f, v := g.forecast(g.stop), g.newMover(g.model.Fork(), nil, g.stop)
 	if b.offer.kind >= 0 {
 		restrictToOption(v.model, b.offer)
-		f.addBoughtNode(b.offer, f.model.Pools[b.offer.pool].Row)
+		f.addPlannedNode(b.offer, f.model.Pools[b.offer.pool].Row)
 	}
 	waiting := make([][]int32, len(v.model.Classes))
 	for _, n := range b.nodes {
@@ -328,7 +329,7 @@ func (g *compiledCluster) makeSwap(b *swap) *Move {
 			waiting[v.class[p]] = append(waiting[v.class[p]], p)
 		}
 	}
-	settled := f.placeAsScheduler(b.nodes, 0, func(k int, at target) bool {
+	placed := f.placeAsScheduler(b.nodes, 0, func(k int, at target) bool {
 		p := v.model.Profiles[at.profile]
 		switch {
 		case at.node >= 0:
@@ -342,7 +343,7 @@ func (g *compiledCluster) makeSwap(b *swap) *Move {
 		}
 		return v.state.PlaceInBins(k, at.profile, 1) > 0
 	})
-	if !settled {
+	if !placed {
 		return nil
 	}
 	for k := range waiting { // only these are planned for
@@ -355,15 +356,15 @@ func (g *compiledCluster) makeSwap(b *swap) *Move {
 	return &moves[0]
 }
 
-// restrictToOption leaves nothing to buy but a type, and those with as much capacity, as it is offered.
+// restrictToOption leaves only an option, and types with at least its capacity, to launch.
 func restrictToOption(m *model.Model, o option) {
-	room := capacityFor(m, o)
+	capacity := capacityFor(m, o)
 	m.Pools = slices.Clone(m.Pools)
 	for i := range m.Pools {
 		pl := &m.Pools[i]
 		types := bitset.NewSet(len(m.Catalogues[pl.Catalogue].Types))
 		for t := pl.Types.Next(0); t >= 0 && i == o.pool; t = pl.Types.Next(t + 1) {
-			if model.FitsWithin(room, capacityFor(m, option{pool: i, kind: t})) {
+			if model.FitsWithin(capacity, capacityFor(m, option{pool: i, kind: t})) {
 				types.Add(t)
 			}
 		}

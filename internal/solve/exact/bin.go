@@ -10,26 +10,25 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// Bin is a planned node. It is not one instance type but all that could still be launched for the
-// pods on it.
+// Bin is a planned node. It is not one instance type but all types that could still be launched for its pods.
 type Bin struct {
 	Pool           int
 	Row            reqs.Row       // requirements of the pool, narrowed by those of the pods
-	Types          bitset.Set     // that hold the pods
-	Columns        bitset.Columns // that the pods allow
-	Used           []int64        // by the pods; DaemonSets are in the capacity of the pool
-	Largest        []int64        // the most that any of the types has
+	Types          bitset.Set     // types that hold the pods
+	Columns        bitset.Columns // columns that the pods allow
+	Used           []int64        // requests of the pods; DaemonSets are in the capacity of the pool
+	Largest        []int64        // maximum over the types, by lane
 	Needs          []int          // needs that Row, Types and Columns already respect
 	Pods           []BinPods
 	Count          int             // pods in all
-	Reservations   []int           // reservations it holds a place of
+	Reservations   []int           // reservations that it takes a slot of
 	relaxed        bool            // minValues was lowered to open it
-	Minimums       []model.Minimum // minValues that it keeps to
+	Minimums       []model.Minimum // minValues that it must meet
 	domainCounted  []bool          // by key of the table: its only domain is counted
 	sure           []int           // groups with a node filter that it meets for certain (SC-28)
-	unsure         []int           // groups that do not count its pods yet, since it may not
-	cheapestType   int             // cheapest of the types, -1: not looked up
-	cheapestColumn int             // and how it is bought
+	unsure         []int           // groups with a node filter that it may not meet: they do not count its pods yet
+	cheapestType   int             // cheapest of the types, -1: not computed
+	cheapestColumn int             // column with the price of cheapestType
 }
 
 // BinPods is how many pods of a class, at one step of relaxation, are on a planned node.
@@ -39,25 +38,25 @@ type BinPods struct {
 	Count   int32
 }
 
-// Trial is a planned node as it would be with some pods more.
+// Trial is a planned node as it would be with some more pods.
 type Trial struct {
 	Row          reqs.Row
 	Types        bitset.Set
 	Columns      bitset.Columns
 	narrow       bool           // Row, Types or Columns differ from the bin's
-	Needs        []int          // that the bin does not respect yet
-	Reservations []int          // it would hold a place of
+	Needs        []int          // needs that the bin does not respect yet
+	Reservations []int          // reservations that it would take a slot of
 	pinned       []model.PinKey // domains that were chosen
 }
 
-// BeginTrial starts a trial from a bin, in the state's own memory.
+// BeginTrial starts a trial from a bin, in buffers of the state.
 func (s *State) BeginTrial(b *Bin) Trial {
 	s.row.CopyFrom(b.Row)
 	s.types = append(s.types[:0], b.Types...)
 	return Trial{Row: s.row, Types: s.types, Columns: b.Columns}
 }
 
-// Require narrows a trial to a need. It reports whether anything is left.
+// Require narrows a trial to a need. It reports whether any type and column is left.
 func (s *State) Require(f *Trial, b *Bin, needID int) bool {
 	if needID <= 0 || slices.Contains(b.Needs, needID) {
 		return needID >= 0
@@ -84,8 +83,7 @@ func (s *State) Require(f *Trial, b *Bin, needID int) bool {
 	return !f.Columns.Empty() && !f.Types.Empty()
 }
 
-// FitInBin returns how many pods of a class a planned node can take, at most want, and the node as it
-// would then be.
+// FitInBin returns how many pods of a class a planned node can take, at most want, and the trial with these pods.
 func (s *State) FitInBin(c *model.Class, p *model.Profile, b *Bin, place int32, want int) (int, Trial) {
 	m := s.Model
 	if !m.Tolerated(p.Tolerations, m.Pools[b.Pool].Taints) {
@@ -109,8 +107,8 @@ func (s *State) FitInBin(c *model.Class, p *model.Profile, b *Bin, place int32, 
 	return s.FitTypes(c, b, &f, want), f
 }
 
-// fitInDomain is the rest of FitInBin for a pod whose rules choose a domain. A domain in which the node then
-// cannot be launched, for minValues or reservations, is not chosen again.
+// fitInDomain is FitInBin for a pod whose rules choose a domain. A domain in which the node then cannot be launched,
+// because of minValues or reservations, is not chosen again.
 func (s *State) fitInDomain(c *model.Class, p *model.Profile, b *Bin, want int) (int, Trial) {
 	defer func() { s.excluded = s.excluded[:0] }()
 	before := s.WaitsForReserved
@@ -129,8 +127,7 @@ func (s *State) fitInDomain(c *model.Class, p *model.Profile, b *Bin, want int) 
 			s.WaitsForReserved = before
 			return n, f
 		}
-		// Reserved capacity that is taken is waited for, not passed over by choosing another capacity type
-		// (V15-45).
+		// If reserved capacity is in use, the pod waits for it. Another capacity type is not chosen instead (V15-45).
 		if len(f.pinned) == 0 || s.WaitsForReserved && s.Model.Table.KeyName(f.pinned[len(f.pinned)-1].Key) == karpv1.LabelCapacityType {
 			return 0, Trial{}
 		}
@@ -139,19 +136,19 @@ func (s *State) fitInDomain(c *model.Class, p *model.Profile, b *Bin, want int) 
 	}
 }
 
-// dropFullTypes drops the types that do not hold one more pod, so that a domain is chosen among those that
-// have a node for it. It reports whether any is left.
+// dropFullTypes drops the types that cannot hold one more pod, so that only domains with a usable type are chosen. It
+// reports whether any type is left.
 func (s *State) dropFullTypes(c *model.Class, b *Bin, f *Trial) bool {
-	rooms, lanes := s.Model.Pools[b.Pool].Capacity, s.Model.Lanes
+	capacity, lanes := s.Model.Pools[b.Pool].Capacity, s.Model.Lanes
 	back := s.attachedLanes(c, b)
 	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
-		fits := rooms.Ports == nil || !s.PortsTakenByDaemons(c, rooms, t)
+		fits := capacity.Ports == nil || !s.PortsTakenByDaemons(c, capacity, t)
 		for _, l := range c.Lanes {
-			ask := c.Requests[l]
+			request := c.Requests[l]
 			if back != nil {
-				ask -= back[l]
+				request -= back[l]
 			}
-			fits = fits && rooms.Allocatable[t*lanes+l]-b.Used[l] >= ask
+			fits = fits && capacity.Allocatable[t*lanes+l]-b.Used[l] >= request
 		}
 		if !fits {
 			f.Types.Remove(t)
@@ -160,7 +157,7 @@ func (s *State) dropFullTypes(c *model.Class, b *Bin, f *Trial) bool {
 	return !f.Types.Empty()
 }
 
-// allowedInBin is what ports, claims and hosts allow.
+// allowedInBin returns how many pods the rules for ports, claims and hosts allow.
 func (s *State) allowedInBin(c *model.Class, p *model.Profile, place int32, want int) int {
 	if len(p.Ports) > 0 {
 		if want = 1; model.PortsConflict(p.Ports, s.Ports[place]) {
@@ -187,7 +184,7 @@ func (s *State) FitTypes(c *model.Class, b *Bin, f *Trial, want int) int {
 	}
 	back := s.attachedLanes(c, b)
 	best := 0
-	room := pl.Capacity.Allocatable
+	allocatable := pl.Capacity.Allocatable
 	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
 		if cat.Available[t].And(f.Columns).Empty() || pl.Capacity.Ports != nil && s.PortsTakenByDaemons(c, pl.Capacity, t) {
 			f.Types.Remove(t)
@@ -195,18 +192,18 @@ func (s *State) FitTypes(c *model.Class, b *Bin, f *Trial, want int) int {
 		}
 		n := want
 		for _, l := range c.Lanes {
-			ask := c.Requests[l]
+			request := c.Requests[l]
 			if back != nil {
-				ask -= back[l]
+				request -= back[l]
 			}
-			if left := room[t*lanes+l] - b.Used[l]; left < ask {
+			if left := allocatable[t*lanes+l] - b.Used[l]; left < request {
 				n = 0
 				break
-			} else if ask > 0 && left/ask < int64(n) {
-				n = int(left / ask)
+			} else if request > 0 && left/request < int64(n) {
+				n = int(left / request)
 			}
 		}
-		if n == 0 || cannotHoldDaemons(room[t*lanes:(t+1)*lanes], b.Used) {
+		if n == 0 || cannotHoldDaemons(allocatable[t*lanes:(t+1)*lanes], b.Used) {
 			f.Types.Remove(t)
 			continue
 		}
@@ -222,9 +219,9 @@ func (s *State) FitTypes(c *model.Class, b *Bin, f *Trial, want int) int {
 	return best
 }
 
-// cannotHoldDaemons reports whether a type cannot hold its DaemonSets and what is planned: then nothing fits.
-func cannotHoldDaemons(room, used []int64) bool {
-	for l, v := range room {
+// cannotHoldDaemons reports whether a type cannot hold its DaemonSets and the planned pods: then nothing fits.
+func cannotHoldDaemons(allocatable, used []int64) bool {
+	for l, v := range allocatable {
 		if v < used[l] && v < 0 {
 			return true
 		}
@@ -237,14 +234,14 @@ func (s *State) keepTypes(c *model.Class, b *Bin, f *Trial, n int, back []int64)
 	if n <= 1 {
 		return
 	}
-	room, lanes := s.Model.Pools[b.Pool].Capacity.Allocatable, s.Model.Lanes
+	allocatable, lanes := s.Model.Pools[b.Pool].Capacity.Allocatable, s.Model.Lanes
 	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
 		for _, l := range c.Lanes {
-			ask := c.Requests[l]
+			request := c.Requests[l]
 			if back != nil {
-				ask -= back[l]
+				request -= back[l]
 			}
-			if room[t*lanes+l]-b.Used[l] < int64(n)*ask {
+			if allocatable[t*lanes+l]-b.Used[l] < int64(n)*request {
 				f.Types.Remove(t)
 				break
 			}
@@ -276,8 +273,8 @@ func (s *State) PortsTakenByDaemons(c *model.Class, r *model.PoolCapacity, t int
 	return len(c.Shape.HostPorts) > 0 && model.PortsConflict(c.Shape.HostPorts, r.Ports[t])
 }
 
-// meetsMinimums reports whether a trial still has the distinct values that minValues demands (SC-42,
-// V15-60: only values that the requirements still allow count).
+// meetsMinimums reports whether a trial still has the distinct values that minValues requires (SC-42, V15-60: only
+// values that the requirements still allow count).
 func (s *State) meetsMinimums(list []model.Minimum, pl *model.Pool, f *Trial) bool {
 	for _, least := range list {
 		if s.CountDistinct(pl, f, least.Key) < least.Values {
@@ -293,7 +290,7 @@ func (s *State) CountDistinct(pl *model.Pool, f *Trial, k reqs.KeyID) int {
 	x := &cat.Keys[k]
 	cols := s.columnsHolding(pl, f.Columns, f.Reservations)
 	var open bitset.Columns
-	types := bitset.NewSet(len(cat.Types)) // those that can be launched so
+	types := bitset.NewSet(len(cat.Types)) // types that can be launched with these columns
 	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
 		if left := cat.Launchable[t].And(cols); !left.Empty() {
 			open = open.Or(left)
@@ -351,15 +348,15 @@ func (s *State) putInBin(k int, profileID int, b *Bin, place int32, count int, f
 	s.Placed = append(s.Placed, Placement{int32(k), place, int32(count)})
 }
 
-// UpdateLargest notes the most that any type of a bin has of each resource, to refuse quickly.
+// UpdateLargest updates Largest, which rejects pods quickly.
 func (s *State) UpdateLargest(b *Bin) {
 	b.cheapestType = -1
-	room, lanes := s.Model.Pools[b.Pool].Capacity.Allocatable, s.Model.Lanes
+	allocatable, lanes := s.Model.Pools[b.Pool].Capacity.Allocatable, s.Model.Lanes
 	for l := range b.Largest {
 		b.Largest[l] = math.MinInt64
 	}
 	for t := b.Types.Next(0); t >= 0; t = b.Types.Next(t + 1) {
-		for l, v := range room[t*lanes : (t+1)*lanes] {
+		for l, v := range allocatable[t*lanes : (t+1)*lanes] {
 			b.Largest[l] = max(b.Largest[l], v)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Clone is an independent state that continues from here, without the nodes that are planned.
+// Clone returns an independent copy of the state without the planned nodes.
 func (s *State) Clone() *State {
 	c := *s
 	c.Free, c.BlockMax = slices.Clone(s.Free), slices.Clone(s.BlockMax)

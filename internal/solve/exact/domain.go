@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// ChooseDomains narrows a trial to domains that the topology rules of a profile allow, and returns how many
-// pods may be placed there, at most want. It is the last thing to narrow a node, since it may pin one domain.
+// ChooseDomains narrows a trial to domains that the topology rules of a profile allow, and returns how many pods may
+// be placed there, at most want. It comes after all other narrowing, because it may pin one domain.
 func (s *State) ChooseDomains(p *model.Profile, b *Bin, f *Trial, want int) int {
 	for i := range p.Affinity {
 		if !s.chooseNear(&p.Affinity[i], b, f) {
@@ -50,8 +50,8 @@ func (s *State) ChooseDomains(p *model.Profile, b *Bin, f *Trial, want int) int 
 	return want
 }
 
-// pinCertainDomains pins one domain for pods that keep others away or that others must be with: while it is open
-// it would block every domain, or help in none.
+// pinCertainDomains pins one domain for pods with anti-affinity and for pods that others have an affinity to. An open
+// domain would block every domain for the first kind, and help in none for the second.
 func (s *State) pinCertainDomains(p *model.Profile, b *Bin, f *Trial) bool {
 	for i := range p.AntiAffinity {
 		if g := s.Model.Groups[p.AntiAffinity[i].Group]; !g.PerHost && p.AntiAffinity[i].Required && !s.pinFirst(b, f, g.Key) {
@@ -75,13 +75,13 @@ func (s *State) pinFirst(b *Bin, f *Trial, k reqs.KeyID) bool {
 	return v >= 0 && s.choosePin(f, b, k, v)
 }
 
-// choosePin narrows a trial to one domain and notes that it was chosen.
+// choosePin narrows a trial to one domain and records the choice.
 func (s *State) choosePin(f *Trial, b *Bin, k reqs.KeyID, v int) bool {
 	f.pinned = append(f.pinned, model.PinKey{Key: k, Value: reqs.ValueID(v)})
 	return s.Require(f, b, s.Model.PinValue(k, reqs.ValueID(v)))
 }
 
-// cheapestDomain returns the domain of a key in which a trial can be launched for least, or -1.
+// cheapestDomain returns the domain of a key with the lowest launch price for a trial, or -1.
 func (s *State) cheapestDomain(b *Bin, f *Trial, k reqs.KeyID) int {
 	pl := &s.Model.Pools[b.Pool]
 	cat := s.Model.Catalogues[pl.Catalogue]
@@ -122,14 +122,14 @@ func (s *State) chooseSpread(r *model.SpreadRule, b *Bin, f *Trial, want int) in
 	if best < 0 {
 		return 0
 	}
-	room := s.spreadCapacity(r, best)
-	if room <= 0 || !s.choosePin(f, b, g.Key, best) {
+	allowed := s.spreadCapacity(r, best)
+	if allowed <= 0 || !s.choosePin(f, b, g.Key, best) {
 		return 0
 	}
-	return min(want, room)
+	return min(want, allowed)
 }
 
-// chooseNear narrows a trial to the domains where the pods are that must be near (SC-33).
+// chooseNear narrows a trial to the domains of the pods that the rule has an affinity to (SC-33).
 func (s *State) chooseNear(r *model.GroupRule, b *Bin, f *Trial) bool {
 	g := s.Model.Groups[r.Group]
 	if g.PerHost {
@@ -157,11 +157,11 @@ func (s *State) chooseNear(r *model.GroupRule, b *Bin, f *Trial) bool {
 
 // avoidDomains narrows a trial to the domains without any of the pods counted (SC-34, SC-35).
 func (s *State) avoidDomains(b *Bin, f *Trial, k reqs.KeyID, count []int32) bool {
-	if !s.Model.HasKnownValues(&s.Model.Pools[b.Pool], f.Row, k) { // it will have some value, which is not known
+	if !s.Model.HasKnownValues(&s.Model.Pools[b.Pool], f.Row, k) { // it will have a value, but which one is not known
 		return false
 	}
 	possible := s.Model.PossibleDomains(&s.Model.Pools[b.Pool], f.Row, f.Types, f.Columns, k)
-	if possible.Empty() { // no such label on this node: nothing to share
+	if possible.Empty() { // the node will not have the label: there is no domain to share
 		return true
 	}
 	all := true
@@ -209,7 +209,7 @@ func (s *State) CountPodsInBin(p *model.Profile, b *Bin, place int32, count int)
 			s.countInOpenDomains(p, k, open, count)
 		}
 	}
-	b.unsure = slices.DeleteFunc(b.unsure, func(id int) bool { // more may be certain now
+	b.unsure = slices.DeleteFunc(b.unsure, func(id int) bool { // more groups may be certain now
 		v := values[s.Model.Groups[id].Key]
 		if v < 0 || !s.meetsNodeFilter(b, id, p) {
 			return false
@@ -229,9 +229,9 @@ func (s *State) countBinPods(b *Bin, id, v int) {
 	}
 }
 
-// meetsNodeFilter reports whether a planned node certainly meets the node filter of a spread constraint
-// (SC-28), with pods of a profile on it: those that have the constraint themselves see to it. A node
-// that may not meet it in the end must not raise the smallest count that others are spread by.
+// meetsNodeFilter reports whether a planned node with pods of a profile certainly meets the node filter of a spread
+// constraint (SC-28). Pods that have the constraint themselves ensure it. A node that may not meet it in the end must
+// not raise the smallest count that others are spread by.
 func (s *State) meetsNodeFilter(b *Bin, id int, p *model.Profile) bool {
 	f := s.Model.Groups[id].Filter
 	if f == nil || f.Needs == nil && f.Tolerations < 0 || slices.Contains(b.sure, id) {
@@ -247,7 +247,7 @@ func (s *State) meetsNodeFilter(b *Bin, id int, p *model.Profile) bool {
 	return true
 }
 
-// certainlyMeets reports whether a planned node meets a need whatever it turns out to be.
+// certainlyMeets reports whether a planned node meets a need, whichever of its types is launched.
 func (s *State) certainlyMeets(b *Bin, needID int) bool {
 	m := s.Model
 	if slices.Contains(b.Needs, needID) {
@@ -261,7 +261,7 @@ func (s *State) certainlyMeets(b *Bin, needID int) bool {
 		}
 		x := &m.Catalogues[pl.Catalogue].Keys[k]
 		if x.ByOffering && !x.ColumnsWithout.And(b.Columns).Empty() || x.ByType && (x.TypesUnspecified.Overlaps(b.Types) || x.TypesWithout.Overlaps(b.Types)) {
-			return false // it may come without the label
+			return false // it may be launched without the label
 		}
 		values := m.PossibleDomains(pl, b.Row, b.Types, b.Columns, k)
 		if values.Empty() {
@@ -301,7 +301,7 @@ func (s *State) countFixedDomain(b *Bin, k, v int) {
 	}
 }
 
-// countInOpenDomains counts pods for anti-affinity in every domain they could end up in.
+// countInOpenDomains counts pods for anti-affinity in every domain that is still possible for them.
 func (s *State) countInOpenDomains(p *model.Profile, k int, open bitset.Set, count int) {
 	for _, id := range p.Groups {
 		if g := s.Model.Groups[id]; !g.PerHost && int(g.Key) == k && g.Kind == model.AntiAffinityGroup {

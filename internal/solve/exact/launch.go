@@ -16,19 +16,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// launchTerms is how a planned node will be bought: what is written on its NodeClaim. Planned nodes that
-// leave the same open share one.
+// launchTerms is how a planned node is launched: what is written on its NodeClaim. Planned nodes with the same open
+// choices share one.
 type launchTerms struct {
 	types    []string
 	needs    reqs.Set
 	offer    model.Offer
 	overlaid bool
 	relaxed  bool    // minValues is lower than the pool's (SC-43)
-	over     []int64 // the least that DaemonSets take
+	over     []int64 // the least that DaemonSets request
 	short    bool    // cutting the list broke minValues (SC-44)
 }
 
-// ComparisonCost is what the planned nodes count for when plans are compared: prices, risks and fees.
+// ComparisonCost is the cost of the planned nodes when plans are compared: prices, risks and fees.
 func (s *State) ComparisonCost() float64 {
 	total := 0.0
 	for _, b := range s.Bins {
@@ -45,19 +45,19 @@ func (s *State) ComparisonCost() float64 {
 	return total
 }
 
-// Leftover is what a plan does not contain: pods without a place.
+// Leftover is what a plan does not contain: unschedulable pods.
 type Leftover struct {
 	Cut  []CutNode
-	Rest [][]int32 // of each class, into Model.Pods
+	Rest [][]int32 // by class: indices into Model.Pods
 }
 
-// CutNode is a planned node that cannot be launched after all, and its pods.
+// CutNode is a planned node that cannot be launched, and its pods.
 type CutNode struct {
 	Bin  *Bin
 	Pods []cluster.PodKey
 }
 
-// WritePlan writes the state down, but for the pods that have no place: these are left over.
+// WritePlan converts the state into a plan. Unschedulable pods are returned as leftover.
 func (s *State) WritePlan() (model.Plan, Leftover) {
 	m := s.Model
 	plan := model.Plan{Version: m.View.Version, Partial: s.Stopped}
@@ -98,7 +98,7 @@ func (s *State) WritePlan() (model.Plan, Leftover) {
 	return plan, over
 }
 
-// launchOf works out how a planned node is bought.
+// launchOf computes how a planned node is launched.
 func (s *State) launchOf(b *Bin, known map[string]*launchTerms) *launchTerms {
 	m := s.Model
 	cols := s.LaunchColumns(b)
@@ -142,9 +142,9 @@ func (s *State) launchOf(b *Bin, known map[string]*launchTerms) *launchTerms {
 	}
 	l.needs = needsOf(m, b, cols, kept)
 	f := Trial{Row: b.Row, Types: kept, Columns: cols, Reservations: b.Reservations}
-	minimum := b.Minimums // as lowered, if it was
+	minimum := b.Minimums // possibly lowered
 	if l.relaxed = b.relaxed; b.relaxed && s.meetsMinimums(pl.Minimums, pl, &f) {
-		minimum, l.relaxed = pl.Minimums, false // it gave up the reservation that left it so few
+		minimum, l.relaxed = pl.Minimums, false // the reservation that limited it was dropped
 	}
 	for _, least := range minimum {
 		key := m.Table.KeyName(least.Key)
@@ -189,12 +189,12 @@ func needsOf(m *model.Model, b *Bin, cols bitset.Columns, types bitset.Set) reqs
 	values := map[string][]string{}
 	for i := open.Next(0); i >= 0; i = open.Next(i + 1) {
 		for _, l := range cat.Columns[i].Labels {
-			if l.Key == karpv1.LabelCapacityType || len(b.Reservations) > 0 { // of reservations exactly those it holds
+			if l.Key == karpv1.LabelCapacityType || len(b.Reservations) > 0 { // exactly the reservations that it takes a slot of
 				values[l.Key] = append(values[l.Key], l.Value)
 			}
 		}
 	}
-	// any order: each key is looked at by itself
+	// any order: keys are independent
 	for key, list := range values {
 		slices.Sort(list)
 		r, err := reqs.New(corev1.NodeSelectorOpIn, slices.Compact(list), 0)
@@ -205,7 +205,7 @@ func needsOf(m *model.Model, b *Bin, cols bitset.Columns, types bitset.Set) reqs
 	return needs
 }
 
-// LeastPrice is what a planned node costs at least, bought in some of its columns.
+// LeastPrice is the lowest price of a planned node in some of its columns.
 func (s *State) LeastPrice(b *Bin, cols bitset.Columns) float64 {
 	cat := s.Model.Catalogues[s.Model.Pools[b.Pool].Catalogue]
 	for _, t := range cat.TypesByPrice(cols) {

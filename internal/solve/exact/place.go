@@ -6,10 +6,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// PlaceAll places every pod exactly as the rules say, class by class: existing nodes first, then nodes
-// planned so far, then new ones (SC-17, SC-18). It is the baseline that every other way is measured
-// against, and what finishes the pods that the faster ways leave. left says how many pods of each
-// class are still to be placed, and is what remains when it returns.
+// PlaceAll places every pod exactly by the rules, class by class: on existing nodes first, then on planned nodes,
+// then on new ones (SC-17, SC-18). Every other algorithm is measured against it, and it places the pods that the
+// faster ones leave. left says how many pods of each class are still to be placed, and is updated.
 func (s *State) PlaceAll(left []int) {
 	for progress := true; progress; {
 		progress = false
@@ -38,7 +37,7 @@ func (s *State) PlaceClass(k, want int) int {
 		next := c.EndOfStep(first)
 		s.WaitsForReserved = false
 		done += s.placeVariants(k, c.Variants[first:next], want-done)
-		if done == want || s.WaitsForReserved || s.Stopped { // reserved capacity is waited for, not relaxed (SC-15)
+		if done == want || s.WaitsForReserved || s.Stopped { // pods wait for reserved capacity, they are not relaxed (SC-15)
 			break
 		}
 		first = next
@@ -46,8 +45,8 @@ func (s *State) PlaceClass(k, want int) int {
 	return done
 }
 
-// placeVariants places up to want pods of a class at one step of relaxation, at each kind of place in any of
-// the ways there are: which volumes' zone it is matters less than whether a node must be bought.
+// placeVariants places up to want pods of a class at one step of relaxation. It tries every variant on one kind of
+// node before it turns to the next kind: the zone of the volumes matters less than whether a node must be launched.
 func (s *State) placeVariants(k int, ways []model.Variant, want int) int {
 	if !slices.ContainsFunc(ways, func(v model.Variant) bool { return s.hasAffinityTargets(s.Model.Profiles[v.Profile]) }) {
 		return 0
@@ -76,7 +75,7 @@ func (s *State) placeVariants(k int, ways []model.Variant, want int) int {
 		if s.ShouldStop() {
 			break
 		}
-		if done < want { // what changed elsewhere may allow more pods in other domains
+		if done < want { // changes elsewhere may allow more pods in other domains
 			done += s.TryVariants(ways, want-done, func(id, want int) int {
 				if !s.Model.Profiles[id].HasZoneRules {
 					return 0
@@ -88,7 +87,7 @@ func (s *State) placeVariants(k int, ways []model.Variant, want int) int {
 	return done
 }
 
-// TryVariants places pods in one way after another, and returns how many.
+// TryVariants places pods with one variant after another, and returns how many.
 func (s *State) TryVariants(ways []model.Variant, want int, place func(profileID, want int) int) int {
 	done := 0
 	for i := range ways {
@@ -99,8 +98,8 @@ func (s *State) TryVariants(ways []model.Variant, want int, place func(profileID
 	return done
 }
 
-// hasAffinityTargets reports whether the pods that a pod must be near are anywhere yet. Asking this first keeps
-// long chains of affinity from looking at every node in every round.
+// hasAffinityTargets reports whether any pod runs or is placed that a pod has an affinity to. This check keeps long
+// chains of affinity from examining every node in every round.
 func (s *State) hasAffinityTargets(p *model.Profile) bool {
 	for i := range p.Affinity {
 		r := &p.Affinity[i]
@@ -142,14 +141,14 @@ func (s *State) PlaceOnNodes(k int, p *model.Profile, want int) int {
 			done += got
 			again = again || p.HasZoneRules || len(c.SharedClaims) > 0 || len(p.Affinity) > 0
 			if len(c.SharedClaims) > 0 && done < want {
-				n-- // the next pod shares what this one attached
+				n-- // the next pod shares the claims that this one attached
 			}
 		}
 	}
 	return done
 }
 
-// PlaceInBins places pods on nodes planned so far.
+// PlaceInBins places pods on planned nodes.
 func (s *State) PlaceInBins(k, profileID, want int) int {
 	p, c, done := s.Model.Profiles[profileID], &s.Model.Classes[k], 0
 	for i := 0; i < len(s.Bins) && done < want; i++ {
@@ -166,7 +165,7 @@ func (s *State) PlaceInBins(k, profileID, want int) int {
 	return done
 }
 
-// joinBins places pods on nodes planned so far where that makes none of them more expensive.
+// joinBins places pods on planned nodes where that makes none of them more expensive.
 func (s *State) joinBins(k, profileID, want int) int {
 	done := 0
 	for i := 0; i < len(s.Bins) && done < want; i++ {
@@ -175,12 +174,12 @@ func (s *State) joinBins(k, profileID, want int) int {
 	return done
 }
 
-// OpenBin plans a new node in the first pool that can offer one (SC-20).
+// OpenBin plans a new node in the first pool that can launch one (SC-20).
 func (s *State) OpenBin(k int, ways []model.Variant, want int) int {
 	for i := range s.Model.Pools {
 		for _, v := range ways {
 			if n := s.OpenBinIn(i, k, v.Profile, want); n > 0 {
-				s.WaitsForReserved = false // another way was kept from reserved capacity
+				s.WaitsForReserved = false // another variant was kept from reserved capacity
 				return n
 			}
 		}
@@ -213,8 +212,7 @@ func (s *State) OpenBinIn(poolID, k, profileID, want int) int {
 	return n
 }
 
-// NewBin is a new node of a pool before any pod is on it, or nil if the pool cannot have one for this
-// profile.
+// NewBin returns a new node of a pool without pods, or nil if the pool cannot launch one for this profile.
 func (s *State) NewBin(poolID int, p *model.Profile) *Bin {
 	m := s.Model
 	pl := &m.Pools[poolID]
@@ -233,16 +231,16 @@ func (s *State) NewBin(poolID int, p *model.Profile) *Bin {
 	return b
 }
 
-// openBelowMinValues opens a node although minValues is not met, and demands of it what there is (SC-43).
+// openBelowMinValues opens a node although minValues is not met, and lowers minValues to what is available (SC-43).
 func (s *State) openBelowMinValues(c *model.Class, p *model.Profile, b *Bin, place int32) (int, Trial) {
-	asked := b.Minimums
+	required := b.Minimums
 	b.Minimums = nil
 	n, f := s.FitInBin(c, p, b, place, 1)
 	if n == 0 {
 		return 0, f
 	}
 	pl := &s.Model.Pools[b.Pool]
-	for _, least := range asked {
+	for _, least := range required {
 		have := s.CountDistinct(pl, &f, least.Key)
 		b.relaxed = b.relaxed || have < least.Values
 		b.Minimums = append(b.Minimums, model.Minimum{Key: least.Key, Values: min(have, least.Values)})
@@ -254,8 +252,8 @@ func (s *State) openBelowMinValues(c *model.Class, p *model.Profile, b *Bin, pla
 func (s *State) JoinBin(k, profileID, needID, at, want int) int {
 	m := s.Model
 	b, c, p := s.Bins[at], &m.Classes[k], m.Profiles[profileID]
-	asks := m.CertainLanes(c)
-	for _, l := range asks {
+	lanes := m.CertainLanes(c)
+	for _, l := range lanes {
 		if b.Used[l]+c.Requests[l] > b.Largest[l] {
 			return 0
 		}
@@ -267,9 +265,9 @@ func (s *State) JoinBin(k, profileID, needID, at, want int) int {
 	if t < 0 {
 		return 0
 	}
-	room := m.Pools[b.Pool].Capacity.Allocatable[t*m.Lanes : (t+1)*m.Lanes]
-	for _, l := range asks {
-		want = int(min(int64(want), (room[l]-b.Used[l])/c.Requests[l]))
+	allocatable := m.Pools[b.Pool].Capacity.Allocatable[t*m.Lanes : (t+1)*m.Lanes]
+	for _, l := range lanes {
+		want = int(min(int64(want), (allocatable[l]-b.Used[l])/c.Requests[l]))
 	}
 	place := int32(len(m.Nodes) + at)
 	if want <= 0 {
@@ -295,7 +293,7 @@ func (s *State) JoinBin(k, profileID, needID, at, want int) int {
 	return n
 }
 
-// cheapestOf returns the cheapest type of a planned node and how it is bought.
+// cheapestOf returns the cheapest type of a planned node and its column.
 func (s *State) cheapestOf(b *Bin) (t, col int) {
 	if b.cheapestType >= 0 {
 		return b.cheapestType, b.cheapestColumn

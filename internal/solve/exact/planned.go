@@ -8,11 +8,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// PlacePlannedPods puts pods where an earlier plan put them, as far as the rules still allow that. A node that is
-// still being launched is just as large as what was planned for it: pods that are packed onto such
-// nodes in another way need not all fit, and those that do not would cause a node too many (G8).
-// Rules over domains allow some pods only after others, so each node gets a few at a time, and nodes of
-// different domains take turns: then a few rounds are enough.
+// PlacePlannedPods puts pods where an earlier plan put them, if the rules still allow that. A node that is still
+// being launched is just large enough for the pods planned for it. If these pods were packed differently, some might
+// not fit, and an unnecessary node would be launched for them (G8). Rules over domains allow some pods only after
+// others. So each node gets a few pods at a time, and nodes of different domains take turns; then a few rounds are
+// enough.
 func (s *State) PlacePlannedPods(left []int) {
 	wanted := make(map[model.PlannedPlacement]int, len(s.Model.PlannedPods))
 	for p, pods := range s.Model.PlannedPods {
@@ -60,9 +60,9 @@ func (s *State) placePlannedOnNode(at model.PlannedPlacement, want int) int {
 	return 0
 }
 
-// assignPods says which pods of the classes are placed where: one list for each entry of State.Placed, and for each
-// class those that have no place. A node gets the pods that an earlier plan placed there before equal ones, so
-// that what was recorded and reported about pending pods stays true.
+// assignPods decides which pods of the classes are placed where: one list for each entry of State.Placed, and for
+// each class the unschedulable pods. A node gets the pods that an earlier plan placed there rather than equal ones,
+// so that what was recorded and reported about pending pods stays true.
 func (s *State) assignPods() (given, rest [][]int32) {
 	given, rest = make([][]int32, len(s.Placed)), make([][]int32, len(s.Model.Classes))
 	taken := s.assignPlannedPods(given)

@@ -23,7 +23,7 @@ func (s *State) Affordable(poolID int) bitset.Set {
 	return types
 }
 
-// Charge takes the largest a new node could turn out to be off the limits of its pool.
+// Charge subtracts the largest type that a new node may become from the limits of its pool.
 func (s *State) Charge(b *Bin) {
 	m := s.Model
 	pl := &m.Pools[b.Pool]
@@ -57,7 +57,7 @@ func (s *State) ReleaseLimits(n int) {
 // CoupledPool stands for the pool of pods whose nodes depend on each other through minValues or reservations.
 const CoupledPool = -2
 
-// FirstPoolFor returns the first pool that can offer a node for a class, -1 if none can, or coupled.
+// FirstPoolFor returns the first pool that can launch a node for a class, -1 if none can, or CoupledPool.
 func (s *State) FirstPoolFor(k int, p *model.Profile, needID int) int {
 	m := s.Model
 	c := &m.Classes[k]
@@ -82,7 +82,7 @@ func (s *State) FirstPoolFor(k int, p *model.Profile, needID int) int {
 func (s *State) hasTypeFor(c *model.Class, poolID int, f *model.PoolFit) bool {
 	m := s.Model
 	pl := &m.Pools[poolID]
-	cat, room := m.Catalogues[pl.Catalogue], pl.Capacity.Allocatable
+	cat, allocatable := m.Catalogues[pl.Catalogue], pl.Capacity.Allocatable
 next:
 	for t := f.Types.Next(0); t >= 0; t = f.Types.Next(t + 1) {
 		if cat.Available[t].And(f.Columns).Empty() {
@@ -93,7 +93,7 @@ next:
 				continue next
 			}
 		}
-		if model.CountFitting(c, room[t*m.Lanes:(t+1)*m.Lanes], 1) == 1 {
+		if model.CountFitting(c, allocatable[t*m.Lanes:(t+1)*m.Lanes], 1) == 1 {
 			return true
 		}
 	}

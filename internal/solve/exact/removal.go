@@ -16,7 +16,8 @@ func (s *State) CloseNode(n int) {
 	s.UpdateBlockMax(n / BlockSize)
 }
 
-// CountNodesByDomain counts the nodes of each domain: one that no pool offers disappears with its last node (SC-26).
+// CountNodesByDomain counts the nodes of each domain. A domain that no pool offers disappears with its last node
+// (SC-26).
 func (s *State) CountNodesByDomain() {
 	m := s.Model
 	s.nodesByDomain, s.removedDomains = make([][]int32, m.Table.Len()), make([]bitset.Set, m.Table.Len())
@@ -30,7 +31,7 @@ func (s *State) CountNodesByDomain() {
 	}
 }
 
-// adjustDomainNodes counts a node in its domains, or takes it out.
+// adjustDomainNodes adds a node to the counts of its domains, or subtracts it.
 func (s *State) adjustDomainNodes(n int, sign int32) {
 	for k, v := range s.Model.Signatures[s.Model.Nodes[n].Signature].Values {
 		if v < 0 || s.nodesByDomain[k] == nil {
@@ -44,7 +45,7 @@ func (s *State) adjustDomainNodes(n int, sign int32) {
 	}
 }
 
-// AddNodeCounts takes a node and its pods out of the topology groups, or puts them back.
+// AddNodeCounts removes a node and its pods from the topology groups, or adds them again.
 func (s *State) AddNodeCounts(n int, sign int32) {
 	m := s.Model
 	if len(m.Groups) == 0 {

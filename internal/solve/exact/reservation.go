@@ -7,8 +7,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// FindReservations works out which reservations a trial would hold a place of, and reports whether that is
-// allowed (SC-45, SC-46, V15-45).
+// FindReservations determines which reservations a trial would take a slot of, and reports whether that is allowed
+// (SC-45, SC-46, V15-45).
 func (s *State) FindReservations(b *Bin, f *Trial) bool {
 	m := s.Model
 	pl := &m.Pools[b.Pool]
@@ -59,9 +59,9 @@ func (s *State) FindReservations(b *Bin, f *Trial) bool {
 	return !ordinary.Empty()
 }
 
-// separableReservations returns those of the reservations held that can be written down together: a NodeClaim says
-// zones, types and ids each on their own, and where offerings have no label with the id, what these
-// say together may leave a reservation open that others hold (SC-45).
+// separableReservations returns the held reservations that one NodeClaim can express together. A NodeClaim lists
+// zones, types and ids separately. Where offerings have no label with the id, their combination may admit a
+// reservation that other nodes hold (SC-45).
 func (s *State) separableReservations(pl *model.Pool, f *Trial) []int {
 	var kept []int
 	for _, id := range f.Reservations {
@@ -72,7 +72,7 @@ func (s *State) separableReservations(pl *model.Pool, f *Trial) []int {
 	return kept
 }
 
-// excludesOthers reports whether a node that is written with some reservations leaves no other one open.
+// excludesOthers reports whether a NodeClaim for some reservations admits no other one.
 func (s *State) excludesOthers(pl *model.Pool, f *Trial, held []int) bool {
 	cat := s.Model.Catalogues[pl.Catalogue]
 	cols := s.columnsHolding(pl, f.Columns, held)
@@ -101,8 +101,8 @@ func (s *State) replaceReservations(b *Bin, held []int) {
 	b.Reservations = held
 }
 
-// LaunchColumns are the columns a planned node is written with: those of its reservations if it holds
-// any (SC-47).
+// LaunchColumns returns the columns that are written on the NodeClaim of a planned node: those of its reservations if
+// it holds any (SC-47).
 func (s *State) LaunchColumns(b *Bin) bitset.Columns {
 	return s.columnsHolding(&s.Model.Pools[b.Pool], b.Columns, b.Reservations)
 }

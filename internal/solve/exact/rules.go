@@ -134,7 +134,7 @@ func (s *State) LeastCountOf(count []int32, r *model.SpreadRule) int32 {
 	return low
 }
 
-// MayBeFirst reports whether a pod that must be with its own kind may be the first (SC-33).
+// MayBeFirst reports whether a pod with an affinity to its own kind may be the first of them (SC-33).
 func (s *State) MayBeFirst(r *model.GroupRule) bool {
 	if !r.Self {
 		return false

@@ -2,8 +2,8 @@ package exact
 
 import "github.com/dovetail-sh/dovetail/internal/solve/model"
 
-// ViolatesSpread reports whether a spread constraint of a pod that was placed does not hold. Pods placed as
-// numbers are spread by quotas, which hold once all of them are placed.
+// ViolatesSpread reports whether a spread constraint of a placed pod does not hold. Pods placed as counts are spread
+// by quotas, which hold once all of them are placed.
 func (s *State) ViolatesSpread() bool {
 	m := s.Model
 	added := make([][]int32, len(m.Groups))

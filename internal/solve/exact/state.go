@@ -9,29 +9,29 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// State is a plan in the making: what is left of nodes, the nodes planned so far, and how many pods
-// of each topology group are where. Places are numbered: existing nodes first, then planned ones.
+// State is a plan in the making: the free capacity of nodes, the planned nodes, and how many pods of each topology
+// group are in which domain. Places are numbered: existing nodes first, then planned ones.
 type State struct {
-	Model            *model.Model                      // a fork that only this state asks
-	Free             []int64                           // what is left of existing nodes: nodes × lanes
+	Model            *model.Model                      // a fork that only this state uses
+	Free             []int64                           // free capacity of existing nodes: nodes × lanes
 	BlockMax         []int64                           // blocks of nodes × 2: at least the most cpu and memory that any node of a block has left
-	Selected, Owners [][]int32                         // by group, by domain: pods that it selects, and pods whose anti-affinity it is
+	Selected, Owners [][]int32                         // by group, by domain: pods that it selects, and pods that own its anti-affinity term
 	HostCounts       map[model.HostKey]model.HostCount // the same for groups per host, of the pods placed
 	hostTotals       []int32                           // pods a group of hosts selects, wherever they are
 	Ports            map[int32][]cluster.HostPort      // by place: host ports of the pods placed
 	Claims           map[int32][]int                   // by place: shared claims that the pods placed attach
 	Bins             []*Bin                            // planned nodes
-	Limits           [][]int64                         // by pool: what its limits leave
-	NodesLeft        []int64                           // by pool: nodes that its limit leaves
+	Limits           [][]int64                         // by pool: what remains of its limits
+	NodesLeft        []int64                           // by pool: what remains of its limit on nodes
 	reservationsLeft []int                             // nodes that can still hold each reservation
 	Placed           []Placement                       // in the order in which pods were placed
 	stop             func() bool                       // nil: never
-	Stopped          bool                              // stop said true
+	Stopped          bool                              // stop returned true
 	row              reqs.Row                          // of the current trial
 	types            bitset.Set                        // of the current trial
 	excluded         []model.PinKey                    // domains in which the planned node cannot be launched
-	WaitsForReserved bool                              // the last refusal was for want of reserved capacity
-	KeepPrices       bool                              // a planned node becomes more expensive only for pods that have no other place
+	WaitsForReserved bool                              // the last refusal was because reserved capacity is in use
+	KeepPrices       bool                              // a planned node becomes more expensive only for pods that fit nowhere else
 	nodesByDomain    [][]int32                         // by key, by value: existing nodes; nil unless nodes are removed
 	removedDomains   []bitset.Set                      // by key: domains that disappeared with their last node
 }
@@ -76,7 +76,7 @@ func NewState(m *model.Model, stop func() bool) *State {
 	return s
 }
 
-// UpdateBlockMax works out an entry of BlockMax again after nodes of the block have changed.
+// UpdateBlockMax recomputes an entry of BlockMax after nodes of the block have changed.
 func (s *State) UpdateBlockMax(b int) {
 	var cpu, memory int64
 	for n := b * BlockSize; n < min((b+1)*BlockSize, len(s.Model.Nodes)); n++ {
@@ -87,7 +87,7 @@ func (s *State) UpdateBlockMax(b int) {
 	s.BlockMax[2*b], s.BlockMax[2*b+1] = cpu, memory
 }
 
-// ShouldStop reports whether to stop; once it says true it always does.
+// ShouldStop reports whether to stop. Once true, it stays true.
 func (s *State) ShouldStop() bool {
 	if !s.Stopped && s.stop != nil && s.stop() {
 		s.Stopped = true
@@ -133,8 +133,7 @@ func (s *State) allowedOnNode(p *model.Profile, n, want int) int {
 	return want
 }
 
-// fitOnNodeSharing is FitOnNode for pods with claims that others use too: those that are attached already
-// take no slot.
+// fitOnNodeSharing is FitOnNode for pods with shared claims. Claims that are already attached take no slot.
 func (s *State) fitOnNodeSharing(c *model.Class, p *model.Profile, n int) int {
 	m := s.Model
 	base := m.View.Resources.Len()
@@ -177,7 +176,7 @@ func (s *State) PutOnNode(k int, p *model.Profile, n, count int) {
 	s.Placed = append(s.Placed, Placement{int32(k), int32(n), int32(count)})
 }
 
-// shareClaims gives back the slots of claims that were attached already, and remembers the new ones.
+// shareClaims returns the slots of claims that were already attached, and records the new ones.
 func (s *State) shareClaims(c *model.Class, place int, left []int64) {
 	base := s.Model.View.Resources.Len()
 	for _, v := range c.Shape.Volumes {

@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// explainUnavailable looks for types that would do and are left out only because they cannot be launched: at
-// present, since launches found no capacity, or ever, since the node class does not suit them. Without it
-// the types that are left would be blamed.
+// explainUnavailable looks for types that would fit but cannot be launched: at present, because launches had
+// insufficient capacity, or ever, because the node class does not support them. Without it the remaining types would
+// be blamed.
 func (e *explainer) explainUnavailable(pl *model.Pool, needID int, types bitset.Set) (reason.Reason, bool) {
 	m := e.s.Model
 	cat, left := m.Catalogues[pl.Catalogue], m.MasksFor(needID, pl.Catalogue)
@@ -36,8 +36,8 @@ func (e *explainer) explainUnavailable(pl *model.Pool, needID int, types bitset.
 	return reason.Reason{}, false
 }
 
-// besideLimit adds to a limit that types within it are out of capacity: raising the limit is not the
-// only remedy then.
+// besideLimit adds to a limit that types within it have insufficient capacity: then raising the limit is not the only
+// remedy.
 func (e *explainer) besideLimit(poolID, needID int, limit reason.Reason) reason.Reason {
 	m := e.s.Model
 	pl := &m.Pools[poolID]
@@ -56,8 +56,8 @@ func (e *explainer) besideLimit(poolID, needID int, limit reason.Reason) reason.
 	return limit
 }
 
-// classObjection says why the node class of a pool can launch none of some types: what it says of most of
-// them. Empty: it can launch some.
+// classObjection returns why the node class of a pool can launch none of some types: the reason that holds for most
+// of them. Empty: it can launch some.
 func (e *explainer) classObjection(pl *model.Pool, types bitset.Set) string {
 	cat := e.s.Model.Catalogues[pl.Catalogue]
 	counts, most := map[string]int{}, ""

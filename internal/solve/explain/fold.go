@@ -12,19 +12,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// finding is a reason, and for how many subjects beyond its own it holds.
+// finding is a reason, and how many more subjects it holds for.
 type finding struct {
 	why   reason.Reason
 	more  int
-	meant bool // the pod asks for the subject by a label
+	named bool // the pod names the subject by a label
 }
 
-// fold puts findings that differ only in their subject together: first what the pod asks for, then the most useful. If
-// more than limit would remain, finer differences are left out too: first what was there, then what was wanted. The first
-// of those folded is the one shown. What is left out at the end is counted.
+// fold combines findings that differ only in their subject. What the pod names comes first, then the most useful. If
+// more than limit would remain, finer differences are ignored too: first the actual value, then the required one. The
+// first finding of each group is shown. Findings beyond the limit are counted.
 func fold(list []finding, limit int) []reason.Reason {
 	slices.SortStableFunc(list, func(a, b finding) int {
-		return cmp.Or(bitset.Bit(b.meant)-bitset.Bit(a.meant), cmp.Compare(sortDistance(a.why), sortDistance(b.why)))
+		return cmp.Or(bitset.Bit(b.named)-bitset.Bit(a.named), cmp.Compare(sortDistance(a.why), sortDistance(b.why)))
 	})
 	for detail := 2; detail >= 0; detail-- {
 		if list = foldBy(list, detail); len(list) <= limit {
@@ -51,14 +51,14 @@ func fold(list []finding, limit int) []reason.Reason {
 	return out
 }
 
-// foldBy folds findings that agree on code and causes, with detail 1 on what was wanted too, with
-// detail 2 also on what was there.
+// foldBy folds findings that agree on code and causes; with detail 1 also on the required value, with detail 2 also
+// on the actual one.
 func foldBy(list []finding, detail int) []finding {
 	at := make(map[string]int, len(list))
 	out := make([]finding, 0, len(list))
 	for _, f := range list {
 		var key strings.Builder
-		if f.meant { // never hidden behind another
+		if f.named { // never hidden behind another
 			model.AppendKey(&key, "meant")
 		}
 		model.AppendKey(&key, string(f.why.Code))
@@ -81,8 +81,8 @@ func foldBy(list []finding, detail int) []finding {
 	return out
 }
 
-// sortDistance is the distance of a reason, for sorting. What is farthest is that the pod names another pool:
-// it is true of all pools but one, and would hide what that one lacks.
+// sortDistance is the distance of a reason, for sorting. A pod that names another pool is the farthest: this holds
+// for all pools but one, and would hide what that one lacks.
 func sortDistance(why reason.Reason) int {
 	if otherPool(why) {
 		return math.MaxInt
@@ -94,8 +94,8 @@ func otherPool(why reason.Reason) bool {
 	return why.Code == reason.RequirementConflict && strings.HasPrefix(why.Want, karpv1.LabelNodePool+" ")
 }
 
-// distance is how far from a place a reason is: small numbers for what a pod only just missed, large
-// ones for what was never meant for it.
+// distance is how far a pod is from being schedulable: small for a near miss, large for a pool or node that was never
+// meant for it.
 func distance(code reason.Code) int {
 	nearest := []reason.Code{
 		reason.ReservedDeferred, reason.ReservedLost,

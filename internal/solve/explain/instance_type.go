@@ -46,8 +46,8 @@ func (e *explainer) typesHolding(r *model.PoolCapacity) bitset.Set {
 	types := bitset.NewSet(len(r.Allocatable) / lanes)
 	for t := range len(r.Allocatable) / lanes {
 		fits := true
-		for l, room := range r.Allocatable[t*lanes : (t+1)*lanes] {
-			fits = fits && room >= e.c.Requests[l] && room >= 0
+		for l, free := range r.Allocatable[t*lanes : (t+1)*lanes] {
+			fits = fits && free >= e.c.Requests[l] && free >= 0
 		}
 		if fits {
 			types.Add(t)
@@ -57,7 +57,7 @@ func (e *explainer) typesHolding(r *model.PoolCapacity) bitset.Set {
 	return types
 }
 
-// explainNoType says why no type suits: which criteria, alone or together, rule out every one.
+// explainNoType says why no type fits: which criteria, alone or together, exclude every type.
 func (e *explainer) explainNoType(pl *model.Pool, x suitability, row reqs.Row) (reason.Reason, bool) {
 	if !intersection(x.meets, x.fits, x.offered).Empty() {
 		return reason.Reason{}, false
@@ -82,7 +82,7 @@ func (e *explainer) explainNoType(pl *model.Pool, x suitability, row reqs.Row) (
 	return reason.Reason{Code: reason.NoTypeSuits, Because: causes}, true
 }
 
-// explainNoSingleType is for criteria that each leave some types, but not the same.
+// explainNoSingleType handles criteria that each leave some types, but not the same ones.
 func (e *explainer) explainNoSingleType(pl *model.Pool, x suitability, row reqs.Row) reason.Reason {
 	m := e.s.Model
 	notOffered := reason.Reason{Code: reason.MatchingTypesNotOffered, Want: rowText(m, pl, row, true)}
@@ -106,17 +106,17 @@ func (e *explainer) explainNoSingleType(pl *model.Pool, x suitability, row reqs.
 	return near[0]
 }
 
-// explainTooSmall names the resource that types do not have enough of.
+// explainTooSmall names the resource that the types have too little of.
 func (e *explainer) explainTooSmall(code reason.Code, pl *model.Pool, types bitset.Set) reason.Reason {
 	m := e.s.Model
-	lane, room := e.scarcestLane(pl.Capacity, types)
-	most := max(room, 0)
+	lane, available := e.scarcestLane(pl.Capacity, types)
+	most := max(available, 0)
 	r := reason.Reason{Code: code, Want: amountText(m, lane, e.c.Requests[lane]), Have: quantityText(m, lane, most)}
 	if lane >= m.View.Resources.Len() && code == reason.NoTypeFits {
 		r.Code, r.Have = reason.VolumeLimit, amountText(m, lane, most)
 	}
 	switch {
-	case room < 0: // it is what DaemonSets leave
+	case available < 0: // DaemonSets request more than the type has
 		r.Have += ", as " + e.largestDaemons(pl.Capacity, types, lane) + " for more than there is"
 	case e.wouldFit(pl, types, lane):
 		r.Have += ", as " + e.largestDaemons(pl.Capacity, types, lane) + " for the rest"
@@ -127,7 +127,7 @@ func (e *explainer) explainTooSmall(code reason.Code, pl *model.Pool, types bits
 	return r
 }
 
-// wouldFit tells whether a type would have enough of a resource without its DaemonSets.
+// wouldFit reports whether a type would have enough of a resource without its DaemonSets.
 func (e *explainer) wouldFit(pl *model.Pool, types bitset.Set, lane int) bool {
 	cat, lanes := e.s.Model.Catalogues[pl.Catalogue], e.s.Model.Lanes
 	for t := types.Next(0); t >= 0; t = types.Next(t + 1) {
@@ -138,8 +138,8 @@ func (e *explainer) wouldFit(pl *model.Pool, types bitset.Set, lane int) bool {
 	return false
 }
 
-// largestDaemons names the DaemonSet that asks for most of a resource on some types, and counts the others
-// that ask for any.
+// largestDaemons names the DaemonSet with the largest request for a resource on some types, and counts the others
+// that request any.
 func (e *explainer) largestDaemons(r *model.PoolCapacity, types bitset.Set, lane int) string {
 	m := e.s.Model
 	largest, others := -1, -1
@@ -152,7 +152,7 @@ func (e *explainer) largestDaemons(r *model.PoolCapacity, types bitset.Set, lane
 		}
 	}
 	switch {
-	case largest < 0: // the type itself has less than nothing of it
+	case largest < 0: // the type itself has a negative amount
 		return "the system asks"
 	case others > 0:
 		return fmt.Sprintf("daemonset/%s and %d more ask", m.Daemons[largest].Key, others)
@@ -162,27 +162,26 @@ func (e *explainer) largestDaemons(r *model.PoolCapacity, types bitset.Set, lane
 
 const millionCores = 1_000_000 * 1000 // in thousandths
 
-// guessMeantCores guesses what a million cores or more should have been: M for m is the usual mistake. What
-// that would not explain is not guessed at.
-func guessMeantCores(name string, asked int64) string {
+// guessMeantCores guesses the intended value of a request of a million cores or more: M instead of m is the usual
+// mistake. It returns no guess if that would not explain the value.
+func guessMeantCores(name string, cores int64) string {
 	const most = 1000 * 1000                                           // no machine has a thousand cores
-	if thousandths := 1 + (asked-1)/millionCores; thousandths < most { // rounded up, without overflow
+	if thousandths := 1 + (cores-1)/millionCores; thousandths < most { // rounded up, without overflow
 		return name + ":" + resource.NewMilliQuantity(thousandths, resource.DecimalSI).String()
 	}
 	return "a smaller unit"
 }
 
-// scarcestLane returns the lane for want of which types are too small, and the most that any of them has
-// of it: the first one that all lack; if there is none, the one that alone keeps out most of them;
-// then the one that keeps out most.
+// scarcestLane returns the lane in which types are too small, and the most that any of them has. It prefers a lane in
+// which all types are too small, then the lane that alone excludes most types, then the one that excludes most.
 func (e *explainer) scarcestLane(r *model.PoolCapacity, types bitset.Set) (lane int, most int64) {
 	lanes, n := e.s.Model.Lanes, types.Count()
 	lacking, alone := make([]int, lanes), make([]int, lanes)
 	best, bestAlone := make([]int64, lanes), make([]int64, lanes)
 	for t := types.Next(0); t >= 0; t = types.Next(t + 1) {
 		only, shorts := 0, 0
-		room := r.Allocatable[t*lanes : (t+1)*lanes]
-		for l, have := range room {
+		allocatable := r.Allocatable[t*lanes : (t+1)*lanes]
+		for l, have := range allocatable {
 			if have >= e.c.Requests[l] && have >= 0 {
 				continue
 			}
@@ -192,8 +191,8 @@ func (e *explainer) scarcestLane(r *model.PoolCapacity, types bitset.Set) (lane 
 			}
 		}
 		if shorts == 1 {
-			if alone[only]++; alone[only] == 1 || room[only] > bestAlone[only] {
-				bestAlone[only] = room[only]
+			if alone[only]++; alone[only] == 1 || allocatable[only] > bestAlone[only] {
+				bestAlone[only] = allocatable[only]
 			}
 		}
 	}
@@ -207,7 +206,7 @@ func (e *explainer) scarcestLane(r *model.PoolCapacity, types bitset.Set) (lane 
 	return l, best[l]
 }
 
-// explainPorts says which DaemonSet has a host port of the pod, if it has it on every type.
+// explainPorts says which DaemonSet uses a host port of the pod, if it does so on every type.
 func (e *explainer) explainPorts(pl *model.Pool, types bitset.Set) (reason.Reason, bool) {
 	if pl.Capacity.Ports == nil || len(e.c.Shape.HostPorts) == 0 {
 		return reason.Reason{}, false
@@ -233,8 +232,8 @@ func (e *explainer) explainPorts(pl *model.Pool, types bitset.Set) (reason.Reaso
 	return reason.Reason{}, false
 }
 
-// explainLimit says which limit of a pool keeps it from buying any of the types: the one that keeps out
-// most of them.
+// explainLimit says which limit of a pool prevents it from launching any of the types: the limit that excludes most
+// of them.
 func (e *explainer) explainLimit(poolID int, types bitset.Set) (reason.Reason, bool) {
 	m := e.s.Model
 	pl := &m.Pools[poolID]

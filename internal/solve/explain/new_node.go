@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// explainRefused is the steps that depend on what is planned: types, limits, topology, minValues,
-// reservations. The pool must not have been excluded.
+// explainRefused covers the steps that depend on the plan: types, limits, topology, minValues, reservations. The pool
+// must not have been excluded.
 func (e *explainer) explainRefused(poolID int, t *alternative) (reason.Reason, bool) {
 	s, m := e.s, e.s.Model
 	pl, p := &m.Pools[poolID], m.Profiles[t.profile]
@@ -24,7 +24,7 @@ func (e *explainer) explainRefused(poolID int, t *alternative) (reason.Reason, b
 		return e.besideLimit(poolID, p.Need, r), true
 	}
 	b := s.NewBin(poolID, p)
-	if b == nil { // cannot be: whatever it asks was asked above
+	if b == nil { // cannot happen: all conditions were checked above
 		return reason.Reason{}, false
 	}
 	if m.Problem.Policy.BestEffortMinimums {
@@ -36,7 +36,7 @@ func (e *explainer) explainRefused(poolID int, t *alternative) (reason.Reason, b
 	}
 	f := s.BeginTrial(b)
 	if !s.Require(&f, b, p.Need) {
-		return reason.Reason{Code: reason.NoTypeMeetsAll}, true // cannot be: there are types and offerings
+		return reason.Reason{Code: reason.NoTypeMeetsAll}, true // cannot happen: there are types and offerings
 	}
 	if r, missed := e.brokenZone(p, b, &f); missed {
 		return r, true
@@ -44,8 +44,8 @@ func (e *explainer) explainRefused(poolID int, t *alternative) (reason.Reason, b
 	return e.explainSize(poolID, b, &f)
 }
 
-// suitableTypes filters the types of a pool by what the pod needs, and returns those that suit. If volumes
-// leave none, and without them there were some, it is their place that is wrong.
+// suitableTypes filters the types of a pool by what the pod needs, and returns those that fit. If the volumes exclude
+// all that would otherwise fit, the reason is the location of the volumes.
 func (e *explainer) suitableTypes(pl *model.Pool, needID int, t *alternative) (bitset.Set, reason.Reason, bool) {
 	m := e.s.Model
 	row := pl.Row.Clone()
@@ -91,13 +91,13 @@ func (e *explainer) volumesElsewhere(pl *model.Pool, t *alternative, without sui
 	return reason.Reason{Code: reason.VolumeZoneConflict, Want: SetText(m.Needs[t.volumes].Set), Have: poolText(pl.Source)}
 }
 
-// explainSize is the last steps of a planned node, after topology: types once more, minValues, reservations.
+// explainSize covers the last steps of a planned node, after topology: types again, minValues, reservations.
 func (e *explainer) explainSize(poolID int, b *exact.Bin, f *exact.Trial) (reason.Reason, bool) {
 	s := e.s
 	pl := &s.Model.Pools[poolID]
 	x := e.assessTypes(pl, b.Types, f.Types, f.Columns)
 	if r, missed := e.explainNoType(pl, x, f.Row); missed {
-		all := pl.Types.Clone() // what there would be without limits
+		all := pl.Types.Clone() // the types without limits
 		for _, id := range f.Needs {
 			all.And(s.Model.MasksFor(id, pl.Catalogue).Types)
 		}

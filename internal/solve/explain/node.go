@@ -10,25 +10,24 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// miss is why a node does not take a pod, without words: there are many nodes, and only one line is
-// written about all of them.
+// miss is why a node does not take a pod, without text: there are many nodes, and only one line is written about all
+// of them.
 type miss struct {
 	code   reason.Code
 	detail int // lane, key of the table or position of the rule
 }
 
-// tally is the nodes that miss in the same way.
+// tally is the nodes that reject the pod for the same reason.
 type tally struct {
 	miss
 	alternative int
 	nodes       int
-	shown       int   // node to show: the one with the most left, else the first
+	shown       int   // node to show: the one with the most free, else the first
 	left        int64 // of the lane
 }
 
-// explainNodes writes one line about all existing nodes: the way in which most of those that came close
-// missed, and the other ways as causes. at is false without nodes; usable is true if some node would
-// take the pod.
+// explainNodes writes one line about all existing nodes. It gives the reason of most of the nearest misses, and the
+// other reasons as causes. at is false without nodes; usable is true if some node would take the pod.
 func (e *explainer) explainNodes() (at bool, line reason.Reason, usable bool) {
 	var ways []tally
 	for n := range e.s.Model.Nodes {
@@ -86,7 +85,7 @@ func (e *explainer) nodeMiss(n int) (tally, bool) {
 	return best, true
 }
 
-// nodeMissOf is every step of 6.1 for one node. What never changes comes first, so that what is left is
+// nodeMissOf checks every step of 6.1 for one node. Permanent reasons are checked first, so that the last one left is
 // the nearest miss.
 func (e *explainer) nodeMissOf(n int, t *alternative) (tally, bool) {
 	s, m, c := e.s, e.s.Model, e.c
@@ -121,7 +120,7 @@ func (e *explainer) nodeMissOf(n int, t *alternative) (tally, bool) {
 	return tally{}, false
 }
 
-// nodeKey is the label on which a node does not meet a need, -1 if that is not a matter of the node.
+// nodeKey is the label on which a node does not meet a need, -1 if the reason is not a label of the node.
 func (e *explainer) nodeKey(needID int, x *model.Node) int {
 	if needID < 0 {
 		return -1
@@ -130,7 +129,7 @@ func (e *explainer) nodeKey(needID int, x *model.Node) int {
 	if k, found := e.s.Model.Table.Mismatch(row, e.s.Model.Signatures[x.Signature].Row, false); found {
 		return int(k)
 	}
-	for k, v := range e.s.Model.Signatures[x.Signature].Values { // not launched yet: it may turn out otherwise
+	for k, v := range e.s.Model.Signatures[x.Signature].Values { // not launched yet: the value may differ
 		if v == model.Open && row.Defined(reqs.KeyID(k)) {
 			return k
 		}
@@ -157,7 +156,7 @@ func (e *explainer) freeSlots(n, lane int) int64 {
 	return int64(len(seen))
 }
 
-// nodeReason puts a miss into words.
+// nodeReason converts a miss into a reason.
 func (e *explainer) nodeReason(w *tally) reason.Reason {
 	m := e.s.Model
 	x, t := &m.Nodes[w.shown], &e.alternatives[w.alternative]
@@ -180,12 +179,12 @@ func (e *explainer) nodeReason(w *tally) reason.Reason {
 	case reason.TopologyUnsatisfiable:
 		topology := e.explainRule(e.rules(m.Profiles[t.profile])[w.detail], nil)
 		r.Want, r.Have = topology.Want, topology.Have
-	default: // settling and unready say it all
+	default: // settling and unready need no detail
 	}
 	return r
 }
 
-// nodeLabel writes what was asked of a label of a node, and its value.
+// nodeLabel writes the required values of a label of a node, and its actual value.
 func (e *explainer) nodeLabel(w *tally, t *alternative, x *model.Node) (want, have string) {
 	m := e.s.Model
 	needID := t.term
@@ -203,11 +202,11 @@ func (e *explainer) nodeLabel(w *tally, t *alternative, x *model.Node) (want, ha
 	return key + " " + reqText(m.Needs[needID].Set[key]), valueText(m.Signatures[x.Signature].Row, reqs.KeyID(w.detail))
 }
 
-// portHolder finds a port of the pod that is taken on a node, and who has it.
+// portHolder finds a host port of the pod that is in use on a node, and the pod that uses it.
 func (e *explainer) portHolder(n int) (want, have string) {
 	x := &e.s.Model.Nodes[n]
 	for _, port := range e.c.Shape.HostPorts {
-		for i := range x.Source.Pods { // of several the first by name, whatever the order they are listed in
+		for i := range x.Source.Pods { // if several use it, the first by name, whatever the order of the list
 			p := &x.Source.Pods[i]
 			if p.Shape == nil || !slices.ContainsFunc(p.Shape.HostPorts, port.Conflicts) {
 				continue

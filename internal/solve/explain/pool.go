@@ -13,17 +13,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// explainer works out why pods of one class have no place. It asks the functions that placed the
-// others, step by step, against the state that planning ended with.
+// explainer determines why pods of one class are unschedulable. It calls the functions that placed the others, step
+// by step, on the final state of planning.
 type explainer struct {
 	s            *exact.State
 	c            *model.Class
 	alternatives []alternative
-	holders      map[*model.PoolCapacity]bitset.Set // types that hold one pod, if nothing else matters
+	holders      map[*model.PoolCapacity]bitset.Set // types that hold one pod, if only resources count
 	rulesOf      map[*model.Profile][]rule
 }
 
-// alternative is one alternative of a class once every preference is relaxed: what finally failed.
+// alternative is one alternative of a class with all preferences relaxed: the last one that was tried.
 type alternative struct {
 	profile     int // -1: the pod contradicts its volumes
 	term        int // need of the pod itself
@@ -60,7 +60,7 @@ func newExplainer(s *exact.State, c *model.Class) *explainer {
 	return e
 }
 
-// poolStep is one step of the explanation of a pool: the reason, or false if the pool would do.
+// poolStep is one step of the explanation of a pool. It returns the reason, or false if the pool passes the step.
 type poolStep func(poolID int, t *alternative) (reason.Reason, bool)
 
 // explainPools returns the nearest miss of each pool, in their order, and whether some pool has none.
@@ -82,13 +82,13 @@ func (e *explainer) explainPools(miss poolStep) (found []finding, free bool) {
 			r = e.explainUnusable(src)
 		}
 		r.Subject = "nodepool/" + src.Name
-		found = append(found, finding{why: r, meant: e.asksForPool(src)})
+		found = append(found, finding{why: r, named: e.requiresPool(src)})
 	}
 	return found, free
 }
 
-// explainUnusable explains a pool that planning left out, because it is closed or has no instance types. That is the reason
-// only for pods that it would be for.
+// explainUnusable explains a pool that planning left out, because it is closed or has no instance types. That is the
+// reason only for pods that the pool would accept.
 func (e *explainer) explainUnusable(src *cluster.Pool) reason.Reason {
 	r, missed := e.nearestMiss(func(t *alternative) (reason.Reason, bool) { return e.explainExcludedPool(src, t) })
 	switch {
@@ -100,7 +100,8 @@ func (e *explainer) explainUnusable(src *cluster.Pool) reason.Reason {
 	return reason.Reason{Code: reason.PoolFiltered, Want: poolText(src)}
 }
 
-// explainExcludedPool is taints and labels of a pool that planning left out; what was planned with has rows for them.
+// explainExcludedPool checks taints and labels of a pool that planning left out. Pools that were planned with have
+// rows for these.
 func (e *explainer) explainExcludedPool(src *cluster.Pool, t *alternative) (reason.Reason, bool) {
 	m := e.s.Model
 	if text := taintText(&m.Tolerations[t.tolerations], src.Taints); text != "" {
@@ -119,8 +120,8 @@ func (e *explainer) explainExcludedPool(src *cluster.Pool, t *alternative) (reas
 	return reason.Reason{Code: reason.RequirementConflict, Want: miss.Key + " " + reqText(miss.Want), Have: reqText(miss.Have)}, true
 }
 
-// asksForPool tells whether the pod asks for this pool: by its name, or by a label that pools give their nodes.
-func (e *explainer) asksForPool(src *cluster.Pool) bool {
+// requiresPool reports whether the pod requires this pool: by its name, or by a label that pools set on their nodes.
+func (e *explainer) requiresPool(src *cluster.Pool) bool {
 	m := e.s.Model
 	for i := range e.alternatives {
 		if e.alternatives[i].term < 0 {
@@ -139,7 +140,7 @@ func (e *explainer) asksForPool(src *cluster.Pool) bool {
 	return false
 }
 
-// nearestMiss asks about every alternative of the pod and returns the one that came closest.
+// nearestMiss explains every alternative of the pod and returns the nearest miss.
 func (e *explainer) nearestMiss(miss func(*alternative) (reason.Reason, bool)) (best reason.Reason, missed bool) {
 	for i := range e.alternatives {
 		r, missed := miss(&e.alternatives[i])
@@ -153,7 +154,7 @@ func (e *explainer) nearestMiss(miss func(*alternative) (reason.Reason, bool)) (
 	return best, true
 }
 
-// prependNoPool puts it first that there is nothing to buy from, if so.
+// prependNoPool puts the reason first that no pool exists, if so.
 func (e *explainer) prependNoPool(why []reason.Reason) []reason.Reason {
 	for i := range e.s.Model.View.Pools {
 		if !e.s.Model.View.Pools[i].Closed {
@@ -163,8 +164,8 @@ func (e *explainer) prependNoPool(why []reason.Reason) []reason.Reason {
 	return []reason.Reason{{Code: reason.NoPool, Because: why[:min(len(why), maxCauses)]}}
 }
 
-// explainUnfinished explains a class that planning may not have come to. Only what can never fit is worth
-// saying then: it is cheap to find out, and holds whatever else would have been planned.
+// explainUnfinished explains a class that planning may not have reached. It reports only what can never fit: that is
+// cheap to determine, and holds whatever the rest of the plan would have been.
 func (e *explainer) explainUnfinished() []reason.Reason {
 	found, free := e.explainPools(e.explainExcluded)
 	if free || len(found) == 0 {
@@ -173,7 +174,7 @@ func (e *explainer) explainUnfinished() []reason.Reason {
 	return append(e.prependNoPool(fold(found, maxReasons-1)), reason.Reason{Code: reason.OutOfTime})
 }
 
-// explainPool is every step of 6.2 for a new node of a pool.
+// explainPool checks every step of 6.2 for a new node of a pool.
 func (e *explainer) explainPool(poolID int, t *alternative) (reason.Reason, bool) {
 	if r, missed := e.explainExcluded(poolID, t); missed {
 		return r, true
@@ -181,7 +182,7 @@ func (e *explainer) explainPool(poolID int, t *alternative) (reason.Reason, bool
 	return e.explainRefused(poolID, t)
 }
 
-// explainExcluded is the steps that depend on nothing planned: the pool itself, taints, labels, volumes.
+// explainExcluded covers the steps that do not depend on the plan: the pool itself, taints, labels, volumes.
 func (e *explainer) explainExcluded(poolID int, t *alternative) (reason.Reason, bool) {
 	m := e.s.Model
 	pl := &m.Pools[poolID]
@@ -197,7 +198,7 @@ func (e *explainer) explainExcluded(poolID int, t *alternative) (reason.Reason, 
 	if k, found := m.Table.Mismatch(m.Needs[t.term].Row, pl.Row, true); found {
 		return e.explainMismatch(pl, t.term, k), true
 	}
-	if pl.InsufficientCapacity { // said only to pods that the pool is for
+	if pl.InsufficientCapacity { // reported only to pods that the pool would accept
 		if text := e.classObjection(pl, m.Catalogues[pl.Catalogue].Filter(pl.Row).Types); text != "" {
 			return reason.Reason{Code: reason.ClassUnsuited, Have: text}, true
 		}
@@ -214,20 +215,20 @@ func (e *explainer) explainExcluded(poolID int, t *alternative) (reason.Reason, 
 	if k, found := m.Table.Mismatch(m.Needs[t.volumes].Row, row, true); found {
 		return e.volumesAt(t, k, valueText(row, k)), true
 	}
-	both := m.Profiles[t.profile].Need // pod and volumes may each do, but not together
+	both := m.Profiles[t.profile].Need // pod and volumes may each fit, but not together
 	if k, found := m.Table.Mismatch(m.Needs[both].Row, pl.Row, true); found {
 		return e.volumesAt(t, k, valueText(pl.Row, k)), true
 	}
 	return reason.Reason{}, false
 }
 
-// explainFiltered tells whether a pool's own requirements leave it nothing to buy (SC-09).
+// explainFiltered reports whether the pool's own requirements leave it no instance type (SC-09).
 func (e *explainer) explainFiltered(pl *model.Pool) (reason.Reason, bool) {
 	r := reason.Reason{Code: reason.PoolFiltered, Want: poolText(pl.Source)}
 	if pl.Types.Empty() {
 		return r, true
 	}
-	if e.s.Model.Problem.Policy.BestEffortMinimums || !pl.Reserved.Empty() { // which of those count is not known before
+	if e.s.Model.Problem.Policy.BestEffortMinimums || !pl.Reserved.Empty() { // which minimums count is not known before
 		return r, false
 	}
 	unmet, found := findUnmetMinimum(e.s, pl.Minimums, pl, &exact.Trial{Row: pl.Row, Types: pl.Types, Columns: pl.Columns})
@@ -235,7 +236,7 @@ func (e *explainer) explainFiltered(pl *model.Pool) (reason.Reason, bool) {
 	return r, found
 }
 
-// explainMismatch is a label that the pod asks for and the pool does not have, or not so.
+// explainMismatch explains a label that the pod requires and the pool does not have, or not with that value.
 func (e *explainer) explainMismatch(pl *model.Pool, needID int, k reqs.KeyID) reason.Reason {
 	m := e.s.Model
 	key := m.Table.KeyName(k)
@@ -283,7 +284,7 @@ func nearestKey(m *model.Model, key string, src *cluster.Pool) string {
 
 func lastPart(key string) string { return key[strings.LastIndexByte(key, '/')+1:] }
 
-// volumesAway is a pod that asks for one place and whose volumes are at another.
+// volumesAway is a pod that requires one zone and has its volumes in another.
 func (e *explainer) volumesAway(t *alternative) reason.Reason {
 	m := e.s.Model
 	if t.volumes < 0 {

@@ -17,7 +17,7 @@ import (
 
 func number(n int) string { return strconv.Itoa(n) }
 
-// amountText writes so much of a lane, such as "cpu:4"; lanes past the resources are CSI drivers.
+// amountText writes an amount of a lane, such as "cpu:4"; lanes past the resources are CSI drivers.
 func amountText(m *model.Model, lane int, n int64) string {
 	return laneName(m, lane) + ":" + quantityText(m, lane, n)
 }
@@ -40,10 +40,10 @@ func quantityText(m *model.Model, lane int, n int64) string {
 	return strings.TrimPrefix(text, laneName(m, lane)+":")
 }
 
-// reqText writes a requirement, without minValues: that is not a matter of what values there are.
+// reqText writes a requirement, without minValues, which is not about values.
 func reqText(r reqs.Req) string { return r.WithMinValues(0).String() }
 
-// valueText writes what a row has of a key; a key it does not define is not there.
+// valueText writes the value of a key in a row, or that the key does not exist.
 func valueText(row reqs.Row, k reqs.KeyID) string {
 	if !row.Defined(k) {
 		return reqText(reqs.Req{})
@@ -64,8 +64,8 @@ func SetText(s reqs.Set) string {
 	return strings.Join(texts, "; ")
 }
 
-// poolText writes the requirements of a pool, without the one for its name: pools that differ in
-// nothing else are explained together.
+// poolText writes the requirements of a pool, without the one for its name: pools that differ only in their name are
+// explained together.
 func poolText(p *cluster.Pool) string {
 	own := p.Requirements.Clone()
 	delete(own, karpv1.LabelNodePool)
@@ -75,8 +75,8 @@ func poolText(p *cluster.Pool) string {
 	return SetText(own)
 }
 
-// rowText writes what a row demands beyond its pool: of offerings, or of types. If that is nothing,
-// what the pool demands itself.
+// rowText writes what a row requires beyond its pool: of offerings, or of types. If that is nothing, it writes what
+// the pool requires.
 func rowText(m *model.Model, pl *model.Pool, row reqs.Row, offerings bool) string {
 	cat := m.Catalogues[pl.Catalogue]
 	beyond, own := reqs.Set{}, reqs.Set{}

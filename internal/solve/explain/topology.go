@@ -12,7 +12,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// rule is one topology rule of a pod, or of others about it.
+// rule is one topology rule of a pod, or a rule of other pods that applies to it.
 type rule struct {
 	kind     model.GroupKind
 	group    int
@@ -20,10 +20,10 @@ type rule struct {
 	minimum  int32
 	others   bool           // the term is that of other pods (SC-35)
 	eligible bitset.Set     // domains that the pod itself allows; nil for hosts and for rules of others
-	alone    *model.Profile // with this rule only, to ask about it with the functions that check all
+	alone    *model.Profile // with this rule only, so that the functions that check all rules can check it alone
 }
 
-// rules lists the rules of a profile, in the order in which places are checked.
+// rules lists the rules of a profile, in the order in which they are checked.
 func (e *explainer) rules(p *model.Profile) []rule {
 	if list, known := e.rulesOf[p]; known {
 		return list
@@ -48,7 +48,7 @@ func (e *explainer) rules(p *model.Profile) []rule {
 	return list
 }
 
-// brokenHost returns the position of the first rule over hosts that keeps a pod from a place, or -1.
+// brokenHost returns the position of the first rule over hosts that keeps a pod from a node, or -1.
 func (e *explainer) brokenHost(p *model.Profile, place int32) int {
 	if !p.HasHostRules || e.s.AllowedOnHost(p, place, 1) > 0 {
 		return -1
@@ -72,8 +72,8 @@ func (e *explainer) brokenNode(p *model.Profile, n int) int {
 	})
 }
 
-// brokenZone returns the first rule over zones and the like that leaves a planned node no domain: it
-// chooses as for the pod, with one rule more each time. The trial ends up as it would be.
+// brokenZone returns the first rule over zones or other keys that leaves a planned node no domain. It chooses domains
+// as for the pod, with one rule more each time. The trial is left in the final state.
 func (e *explainer) brokenZone(p *model.Profile, b *exact.Bin, f *exact.Trial) (reason.Reason, bool) {
 	if !p.HasZoneRules {
 		return reason.Reason{}, false
@@ -82,7 +82,7 @@ func (e *explainer) brokenZone(p *model.Profile, b *exact.Bin, f *exact.Trial) (
 		return reason.Reason{}, false
 	}
 	rules := e.rules(p)
-	if len(rules) == 0 { // it has none itself, but its domain must be certain for others
+	if len(rules) == 0 { // it has no rule itself, but its domain must be certain for others
 		return reason.Reason{Code: reason.NoTypeMeetsAll}, true
 	}
 	at, open := 0, bitset.Set(nil)
@@ -125,8 +125,8 @@ func firstRules(p *model.Profile, n int) *model.Profile {
 	return q
 }
 
-// explainRule says which rule leaves no domain, how many pods are in which, and which of them the pod
-// and the node could be in. open is nil where that does not matter.
+// explainRule says which rule leaves no domain, how many pods are in which domain, and which domains the pod and the
+// node could use. open is nil where that does not matter.
 func (e *explainer) explainRule(r rule, open bitset.Set) reason.Reason {
 	m := e.s.Model
 	g := m.Groups[r.group]

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxReasons = 5  // of a pod: past that a wall of text hides the useful part
-	maxCauses  = 3  // of a reason: as many as its text shows
+	maxReasons = 5  // per pod: more text would hide the useful part
+	maxCauses  = 3  // per reason: as many as its text shows
 	maxListed  = 25 // domains, values or names in one text
-	maxTried   = 8  // alternatives looked at: terms of the affinity times places of the volumes
+	maxTried   = 8  // alternatives examined: affinity terms times locations of the volumes
 )
 
-// Unplaced lists the pods that a state has no place for, and why. left says how many these are of each class.
+// Unplaced lists the unschedulable pods of a state, with reasons. left is how many there are of each class.
 func Unplaced(s *exact.State, over exact.Leftover, left []int) []model.Unplaced {
 	var list []model.Unplaced
 	for _, c := range over.Cut {
@@ -43,8 +43,8 @@ func unreadPod(key cluster.PodKey) model.Unplaced {
 	return model.Unplaced{Pod: key, Why: []reason.Reason{{Code: reason.PodUnreadable, Subject: "pod/" + key.String()}}}
 }
 
-// unplacedOfClass says why pods of a class have no place. It is worked out once: pods of a class are alike,
-// so they share the slice.
+// unplacedOfClass says why pods of a class are unschedulable. It is computed once, and the equal pods share the
+// slice.
 func unplacedOfClass(s *exact.State, k int, pods []int32) []model.Unplaced {
 	why, deferred := explainClass(s, k)
 	list := make([]model.Unplaced, len(pods))
@@ -54,8 +54,7 @@ func unplacedOfClass(s *exact.State, k int, pods []int32) []model.Unplaced {
 	return list
 }
 
-// explainClass explains a class against the state that planning ended with, and tells whether it waits for
-// reserved capacity.
+// explainClass explains a class on the final state of planning, and reports whether it waits for reserved capacity.
 func explainClass(s *exact.State, k int) (why []reason.Reason, deferred bool) {
 	c := &s.Model.Classes[k]
 	if n := len(c.Shape.Invalid); n > 0 {
@@ -77,14 +76,14 @@ func explainClass(s *exact.State, k int) (why []reason.Reason, deferred bool) {
 	if at {
 		why = append(why, line)
 	}
-	if len(why) == 0 || free || usable { // it has a place: the next round will find it
+	if len(why) == 0 || free || usable { // it is schedulable: the next plan will place it
 		return append(why[:min(len(why), maxReasons-1)], reason.Reason{Code: reason.OutOfTime}), false
 	}
 	return why, false
 }
 
-// explainCutTypes says why a planned node is not bought after all: cutting its list of types broke minValues
-// (SC-44), or nothing on the list can be launched.
+// explainCutTypes says why a planned node is not launched: cutting its list of types broke minValues (SC-44), or no
+// type on the list can be launched.
 func explainCutTypes(s *exact.State, b *exact.Bin, pods []cluster.PodKey) []model.Unplaced {
 	pl := &s.Model.Pools[b.Pool]
 	f := exact.Trial{Row: b.Row, Types: cheapestTypes(s, b), Columns: s.LaunchColumns(b), Reservations: b.Reservations}
@@ -136,8 +135,8 @@ func findUnmetMinimum(s *exact.State, list []model.Minimum, pl *model.Pool, f *e
 	return reason.Reason{}, false
 }
 
-// findReservedWait plays the last attempt for a class again and tells whether it was given up for reserved
-// capacity (SC-46): then nothing else is worth explaining, since nothing else was tried.
+// findReservedWait repeats the last attempt for a class and reports whether it was abandoned because of reserved
+// capacity (SC-46). Then no other reason is useful, because nothing else was tried.
 func findReservedWait(s *exact.State, k int) (reason.Reason, bool) {
 	m := s.Model
 	reserved := false
@@ -164,8 +163,8 @@ func findReservedWait(s *exact.State, k int) (reason.Reason, bool) {
 	return reason.Reason{}, false
 }
 
-// findReservedConflict finds a planned node that the pod is kept from because of reserved capacity: the node would
-// lose what it holds, or could hold some that is taken.
+// findReservedConflict finds a planned node that rejects the pod because of reserved capacity: the node would lose
+// the reservation it holds, or could use one that is held by others.
 func findReservedConflict(s *exact.State, c *model.Class, p *model.Profile) (reason.Reason, bool) {
 	for i, b := range s.Bins {
 		s.WaitsForReserved = false
@@ -182,8 +181,8 @@ func findReservedConflict(s *exact.State, c *model.Class, p *model.Profile) (rea
 	return reason.Reason{}, false
 }
 
-// findReservedWaitInPool does what OpenBin does, and tells whether a pool is waited for, or could open a node
-// after all.
+// findReservedWaitInPool repeats OpenBin for a pool, and reports whether the pod waits for the pool's reserved
+// capacity, or whether the pool could open a node.
 func findReservedWaitInPool(s *exact.State, c *model.Class, p *model.Profile) (r reason.Reason, waits, ends bool) {
 	m := s.Model
 	place := int32(len(m.Nodes) + len(s.Bins))

@@ -14,21 +14,21 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
 )
 
-// Catalogue is one list of instance types, as pools share them.
+// Catalogue is a list of instance types. Pools with equal lists share one.
 type Catalogue struct {
 	Types          []TypeEntry
 	Columns        []Column
 	Price          []float64        // types × columns; +Inf where nothing can be launched
-	priceWithRisk  []float64        // price and risk, the same way: what plans are compared by
+	priceWithRisk  []float64        // types × columns: price and risk, by which plans are compared
 	Offered        []bitset.Columns // by type: offerings, available or not
 	Available      []bitset.Columns // by type: available offerings
-	Unavailable    []bitset.Columns // by type: those that launches found no capacity for lately
+	Unavailable    []bitset.Columns // by type: offerings for which launches recently had insufficient capacity
 	Launchable     []bitset.Columns // by type: those that can be launched now (V15-44)
 	Allocatable    []int64          // types × lanes: allocatable, attachments included
 	Capacity       []int64          // types × lanes: capacity, for limits
 	Keys           []KeyIndex
-	byCapacityType []bitset.Columns           // by capacity type, once asked for
-	byPrice        map[bitset.Columns][]int32 // types by price in some columns, as asked for
+	byCapacityType []bitset.Columns           // by capacity type; computed on first use
+	byPrice        map[bitset.Columns][]int32 // types by price in some columns; filled on demand
 	HasSizes       bool                       // some name is there more than once: its offerings differ in size
 	lanes          int
 }
@@ -51,14 +51,14 @@ type Column struct {
 // Label is a key and its value.
 type Label struct{ Key, Value string }
 
-// KeyIndex tells, for a key of the table, which types have which of its values.
+// KeyIndex says, for a key of the table, which types have which of its values.
 type KeyIndex struct {
 	key              reqs.KeyID
-	ByType           bool         // some type says something about it
+	ByType           bool         // some type specifies the label
 	TypesUnspecified bitset.Set   // types that do not specify the label: they match any value
 	TypesWithout     bitset.Set   // types that do not have the label
 	TypesWith        []bitset.Set // by value
-	ByOffering       bool         // some column has it
+	ByOffering       bool         // some column has the label
 	ColumnsWithout   bitset.Columns
 	ColumnsWith      []bitset.Columns // by value
 }
@@ -67,7 +67,7 @@ func sameTypes(a, b []catalog.InstanceType) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// OfferingLabels are the labels that a node gets from the way it was bought, by key.
+// OfferingLabels are the labels that a node gets from the offering it is launched as, by key.
 func OfferingLabels(o *catalog.Offering) []Label {
 	list := append(make([]Label, 0, 2+len(o.Labels)), Label{karpv1.LabelCapacityType, o.CapacityType}, Label{corev1.LabelTopologyZone, o.Zone})
 	if len(o.Labels) == 0 {
@@ -153,7 +153,7 @@ func (m *Model) newCatalogue(types []catalog.InstanceType) *Catalogue {
 			}
 		}
 	}
-	// The order of the input must not show in the plan.
+	// The plan must not depend on the order of the input.
 	slices.SortStableFunc(c.Types, func(a, b TypeEntry) int { return cmp.Compare(a.InstanceType.Name, b.InstanceType.Name) })
 	for i := 1; i < len(c.Types); i++ {
 		c.HasSizes = c.HasSizes || c.Types[i].InstanceType.Name == c.Types[i-1].InstanceType.Name
@@ -177,13 +177,13 @@ func (m *Model) newCatalogue(types []catalog.InstanceType) *Catalogue {
 
 func (m *Model) readType(c *Catalogue, t int, at map[string]int, keys []string) {
 	it, size := c.Types[t].InstanceType, c.Types[t].size
-	capacity, room := it.Capacity, it.Allocatable()
+	capacity, allocatable := it.Capacity, it.Allocatable()
 	if size != nil {
-		capacity, room = size.Capacity, size.Allocatable()
+		capacity, allocatable = size.Capacity, size.Allocatable()
 	}
 	base := m.View.Resources.Len()
 	for l := range base {
-		c.Allocatable[t*m.Lanes+l], c.Capacity[t*m.Lanes+l] = room.At(l), capacity.At(l)
+		c.Allocatable[t*m.Lanes+l], c.Capacity[t*m.Lanes+l] = allocatable.At(l), capacity.At(l)
 	}
 	for d, driver := range m.Drivers {
 		c.Allocatable[t*m.Lanes+base+d] = Unlimited
@@ -223,7 +223,7 @@ func (m *Model) readType(c *Catalogue, t int, at map[string]int, keys []string) 
 	}
 }
 
-// columnKeys are the columns of the offerings of each type, as text.
+// columnKeys returns the columns of the offerings of each type, as text.
 func (c *Catalogue) columnKeys() [][]string {
 	keys := make([][]string, len(c.Types))
 	for t := range c.Types {
@@ -250,8 +250,8 @@ func columnKey(labels []Label, reservation string) string {
 	return b.String()
 }
 
-// readColumns collects the columns: those without a reservation first, so that a flood of
-// reservations never hides ordinary capacity.
+// readColumns collects the columns. Those without a reservation come first, so that many reservations never crowd out
+// ordinary capacity.
 func (c *Catalogue) readColumns(keys [][]string) {
 	seen := map[string]bool{}
 	for t := range c.Types {
@@ -367,8 +367,8 @@ func (c *Catalogue) Filter(row reqs.Row) *Masks {
 	return left
 }
 
-// Cheapest returns the cheapest way to buy a type in some columns, +Inf and -1 if there is none. A
-// reserved offering wins over spot, and spot over on-demand, where prices are equal.
+// Cheapest returns the lowest price of a type in some columns and its column, +Inf and -1 if there is none. Where
+// prices are equal, a reserved offering wins over spot, and spot over on-demand.
 func (c *Catalogue) Cheapest(t int, cols bitset.Columns) (float64, int) {
 	best, at := math.Inf(1), -1
 	left := c.Launchable[t].And(cols)
@@ -401,8 +401,8 @@ func (c *Catalogue) TypesByPrice(cols bitset.Columns) []int32 {
 	return list
 }
 
-// CheapestWithRisk returns the least that a type counts in some columns, risk included, and +Inf if it cannot
-// be bought there.
+// CheapestWithRisk returns the lowest price of a type in some columns, risk included, and +Inf if it cannot be
+// launched there.
 func (c *Catalogue) CheapestWithRisk(t int, cols bitset.Columns) float64 {
 	best := math.Inf(1)
 	left := c.Launchable[t].And(cols)

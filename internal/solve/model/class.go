@@ -8,8 +8,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
 )
 
-// CertainLanes are the lanes of which a pod takes what it asks for in any case: of attachments it may take
-// less, if its claims are shared and attached already.
+// CertainLanes are the lanes in which a pod always takes its full requests. Of attachments it may take less, if its
+// claims are shared and already attached.
 func (m *Model) CertainLanes(c *Class) []int {
 	if len(c.SharedClaims) == 0 {
 		return c.Lanes
@@ -48,10 +48,10 @@ func SumCounts(counts []int) int {
 // Class is a set of pods that are interchangeable. Pods are placed as counts of a class.
 type Class struct {
 	Shape        *cluster.Shape
-	Moved        bool // from a node that would be removed: not onto settling or unready nodes
+	Moved        bool // from a node that would be removed: must not be placed on settling or unready nodes
 	labelSet     int  // its labels
 	Requests     []int64
-	Lanes        []int   // lanes it asks for
+	Lanes        []int   // lanes with a request
 	Pods         []int32 // into Model.Pods, in queue order
 	SharedClaims []int   // claims that other pods use too
 	Variants     []Variant
@@ -146,7 +146,7 @@ func (m *Model) comparePods(a, b *cluster.Pod) int {
 		cmp.Compare(a.Key.Namespace, b.Key.Namespace), cmp.Compare(a.Key.Name, b.Key.Name))
 }
 
-// CountFitting is how many of a class fit what is left, at most want.
+// CountFitting returns how many pods of a class fit into free capacity, at most want.
 func CountFitting(c *Class, left []int64, want int) int {
 	for _, l := range c.Lanes {
 		if left[l] < c.Requests[l] {

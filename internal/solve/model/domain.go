@@ -7,8 +7,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
 )
 
-// HasKnownValues reports whether the values that a planned node can have of a key are known: they are not
-// if its pool demands the label and leaves the value open.
+// HasKnownValues reports whether the possible values of a key on a planned node are known. They are not if its pool
+// requires the label and leaves the value open.
 func (m *Model) HasKnownValues(pl *Pool, row reqs.Row, k reqs.KeyID) bool {
 	x := &m.Catalogues[pl.Catalogue].Keys[k]
 	return x.ByOffering || x.ByType || !row.Defined(k) || !row.Open(k)
@@ -34,8 +34,8 @@ func (m *Model) PossibleDomains(pl *Pool, row reqs.Row, types bitset.Set, cols b
 	return out
 }
 
-// OpenDomains returns the domains of a key in which a planned node has capacity: of its requirements, and of the types and
-// columns that are left.
+// OpenDomains returns the domains of a key in which a planned node can be launched: those that its requirements and
+// its remaining types and columns allow.
 func (m *Model) OpenDomains(pl *Pool, row reqs.Row, types bitset.Set, cols bitset.Columns, k reqs.KeyID) bitset.Set {
 	cat := m.Catalogues[pl.Catalogue]
 	x := &cat.Keys[k]
@@ -110,7 +110,7 @@ func (m *Model) offeredDomains(poolID int, k reqs.KeyID) bitset.Set {
 		for v, with := range x.ColumnsWith {
 			cols := with.And(p.Columns)
 			for t := p.Types.Next(0); t >= 0 && !cols.Empty(); t = p.Types.Next(t + 1) {
-				// A zone that has no capacity at the moment is a domain all the same.
+				// A zone that has no capacity at the moment is still a domain.
 				if c.Offered[t].And(cols).Empty() {
 					continue
 				}
@@ -137,7 +137,7 @@ func (m *Model) offeredDomains(poolID int, k reqs.KeyID) bitset.Set {
 	return out
 }
 
-// Priced reports whether the values of a key are a matter of what is bought, in every catalogue.
+// Priced reports whether the values of a key depend on the offering, in every catalogue.
 func (m *Model) Priced(k reqs.KeyID) bool {
 	return !slices.ContainsFunc(m.Catalogues, func(c *Catalogue) bool { return !c.Keys[k].ByOffering && !c.Keys[k].ByType })
 }

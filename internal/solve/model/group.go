@@ -23,8 +23,8 @@ const (
 	AntiAffinityGroup
 )
 
-// Group counts, per domain of a topology key, the pods that a constraint selects. Constraints that
-// count the same share one (SC-31).
+// Group counts, per domain of a topology key, the pods that a constraint selects. Constraints that count the same
+// pods share one (SC-31).
 type Group struct {
 	Kind          GroupKind
 	PerHost       bool
@@ -34,9 +34,9 @@ type Group struct {
 	allNamespaces bool
 	Filter        *NodeFilter // which nodes count; nil: all
 	Selected      []int32     // bound pods that it selects, by value of the key
-	Owners        []int32     // bound pods that demand it, by value of the key; of apart only
-	Wanted        bool        // some pod to be placed demands it
-	asymmetric    bool        // selects pods that do not demand it: who comes first matters
+	Owners        []int32     // bound pods that own the term, by value of the key; anti-affinity only
+	Wanted        bool        // some pod to be placed has the rule
+	asymmetric    bool        // selects pods that do not have the rule: the order of pods matters
 }
 
 // NodeFilter is which nodes a spread constraint counts (SC-28).
@@ -48,7 +48,7 @@ type NodeFilter struct {
 // HostKey is a group per host, and a place: a node of the model, or a planned one after these.
 type HostKey struct{ Group, Node int32 }
 
-// HostCount is the pods at a place that a group selects, and those whose anti-affinity it is.
+// HostCount is the pods on a node that a group selects, and those that own its anti-affinity term.
 type HostCount struct{ Selected, Owners int32 }
 
 // LabelSet is one distinct (namespace, labels) of pods, and the groups that select it.
@@ -59,13 +59,13 @@ type LabelSet struct {
 	known     bool
 }
 
-// groupIndex finds the groups that may select some labels without asking all of them.
+// groupIndex finds the groups that may select some labels without checking all of them.
 type groupIndex struct {
-	by   map[Label][]int // groups whose selector demands this label
+	by   map[Label][]int // groups whose selector requires this label
 	rest []int
 }
 
-// readGroups reads what the rules over topologies count. It is false if it was late.
+// readGroups reads what topology rules count. It returns false if the deadline passed.
 func (m *Model) readGroups(late func() bool) bool {
 	ignore := m.Problem.Policy.IgnorePreferences
 	seen := make(map[*cluster.Shape]bool, len(m.Classes))
@@ -95,7 +95,7 @@ func (m *Model) readGroups(late func() bool) bool {
 			}
 		}
 	}
-	for i := range m.View.Nodes { // those of bound pods keep others away (SC-35)
+	for i := range m.View.Nodes { // anti-affinity of bound pods applies to others (SC-35)
 		for j := range m.View.Nodes[i].Pods {
 			p := &m.View.Nodes[i].Pods[j]
 			if p.Shape == nil || seen[p.Shape] {
@@ -127,7 +127,7 @@ func (m *Model) internSpreadGroup(s *cluster.Shape, t *cluster.Spread) int {
 		}
 	}
 	if t.HonorTaint {
-		g.Filter.Tolerations = m.InternTolerations(s.Tolerations, true) // kube-scheduler looks at no soft taint here
+		g.Filter.Tolerations = m.InternTolerations(s.Tolerations, true) // kube-scheduler ignores PreferNoSchedule taints here
 	}
 	return m.addGroup(g, t.Key)
 }
@@ -176,7 +176,7 @@ func (m *Model) indexGroups() {
 	}
 }
 
-// demandedLabel returns a label that everything a selector selects has.
+// demandedLabel returns a label that every pod selected by a selector has.
 func demandedLabel(s labels.Selector) (Label, bool) {
 	list, _ := s.Requirements()
 	for i := range list {
@@ -248,8 +248,8 @@ func (g *Group) selects(w *LabelSet) bool {
 	return g.Selector.Matches(w.labels)
 }
 
-// countBound counts the pods that run already (SC-27). Those of terminating nodes count only
-// if they are not among the pods to be placed. It is false if it was late.
+// countBound counts the pods that run already (SC-27). Those of terminating nodes count only if they are not among
+// the pods to be placed. It returns false if the deadline passed.
 func (m *Model) countBound(late func() bool) bool {
 	if len(m.Groups) == 0 {
 		return true
@@ -348,8 +348,8 @@ func (m *Model) GroupsAffectedBy(s *cluster.Shape) []int {
 	return list
 }
 
-// OrderMatters reports whether the order in which pods come matters to a rule. For anti-affinity, and for
-// spreading over hosts a kind that only spreads itself, it does not.
+// OrderMatters reports whether the order in which pods are placed matters to a rule. It does not for anti-affinity,
+// nor for spreading over hosts if the rule counts only pods that have it.
 func (g *Group) OrderMatters() bool {
 	return !g.PerHost || g.Kind == AffinityGroup || g.Kind == SpreadGroup && g.asymmetric
 }

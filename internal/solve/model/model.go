@@ -11,20 +11,20 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// Model is a Problem compiled: names became ids, requirements bits, quantities flat vectors. It is
-// built once and then only read, except for memo tables that fill up as questions are asked; each
-// solver therefore asks on its own goroutine only after the tables it needs are filled.
+// Model is a Problem compiled: names became ids, requirements bits, quantities flat vectors. It is built once and
+// then only read, except for memo tables that are filled on demand. Those must be filled before goroutines share a
+// model; otherwise each goroutine uses a Fork.
 type Model struct {
 	Problem Problem
 	View    *cluster.Snapshot
-	Lanes   int      // of the snapshot, then one for each CSI driver
+	Lanes   int      // resources of the snapshot, then one lane for each CSI driver
 	Drivers []string // sorted
 
 	Table    *reqs.Table
 	relevant map[string]bool // keys that a pool, a pod or a topology mentions
 	Needs    []*Need
 	needIDs  map[string]int
-	pins     map[PinKey]int // need that demands one value of a key
+	pins     map[PinKey]int // need that requires one value of a key
 
 	Tolerations   []Tolerations
 	tolerationIDs map[string]int
@@ -52,18 +52,18 @@ type Model struct {
 	SharedClaims   map[string]int               // claims that more than one pod uses
 	SoftTaint      bool                         // some pool has a PreferNoSchedule taint (SC-14)
 	aliases        map[string][]string          // canonical key → keys as written, sorted
-	daemonSums     map[[2]int][]int64           // what DaemonSets take of nodes with a signature and taints
+	daemonSums     map[[2]int][]int64           // requests of DaemonSets on nodes with a signature and taints
 	Domains        []KeyDomains                 // by key of the table, as far as topologies use it
 	Reservations   []Reservation                // reservations, by id
 	Pods           []cluster.Pod                // to be placed: Problem.Pods, then Problem.Moved
 	PlannedPods    map[PlannedPlacement][]int32 // into pods, in queue order
 }
 
-// stepsPerLook is after how many steps of reading the clock is looked at.
+// stepsPerLook is the number of reading steps between two checks of the deadline.
 const stepsPerLook = 512
 
-// Compile reads a problem, or returns nil once stop says that time is up: with many pods whose rules are long it
-// takes a while. What it has in common with an earlier model, if there is one, is not read again.
+// Compile reads a problem, or returns nil once stop says that time is up: many pods with long rules take a while.
+// What it has in common with an earlier model, if there is one, is not read again.
 func Compile(p Problem, earlier *Model, stop func() bool) *Model {
 	view := p.View
 	if view == nil {
@@ -95,12 +95,12 @@ func Compile(p Problem, earlier *Model, stop func() bool) *Model {
 		m.readKeys()
 		m.readCatalogues()
 	}
-	m.InternNeed(reqs.Set{}) // need 0 asks for nothing
+	m.InternNeed(reqs.Set{}) // need 0 requires nothing
 	m.readDaemons()
 	m.readPools()
 	m.readNodes()
 	steps := 0
-	late := func() bool { // problems of ordinary size are read in any case: then it can be said why pods have no place
+	late := func() bool { // problems of ordinary size are always read, so that unschedulable pods get a reason
 		steps++
 		return steps%stepsPerLook == 0 && stop != nil && stop()
 	}
@@ -111,8 +111,7 @@ func Compile(p Problem, earlier *Model, stop func() bool) *Model {
 	return m
 }
 
-// Fork returns a model that can be asked on another goroutine: it has its own memo tables and shares
-// the rest.
+// Fork returns a model for use on another goroutine: it has its own memo tables and shares the rest.
 func (m *Model) Fork() *Model {
 	f := *m
 	f.Needs = make([]*Need, len(m.Needs))
@@ -141,8 +140,8 @@ func (m *Model) forkCatalogues() []*Catalogue {
 	return list
 }
 
-// reuseModel takes over what moves do not change: the instance types, which take most of the time that reading takes, and
-// the table of keys. It reports whether it could. Pods and labels are those of the earlier model or fewer.
+// reuseModel reuses what moves do not change: the instance types, which take most of the time to read, and the table
+// of keys. It reports whether it could. Pods and labels are those of the earlier model or fewer.
 func (m *Model) reuseModel(earlier *Model) bool {
 	if !slices.Equal(m.Drivers, earlier.Drivers) || !slices.EqualFunc(m.View.Pools, earlier.View.Pools, func(a, b cluster.Pool) bool {
 		return a.Name == b.Name && sameTypes(a.Types, b.Types)
@@ -239,7 +238,7 @@ func (m *Model) DriverIndex(name string) int {
 	return at
 }
 
-// readKeys builds the table of every key and value that matters to someone here.
+// readKeys builds the table of every key and value that the problem uses.
 func (m *Model) readKeys() {
 	b := reqs.NewBuilder(m.View.Words)
 	add := func(s reqs.Set) {
@@ -303,7 +302,7 @@ func (m *Model) addShape(s *cluster.Shape, seen map[*cluster.Shape]bool, add fun
 	}
 }
 
-// addValues adds what types, offerings and nodes have of the keys that matter.
+// addValues adds the values that types, offerings and nodes have of the keys in use.
 func (m *Model) addValues(b *reqs.Builder) {
 	// any order: the builder sorts keys and values
 	for key := range m.relevant {

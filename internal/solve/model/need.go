@@ -15,9 +15,9 @@ type Need struct {
 	Set         reqs.Set
 	Row         reqs.Row
 	masks       []*Masks     // by catalogue
-	Pools       []*PoolFit   // by pool, with the taints left aside
-	bySignature []int8       // by signature of nodes: 0 not asked yet, 1 compatible, -1 not
-	there       []reqs.KeyID // labels that must be there, whatever their value
+	Pools       []*PoolFit   // by pool; taints are not considered
+	bySignature []int8       // by signature of nodes: 0 not computed, 1 compatible, -1 not
+	there       []reqs.KeyID // labels that must exist, with any value
 }
 
 // Masks is what a set of requirements leaves of a catalogue.
@@ -26,7 +26,7 @@ type Masks struct {
 	Columns bitset.Columns
 }
 
-// PoolFit is what a set of requirements leaves of a pool: nothing unless ok.
+// PoolFit is what a set of requirements leaves of a pool: nothing unless OK.
 type PoolFit struct {
 	OK      bool
 	Types   bitset.Set
@@ -50,7 +50,7 @@ func (m *Model) InternNeed(s reqs.Set) int {
 	}
 	row, err := m.Table.Compile(s)
 	if err != nil {
-		// Every set was shown to the table; one that was not constrains more than can be met.
+		// Every set was shown to the table; one that was not is unsatisfiable.
 		return -1
 	}
 	id := len(m.Needs)
@@ -65,8 +65,8 @@ func (m *Model) InternNeed(s reqs.Set) int {
 	return id
 }
 
-// KeepsLabels reports whether a node with these requirements will have the labels that a need only asks to
-// be there: where exclusions are all that is known of a label of a pool's own, it may be missing.
+// KeepsLabels reports whether a node with these requirements will have the labels of which a need only requires that
+// they exist. A custom label of a pool may be missing if only exclusions are known of it.
 func (m *Model) KeepsLabels(n *Need, row reqs.Row, catalogue int) bool {
 	for _, k := range n.there {
 		x := &m.Catalogues[catalogue].Keys[k]
@@ -95,7 +95,7 @@ func needKey(s reqs.Set) string {
 	return b.String()
 }
 
-// IntersectNeeds returns the need that demands two needs at once, or -1 if they contradict each other.
+// IntersectNeeds returns the need that combines two needs, or -1 if they contradict each other.
 func (m *Model) IntersectNeeds(a, b int) int {
 	switch {
 	case a < 0 || b < 0:
@@ -112,8 +112,8 @@ func (m *Model) IntersectNeeds(a, b int) int {
 	return m.InternNeed(x.Intersect(y))
 }
 
-// hidesExistence reports whether exclusions would hide that a label must be there. Together they read NotIn,
-// which a node without the label meets; only for labels that a cloud supplies that makes no difference.
+// hidesExistence reports whether exclusions would hide that a label must exist. Combined they read NotIn, which a
+// node without the label meets. That makes no difference only for labels that the cloud always sets.
 func (m *Model) hidesExistence(there, excluded reqs.Set) bool {
 	for key, r := range there {
 		if other, says := excluded[key]; says && r.Operator() == corev1.NodeSelectorOpExists &&
@@ -205,8 +205,8 @@ func (m *Model) NodeMeets(needID, signatureID int) bool {
 	return n.bySignature[signatureID] > 0
 }
 
-// NeedOfFreeLabels returns the part of a need that is about labels whose value a pool leaves to the pods: a node
-// can have only one (scheduling 18.7).
+// NeedOfFreeLabels returns the part of a need that is about labels whose value a pool leaves to the pods: a node can
+// have only one value (scheduling 18.7).
 func (m *Model) NeedOfFreeLabels(needID, poolID int) int {
 	if needID == 0 {
 		return 0
@@ -227,7 +227,7 @@ func (m *Model) NeedOfFreeLabels(needID, poolID int) int {
 	return m.InternNeed(free)
 }
 
-// RowOf compiles requirements of a planned node; what the table does not know does not constrain.
+// RowOf compiles requirements of a planned node. Keys and values that are not in the table do not constrain it.
 func (m *Model) RowOf(s reqs.Set) reqs.Row {
 	known := reqs.Set{}
 	for key, r := range s {

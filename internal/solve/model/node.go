@@ -23,18 +23,18 @@ type Node struct {
 	Full      bool  // overcommitted: takes nothing more (SC-11)
 }
 
-// Signature is one distinct combination of the labels that matter.
+// Signature is one distinct combination of the labels in use.
 type Signature struct {
 	Row    reqs.Row
 	Values []int32  // by key of the table; absent or open if there is no certain value
-	open   reqs.Set // of a claim that is not launched: what its labels will satisfy
+	open   reqs.Set // of a claim that is not launched: requirements that its labels will meet
 	vague  bool     // some value is open
 }
 
 // What a node has of a key instead of a value.
 const (
 	Absent int32 = -1
-	Open   int32 = -2 // some value, but it is not known which: the node is not launched yet
+	Open   int32 = -2 // the node is not launched yet, so the value is not known
 )
 
 // readNodes reads the nodes that offer capacity: initialized ones first, then by name (SC-18).
@@ -60,8 +60,8 @@ func (m *Model) readNodes() {
 	}
 }
 
-// fillNode works out what is left on a node: allocatable less the pods on it and the DaemonSet pods
-// that are still to come (scheduling 6.1).
+// fillNode computes the free capacity of a node: allocatable less the pods on it and the DaemonSet pods that are
+// still to come (scheduling 6.1).
 func (m *Model) fillNode(n *Node, scratch []int64) {
 	base := m.View.Resources.Len()
 	CopyLanes(n.Free, n.Source.Allocatable, base)
@@ -71,7 +71,7 @@ func (m *Model) fillNode(n *Node, scratch []int64) {
 			n.Free[base+d] = int64(limit)
 		}
 	}
-	here := scratch // what DaemonSet pods already there take
+	here := scratch // requests of the DaemonSet pods on the node
 	clear(here)
 	for i := range n.Source.Pods {
 		p := &n.Source.Pods[i]
@@ -95,7 +95,7 @@ func (m *Model) fillNode(n *Node, scratch []int64) {
 	}
 }
 
-// DaemonRequests is what DaemonSets take of a node in all.
+// DaemonRequests is the sum of the requests of DaemonSets on a node.
 func (m *Model) DaemonRequests(n *Node) []int64 {
 	at := [2]int{n.Signature, n.Taints}
 	if sum, known := m.daemonSums[at]; known {
@@ -198,7 +198,7 @@ func (m *Model) valueOf(n *cluster.Node, k reqs.KeyID) int32 {
 	return Absent
 }
 
-// certainlyMeets reports whether a vague node will meet a need whatever it turns out to be.
+// certainlyMeets reports whether a node that is not launched yet will meet a need, whatever is launched.
 func (x *Signature) certainlyMeets(n *Need, table *reqs.Table) bool {
 	for k, v := range x.Values {
 		if v != Open || !n.Row.Defined(reqs.KeyID(k)) {

@@ -13,17 +13,17 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
 )
 
-// Pool is a pool that nodes can be bought from.
+// Pool is a pool that nodes can be launched from.
 type Pool struct {
 	Source               *cluster.Pool
 	Row                  reqs.Row
 	Catalogue            int
-	Types                bitset.Set // those its requirements leave, with an available offering
+	Types                bitset.Set // types that its requirements leave, with an available offering
 	InsufficientCapacity bool       // its requirements leave types, but none has capacity at present
 	Columns              bitset.Columns
 	Taints               int
 	Capacity             *PoolCapacity
-	Minimums             []Minimum // minValues it demands
+	Minimums             []Minimum // its minValues
 	Limits               []Limit
 	NodeLimit            int64
 	Reserved             bitset.Columns // columns of reservations
@@ -35,7 +35,7 @@ type Minimum struct {
 	Values int
 }
 
-// Limit is what a limit of a pool leaves of one resource.
+// Limit is what remains of a limit of a pool on one resource.
 type Limit struct {
 	Lane      int
 	Remaining int64
@@ -44,20 +44,20 @@ type Limit struct {
 // Daemon is a DaemonSet as planning sees it.
 type Daemon struct {
 	Key         cluster.PodKey
-	needs       []int // alternatives on a node that is there
+	needs       []int // alternatives on an existing node
 	fresh       []int // alternatives on a new node, which will be registered and initialized (SC-23)
 	tolerations int
 	Requests    []int64
 	ports       []cluster.HostPort
 }
 
-// PoolCapacity is what is left of each type once the DaemonSets that would run on it are there. Pools with
-// the same catalogue and the same DaemonSets share it.
+// PoolCapacity is the capacity of each type after the DaemonSets that would run on it. Pools with the same catalogue
+// and the same DaemonSets share it.
 type PoolCapacity struct {
 	key         string
 	catalogue   int
 	Allocatable []int64              // types × lanes
-	Overhead    []int64              // types × lanes: what the DaemonSets take
+	Overhead    []int64              // types × lanes: requests of the DaemonSets
 	RunsOn      []bitset.Set         // by DaemonSet: the types it would run on
 	Ports       [][]cluster.HostPort // by type; nil if no DaemonSet has any
 }
@@ -85,7 +85,7 @@ func (m *Model) readDaemons() {
 	}
 }
 
-// onceInitialized returns what is left of requirements for a node that carries the labels of one that is up.
+// onceInitialized returns what remains of requirements on a node with the labels of an initialized one.
 func onceInitialized(s reqs.Set) (reqs.Set, bool) {
 	out := s
 	for _, key := range []string{karpv1.LabelRegistered, karpv1.LabelInitialized} {
@@ -110,7 +110,7 @@ func (m *Model) readPools() {
 		}
 		row, err := m.Table.Compile(src.Requirements)
 		if err != nil {
-			continue // cannot be: the table was shown every pool
+			continue // cannot happen: the table was shown every pool
 		}
 		p := Pool{Source: src, Row: row, Catalogue: m.catalogueOf(i), Taints: m.internTaints(src.Taints), NodeLimit: Unlimited}
 		if src.NodeLimit != nil {
@@ -222,8 +222,8 @@ func HasMatchingOffering(pool *cluster.Pool, t *catalog.InstanceType) bool {
 	return false
 }
 
-// agreesWithOffering reports whether no label of an offering is at odds with the requirements. It is asked for every
-// offering of every pool, so it makes nothing.
+// agreesWithOffering reports whether no label of an offering contradicts the requirements. It is called for every
+// offering of every pool, so it does not allocate.
 func agreesWithOffering(needs reqs.Set, o *catalog.Offering) bool {
 	for key, r := range needs {
 		if value, has := OfferingLabel(o, key); has && !r.Has(value) {
@@ -233,7 +233,7 @@ func agreesWithOffering(needs reqs.Set, o *catalog.Offering) bool {
 	return true
 }
 
-// OfferingLabel is the value of a label that a node gets from the way it was bought.
+// OfferingLabel is the value of a label that a node gets from the offering it is launched as.
 func OfferingLabel(o *catalog.Offering, key string) (value string, has bool) {
 	switch key {
 	case corev1.LabelTopologyZone:

@@ -9,19 +9,19 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/bitset"
 )
 
-// Profile is everything about a pod, at one step of relaxation, except how much it asks for. Classes
-// that differ only in size share one.
+// Profile is everything about a pod, at one step of relaxation, except the size of its requests. Classes that differ
+// only in size share one.
 type Profile struct {
-	Need         int // what its node must be
-	strict       int // the same without preferences and volumes: what its topology domains may be (SC-13, SC-39)
+	Need         int // requirements on its node
+	strict       int // the same without preferences and volumes: which topology domains are eligible (SC-13, SC-39)
 	Tolerations  int
 	labelSet     int
 	Spread       []SpreadRule
-	Affinity     []GroupRule // pods it must be with
-	AntiAffinity []GroupRule // pods it must not be with
-	Avoids       []int       // groups of apart that select it: where their owners are, it may not be (SC-35)
+	Affinity     []GroupRule // affinity terms
+	AntiAffinity []GroupRule // anti-affinity terms
+	Avoids       []int       // anti-affinity groups that select it: it must not be where their owners are (SC-35)
 	Groups       []int       // groups that select it
-	Anchors      []int       // groups whose pods must be where it is: its domain is made certain
+	Anchors      []int       // groups whose pods have an affinity to it: its domain must be certain
 	Ports        []cluster.HostPort
 	HasZoneRules bool // has a rule over a key other than the host
 	HasHostRules bool // has, or is subject to, a rule over hosts
@@ -51,7 +51,8 @@ type Relaxation struct {
 	SoftTaints                                bool
 }
 
-// ReadProfiles works out, for every class, the profiles to try one after another. It is false if it was late.
+// ReadProfiles computes, for every class, the profiles to try one after another. It returns false if the deadline
+// passed.
 func (m *Model) ReadProfiles(late func() bool) bool {
 	cache := map[*cluster.Shape][]Variant{}
 	var key []byte
@@ -91,11 +92,10 @@ func (m *Model) AddVariants(list []Variant, c *Class, r Relaxation, step int, ke
 	return list, key
 }
 
-// Relaxations lists the steps in order. Beyond the rule, a pod for which only the last alternative of
-// its affinity was left is tried with the others once more, all preferences given up: upstream
-// forgets those.
+// Relaxations lists the steps in order. Beyond the rule, a pod for which only the last alternative of its affinity
+// was left is tried with the other alternatives again, with all preferences dropped; upstream does not try those.
 func (m *Model) Relaxations(s *cluster.Shape) []Relaxation {
-	var full Relaxation // everything given up
+	var full Relaxation // everything dropped
 	for _, t := range s.Affinity {
 		full.Affinity += bitset.Bit(t.Weight > 0)
 	}
@@ -206,7 +206,7 @@ func (m *Model) termRules(k GroupKind, list []cluster.PodTerm, dropped int, key 
 	return rules, key
 }
 
-// finishProfile works out what follows from the rules of a profile.
+// finishProfile computes what follows from the rules of a profile.
 func (m *Model) finishProfile(p *Profile) {
 	p.Groups = m.GroupsSelecting(p.labelSet)
 	selected := func(id int) bool {
@@ -284,7 +284,7 @@ func (p *Profile) HasRule(id int) bool {
 		slices.ContainsFunc(p.Affinity, func(r GroupRule) bool { return r.Group == id })
 }
 
-// ZoneGroups are the groups over other keys than the host that a profile has to do with.
+// ZoneGroups are the groups over keys other than the host that affect a profile.
 func (p *Profile) ZoneGroups(m *Model) []int {
 	var list []int
 	for _, id := range p.Groups {
@@ -300,7 +300,7 @@ func (p *Profile) ZoneGroups(m *Model) []int {
 	return list
 }
 
-// Couplings are the groups by which the place of this pod affects other pods.
+// Couplings are the groups by which the placement of this pod affects other pods.
 func (p *Profile) Couplings(m *Model) []int {
 	list := p.ZoneGroups(m)
 	for _, id := range p.Groups {

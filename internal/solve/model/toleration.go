@@ -11,7 +11,7 @@ import (
 type Tolerations struct {
 	List  []corev1.Toleration
 	Soft  bool   // PreferNoSchedule is tolerated too, as the last step of relaxation
-	known []int8 // by taint set: 0 not asked yet, 1 tolerated, -1 not
+	known []int8 // by taint set: 0 not computed, 1 tolerated, -1 not
 }
 
 // TaintSet is one distinct list of taints.

@@ -6,7 +6,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// Unlimited is more of a resource than anyone asks for, and far from overflowing when added to.
+// Unlimited is more of a resource than any pod requests, and small enough that sums do not overflow.
 const Unlimited = math.MaxInt64 / 4
 
 // CopyLanes writes a vector into lanes.
@@ -17,9 +17,9 @@ func CopyLanes(dst []int64, v resources.Vec, lanes int) {
 }
 
 // FitsWithin reports whether a vector is at most another one in every lane.
-func FitsWithin(ask, room []int64) bool {
-	for l, v := range ask {
-		if v > room[l] {
+func FitsWithin(requests, capacity []int64) bool {
+	for l, v := range requests {
+		if v > capacity[l] {
 			return false
 		}
 	}

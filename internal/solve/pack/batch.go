@@ -9,18 +9,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// Batch is some pods of a class that are packed onto new nodes as a number: what couples them to other
-// pods has been turned into where they are placed (zones) and how many a node takes (hosts).
+// Batch is some pods of a class that are packed onto new nodes as a count. Rules that couple them to other pods are
+// already resolved: into a zone, and into how many of them a node takes.
 type Batch struct {
 	Class   int
 	Profile int
-	need    int // of the profile, with the domain it was assigned
+	need    int // need of the profile, with the domain it was assigned
 	Count   int
-	pool    int // pool it opens nodes in
+	pool    int // pool that its nodes are launched from
 }
 
-// divide turns what is left of the classes into batches, as far as it can. What it leaves in left is for
-// the exact way: pods whose rules couple them to others in ways that are not numbers.
+// divide turns the remaining pods of the classes into batches, where that is possible. What it leaves in left is for
+// package exact: pods whose rules couple them to others in ways that cannot be counted.
 func divide(s *exact.State, left []int) []Batch {
 	m := s.Model
 	batches := make([]Batch, 0, len(m.Classes))
@@ -69,7 +69,7 @@ func firstUsableProfile(s *exact.State, k int) int {
 		for _, v := range c.Variants[first:c.EndOfStep(first)] {
 			p := s.Model.Profiles[v.Profile]
 			switch h := s.FirstPoolFor(k, p, p.Need); {
-			case h == exact.CoupledPool: // nothing is given up before that was tried
+			case h == exact.CoupledPool: // no preference is dropped before that was tried
 				return -1
 			case h >= 0 && (best < 0 || h < pool):
 				best, pool = v.Profile, h
@@ -82,8 +82,8 @@ func firstUsableProfile(s *exact.State, k int) int {
 	return -1
 }
 
-// coupledClasses marks the classes whose rules are not numbers. A class is also coupled if it is counted by a
-// rule over zones that it does not have itself: where it lands matters to others.
+// coupledClasses marks the classes whose rules cannot be expressed as counts. A class is also coupled if a rule over
+// zones counts it that it does not have itself: its zone then affects other pods.
 func coupledClasses(s *exact.State, chosen, left []int) []bool {
 	m := s.Model
 	coupled := make([]bool, len(m.Classes))
@@ -182,7 +182,7 @@ func hasCoupledRules(s *exact.State, p *model.Profile) bool {
 	return zones > 1
 }
 
-// addBatch adds a batch if some pool can offer it nodes, and takes its pods out of left.
+// addBatch adds a batch if some pool can launch nodes for it, and removes its pods from left.
 func addBatch(s *exact.State, batches []Batch, l Batch, left []int) []Batch {
 	if l.Count == 0 {
 		return batches
@@ -194,8 +194,8 @@ func addBatch(s *exact.State, batches []Batch, l Batch, left []int) []Batch {
 	return append(batches, l)
 }
 
-// divideSpread gives each pod of the classes under one spread constraint a domain: always the one
-// with the fewest, as if they came one by one.
+// divideSpread assigns a domain to each pod of the classes under one spread constraint: always the domain with the
+// fewest pods, as if they came one by one.
 func divideSpread(s *exact.State, batches []Batch, groupID int, classes, chosen, left []int) []Batch {
 	m := s.Model
 	k := m.Groups[groupID].Key
@@ -223,8 +223,8 @@ func divideSpread(s *exact.State, batches []Batch, groupID int, classes, chosen,
 	return batches
 }
 
-// reachableDomains returns the domains in which a new node for a class can be bought without leaving its
-// pool for one of lower weight.
+// reachableDomains returns the domains in which a new node for a class can be launched without leaving its pool for
+// one of lower weight.
 func reachableDomains(s *exact.State, class int, p *model.Profile, k reqs.KeyID, eligible bitset.Set) bitset.Set {
 	out := bitset.NewSet(len(eligible) * 64)
 	for v := eligible.Next(0); v >= 0; v = eligible.Next(v + 1) {
@@ -246,7 +246,7 @@ func leastLoaded(count []int32, among bitset.Set) int {
 	return best
 }
 
-// divideNear picks one domain for all pods that must be together, unless some are somewhere already.
+// divideNear picks one domain for all pods that must be together, unless some of them already run in one.
 func divideNear(s *exact.State, batches []Batch, groupID int, classes, chosen, left []int) []Batch {
 	m := s.Model
 	k := m.Groups[groupID].Key
@@ -288,8 +288,8 @@ func divideNear(s *exact.State, batches []Batch, groupID int, classes, chosen, l
 	return batches
 }
 
-// zoneLoad is how many pods have been assigned to a domain so far: where prices are equal, filling
-// domains evenly keeps nodes of each well filled.
+// zoneLoad is how many pods have been assigned to a domain so far. Where prices are equal, filling domains evenly
+// keeps the nodes of each well filled.
 func zoneLoad(batches []Batch, m *model.Model, k reqs.KeyID, v int) int {
 	n := 0
 	for i := range batches {

@@ -10,8 +10,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// buckets are batches by size. Many sizes are looked at through few buckets. Everything that changes as batches
-// are used up is in flat memory, so that a copy for another attempt is cheap.
+// buckets are batches by size. Many sizes are examined through few buckets. Everything that changes while batches are
+// used up is in flat slices, so that a copy for another attempt is cheap.
 type buckets struct {
 	list     []bucket
 	sizes    []size
@@ -19,24 +19,24 @@ type buckets struct {
 	bucketOf []int32 // bucket of each batch
 }
 
-// bucket is a handful of sizes that are nearly one: sizes from to to, largest first.
+// bucket is a few sizes that are nearly equal: the sizes in [from, to), largest first.
 type bucket struct {
-	low         []int64 // the least any of them asks for
+	low         []int64 // minimum of the requests of its sizes
 	cpu, memory float64 // mean
-	more        bool    // asks for more than cpu, memory and a place
+	more        bool    // requests more than cpu, memory and a pod slot
 	from, to    int32
 }
 
-// size is the batches of exactly one size: batches from to to.
+// size is the batches of exactly one size: those in [from, to).
 type size struct {
 	req      []int64
 	from, to int32
 }
 
-// maxExactSizes is how many sizes are each looked at; more are put into buckets.
+// maxExactSizes is up to how many sizes each is examined; more are put into buckets.
 const maxExactSizes = 192
 
-// bucketKey is what sizes of one bucket have in common.
+// bucketKey is what the sizes of one bucket have in common.
 type bucketKey struct {
 	cpu, memory int64
 	rest        string
@@ -111,8 +111,7 @@ func (x *bucket) setMeans(sizes []size) {
 	}
 }
 
-// coarseKey puts sizes within a fifth of each other together, if they ask for the same of anything but
-// cpu and memory.
+// coarseKey groups sizes within a fifth of each other, if their requests for anything but cpu and memory are equal.
 func coarseKey(req []int64) bucketKey {
 	step := func(v int64) int64 {
 		if v <= 0 {
@@ -137,12 +136,12 @@ func coarseKey(req []int64) bucketKey {
 	return key
 }
 
-// clone copies what an attempt changes.
+// clone copies the parts that an attempt changes.
 func (c *buckets) clone() buckets {
 	return buckets{list: slices.Clone(c.list), sizes: slices.Clone(c.sizes), batches: slices.Clone(c.batches), bucketOf: c.bucketOf}
 }
 
-// dropEmptyBatch forgets a batch of which nothing is left.
+// dropEmptyBatch removes a batch that has no pods left.
 func (c *buckets) dropEmptyBatch(batch int) {
 	x := &c.list[c.bucketOf[batch]]
 	for i := x.from; i < x.to; i++ {

@@ -10,30 +10,30 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// liveBucket is a bucket while a node is filled, with what is looked at again and again in one place.
+// liveBucket is a bucket while a node is filled. It has the values that the inner loop reads next to each other.
 type liveBucket struct {
 	cpu, memory       float64 // as shares of the node
 	lowCPU, lowMemory int64
 	at                int
 }
 
-// fillNode fills a node of one kind: always with the pod that uses most of what the node has most of,
-// and whose shape is most like what is left.
+// fillNode fills a node of one kind. It always takes the pod that uses most of the node's most plentiful resource,
+// and whose shape is most like that of the free capacity.
 func (w *packer) fillNode(k *nodeKind) *pattern {
 	lanes := w.m.Lanes
-	room := w.allocatable[k.t*lanes : (k.t+1)*lanes]
-	w.rest = append(w.rest[:0], room...)
+	allocatable := w.allocatable[k.t*lanes : (k.t+1)*lanes]
+	w.rest = append(w.rest[:0], allocatable...)
 	rest, p := w.rest, k.pattern
-	if p == nil { // most patterns are never used: the memory of the last one will do
+	if p == nil { // most patterns are never used: reuse the allocation of the last one
 		p = &pattern{used: make([]int64, lanes), types: bitset.NewSet(len(w.catalogue.Types))}
 	}
 	clear(p.used)
 	copy(p.types, w.m.Pools[w.pool].Types)
 	p.portions, p.cols, p.freeLabels, p.value = p.portions[:0], k.cols.And(w.catalogue.Launchable[k.t]), 0, 0
 	w.hosts.reset()
-	w.collectLive(room, rest)
+	w.collectLive(allocatable, rest)
 	for {
-		at := w.pickBucket(room, rest)
+		at := w.pickBucket(allocatable, rest)
 		if at < 0 {
 			break
 		}
@@ -50,8 +50,8 @@ func (w *packer) fillNode(k *nodeKind) *pattern {
 }
 
 // collectLive collects the buckets that fit a node that is about to be filled.
-func (w *packer) collectLive(room, rest []int64) {
-	perCPU, perMemory := 1/float64(max(1, room[resources.CPU])), 1/float64(max(1, room[resources.Memory]))
+func (w *packer) collectLive(allocatable, rest []int64) {
+	perCPU, perMemory := 1/float64(max(1, allocatable[resources.CPU])), 1/float64(max(1, allocatable[resources.Memory]))
 	w.live = w.live[:0]
 	for i := range w.buckets.list {
 		if c := &w.buckets.list[i]; c.from < c.to && model.FitsWithin(c.low, rest) {
@@ -66,14 +66,14 @@ func (w *packer) dropLive(at int) {
 	w.live = w.live[:len(w.live)-1]
 }
 
-// pickBucket returns the position in live of the best bucket, dropping those that no longer fit. This is
-// where the time goes when there are many sizes.
-func (w *packer) pickBucket(room, rest []int64) int {
+// pickBucket returns the position in live of the best bucket, dropping those that no longer fit. With many sizes,
+// this is the hot loop.
+func (w *packer) pickBucket(allocatable, rest []int64) int {
 	if rest[resources.Pods] <= 0 {
 		return -1
 	}
-	cpu := float64(rest[resources.CPU]) / float64(max(1, room[resources.CPU]))
-	memory := float64(rest[resources.Memory]) / float64(max(1, room[resources.Memory]))
+	cpu := float64(rest[resources.CPU]) / float64(max(1, allocatable[resources.CPU]))
+	memory := float64(rest[resources.Memory]) / float64(max(1, allocatable[resources.Memory]))
 	left, leftMemory, bend := rest[resources.CPU], rest[resources.Memory], w.tune.sizeWeight
 	best, score := -1, math.Inf(-1)
 	for i := 0; i < len(w.live); {
@@ -120,8 +120,8 @@ func (w *packer) takeFrom(c *bucket, k *nodeKind, p *pattern, rest []int64) bool
 	return false
 }
 
-// batchOf returns which batch of a size to take, and how many at most: of those that crowd hosts the most
-// numerous first, since they need many hosts.
+// batchOf returns which batch of a size to take, and how many at most. Of the batches limited per host, the most
+// numerous comes first, because it needs many hosts.
 func (w *packer) batchOf(z *size, k *nodeKind, p *pattern) (int, int) {
 	best, most, rank := -1, 0, -1
 	for _, batch := range w.buckets.batches[z.from:z.to] {
@@ -178,14 +178,14 @@ func (w *packer) addPods(p *pattern, batch, n int, rest []int64) {
 	}
 }
 
-// columnPrices is what every type counts if it is bought in some columns, cheapest first.
+// columnPrices is the price of every type in some columns, cheapest first.
 type columnPrices struct {
 	cols  bitset.Columns
 	types []int32
 	price []float64
 }
 
-// pricesIn returns the sale in some columns. Patterns use few different ones.
+// pricesIn returns the prices in some columns. Patterns use few different sets of columns.
 func (w *packer) pricesIn(cols bitset.Columns) *columnPrices {
 	for _, s := range w.priceLists {
 		if s.cols == cols {
@@ -307,7 +307,7 @@ func (h *hostTally) touch(id int) {
 	}
 }
 
-// Filler fills nodes that exist, by the same measure as packer fills new ones.
+// Filler fills existing nodes, by the same measure as packer fills new ones.
 type Filler struct{ packer }
 
 // NewFiller returns a filler for batches that any node may take.
@@ -319,12 +319,12 @@ func NewFiller(m *model.Model, batches []Batch) *Filler {
 	return w
 }
 
-// Fill fills a node of some size with the pods that fit rest, what is left of it. put puts one pod of a batch on the
+// Fill fills a node of some size with the pods that fit rest, its free capacity. put puts one pod of a batch on the
 // node, which changes rest, or reports that the node cannot take it.
-func (w *Filler) Fill(room, rest []int64, put func(*Batch) bool) {
-	w.collectLive(room, rest)
+func (w *Filler) Fill(allocatable, rest []int64, put func(*Batch) bool) {
+	w.collectLive(allocatable, rest)
 	for {
-		at := w.pickBucket(room, rest)
+		at := w.pickBucket(allocatable, rest)
 		if at < 0 {
 			return
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// job is the batches to be packed onto new nodes of one pool, and what follows from them alone. Attempts
+// job is the batches to be packed onto new nodes of one pool, and what can be computed from them alone. Attempts
 // share it and only read it.
 type job struct {
 	m            *model.Model
@@ -21,22 +21,22 @@ type job struct {
 	affordable   bitset.Set // types that the limits of the pool allow
 	fee          float64
 	batches      []Batch
-	fits         []*model.PoolFit // of each batch in the pool
-	freeLabels   []int            // of each batch: need for labels that the pool lets pods choose, 0 if none
-	value        []float64        // of a pod of each batch
-	columnGroups []bitset.Columns // of buying a node
+	fits         []*model.PoolFit // by batch: how it fits the pool
+	freeLabels   []int            // by batch: need for labels that the pool lets pods choose, 0 if none
+	value        []float64        // by batch: value of one of its pods
+	columnGroups []bitset.Columns // sets of columns that every batch may use alike
 	choices      []typeChoice     // kinds of node, by need, least overpriced first
-	hostGroup    []int            // of each batch: group that allows its pods only so many per host, or -1
+	hostGroup    []int            // by batch: group that allows its pods only so many per host, or -1
 	groupPods    []int            // pods of each group
 	buckets      buckets
 }
 
-// typeChoice is a type that batches of one need could have.
+// typeChoice is an instance type that batches of one need could use.
 type typeChoice struct {
 	need     int // position among the needs of the job
 	t        int
-	cols     bitset.Columns // that the need allows
-	worth    float64        // of all it can hold
+	cols     bitset.Columns // columns that the need allows
+	worth    float64        // value of all pods it can hold
 	ratio    float64        // price over worth: how overpriced it is
 	dominant bool           // the linear program spends most on it
 }
@@ -55,7 +55,7 @@ func newJob(s *exact.State, poolID int, batches []Batch) *job {
 	return j
 }
 
-// prepare works out what the attempts have in common.
+// prepare computes what the attempts have in common.
 func (j *job) prepare() {
 	j.readHostGroups()
 	j.groupColumns()
@@ -63,7 +63,7 @@ func (j *job) prepare() {
 	j.buckets = newBuckets(j.m, j.batches)
 }
 
-// readHostGroups notes which batches compete for hosts: at most so many of them fit one.
+// readHostGroups records which batches compete for hosts: a host takes only so many of their pods.
 func (j *job) readHostGroups() {
 	j.hostGroup, j.groupPods = make([]int, len(j.batches)), make([]int, len(j.m.Groups))
 	for i := range j.batches {
@@ -85,8 +85,7 @@ func (j *job) readHostGroups() {
 	}
 }
 
-// groupColumns groups the columns of the pool: two that every batch may use, or may not use, alike are one
-// way to buy a node.
+// groupColumns groups the columns of the pool. Two columns are in one group if every batch may use both or neither.
 func (j *job) groupColumns() {
 	var masks []bitset.Columns
 	for _, f := range j.fits {
@@ -183,7 +182,7 @@ func largestSpend(x []lp.Entry, cost []float64) int {
 	return best
 }
 
-// lanesOf returns the lanes that some batches ask for.
+// lanesOf returns the lanes that some batches have requests in.
 func (j *job) lanesOf(ids []int) []int {
 	used := make([]bool, j.m.Lanes)
 	for _, i := range ids {
@@ -200,7 +199,7 @@ func (j *job) lanesOf(ids []int) []int {
 	return lanes
 }
 
-// affordableTypes returns the types that a batch may use and what a node of each costs at least, fee included.
+// affordableTypes returns the types that a batch may use, with the least price of a node of each, fee included.
 func (j *job) affordableTypes(f *model.PoolFit) ([]int, []float64) {
 	n := f.Types.Count()
 	types, cost := make([]int, 0, n), make([]float64, 0, n)
@@ -212,9 +211,9 @@ func (j *job) affordableTypes(f *model.PoolFit) ([]int, []float64) {
 	return types, cost
 }
 
-// fairWorth returns what a node may be worth if the pods are to be spread over as many nodes as those that
-// must be apart need, or 0 if none must. Without it the first nodes take what the last ones need to
-// be well filled.
+// fairWorth returns the most that a node may be worth if the pods are spread over as many nodes as those that must be
+// apart need, or 0 if none must. Without this limit the first nodes take the pods that the last ones need to be well
+// filled.
 func (j *job) fairWorth() float64 {
 	hosts, total := 0, 0.0
 	for _, n := range j.groupPods {
@@ -260,8 +259,8 @@ func (j *job) packAlike() *packer {
 	return w
 }
 
-// listKinds returns the kinds of node that an attempt fills: main while there is plenty, and tail besides
-// for the last few nodes.
+// listKinds returns the kinds of node that an attempt fills: main while many pods are left, and tail in addition for
+// the last few nodes.
 func (j *job) listKinds(tune tuning) (kinds, tail []nodeKind) {
 	seen := map[[2]int]bool{}
 	for first := 0; first < len(j.choices); {
@@ -304,6 +303,6 @@ func (j *job) listKinds(tune tuning) (kinds, tail []nodeKind) {
 }
 
 const (
-	kindsPerNeed = 5   // that are filled while there is plenty
-	tailWithin   = 1.2 // kinds up to this much more expensive per unit may do for the last nodes
+	kindsPerNeed = 5   // kinds of node that are filled while many pods are left
+	tailWithin   = 1.2 // kinds up to this much more expensive per unit are allowed for the last nodes
 )

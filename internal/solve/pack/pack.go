@@ -9,8 +9,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/parallel"
 )
 
-// Place places pods as numbers: existing nodes first, then the rest packed onto new nodes by price.
-// What is coupled in other ways is left for exact.State.PlaceAll.
+// Place places pods as counts: on existing nodes first, then the rest packed onto new nodes by price. Pods that are
+// coupled in other ways are left for exact.State.PlaceAll.
 func Place(s *exact.State, left []int) {
 	m := s.Model
 	for k := range m.Classes {
@@ -23,11 +23,11 @@ func Place(s *exact.State, left []int) {
 	}
 }
 
-// PlaceOnNew packs pods onto new nodes by price, and leaves in left what it has not placed.
+// PlaceOnNew packs pods onto new nodes by price, and leaves in left those that it has not placed.
 func PlaceOnNew(s *exact.State, left []int) { packBatches(s, divide(s, left), left) }
 
-// packBatches packs batches onto new nodes, pool by pool: those that are asked last first, since the pods
-// that fit anywhere belong to the others, and may fill what is left.
+// packBatches packs batches onto new nodes, pool by pool. Pools that are tried last come first, because the pods that
+// fit anywhere belong to the other pools and may fill the free capacity.
 func packBatches(s *exact.State, batches []Batch, left []int) {
 	byPool := make([][]Batch, len(s.Model.Pools))
 	slices.SortStableFunc(batches, func(a, b Batch) int { return cmp.Compare(a.pool, b.pool) })
@@ -50,7 +50,7 @@ func packBatches(s *exact.State, batches []Batch, left []int) {
 			byPool[i] = fillFromOtherPools(s, byPool[i], first)
 		}
 	}
-	for _, pool := range byPool { // stopped before they were looked at
+	for _, pool := range byPool { // stopped before they were examined
 		for _, l := range pool {
 			left[l.Class] += l.Count
 		}
@@ -66,9 +66,9 @@ func fillNodes(s *exact.State, k, want int) int {
 	return s.TryVariants(c.Variants[:c.EndOfStep(0)], want, func(id, want int) int { return s.PlaceOnNodes(k, s.Model.Profiles[id], want) })
 }
 
-// Batches up to fewBatches, and beyond manyBatches, are packed in two ways only. Few leave little to choose; of
-// very many, most of a size of their own, some always fit what is left of a node. A third way found
-// next to nothing cheaper for either in the scenarios.
+// Batches up to fewBatches, and beyond manyBatches, are packed in two ways only. Few batches leave little to choose.
+// Of very many, most with a size of their own, some always fit the free capacity of a node. In the scenarios, a third
+// way found next to nothing cheaper for either.
 const (
 	fewBatches  = 40
 	manyBatches = 4000
@@ -95,7 +95,7 @@ func packBest(s *exact.State, poolID int, batches []Batch) *packer {
 	})
 }
 
-// buildNodes turns patterns into planned nodes. What limits do not allow is added to left again.
+// buildNodes turns patterns into planned nodes. Pods that pool limits do not allow are added to left again.
 func buildNodes(s *exact.State, w *packer, left []int) {
 	for _, p := range w.patterns {
 		w.narrowToHolders(p)
@@ -153,8 +153,8 @@ func buildNode(s *exact.State, w *packer, p *pattern) bool {
 	return true
 }
 
-// fillFromOtherPools lets pods that belong to another pool use what is left on the nodes from first on, where that
-// makes no node more expensive. It returns what remains of the batches.
+// fillFromOtherPools lets pods that belong to another pool use the free capacity of the nodes from first on, where
+// that makes no node more expensive. It returns the remaining batches.
 func fillFromOtherPools(s *exact.State, batches []Batch, first int) []Batch {
 	for i := range batches {
 		l := &batches[i]

@@ -9,14 +9,14 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve/model"
 )
 
-// packer packs batches onto new nodes of one pool. It decides by price: a linear program over the totals
-// says what a unit of each resource is worth, a pattern is one node filled by that measure, and the
-// pattern that wastes least is taken as often as it can be, until nothing is left.
+// packer packs batches onto new nodes of one pool, by price. A linear program over the totals computes what a unit of
+// each resource is worth. A pattern is one node filled by that measure. The pattern that wastes least is used as
+// often as possible, until no pods are left.
 type packer struct {
 	*job
 	tune       tuning
 	buckets    buckets
-	left       []int // of each batch
+	left       []int // pods left of each batch
 	groupPods  []int // pods left of each group
 	main       []nodeKind
 	tail       []nodeKind
@@ -36,11 +36,11 @@ type tuning struct {
 	dominantOnly bool    // fill nodes only as the type that the linear program spends most on
 }
 
-// nodeKind is a kind of node that could be bought: a type in some columns.
+// nodeKind is a kind of node that could be launched: a type in some columns.
 type nodeKind struct {
 	t       int
 	cols    bitset.Columns
-	worth   float64 // of all it can hold
+	worth   float64 // value of all pods it can hold
 	pattern *pattern
 	gain    float64 // value for price when it was last filled
 }
@@ -52,14 +52,14 @@ type pattern struct {
 	types      bitset.Set
 	cols       bitset.Columns
 	freeLabels int     // need for labels that the pool lets pods choose
-	price      float64 // of the cheapest type that holds it, risk included
+	price      float64 // price of the cheapest type that holds it, risk included
 	value      float64
 	times      int
 }
 
 type portion struct{ batch, count int }
 
-// pack makes one attempt. What no node can hold stays in left.
+// pack makes one attempt. Pods that no node can hold stay in left.
 func (j *job) pack(tune tuning) *packer {
 	w := &packer{job: j, tune: tune, buckets: j.buckets.clone(), groupPods: slices.Clone(j.groupPods), hosts: newHostTally(len(j.m.Groups))}
 	w.left, w.taken = make([]int, len(j.batches)), make([]int, len(j.batches))
@@ -71,7 +71,7 @@ func (j *job) pack(tune tuning) *packer {
 	return w
 }
 
-// packAll takes patterns until nothing is left.
+// packAll uses patterns until no pods are left.
 func (w *packer) packAll() {
 	rest := 0.0
 	for i, n := range w.left {
@@ -94,8 +94,8 @@ func (w *packer) packAll() {
 	}
 }
 
-// dropOversized drops the kinds that hold everything that is left, but for the few smallest: they
-// would all be filled alike.
+// dropOversized drops the kinds that hold all remaining pods, except the few smallest: they would all be filled
+// alike.
 func dropOversized(list []nodeKind, rest float64) []nodeKind {
 	const few = 4
 	slices.SortStableFunc(list, func(a, b nodeKind) int { return cmp.Compare(b.worth, a.worth) })
@@ -106,9 +106,9 @@ func dropOversized(list []nodeKind, rest float64) []nodeKind {
 	return list[max(0, last-few):]
 }
 
-// bestPattern returns the pattern that gets most value for its price. What a kind of node gained when it was
-// last filled bounds what it gains now, nearly always, since there are fewer pods to fill it with: so
-// only the most promising are filled again.
+// bestPattern returns the pattern with the most value for its price. The gain of a kind of node when it was last
+// filled is nearly always an upper bound of its gain now, because there are fewer pods to fill it with. So only the
+// most promising kinds are filled again.
 func (w *packer) bestPattern(list []nodeKind) *pattern {
 	for {
 		at := -1
@@ -142,7 +142,7 @@ func (w *packer) hasPodsFor(p *pattern) bool {
 	return true
 }
 
-// applyPattern takes a pattern as often as there are pods for it.
+// applyPattern uses a pattern as often as there are pods for it.
 func (w *packer) applyPattern(p *pattern) float64 {
 	times := math.MaxInt
 	for _, t := range p.portions {
@@ -163,7 +163,7 @@ func (w *packer) applyPattern(p *pattern) float64 {
 	return float64(times) * p.value
 }
 
-// cost is what the patterns come to, fees included.
+// cost is the total of the patterns, fees included.
 func (w *packer) cost() float64 {
 	total := 0.0
 	for _, p := range w.patterns {
