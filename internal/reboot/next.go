@@ -195,7 +195,7 @@ func (m *decision) endFailed(result, why string) {
 	}
 	m.addEvent(event.RebootFailed, "The reboot failed, the node is replaced: "+why)
 	if bound, bounded, err := boundOf(m.claim); err == nil && bounded {
-		drain.AdvanceDeadline(m.claim, m.facts.Now.Add(bound))
+		drain.AdvanceDeadline(m.claim, m.facts.Now.Add(drain.BoundedPeriod(m.claim, bound)))
 	}
 	m.step.Delete = true
 }

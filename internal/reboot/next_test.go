@@ -197,6 +197,10 @@ func TestNext(t *testing.T) {
 			facts: reboot.Facts{Claim: claim(marked, bound("10m")), Node: node("old"), Answer: denied}, now: time.Minute,
 			want: "node initialized; " + both + " ends 2026-03-01T12:11:00Z boot old; delete; " + errorEnding + "1m0s; RebootFailed",
 		},
+		"V15-26 V15-41 the claim allows less than the bound": {
+			facts: reboot.Facts{Claim: claim(marked, bound("10m"), func(c *karpv1.NodeClaim) { c.Spec.TerminationGracePeriod = "2m" }), Node: node("old"), Answer: denied}, now: time.Minute,
+			want: "node initialized; " + both + " ends 2026-03-01T12:03:00Z boot old; delete; " + errorEnding + "1m0s; RebootFailed",
+		},
 		"V15-41 an earlier end is kept": {
 			facts: reboot.Facts{Claim: claim(marked, bound("10m"), annotated(karpv1.AnnotationTerminationTimestamp, "2026-03-01T12:05:00Z")), Node: node("old"), Answer: denied}, now: time.Minute,
 			want: "node initialized; delete; " + errorEnding + "1m0s; RebootFailed",

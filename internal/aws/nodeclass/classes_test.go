@@ -212,6 +212,8 @@ func TestVerdictsAreKept(t *testing.T) {
 	pass(1)
 	annotate(awsv1.AnnotationNodeClassHash)
 	pass(1)
+	annotate(awsv1.AnnotationNodeClassFields)
+	pass(1)
 	annotate("touched")
 	pass(2)
 	a.now = a.now.Add(30 * time.Minute)

@@ -59,12 +59,13 @@ func (v *verdicts) dropVerdict(class string) {
 }
 
 // verdictKey is everything a verdict depends on. Annotations are part of it although a launch does not
-// read them: touching one is how users ask for another try. Our own hash is not.
+// read them: touching one is how users ask for another try. Those of our own hash are not.
 func verdictKey(class *awsv1.EC2NodeClass) string {
 	annotations := map[string]string{}
 	maps.Copy(annotations, class.Annotations)
 	delete(annotations, awsv1.AnnotationNodeClassHash)
 	delete(annotations, awsv1.AnnotationNodeClassHashVersion)
+	delete(annotations, awsv1.AnnotationNodeClassFields)
 	status := class.Status
 	var ids []string
 	for _, s := range status.Subnets {
