@@ -11,11 +11,10 @@ import (
 )
 
 const (
-	// defaultCallTimeout is for calls that are no watches. The API server itself gives up on them after a minute
-	// unless it is told otherwise.
+	// defaultCallTimeout is for calls other than watches. The API server itself times out after a minute by default.
 	defaultCallTimeout = 5 * time.Minute
-	// watchGracePeriod is how long a watch may last beyond its requested timeout. The API server ends it by then,
-	// so a watch that goes on is dead and is opened again.
+	// watchGracePeriod is how long a watch may last beyond its requested timeout. The API server ends it by then, so
+	// a watch that lasts longer is broken and is opened again.
 	watchGracePeriod = time.Minute
 	// maxResponseAge is how old the last response to a call may be for the API server to count as reachable.
 	maxResponseAge = time.Minute

@@ -13,29 +13,29 @@ import (
 )
 
 const (
-	littleSkew   = 5 * time.Second  // that answers of the API server, which are dated in whole seconds, do not tell for sure
-	mostSkew     = time.Minute      // that our clock may differ from the API server's (FM N06)
-	slowAnswer   = 10 * time.Second // an answer that took longer tells little about the time
+	littleSkew   = 5 * time.Second  // smaller skews are not certain, because the API server dates responses in whole seconds
+	mostSkew     = time.Minute      // largest tolerated skew between this clock and that of the API server (FM N06)
+	slowAnswer   = 10 * time.Second // a response that took longer says little about the time
 	skewReminder = time.Minute
 )
 
 // clock compares the clock of this machine with that of the API server, which dates objects and each of its
-// answers. Ages of objects and instances are counted with its time, not with ours: else nodes would expire, new
+// responses. Ages of objects and instances are computed with the API server's time. Otherwise nodes would expire, new
 // claims would time out, and drains would be cut short (FM N06).
 type clock struct {
 	now  func() time.Time
 	last atomic.Pointer[comparison]
 }
 
-// comparison is what one answer told.
+// comparison is the result of one response.
 type comparison struct {
 	at   time.Time     // ours
 	skew time.Duration // ours less theirs
 }
 
-// time is the time of the API server, as far as it is known. Between two answers it runs with the clock of this
-// machine that nobody can set. It has no reading of that clock: what is measured with it is measured on the
-// API server's clock, also if ours was set meanwhile.
+// time is the time of the API server, as far as it is known. Between two responses it advances with the monotonic
+// clock of this machine. The value has no monotonic reading: durations are measured on the API server's clock, even
+// if the clock of this machine was set meanwhile.
 func (c *clock) time() time.Time {
 	now, last := c.now(), c.last.Load()
 	if last == nil {
@@ -61,7 +61,7 @@ func (c *clock) isSkewed() bool {
 	return off
 }
 
-// wrapTransport reads the date of every answer.
+// wrapTransport reads the date of every response.
 func (c *clock) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		asked := c.now()
@@ -74,7 +74,7 @@ func (c *clock) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// recordDate takes in the date of an answer, which has whole seconds.
+// recordDate records the date of a response, which has whole seconds.
 func (c *clock) recordDate(asked, answered time.Time, date string) {
 	theirs, err := http.ParseTime(date)
 	took := answered.Sub(asked)

@@ -191,7 +191,7 @@ func (c *core) disruption(reboot func(context.Context, disrupt.Command) error) *
 	}
 }
 
-// tuning is what the settings ask of a move. A share of 0 is no share at all.
+// tuning is what the settings require of a move. A share of 0 disables the requirement.
 func tuning(d config.Disruption) disrupt.Tuning {
 	return disrupt.Tuning{Horizon: d.Horizon, PodCost: d.PodCost, MinAge: d.MinAge, MinSaving: d.MinSaving, AnySaving: d.MinSaving == 0}
 }
@@ -214,7 +214,7 @@ func (c *core) pools() []registrant {
 	return list
 }
 
-// deletionCosts is what tells ReplicaSets which of their pods should go first.
+// deletionCosts determines which of their pods ReplicaSets should delete first.
 func (c *core) deletionCosts() []registrant {
 	if !c.cfg.Gates.PodDeletionCostManagement {
 		return nil

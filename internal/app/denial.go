@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	// toldAgainAfter is how often a right that is still missing is named.
+	// toldAgainAfter is how often a permission that is still missing is reported.
 	toldAgainAfter = 10 * time.Minute
 	// deniedLately is longer than the back-off of an informer, so that a right that is missing is seen as missing between
 	// two attempts.
 	deniedLately = 2 * time.Minute
-	// refusalSize is more than the answer to a forbidden request has.
+	// refusalSize is more than the size of a response to a forbidden request.
 	refusalSize = 64 << 10
 )
 
-// denials notices which requests the API server forbids for want of a right. Each is told once with the rule to add: callers
-// know what they failed to do, not which role of the chart has the rule, and an informer would only try for ever.
+// denials detects which requests the API server forbids because a permission is missing. Each is reported once with
+// the rule to add: callers know what they failed to do, not which role of the chart has the rule, and an informer
+// would only retry for ever.
 type denials struct {
 	log logr.Logger
 	now func() time.Time
@@ -45,7 +46,7 @@ func newDenials(log logr.Logger) *denials {
 	return &denials{log: log, now: time.Now, seen: map[rights.Denial]*denied{}}
 }
 
-// wrapTransport listens to answers.
+// wrapTransport reads responses.
 func (d *denials) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(r *http.Request) (*http.Response, error) {
 		answer, err := next.RoundTrip(r)
@@ -60,7 +61,7 @@ func (d *denials) wrapTransport(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// readDenial finds out which right is missing. The caller reads the answer after it.
+// readDenial finds out which permission is missing. The caller still reads the response after it.
 func (d *denials) readDenial(r *http.Request, answer *http.Response) {
 	text, err := io.ReadAll(io.LimitReader(answer.Body, refusalSize))
 	rest := answer.Body
@@ -69,15 +70,15 @@ func (d *denials) readDenial(r *http.Request, answer *http.Response) {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(text), rest), rest}
 	if err != nil {
-		return // the caller meets the same error
+		return // the caller gets the same error
 	}
 	if denial, is := rights.Read(string(text)); is {
 		d.recordDenial(denial, requestKey(r))
 	}
 }
 
-// recordDenial keeps a denial and tells of it, unless the part that needs the right does so itself: whoever may do without a right
-// says what it does instead.
+// recordDenial records and reports a denial, unless the component that needs the permission can do without it:
+// that component reports what it does instead.
 func (d *denials) recordDenial(denial rights.Denial, request string) {
 	now, right := d.now(), rightOf(denial)
 	if right.Value != "" && denial.Verb != "watch" {
@@ -107,7 +108,7 @@ func rightOf(denial rights.Denial) rights.Right {
 	return right
 }
 
-// dropDenial forgets what is allowed now. An informer whose watch begins needs no list any more.
+// dropDenial drops what is allowed now. An informer whose watch begins needs no list any more.
 func (d *denials) dropDenial(r *http.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

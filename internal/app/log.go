@@ -81,8 +81,8 @@ type lines struct{ zapcore.Core }
 // With adds fields to every later entry.
 func (l lines) With(fields []zapcore.Field) zapcore.Core { return lines{l.Core.With(fields)} }
 
-// Check asks whether an entry is written. The event recorder writes every event as a debug line; the
-// events themselves are enough.
+// Check decides whether an entry is written. The event recorder writes every event as a debug line; the events
+// themselves are enough.
 func (l lines) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
 	if !l.Enabled(entry.Level) || entry.Level < zapcore.InfoLevel && strings.HasSuffix(entry.LoggerName, ".events") {
 		return checked

@@ -12,17 +12,17 @@ const (
 	logBacklog  = 4096                   // lines that wait while the output is stuck; more are left out
 )
 
-// pipe writes log lines to an output that may get stuck: a disk that is full, or somebody who does not read.
-// While all is well a line is written when Write returns. Once one takes too long nobody waits any more, so
-// that loops go on without a log rather than not at all (FM N17). What did not fit the backlog is counted, and
-// told when the output is back.
+// pipe writes log lines to an output that may get stuck: a full disk, or a reader that does not read. Normally a line
+// is written when Write returns. Once one takes too long, callers do not wait any more, so that loops continue
+// without a log rather than not at all (FM N17). Lines that did not fit the backlog are counted, and the count is
+// reported when the output works again.
 type pipe struct {
 	out    io.Writer
-	notice func(lost int) []byte // the line that tells of those left out
+	notice func(lost int) []byte // the line that reports how many were dropped
 
 	mu      sync.Mutex
 	pending []pipeLine
-	writing bool // somebody writes what is pending
+	writing bool // a goroutine writes what is pending
 	stuck   bool // a line took too long, and there is still a backlog
 	lost    int
 }
@@ -77,7 +77,7 @@ func (p *pipe) writePending() {
 		if !more {
 			return
 		}
-		_, _ = p.out.Write(line.text) // there is nobody to tell
+		_, _ = p.out.Write(line.text) // an error cannot be reported anywhere
 		close(line.written)
 	}
 }

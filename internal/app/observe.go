@@ -30,8 +30,8 @@ func newMetrics(clouds ...metric.Labels) (set *metric.Set, release func()) {
 	return set, func() { ctrlmetrics.Registry.Unregister(reg) }
 }
 
-// addObservers adds what follows the state of the cluster for metrics. It is left out where that state is not
-// to be observed, and the answer is nil then.
+// addObservers adds what follows the state of the cluster for metrics. It returns nil where that state is not to be
+// observed.
 func addObservers(mgr ctrl.Manager, classes []driver.Class, set *metric.Set, events *report.Recorder, now func() time.Time) (*observe.StateMetrics, error) {
 	state := &observe.StateMetrics{Informers: mgr.GetCache(), Metrics: set, Now: now}
 	conditions := &observe.ConditionMetrics{
@@ -69,7 +69,7 @@ type meter struct {
 	set  *metric.Set
 }
 
-// RoundTrip sends a request. One that got no answer has the code <error>.
+// RoundTrip sends a request. One without a response has the code <error>.
 func (m *meter) RoundTrip(req *http.Request) (*http.Response, error) {
 	start := time.Now()
 	resp, err := m.next.RoundTrip(req)

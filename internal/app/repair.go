@@ -9,11 +9,11 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// rebootWorkers is how many reboots are looked after at a time (V15-06).
+// rebootWorkers is how many reboots are processed at a time (V15-06).
 const rebootWorkers = 10
 
-// reboots brings reboots that were asked for to their end, also those of a process that repaired nodes
-// when this one does not (V15-35).
+// reboots completes reboots that were requested, also those of an earlier process if repair is disabled in this one
+// (V15-35).
 func (c *core) reboots(queue *nodes.Evictions) *nodes.Reboots {
 	return &nodes.Reboots{
 		Client: c.mgr.GetClient(), Provider: c.cloud("nodeclaim.reboot"), Queue: queue, Store: c.store, Events: c.events, Metrics: c.metrics, Remover: c.remover,

@@ -23,7 +23,7 @@ type otherControllers struct {
 	reader       client.Reader // of the API server itself
 	lease        string        // name that both use
 	namespace    string        // ours
-	home         string        // of our pods; empty outside a cluster
+	home         string        // namespace of our pods; empty outside a cluster
 	every        time.Duration
 	now          func() time.Time
 	deniedLogged bool // that leases may not be listed was logged

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// checkDeployments returns an error if the chart, or Karpenter's, is installed in another namespace and a replica there is
-// ready (LC-60). Every installation may list Deployments. One that refuses to start beside another is never ready, so that
-// the one which was there first goes on. If both were let in, since neither was ready yet, the older one goes on: were both
-// to end, nobody would lead.
+// checkDeployments returns an error if the chart, or Karpenter's, is installed in another namespace and a replica
+// there is ready (LC-60). Every installation may list Deployments. One that refuses to start beside another is never
+// ready, so the one that was installed first continues. If both started because neither was ready yet, the older one
+// continues: if both exited, no process would lead.
 func (r *otherControllers) checkDeployments(ctx context.Context) error {
 	if r.home == "" {
 		return nil
@@ -41,8 +41,8 @@ func (r *otherControllers) checkDeployments(ctx context.Context) error {
 // isController knows a controller by a variable that both charts set. Others may carry the label, such as dashboards.
 func isController(pod *corev1.PodSpec) bool { return sets(pod, "KARPENTER_SERVICE") }
 
-// yields reports whether a controller is one like this, which ends beside an older one. Karpenter does not. A variable tells
-// that only our chart sets.
+// yields reports whether a controller is one like this, which exits beside an older one. Karpenter does not. A
+// variable that only our chart sets identifies it.
 func yields(pod *corev1.PodSpec) bool { return sets(pod, "NOMINATE_PODS") }
 
 func sets(pod *corev1.PodSpec, variable string) bool {

@@ -17,7 +17,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/config"
 )
 
-// managerError says what to do when there is no manager: most often the cluster is not there.
+// managerError says what to do when the manager cannot be created: most often the cluster cannot be reached.
 func managerError(err error, cfg config.Config, kube *rest.Config) error {
 	if err := errorWithFlag(err, cfg); err != nil {
 		return err
@@ -54,8 +54,8 @@ func errorWithFlag(err error, cfg config.Config) error {
 	return nil
 }
 
-// hasNamespace fails when the namespace of the lease does not exist: nobody would ever lead, and only the log of
-// the election would say so, every two seconds. Who may not read namespaces cannot know, and goes on.
+// hasNamespace fails when the namespace of the lease does not exist: no process would ever lead, and only the log of
+// the election would say so, every two seconds. Without permission to read namespaces it passes.
 func hasNamespace(ctx context.Context, reader client.Reader, cfg config.Config) error {
 	name := leaseNamespace(cfg)
 	if cfg.Leader.Disabled || name == "" {

@@ -9,9 +9,9 @@ import (
 // stopTimeout is how long a stop may take. The manager gives its loops 30 s, and so does a kubelet by default.
 const stopTimeout = 35 * time.Second
 
-// runWithStopTimeout runs a manager, and returns when it ended or was told to a while ago. A manager of controller-runtime
-// that still fills its caches does not listen to its context: while the API server is away, the process would
-// stay for ever and keep a core busy.
+// runWithStopTimeout runs a manager, and returns when it ended or after the stop timeout. A manager of
+// controller-runtime that still fills its caches ignores its context: while the API server cannot be reached, the
+// process would never end and keep a core busy.
 func runWithStopTimeout(ctx context.Context, limit time.Duration, start func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- start(ctx) }()

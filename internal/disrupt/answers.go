@@ -9,9 +9,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// Answers remembers what the last searches for moves found. Passes come more often than the cluster changes in a way
-// that consolidation sees, and the same question has the same answer: with or without Answers a decision is the same.
-// The zero Answers remembers nothing yet. It must not be used by two decisions at once.
+// Answers caches the results of the last searches for moves. Passes run more often than the cluster changes in a way
+// that consolidation sees, and the same question has the same result: a decision is the same with or without the
+// cache. The zero Answers is empty. It must not be used by two decisions at once.
 type Answers struct {
 	list []answered // the latest last
 }
@@ -21,10 +21,10 @@ type answered struct {
 	answer   solve.Consolidation
 }
 
-// maxAnswers is how many questions are remembered: those of one pass.
+// maxAnswers is the size of the cache: the questions of one pass.
 const maxAnswers = maxSearches
 
-// find returns the answer to a question that was asked before. A nil Answers knows none.
+// find returns the cached result of a question. A nil Answers has none.
 func (a *Answers) find(q solve.Question) (solve.Consolidation, bool) {
 	if a == nil {
 		return solve.Consolidation{}, false
@@ -38,7 +38,7 @@ func (a *Answers) find(q solve.Question) (solve.Consolidation, bool) {
 	return cloneAnswer(known.answer), true
 }
 
-// record remembers an answer, unless time was up before it was complete: there may be a better one.
+// record caches a result, unless time was up before it was complete: there may be a better one.
 func (a *Answers) record(q solve.Question, answer solve.Consolidation) {
 	if a == nil || answer.Partial || len(answer.Unreached) > 0 {
 		return
@@ -65,7 +65,7 @@ func timeless(q solve.Question) solve.Question {
 	return q
 }
 
-// cloneAnswer copies what commands take over from an answer and may change.
+// cloneAnswer copies the parts of a result that commands use and may change.
 func cloneAnswer(c solve.Consolidation) solve.Consolidation {
 	c.Kept, c.Moves = slices.Clone(c.Kept), slices.Clone(c.Moves)
 	for i := range c.Moves {

@@ -48,9 +48,9 @@ func accounts(v *View) map[string]*account {
 	return out
 }
 
-// scoreByPool scores a move for each Balanced pool that it takes nodes from, by name: the share of the
-// pool's cost that it saves over the share of the pool's pods that it moves. What is saved is divided
-// among the pools as they share in the price of what goes.
+// scoreByPool scores a move for each Balanced pool that it removes nodes from, by name: the share of the pool's cost
+// that it saves over the share of the pool's pods that it moves. The saving is divided among the pools by their share
+// in the price of the removed nodes.
 func (c *consolidation) scoreByPool(m *solve.Move) []Score {
 	source, byPool := 0.0, map[string]account{}
 	for _, name := range m.Remove {
@@ -94,7 +94,7 @@ func (c *consolidation) balancedRefusal(m *solve.Move) (*reason.Reason, []Score)
 	return nil, scores
 }
 
-// reportApproval tells that a Balanced pool approved: on the node, or on the pool if several go.
+// reportApproval reports that a Balanced pool approved: on the node, or on the pool if several nodes are removed.
 func (c *consolidation) reportApproval(m *solve.Move, s Score) {
 	does, cost := "saving", "cost"
 	if m.Frees > 0 {

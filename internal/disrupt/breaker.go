@@ -9,8 +9,8 @@ import (
 )
 
 // Repair must not take down a cluster that only appears unhealthy. At most a fifth of the nodes of a pool may be
-// unhealthy, rounded up (V15-25). If most nodes of the cluster became unreachable at about the same time, the
-// causeOf is the network path to the API server, not the nodes (features 4, FM K12, M12).
+// unhealthy, rounded up (V15-25). If most nodes of the cluster became unreachable at about the same time, the cause
+// is the network path to the API server, not the nodes (features 4, FM K12, M12).
 const (
 	unhealthyDivisor  = 5 // one unhealthy node in this many is tolerated
 	unreachableWindow = 5 * time.Minute

@@ -52,7 +52,7 @@ func (c *Command) id() string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// Candidate is a node that a command removes, as it was at the decision.
+// Candidate is a node that a command removes, in its state at the decision.
 type Candidate struct {
 	Node         string   `json:"node"`
 	Claim        string   `json:"claim"`
@@ -101,11 +101,11 @@ type Decision struct {
 	At       time.Time     `json:"at"`
 	Commands []Command     `json:"commands,omitempty"` // independent of each other; to be started in this order
 	Events   []ObjectEvent `json:"-"`
-	Refused  []Refused     `json:"refused,omitempty"` // all nodes that something keeps until somebody ends it; then, bounded, those kept for a moment, candidates that stay and moves that were not made
+	Refused  []Refused     `json:"refused,omitempty"` // all nodes that are blocked until a user acts; then, bounded, those blocked temporarily, candidates that are kept and moves that were not made
 	Kept     int           `json:"-"`                 // how many are of the first kind
 	Nodes    []string      `json:"-"`                 // all that were looked at: there, and not on their way out
 
-	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before what already goes is taken off
+	Allowed  map[karpv1.DisruptionReason]map[string]int `json:"-"`        // budgets of the pools by reason, before terminating nodes are subtracted
 	Busy     map[karpv1.DisruptionReason]map[string]int `json:"-"`        // nodes that use budgets up
 	Eligible map[karpv1.DisruptionReason]int            `json:"eligible"` // candidates of each reason
 	Scores   []Score                                    `json:"scores,omitempty"`
@@ -114,7 +114,7 @@ type Decision struct {
 
 	Unreached []string `json:"-"` // pools that it had no time for
 
-	Before float64 `json:"before"` // USD an hour of all nodes with a price that are not going already
+	Before float64 `json:"before"` // USD an hour of all nodes with a price that are not terminating
 	After  float64 `json:"after"`  // once every command is done
 	Bound  float64 `json:"bound"`  // no cluster that holds the pods costs less; 0: not known
 }
@@ -139,8 +139,8 @@ type Score struct {
 
 	Decision  string  `json:"decision,omitempty"` // what the move does
 	Saves     float64 `json:"saves"`              // USD an hour, of the pool; what is freed of reserved capacity counts as what it costs on demand
-	Cost      float64 `json:"cost"`               // of moving what goes of the pool
-	PoolPrice float64 `json:"poolPrice"`          // USD an hour of all its nodes, reserved ones at what they cost on demand
+	Cost      float64 `json:"cost"`               // of moving the pods of the pool's removed nodes
+	PoolPrice float64 `json:"poolPrice"`          // USD an hour of all its nodes, reserved ones at their on-demand price
 	PoolCost  float64 `json:"poolCost"`           // of moving all of it
 	Least     float64 `json:"least"`              // score that is approved
 	K         int     `json:"k"`                  // how many times the share of its saving a move may disrupt

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// maxSearches is how often moves are asked for: again when some of those proposed may not be made now.
+	// maxSearches is how often moves are searched: again when some of those proposed may not be made now.
 	maxSearches = 3
 	// maxNodesPerMove is how many nodes one move may remove: all of them wait for the slowest replacement.
 	maxNodesPerMove = 100
@@ -32,7 +32,7 @@ type consolidation struct {
 
 	v     *View
 	g     *planningState
-	on    *cluster.Snapshot // what is asked about
+	on    *cluster.Snapshot // the cluster that is searched
 	nodes map[string]*cluster.ManagedNode
 	types map[string]map[string]bool // instance types by pool
 	pools map[string]*account        // of pools with policy Balanced
@@ -81,7 +81,7 @@ func (d *Decision) consolidate(v *View, g *planningState) {
 	}
 }
 
-// eligible reports whether a node may be consolidated at all (disruption 5), and tells why not.
+// eligible reports whether a node may be consolidated at all (disruption 5), and records why not.
 func (c *consolidation) eligible(n *cluster.ManagedNode) bool {
 	pool := c.v.Pools[n.Pool]
 	if pool.Static || blocked(c.v, n, graceful) != nil {
@@ -148,9 +148,9 @@ func (c *consolidation) inBudget(n *cluster.ManagedNode) bool {
 	return true
 }
 
-// selectCommands asks for moves. What can be done now of a plan for the whole cluster is preferred: then pods go
-// where they will stay. If that is little, because budgets are small or moves may not be made, it asks
-// what to do within the budgets alone.
+// selectCommands searches for moves. It prefers those moves of a plan for the whole cluster that can be made now:
+// then pods move to where they will stay. If these are few, because budgets are small or moves are not allowed, it
+// searches for moves within the budgets only.
 func (c *consolidation) selectCommands(names []string) []solve.Move {
 	plan := c.searchMoves(names, nil)
 	c.Bound = plan.Bound
@@ -197,7 +197,8 @@ func (c *consolidation) searchMoves(names []string, most map[string]int) solve.C
 	return answer
 }
 
-// searchFinished reports whether it is not asked again: time is up, and what was found can be done or nothing more will be found.
+// searchFinished reports whether the search is not repeated: time is up, and the moves found can be made or no more
+// will be found.
 func (c *consolidation) searchFinished(answer solve.Consolidation, found filteredMoves) bool {
 	return answer.Partial && (len(found.good) > 0 || c.g.stop() || c.v.Single != nil && c.v.Single())
 }
@@ -210,16 +211,16 @@ func saved(moves []solve.Move) float64 {
 	return sum
 }
 
-// filteredMoves is what became of the moves of an answer.
+// filteredMoves is the outcome of filtering the moves of a search.
 type filteredMoves struct {
 	good  []solve.Move    // may be made now
-	bad   map[string]bool // nodes not to be asked about again
-	large bool            // some move was of too many nodes
+	bad   map[string]bool // nodes to leave out of the next search
+	large bool            // some move had too many nodes
 	all   bool            // every move may be made now
 }
 
-// filterMoves finds the moves that may be made. One that depends on another that is not made has to wait, and
-// so has one that budgets have no room for.
+// filterMoves selects the moves that may be made. A move has to wait if it depends on one that is not made, or if it
+// exceeds budgets.
 func (c *consolidation) filterMoves(answer solve.Consolidation) filteredMoves {
 	out := filteredMoves{bad: map[string]bool{}, all: true}
 	left := maps.Clone(c.left)
@@ -245,7 +246,7 @@ func (c *consolidation) filterMoves(answer solve.Consolidation) filteredMoves {
 	return out
 }
 
-// takeFromBudgets takes the nodes of a move off the budgets, if they have room for it.
+// takeFromBudgets subtracts the nodes of a move from the budgets, if they allow it.
 func (c *consolidation) takeFromBudgets(m *solve.Move, left map[string]int) bool {
 	need := map[string]int{}
 	for _, name := range m.Remove {
@@ -283,9 +284,9 @@ func (c *consolidation) judgeMove(m *solve.Move) *reason.Reason {
 	return why
 }
 
-// benefitTooSmall says that a move saves too little over the horizon for the pods it evicts. A node whose
-// price is not known can be removed, since nobody can say that it saves nothing. Reserved capacity that is freed counts as
-// what it costs on demand.
+// benefitTooSmall returns a reason if a move saves too little over the horizon for the pods it evicts. A node without
+// a known price can be removed, because it may save something. Reserved capacity that is freed counts with its
+// on-demand price.
 func (c *consolidation) benefitTooSmall(m *solve.Move) *reason.Reason {
 	if len(m.Create) == 0 && slices.ContainsFunc(m.Remove, func(name string) bool { return c.nodes[name].Price <= 0 }) {
 		return nil
@@ -326,7 +327,7 @@ func (c *consolidation) leastWorthwhile(m *solve.Move) []string {
 	return out
 }
 
-// addMoveCommand turns a move into a command and tells of it.
+// addMoveCommand turns a move into a command and reports it.
 func (c *consolidation) addMoveCommand(m *solve.Move) {
 	cmd := Command{Reason: karpv1.ReasonUnderutilized, Type: "single", Decision: Delete, Create: m.Create, Bind: m.Bind, Saves: m.Saves, Frees: m.Frees}
 	if len(m.Remove) > 1 {
@@ -360,8 +361,9 @@ func (c *consolidation) addMoveCommand(m *solve.Move) {
 	c.addCommand(cmd)
 }
 
-// reportKeptNodes tells why candidates stay. While others go or budgets are short, that a node stays says
-// little about it. That nobody had time for it is no news: the next pass looks again.
+// reportKeptNodes reports why candidates are kept. While other nodes are removed or budgets are exhausted, that a
+// node is kept says little about it. That there was no time for a node is not reported: the next pass examines it
+// again.
 func (c *consolidation) reportKeptNodes(answer solve.Consolidation, moving bool) {
 	explained, g := 0, c.g.withStop(c.v.Single)
 	for i := range answer.Kept {

@@ -19,8 +19,8 @@ type NodeNote struct {
 // isEmpty the nodes that would go next.
 type NodeCost struct {
 	Node, Pool string
-	Deleting   bool  // it goes already: its pods are not put off
-	Value      int32 // below 0; 0: none, what is there is to be removed
+	Deleting   bool  // it is terminating: its pods are not protected
+	Value      int32 // below 0; 0: none, an existing value is to be removed
 }
 
 // DeletionCosts ranks all nodes (V15-54): those that go, those that drifted, those that consolidation
@@ -75,7 +75,7 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 	return out
 }
 
-// offeredTypes says which instance types each pool could buy.
+// offeredTypes returns which instance types each pool could launch.
 func offeredTypes(view *cluster.Snapshot) map[string]map[string]bool {
 	out := map[string]map[string]bool{}
 	if view == nil {

@@ -88,9 +88,9 @@ func drifted(v *View, static bool) []*cluster.ManagedNode {
 	return out
 }
 
-// replaceDriftedNode starts a command that removes one node once its pods have a place elsewhere, on as many new
-// nodes as that takes. If they have none and first is set, a node on reserved capacity goes before its
-// replacement comes (V15-47). It reports whether a command was started.
+// replaceDriftedNode starts a command that removes one node once its pods can be scheduled elsewhere, on as many new
+// nodes as necessary. If they cannot and first is set, a node on reserved capacity is terminated before its
+// replacement is launched (V15-47). It reports whether a command was started.
 func (d *Decision) replaceDriftedNode(n *cluster.ManagedNode, g *planningState, cause karpv1.DisruptionReason, first bool) bool {
 	c := Command{Reason: cause, Decision: Delete, Remove: []Candidate{candidateOf(n)}}
 	h := g.relocateFromDrifted(n)

@@ -118,7 +118,7 @@ func (d *Decision) reportBlockedNodes(v *View) {
 		switch r := (Refused{Reason: causeOf(n), Nodes: []string{n.Name}, Why: *why}); {
 		case stands:
 			d.Refused = append(d.Refused, r)
-		case why.Code != reason.NodeDeleting && len(passing) < maxRefused/4: // leave room for what methods find, also in records that keep fewer
+		case why.Code != reason.NodeDeleting && len(passing) < maxRefused/4: // keep space for what methods find, also in records that keep fewer
 			passing = append(passing, r)
 		}
 	}

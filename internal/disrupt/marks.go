@@ -11,7 +11,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// MarkFacts are what the marks of one claim rest on.
+// MarkFacts are the inputs of the marks of one claim.
 type MarkFacts struct {
 	Claim *karpv1.NodeClaim // effective
 	Pool  *karpv1.NodePool  // effective
@@ -21,8 +21,8 @@ type MarkFacts struct {
 	Now          time.Time
 }
 
-// consolidatableMessage is what Consolidatable means. A node that something keeps says so in an event, and the two stand
-// side by side: one tells that the quiet time is over, the other what comes of it.
+// consolidatableMessage explains Consolidatable. If a node is blocked, an event says so as well: the condition says
+// that consolidateAfter has passed, the event what prevents consolidation.
 const consolidatableMessage = "no pod came or went for as long as consolidateAfter says, so the node is a candidate for consolidation; if it stays, event Unconsolidatable says why"
 
 // Marks returns the conditions of a claim with Consolidatable and Drifted as they should be (LC-55,

@@ -2,7 +2,7 @@ package disrupt
 
 import karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 
-// Method is one of the ways to find nodes that go.
+// Method is one of the ways to find nodes to remove.
 type Method struct {
 	Name   string
 	Reason karpv1.DisruptionReason

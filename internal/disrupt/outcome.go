@@ -23,7 +23,7 @@ const (
 type MoveOutcome struct {
 	Cost     float64 // USD an hour
 	At       time.Time
-	Reverted bool // another node had to be bought for the same pods soon after
+	Reverted bool // another node had to be launched for the same pods soon after
 
 	decided time.Time // when the moves were; At may be later
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
-// RepairSet is the repair policies of a cloud, checked and ready to be asked. It never changes.
+// RepairSet is the repair policies of a cloud, validated and ready for use. It is immutable.
 type RepairSet struct {
 	policies map[conditionKey][]policy // the specific ones
 	pairs    map[conditionKey]bool     // all that some policy is about

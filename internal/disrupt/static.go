@@ -17,7 +17,7 @@ import (
 )
 
 // replaceStaticDrifted replaces drifted nodes of static pools, one by one from the template (disruption 18, V15-48,
-// V15-49). Where the pods of a node go is not asked: the pool keeps its size.
+// V15-49). The pods of a node are not planned for: the pool keeps its size.
 func (d *Decision) replaceStaticDrifted(v *View, _ *planningState) {
 	if !v.Methods.Static {
 		return
@@ -115,8 +115,8 @@ func (d *Decision) reportEachBlocked(nodes []*cluster.ManagedNode, why reason.Re
 	}
 }
 
-// reservationsFull reports whether all a pool could ever buy is reserved capacity that is taken, and
-// which reservations are still offered.
+// reservationsFull reports whether a pool can only launch reserved capacity that is in use, and which reservations
+// are still offered.
 func reservationsFull(view *cluster.Snapshot, name string) (offered map[string]bool, full bool) {
 	offered = map[string]bool{}
 	if view == nil {

@@ -43,7 +43,7 @@ func (c *Command) freesText() string {
 	return fmt.Sprintf(", frees reserved capacity that costs $%.4f an hour on demand", c.Frees)
 }
 
-// Why says why a node of the command goes, and what becomes of its pods, as an event has it.
+// Why returns why a node of the command is removed, and what happens to its pods, as an event has it.
 func (c *Command) Why(n *Candidate) string {
 	switch {
 	case c.Reason == karpv1.ReasonEmpty:

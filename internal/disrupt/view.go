@@ -23,7 +23,7 @@ type View struct {
 	First        []string               // pools that an earlier search of consolidation had no time for
 	Joint        func() bool            // whether time is up for consolidating all nodes together; nil: never
 	Single       func() bool            // the same for what follows it, a few nodes at a time, and for saying why nodes stay
-	Answers      *Answers               // of earlier searches of consolidation; nil: none are remembered
+	Answers      *Answers               // cache of earlier consolidation searches; nil: no cache
 }
 
 // Methods are the enabled features.
@@ -40,6 +40,6 @@ type Tuning struct {
 	PodCost float64       // USD that moving a pod of ordinary cost is taken to cost
 	MinAge  time.Duration // younger nodes are not consolidated
 
-	MinSaving float64 // share of the price of nodes that replacing them must save; 0: what solve asks for
-	AnySaving bool    // replacing them need not save more than anything
+	MinSaving float64 // share of the price of nodes that replacing them must save; 0: the default of solve
+	AnySaving bool    // any saving is enough to replace them
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// admissionStore is the part of the store that decides which nodes of a batch are ordered, and that learns of their claims.
+// admissionStore is the part of the store that decides which nodes of a batch are created, and that records their
+// claims.
 type admissionStore interface {
 	RecordCreatedClaim(claim *karpv1.NodeClaim, pods []cluster.PodKey)
 	RecordAlteredClaim(claim string)
@@ -34,8 +35,8 @@ type Admission struct {
 	give    func()
 }
 
-// Admit decides which nodes of a batch may be ordered now, and takes room for them in the limits of their pools. Release
-// gives the room of a node back, and End the slots of static pools.
+// Admit decides which nodes of a batch may be created now, and reserves capacity for them in the limits of their
+// pools. Release releases the capacity of a node, and End the slots of static pools.
 func (s *Slots) Admit(b Batch, store admissionStore) *Admission {
 	a := &Admission{batch: b, store: store, refused: make([]error, len(b.Nodes))}
 	pools := store.Pools()
@@ -49,7 +50,7 @@ func (s *Slots) Admit(b Batch, store admissionStore) *Admission {
 	return a
 }
 
-// Release gives the room of a node back once its claim is in the store, or came to nothing.
+// Release releases the capacity of a node once its claim is in the store, or its creation failed.
 func (a *Admission) Release(i int) { a.release(i) }
 
 // End gives the slots of static pools back.
@@ -79,7 +80,7 @@ func (a *Admission) Create(i int, words reqs.Vocabulary, write func(*karpv1.Node
 	return out
 }
 
-// wanted reports whether any pod of the node still needs it: it waits, or runs on a node that goes.
+// wanted reports whether any pod of the node still needs it: it is pending, or runs on a terminating node.
 func (a *Admission) wanted(n solve.NewNode) bool {
 	return len(n.Pods) == 0 || slices.ContainsFunc(n.Pods, a.store.NeedsPlace)
 }
@@ -87,9 +88,8 @@ func (a *Admission) wanted(n solve.NewNode) bool {
 // sameNames is how often another name is tried when one is taken.
 const sameNames = 3
 
-// writeOrder makes the claim of an order. One that is there already is the same claim if it was asked for by
-// the same decision: then an answer was lost. Otherwise two decisions came to one name, and this one
-// takes another.
+// writeOrder creates the claim of an order. If a claim of this name exists and was requested by the same decision, it
+// is the same claim: a response was lost. Otherwise two decisions have the same name, and this one uses another.
 func writeOrder(o Order, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim, err error)) (asked, claim *karpv1.NodeClaim, err error) {
 	for range sameNames {
 		if claim, err = Claim(o); err != nil {
@@ -110,8 +110,8 @@ func writeOrder(o Order, write func(*karpv1.NodeClaim) (there *karpv1.NodeClaim,
 	return nil, nil, fmt.Errorf("create nodeclaim for nodepool %s: %w", o.Pool.Name, err)
 }
 
-// refusals says why nothing may be bought from the pools of a batch now, which are read again: deciding
-// takes up to a minute. Each pool is looked at once, since adding up its nodes takes time too.
+// refusals returns why nothing may be launched from the pools of a batch now. The pools are read again, because
+// deciding takes up to a minute. Each pool is read once, because adding up its nodes takes time too.
 func (b *Batch) refusals(pools []*karpv1.NodePool, usage func(pool string) (corev1.ResourceList, int64)) map[string]error {
 	now := map[string]*karpv1.NodePool{}
 	for _, pool := range pools {

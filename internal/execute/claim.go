@@ -25,8 +25,8 @@ type Order struct {
 	Node  solve.NewNode
 	Lanes resources.Table // of the snapshot the node was planned on
 	Words reqs.Vocabulary
-	Seed  string            // what tells this decision from others; the name of the claim follows from it
-	Try   int               // how many names were found to be those of other decisions
+	Seed  string            // identifies the decision; the name of the claim follows from it
+	Try   int               // how many names already belonged to other decisions
 	Marks map[string]string // annotations of our own
 }
 
@@ -76,7 +76,7 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 	return claim, nil
 }
 
-// digest tells the decision to buy a node from others: the same one has the same digest, whatever its name.
+// digest identifies the decision to launch a node: the same decision has the same digest, whatever its name.
 func (o Order) digest() uint64 { return o.hash("") }
 
 func (o Order) hash(more string) uint64 {
@@ -92,8 +92,8 @@ func (o Order) hash(more string) uint64 {
 	return h.Sum64()
 }
 
-// claimName is the name of the pool and five characters. The same decision gives the same name: a
-// write that is repeated because its answer was lost makes no second claim.
+// claimName is the name of the pool and five characters. The same decision gives the same name: a write that is
+// repeated because its response was lost creates no second claim.
 func claimName(o Order) string {
 	const alphabet, length = "bcdfghjklmnpqrstvwxz2456789", 5
 	sum := o.hash(strings.Repeat("+", o.Try))
@@ -160,8 +160,8 @@ func choose(key string, r reqs.Req) (string, bool) {
 	return "", false
 }
 
-// namedTypes is how many instance types a claim names unless minValues are asked for (decision 0017). A
-// launch asks for sixty at a time; the rest are for when those cannot be had.
+// namedTypes is how many instance types a claim names unless minValues are required (decision 0017). A launch
+// requests sixty at a time; the rest are for insufficient capacity of those.
 const namedTypes = 100
 
 // requirements are the needs of the node; the instance types come cheapest first, as planned.
@@ -194,8 +194,8 @@ func requirement(e reqs.Entry) karpv1.Requirement {
 	return r
 }
 
-// seed is text that names the decision to buy a node of the batch. Nodes for no pod in particular are
-// told apart by their number.
+// seed is text that identifies the decision to launch a node of the batch. Nodes without pods are distinguished by
+// their number.
 func (b *Batch) seed(i int) string {
 	var version [8]byte
 	binary.BigEndian.PutUint64(version[:], b.Version)

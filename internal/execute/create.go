@@ -55,9 +55,9 @@ type Batch struct {
 	Pools   map[string]*karpv1.NodePool // effective, by name
 	Lanes   resources.Table
 	Version uint64 // of the snapshot that the nodes were planned on
-	Reason  string // why they are bought: provisioned, drifted, underutilized, unhealthy
+	Reason  string // why they are launched: provisioned, drifted, underutilized, unhealthy
 
-	Command string            // that orders them, if one does; it tells the decision from others
+	Command string            // that creates them, if any; it distinguishes the decision from others
 	Marks   map[string]string // annotations that say so on each claim
 }
 
@@ -67,7 +67,7 @@ type Created struct {
 	Claim *karpv1.NodeClaim
 	Err   error
 
-	// Altered names what of the claim the API server stored in another form than was asked for.
+	// Altered names what of the claim the API server stored in another form than requested.
 	Altered []string
 }
 
@@ -160,8 +160,8 @@ func (c *Claims) write(ctx context.Context, claim *karpv1.NodeClaim) (there *kar
 	return there, err
 }
 
-// asksFor reports whether a stored claim is the one that was asked for: written by the same decision, of the
-// same pool, for the same command, and with the same requests. Its name says nothing: names are short.
+// asksFor reports whether a stored claim is the requested one: written by the same decision, of the same pool, for
+// the same command, and with the same requests. Its name is not enough: names are short.
 func asksFor(asked, stored *karpv1.NodeClaim) bool {
 	return asked.Annotations[karpv1.AnnotationOrder] == stored.Annotations[karpv1.AnnotationOrder] &&
 		asked.Labels[karpv1.LabelNodePool] == stored.Labels[karpv1.LabelNodePool] &&
@@ -171,7 +171,7 @@ func asksFor(asked, stored *karpv1.NodeClaim) bool {
 		equality.Semantic.DeepEqual(asked.Spec.NodeClassRef, stored.Spec.NodeClassRef)
 }
 
-// altered names what of a claim was stored in another form than was asked for, of what decides which pods
+// altered names the parts of a claim that were stored in another form than requested, of those that decide which pods
 // its node takes.
 func altered(asked, stored *karpv1.NodeClaim) []string {
 	var parts []string
@@ -191,8 +191,8 @@ func altered(asked, stored *karpv1.NodeClaim) []string {
 	return parts
 }
 
-// Denied reports whether the API server, or admission on its behalf, said no to a claim for good: the same
-// claim would be denied again.
+// Denied reports whether the API server, or admission on its behalf, denied a claim for good: the same claim would be
+// denied again.
 func (c Created) Denied() bool {
 	return apierrors.IsForbidden(c.Err) || apierrors.IsInvalid(c.Err) || apierrors.IsBadRequest(c.Err)
 }
@@ -228,8 +228,8 @@ func (c *Claims) List(ctx context.Context) error {
 	return nil
 }
 
-// Confirm asks the API server about claims that were created and that no watch has told of, so that
-// they are counted for as long as they exist. Not to know is not to know that they are gone.
+// Confirm reads created claims from the API server that no watch has delivered, so that they are counted for as long
+// as they exist. A failed read does not mean that they are deleted.
 func (c *Claims) Confirm(ctx context.Context) {
 	var wait sync.WaitGroup
 	slots := make(chan struct{}, writers)

@@ -30,19 +30,19 @@ type emitter interface {
 	Emit(obj client.Object, events ...event.Event)
 }
 
-// Remover deletes NodeClaims: whoever decides that one has to go, and why, hands it over here. It has no state.
+// Remover deletes NodeClaims. Callers decide which claim is deleted, and why. It has no state.
 type Remover struct {
 	Client  remover
 	Events  emitter
 	Metrics *metric.Set
 	// PodsToMove is how many pods on a node will have to start elsewhere, for a counter; nil: not counted.
 	PodsToMove func(ctx context.Context, node string) int
-	// Removed is told of claims that were deleted, for the decision record; node is empty if there is none. Nil:
-	// nobody is told.
+	// Removed is called for claims that were deleted, for the decision record; node is empty if there is none. It may
+	// be nil.
 	Removed func(claim, node, reason string)
 }
 
-// Removal is a NodeClaim that has to go, and what is told of it.
+// Removal is a NodeClaim to be deleted, and what is reported about it.
 type Removal struct {
 	Claim  *karpv1.NodeClaim // as it was read
 	Nodes  []*corev1.Node    // of the claim: they get the event too, and the pods on them are counted
@@ -60,8 +60,9 @@ type Removal struct {
 	AnyVersion bool
 }
 
-// Remove deletes a claim and tells of it: in events, metrics and the decision record. If the claim is gone, or not
-// the one that was read, the error is a NotFound or a Conflict of the API server; nothing is told or counted then.
+// Remove deletes a claim and reports it: in events, metrics and the decision record. If the claim is deleted already,
+// or not the one that was read, the error is a NotFound or a Conflict of the API server; then nothing is reported or
+// counted.
 func (r Remover) Remove(ctx context.Context, x Removal) error {
 	pods := r.podsOn(ctx, x.Nodes) // before they begin to leave
 	claim, err := r.advanceDeadline(ctx, x)
@@ -83,8 +84,8 @@ func (r Remover) Remove(ctx context.Context, x Removal) error {
 	return nil
 }
 
-// AdvanceDeadline makes the deadline of a claim earlier that is being deleted already, whoever deleted it. It
-// reports whether the claim was written.
+// AdvanceDeadline makes the deadline of a claim earlier that is already being deleted, by any user. It reports
+// whether the claim was written.
 func (r Remover) AdvanceDeadline(ctx context.Context, claim *karpv1.NodeClaim, at time.Time) (bool, error) {
 	after, err := r.advanceDeadline(ctx, Removal{Claim: claim, Deadline: at, AnyVersion: true})
 	return after != claim, err

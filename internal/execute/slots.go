@@ -11,18 +11,18 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// ErrAtLimit says that limits.nodes of a static pool leaves no room for another claim.
+// ErrAtLimit says that limits.nodes of a static pool allows no other claim.
 var ErrAtLimit = errors.New("limits.nodes leaves no room for another node")
 
-// Slots are claims of static pools that are being written. A slot is taken before and given back after,
-// whether or not the claim was written: two who order at once cannot both have the last one (LC-46, V15-51).
+// Slots are claims of static pools that are being written. A slot is taken before and returned after, whether or not
+// the claim was written: two concurrent callers cannot both have the last one (LC-46, V15-51).
 type Slots struct {
 	mu    sync.Mutex
 	taken map[string]int64 // by pool
 }
 
-// take takes a slot for each node of a batch that belongs to a static pool with a limit. Which nodes got
-// none is in the answer, by their number; what it returns besides gives all slots back.
+// take takes a slot for each node of a batch that belongs to a static pool with a limit. It returns the nodes that
+// got none, by their number, and a function that returns all slots.
 func (s *Slots) take(b Batch, pools []*karpv1.NodePool, claims func(pool string) int64, refused map[string]error) (full map[int]error, give func()) {
 	limits := map[string]int64{}
 	for _, pool := range pools {

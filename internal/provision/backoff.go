@@ -20,10 +20,10 @@ const (
 	MaxBackoff = 8 * time.Minute
 )
 
-// LaunchBackoff keeps offerings whose launches fail from being requested again and again (FM F02). Ten failures
-// of a pool within a minute back off the offerings that the failed claims asked for, and no others. The first
-// back-off lasts a minute and each repetition doubles it. One claim that the API server denies backs off the
-// whole pool (FM A14).
+// LaunchBackoff keeps offerings whose launches fail from being requested again and again (FM F02). Ten failures of a
+// pool within a minute back off the offerings that the failed claims requested, and no others. The first back-off
+// lasts a minute and each repetition doubles it. One claim that the API server denies backs off the whole pool (FM
+// A14).
 type LaunchBackoff struct {
 	pools map[string]*poolBackoff
 }
@@ -56,8 +56,8 @@ type offeringBackoff struct {
 	offerings offeringSet
 }
 
-// RecordLaunch records how a launch ended. Only insufficient capacity backs off what the claim asked for: any other
-// error says nothing about its offerings.
+// RecordLaunch records how a launch ended. Only insufficient capacity backs off the offerings of the claim: any other
+// error says nothing about them.
 func (r *LaunchBackoff) RecordLaunch(claim *karpv1.NodeClaim, bought cloud.Instance, err error, now time.Time) {
 	switch {
 	case err == nil:
@@ -134,7 +134,7 @@ func (r *LaunchBackoff) RecordLaunched(pool string, bought cloud.Instance) {
 	}
 }
 
-// PoolBackedOff reports whether a pool is backed off whose claims all ask for the same offerings, as those of a
+// PoolBackedOff reports whether a pool is backed off whose claims all request the same offerings, as those of a
 // static pool do.
 func (r *LaunchBackoff) PoolBackedOff(pool string, now time.Time) bool {
 	p := r.pools[pool]

@@ -17,8 +17,8 @@ const (
 	longestWait  = time.Hour
 )
 
-// purchases are the nodes that were launched for pods that are still pending. Nodes of a type may be smaller
-// than planned, each time anew, so a pod whose nodes had no room for it must not get one after another.
+// purchases are the nodes that were launched for pods that are still pending. Nodes of a type may be smaller than
+// planned, each time anew, so a pod that did not fit on its nodes must not get one after another.
 type purchases map[cluster.PodKey]*buyer
 
 // buyer is a pod that nodes were launched for.
@@ -136,12 +136,12 @@ func (p purchases) blocked(plan solve.Plan, now time.Time) map[cluster.PodKey]re
 	return out
 }
 
-// cameUpSmall reports whether a node was bought for a pod and had no room for it, even without others.
+// cameUpSmall reports whether a node was launched for a pod and is too small for it, even without other pods.
 func (p purchases) cameUpSmall(key cluster.PodKey) bool {
 	return p[key] != nil && p[key].why.Code == reason.NodeCameUpSmall
 }
 
-// undersized names the nodes that came up without room for pods of a plan, and counts the pods.
+// undersized returns the nodes that are too small for pods of a plan, and counts the pods.
 func (p purchases) undersized(plan solve.Plan) (nodes []string, pods int) {
 	names := map[string]bool{}
 	for i := range plan.Create {
@@ -160,7 +160,7 @@ func without(pods []cluster.Pod, some map[cluster.PodKey]reason.Reason) []cluste
 	return slices.DeleteFunc(slices.Clone(pods), func(p cluster.Pod) bool { _, is := some[p.Key]; return is })
 }
 
-// refusedBuyers are pods that wait because of what was bought for them, as plans show those without a place.
+// refusedBuyers are pods that wait because of the nodes launched for them, listed as unschedulable pods of a plan.
 func refusedBuyers(blocked map[cluster.PodKey]reason.Reason) []solve.Unplaced {
 	var out []solve.Unplaced
 	for _, key := range slices.SortedFunc(maps.Keys(blocked), cluster.PodKey.Compare) {

@@ -27,9 +27,9 @@ type Request struct {
 	Policy       solve.Policy
 }
 
-// Round is the making of one plan. It leaves out pods that nodes were launched for recently without success: the nodes
-// had no room for them, or other pods took it. Whom that concerns shows only in a plan, so a Round may have several
-// problems to solve, one after another.
+// Round is the making of one plan. It leaves out pods that nodes were launched for recently without success: the
+// nodes were too small for them, or other pods took the capacity. Which pods are affected shows only in a plan, so a
+// Round may have several problems to solve, one after another.
 type Round struct {
 	state   *State
 	request Request
@@ -38,7 +38,7 @@ type Round struct {
 	blocked map[cluster.PodKey]reason.Reason // pods that get no further node now
 }
 
-// Begin begins a round with what became of the nodes that were bought earlier.
+// Begin begins a round with the outcome of the nodes that were launched earlier.
 func (s *State) Begin(r Request) *Round {
 	if s.bought == nil {
 		s.bought = purchases{}
@@ -58,7 +58,8 @@ func (r *Round) Problem() solve.Problem {
 	return problem
 }
 
-// Take takes in the answer to the problem. It returns the plan of the round, or false if another problem is to be solved.
+// Take takes the solution of the problem. It returns the plan of the round, or false if another problem is to be
+// solved.
 func (r *Round) Take(answer check.Answer, now time.Time) (solve.Plan, bool) {
 	s, plan := r.state, answer.Plan
 	s.partitions.next(plan.Partial || !answer.Sound)
@@ -94,11 +95,11 @@ type OrderResult struct {
 
 // OrderStep is what follows from an order.
 type OrderStep struct {
-	Replan  bool // soon: the next plan sees what others did, or buys elsewhere
-	BackOff bool // nothing is bought from the pool for a while
+	Replan  bool // soon: the next plan sees what others did, or uses other offerings
+	BackOff bool // nothing is launched from the pool for a while
 }
 
-// RecordOrders records what became of the nodes of a plan, and returns what follows from each.
+// RecordOrders records the outcome of the nodes of a plan, and returns what follows from each.
 func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now time.Time) []OrderStep {
 	uids := make(map[cluster.PodKey]string, len(view.Pending))
 	for i := range view.Pending {
@@ -119,13 +120,13 @@ func (s *State) RecordOrders(list []OrderResult, view *cluster.Snapshot, now tim
 	return steps
 }
 
-// Undersized names the nodes that came up without room for pods of a plan, and counts the pods.
+// Undersized returns the nodes that are too small for pods of a plan, and counts the pods.
 func (s *State) Undersized(plan solve.Plan) (nodes []string, pods int) {
 	return s.bought.undersized(plan)
 }
 
-// Displaced counts the pods that need a new node although an earlier plan reserved a place for them: the
-// scheduler bound other pods there, and they leave too little room.
+// Displaced counts the pods that need a new node although an earlier plan reserved capacity for them: the scheduler
+// bound other pods there, and they leave too little headroom.
 func (s *State) Displaced(plan solve.Plan, planned map[cluster.PodKey]string) int {
 	n := 0
 	for i := range plan.Create {

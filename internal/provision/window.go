@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Retrigger is what asks for a plan on behalf of all pending pods.
+// Retrigger is what requests a plan on behalf of all pending pods.
 const Retrigger = types.UID("waiting")
 
 // ReplanInterval is how often pending pods are planned again (SC-02).
@@ -23,8 +23,8 @@ type Window struct {
 	seen   map[types.UID]bool // in the window; while none is open, the first that will open one
 }
 
-// Trigger requests a plan and reports whether that is news. What asked in this window already is not. While no window is
-// open only the first trigger is kept: a process that does not lead never opens one.
+// Trigger requests a plan and reports whether that is new. A trigger that is already in this window is not. While no
+// window is open only the first trigger is kept: a process that does not lead never opens one.
 func (w *Window) Trigger(uid types.UID, now time.Time) bool {
 	if w.seen[uid] || !w.open && len(w.seen) > 0 {
 		return false
@@ -36,7 +36,7 @@ func (w *Window) Trigger(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// Open opens a window if something asked for a plan, and reports whether it did.
+// Open opens a window if there is a trigger, and reports whether it did.
 func (w *Window) Open(now time.Time) bool {
 	if w.open || len(w.seen) == 0 {
 		return false
@@ -45,7 +45,7 @@ func (w *Window) Open(now time.Time) bool {
 	return true
 }
 
-// Closes is when the open window closes unless something new asks before.
+// Closes is when the open window closes unless there is a new trigger before.
 func (w *Window) Closes() time.Time {
 	idle, longest := w.last.Add(w.Idle), w.opened.Add(w.Max)
 	if longest.Before(idle) {
@@ -63,7 +63,7 @@ func (w *Window) Close(now time.Time) bool {
 	return true
 }
 
-// Drop closes the window and forgets its triggers, whether or not it is time.
+// Drop closes the window and drops its triggers, whether or not it is time.
 func (w *Window) Drop() {
 	w.open = false
 	clear(w.seen)

@@ -39,8 +39,8 @@ func (s *Store) setRemoving(node string, removing bool) {
 	}
 }
 
-// Replace marks nodes and notes where their pods were planned to go, in one step: no plan is made that
-// sees the pods without a place and buys them another one (disruption 17).
+// Replace marks nodes and records where their pods were planned to run, in one step: no plan sees the pods as
+// unschedulable and launches another node for them (disruption 17).
 func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,9 +54,9 @@ func (s *Store) Replace(nodes []string, places map[cluster.PodKey]string) {
 	}
 }
 
-// claimsBeingReplaced names the claims of nodes that are not marked although replacements are ordered for them: a command
-// is just writing the others, or a process that began a moment ago has not found it again (disruption 25.8). Pods
-// of these nodes have the room of the replacements.
+// claimsBeingReplaced returns the claims of nodes that are not marked although replacements are created for them: a
+// command is still marking the others, or a restarted process has not resumed it yet (disruption 25.8). Capacity of
+// the replacements is reserved for the pods of these nodes.
 func (s *Store) claimsBeingReplaced() map[string]bool {
 	orders, count := map[string]cluster.Order{}, map[string]int{}
 	// any order: all claims of a command say the same of it
@@ -95,15 +95,15 @@ func (s *Store) replacesUnmarked(claim *karpv1.NodeClaim) bool {
 	})
 }
 
-// Changes counts what may change the answer to the question which nodes could go (disruption 4). It
-// stands still while nodes only report that they live.
+// Changes counts the changes that may affect which nodes could be removed (disruption 4). Heartbeats of nodes do not
+// count.
 func (s *Store) Changes() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.changes
 }
 
-// isDisplaced reports whether a pod runs on a node that goes.
+// isDisplaced reports whether a pod runs on a terminating node.
 func (s *Store) isDisplaced(key podKey) bool {
 	slot := s.pods[key]
 	if slot == nil || slot.pod.Spec.NodeName == "" {

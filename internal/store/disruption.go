@@ -15,9 +15,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// Disruption shows the managed nodes as disruption sees them, with the snapshot of the same instant to
-// try things on. types holds what each pool could buy; a pool that is missing is one of which that is
-// not known.
+// Disruption returns the managed nodes as disruption sees them, with a snapshot of the same instant for simulations.
+// types holds what each pool could launch; for a pool that is missing, this is not known.
 func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.DisruptionView {
 	s.mu.Lock()
 	defer s.mu.Unlock()

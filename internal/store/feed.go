@@ -26,8 +26,8 @@ type informers interface {
 	GetInformer(ctx context.Context, obj client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
 }
 
-// Watch feeds the Store from informers, which it starts. It returns once all are asked for; Synced
-// tells when they have delivered.
+// Watch feeds the Store from informers, which it starts. It returns once all are requested; Synced reports when they
+// have delivered.
 func (s *Store) Watch(ctx context.Context, from informers) error {
 	takers := []struct {
 		object client.Object
@@ -59,14 +59,14 @@ func (s *Store) Watch(ctx context.Context, from informers) error {
 	return nil
 }
 
-// WatchLimitRanges feeds the Store with LimitRanges, which say what the first pod of a DaemonSet will ask for. They
-// are not among what Watch asks for since the right to read them may be missing, and then they would never come.
+// WatchLimitRanges feeds the Store with LimitRanges, which determine the requests of the first pod of a DaemonSet.
+// Watch does not include them: the permission to read them may be missing, and then they would never sync.
 func (s *Store) WatchLimitRanges(ctx context.Context, from informers) error {
 	return s.watchKind(ctx, from, &corev1.LimitRange{}, s.onLimitRange)
 }
 
-// WatchServices feeds the Store with Services, which default spread constraints look at. They are not among what Watch
-// asks for, for the same reason.
+// WatchServices feeds the Store with Services, which default spread constraints use. Watch does not include them, for
+// the same reason.
 func (s *Store) WatchServices(ctx context.Context, from informers) error {
 	return s.watchKind(ctx, from, &corev1.Service{}, s.onOwner)
 }

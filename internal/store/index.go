@@ -70,7 +70,7 @@ func (x index) least(pool string, types reqs.Req) resources.Vec {
 	return least
 }
 
-// usableResources is what pods can use on a node of a type, however it is bought.
+// usableResources is what pods can use on a node of a type, whichever offering is launched.
 func (x index) usableResources(t *catalog.InstanceType) resources.Vec {
 	room, known := x.rooms[t]
 	if !known {

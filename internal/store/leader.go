@@ -5,17 +5,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UnreplicatedLeaderNode returns the Node that must not be removed because this very process runs there and nobody could
-// take over; empty if there is none.
+// UnreplicatedLeaderNode returns the Node that must not be removed because this very process runs there and no other
+// replica could take over; empty if there is none.
 func (s *Store) UnreplicatedLeaderNode() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unreplicatedLeaderNode()
 }
 
-// unreplicatedLeaderNode returns the Node that this process runs on, if it is one of ours and nobody elsewhere could
-// take over; otherwise nothing (FM C17). A replica on the same node, or on one that goes too, would go
-// along with it.
+// unreplicatedLeaderNode returns the Node that this process runs on, if it is managed and no replica on another node
+// could take over; otherwise nothing (FM C17). A replica on the same node, or on a terminating one, would be evicted
+// too.
 func (s *Store) unreplicatedLeaderNode() string {
 	self := s.pods[s.opts.Self]
 	if self == nil {

@@ -51,8 +51,8 @@ func (o owners) setController(obj metav1.Object, gone bool) {
 	}
 }
 
-// selectorOf is the selector of the default constraints of a pod, as kube-scheduler deduces it: what
-// the Services that select the pod and its controller ask for, together.
+// selectorOf is the selector of the default constraints of a pod, as kube-scheduler deduces it: the combined
+// selectors of the Services that select the pod and of its controller.
 func (o owners) selectorOf(p *corev1.Pod) cluster.Selector {
 	merged := metav1.LabelSelector{MatchLabels: map[string]string{}}
 	// any order: they agree, since each matches the labels of the pod

@@ -139,8 +139,8 @@ func isTerminating(n *corev1.Node) bool {
 	return n.DeletionTimestamp != nil || karpv1.Disrupted(n)
 }
 
-// relink joins the objects of a provider id again (LC-45). Of several Nodes the first by name stands
-// for the claim: which of them is right nobody can say, and life cycle ends that claim.
+// relink joins the objects of a provider id again (LC-45). Of several Nodes the first by name represents the claim:
+// which of them is right is not known, and internal/lifecycle deletes that claim.
 func (s *Store) relink(provider string) {
 	t := s.byProvider[provider]
 	if provider == "" || t == nil {
@@ -180,8 +180,8 @@ func (s *Store) relinkNode(name string) {
 	s.placeKeys[name] = want
 }
 
-// placeKeyOf is the key of the place a Node belongs to; empty: none. A managed Node without provider id
-// is too early to be believed.
+// placeKeyOf is the key of the place a Node belongs to; empty: none. A managed Node without provider id is not
+// complete yet.
 func (s *Store) placeKeyOf(node *corev1.Node) string {
 	if node == nil {
 		return ""

@@ -81,7 +81,7 @@ func (s *Store) ConfirmClaim(name string, now *karpv1.NodeClaim) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, unknown := s.unwatched[name]; !unknown {
-		return // the watch told of it meanwhile
+		return // the watch delivered it meanwhile
 	}
 	if now != nil {
 		s.revision++
@@ -92,7 +92,7 @@ func (s *Store) ConfirmClaim(name string, now *karpv1.NodeClaim) {
 
 // expireUnwatched removes created claims that the watch has not delivered in time.
 func (s *Store) expireUnwatched(now time.Time) {
-	// any order: each is forgotten by itself
+	// any order: entries are independent
 	for name, until := range s.unwatched {
 		if now.After(until) {
 			s.setClaim(name, nil)

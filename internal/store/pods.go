@@ -12,7 +12,7 @@ import (
 
 func keyOf(p metav1.Object) podKey { return podKey{Namespace: p.GetNamespace(), Name: p.GetName()} }
 
-// setPod takes in a pod; nil removes it, as does having ended.
+// setPod stores a pod; nil removes it, and so does a pod that has terminated.
 func (s *Store) setPod(key podKey, pod *corev1.Pod) {
 	if pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) {
 		s.dropDaemonPod(pod)
@@ -97,7 +97,7 @@ func (s *Store) invalidateNode(node string) {
 // Provisionable reports whether a pod waits for a node that we could order (scheduling 3.1).
 func Provisionable(p *corev1.Pod) bool { return isUnschedulable(p) && p.Status.NominatedNodeName == "" }
 
-// isUnschedulable reports whether the scheduler has found no node for a pod, be it that it makes room for it on one.
+// isUnschedulable reports whether the scheduler has found no node for a pod, even if it preempts pods for it on one.
 func isUnschedulable(p *corev1.Pod) bool {
 	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
 		return false
@@ -120,7 +120,7 @@ func protectedTemporarily(p *corev1.Pod) bool {
 	return set && value != "true"
 }
 
-// noteDaemonPod remembers the newest pod of each DaemonSet (SC-22).
+// noteDaemonPod records the newest pod of each DaemonSet (SC-22).
 func (s *Store) noteDaemonPod(pod *corev1.Pod) {
 	owner := daemonSetOf(pod)
 	if owner == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/condition"
 )
 
-// rebootWindow is how long reboots count: after too many in this time a node is replaced (V15-30). A
-// restart forgets them.
+// rebootWindow is how long reboots count: after too many in this time a node is replaced (V15-30). They are lost in a
+// restart.
 const rebootWindow = 24 * time.Hour
 
 // rebootTimeout is how long pods that left a node for its reboot are expected back on it (V15-42). A drain

@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
-// reservation is a claim that is being written: for pods, and with room in the limits of a pool.
+// reservation is a claim that is being created: for pods, and with capacity reserved in the limits of a pool.
 type reservation struct {
 	pool    string // empty: one without limits
 	size    total
@@ -18,15 +18,15 @@ type reservation struct {
 	slots   holder // what it may take of capacity reservations
 }
 
-// Reserve takes room in the limits of their pools for nodes that are about to be ordered. Whoever orders
-// has planned on a snapshot of its own, and together they could pass a limit that each of them keeps
-// (G10). Nor does a pod get two of them: what was ordered for it after the snapshot of this version was taken
-// is not known to who planned on that (G8). Nor do two nodes get one slot of a capacity reservation (SC-45). marks are the annotations of a command's replacements: these may
-// use the room of the nodes that they stand for. Nodes that are refused are in the answer by their number; of
-// a command it is all or none. give gives the room of a node back once its claim is in memory, or came to
-// nothing.
+// Reserve reserves capacity in the limits of their pools for nodes that are about to be created. Each caller has
+// planned on a snapshot of its own, and together they could exceed a limit that each of them respects (G10). It also
+// prevents that a pod gets two nodes: nodes created for it after the snapshot of this version are not known to a
+// caller that planned on it (G8). And it prevents that two nodes get one slot of a capacity reservation (SC-45).
+// marks are the annotations of a command's replacements: these may use the capacity of the nodes that they replace.
+// refused has the nodes that are refused, by number; of a command it is all or none. give releases the capacity of a
+// node once its claim is in the store, or its creation failed.
 //
-// Limits of static pools are left out: their slots are counted by who writes claims.
+// Limits of static pools are left out: callers that create their claims count the slots.
 func (s *Store) Reserve(nodes []cluster.NewNode, marks map[string]string, version uint64) (refused map[int]error, give func(i int)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func refuseServedPods(pods []podKey, served map[podKey]string) error {
 	return nil
 }
 
-// ledger is the most that a pool can come to have: its nodes, and what room is taken for.
+// ledger is the most that a pool can grow to: its nodes, and the reserved capacity.
 type ledger struct {
 	sum      total
 	commands map[string]commandPart // by token
@@ -131,7 +131,7 @@ func (s *Store) ledgers(nodes []cluster.NewNode, mine cluster.Order) map[string]
 	}
 	s.prepareReader(s.opts.Now())
 	sizes, orders, replaced := newIndex(s.lastTypes), map[string]string{}, map[string]string{}
-	// A node that several commands say they replace counts with the one that asks, else with the first.
+	// A node that several commands say they replace counts with the command of the caller, else with the first.
 	// any order: the first token is kept
 	for name, claim := range s.claims {
 		if o, is := cluster.ReadOrder(claim.Annotations); is && claim.DeletionTimestamp == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-// launchCountedFor is how long after its launch a claim is still looked for among the takers of its reservation:
-// plans can be made with instance types that were asked for before the launch.
+// launchCountedFor is how long after its launch a claim is still looked up among the takers of its reservation: plans
+// can be made with instance types that were requested before the launch.
 const launchCountedFor = 2 * time.Minute
 
 // holder is a claim that has, or may get, an instance of a capacity reservation and that the count of the
@@ -24,11 +24,11 @@ const launchCountedFor = 2 * time.Minute
 type holder struct {
 	claim string   // UID
 	pool  string   // of a claim that is not launched,
-	needs reqs.Set // and what it asks for,
+	needs reqs.Set // its requirements,
 	id    string   // or the reservation that it was launched into
 }
 
-// mayHold reports whether the instance of a claim that is not launched can be bought as an offering of a type.
+// mayHold reports whether the instance of a claim that is not launched can become an offering of a type.
 func (h *holder) mayHold(t *catalog.InstanceType, o *catalog.Offering) bool {
 	if !h.needs.Allows(corev1.LabelInstanceTypeStable, t.Name) || !h.needs.Allows(corev1.LabelTopologyZone, o.Zone) ||
 		!h.needs.Allows(karpv1.LabelCapacityType, o.CapacityType) {
@@ -42,8 +42,8 @@ func (h *holder) mayHold(t *catalog.InstanceType, o *catalog.Offering) bool {
 	return true
 }
 
-// holderOf returns the claim of a place if the count of a reservation may lack it. needs is what a claim
-// that is not launched asks for.
+// holderOf returns the claim of a place if the count of a reservation may lack it. needs are the requirements of a
+// claim that is not launched.
 func (s *Store) holderOf(p *place, needs reqs.Set, now time.Time) (holder, bool) {
 	switch {
 	case p.claim == nil:

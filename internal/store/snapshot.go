@@ -39,9 +39,9 @@ func (s *Store) Pools() []*karpv1.NodePool {
 	return out
 }
 
-// Snapshot freezes what is known. types holds what each pool could buy; a pool that is missing buys
-// nothing. Nodes are read before pods: a pod that is bound in between is planned for once too often at
-// worst when the next plan corrects it, never forgotten.
+// Snapshot returns an immutable view. types holds what each pool could launch; a pool that is missing launches
+// nothing. Nodes are read before pods: a pod that is bound in between may be planned for again until the next plan
+// corrects it, but it is never lost.
 func (s *Store) Snapshot(types map[string][]catalog.InstanceType) View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,8 +237,8 @@ func (s *Store) readPlace(p *place, sizes index) cluster.Node {
 	n.Price = sizes.price(&n)
 	n.VolumeLimits = sizes.volumeLimits(&n, s.published(p))
 	if n.Needs != nil {
-		// What was planned for the claim is less than what it will have room for: pods that come before it is launched
-		// would get another node where this one does.
+		// The planned requests of the claim are less than its later capacity: pods that come before the launch would
+		// get another node although this one is large enough.
 		n.Allocatable = resources.Max(n.Allocatable, sizes.least(n.Pool, n.Needs[corev1.LabelInstanceTypeStable]))
 	}
 	return n
@@ -260,7 +260,7 @@ func (s *Store) refreshPlace(p *place) {
 
 func (s *Store) budgetList() []*policyv1.PodDisruptionBudget {
 	list := make([]*policyv1.PodDisruptionBudget, 0, len(s.budgets))
-	// any order: a pod asks all of them
+	// any order: a pod checks all of them
 	for _, b := range s.budgets {
 		list = append(list, b)
 	}

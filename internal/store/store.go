@@ -32,11 +32,11 @@ type Options struct {
 	Self             podKey // the pod that this process is, as far as known
 	ReservationLabel string // of Nodes on reserved capacity: the id of the reservation
 
-	// Wake is told the UID of a pod or node that may need a plan. It must not block and not call back.
+	// Wake receives the UID of a pod or node that may need a plan. It must not block and not call back.
 	Wake func(types.UID)
 
-	// OnBound is told of each pod that was planned for when it is bound, and whether that is where it was
-	// planned to be. It must not block and not call back. It may be nil.
+	// OnBound is called for each pod that was planned for when it is bound, with whether it is bound where it was
+	// planned. It must not block and not call back. It may be nil.
 	OnBound func(asPlanned bool)
 }
 
@@ -65,7 +65,7 @@ type Store struct {
 	nearlyBound map[podKey]*podSlot            // those that are about to be bound to a node, and count there
 	daemons     map[types.UID]*daemon
 	ranges      map[string]map[string]*corev1.LimitRange // by namespace and name
-	defaults    map[string]corev1.ResourceList           // what they have containers ask for, by namespace
+	defaults    map[string]corev1.ResourceList           // default requests of containers, by namespace
 	csi         map[string]*storagev1.CSINode
 	volumes     volumes
 	budgets     map[podKey]*policyv1.PodDisruptionBudget

@@ -13,8 +13,8 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// Stripped says what of each kind is kept in memory. Objects read from the cache are therefore only
-// good for patches, never for updates.
+// Stripped says which fields of each kind are kept in the cache. Objects read from the cache can therefore be used
+// for patches only, never for updates.
 func Stripped() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:  {Transform: toolscache.TransformFunc(stripPod)},
@@ -22,7 +22,7 @@ func Stripped() map[client.Object]cache.ByObject {
 	}
 }
 
-// Strip removes from any object what nobody looks at.
+// Strip removes unused fields from any object.
 func Strip(obj any) (any, error) {
 	if o, ok := obj.(metav1.Object); ok {
 		o.SetManagedFields(nil)
@@ -43,8 +43,8 @@ func stripNode(obj any) (any, error) {
 	return Strip(obj)
 }
 
-// stripPod keeps what scheduling, draining and metrics look at: of containers what they ask for, of
-// volumes those that are somewhere, of annotations ours.
+// stripPod keeps what scheduling, draining and metrics use: requests of containers, volumes that have a location,
+// annotations of this project.
 func stripPod(obj any) (any, error) {
 	p, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// selectedNode is on a claim for a volume that the scheduler has chosen a node for. It stays there when the
-	// claim is bound, and means nothing then.
+	// selectedNode is an annotation of a PersistentVolumeClaim that the scheduler has chosen a node for. It remains
+	// after the claim is bound, and has no meaning then.
 	selectedNode = "volume.kubernetes.io/selected-node"
 
-	// targetTimeout is how long a pod counts on the node that it is about to be bound to. A scheduler takes back what
-	// does not come true, but not always; and while pods that make room are still there it has to wait for them.
-	// One that has thousands of pods to look at may need minutes.
+	// targetTimeout is how long a pod counts on the node that it is about to be bound to. A scheduler withdraws a
+	// choice that fails, but not always; and it has to wait while preempted pods terminate. With thousands of pending
+	// pods it may need minutes.
 	targetTimeout = 5 * time.Minute
 )
 

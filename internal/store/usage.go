@@ -25,7 +25,7 @@ func (t total) minus(o total) total {
 
 func (t total) list(table resources.Table) corev1.ResourceList { return table.List(t.capacity) }
 
-// recordTypes remembers what each pool could buy when that was last known.
+// recordTypes records what each pool could launch when that was last known.
 func (s *Store) recordTypes(types map[string][]catalog.InstanceType) {
 	for name, list := range types {
 		if len(list) > 0 {
@@ -39,8 +39,8 @@ func (s *Store) recordTypes(types map[string][]catalog.InstanceType) {
 	}
 }
 
-// countsTowardLimits reports whether a node counts against the limits of its pool: those that go do not (API 4.2). A
-// node of a command counts until it is told to go, since it stays if the command is given up (G10).
+// countsTowardLimits reports whether a node counts against the limits of its pool: terminating nodes do not (API
+// 4.2). A node of a command counts until it is deleted, because it stays if the command is given up (G10).
 func countsTowardLimits(n *cluster.Node, p *place) bool {
 	return n.Pool != "" && (!n.Deleting || p.removing && !p.isDeleting())
 }

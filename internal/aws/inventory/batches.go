@@ -13,13 +13,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/batch"
 )
 
-// alone is how many ids are asked for one by one at a time, after their batch did not answer for them.
+// alone is how many ids are requested one by one at a time, after the response to their batch did not contain them.
 const alone = 10
 
-// describeAll asks for many instances in one call. One id that EC2 does not know fails the whole call;
-// EC2 names such ids, so the others are asked for together once more, and only what is still without an
-// answer alone. A batch that failed for another reason, such as a throttle, fails as a whole: asking for
-// each id alone would make that worse (E08).
+// describeAll requests many instances in one call. One id that EC2 does not know fails the whole call. EC2 names such
+// ids, so the others are requested together once more, and only those still without a response one by one. A batch
+// that failed for another reason, such as throttling, fails as a whole: requesting each id alone would make that
+// worse (E08).
 func (i *Inventory) describeAll(ctx context.Context, ids []string) []batch.Result[Instance] {
 	var found map[string]Instance
 	var err error
@@ -64,8 +64,8 @@ func (i *Inventory) describeOnce(ctx context.Context, ids []string) (map[string]
 	return found, nil
 }
 
-// terminateAll ends many instances in one call and answers with their states. EC2 refuses the whole
-// call for one bad id; what it does not report as ending is tried alone.
+// terminateAll terminates many instances in one call and returns their states. EC2 refuses the whole call for one
+// invalid id; instances that it does not report as terminating are tried one by one.
 func (i *Inventory) terminateAll(ctx context.Context, ids []string) []batch.Result[string] {
 	var states map[string]string
 	var err error
@@ -150,7 +150,7 @@ func idsIn(err error) []string {
 	return ids
 }
 
-// unknownID is how EC2 itself says that it does not know an id; an empty answer means the same.
+// unknownID is the error code for an id that EC2 does not know; an empty response means the same.
 func unknownID(id string) error {
 	return &smithy.GenericAPIError{Code: "InvalidInstanceID.NotFound", Message: "the response does not contain " + id}
 }

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// launchVisibleAfter is how long a new instance may be missing in answers of EC2 although it exists (E01).
+	// launchVisibleAfter is how long a new instance may be missing in responses of EC2 although it exists (E01).
 	launchVisibleAfter = 2 * time.Minute
 	// goneAfterLeading is how long a process has to have led to take an instance it never saw for gone: EC2 shows new ones
 	// within a minute (E01), and a claim of an instance that is gone is to be removed within 90 s of a restart.
 	goneAfterLeading = 75 * time.Second
-	// endedTTL is how long an ended instance is remembered as such; EC2 itself shows it for about an hour.
+	// endedTTL is how long a terminated instance stays in the cache as such; EC2 itself shows it for about an hour.
 	endedTTL = 2 * time.Hour
 )
 
@@ -34,7 +34,7 @@ func newInstanceCache(onGone func(gone Instance, seen time.Time)) *instanceCache
 	return &instanceCache{known: map[string]entry{}, ended: map[string]time.Time{}, onGone: onGone}
 }
 
-// store remembers an instance and returns it as it is to be read: one that ended before has ended.
+// store caches an instance and returns it as callers should see it: one that was terminated before stays terminated.
 func (m *instanceCache) store(i Instance, now time.Time, launched bool) Instance {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +91,7 @@ func (m *instanceCache) deleteEntry(id string) {
 	m.dropGone(id)
 }
 
-// dropGone forgets an instance that is gone, and tells of it if it was known.
+// dropGone drops a terminated instance, and calls Ended if it was known.
 func (m *instanceCache) dropGone(id string) {
 	if e, known := m.known[id]; known {
 		delete(m.known, id)

@@ -1,8 +1,8 @@
-// Package inventory knows the EC2 instances of this cluster: it finds, lists and ends them.
+// Package inventory knows the EC2 instances of this cluster: it finds, lists and terminates them.
 //
-// Reads by id are merged into few calls and kept in memory; List refreshes that memory and drops what is
-// gone. Whether an instance is gone is only ever concluded from an answer that says so, never from a
-// failed call, and an instance that has ended stays ended, in whatever order answers arrive.
+// Reads by id are merged into few calls and cached; List refreshes the cache and drops instances that no longer
+// exist. Only a response that says so proves that an instance is terminated, never a failed call. A terminated
+// instance stays terminated, in whatever order responses arrive.
 //
-// Not here: which instance belongs to which NodeClaim, and when one has to go. Enter at New.
+// Not here: which instance belongs to which NodeClaim, and when one has to be terminated. Enter at New.
 package inventory

@@ -83,8 +83,8 @@ func InstanceID(provider string) string {
 	return id
 }
 
-// read turns an answer of EC2 into an Instance. With reserved, an instance that may only run in its
-// reservation is of that capacity type.
+// read turns a response of EC2 into an Instance. With reserved, an instance that may only run in its reservation is
+// of that capacity type.
 func read(in ec2types.Instance, reserved bool) Instance {
 	out := Instance{
 		ID:           text(in.InstanceId),

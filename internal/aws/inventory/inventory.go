@@ -41,8 +41,8 @@ type Options struct {
 	Metrics  *metric.Set
 	Now      func() time.Time
 
-	// Ended is told once of an instance that was there and is confirmed to be gone, with the time when it was
-	// last seen. It must not call back. Nil: nobody wants to know.
+	// Ended is called once for an instance that existed and is confirmed to be terminated, with the time when it was
+	// last seen. It must not call back. It may be nil.
 	Ended func(instance Instance, seen time.Time)
 }
 
@@ -93,8 +93,8 @@ func (i *Inventory) Find(ctx context.Context, id string) (Instance, error) {
 	return i.Fresh(ctx, id)
 }
 
-// Fresh returns an instance that exists, as EC2 sees it now; NotFound once it has ended. In a zone that
-// is shifted away what is remembered has to do (E19).
+// Fresh returns an instance that exists, as EC2 sees it now; NotFound once it is terminated. In a zone that is
+// shifted away the cached instance is used (E19).
 func (i *Inventory) Fresh(ctx context.Context, id string) (Instance, error) {
 	const op = "describe instance"
 	found, known, over := i.cache.find(id)
@@ -124,8 +124,8 @@ func (i *Inventory) Fresh(ctx context.Context, id string) (Instance, error) {
 	return fresh, nil
 }
 
-// List returns every instance of this cluster that exists, and refreshes the memory with it. If any part
-// of the answer is missing it fails, and the memory stays as it is.
+// List returns every instance of this cluster that exists, and refreshes the cache with it. If any part of the
+// response is missing it fails, and the cache is unchanged.
 func (i *Inventory) List(ctx context.Context) ([]Instance, error) {
 	begun := i.o.Now()
 	input := &ec2.DescribeInstancesInput{
@@ -152,7 +152,7 @@ func (i *Inventory) List(ctx context.Context) ([]Instance, error) {
 	return i.cache.replaceAll(list, begun, i.o.Now(), func(kept Instance) bool { return i.o.Shifted(kept.ZoneID) }), nil
 }
 
-// Terminate asks for the end of an instance; NotFound once it is gone. It may be repeated.
+// Terminate requests the termination of an instance; NotFound once it is terminated. It is idempotent.
 func (i *Inventory) Terminate(ctx context.Context, id string) error {
 	const op = "terminate instance"
 	found, err := i.Fresh(ctx, id)
@@ -175,8 +175,8 @@ func (i *Inventory) Terminate(ctx context.Context, id string) error {
 	return nil
 }
 
-// Reboot asks for a reboot of an instance. A missing permission and an instance that EC2 does not know
-// are final (V15-67).
+// Reboot requests a reboot of an instance. A missing permission and an instance that EC2 does not know are final
+// (V15-67).
 func (i *Inventory) Reboot(ctx context.Context, id string) error {
 	const op = "reboot instance"
 	found, err := i.Fresh(ctx, id)

@@ -86,7 +86,7 @@ type (
 		Command disrupt.Command
 		Text    string
 	}
-	// WakePass asks for another pass: it may find more to do.
+	// WakePass requests another pass: it may find more to do.
 	WakePass struct{}
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-// Status returns what a command has to know about a claim; nil: it is gone.
+// Status returns what a command has to know about a claim; nil: it is deleted.
 func Status(claim *karpv1.NodeClaim) disrupt.ClaimStatus {
 	if claim == nil {
 		return disrupt.ClaimStatus{NotFound: true}

@@ -195,8 +195,8 @@ func (q *Queue) finish(c *running, how string, now time.Time) []Effect {
 	return []Effect{Finished{c.Running}, Outcome{c.Command, how}, WakePass{}}
 }
 
-// fail gives up a command that cannot succeed. Replacements that came up stay, as ordinary nodes (FM K08). They
-// forget the command before its nodes are released, so that no later process resumes it.
+// fail gives up a command that cannot succeed. Replacements that are launched stay, as ordinary nodes (FM K08). Their
+// marks of the command are removed before its nodes are released, so that no later process resumes it.
 func (q *Queue) fail(c *running, p disrupt.Progress, now time.Time) []Effect {
 	out := []Effect{Failed{c.Running, p.Why}}
 	if p.Replacement {

@@ -35,8 +35,9 @@ func (q *Queue) Begin(c disrupt.Command, poolBackedOff func(pool string) bool, n
 	return []Effect{Hold{c}}
 }
 
-// Held continues a command whose nodes are held, except those in lost, by claim. A command with replacements is
-// given up then, since they were planned for all nodes. A command without replacements goes on with the rest.
+// Held continues a command whose nodes are held, except those in lost, by claim. If any is lost, a command with
+// replacements is given up, because they were planned for all nodes. A command without replacements continues with
+// the rest.
 func (q *Queue) Held(c disrupt.Command, lost map[string]bool, now time.Time) (disrupt.Command, []Effect) {
 	back := slices.DeleteFunc(slices.Clone(c.Remove), func(n disrupt.Candidate) bool { return !lost[n.Claim] })
 	if len(back) == 0 {
