@@ -12,9 +12,9 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/collect"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/cloud/metered"
 	"github.com/dovetail-sh/dovetail/internal/cloud/periodic"
+	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/version"
 )
@@ -53,7 +53,7 @@ func (c *core) addCloud() error {
 	if err := periodic.Add(c.mgr, collect.Controller, collector.Collect); err != nil {
 		return err
 	}
-	actor := &interruption.Actor{
+	actor := &respond.Actor{
 		Directory: directory.Cache{Reader: c.mgr.GetClient()}, Remover: c.remover, Events: c.events, Metrics: c.metrics, ReservationLabel: c.driver.ReservationLabel, Now: c.clock.time,
 		SpotLost: c.connected.SpotLost, ReservationLost: c.connected.ReservationLost,
 	}

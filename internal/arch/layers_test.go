@@ -34,7 +34,7 @@ var (
 	shared = join(exact, []string{"internal/solve/explain", "internal/solve/pack"})
 	rooms  = join(shared, []string{"internal/solve/bound", "internal/solve/consolidate"})
 	life   = []string{"internal/lifecycle"}
-	joint  = []string{"internal/disrupt", "internal/pool", "internal/reboot"}
+	joint  = []string{"internal/disrupt", "internal/interruption", "internal/pool", "internal/reboot"}
 	steps  = []string{"internal/disrupt/command"} // how decisions are carried out, as values
 	port   = []string{"internal/cloud"}
 	yaml   = []string{"sigs.k8s.io/yaml/...", "sigs.k8s.io/json/...", "go.yaml.in/yaml/..."}

@@ -18,8 +18,8 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/aws/profile"
 	"github.com/dovetail-sh/dovetail/internal/aws/zonalshift"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
 	"github.com/dovetail-sh/dovetail/internal/cloud/periodic"
+	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
 
@@ -115,7 +115,7 @@ func (c *Cloud) addInstances(mgr ctrl.Manager) error {
 }
 
 // Interruptions are the queue, if there is one, and the status checks of EC2.
-func (c *Cloud) Interruptions(actor *interruption.Actor) []manager.Runnable {
+func (c *Cloud) Interruptions(actor *respond.Actor) []manager.Runnable {
 	list := []manager.Runnable{&interrupt.Statuses{EC2: c.clients.ec2, Actor: actor, Metrics: c.o.Metrics, Now: c.o.Now}}
 	if name := c.o.Config.AWS.InterruptionQueue; name != "" {
 		list = append(list, &interrupt.Queue{Name: name, SQS: c.clients.sqs, Actor: actor, Instances: c.inventory, Cluster: c.o.Config.AWS.ClusterName, Metrics: c.o.Metrics, Now: c.o.Now})

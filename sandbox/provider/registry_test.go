@@ -12,7 +12,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 )
@@ -86,8 +86,8 @@ func (r *registry) Emit(_ client.Object, events ...event.Event) {
 	}
 }
 
-func (l *lab) actor(r *registry) *interruption.Actor {
-	return &interruption.Actor{
+func (l *lab) actor(r *registry) *respond.Actor {
+	return &respond.Actor{
 		Directory: r, Events: r, Metrics: l.metrics, ReservationLabel: awsv1.LabelCapacityReservationID, Now: l.now, Remover: execute.Remover{Client: r, Events: r, Metrics: l.metrics},
 		SpotLost:        func(instanceType, zone string) { r.note("spot lost " + instanceType + " " + zone) },
 		ReservationLost: func(id string) { r.note("reservation lost " + id) },

@@ -16,7 +16,7 @@ import (
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
@@ -51,9 +51,9 @@ func newCluster(instances ...string) *cluster {
 	return c
 }
 
-func (c *cluster) actor() *interruption.Actor {
+func (c *cluster) actor() *respond.Actor {
 	m := metric.New(c.reg)
-	return &interruption.Actor{
+	return &respond.Actor{
 		Directory: c, Events: c, Metrics: m, ReservationLabel: awsv1.LabelCapacityReservationID, Now: func() time.Time { return start },
 		Remover:         execute.Remover{Client: c, Events: c, Metrics: m, PodsToMove: func(context.Context, string) int { return 3 }},
 		SpotLost:        func(instanceType, zone string) { c.note("spot lost " + instanceType + " " + zone) },

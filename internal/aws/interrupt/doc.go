@@ -1,4 +1,4 @@
-// Package interrupt reads what AWS announces about instances, for the actor of internal/cloud/interruption.
+// Package interrupt reads what AWS announces about instances, for the actor of internal/cloud/respond.
 //
 // There are two sources: the messages of the interruption queue (Queue), and the status checks of EC2
 // (Statuses). Parse and Unhealthy read them, as pure functions; the actor acts, the same way for both.

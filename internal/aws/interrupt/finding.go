@@ -7,7 +7,7 @@ import (
 
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 )
 
 // impairedAfter is how long a status check may fail before it counts: a reboot fails it too.

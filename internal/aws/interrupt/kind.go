@@ -1,6 +1,6 @@
 package interrupt
 
-import "github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+import "github.com/dovetail-sh/dovetail/internal/interruption"
 
 // malformed is the kind under which messages are counted that cannot be read.
 const malformed = "malformed"

@@ -14,7 +14,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 )
 
 // delivery is a message as it was received, without its body: many wait at a time.

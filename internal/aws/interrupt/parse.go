@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 )
 
 // maxBody is the most that SQS takes. Anything longer is not from it.

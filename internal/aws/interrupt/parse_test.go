@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 )
 
 func event0(source, kind, detail string) string {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
 	"github.com/dovetail-sh/dovetail/internal/aws/inventory"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -54,7 +54,7 @@ type finder interface {
 type Queue struct {
 	Name      string
 	SQS       queueAPI
-	Actor     *interruption.Actor
+	Actor     *respond.Actor
 	Instances finder
 	Cluster   string
 	Metrics   *metric.Set

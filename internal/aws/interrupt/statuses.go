@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/dovetail-sh/dovetail/internal/aws/awserr"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -27,7 +27,7 @@ type statusAPI interface {
 // Statuses asks EC2 which instances are unhealthy, without a queue. Its exported fields are set once.
 type Statuses struct {
 	EC2     statusAPI
-	Actor   *interruption.Actor
+	Actor   *respond.Actor
 	Metrics *metric.Set
 	Now     func() time.Time
 

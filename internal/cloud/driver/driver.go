@@ -16,7 +16,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
-	"github.com/dovetail-sh/dovetail/internal/cloud/interruption"
+	"github.com/dovetail-sh/dovetail/internal/cloud/respond"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/config"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -70,7 +70,7 @@ type Cloud interface {
 	Gates() []cloud.Gate
 
 	// Interruptions are what hands the actor each Notice of the cloud while it runs.
-	Interruptions(actor *interruption.Actor) []manager.Runnable
+	Interruptions(actor *respond.Actor) []manager.Runnable
 	// SpotLost takes an offering out of the market for a while: an instance of it is interrupted.
 	SpotLost(instanceType, zone string)
 	// ReservationLost says that nothing is left in a capacity reservation.

@@ -12,6 +12,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
+const reservationLabel = "example.com/reservation"
+
+var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
 // What each kind of notice leads to, for a claim that runs and for one that is terminating.
 func TestAdvance(t *testing.T) {
 	t.Parallel()

@@ -1,4 +1,4 @@
-package interruption
+package respond
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -30,7 +31,8 @@ type recorder interface {
 	Emit(obj client.Object, events ...event.Event)
 }
 
-// Actor finds the claims of an instance and performs the effects that State decides on for a notice. Its exported fields are set once; it is safe for concurrent use.
+// Actor finds the claims of an instance and performs the effects that interruption.State decides on for a notice. Its
+// exported fields are set once; it is safe for concurrent use.
 type Actor struct {
 	Directory        objects
 	Remover          execute.Remover
@@ -43,12 +45,12 @@ type Actor struct {
 	ReservationLost func(id string)                 // nothing is left in the reservation
 
 	mu    sync.Mutex
-	state State
+	state interruption.State
 }
 
 // Act performs the effects of a notice. It reports whether the instance has a NodeClaim. A panic
 // becomes an error: one odd object must not end the process.
-func (a *Actor) Act(ctx context.Context, n Notice) (known bool, err error) {
+func (a *Actor) Act(ctx context.Context, n interruption.Notice) (known bool, err error) {
 	kind, instance := n.Kind, n.Instance
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -76,27 +78,27 @@ func (a *Actor) Act(ctx context.Context, n Notice) (known bool, err error) {
 }
 
 // act performs what a notice asks for about one claim.
-func (a *Actor) act(ctx context.Context, n Notice, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
+func (a *Actor) act(ctx context.Context, n interruption.Notice, claim *karpv1.NodeClaim, nodes []corev1.Node) error {
 	a.mu.Lock()
 	effects := a.state.Advance(n, claim, a.ReservationLabel, a.Now())
 	a.mu.Unlock()
 	for _, effect := range effects {
 		switch e := effect.(type) {
-		case EmitEvent:
+		case interruption.EmitEvent:
 			a.emitInterruption(claim, nodes, e.Event)
-		case MarkSpotUnavailable:
+		case interruption.MarkSpotUnavailable:
 			if a.SpotLost != nil {
 				a.SpotLost(e.InstanceType, e.Zone)
 			}
-		case MarkReservationUnavailable:
+		case interruption.MarkReservationUnavailable:
 			if a.ReservationLost != nil {
 				a.ReservationLost(e.ID)
 			}
-		case AdvanceDeadline:
+		case interruption.AdvanceDeadline:
 			if err := a.forceRunningDrain(ctx, n, claim, e.Deadline); err != nil {
 				return fmt.Errorf("end the drain of NodeClaim %s after %s of %s: %w", claim.Name, n.Kind, n.Instance, err)
 			}
-		case DeleteClaim:
+		case interruption.DeleteClaim:
 			if err := a.delete(ctx, n, claim, nodes, e); err != nil {
 				return fmt.Errorf("delete NodeClaim %s after %s of %s: %w", claim.Name, n.Kind, n.Instance, err)
 			}
@@ -112,7 +114,7 @@ func (a *Actor) emitInterruption(claim *karpv1.NodeClaim, nodes []corev1.Node, e
 	}
 }
 
-func (a *Actor) delete(ctx context.Context, n Notice, claim *karpv1.NodeClaim, nodes []corev1.Node, e DeleteClaim) error {
+func (a *Actor) delete(ctx context.Context, n interruption.Notice, claim *karpv1.NodeClaim, nodes []corev1.Node, e interruption.DeleteClaim) error {
 	// As a warning (S-172): nothing failed, but the cloud takes a node away.
 	logger := log.FromContext(ctx).WithValues("messageKind", n.Kind, "action", n.Kind.Action(), "NodeClaim", klog.KRef("", claim.Name), "instance-id", n.Instance)
 	removal := execute.Removal{
@@ -138,7 +140,7 @@ func (a *Actor) delete(ctx context.Context, n Notice, claim *karpv1.NodeClaim, n
 	return err
 }
 
-func (a *Actor) forceRunningDrain(ctx context.Context, n Notice, claim *karpv1.NodeClaim, deadline time.Time) error {
+func (a *Actor) forceRunningDrain(ctx context.Context, n interruption.Notice, claim *karpv1.NodeClaim, deadline time.Time) error {
 	written, err := a.Remover.AdvanceDeadline(ctx, claim, deadline)
 	if err != nil || !written {
 		return client.IgnoreNotFound(err)

@@ -1,4 +1,4 @@
-package interruption
+package respond
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/event"
 	"github.com/dovetail-sh/dovetail/internal/execute"
+	"github.com/dovetail-sh/dovetail/internal/interruption"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
@@ -167,30 +168,30 @@ func TestAct(t *testing.T) {
 		}
 	}
 	for name, tc := range map[string]struct {
-		kind  Kind
+		kind  interruption.Kind
 		setup func(*karpv1.NodeClaim)
 		want  []string
 	}{
-		"S-012 a spot interruption":         {SpotInterrupted, nil, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
-		"H12 a recommendation is only told": {RebalanceRecommended, nil, told("SpotRebalanceRecommendation")},
-		"E05 a stop":                        {InstanceStopped, nil, slices.Concat(told("InstanceStopping"), deleted)},
-		"E04 an end":                        {InstanceTerminated, nil, slices.Concat(told("InstanceTerminating"), deleted)},
-		"maintenance":                       {ScheduledChange, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
-		"a reservation":                     {ReservationInterrupted, nil, slices.Concat(told("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
-		"a broken instance is not drained":  {InstanceStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
+		"S-012 a spot interruption":         {interruption.SpotInterrupted, nil, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"}, deleted)},
+		"H12 a recommendation is only told": {interruption.RebalanceRecommended, nil, told("SpotRebalanceRecommendation")},
+		"E05 a stop":                        {interruption.InstanceStopped, nil, slices.Concat(told("InstanceStopping"), deleted)},
+		"E04 an end":                        {interruption.InstanceTerminated, nil, slices.Concat(told("InstanceTerminating"), deleted)},
+		"maintenance":                       {interruption.ScheduledChange, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
+		"a reservation":                     {interruption.ReservationInterrupted, nil, slices.Concat(told("CapacityReservationInstanceInterrupted"), []string{"reservation lost cr-1"}, deleted)},
+		"a broken instance is not drained":  {interruption.InstanceStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
 		"a deadline that is over is kept": {
-			InstanceStatus, func(c *karpv1.NodeClaim) {
+			interruption.InstanceStatus, func(c *karpv1.NodeClaim) {
 				c.Annotations = map[string]string{karpv1.AnnotationTerminationTimestamp: "2030-01-01T11:00:00Z"}
 			}, slices.Concat(told("InstanceUnhealthy"), deleted),
 		},
-		"a broken host is not drained":                   {SystemStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
-		"a scheduled event drains":                       {EventStatus, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
-		"a drain that runs on a broken instance is over": {InstanceStatus, going(""), slices.Concat(told("InstanceUnhealthy"), forced)},
-		"whatever time it had left":                      {SystemStatus, going("2030-01-01T12:00:01Z"), slices.Concat(told("InstanceUnhealthy"), forced)},
-		"a time that cannot be read is none":             {SystemStatus, going("soon"), slices.Concat(told("InstanceUnhealthy"), forced)},
-		"its time is over already":                       {InstanceStatus, going("2030-01-01T12:00:00Z"), told("InstanceUnhealthy")},
-		"a scheduled event leaves a drain its time":      {EventStatus, going(""), told("InstanceUnhealthy")},
-		"H10 a claim that is going is not hit":           {SpotInterrupted, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: start} }, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"})},
+		"a broken host is not drained":                   {interruption.SystemStatus, nil, slices.Concat(told("InstanceUnhealthy"), forced, deleted)},
+		"a scheduled event drains":                       {interruption.EventStatus, nil, slices.Concat(told("InstanceUnhealthy"), deleted)},
+		"a drain that runs on a broken instance is over": {interruption.InstanceStatus, going(""), slices.Concat(told("InstanceUnhealthy"), forced)},
+		"whatever time it had left":                      {interruption.SystemStatus, going("2030-01-01T12:00:01Z"), slices.Concat(told("InstanceUnhealthy"), forced)},
+		"a time that cannot be read is none":             {interruption.SystemStatus, going("soon"), slices.Concat(told("InstanceUnhealthy"), forced)},
+		"its time is over already":                       {interruption.InstanceStatus, going("2030-01-01T12:00:00Z"), told("InstanceUnhealthy")},
+		"a scheduled event leaves a drain its time":      {interruption.EventStatus, going(""), told("InstanceUnhealthy")},
+		"H10 a claim that is going is not hit":           {interruption.SpotInterrupted, func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: start} }, slices.Concat(told("SpotInterrupted"), []string{"spot lost m5.large eu-west-1a"})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +201,7 @@ func TestAct(t *testing.T) {
 				tc.setup(&claim)
 				c.claims["i-1"] = claim
 			}
-			if known, err := c.actor().Act(t.Context(), Notice{Kind: tc.kind, Instance: "i-1"}); !known || err != nil {
+			if known, err := c.actor().Act(t.Context(), interruption.Notice{Kind: tc.kind, Instance: "i-1"}); !known || err != nil {
 				t.Fatal(known, err)
 			}
 			if diff := cmp.Diff(tc.want, c.did); diff != "" {
@@ -215,7 +216,7 @@ func TestFM_H02_FiveTimesIsOneDeletion(t *testing.T) {
 	c := newCluster("i-1")
 	a := c.actor()
 	for range 5 { // the cache never shows the deletion
-		if _, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err != nil {
+		if _, err := a.Act(t.Context(), interruption.Notice{Kind: interruption.SpotInterrupted, Instance: "i-1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,11 +238,11 @@ func TestADeletionThatFailsIsTriedAgain(t *testing.T) {
 	c := newCluster("i-1")
 	c.fail = errors.New("no API server")
 	a := c.actor()
-	if known, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); !known || err == nil {
+	if known, err := a.Act(t.Context(), interruption.Notice{Kind: interruption.SpotInterrupted, Instance: "i-1"}); !known || err == nil {
 		t.Fatal(known, err)
 	}
 	c.fail = nil
-	if _, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err != nil || c.count("delete") != 1 {
+	if _, err := a.Act(t.Context(), interruption.Notice{Kind: interruption.SpotInterrupted, Instance: "i-1"}); err != nil || c.count("delete") != 1 {
 		t.Error(err, c.did)
 	}
 }
@@ -254,7 +255,7 @@ func TestAClaimThatIsGoneIsFine(t *testing.T) {
 	} {
 		c := newCluster("i-1")
 		c.fail = err
-		if _, err := c.actor().Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err != nil {
+		if _, err := c.actor().Act(t.Context(), interruption.Notice{Kind: interruption.SpotInterrupted, Instance: "i-1"}); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if got := c.counted(t, "karpenter_nodeclaims_disrupted_total"); len(got) != 0 {
@@ -268,7 +269,7 @@ func TestAPanicIsAnError(t *testing.T) {
 	c := newCluster("i-1")
 	a := c.actor()
 	a.SpotLost = func(string, string) { panic("odd") }
-	if _, err := a.Act(t.Context(), Notice{Kind: SpotInterrupted, Instance: "i-1"}); err == nil || !strings.Contains(err.Error(), "odd") {
+	if _, err := a.Act(t.Context(), interruption.Notice{Kind: interruption.SpotInterrupted, Instance: "i-1"}); err == nil || !strings.Contains(err.Error(), "odd") {
 		t.Error(err)
 	}
 }
@@ -280,12 +281,12 @@ func TestInterruptionsAreRecorded(t *testing.T) {
 	a := c.actor()
 	var record []string
 	a.Remover.Removed = func(claim, node, reason string) { record = append(record, claim+" "+node+" "+reason) }
-	for instance, kind := range map[string]Kind{"i-1": SpotInterrupted, "i-2": RebalanceRecommended} {
-		if _, err := a.Act(t.Context(), Notice{Kind: kind, Instance: instance}); err != nil {
+	for instance, kind := range map[string]interruption.Kind{"i-1": interruption.SpotInterrupted, "i-2": interruption.RebalanceRecommended} {
+		if _, err := a.Act(t.Context(), interruption.Notice{Kind: kind, Instance: instance}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if len(record) != 1 || record[0] != "claim-i-1 node-i-1 "+string(SpotInterrupted) {
+	if len(record) != 1 || record[0] != "claim-i-1 node-i-1 "+string(interruption.SpotInterrupted) {
 		t.Errorf("on record is %q", record)
 	}
 }
