@@ -50,8 +50,10 @@ func TestAdvance(t *testing.T) {
 			ReservationInterrupted, running,
 			[]Effect{emit(event.CapacityReservationInstanceInterrupted, ""), MarkReservationUnavailable{"cr-1"}, deletion("capacity_reservation_interrupted", time.Time{})},
 		},
-		"a rebalance recommendation is only reported": {RebalanceRecommended, running, []Effect{emit(event.SpotRebalanceRecommendation, "")}},
-		"no_op is nothing":                            {NoOp, running, nil},
+		"a rebalance recommendation is only reported": {
+			RebalanceRecommended, running, []Effect{emit(event.SpotRebalanceRecommendation, "")},
+		},
+		"no_op is nothing": {NoOp, running, nil},
 		"a failed status check does not wait for pods": {
 			SystemStatus, running, []Effect{emit(event.InstanceUnhealthy, "system_status"), deletion("system_status", start)},
 		},

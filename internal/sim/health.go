@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,9 +11,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/drain"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
-
-// repairRetry is when the legacy repair controller retries a node whose repair is blocked.
-const repairRetry = 5 * time.Minute
 
 // readRepairs reads the repair policies of a run.
 func (w *World) readRepairs() {
@@ -35,50 +31,35 @@ func (w *World) readRepairs() {
 // forceRepair is the legacy repair controller: a node that was unhealthy for too long is deleted by force (V15-33).
 func (p *process) forceRepair(name string) {
 	node := p.w.api.nodes[name]
-	if node == nil || p.w.ailments == nil || node.DeletionTimestamp != nil {
+	if node == nil || p.w.ailments == nil {
 		return
 	}
-	condition, at, unhealthy := p.w.ailments.Due(node)
-	claim := p.w.api.claimOf(node)
-	if !unhealthy || claim == nil || claim.DeletionTimestamp != nil {
+	var claims []*karpv1.NodeClaim
+	if claim := p.w.api.claimOf(node); claim != nil {
+		claims = append(claims, claim)
+	}
+	var all []*corev1.Node
+	for _, obj := range objects(p.seen[nodes]) {
+		all = append(all, obj.(*corev1.Node))
+	}
+	repair := disrupt.DecideForcedRepair(p.w.ailments, node, claims, all, p.w.now)
+	if repair.Blocked != "" {
+		p.recordEvent("node/"+name, "is not repaired: "+repair.Blocked)
+	}
+	if repair.After > 0 {
+		p.lookAt(health+name, repair.After)
+	}
+	if repair.Condition == "" {
 		return
 	}
-	if left := at.Sub(p.w.now); left > 0 {
-		p.lookAt(health+name, left)
-		return
-	}
-	if why := p.repairBlockedReason(node); why != "" {
-		p.recordEvent("node/"+name, "is not repaired: "+why)
-		p.lookAt(health+name, repairRetry)
-		return
-	}
-	p.w.logf("controller: node %s is removed because of %s", name, condition)
+	claim := claims[0]
+	p.w.logf("controller: node %s is removed because of %s", name, repair.Condition)
 	p.w.checks.checkRepairBreakers(p, node.Labels[karpv1.LabelNodePool])
 	p.w.checks.repaired()
 	if next := claim.DeepCopy(); drain.AdvanceDeadline(next, p.w.now) {
 		p.write(func() { p.w.api.put(next) })
 	}
 	p.write(func() { p.w.api.delete(p.w.api.claims[claim.Name], p.w.now) })
-}
-
-// repairBlockedReason returns why the legacy repair controller repairs nothing now.
-func (p *process) repairBlockedReason(node *corev1.Node) string {
-	var same []*corev1.Node
-	var all []disrupt.NodeHealth
-	for _, obj := range objects(p.seen[nodes]) {
-		other := obj.(*corev1.Node)
-		if pool := node.Labels[karpv1.LabelNodePool]; pool == "" || other.Labels[karpv1.LabelNodePool] == pool {
-			same = append(same, other)
-		}
-		all = append(all, disrupt.NodeHealth{Created: other.CreationTimestamp.Time, Health: other.Status.Conditions})
-	}
-	if silent, of := disrupt.CountUnreachable(all); silent > 0 {
-		return disrupt.UnreachableText(silent, of)
-	}
-	if unhealthy, stop := p.w.ailments.TooMany(same); stop {
-		return fmt.Sprintf("%d of %d nodes are unhealthy", unhealthy, len(same))
-	}
-	return ""
 }
 
 // withCondition sets a condition of a node. Its time is kept if it only says the same again.

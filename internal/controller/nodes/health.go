@@ -23,11 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// repairRetry is when a node that may not be repaired now is looked at again (LC-42).
-const repairRetry = 5 * time.Minute
-
-// NodeHealth removes unhealthy nodes by force, without budgets and without a replacement first: repair as it
-// was before it became a method of disruption (V15-33). It runs only if the settings ask for it.
+// NodeHealth performs disrupt.ForcedRepair. It runs only if the settings ask for it (V15-33).
 type NodeHealth struct {
 	Client   client.Client
 	Ailments *lifecycle.Ailments
@@ -53,62 +49,38 @@ func (r *NodeHealth) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	condition, at, sick := r.Ailments.Due(n)
-	if !sick || n.DeletionTimestamp != nil {
-		return ctrl.Result{}, nil
+	if _, _, unhealthy := r.Ailments.Due(n); !unhealthy {
+		return ctrl.Result{}, nil // most nodes: nothing is listed for them
 	}
 	claims, err := lookup.ClaimsOf(ctx, r.Client, n.Spec.ProviderID)
-	if err != nil || len(claims) != 1 || claims[0].DeletionTimestamp != nil {
-		return ctrl.Result{}, err
-	}
-	claim := claims[0]
-	if read, _ := claim.Effective(nil, false); !lookup.Managed(r.Classes, read.Spec.NodeClassRef) {
-		return ctrl.Result{}, nil
-	}
-	if left := at.Sub(r.Now()); left > 0 {
-		return loop.RequeueAfter(left), nil
-	}
-	why, err := r.stopped(ctx, n)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if why != "" {
-		r.Events.Emit(n, event.Event{Reason: event.NodeRepairBlocked, Text: "Node " + n.Name + " is not repaired: " + why})
-		return loop.RequeueAfter(repairRetry), nil
+	if len(claims) > 0 {
+		if read, _ := claims[0].Effective(nil, false); !lookup.Managed(r.Classes, read.Spec.NodeClassRef) {
+			return ctrl.Result{}, nil
+		}
 	}
-	err = r.remove(ctx, claim, condition)
+	all := &corev1.NodeList{}
+	if err := r.Client.List(ctx, all, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, fmt.Errorf("list nodes: %w", err)
+	}
+	repair := disrupt.DecideForcedRepair(r.Ailments, n, claims, lookup.ByName(all.Items), r.Now())
+	if repair.Blocked != "" {
+		r.Events.Emit(n, event.Event{Reason: event.NodeRepairBlocked, Text: "Node " + n.Name + " is not repaired: " + repair.Blocked})
+	}
+	if repair.Condition == "" {
+		return loop.RequeueAfter(repair.After), nil
+	}
+	err = r.remove(ctx, claims[0], repair.Condition)
 	switch {
 	case apierrors.IsConflict(err):
 		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	log.FromContext(ctx).Info("deleting unhealthy node", "condition", condition)
+	log.FromContext(ctx).Info("deleting unhealthy node", "condition", repair.Condition)
 	return ctrl.Result{}, nil
-}
-
-// stopped says why nothing is repaired now: too many nodes are unhealthy, of the pool, or of the cluster if
-// the node has none.
-func (r *NodeHealth) stopped(ctx context.Context, n *corev1.Node) (string, error) {
-	list, pool := &corev1.NodeList{}, n.Labels[karpv1.LabelNodePool]
-	if err := r.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return "", fmt.Errorf("list nodes: %w", err)
-	}
-	var same []*corev1.Node
-	all := make([]disrupt.NodeHealth, 0, len(list.Items))
-	for i := range list.Items {
-		if pool == "" || list.Items[i].Labels[karpv1.LabelNodePool] == pool {
-			same = append(same, &list.Items[i])
-		}
-		all = append(all, disrupt.NodeHealth{Created: list.Items[i].CreationTimestamp.Time, Health: list.Items[i].Status.Conditions})
-	}
-	if silent, of := disrupt.CountUnreachable(all); silent > 0 {
-		return disrupt.UnreachableText(silent, of), nil
-	}
-	if sick, stop := r.Ailments.TooMany(same); stop {
-		return fmt.Sprintf("%d of %d nodes are unhealthy, more than a fifth: a fault of so many is rarely cured by new nodes", sick, len(same)), nil
-	}
-	return "", nil
 }
 
 // remove deletes a claim whose drain is over before it begins (LC-43).
