@@ -92,7 +92,7 @@ func (r *Claims) Register(mgr ctrl.Manager) error {
 		For(&karpv1.NodeClaim{}).WatchesRawSource(wake).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(lookup.ClaimsOfNode(r.Client))).
 		Watches(&corev1.Pod{}, handler.Funcs{UpdateFunc: r.unnominated}).
-		WithOptions(loop.Options(r.Workers, firstLaunchRetry, lastLaunchRetry)).
+		WithOptions(loop.Options(r.Workers, lifecycle.FirstLaunchRetry, lifecycle.LastLaunchRetry)).
 		Complete(r)
 }
 

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"maps"
 	"sync"
 	"time"
 
@@ -10,31 +11,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 )
 
-const (
-	launchCacheTTL   = time.Hour // LC-02
-	firstLaunchRetry = time.Second
-	lastLaunchRetry  = time.Minute
-)
-
-// launchCache holds the results of launches. An instance is kept for an hour, so that a status that cannot be
-// written does not launch a second one (FM A02). An error is kept until the next attempt is due, so that
-// writing it to the status does not itself trigger that attempt (G12). The zero value is ready.
+// launchCache holds the results of launches and those in flight. What is kept, and for how long, is decided by
+// lifecycle.LaunchResult. The zero value is ready.
 type launchCache struct {
 	mu       sync.Mutex
-	known    map[types.UID]launchEntry
+	known    map[types.UID]lifecycle.LaunchResult
 	swept    time.Time
 	running  map[types.UID]bool
 	closed   bool
 	slots    chan struct{}
 	inFlight sync.WaitGroup // launches in flight
-}
-
-type launchEntry struct {
-	outcome  lifecycle.Outcome
-	first    time.Time // when the cloud was first called
-	until    time.Time // when the instance expires, or the next attempt may be made
-	wait     time.Duration
-	reported bool // a reconcile has seen the result
 }
 
 // beginLaunch records a launch in flight. It returns false if there is one for the claim already, or if the
@@ -89,7 +75,7 @@ func (l *launchCache) closeAndWait() {
 func (l *launchCache) firstAttemptAt(uid types.UID) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.known[uid].first
+	return l.known[uid].First
 }
 
 // recordOutcome caches the result of a launch that began at a time.
@@ -97,17 +83,9 @@ func (l *launchCache) recordOutcome(uid types.UID, instance cloud.Instance, err 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.known == nil {
-		l.known = map[types.UID]launchEntry{}
+		l.known = map[types.UID]lifecycle.LaunchResult{}
 	}
-	entry := launchEntry{outcome: lifecycle.Outcome{Instance: instance, Err: err}, first: l.known[uid].first, until: now.Add(launchCacheTTL)}
-	if entry.first.IsZero() {
-		entry.first = asked
-	}
-	if err != nil {
-		entry.wait = min(max(2*l.known[uid].wait, firstLaunchRetry), lastLaunchRetry)
-		entry.until = now.Add(entry.wait)
-	}
-	l.known[uid] = entry
+	l.known[uid] = l.known[uid].Next(lifecycle.Outcome{Instance: instance, Err: err}, asked, now)
 	l.dropExpired(now)
 }
 
@@ -115,48 +93,25 @@ func (l *launchCache) recordOutcome(uid types.UID, instance cloud.Instance, err 
 func (l *launchCache) cachedOutcome(uid types.UID, now time.Time) *lifecycle.Outcome {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entry, known := l.known[uid]
-	if !known || !now.Before(entry.until) {
-		return nil
-	}
-	return entry.outcomeAt(now)
+	return l.known[uid].Outcome(now)
 }
 
-// takeOutcome returns what cachedOutcome does, and marks a result that was not reported yet. An unreported
-// result does not expire: a claim that is reconciled late would otherwise be retried for ever and never show
-// why it has no instance.
+// takeOutcome returns what cachedOutcome does, or an older result that was not reported yet, and marks it reported.
 func (l *launchCache) takeOutcome(uid types.UID, now time.Time) *lifecycle.Outcome {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	entry, known := l.known[uid]
-	if !known || entry.reported && !now.Before(entry.until) {
-		return nil
+	outcome, next := l.known[uid].Report(now)
+	if outcome != nil {
+		l.known[uid] = next
 	}
-	outcome := entry.outcomeAt(now)
-	entry.reported = true
-	l.known[uid] = entry
 	return outcome
 }
 
-func (e launchEntry) outcomeAt(now time.Time) *lifecycle.Outcome {
-	outcome := e.outcome
-	outcome.Told = e.reported
-	if outcome.Err != nil {
-		outcome.Wait = max(e.until.Sub(now), firstLaunchRetry)
-	}
-	return &outcome
-}
-
-// dropExpired drops entries that are no longer needed. A failure is kept for as long as a claim may retry,
-// since the next delay depends on it.
+// dropExpired drops results that are no longer needed.
 func (l *launchCache) dropExpired(now time.Time) {
-	if now.Sub(l.swept) < lastLaunchRetry {
+	if now.Sub(l.swept) < lifecycle.LastLaunchRetry {
 		return
 	}
 	l.swept = now
-	for uid, entry := range l.known {
-		if now.Sub(entry.until) > lifecycle.LaunchTimeout {
-			delete(l.known, uid)
-		}
-	}
+	maps.DeleteFunc(l.known, func(_ types.UID, r lifecycle.LaunchResult) bool { return r.Expired(now) })
 }

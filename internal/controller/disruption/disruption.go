@@ -118,7 +118,7 @@ type Disruption struct {
 
 	promises  disrupt.OutcomeHistory
 	repairLog repairLog
-	prices    priceWait
+	prices    disrupt.PriceWait
 }
 
 // Register adds both loops to a manager.
@@ -201,7 +201,7 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	d.setBlockedMetrics(view)
 	view.Policy, view.Tuning, view.Methods, view.Repairs = d.Policy, d.Tuning, d.Methods, d.Repairs
 	d.repairLog.logPolicyChanges(ctx, view)
-	view.Unpriced = d.prices.mustWait(ctx, d.Priced, d.Now())
+	view.Unpriced = d.waitForPrices(ctx)
 	hidden := d.queue.markBackoffs(&view, d.Now())
 	view.Outcomes = d.promises.Observe(&view)
 	view.Unchanged, view.Answers = d.cooldown.Covers(changes, d.Now()), &d.answers
