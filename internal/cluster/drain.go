@@ -12,7 +12,7 @@ const stuckAfter = time.Minute
 // DrainWaits reports whether the end of a node waits for a pod (LC-29): it runs or ends in time, and the
 // taint would have kept it away. DaemonSet pods count.
 func DrainWaits(p *corev1.Pod, taint corev1.Taint, now time.Time) bool {
-	return !terminal(p) && !LeftBehind(p, taint, now)
+	return !PodEnded(p) && !LeftBehind(p, taint, now)
 }
 
 // LeftBehind reports whether a pod is left on its node by a drain although it may still run.

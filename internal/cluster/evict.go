@@ -50,11 +50,11 @@ func Bare(p *corev1.Pod) bool { return !ownersOf(p).controller }
 
 // moves is Reschedulable. A pod of a StatefulSet that ends comes back under the same name, so it counts.
 func (own owners) moves(p *corev1.Pod) bool {
-	return !own.daemonSet && !own.node && !terminal(p) && (p.DeletionTimestamp == nil || own.statefulSet)
+	return !own.daemonSet && !own.node && !PodEnded(p) && (p.DeletionTimestamp == nil || own.statefulSet)
 }
 
-// terminal reports whether the containers of a pod have ended for good.
-func terminal(p *corev1.Pod) bool {
+// PodEnded reports whether the containers of a pod have ended for good.
+func PodEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 

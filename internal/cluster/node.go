@@ -231,7 +231,7 @@ func volumeLimits(published *storagev1.CSINode, declared map[string]int) map[str
 func (r *Reader) pods(list []*corev1.Pod, vols VolumeLookup) []Pod {
 	var pods []Pod
 	for _, p := range list {
-		if p == nil || terminal(p) {
+		if p == nil || PodEnded(p) {
 			continue
 		}
 		if pods == nil {

@@ -3,6 +3,9 @@ package disrupt
 import (
 	"slices"
 	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -23,6 +26,15 @@ type LivePod struct {
 	Protected bool
 	EvictCost float64
 	Mark      string // see Pod
+}
+
+// NewLivePod returns what the second look has to know about a pod. costManaged is as in cluster.EvictCost.
+func NewLivePod(p *corev1.Pod, costManaged bool, now time.Time) LivePod {
+	return LivePod{
+		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, costManaged),
+		Protected: p.DeletionTimestamp == nil && !cluster.PodEnded(p) && cluster.DoNotDisrupt(p, now),
+		Mark:      cluster.ProtectedBy(p, now),
+	}
 }
 
 // Objection is why a node of a command is kept.

@@ -32,6 +32,29 @@ func AdvanceDeadline(claim *karpv1.NodeClaim, at time.Time) bool {
 	return true
 }
 
+// AdvanceCommandDeadline is AdvanceDeadline for a command, whose token is written next to the deadline: a claim that
+// stays after all loses both again (V15-29).
+func AdvanceCommandDeadline(claim *karpv1.NodeClaim, at time.Time, token string) bool {
+	if !AdvanceDeadline(claim, at) {
+		return false
+	}
+	if token != "" {
+		metav1.SetMetaDataAnnotation(&claim.ObjectMeta, karpv1.AnnotationHeldBy, token)
+	}
+	return true
+}
+
+// RemoveCommandDeadline removes the deadline that a command wrote on a claim that stays, and reports whether that
+// changed the claim, which is written to. A deadline that is not from a command stays.
+func RemoveCommandDeadline(claim *karpv1.NodeClaim) bool {
+	if _, ours := claim.Annotations[karpv1.AnnotationHeldBy]; !ours || claim.DeletionTimestamp != nil {
+		return false
+	}
+	delete(claim.Annotations, karpv1.AnnotationHeldBy)
+	delete(claim.Annotations, karpv1.AnnotationTerminationTimestamp)
+	return true
+}
+
 // BoundedPeriod is how long the drain of a claim may take that a command bounds: the shorter of the bound and the
 // claim's own terminationGracePeriod (V15-26). A period that cannot be read is none, here as in Deadline.
 func BoundedPeriod(claim *karpv1.NodeClaim, bound time.Duration) time.Duration {

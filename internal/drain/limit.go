@@ -4,6 +4,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // Limit is how long a pod may hold the drain of its node. There are two kinds: at a force deadline the pod is deleted
@@ -41,7 +43,7 @@ const (
 
 // Act decides about one pod (LC-34, LC-36). The grace belongs to Delete.
 func (l Limit) Act(p *corev1.Pod, now time.Time) (act Act, grace time.Duration) {
-	if terminal(p) {
+	if cluster.PodEnded(p) {
 		return Drop, 0
 	}
 	if !l.Stay {

@@ -17,7 +17,7 @@ const (
 // Protected reports whether an annotation keeps a pod from being evicted now (disruption 7). A pod that
 // ends already cannot be protected.
 func Protected(p *corev1.Pod, now time.Time) bool {
-	if p.DeletionTimestamp != nil || terminal(p) {
+	if p.DeletionTimestamp != nil || cluster.PodEnded(p) {
 		return false
 	}
 	return cluster.DoNotDisrupt(p, now)
@@ -26,7 +26,7 @@ func Protected(p *corev1.Pod, now time.Time) bool {
 // Forced reports whether the deadline of the node has come for a pod, and the grace that is left for it
 // (LC-36). Without a deadline it never comes.
 func Forced(p *corev1.Pod, deadline, now time.Time) (grace time.Duration, forced bool) {
-	if deadline.IsZero() || terminal(p) {
+	if deadline.IsZero() || cluster.PodEnded(p) {
 		return 0, false
 	}
 	grace = max(minGrace, deadline.Sub(now).Truncate(time.Second))
@@ -62,10 +62,6 @@ func group(p *corev1.Pod) int {
 		g++
 	}
 	return g
-}
-
-func terminal(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
 func ownedBy(p *corev1.Pod, kind string) bool {

@@ -29,7 +29,7 @@ func PodClaims(p *corev1.Pod) []types.NamespacedName {
 func attached(f Facts, taint corev1.Taint) []*storagev1.VolumeAttachment {
 	left := map[string]bool{}
 	for _, p := range f.Pods {
-		if terminal(p) || !cluster.LeftBehind(p, taint, f.Now) {
+		if cluster.PodEnded(p) || !cluster.LeftBehind(p, taint, f.Now) {
 			continue
 		}
 		for _, claim := range PodClaims(p) {

@@ -2,6 +2,7 @@ package drift
 
 import (
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -70,6 +71,22 @@ func violation(labels map[string]string, list []karpv1.Requirement, words reqs.V
 		}
 	}
 	return reason.Reason{}, false
+}
+
+const (
+	catalogueAge      = time.Hour        // of a claim from which its instance type may vanish
+	catalogueInterval = 30 * time.Minute // between two lookups for one claim
+)
+
+// CatalogueLookup is the last lookup of the instance type of a claim. The zero value is that of none.
+type CatalogueLookup struct {
+	At    time.Time
+	Found reason.Reason
+}
+
+// Due reports whether the instance type of a claim is looked up again. Until then the last result holds.
+func (l CatalogueLookup) Due(claim *karpv1.NodeClaim, now time.Time) bool {
+	return now.Sub(claim.CreationTimestamp.Time) >= catalogueAge && (l.At.IsZero() || now.Sub(l.At) >= catalogueInterval)
 }
 
 // Catalogue says whether what a claim was bought as has vanished from what is for sale. An empty list

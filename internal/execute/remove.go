@@ -98,11 +98,8 @@ func (r Remover) advanceDeadline(ctx context.Context, x Removal) (*karpv1.NodeCl
 	}
 	before := &karpv1.NodeClaim{ObjectMeta: x.Claim.ObjectMeta} // to copy and compare the spec would be most of the work
 	after := before.DeepCopy()
-	if !drain.AdvanceDeadline(after, x.Deadline) {
+	if !drain.AdvanceCommandDeadline(after, x.Deadline, x.Command) {
 		return x.Claim, nil
-	}
-	if x.Command != "" {
-		metav1.SetMetaDataAnnotation(&after.ObjectMeta, karpv1.AnnotationHeldBy, x.Command)
 	}
 	patch := client.MergeFrom(before)
 	if !x.AnyVersion { // an earlier deadline that another client writes at the same moment is kept

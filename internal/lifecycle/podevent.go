@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // PodEventGap is the time within which pod events are one (LC-56).
@@ -45,7 +46,7 @@ func podBoundAt(pod *corev1.Pod) time.Time {
 
 // podEndedAt is when the last container of a pod that has ended did so.
 func podEndedAt(pod *corev1.Pod) time.Time {
-	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+	if !cluster.PodEnded(pod) {
 		return time.Time{}
 	}
 	var last time.Time

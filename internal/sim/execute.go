@@ -7,7 +7,6 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -170,10 +169,7 @@ func names(list []disrupt.Candidate) []string {
 func (p *process) livePodsOn(node string) []disrupt.LivePod {
 	out := []disrupt.LivePod{}
 	for _, pod := range p.w.api.podsOn(node) {
-		out = append(out, disrupt.LivePod{
-			Name: namespace + "/" + pod.Name, Moves: cluster.Reschedulable(pod), EvictCost: cluster.EvictCost(pod, false),
-			Protected: pod.DeletionTimestamp == nil && cluster.DoNotDisrupt(pod, p.w.now), Mark: cluster.ProtectedBy(pod, p.w.now),
-		})
+		out = append(out, disrupt.NewLivePod(pod, false, p.w.now))
 	}
 	return out
 }

@@ -4,10 +4,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/drain"
@@ -102,14 +101,7 @@ func (p *process) releaseNode(n disrupt.Candidate) {
 		p.w.logf("controller: node %s is released", n.Node)
 		p.write(func() { p.w.api.put(next) })
 	}
-	p.patchClaim(n.Claim, func(claim *karpv1.NodeClaim) bool {
-		if claim.DeletionTimestamp != nil || claim.Annotations[karpv1.AnnotationHeldBy] == "" {
-			return false
-		}
-		delete(claim.Annotations, karpv1.AnnotationHeldBy)
-		delete(claim.Annotations, karpv1.AnnotationTerminationTimestamp)
-		return true
-	})
+	p.patchClaim(n.Claim, drain.RemoveCommandDeadline)
 	p.patchClaim(n.Claim, command.RemoveReason)
 }
 
@@ -204,11 +196,7 @@ func (p *process) recheckCommandOf(claim string) {
 func (p *process) claimStatuses(c *disrupt.Running) map[string]disrupt.ClaimStatus {
 	seen := map[string]disrupt.ClaimStatus{}
 	look := func(name, node, pool string) {
-		claim, _ := p.seen[claims][name].(*karpv1.NodeClaim)
-		if claim == nil {
-			claim = p.w.api.claims[name]
-		}
-		s := command.Status(claim)
+		s := command.Status(p.observedClaim(name))
 		if node != "" {
 			at, _ := p.seen[nodes][node].(*corev1.Node)
 			s.Protected = p.disruptionForbiddenBy(at, pool)
@@ -224,6 +212,21 @@ func (p *process) claimStatuses(c *disrupt.Running) map[string]disrupt.ClaimStat
 	return seen
 }
 
+// observedClaim is a claim as a command observes it: that of the cache, or the newest if the cache has none.
+func (p *process) observedClaim(name string) *karpv1.NodeClaim {
+	if claim, _ := p.seen[claims][name].(*karpv1.NodeClaim); claim != nil {
+		return claim
+	}
+	return p.w.api.claims[name]
+}
+
+func (p *process) observedUID(name string) types.UID {
+	if claim := p.observedClaim(name); claim != nil {
+		return claim.UID
+	}
+	return ""
+}
+
 // disruptionForbiddenBy returns what forbids that a node is disrupted; empty: nothing does.
 func (p *process) disruptionForbiddenBy(node *corev1.Node, pool string) string {
 	of, _ := p.seen[pools][pool].(*karpv1.NodePool)
@@ -236,13 +239,13 @@ func (p *process) deleteAll(c *disrupt.Running) {
 	failed := map[string]bool{}
 	for _, n := range c.Remove {
 		claim, node := p.w.api.claims[n.Claim], p.w.api.nodes[n.Node]
-		switch {
-		case claim == nil || claim.DeletionTimestamp != nil:
-		case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || node != nil && node.Annotations[karpv1.AnnotationHeldBy] != c.Token(),
-			c.Reason != karpv1.ReasonUnhealthy && p.disruptionForbiddenBy(node, n.Pool) != "":
+		objects := command.HeldObjects{Claim: claim, UID: p.observedUID(n.Claim), Node: node, ForbiddenBy: p.disruptionForbiddenBy(node, n.Pool)}
+		remove, why := command.CheckDelete(c, objects)
+		if why != nil {
 			failed[n.Claim] = true
 			continue
-		default:
+		}
+		if remove {
 			p.recordEvent("node/"+n.Node, "is disrupted: "+string(c.Reason))
 			p.w.checks.deletesNode(p, c, node, n.Pool)
 			p.writeDrainBound(c, claim)
@@ -253,16 +256,10 @@ func (p *process) deleteAll(c *disrupt.Running) {
 	p.perform(p.commands.Deleted(c.Token(), failed, p.w.now))
 }
 
-// writeDrainBound writes until when a drain may take, if the command has a bound, and that it is of the command. A
-// time that is there already is only ever made earlier (V15-26, V15-29).
+// writeDrainBound writes until when a drain may take, if the command has a bound (V15-26, V15-29).
 func (p *process) writeDrainBound(c *disrupt.Running, claim *karpv1.NodeClaim) {
-	if c.Bound == nil {
-		return
+	at := command.DrainDeadline(c, claim, p.w.now)
+	if next := claim.DeepCopy(); !at.IsZero() && drain.AdvanceCommandDeadline(next, at, c.Token()) {
+		p.write(func() { p.w.api.put(next) })
 	}
-	next := claim.DeepCopy()
-	if !drain.AdvanceDeadline(next, p.w.now.Add(drain.BoundedPeriod(claim, *c.Bound))) {
-		return
-	}
-	metav1.SetMetaDataAnnotation(&next.ObjectMeta, karpv1.AnnotationHeldBy, c.Token())
-	p.write(func() { p.w.api.put(next) })
 }

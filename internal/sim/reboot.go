@@ -11,6 +11,7 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/reboot"
 )
 
@@ -21,8 +22,8 @@ const rebootRetry = 10 * time.Second
 // whether it did.
 func (p *process) requestReboot(c disrupt.Command) bool {
 	n := c.Remove[0]
-	if objections := disrupt.OverBudget([]disrupt.Command{c}, disrupt.View{DisruptionView: p.store.Disruption(p.types())})[0]; len(objections) > 0 {
-		p.recordEvent("node/"+n.Node, "is not rebooted: "+objections[0].Text)
+	if node, why := command.RebootRefusal(&c, disrupt.View{DisruptionView: p.store.Disruption(p.types())}); why != "" {
+		p.recordEvent("node/"+node, "is not rebooted: "+why)
 		return false
 	}
 	claim := p.w.api.claims[n.Claim]

@@ -14,7 +14,7 @@ func keyOf(p metav1.Object) podKey { return podKey{Namespace: p.GetNamespace(), 
 
 // setPod stores a pod; nil removes it, and so does a pod that has terminated.
 func (s *Store) setPod(key podKey, pod *corev1.Pod) {
-	if pod != nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed) {
+	if pod != nil && cluster.PodEnded(pod) {
 		s.dropDaemonPod(pod)
 		pod = nil
 	}

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/event"
@@ -136,7 +137,7 @@ func (r *Claims) emitPodEvents(ctx context.Context, claim string, events []event
 		if err := r.Client.Get(ctx, key, pod); err != nil {
 			continue // the pod is gone
 		}
-		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		ended := cluster.PodEnded(pod)
 		if pod.Spec.NodeName == "" && !ended && pod.DeletionTimestamp == nil {
 			r.Events.Emit(pod, events...)
 		}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -65,7 +66,7 @@ func (r *PodEvents) recordPodGone(obj client.Object, queue podQueue) {
 	if !ok || lifecycle.PodEvent(pod).IsZero() {
 		return
 	}
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+	ended := cluster.PodEnded(pod)
 	if pod.DeletionTimestamp == nil && !ended {
 		r.enqueueIfLater(pod.Spec.NodeName, r.Now(), queue)
 		return

@@ -7,13 +7,13 @@ import (
 
 // setBlockedMetrics sets the gauge of nodes whose disruption is blocked. Causes without nodes have no series
 // (FM N03).
-func (d *Disruption) setBlockedMetrics(view disrupt.View) {
-	d.Metrics.DisruptionBlockedNodes.Reset()
+func (r *reporter) setBlockedMetrics(view disrupt.View) {
+	r.metrics.DisruptionBlockedNodes.Reset()
 	// any order: each has a series of its own
 	for pool, codes := range disrupt.Blocked(view) {
 		// any order: each has a series of its own
 		for code, n := range codes {
-			d.Metrics.DisruptionBlockedNodes.WithLabelValues(pool, metric.SnakeCase(string(code))).Set(float64(n))
+			r.metrics.DisruptionBlockedNodes.WithLabelValues(pool, metric.SnakeCase(string(code))).Set(float64(n))
 		}
 	}
 }

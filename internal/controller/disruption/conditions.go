@@ -29,11 +29,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
-const (
-	driftEvery     = 5 * time.Minute  // how often a claim is compared with what is wanted
-	catalogueFrom  = time.Hour        // age from which its instance type may vanish
-	catalogueEvery = 30 * time.Minute // and how often that is looked up
-)
+const driftEvery = 5 * time.Minute // how often a claim is compared with what is wanted
 
 // driftSource says whether an instance is what its node class asks for.
 type driftSource interface {
@@ -54,14 +50,8 @@ type Conditions struct {
 	Now     func() time.Time
 
 	mu               sync.Mutex
-	catalogueLookups map[types.UID]catalogueLookup
+	catalogueLookups map[types.UID]drift.CatalogueLookup
 	written          write.Versions
-}
-
-// catalogueLookup is when the instance type of a claim was last looked up, and the result.
-type catalogueLookup struct {
-	at    time.Time
-	found reason.Reason
 }
 
 // Register adds the reconciler to a manager.
@@ -162,27 +152,24 @@ func (r *Conditions) drift(ctx context.Context, pool *karpv1.NodePool, claim *ka
 // catalogue looks up at most twice an hour whether the instance type of a claim is still offered.
 func (r *Conditions) catalogue(ctx context.Context, pool *karpv1.NodePool, claim *karpv1.NodeClaim) reason.Reason {
 	now := r.Now()
-	if now.Sub(claim.CreationTimestamp.Time) < catalogueFrom {
-		return reason.Reason{}
-	}
 	r.mu.Lock()
-	look, known := r.catalogueLookups[claim.UID]
+	last := r.catalogueLookups[claim.UID]
 	r.mu.Unlock()
-	if known && now.Sub(look.at) < catalogueEvery {
-		return look.found
+	if !last.Due(claim, now) {
+		return last.Found
 	}
 	list, err := r.Cloud.Types(ctx, pool)
 	if err != nil {
-		return look.found
+		return last.Found
 	}
-	look = catalogueLookup{at: now, found: drift.Catalogue(list, claim)}
+	last = drift.CatalogueLookup{At: now, Found: drift.Catalogue(list, claim)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.catalogueLookups == nil {
-		r.catalogueLookups = map[types.UID]catalogueLookup{}
+		r.catalogueLookups = map[types.UID]drift.CatalogueLookup{}
 	}
-	r.catalogueLookups[claim.UID] = look
-	return look.found
+	r.catalogueLookups[claim.UID] = last
+	return last.Found
 }
 
 func (r *Conditions) dropCatalogueLookup(uid types.UID) {

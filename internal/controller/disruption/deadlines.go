@@ -22,21 +22,21 @@ const (
 // timeBudgets are the time budgets of one decision.
 type timeBudgets struct{ joint, single, whole, validation *timeBudget }
 
-func (d *Disruption) limits() timeBudgets {
-	within := func(after time.Duration) *timeBudget { return &timeBudget{after: after, now: d.Now} }
+func newTimeBudgets(now func() time.Time) timeBudgets {
+	within := func(after time.Duration) *timeBudget { return &timeBudget{after: after, now: now} }
 	return timeBudgets{joint: within(jointTimeout), single: within(singleTimeout), whole: within(decisionTimeout), validation: within(validationTimeout)}
 }
 
 // reportTimeouts counts and logs the time budgets that were exceeded.
-func (d *Disruption) reportTimeouts(ctx context.Context, l timeBudgets, decision disrupt.Decision) {
+func (e *evaluator) reportTimeouts(ctx context.Context, l timeBudgets, decision disrupt.Decision) {
 	logger := log.FromContext(ctx).V(1)
 	if l.joint.ranOut() {
-		d.Metrics.DisruptionTimeouts.WithLabelValues("multi").Inc()
+		e.metrics.DisruptionTimeouts.WithLabelValues("multi").Inc()
 		logger.Info("consolidating all nodes together took too long and was cut off; what was found is used, or a few nodes are tried at a time",
 			"limit", jointTimeout.String(), "commands", len(decision.Commands))
 	}
 	if l.single.ranOut() {
-		d.Metrics.DisruptionTimeouts.WithLabelValues("single").Inc()
+		e.metrics.DisruptionTimeouts.WithLabelValues("single").Inc()
 		logger.Info("consolidating a few nodes at a time took too long and was cut off; what was found is used, and the next pass begins with these NodePools",
 			"limit", singleTimeout.String(), "commands", len(decision.Commands), "NodePools", decision.Unreached)
 	}

@@ -10,33 +10,40 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
-	"github.com/dovetail-sh/dovetail/internal/drain"
+	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// errNotHeld means that a node is no longer held for this command.
-var errNotHeld = errors.New("its node is not held for this command any more")
+// deleter deletes the claims of commands.
+type deleter struct {
+	objects
+
+	store   pools
+	events  write.Emitter
+	metrics *metric.Set
+	now     func() time.Time
+}
 
 // delete deletes exactly this claim, after it has written the deadline of its drain. If another client writes
 // the claim meanwhile, it is read again: a process that was paused for long must not delete a node that its
 // successor released (FM C03).
-func (d *Disruption) delete(ctx context.Context, r *disrupt.Running, n disrupt.Candidate, known *karpv1.NodeClaim) error {
-	remover := write.NewRemover(d.Client, d.Events, d.Metrics, nil) // commands have a record of their own
+func (x deleter) delete(ctx context.Context, r *disrupt.Running, n disrupt.Candidate, known *karpv1.NodeClaim) error {
+	remover := write.NewRemover(x.client, x.events, x.metrics, nil) // commands have a record of their own
 	var claim *karpv1.NodeClaim
 	var err error
 	for range maxWriteTries {
-		if claim, err = d.rereadHeldClaim(ctx, r, n, known); err != nil {
+		if claim, err = x.rereadHeldClaim(ctx, r, n, known); err != nil {
 			err = fmt.Errorf("delete nodeclaim %s: %w", n.Claim, err)
 		} else if claim != nil {
-			err = remover.Remove(ctx, d.removalOf(ctx, r, n, claim))
+			err = remover.Remove(ctx, x.removalOf(ctx, r, n, claim))
 		}
 		if !apierrors.IsConflict(err) {
 			break
@@ -49,73 +56,52 @@ func (d *Disruption) delete(ctx context.Context, r *disrupt.Running, n disrupt.C
 		return err
 	}
 	if r.Reason == karpv1.ReasonUnhealthy {
-		write.CountUnhealthy(d.Metrics, claim, r.UnhealthyCondition(), lifecycle.BoundedMode(claim, drainBound(r, claim)))
+		write.CountUnhealthy(x.metrics, claim, r.UnhealthyCondition(), lifecycle.BoundedMode(claim, command.DrainBound(r, claim)))
 	}
 	return nil
 }
 
 // removalOf is the removal of a claim by a command. A command that bounds the drain writes its token next to the
 // deadline: a claim that stays loses the deadline again (V15-29).
-func (d *Disruption) removalOf(ctx context.Context, r *disrupt.Running, n disrupt.Candidate, claim *karpv1.NodeClaim) execute.Removal {
-	x := execute.Removal{Claim: claim, Reason: reasonLabel(r.Reason), Event: execute.Terminating(string(r.Reason) + ": " + r.Why(&n)), Command: r.Token()}
-	if bound := drainBound(r, claim); bound != nil {
-		x.Deadline = d.Now().Add(*bound)
-	}
-	if pool := d.poolNamed(n.Pool); pool != nil && r.Type != "" {
-		x.Policy = metric.SnakeCase(string(pool.Spec.Disruption.ConsolidationPolicy))
+func (x deleter) removalOf(ctx context.Context, r *disrupt.Running, n disrupt.Candidate, claim *karpv1.NodeClaim) execute.Removal {
+	removal := execute.Removal{Claim: claim, Reason: reasonLabel(r.Reason), Event: execute.Terminating(string(r.Reason) + ": " + r.Why(&n)), Command: r.Token(), Deadline: command.DrainDeadline(r, claim, x.now())}
+	if pool := poolNamed(x.store, n.Pool); pool != nil && r.Type != "" {
+		removal.Policy = metric.SnakeCase(string(pool.Spec.Disruption.ConsolidationPolicy))
 	}
 	node := &corev1.Node{}
-	if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
-		x.Nodes = []*corev1.Node{node}
+	if x.client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
+		removal.Nodes = []*corev1.Node{node}
 	}
-	return x
+	return removal
 }
 
-// drainBound is how long the drain of a claim may take because of the command; nil: the command says nothing.
-func drainBound(r *disrupt.Running, claim *karpv1.NodeClaim) *time.Duration {
-	if r.Bound == nil {
-		return nil
-	}
-	return new(drain.BoundedPeriod(claim, *r.Bound))
-}
-
-// rereadHeldClaim reads a claim from the API server and confirms that it is still held for the command. It
-// returns nil if the claim is gone or terminating.
-func (d *Disruption) rereadHeldClaim(ctx context.Context, r *disrupt.Running, n disrupt.Candidate, known *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
+// rereadHeldClaim reads a claim from the API server and confirms that the command still deletes it. It returns nil if
+// there is nothing to delete.
+func (x deleter) rereadHeldClaim(ctx context.Context, r *disrupt.Running, n disrupt.Candidate, known *karpv1.NodeClaim) (*karpv1.NodeClaim, error) {
 	claim, node := &karpv1.NodeClaim{}, &corev1.Node{}
-	if err := d.Reader.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err != nil {
+	if err := x.reader.Get(ctx, client.ObjectKey{Name: n.Claim}, claim); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	err := d.Reader.Get(ctx, client.ObjectKey{Name: n.Node}, node)
-	switch {
-	case claim.UID != known.UID || claim.DeletionTimestamp != nil:
-		return nil, nil
-	case client.IgnoreNotFound(err) != nil:
+	held := command.HeldObjects{Claim: claim, UID: known.UID, Node: node}
+	if err := x.reader.Get(ctx, client.ObjectKey{Name: n.Node}, node); apierrors.IsNotFound(err) {
+		held.Node = nil
+	} else if err != nil {
 		return nil, err
-	case condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason) == nil || err == nil && node.Annotations[karpv1.AnnotationHeldBy] != r.Token():
-		return nil, errNotHeld
-	case r.Reason != karpv1.ReasonUnhealthy && d.disruptionForbiddenBy(node, n.Pool) != "":
-		return nil, errors.New(d.disruptionForbiddenBy(node, n.Pool) + " now")
+	}
+	held.ForbiddenBy = cluster.NodeForbiddenBy(held.Node, poolNamed(x.store, n.Pool))
+	if remove, err := command.CheckDelete(r, held); !remove {
+		return nil, err
 	}
 	return claim, nil
 }
 
-// disruptionForbiddenBy returns which annotation of a node, or of its pool, forbids disruption (L-15, LC-62);
-// empty if none does.
-func (d *Disruption) disruptionForbiddenBy(node *corev1.Node, pool string) string {
-	return cluster.NodeForbiddenBy(node, d.poolNamed(pool))
-}
-
-// removeDrainDeadline removes the deadline that a command wrote on a claim that stays.
-func (d *Disruption) removeDrainDeadline(ctx context.Context, name string) error {
-	claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	return client.IgnoreNotFound(d.patchWithRetry(ctx, claim, false, func() bool {
-		_, ours := claim.Annotations[karpv1.AnnotationHeldBy]
-		if !ours || claim.DeletionTimestamp != nil {
-			return true
-		}
-		delete(claim.Annotations, karpv1.AnnotationHeldBy)
-		delete(claim.Annotations, karpv1.AnnotationTerminationTimestamp)
-		return false
-	}))
+// deleteReplacements deletes the replacements of a command that did not get all of them.
+func (x deleter) deleteReplacements(ctx context.Context, list []command.Replacement) {
+	failed := forEach(x.metrics, len(list), func(i int) error {
+		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: list[i].Name}}
+		return client.IgnoreNotFound(x.client.Delete(ctx, claim, client.Preconditions{UID: &list[i].UID}))
+	})
+	if err := errors.Join(failed...); err != nil {
+		log.FromContext(ctx).Error(err, "deleting replacements failed; they stay as ordinary nodes")
+	}
 }

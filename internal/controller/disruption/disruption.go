@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -24,14 +24,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/solve"
-)
-
-const (
-	disruptInterval = command.PassInterval
-	unsynced        = time.Second
-	afterWake       = command.AfterWake
-	afterWrite      = command.AfterWrite
-	stalled         = 15 * time.Minute
 )
 
 // disruptStore is the cluster state that disruption decides on.
@@ -102,67 +94,93 @@ type Disruption struct {
 	Reboot  func(context.Context, disrupt.Command) error            // carries out decision reboot; nil: cannot be done
 	Journal journal                                                 // nil: none is kept
 
-	setUp sync.Once
-	queue *commandQueue
-	wake  chan struct{}
+	setUp     sync.Once
+	wake      chan struct{}
+	reporter  *reporter
+	evaluator *evaluator
+	blocked   *blockedConditions
+	worker    *worker
+	starter   *starter
 
-	last           time.Time       // when a pass began
-	unpriced       map[string]bool // nodes without a known price in the last pass
-	invalidBudgets string          // invalid budgets as last logged
-	cooldown       command.Cooldown
-	answers        disrupt.Answers      // of searches for moves
-	blocks         map[string]*block    // by claim: nodes whose disruption is blocked
-	lastRuns       map[string]time.Time // by method: when it last ran
-
-	unreached []string // pools that consolidation did not reach in time
-
-	promises  disrupt.OutcomeHistory
-	repairLog repairLog
-	prices    disrupt.PriceWait
+	cooldown command.Cooldown
+	answers  disrupt.Answers // of searches for moves
+	outcomes disrupt.OutcomeHistory
+	prices   disrupt.PriceWait
 }
 
 // Register adds both loops to a manager.
 func (d *Disruption) Register(mgr ctrl.Manager) error {
 	d.prepare()
 	return errors.Join(
-		mgr.Add(&loop.Turns{Name: "disruption", Metrics: d.Metrics, Every: disruptInterval, Wake: d.wake, Soon: afterWake, Turn: d.Turn}),
-		mgr.Add(&loop.Turns{Name: "disruption.queue", Metrics: d.Metrics, Every: disruptInterval, Wake: d.queue.wake, Soon: afterWrite, Turn: d.Work}),
+		mgr.Add(&loop.Turns{Name: "disruption", Metrics: d.Metrics, Every: command.PassInterval, Wake: d.wake, Soon: command.AfterWake, Turn: d.Turn}),
+		mgr.Add(&loop.Turns{Name: "disruption.queue", Metrics: d.Metrics, Every: command.PassInterval, Wake: d.worker.queue.wake, Soon: command.AfterWrite, Turn: d.Work}),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return d.Watch(ctx, mgr.GetCache()) })),
 	)
 }
 
+// prepare builds the parts, once. Exported fields are set before.
 func (d *Disruption) prepare() {
 	d.setUp.Do(func() {
-		d.queue, d.wake = newCommandQueue(d.Seed), make(chan struct{}, 1)
-		if d.Decide == nil {
-			d.Decide = disrupt.Next
+		next := d.Decide
+		if next == nil {
+			next = disrupt.Next
+		}
+		d.wake = make(chan struct{}, 1)
+		written := objects{client: d.Client, reader: d.Reader}
+		d.reporter = &reporter{client: d.Client, store: d.Store, events: d.Events, metrics: d.Metrics, journal: d.Journal, now: d.Now}
+		d.evaluator = &evaluator{next: next, metrics: d.Metrics, now: d.Now}
+		d.blocked = &blockedConditions{objects: written, metrics: d.Metrics, now: d.Now}
+		d.worker = &worker{
+			objects: written, queue: newCommandQueue(d.Seed),
+			holder:   holder{objects: written, store: d.Store, metrics: d.Metrics, now: d.Now},
+			deleter:  deleter{objects: written, store: d.Store, events: d.Events, metrics: d.Metrics, now: d.Now},
+			reporter: d.reporter, store: d.Store, events: d.Events, metrics: d.Metrics, pulse: d.Ends, wake: d.wake, nomination: d.Nomination, now: d.Now,
+		}
+		d.starter = &starter{
+			objects: written, worker: d.worker, store: d.Store, claims: d.Claims, backoff: d.LaunchBackoff, policy: d.Policy, costManaged: d.CostManaged,
+			rebooter: d.Reboot, metrics: d.Metrics, now: d.Now,
 		}
 	})
+}
+
+// Work advances the commands that are due and returns when the next one is.
+func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
+	d.prepare()
+	return d.worker.work(ctx)
+}
+
+// Watch checks commands as soon as a replacement that they wait for is terminating.
+func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error {
+	d.prepare()
+	return d.worker.watch(ctx, informers)
 }
 
 // Turn makes one pass and returns when the next one is due.
 func (d *Disruption) Turn(ctx context.Context) (time.Duration, error) {
 	if !d.Store.Synced() {
-		return unsynced, nil
+		return command.Unsynced, nil
 	}
+	d.prepare()
 	d.Pulse.Begin()
 	defer d.Pulse.Done()
 	ctx = loop.WithPulse(ctx, d.Pulse)
-	if late := d.Now().Sub(d.last); !d.last.IsZero() && late > stalled {
-		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.Round(time.Second).String())
-		d.lastRuns = nil // no method is to blame
-	}
-	d.last = d.Now()
+	d.evaluator.beginPass(ctx)
 	in, others, err := d.pass(ctx)
+	failure := failureOf(err)
+	if failure == command.OnlyConflicts {
+		err = nil
+	}
+	return command.AfterFailure(failure, in, others), err
+}
+
+func failureOf(err error) command.Failure {
 	switch {
 	case err == nil:
-		return in, nil
+		return command.NoFailure
 	case onlyConflicts(err):
-		return afterWrite, nil
-	case others: // failed nodes do not keep others waiting
-		return in, err
+		return command.OnlyConflicts
 	}
-	return disruptInterval, err
+	return command.OtherFailure
 }
 
 // onlyConflicts reports whether all errors are write conflicts.
@@ -189,33 +207,33 @@ func (d *Disruption) pass(ctx context.Context) (time.Duration, bool, error) {
 	offers := d.offers(ctx)
 	changes := d.Store.Changes()
 	view := disrupt.View{DisruptionView: d.Store.Disruption(offers)}
-	d.logInvalidBudgets(ctx, view)
-	left, failed := d.leftovers(ctx)
+	d.reporter.logInvalidBudgets(ctx, view)
+	left, failed := d.worker.leftovers(ctx)
 	if failed == nil {
-		if d.resume(ctx, view, left) {
+		if d.worker.resume(ctx, view, left) {
 			view.DisruptionView = d.Store.Disruption(offers)
 		}
-		failed = d.cleanUp(ctx, view, left)
+		failed = d.worker.cleanUp(ctx, view, left)
 	}
-	d.setCostMetrics(view)
-	d.setBlockedMetrics(view)
+	d.reporter.setCostMetrics(view)
+	d.reporter.setBlockedMetrics(view)
 	view.Policy, view.Tuning, view.Methods, view.Repairs = d.Policy, d.Tuning, d.Methods, d.Repairs
-	d.repairLog.logPolicyChanges(ctx, view)
+	d.reporter.repairs.logPolicyChanges(ctx, view)
 	view.Unpriced = d.waitForPrices(ctx)
-	hidden := d.queue.markBackoffs(&view, d.Now())
-	view.Outcomes = d.promises.Observe(&view)
+	hidden := d.worker.queue.markBackoffs(&view, d.Now())
+	view.Outcomes = d.outcomes.Observe(&view)
 	view.Unchanged, view.Answers = d.cooldown.Covers(changes, d.Now()), &d.answers
-	decision := d.decide(ctx, view)
-	d.promises.RecordMoves(&decision)
-	d.setDecisionMetrics(decision)
-	d.logScores(ctx, decision.Scores)
-	failed = errors.Join(failed, d.writeBlockedConditions(ctx, view))
-	d.emitNodeEvents(ctx, decision.Events)
+	decision := d.evaluator.decide(ctx, view)
+	d.outcomes.RecordMoves(&decision)
+	d.reporter.setDecisionMetrics(decision)
+	d.reporter.logScores(ctx, decision.Scores)
+	failed = errors.Join(failed, d.blocked.write(ctx, view))
+	d.reporter.emitNodeEvents(ctx, decision.Events)
 	if d.Journal != nil && (len(decision.Commands) > 0 || !view.Unchanged) {
 		d.Journal.Decided(decision)
 	}
 	d.cooldown = d.cooldown.After(&decision, &view, changes, hidden, d.Now())
-	n, err := d.start(ctx, view, offers, decision)
+	n, err := d.starter.start(ctx, view, offers, decision)
 	in, others := command.NextPass(decision.Commands, n)
 	return in, others, errors.Join(failed, err)
 }
@@ -236,32 +254,4 @@ func (d *Disruption) offers(ctx context.Context) map[string][]catalog.InstanceTy
 		offers[pool.Name] = list
 	}
 	return offers
-}
-
-// poolBackedOff reports whether launches of a static pool are backed off.
-func (d *Disruption) poolBackedOff(pool string) bool {
-	return d.LaunchBackoff != nil && d.LaunchBackoff.PoolBackedOff(pool, d.Now())
-}
-
-// forEach calls do for the numbers below n, several at a time. When all are done it returns their errors, by
-// number. One that panics fails, and the others go on (G9).
-func (d *Disruption) forEach(n int, do func(i int) error) []error {
-	const workers = 20
-	return d.forEachWith(workers, n, do)
-}
-
-// forEachWith is forEach with a number of workers. One worker keeps the order.
-func (d *Disruption) forEachWith(workers, n int, do func(i int) error) []error {
-	var wait sync.WaitGroup
-	slots, failed := make(chan struct{}, workers), make([]error, n)
-	for i := range n {
-		slots <- struct{}{}
-		wait.Go(func() {
-			defer func() { <-slots }()
-			one := loop.Ticker{Name: "disruption", Metrics: d.Metrics, Pass: func(context.Context) error { return do(i) }}
-			failed[i] = one.RunOnce(context.Background())
-		})
-	}
-	wait.Wait()
-	return failed
 }

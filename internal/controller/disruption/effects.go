@@ -3,48 +3,54 @@ package disruption
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
+	"github.com/dovetail-sh/dovetail/internal/execute"
 )
 
 // perform performs the effects of a step. One that fails does not keep the others from being performed (G9). Claims
 // are those of the command as they were observed.
-func (d *Disruption) perform(ctx context.Context, effects []command.Effect, claims map[string]*karpv1.NodeClaim) error {
+func (w *worker) perform(ctx context.Context, effects []command.Effect, claims map[string]*karpv1.NodeClaim) error {
 	var failed []error
 	var undone *disrupt.Running
 	for _, effect := range effects {
 		switch e := effect.(type) {
 		case command.Release:
-			failed = append(failed, d.releaseHolds(ctx, e.Nodes))
+			failed = append(failed, w.holder.releaseHolds(ctx, e.Nodes))
 		case command.CleanNode:
-			failed = append(failed, d.releaseHold(ctx, e.Node))
+			failed = append(failed, w.holder.releaseHold(ctx, e.Node))
 		case command.Forget:
-			failed = append(failed, d.removeMarks(ctx, e.Claims))
+			failed = append(failed, w.holder.removeMarks(ctx, e.Claims))
 		case command.DeleteReplacements:
-			d.deleteReplacements(ctx, e.Claims)
+			w.deleter.deleteReplacements(ctx, e.Claims)
 		case command.Delete:
-			failed = append(failed, d.deleteAll(ctx, &e.Command, claims))
+			failed = append(failed, w.deleteAll(ctx, &e.Command, claims))
 		case command.BackOff:
-			d.queue.recordBackoff(e.Reason, d.Now(), e.Nodes)
+			w.queue.recordBackoff(e.Reason, w.now(), e.Nodes)
 		case command.Commit:
-			d.commit(e.Command.Command, e.Claims)
+			w.commit(e.Command.Command, e.Claims)
 		case command.Nominate:
 			for _, name := range e.Claims {
-				d.Store.Nominate(name, d.Now().Add(d.Nomination))
+				w.store.Nominate(name, w.now().Add(w.nomination))
 			}
 		case command.Awaited:
-			d.Events.Emit(claims[e.Claim], e.Event)
+			w.events.Emit(claims[e.Claim], e.Event)
+		case command.WakePass:
+			loop.Wake(w.wake)
 		case command.Failed:
 			undone = &e.Command
-			d.reportFailure(ctx, undone, e.Why)
+			w.reporter.reportFailure(ctx, undone, e.Why)
 		default:
-			d.report(ctx, effect)
+			w.reporter.report(ctx, effect)
 		}
 	}
 	err := errors.Join(failed...)
@@ -58,7 +64,7 @@ func (d *Disruption) perform(ctx context.Context, effects []command.Effect, clai
 }
 
 // report logs, counts and records what happened.
-func (d *Disruption) report(ctx context.Context, effect command.Effect) {
+func (r *reporter) report(ctx context.Context, effect command.Effect) {
 	switch e := effect.(type) {
 	case command.Refused:
 		if e.Busy != nil {
@@ -69,22 +75,53 @@ func (d *Disruption) report(ctx context.Context, effect command.Effect) {
 	case command.Objected:
 		o := e.Objection
 		log.FromContext(ctx).Info("node stays after all", "Node", klog.KRef("", o.Node), "NodeClaim", klog.KRef("", o.Claim), "category", o.Category, "reason", o.Text)
-		d.emitNodeEvents(ctx, e.Events)
+		r.emitNodeEvents(ctx, e.Events)
 	case command.Invalid:
-		d.Metrics.DisruptionFailedValidations.WithLabelValues(e.Command.Type).Inc()
+		r.metrics.DisruptionFailedValidations.WithLabelValues(e.Command.Type).Inc()
 	case command.DriftBackedOff:
-		d.Metrics.DisruptionDriftBackoffs.WithLabelValues(e.Pool).Inc()
+		r.metrics.DisruptionDriftBackoffs.WithLabelValues(e.Pool).Inc()
 	case command.Finished:
 		log.FromContext(ctx).V(1).Info("command succeeded", "command", e.Command.ID, "reason", e.Command.Reason)
 	case command.Outcome:
-		d.recordOutcome(e.Command, e.Text)
-	case command.WakePass:
-		loop.Wake(d.wake)
+		r.recordOutcome(e.Command, e.Text)
 	}
 }
 
 // reportFailure counts and logs a running command that cannot succeed.
-func (d *Disruption) reportFailure(ctx context.Context, r *disrupt.Running, why string) {
-	d.Metrics.DisruptionQueueFailures.WithLabelValues(r.Decision, reasonLabel(r.Reason), r.Type).Add(float64(max(1, len(r.ReplacementClaims)-len(r.InitializedClaims))))
-	log.FromContext(ctx).Error(errors.New(why), "disruption command failed; its nodes stay", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove))
+func (r *reporter) reportFailure(ctx context.Context, c *disrupt.Running, why string) {
+	r.metrics.DisruptionQueueFailures.WithLabelValues(c.Decision, reasonLabel(c.Reason), c.Type).Add(float64(max(1, len(c.ReplacementClaims)-len(c.InitializedClaims))))
+	log.FromContext(ctx).Error(errors.New(why), "disruption command failed; its nodes stay", "command", c.ID, "reason", c.Reason, "nodes", names(c.Remove))
+}
+
+// commit marks the nodes of a command as being removed. That is not done before the order: pods would get a second
+// place (disruption 17).
+func (w *worker) commit(c disrupt.Command, planned map[cluster.PodKey]string) {
+	w.nominate(c, planned)
+	places := maps.Clone(planned)
+	for _, b := range c.Bind {
+		places[b.Pod] = b.Node
+	}
+	w.store.Replace(nodesIn(c), places)
+	w.reporter.countDecision(c)
+}
+
+// nominate reserves the nodes that pods are planned onto, and emits events on the pods.
+func (w *worker) nominate(c disrupt.Command, planned map[cluster.PodKey]string) {
+	until := w.now().Add(w.nomination)
+	say := func(key cluster.PodKey, place string) {
+		if pod := w.store.Pod(key); pod != nil {
+			w.events.Emit(pod, execute.NominatedOn(place))
+		}
+	}
+	done := map[string]bool{}
+	for _, b := range c.Bind {
+		if !done[b.Node] {
+			done[b.Node] = true
+			w.store.Nominate(b.Node, until)
+		}
+		say(b.Pod, "node/"+b.Node)
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(planned), cluster.PodKey.Compare) {
+		say(key, "nodeclaim/"+planned[key])
+	}
 }

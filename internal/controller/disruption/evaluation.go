@@ -9,53 +9,60 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
+
+// evaluator decides, measures how long that takes, and logs what does not run.
+type evaluator struct {
+	next    func(v disrupt.View, stop func() bool) disrupt.Decision
+	metrics *metric.Set
+	now     func() time.Time
+
+	runs      disrupt.MethodRuns
+	unreached []string // pools that consolidation did not reach in time
+}
 
 // decide evaluates a view. It measures each method that runs, and logs those that have not run for long
 // (disruption 3, step 1).
-func (d *Disruption) decide(ctx context.Context, view disrupt.View) disrupt.Decision {
-	d.logLateMethods(ctx, view)
+func (e *evaluator) decide(ctx context.Context, view disrupt.View) disrupt.Decision {
+	e.logLateMethods(ctx, view)
 	var method disrupt.Method
 	var began time.Time
 	end := func(kind string) {
 		if method.Name != "" {
-			d.Metrics.DisruptionEvaluationDuration.WithLabelValues(strings.ToLower(string(method.Reason)), kind).Observe(d.Now().Sub(began).Seconds())
+			e.metrics.DisruptionEvaluationDuration.WithLabelValues(strings.ToLower(string(method.Reason)), kind).Observe(e.now().Sub(began).Seconds())
 		}
 	}
 	view.OnMethod = func(m disrupt.Method) {
 		end(method.Type)
-		method, began = m, d.Now()
-		d.lastRuns[m.Name] = began
+		method, began = m, e.now()
+		e.runs.Record(m.Name, began)
 	}
-	limits := d.limits()
-	view.First, view.Joint, view.Single = d.unreached, limits.joint.exceeded, limits.single.exceeded
-	decision := d.Decide(view, func() bool { return limits.whole.shouldStop(ctx) })
+	limits := newTimeBudgets(e.now)
+	view.First, view.Joint, view.Single = e.unreached, limits.joint.exceeded, limits.single.exceeded
+	decision := e.next(view, func() bool { return limits.whole.shouldStop(ctx) })
 	kind := method.Type
 	if len(decision.Commands) > 0 {
 		kind = decision.Commands[0].Type
 	}
 	end(kind)
-	d.reportTimeouts(ctx, limits, decision)
+	e.reportTimeouts(ctx, limits, decision)
 	if method.Reason == karpv1.ReasonUnderutilized && (len(decision.Unreached) > 0 || !decision.Partial) {
-		d.unreached = decision.Unreached // until a search ends in time
+		e.unreached = decision.Unreached // until a search ends in time
 	}
 	return decision
 }
 
-// logLateMethods logs the methods that have not run for long, once per such period. A method that never ran
-// counts from the first pass.
-func (d *Disruption) logLateMethods(ctx context.Context, view disrupt.View) {
-	now := d.Now()
-	if d.lastRuns == nil {
-		d.lastRuns = map[string]time.Time{}
+// logLateMethods logs the methods that have not run for long.
+func (e *evaluator) logLateMethods(ctx context.Context, view disrupt.View) {
+	for _, late := range e.runs.LateMethods(disrupt.EnabledMethods(view.Methods), e.now()) {
+		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "method", late.Method, "duration", late.After.Round(time.Second).String())
 	}
-	for _, m := range disrupt.EnabledMethods(view.Methods) {
-		last, known := d.lastRuns[m.Name]
-		if late := now.Sub(last); known && late > stalled {
-			log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "method", m.Name, "duration", late.Round(time.Second).String())
-		} else if known {
-			continue
-		}
-		d.lastRuns[m.Name] = now
+}
+
+// beginPass logs if the last pass is too long ago.
+func (e *evaluator) beginPass(ctx context.Context) {
+	if late, is := e.runs.BeginPass(e.now()); is {
+		log.FromContext(ctx).V(1).Info("abnormal time between runs of disruption", "duration", late.After.Round(time.Second).String())
 	}
 }

@@ -51,12 +51,12 @@ func TestPodsAreToldOfReplacementsInOrder(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for range 30 {
 		told := &toldPods{}
-		d := &Disruption{Store: everyPod{}, Events: told, Now: func() time.Time { return now }}
+		w := &worker{store: everyPod{}, events: told, now: func() time.Time { return now }}
 		planned := map[cluster.PodKey]string{}
 		for _, key := range keys("b/2", "a/3", "c/0", "b/1") {
 			planned[key] = "claim"
 		}
-		d.nominate(disrupt.Command{}, planned)
+		w.nominate(disrupt.Command{}, planned)
 		if diff := cmp.Diff(want, told.names); diff != "" {
 			t.Fatalf("pods that are told of their replacement (-want +got):\n%s", diff)
 		}
@@ -66,13 +66,13 @@ func TestPodsAreToldOfReplacementsInOrder(t *testing.T) {
 // What several writes failed with is told in one order.
 func TestErrorsOfCleaningUpAreInOrder(t *testing.T) {
 	t.Parallel()
-	d := &Disruption{Client: deadEnd{}, Reader: deadEnd{}, Now: time.Now, queue: newCommandQueue(0)}
+	w := &worker{holder: holder{objects: objects{client: deadEnd{}, reader: deadEnd{}}}, queue: newCommandQueue(0), now: time.Now}
 	l := command.NewLeftovers()
 	for _, name := range []string{"d", "a", "c", "b"} {
 		l.AddClaim(&karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{karpv1.AnnotationCommand: "{}"}}})
 	}
 	for range 30 {
-		err := d.cleanUp(t.Context(), disrupt.View{}, l)
+		err := w.cleanUp(t.Context(), disrupt.View{}, l)
 		var got []string
 		for line := range strings.Lines(err.Error()) {
 			got = append(got, strings.TrimSuffix(strings.Fields(line)[1], ":"))

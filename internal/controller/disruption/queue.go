@@ -12,9 +12,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
+	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 const idleQueue = time.Hour // an empty queue waits for a wake-up
@@ -99,17 +102,33 @@ func (q *commandQueue) recordBackoff(why karpv1.DisruptionReason, now time.Time,
 	q.state.RecordFailure(why, now, nodes...)
 }
 
-// Work advances the commands that are due and returns when the next one is.
-func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
-	d.prepare()
-	tokens, running := d.queue.due(d.Now())
-	if d.Ends != nil && running > 0 {
-		d.Ends.Begin()
-		defer d.Ends.Done()
-		ctx = loop.WithPulse(ctx, d.Ends)
+// worker advances running commands and performs the effects of their steps.
+type worker struct {
+	objects
+
+	queue      *commandQueue
+	holder     holder
+	deleter    deleter
+	reporter   *reporter
+	store      disruptStore
+	events     write.Emitter
+	metrics    *metric.Set
+	pulse      loop.Pulse    // may be nil
+	wake       chan struct{} // of the loop that decides
+	nomination time.Duration
+	now        func() time.Time
+}
+
+// work advances the commands that are due and returns when the next one is.
+func (w *worker) work(ctx context.Context) (time.Duration, error) {
+	tokens, running := w.queue.due(w.now())
+	if w.pulse != nil && running > 0 {
+		w.pulse.Begin()
+		defer w.pulse.Done()
+		ctx = loop.WithPulse(ctx, w.pulse)
 	}
-	failed := d.forEach(len(tokens), func(i int) error { return d.advance(ctx, tokens[i]) })
-	wait := d.queue.nextDue(d.Now())
+	failed := forEach(w.metrics, len(tokens), func(i int) error { return w.advance(ctx, tokens[i]) })
+	wait := w.queue.nextDue(w.now())
 	if err := errors.Join(failed...); err != nil && !onlyConflicts(err) {
 		return wait, err
 	}
@@ -117,33 +136,33 @@ func (d *Disruption) Work(ctx context.Context) (time.Duration, error) {
 }
 
 // advance takes one command as far as possible now.
-func (d *Disruption) advance(ctx context.Context, token string) error {
-	defer d.queue.takeTurn(token)()
+func (w *worker) advance(ctx context.Context, token string) error {
+	defer w.queue.takeTurn(token)()
 	var r disrupt.Running
 	runs := false
-	d.queue.step(func(q *command.Queue) []command.Effect {
-		r, runs = q.BeginObserve(token, d.Now())
+	w.queue.step(func(q *command.Queue) []command.Effect {
+		r, runs = q.BeginObserve(token, w.now())
 		return nil
 	})
 	if !runs {
 		return nil
 	}
-	seen, claims, err := d.observe(ctx, &r)
+	seen, claims, err := w.observe(ctx, &r)
 	if err != nil {
 		return err
 	}
-	return d.perform(ctx, d.queue.step(func(q *command.Queue) []command.Effect { return q.Observe(token, seen, d.Now()) }), claims)
+	return w.perform(ctx, w.queue.step(func(q *command.Queue) []command.Effect { return q.Observe(token, seen, w.now()) }), claims)
 }
 
 // observe reads the claims of a command. A claim that is missing in the cache may be too new for it, so the API
 // server is read.
-func (d *Disruption) observe(ctx context.Context, r *disrupt.Running) (map[string]disrupt.ClaimStatus, map[string]*karpv1.NodeClaim, error) {
+func (w *worker) observe(ctx context.Context, r *disrupt.Running) (map[string]disrupt.ClaimStatus, map[string]*karpv1.NodeClaim, error) {
 	seen, claims := map[string]disrupt.ClaimStatus{}, map[string]*karpv1.NodeClaim{}
 	look := func(name, node, pool string) error {
 		claim := &karpv1.NodeClaim{}
-		err := d.Client.Get(ctx, client.ObjectKey{Name: name}, claim)
+		err := w.client.Get(ctx, client.ObjectKey{Name: name}, claim)
 		if apierrors.IsNotFound(err) {
-			err = d.Reader.Get(ctx, client.ObjectKey{Name: name}, claim)
+			err = w.reader.Get(ctx, client.ObjectKey{Name: name}, claim)
 		}
 		if apierrors.IsNotFound(err) {
 			seen[name] = command.Status(nil)
@@ -155,10 +174,10 @@ func (d *Disruption) observe(ctx context.Context, r *disrupt.Running) (map[strin
 		s := command.Status(claim)
 		if node != "" {
 			at := &corev1.Node{}
-			if err := d.Client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
+			if err := w.client.Get(ctx, client.ObjectKey{Name: node}, at); client.IgnoreNotFound(err) != nil {
 				return fmt.Errorf("node %s: %w", node, err)
 			}
-			s.Protected, s.Leading = d.disruptionForbiddenBy(at, pool), node == d.Store.UnreplicatedLeaderNode()
+			s.Protected, s.Leading = cluster.NodeForbiddenBy(at, poolNamed(w.store, pool)), node == w.store.UnreplicatedLeaderNode()
 		}
 		seen[name], claims[name] = s, claim
 		return nil
@@ -176,23 +195,18 @@ func (d *Disruption) observe(ctx context.Context, r *disrupt.Running) (map[strin
 	return seen, claims, nil
 }
 
-// deleteAll deletes the claims of a command that is ready, and retries failures later. A few claims are deleted
-// one by one: their pods are then rescheduled in the order of the plan.
-func (d *Disruption) deleteAll(ctx context.Context, r *disrupt.Running, claims map[string]*karpv1.NodeClaim) error {
-	const few, many = 5, 20
-	list, workers := r.Remove, many
-	if len(list) <= few {
-		workers = 1
-	}
-	failed := d.forEachWith(workers, len(list), func(i int) error { return d.delete(ctx, r, list[i], claims[list[i].Claim]) })
+// deleteAll deletes the claims of a command that is ready, and retries failures later.
+func (w *worker) deleteAll(ctx context.Context, r *disrupt.Running, claims map[string]*karpv1.NodeClaim) error {
+	list := r.Remove
+	failed := forEachWith(w.metrics, command.DeletionWorkers(len(list)), len(list), func(i int) error { return w.deleter.delete(ctx, r, list[i], claims[list[i].Claim]) })
 	rest := map[string]bool{}
 	for i, n := range list {
 		if failed[i] != nil {
 			rest[n.Claim] = true
 		} else {
-			d.Store.SetCommanded(n.Node, false) // it stays marked as terminating
+			w.store.SetCommanded(n.Node, false) // it stays marked as terminating
 		}
 	}
-	failed = append(failed, d.perform(ctx, d.queue.step(func(q *command.Queue) []command.Effect { return q.Deleted(r.Token(), rest, d.Now()) }), nil))
+	failed = append(failed, w.perform(ctx, w.queue.step(func(q *command.Queue) []command.Effect { return q.Deleted(r.Token(), rest, w.now()) }), nil))
 	return errors.Join(failed...)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientcache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,10 +19,10 @@ import (
 
 // leftovers reads what commands wrote on objects. Mostly there is nothing, which is found out without a copy of
 // each object.
-func (d *Disruption) leftovers(ctx context.Context) (command.Leftovers, error) {
+func (w *worker) leftovers(ctx context.Context) (command.Leftovers, error) {
 	l := command.NewLeftovers()
 	nodes, claims := &corev1.NodeList{}, &karpv1.NodeClaimList{}
-	if err := errors.Join(d.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy), d.Client.List(ctx, claims, client.UnsafeDisableDeepCopy)); err != nil {
+	if err := errors.Join(w.client.List(ctx, nodes, client.UnsafeDisableDeepCopy), w.client.List(ctx, claims, client.UnsafeDisableDeepCopy)); err != nil {
 		return l, fmt.Errorf("list nodes and claims: %w", err)
 	}
 	for i := range nodes.Items {
@@ -36,51 +35,37 @@ func (d *Disruption) leftovers(ctx context.Context) (command.Leftovers, error) {
 }
 
 // resume takes over the commands of an earlier process that can go on. It reports whether there are any.
-func (d *Disruption) resume(ctx context.Context, view disrupt.View, l command.Leftovers) bool {
-	d.queue.mu.Lock() // their nodes are marked before the other loop can advance them
-	defer d.queue.mu.Unlock()
-	found := d.queue.state.Resume(view.Nodes, l)
+func (w *worker) resume(ctx context.Context, view disrupt.View, l command.Leftovers) bool {
+	w.queue.mu.Lock() // their nodes are marked before the other loop can advance them
+	defer w.queue.mu.Unlock()
+	found := w.queue.state.Resume(view.Nodes, l)
 	for _, effect := range found {
 		if e, is := effect.(command.Resumed); is {
-			d.markResumed(ctx, e.Command)
+			w.markResumed(ctx, e.Command)
 		}
 	}
 	if len(found) > 0 {
-		loop.Wake(d.queue.wake)
+		loop.Wake(w.queue.wake)
 	}
 	return len(found) > 0
 }
 
 // markResumed marks the nodes of a command of an earlier process as being removed.
-func (d *Disruption) markResumed(ctx context.Context, r disrupt.Running) {
+func (w *worker) markResumed(ctx context.Context, r disrupt.Running) {
 	for _, n := range r.Remove {
-		d.Store.SetCommanded(n.Node, true)
+		w.store.SetCommanded(n.Node, true)
 	}
-	d.Store.Replace(nodesIn(r.Command), nil) // the replacements are there: their pods find them again
+	w.store.Replace(nodesIn(r.Command), nil) // the replacements are there: their pods find them again
 	log.FromContext(ctx).Info("resuming a command of an earlier process", "command", r.ID, "reason", r.Reason, "nodes", names(r.Remove), "replacements", r.ReplacementClaims)
 }
 
 // cleanUp removes what commands of the past wrote on objects.
-func (d *Disruption) cleanUp(ctx context.Context, view disrupt.View, l command.Leftovers) error {
-	return d.perform(ctx, d.queue.step(func(q *command.Queue) []command.Effect { return q.CleanUp(view.Nodes, l) }), nil)
+func (w *worker) cleanUp(ctx context.Context, view disrupt.View, l command.Leftovers) error {
+	return w.perform(ctx, w.queue.step(func(q *command.Queue) []command.Effect { return q.CleanUp(view.Nodes, l) }), nil)
 }
 
-// removeMarks removes the annotations of their command from replacements. One that cannot be written now does
-// not block the others (G9).
-func (d *Disruption) removeMarks(ctx context.Context, names []string) error {
-	return errors.Join(d.forEach(len(names), func(i int) error {
-		claim := &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: names[i]}}
-		err := client.IgnoreNotFound(d.patchWithRetry(ctx, claim, false, func() bool { return !command.RemoveMarks(claim) }))
-		if err != nil {
-			return fmt.Errorf("nodeclaim %s: %w", names[i], err)
-		}
-		return nil
-	})...)
-}
-
-// Watch checks commands as soon as a replacement that they wait for is terminating.
-func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error {
-	d.prepare()
+// watch checks commands as soon as a replacement that they wait for is terminating.
+func (w *worker) watch(ctx context.Context, informers cache.Informers) error {
 	informer, err := informers.GetInformer(ctx, &karpv1.NodeClaim{})
 	if err != nil {
 		return fmt.Errorf("watch nodeclaims: %w", err)
@@ -88,7 +73,7 @@ func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error
 	_, err = informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
 		UpdateFunc: func(_, now any) {
 			if claim, is := now.(*karpv1.NodeClaim); is && claim.DeletionTimestamp != nil {
-				d.queue.recordLostReplacement(claim.Name)
+				w.queue.recordLostReplacement(claim.Name)
 			}
 		},
 		DeleteFunc: func(last any) {
@@ -96,7 +81,7 @@ func (d *Disruption) Watch(ctx context.Context, informers cache.Informers) error
 				last = unknown.Obj
 			}
 			if claim, is := last.(*karpv1.NodeClaim); is {
-				d.queue.recordLostReplacement(claim.Name)
+				w.queue.recordLostReplacement(claim.Name)
 			}
 		},
 	})

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -15,12 +16,27 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/budget"
+	"github.com/dovetail-sh/dovetail/internal/controller/write"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/execute"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 	"github.com/dovetail-sh/dovetail/internal/reason"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
+
+// reporter shows what happens in logs, events, metrics and the journal.
+type reporter struct {
+	client  client.Client
+	store   pools
+	events  write.Emitter
+	metrics *metric.Set
+	journal journal // nil: none is kept
+	now     func() time.Time
+
+	unpriced       map[string]bool // nodes without a known price in the last pass
+	invalidBudgets string          // invalid budgets as last logged
+	repairs        repairLog
+}
 
 // terminatingNode is a node that a command removes, as the log shows it (disruption 23).
 type terminatingNode struct {
@@ -39,7 +55,7 @@ type replacementNode struct {
 }
 
 // logCommandStart logs that a command starts. The cost of the cluster covers all commands of the decision.
-func (d *Disruption) logCommandStart(ctx context.Context, c disrupt.Command, view disrupt.View, decision disrupt.Decision) {
+func (r *reporter) logCommandStart(ctx context.Context, c disrupt.Command, view disrupt.View, decision disrupt.Decision) {
 	logRepairDiagnosis(ctx, c)
 	going, pods := []terminatingNode{}, 0
 	for _, n := range c.Remove {
@@ -79,9 +95,9 @@ func requestedShare(view disrupt.View, name string) string {
 }
 
 // recordOutcome records the outcome of a command in the journal.
-func (d *Disruption) recordOutcome(c disrupt.Command, text string) {
-	if d.Journal != nil {
-		d.Journal.Outcome(c.ID, text, d.Now())
+func (r *reporter) recordOutcome(c disrupt.Command, text string) {
+	if r.journal != nil {
+		r.journal.Outcome(c.ID, text, r.now())
 	}
 }
 
@@ -94,50 +110,41 @@ func poolsOf(c disrupt.Command) map[string]bool {
 }
 
 // countDecision counts a command that was started.
-func (d *Disruption) countDecision(c disrupt.Command) {
+func (r *reporter) countDecision(c disrupt.Command) {
 	why := strings.ToLower(string(c.Reason))
-	d.Metrics.DisruptionDecisions.WithLabelValues(c.Decision, why, c.Type).Inc()
+	r.metrics.DisruptionDecisions.WithLabelValues(c.Decision, why, c.Type).Inc()
 	// any order: each pool is counted by itself
 	for pool := range poolsOf(c) {
-		d.Metrics.DisruptionDecisionsByPool.WithLabelValues(pool, c.Decision, why, c.Type).Inc()
+		r.metrics.DisruptionDecisionsByPool.WithLabelValues(pool, c.Decision, why, c.Type).Inc()
 		if c.Decision == disrupt.TerminateFirst {
-			d.Metrics.DisruptionTerminateFirst.WithLabelValues(pool, why, c.Because).Inc()
+			r.metrics.DisruptionTerminateFirst.WithLabelValues(pool, why, c.Because).Inc()
 		}
 	}
-}
-
-func (d *Disruption) poolNamed(name string) *karpv1.NodePool {
-	for _, p := range d.Store.Pools() {
-		if p.Name == name {
-			return p
-		}
-	}
-	return nil
 }
 
 // emitNodeEvents emits events about nodes that stay, on the Node and its claim, or on the pool.
-func (d *Disruption) emitNodeEvents(ctx context.Context, news []disrupt.ObjectEvent) {
+func (r *reporter) emitNodeEvents(ctx context.Context, news []disrupt.ObjectEvent) {
 	for _, n := range news {
 		if n.Pool != "" {
-			if pool := d.poolNamed(n.Pool); pool != nil {
-				d.Events.Emit(pool, n.Event)
+			if pool := poolNamed(r.store, n.Pool); pool != nil {
+				r.events.Emit(pool, n.Event)
 			}
 			continue
 		}
 		node, claim := &corev1.Node{}, &karpv1.NodeClaim{}
-		claimed := d.Client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim) == nil
+		claimed := r.client.Get(ctx, client.ObjectKey{Name: n.Claim}, claim) == nil
 		said := withBlockedSince(n.Event, claim)
-		if d.Client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
-			d.Events.Emit(node, said)
+		if r.client.Get(ctx, client.ObjectKey{Name: n.Node}, node) == nil {
+			r.events.Emit(node, said)
 		}
 		if claimed {
-			d.Events.Emit(claim, said)
+			r.events.Emit(claim, said)
 		}
 	}
 }
 
 // logInvalidBudgets logs once which pools have invalid budgets: none of their nodes is disrupted.
-func (d *Disruption) logInvalidBudgets(ctx context.Context, view disrupt.View) {
+func (r *reporter) logInvalidBudgets(ctx context.Context, view disrupt.View) {
 	var pools, texts []string
 	for _, name := range slices.Sorted(maps.Keys(view.Pools)) {
 		if _, broken := budget.Limit(view.Pools[name].Budgets, string(karpv1.ReasonEmpty), 0, view.Now); len(broken) > 0 {
@@ -145,23 +152,23 @@ func (d *Disruption) logInvalidBudgets(ctx context.Context, view disrupt.View) {
 		}
 	}
 	text := strings.Join(texts, "; ")
-	if text != "" && text != d.invalidBudgets {
+	if text != "" && text != r.invalidBudgets {
 		log.FromContext(ctx).Error(errors.New(text), "disruption budgets cannot be read; no node of these pools is disrupted", "NodePools", pools)
 	}
-	d.invalidBudgets = text
+	r.invalidBudgets = text
 }
 
 // setDecisionMetrics sets the gauges of a decision. Deleted pools leave no series behind (FM N03).
-func (d *Disruption) setDecisionMetrics(decision disrupt.Decision) {
-	d.Metrics.PoolsAllowedDisruptions.Reset()
-	d.Metrics.PoolsNodesConsumingBudgets.Reset()
+func (r *reporter) setDecisionMetrics(decision disrupt.Decision) {
+	r.metrics.PoolsAllowedDisruptions.Reset()
+	r.metrics.PoolsNodesConsumingBudgets.Reset()
 	// any order: each has a series of its own
 	for why, pools := range decision.Allowed {
-		d.Metrics.DisruptionEligibleNodes.WithLabelValues(strings.ToLower(string(why))).Set(float64(decision.Eligible[why]))
+		r.metrics.DisruptionEligibleNodes.WithLabelValues(strings.ToLower(string(why))).Set(float64(decision.Eligible[why]))
 		// any order: each has a series of its own
 		for pool, n := range pools {
-			d.Metrics.PoolsAllowedDisruptions.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(n))
-			d.Metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(decision.Busy[why][pool]))
+			r.metrics.PoolsAllowedDisruptions.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(n))
+			r.metrics.PoolsNodesConsumingBudgets.WithLabelValues(pool, strings.ToLower(string(why))).Set(float64(decision.Busy[why][pool]))
 		}
 	}
 	for i := range decision.Scores {
@@ -170,13 +177,13 @@ func (d *Disruption) setDecisionMetrics(decision disrupt.Decision) {
 			verdict = "approved"
 		}
 		policy := metric.SnakeCase(string(karpv1.ConsolidationBalanced))
-		d.Metrics.ConsolidationScore.WithLabelValues(verdict, s.Pool, policy).Observe(s.Value)
-		d.Metrics.ConsolidationMoves.WithLabelValues(verdict, s.Pool, policy).Inc()
+		r.metrics.ConsolidationScore.WithLabelValues(verdict, s.Pool, policy).Observe(s.Value)
+		r.metrics.ConsolidationMoves.WithLabelValues(verdict, s.Pool, policy).Inc()
 	}
 }
 
 // logScores logs the scores of moves under policy Balanced (disruption 15a).
-func (d *Disruption) logScores(ctx context.Context, scores []disrupt.Score) {
+func (r *reporter) logScores(ctx context.Context, scores []disrupt.Score) {
 	for i := range scores {
 		s := &scores[i]
 		log.FromContext(ctx).V(1).Info("consolidation score", "NodePool", klog.KRef("", s.Pool), "nodes", s.Nodes, "score", s.Value,
@@ -186,12 +193,12 @@ func (d *Disruption) logScores(ctx context.Context, scores []disrupt.Score) {
 }
 
 // setCostMetrics sets the cost gauge of pools. A node without a known price is counted once.
-func (d *Disruption) setCostMetrics(view disrupt.View) {
+func (r *reporter) setCostMetrics(view disrupt.View) {
 	costs, unpriced := map[string]float64{}, map[string]bool{}
 	// any order: each has a series of its own
 	for pool := range view.Pools {
 		costs[pool] = 0
-		d.Metrics.PoolsCostErrors.WithLabelValues(pool) // shows 0 until there is one
+		r.metrics.PoolsCostErrors.WithLabelValues(pool) // shows 0 until there is one
 	}
 	for _, n := range view.Nodes {
 		costs[n.Pool] += max(0, n.Price)
@@ -199,15 +206,15 @@ func (d *Disruption) setCostMetrics(view disrupt.View) {
 			continue
 		}
 		unpriced[n.Name] = true
-		if !d.unpriced[n.Name] {
-			d.Metrics.PoolsCostErrors.WithLabelValues(n.Pool).Inc()
+		if !r.unpriced[n.Name] {
+			r.metrics.PoolsCostErrors.WithLabelValues(n.Pool).Inc()
 		}
 	}
-	d.unpriced = unpriced
-	d.Metrics.PoolsCost.Reset()
+	r.unpriced = unpriced
+	r.metrics.PoolsCost.Reset()
 	// any order: each has a series of its own
 	for pool, cost := range costs {
-		d.Metrics.PoolsCost.WithLabelValues(pool).Set(cost)
+		r.metrics.PoolsCost.WithLabelValues(pool).Set(cost)
 	}
 }
 

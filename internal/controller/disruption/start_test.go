@@ -317,6 +317,7 @@ func TestRebootsAreHandedOver(t *testing.T) {
 		got = append(got, c.Remove[0].Node)
 		return nil
 	}} {
+		s.boot()
 		s.Reboot = by
 		s.decide = func(v disrupt.View) []disrupt.Command {
 			s.decide = nil

@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
@@ -21,33 +20,29 @@ import (
 //
 // The lists come from the watch cache of the API server, if that is at least as new as the taints. Before 1.31,
 // a list of the newest state scans all pods in etcd, once for each node.
-func (d *Disruption) listLivePods(ctx context.Context, list []disrupt.Command) (map[string][]disrupt.LivePod, []error) {
+func (s *starter) listLivePods(ctx context.Context, list []disrupt.Command) (map[string][]disrupt.LivePod, []error) {
 	var nodes []disrupt.Candidate
 	for _, c := range list {
 		nodes = append(nodes, c.Remove...)
 	}
-	d.awaitTaints(ctx, nodes)
+	s.worker.holder.awaitTaints(ctx, nodes)
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	newest, err := d.podsVersion(ctx)
+	newest, err := s.podsVersion(ctx)
 	if err != nil {
 		return nil, []error{err}
 	}
 	found := make([][]disrupt.LivePod, len(nodes))
-	failed := d.forEach(len(nodes), func(i int) error {
+	failed := forEach(s.metrics, len(nodes), func(i int) error {
 		pods := &corev1.PodList{}
-		if err := d.Reader.List(ctx, pods, client.MatchingFields{lookup.PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
+		if err := s.reader.List(ctx, pods, client.MatchingFields{lookup.PodNodeName: nodes[i].Node}, notOlderThan(newest)); err != nil {
 			return fmt.Errorf("list the pods of node %s: %w", nodes[i].Node, err)
 		}
 		found[i] = make([]disrupt.LivePod, 0, len(pods.Items))
 		for j := range pods.Items {
 			p := &pods.Items[j]
-			found[i] = append(found[i], disrupt.LivePod{
-				Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), EvictCost: cluster.EvictCost(p, d.CostManaged),
-				Protected: p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && cluster.DoNotDisrupt(p, d.Now()),
-				Mark:      cluster.ProtectedBy(p, d.Now()),
-			})
+			found[i] = append(found[i], disrupt.NewLivePod(p, s.costManaged, s.now()))
 		}
 		return nil
 	})
@@ -62,9 +57,9 @@ func (d *Disruption) listLivePods(ctx context.Context, list []disrupt.Command) (
 
 // podsVersion returns the current resource version of pods by listing one of them. The version of a Node would
 // not do: versions of two resources are comparable only if one etcd stores both.
-func (d *Disruption) podsVersion(ctx context.Context) (string, error) {
+func (s *starter) podsVersion(ctx context.Context) (string, error) {
 	one := &corev1.PodList{}
-	if err := d.Reader.List(ctx, one, client.Limit(1)); err != nil {
+	if err := s.reader.List(ctx, one, client.Limit(1)); err != nil {
 		return "", fmt.Errorf("read the resource version of pods: %w", err)
 	}
 	return one.ResourceVersion, nil
@@ -79,14 +74,14 @@ func notOlderThan(version string) client.ListOption {
 }
 
 // validate drops from commands what no longer holds, and releases the nodes that stay.
-func (d *Disruption) validate(ctx context.Context, held []disrupt.Command, decided, fresh disrupt.View, live map[string][]disrupt.LivePod) []disrupt.Command {
-	limits := d.limits()
+func (s *starter) validate(ctx context.Context, held []disrupt.Command, decided, fresh disrupt.View, live map[string][]disrupt.LivePod) []disrupt.Command {
+	limits := newTimeBudgets(s.now)
 	look := command.SecondLook{
-		Decided: decided, Fresh: fresh, Live: live, Policy: d.Policy,
+		Decided: decided, Fresh: fresh, Live: live, Policy: s.policy,
 		StopPlacing: func() bool { return limits.whole.shouldStop(ctx) }, StopChecking: func() bool { return limits.validation.shouldStop(ctx) },
 	}
 	held, effects := command.Validate(held, look)
-	if err := d.perform(ctx, effects, nil); err != nil {
+	if err := s.worker.perform(ctx, effects, nil); err != nil {
 		log.FromContext(ctx).Error(err, "releasing nodes failed; the next pass tries again")
 	}
 	return held

@@ -87,7 +87,7 @@ func (r *ImpossibleBudgets) countHeldPods(ctx context.Context, namespace string,
 	count := 0
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+		ended := cluster.PodEnded(p)
 		if nodes[p.Spec.NodeName] && !ended && p.DeletionTimestamp == nil && selector.Matches(p.Labels) {
 			count++
 		}

@@ -6,6 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 )
 
 // podLeft lets through what can bring a drain forward at once: a pod went, ended, or is no longer
@@ -21,12 +22,8 @@ func podLeft() predicate.Predicate {
 			if !ok || !same {
 				return false
 			}
-			return ended(after) && !ended(before) ||
+			return cluster.PodEnded(after) && !cluster.PodEnded(before) ||
 				before.Annotations[karpv1.AnnotationDoNotDisrupt] != after.Annotations[karpv1.AnnotationDoNotDisrupt]
 		},
 	}
-}
-
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }

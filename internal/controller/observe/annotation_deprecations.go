@@ -50,7 +50,7 @@ func (r *AnnotationDeprecations) Pass(ctx context.Context) error {
 	}
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if ended := p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed; !ended && p.DeletionTimestamp == nil {
+		if ended := cluster.PodEnded(p); !ended && p.DeletionTimestamp == nil {
 			r.emitIfDeprecated(p)
 		}
 	}

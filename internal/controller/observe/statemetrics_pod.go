@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
@@ -48,7 +49,7 @@ func (m *StateMetrics) takePod(obj client.Object, gone, first bool) {
 		state.seen = m.Now()
 	}
 	m.progress(state)
-	if pod.Spec.NodeName != "" && !podOver(pod) {
+	if pod.Spec.NodeName != "" && !cluster.PodEnded(pod) {
 		state.asks = asksOf(pod)
 		m.nodeOf(pod.Spec.NodeName).count(state.asks, isDaemonPod(pod), 1)
 	}
@@ -104,7 +105,7 @@ func (s *scrape) pod(state *podState, node *nodeState) {
 		labels(karpv1.LabelNodePool), labels(corev1.LabelTopologyZone), labels(corev1.LabelArchStable),
 		labels(karpv1.LabelCapacityType), labels(corev1.LabelInstanceTypeStable),
 		string(pod.Status.Phase), strconv.FormatBool(readyCondition(pod) != nil), strconv.FormatBool(isOurs))
-	if podOver(pod) {
+	if cluster.PodEnded(pod) {
 		return
 	}
 	dynamic := strconv.FormatBool(len(pod.Spec.ResourceClaims) > 0)
@@ -137,10 +138,6 @@ func ownerPath(pod *corev1.Pod) string {
 func isDaemonPod(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && owner.Kind == "DaemonSet"
-}
-
-func podOver(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
 func conditionOfPod(pod *corev1.Pod, name corev1.PodConditionType) *corev1.PodCondition {

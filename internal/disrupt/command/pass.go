@@ -12,7 +12,32 @@ const (
 	PassInterval = 10 * time.Second
 	AfterWake    = time.Second            // shortest time between a pass and one that was woken
 	AfterWrite   = 100 * time.Millisecond // for the watch to deliver what was written
+	Unsynced     = time.Second            // until the cache is asked again whether it is complete
 )
+
+// Failure is what went wrong in a pass.
+type Failure int
+
+// Failures of a pass.
+const (
+	NoFailure     Failure = iota
+	OnlyConflicts         // another client wrote the same objects
+	OtherFailure
+)
+
+// AfterFailure returns in what time the next pass is due after a failure, given what NextPass returned. Nodes that
+// failed do not keep others waiting.
+func AfterFailure(f Failure, in time.Duration, others bool) time.Duration {
+	switch {
+	case f == NoFailure:
+		return in
+	case f == OnlyConflicts:
+		return AfterWrite
+	case others:
+		return in
+	}
+	return PassInterval
+}
 
 // NextPass returns in what time the next pass is due if all went well, and whether it is a pass for other nodes: no
 // command could be started, and those that failed are backed off.
