@@ -1,7 +1,9 @@
 package drift_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -75,5 +77,24 @@ func TestCatalogueDrift(t *testing.T) {
 				t.Errorf("Catalogue() = %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// API 8: the instance type of a claim is looked up from an hour on, twice an hour.
+func TestCatalogueLookups(t *testing.T) {
+	t.Parallel()
+	created := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	claim := &karpv1.NodeClaim{}
+	claim.CreationTimestamp.Time = created
+	var last drift.CatalogueLookup
+	var at []int
+	for minute := range 130 {
+		if now := created.Add(time.Duration(minute) * time.Minute); last.Due(claim, now) {
+			last.At = now
+			at = append(at, minute)
+		}
+	}
+	if want := []int{60, 90, 120}; !slices.Equal(at, want) {
+		t.Errorf("looked up in minutes %v, want %v", at, want)
 	}
 }

@@ -10,11 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	awsv1 "github.com/dovetail-sh/dovetail/api/aws/v1"
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/drain"
@@ -242,34 +242,47 @@ func (p *process) podEvent(pod *corev1.Pod) {
 	}
 }
 
-// garbage removes claims whose instance is gone, and instances whose claim is.
-func (p *process) garbage() {
+// collect deletes claims whose instance is gone, and terminates instances that no claim has.
+func (p *process) collect() {
 	if !p.synced {
 		return
 	}
+	all := make([]*karpv1.NodeClaim, 0, len(p.w.api.claims))
 	for _, name := range p.w.api.claimNames() {
-		claim := p.w.api.claims[name]
-		if claim == nil || claim.DeletionTimestamp != nil || claim.Status.ProviderID == "" {
-			continue
-		}
-		_, err := p.cloud.Find(context.Background(), cloud.ID(claim.Status.ProviderID))
-		list := p.w.api.nodesOf(claim)
-		if cloud.Is(err, cloud.NotFound) && !slices.ContainsFunc(list, cluster.NodeReady) {
-			p.w.logf("controller: the instance of claim %s is gone", name)
-			p.write(func() { p.w.api.delete(claim, p.w.now) })
-		}
+		all = append(all, p.w.api.claims[name])
 	}
-	all, err := p.cloud.List(context.Background())
+	list, err := p.cloud.List(context.Background())
 	if err != nil {
 		return // the next round knows more
 	}
-	for _, i := range all {
-		// A claim that is younger than the instance is another one of its name.
-		if c := p.w.api.claims[i.Claim]; !i.Terminating && (c == nil || c.CreationTimestamp.After(i.Launched)) && p.w.now.Sub(i.Launched) > 30*time.Second {
-			p.w.logf("controller: nobody claims %s", i.ID)
-			p.write(func() { _ = p.cloud.Terminate(context.Background(), i.ID) }) // one that fails is listed again
+	missing, _ := lifecycle.Missing(all, list, func(id string) []*corev1.Node {
+		return p.w.api.nodesOf(&karpv1.NodeClaim{Status: karpv1.NodeClaimStatus{ProviderID: id}})
+	}, p.w.now)
+	for _, claim := range missing {
+		if gone, _ := lifecycle.InstanceGone(p.cloud.Find(context.Background(), cloud.ID(claim.Status.ProviderID))); gone {
+			p.w.logf("controller: the instance of claim %s is gone", claim.Name)
+			p.write(func() { p.w.api.delete(claim, p.w.now) })
 		}
 	}
+	for _, i := range lifecycle.Orphans(p.orphanFacts(list)) {
+		p.w.logf("controller: no claim has instance %s", i.ID)
+		p.write(func() { _ = p.cloud.Terminate(context.Background(), i.ID) }) // one that fails is listed again
+	}
+}
+
+// orphanFacts is what a process knows about instances. Provider ids of the simulated cloud are names.
+func (p *process) orphanFacts(list []cloud.Instance) lifecycle.OrphanFacts {
+	f := lifecycle.OrphanFacts{Instances: list, Name: func(id string) string { return id }, Owners: map[string]types.UID{}, Started: p.started, Now: p.w.now}
+	for _, name := range p.w.api.claimNames() {
+		f.Claims = append(f.Claims, *p.w.api.claims[name])
+	}
+	// any order: each instance has one owner
+	for uid, outcome := range p.outcomes {
+		if outcome.Err == nil {
+			f.Owners[string(outcome.Instance.ID)] = uid
+		}
+	}
+	return f
 }
 
 // interruptions handles the notices of the cloud. One is removed once it was handled, so that a crash repeats it.

@@ -135,7 +135,7 @@ func (w *World) boot() {
 			p.requestPlan(provision.Retrigger)
 		}
 	})
-	p.every(2*time.Minute, p.garbage)
+	p.every(2*time.Minute, p.collect)
 	p.every(5*time.Second, p.interruptions)
 	w.logf("controller: process %d starts", p.number)
 }

@@ -17,14 +17,12 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 )
 
 // listFresh is for how long one list of instances serves several claims that look for theirs.
 const listFresh = 2 * time.Second
-
-// clockSkew is how far the clocks of the cloud and the API server may be apart.
-const clockSkew = 5 * time.Second
 
 // Adopter finds the instance that an earlier process bought for a claim and did not live to write down
 // (A01, decision 7). T is an instance in the words of the cloud. Exported fields are set once; it is safe for
@@ -105,7 +103,7 @@ func (a *Adopter[T]) orphans(claims []karpv1.NodeClaim, given map[string]types.U
 func (a *Adopter[T]) choose(claim *karpv1.NodeClaim, list []candidate[T], all []catalog.InstanceType) *candidate[T] {
 	var fitting []candidate[T]
 	for _, i := range list {
-		if BoughtFor(claim, i.Instance) && a.allowed(claim, i, all) {
+		if lifecycle.BoughtFor(claim, i.Instance) && a.allowed(claim, i, all) {
 			fitting = append(fitting, i)
 		}
 	}
@@ -119,15 +117,6 @@ func (a *Adopter[T]) choose(claim *karpv1.NodeClaim, list []candidate[T], all []
 			cmp.Compare(a.name, b.name),
 		)
 	}))
-}
-
-// BoughtFor reports whether what is known of an instance allows that it was bought for a claim.
-func BoughtFor(claim *karpv1.NodeClaim, i cloud.Instance) bool {
-	return !i.Terminating && !i.Stopped &&
-		i.Pool == claim.Labels[karpv1.LabelNodePool] &&
-		i.Class == claim.Spec.NodeClassRef.Name &&
-		(i.Claim == "" || i.Claim == claim.Name) &&
-		!i.Launched.Before(claim.CreationTimestamp.Add(-clockSkew))
 }
 
 // allowed reports whether the requirements of a claim, as far as they are about the machine, hold for an

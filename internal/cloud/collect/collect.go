@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -15,17 +14,16 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
+	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
 const (
-	orphanAge     = 30 * time.Second // younger instances may still get their claim
 	collectOften  = 10 * time.Second
 	oftenRounds   = 20 // so many rounds after the start, then more slowly
 	collectSlowly = 2 * time.Minute
-	collectWidth  = 100             // instances ended at a time
-	claimPage     = 500             // claims in one answer of the API server
-	adoptionTime  = 2 * time.Minute // after the start, in which claims find the instances of an earlier process
+	collectWidth  = 100 // instances terminated at a time
+	claimPage     = 500 // claims in one response of the API server
 )
 
 // Controller is the name of the collector as a controller, and its label in metrics.
@@ -37,21 +35,21 @@ type provider interface {
 	Terminate(ctx context.Context, id cloud.ID) error
 }
 
-// Collector ends instances of this cluster that no NodeClaim knows (LC-39). Its exported fields are set once.
+// Collector terminates instances of this cluster that no NodeClaim has (LC-39). Its exported fields are set once.
 type Collector struct {
 	Cloud   provider
 	Claims  client.Reader // not the cache: a claim that is missing there costs a node
 	Client  client.Client
 	Ledger  *adopt.Ledger
 	Name    directory.Key // of instances
-	Synced  func() bool   // whether memory holds all nodes and claims; nothing is collected before (LC-61)
+	Synced  func() bool   // whether the cache has all nodes and claims; nothing is collected before (LC-61)
 	Metrics *metric.Set
 	Now     func() time.Time
 
 	rounds int
 }
 
-// Collect ends what is to be ended. If the instances or the claims cannot be listed in full, it does
+// Collect terminates orphans. If the instances or the claims cannot be listed in full, it does
 // nothing (D06, D07).
 func (c *Collector) Collect(ctx context.Context) (time.Duration, error) {
 	if !c.Synced() {
@@ -67,7 +65,7 @@ func (c *Collector) Collect(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, fmt.Errorf("collect instances: list NodeClaims: %w", err)
 		}
-		c.terminateOrphans(ctx, c.collectable(suspects, claims))
+		c.terminateOrphans(ctx, c.orphans(suspects, claims))
 	}
 	if c.rounds++; c.rounds < oftenRounds {
 		return collectOften, nil
@@ -83,11 +81,13 @@ func (c *Collector) suspects(ctx context.Context, instances []cloud.Instance) []
 	if err := c.Client.List(ctx, known, client.UnsafeDisableDeepCopy); err != nil { // only read
 		return instances
 	}
-	return c.collectable(instances, known.Items)
+	return c.orphans(instances, known.Items)
 }
 
-func (c *Collector) collectable(instances []cloud.Instance, claims []karpv1.NodeClaim) []cloud.Instance {
-	return collectable(instances, claims, c.Name, c.Ledger.Owners(), c.Ledger.Started(), c.Now())
+func (c *Collector) orphans(instances []cloud.Instance, claims []karpv1.NodeClaim) []cloud.Instance {
+	return lifecycle.Orphans(lifecycle.OrphanFacts{
+		Instances: instances, Claims: claims, Name: c.Name, Owners: c.Ledger.Owners(), Started: c.Ledger.Started(), Now: c.Now(),
+	})
 }
 
 // listClaims reads all claims from the API server, page by page. A part of them is never an answer.
@@ -103,43 +103,6 @@ func listClaims(ctx context.Context, reader client.Reader) ([]karpv1.NodeClaim, 
 			return all, nil
 		}
 	}
-}
-
-// collectable are the instances that nobody will miss: no claim has them, none was promised one of them,
-// they are old enough, and they are not on their way out. Right after the start those are spared that a
-// claim without instance may take over (A01).
-func collectable(list []cloud.Instance, claims []karpv1.NodeClaim, name directory.Key, given map[string]types.UID, started, now time.Time) []cloud.Instance {
-	taken, waiting := map[string]bool{}, map[types.UID]*karpv1.NodeClaim{}
-	for i := range claims {
-		claim := &claims[i]
-		if id := name(claim.Status.ProviderID); id != "" {
-			taken[id] = true
-		} else if claim.Status.ProviderID == "" {
-			waiting[claim.UID] = claim
-		}
-	}
-	spared := func(i cloud.Instance) bool {
-		if owner, promised := given[name(string(i.ID))]; promised && waiting[owner] != nil {
-			return true // the claim has not written it down yet (A02)
-		}
-		if now.Sub(started) >= adoptionTime {
-			return false
-		}
-		for _, claim := range waiting {
-			if claim.CreationTimestamp.Time.Before(started) && claim.DeletionTimestamp.IsZero() && adopt.BoughtFor(claim, i) {
-				return true
-			}
-		}
-		return false
-	}
-	var out []cloud.Instance
-	for _, i := range list {
-		// An age below zero, from a clock that is off, is no age (N08).
-		if !taken[name(string(i.ID))] && !i.Terminating && now.Sub(i.Launched) > orphanAge && !spared(i) {
-			out = append(out, i)
-		}
-	}
-	return out
 }
 
 func (c *Collector) terminateOrphans(ctx context.Context, list []cloud.Instance) {

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
@@ -22,47 +21,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
-
-// LC-39: which instances nobody asks for any more.
-func TestCollectable(t *testing.T) {
-	t.Parallel()
-	later := start.Add(time.Hour) // long after the start of the process
-	old := later.Add(-10 * time.Minute)
-	deleting := func(c *karpv1.NodeClaim) { c.DeletionTimestamp = &metav1.Time{Time: later} }
-	for name, tc := range map[string]struct {
-		instance cloud.Instance
-		claims   []karpv1.NodeClaim
-		given    map[string]types.UID
-		now      time.Time
-		want     bool
-	}{
-		"G2 nobody knows it":           {instance: newInstance("i-1", old), now: later, want: true},
-		"its claim is there":           {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-1"))}, now: later},
-		"its claim is going":           {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-1"), deleting)}, now: later},
-		"the claim has another":        {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-2"))}, now: later, want: true},
-		"G2 it is young":               {instance: newInstance("i-1", later.Add(-30*time.Second)), now: later},
-		"G2 it is just old enough":     {instance: newInstance("i-1", later.Add(-31*time.Second)), now: later, want: true},
-		"N08 it comes from the future": {instance: newInstance("i-1", later.Add(time.Hour)), now: later},
-		"it is on its way out":         {instance: newInstance("i-1", old, func(i *cloud.Instance) { i.Terminating = true }), now: later},
-		"E05 it is stopped":            {instance: newInstance("i-1", old, func(i *cloud.Instance) { i.Stopped = true }), now: later, want: true},
-		"A02 it was promised, and the claim has not written it":    {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old)}, given: map[string]types.UID{"i-1": "uid-a"}, now: later},
-		"A06 it was promised, but the claim is gone":               {instance: newInstance("i-1", old), given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
-		"it was promised, but the claim has another":               {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, withInstance("i-2"))}, given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
-		"A01 right after the start a claim may want it":            {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(-2*time.Minute))}, now: start.Add(time.Minute)},
-		"A01 but not one that is going":                            {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(-2*time.Minute), deleting)}, now: start.Add(time.Minute), want: true},
-		"A01 nor one that came after the start":                    {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(time.Second))}, now: start.Add(time.Minute), want: true},
-		"A01 and not for ever":                                     {instance: newInstance("i-1", start.Add(-time.Minute)), claims: []karpv1.NodeClaim{*newClaim("a", start.Add(-2*time.Minute))}, now: start.Add(2 * time.Minute), want: true},
-		"a claim with an id that cannot be read waits for nothing": {instance: newInstance("i-1", old), claims: []karpv1.NodeClaim{*newClaim("a", old, func(c *karpv1.NodeClaim) { c.Status.ProviderID = "odd" })}, given: map[string]types.UID{"i-1": "uid-a"}, now: later, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := collectable([]cloud.Instance{tc.instance}, tc.claims, nameOf, tc.given, start, tc.now)
-			if (len(got) == 1) != tc.want {
-				t.Errorf("collectable: %v, want %v", len(got) == 1, tc.want)
-			}
-		})
-	}
-}
 
 func newCollector(w *world, claims client.Reader) *Collector {
 	now := start

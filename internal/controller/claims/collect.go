@@ -145,15 +145,12 @@ func (r *Collector) collect(ctx context.Context, missing []*karpv1.NodeClaim) (u
 func (r *Collector) instanceIsGone(ctx context.Context, claim *karpv1.NodeClaim) (gone, unsure bool) {
 	logger := log.FromContext(ctx).WithValues("NodeClaim", lifecycle.Ref{Name: claim.Name}, "provider-id", claim.Status.ProviderID)
 	found, err := r.Provider.Find(ctx, cloud.ID(claim.Status.ProviderID))
+	gone, unsure = lifecycle.InstanceGone(found, err)
 	switch {
-	case cloud.Is(err, cloud.NotFound):
-		return true, false
-	case err != nil:
+	case unsure:
 		logger.Error(err, "cannot find out whether an instance that is not listed exists; its nodeclaim stays")
-		return false, true
-	case found.Terminating:
-		return true, false
+	case !gone:
+		logger.Info("instance exists and is not listed; its nodeclaim stays. Were its tags removed?")
 	}
-	logger.Info("instance exists and is not listed; its nodeclaim stays. Were its tags removed?")
-	return false, false
+	return gone, unsure
 }
