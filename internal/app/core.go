@@ -85,7 +85,7 @@ func (c *core) add(ctx context.Context) error {
 	if err := c.readRepairs(); err != nil {
 		return err
 	}
-	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: c.driver.Words, Now: c.clock.time}
+	c.orders = &execute.Claims{Client: c.writer, Store: c.store, Metrics: c.metrics, Words: c.driver.Words}
 	if err := lookup.Index(c.mgr); err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ type Doc struct {
 	Every     time.Duration // repeats within this time are dropped
 	PerSecond float64       // over all pods; other objects are few. 0: no limit
 	Burst     int
-	Idle      bool // what it tells of is not built yet: it is never sent
 }
 
 const (

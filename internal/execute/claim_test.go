@@ -250,7 +250,7 @@ func TestCreate(t *testing.T) {
 		pools: []*karpv1.NodePool{pool(), limited, atLimit, denied, loweredNow, deletingNow, anewNow},
 	}
 	metrics := metric.New(prometheus.NewRegistry())
-	claims := &execute.Claims{Client: writer, Store: store, Metrics: metrics, Words: awsv1.Vocabulary(), Now: time.Now}
+	claims := &execute.Claims{Client: writer, Store: store, Metrics: metrics, Words: awsv1.Vocabulary()}
 	got := claims.Create(t.Context(), execute.Batch{
 		Nodes: []solve.NewNode{
 			node("general", "w1"), node("gone", "w1"), node("limited", "w1"), node("at-limit", "w1"), node("denied", "w1"), node("general", "obsolete"),
@@ -300,7 +300,7 @@ func TestFirstExceededLimitIsNamed(t *testing.T) {
 	store := &memory{pools: []*karpv1.NodePool{limited}, used: corev1.ResourceList{
 		"memory": resource.MustParse("2Gi"), "cpu": resource.MustParse("2"), "example.com/device": resource.MustParse("2"),
 	}}
-	claims := &execute.Claims{Store: store, Now: time.Now}
+	claims := &execute.Claims{Store: store}
 	for range 50 {
 		got := claims.Create(t.Context(), execute.Batch{Nodes: []solve.NewNode{order(t).Node}, Pools: map[string]*karpv1.NodePool{limited.Name: limited}, Lanes: resources.NewTable()})
 		if want := "nodepool general: limit 1 of cpu is exceeded, 2 are in use"; got[0].Err == nil || got[0].Err.Error() != want {
@@ -325,7 +325,7 @@ func TestWritten(t *testing.T) {
 			},
 		}).Build()
 		store := &memory{pods: map[cluster.PodKey]*corev1.Pod{{Namespace: "default", Name: "w1"}: {}}, pools: []*karpv1.NodePool{pool()}, claimed: make(chan string, 10)}
-		claims := &execute.Claims{Client: writer, Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
+		claims := &execute.Claims{Client: writer, Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary()}
 		waited := func() time.Duration {
 			start := time.Now()
 			claims.Written(t.Context())

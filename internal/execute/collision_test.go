@@ -2,7 +2,6 @@ package execute_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -45,7 +44,7 @@ func TestTrust_A11_NodesWhoseNamesCollideGetAClaimEach(t *testing.T) {
 			}
 			kube := fake.NewClientBuilder().WithScheme(scheme).Build()
 			claims := &execute.Claims{
-				Client: kube, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now,
+				Client: kube, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(),
 				Store: &memory{pods: map[cluster.PodKey]*corev1.Pod{one: {}, two: {}}, pools: []*karpv1.NodePool{pool()}, claimed: make(chan string, 1000)},
 			}
 			batch.Pools, batch.Lanes = map[string]*karpv1.NodePool{"general": pool()}, resources.NewTable()

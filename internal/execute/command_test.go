@@ -2,7 +2,6 @@ package execute_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +26,7 @@ func TestReplacementsOfCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	claims := &execute.Claims{
-		Client: fake.NewClientBuilder().WithScheme(scheme).Build(), Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now,
+		Client: fake.NewClientBuilder().WithScheme(scheme).Build(), Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(),
 		Store: &memory{pods: map[cluster.PodKey]*corev1.Pod{}, pools: []*karpv1.NodePool{pool()}, claimed: make(chan string, 100)},
 	}
 	seen := map[string]bool{}

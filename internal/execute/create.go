@@ -42,7 +42,6 @@ type Claims struct {
 	Store   memory
 	Metrics *metric.Set
 	Words   reqs.Vocabulary
-	Now     func() time.Time
 
 	slots Slots
 	mu    sync.Mutex

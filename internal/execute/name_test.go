@@ -2,7 +2,6 @@ package execute_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -29,7 +28,7 @@ func TestNameIsTaken(t *testing.T) {
 	kube := fake.NewClientBuilder().WithScheme(scheme).Build()
 	create := func() *karpv1.NodeClaim {
 		store := &memory{pods: map[cluster.PodKey]*corev1.Pod{{Namespace: "default", Name: "w1"}: {}}, pools: []*karpv1.NodePool{pool()}, claimed: make(chan string, 1)}
-		claims := &execute.Claims{Client: kube, Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
+		claims := &execute.Claims{Client: kube, Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary()}
 		got := claims.Create(t.Context(), execute.Batch{
 			Nodes: []solve.NewNode{order(t).Node}, Pools: map[string]*karpv1.NodePool{"general": pool()}, Lanes: resources.NewTable(), Reason: execute.Provisioned,
 		})

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +72,7 @@ func TestLC46_SlotsAreReserved(t *testing.T) {
 		}
 		return nil
 	})
-	claims := &execute.Claims{Client: writer, Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
+	claims := &execute.Claims{Client: writer, Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary()}
 	broken.Store("api", true)
 	for _, c := range claims.Create(t.Context(), ordering(t, p, 4, "broken")) {
 		if c.Err == nil || errors.Is(c.Err, execute.ErrAtLimit) {
@@ -124,7 +123,7 @@ func TestSlotsAreForStaticPools(t *testing.T) {
 	p.Spec.Replicas = new(int64(5))
 	store := &memory{pools: []*karpv1.NodePool{p}, claimed: make(chan string, 100)}
 	store.have.Store(1000)
-	claims := &execute.Claims{Client: writerFor(t, func(client.Object) error { return nil }), Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
+	claims := &execute.Claims{Client: writerFor(t, func(client.Object) error { return nil }), Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary()}
 	for _, c := range claims.Create(t.Context(), ordering(t, p, 3, "x")) {
 		if c.Err != nil {
 			t.Error(c.Err)
@@ -157,7 +156,7 @@ func TestCreateWithoutRoom(t *testing.T) {
 	t.Parallel()
 	p := pool()
 	store := &memory{pools: []*karpv1.NodePool{p}, claimed: make(chan string, 100), late: map[int]error{1: errors.New("nodepool general: its limit 8 of cpu leaves no room for another node")}}
-	claims := &execute.Claims{Client: writerFor(t, func(client.Object) error { return nil }), Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary(), Now: time.Now}
+	claims := &execute.Claims{Client: writerFor(t, func(client.Object) error { return nil }), Store: store, Metrics: metric.New(prometheus.NewRegistry()), Words: awsv1.Vocabulary()}
 	for i, c := range claims.Create(t.Context(), ordering(t, p, 3, "x")) {
 		if full := i == 1; errors.Is(c.Err, execute.ErrOutdated) != full || (c.Claim == nil) != full {
 			t.Errorf("node %d: claim %v, %v", i, c.Claim, c.Err)

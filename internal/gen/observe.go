@@ -66,7 +66,7 @@ func eventsPage() file {
 		if d.PerSecond > 0 {
 			limit = fmt.Sprintf("%g a second over all pods, %d at once", d.PerSecond, d.Burst)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d min | %s |\n", d.Reason, kind, strings.Join(d.On, ", "), oneLine(d.When)+notYet(d.Idle), int(d.Every/time.Minute), limit)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %d min | %s |\n", d.Reason, kind, strings.Join(d.On, ", "), oneLine(d.When), int(d.Every/time.Minute), limit)
 	}
 	return file{filepath.Join("docs", "reference", "events.md"), []byte(b.String())}
 }

@@ -16,8 +16,8 @@ func TestLaunchResultWaits(t *testing.T) {
 	failed := lifecycle.Outcome{Err: errors.New("no capacity")}
 	var r lifecycle.LaunchResult
 	now := start
-	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		want *= time.Second
+	for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		want := time.Duration(seconds) * time.Second
 		r = r.Next(failed, now, now)
 		if got := r.Outcome(now); got == nil || got.Wait != want {
 			t.Fatalf("waits %v, want %s", got, want)

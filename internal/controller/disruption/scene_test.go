@@ -74,7 +74,7 @@ func (s *scene) boot() {
 	if err := s.memory.Watch(s.t.Context(), s.feed); err != nil {
 		s.t.Fatal(err)
 	}
-	orders := &execute.Claims{Client: s.client, Store: s.memory, Metrics: s.metrics, Words: awsv1.Vocabulary(), Now: now}
+	orders := &execute.Claims{Client: s.client, Store: s.memory, Metrics: s.metrics, Words: awsv1.Vocabulary()}
 	s.plans = &provisioning.Provisioner{
 		Store: s.memory, Cloud: &controllertest.Catalogue{}, Events: s.told, Metrics: s.metrics, Batcher: provisioning.NewBatcher(time.Second, time.Second),
 		Claims: orders, Nomination: 20 * time.Second, LaunchBackoff: provisioning.NewLaunchBackoff(), Pulse: controllertest.Pulse{}, Now: now,

@@ -83,7 +83,7 @@ func newFleet(t controllertest.T, replicas int64, limit string) *fleet {
 func (f *fleet) boot() {
 	f.memory = &lagging{fleet: f, known: map[string]*karpv1.NodeClaim{}, held: map[string]bool{}}
 	f.memory.sync()
-	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary(), Now: time.Now}
+	f.orders = &execute.Claims{Client: f.api, Store: f.memory, Metrics: f.metrics, Words: awsv1.Vocabulary()}
 	cache := &cached{Client: f.api, memory: f.memory}
 	f.static = &pools.Static{
 		Client: cache, Remover: write.NewRemover(cache, f.told, f.metrics, nil), Live: f.api, Store: f.memory, Claims: f.orders, LaunchBackoff: provisioning.NewLaunchBackoff(), Words: awsv1.Vocabulary(),

@@ -69,11 +69,10 @@ type Provisioner struct {
 
 	Journal planJournal // may be nil
 
-	// Judge checks plans; nil: check.Plan.
-	Judge func(solve.Problem, solve.Plan) []check.Violation
-
 	// Planned is called with the pods that a plan places and those that it does not. It may be nil.
 	Planned func(placed, refused []cluster.PodKey)
+
+	checkPlan func(solve.Problem, solve.Plan) []check.Violation // nil: check.Plan; tests make it refuse
 
 	refusalsLogged map[cluster.PodKey]loggedReason // of the last plan
 	ignoredLogged  map[cluster.PodKey]loggedReason // of the last pass: pods that are not planned for
@@ -265,8 +264,8 @@ func (p *Provisioner) solve(ctx context.Context, view store.View, problem solve.
 
 // planChecker returns the function that checks plans.
 func (p *Provisioner) planChecker() func(solve.Problem, solve.Plan) []check.Violation {
-	if p.Judge != nil {
-		return p.Judge
+	if p.checkPlan != nil {
+		return p.checkPlan
 	}
 	return check.Plan
 }

@@ -16,7 +16,7 @@ import (
 func TestTrust_C03_OneRejectedPlanDoesNotStopTheOthers(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.Judge = func(p solve.Problem, plan solve.Plan) []check.Violation {
+	l.CheckPlansWith(func(p solve.Problem, plan solve.Plan) []check.Violation {
 		found := check.Plan(p, plan)
 		for _, n := range plan.Create {
 			for _, key := range n.Pods {
@@ -26,7 +26,7 @@ func TestTrust_C03_OneRejectedPlanDoesNotStopTheOthers(t *testing.T) {
 			}
 		}
 		return found
-	}
+	})
 	l.add(controllertest.ReadyPool("general"), controllertest.PendingPod("villain", "1"), controllertest.PendingPod("honest", "1"))
 	l.Pass(t.Context())
 	claims := &karpv1.NodeClaimList{}
