@@ -6,4 +6,6 @@ import (
 )
 
 // CheckPlansWith replaces the check of plans, so that a test can have one refused.
-func (p *Provisioner) CheckPlansWith(by func(solve.Problem, solve.Plan) []check.Violation) { p.checkPlan = by }
+func (p *Provisioner) CheckPlansWith(by func(solve.Problem, solve.Plan) []check.Violation) {
+	p.checkPlan = by
+}
