@@ -16,7 +16,7 @@ import (
 
 // S-116: what the API server forbids is told once with the rule to add, and the controller is not ready while nothing can
 // be planned for want of it.
-func TestS_116_ForbiddenRequestsAreTold(t *testing.T) {
+func TestS_116_ForbiddenRequestsAreReported(t *testing.T) {
 	t.Parallel()
 	const (
 		pods    = `pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope`
@@ -90,7 +90,7 @@ func TestS_116_ForbiddenRequestsAreTold(t *testing.T) {
 }
 
 // A right that stays missing is named again from time to time, and an answer that cannot be read says nothing.
-func TestForbiddenRequestsAreToldAgain(t *testing.T) {
+func TestForbiddenRequestsAreReportedAgain(t *testing.T) {
 	t.Parallel()
 	now, told := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
 	d := &denials{log: funcr.New(func(string, string) { told++ }, funcr.Options{}), now: func() time.Time { return now }, seen: map[rights.Denial]*denied{}}

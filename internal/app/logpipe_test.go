@@ -43,7 +43,7 @@ func (g *gate) written() []string {
 
 // FM N17: nobody reads the log. However much loops have to say, they are held up for less than a second; when
 // somebody reads again, what was kept comes, then how much is missing, and lines are waited for again.
-func TestFM_N17_LogThatNobodyReads(t *testing.T) {
+func TestFM_N17_LogWithoutReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g := &gate{open: make(chan struct{})}
@@ -119,7 +119,7 @@ type writer func([]byte) (int, error)
 func (w writer) Write(text []byte) (int, error) { return w(text) }
 
 // What is said about missing lines has the form of every other line.
-func TestMissingLinesAreTold(t *testing.T) {
+func TestMissingLinesAreReported(t *testing.T) {
 	t.Parallel()
 	line := string(lostLinesNotice(zapcore.NewJSONEncoder(encoding()), "abc")(7))
 	for _, want := range []string{`"level":"WARN"`, `"logger":"controller"`, `"lines":7`, `"commit":"abc"`, "lines are missing"} {

@@ -209,7 +209,7 @@ func (l *lot) plan(r *rapid.T) {
 // FM F08, SC-45: in whatever order launches, answers, looks at EC2 and events come, and however old the
 // types are that a plan is made with, a slot is never promised twice. And when all has come to rest, none is
 // overlooked.
-func TestFM_F08_ASlotIsNeverPromisedTwice(t *testing.T) {
+func TestFM_F08_ASlotIsNeverAllocatedTwice(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(r *rapid.T) {
 		l := newLot(t, rapid.IntRange(1, 4).Draw(r, "slots"))

@@ -13,7 +13,7 @@ import (
 // What differs between AMI families is a field of ami.Family. Code elsewhere that names a family would be
 // another place to think of when one is added, so none does, but where a family is the answer and not the
 // question: each such place is listed with its reason.
-func TestFamiliesAreToldApartInOnePlace(t *testing.T) {
+func TestFamiliesAreDistinguishedInOnePlace(t *testing.T) {
 	t.Parallel()
 	mayName := map[string]string{
 		"api/aws/v1 FamilyCustom":                   "CV-10: the family of a class that names none and selects images by terms",

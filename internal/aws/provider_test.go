@@ -212,7 +212,7 @@ func TestFM_A01_AParameterMismatchLeadsToALookup(t *testing.T) {
 }
 
 // F05: the account lacks the role for spot, whether or not the launch went well without.
-func TestFM_F05_AMissingSpotRoleIsTold(t *testing.T) {
+func TestFM_F05_AMissingSpotRoleIsReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, newClass())
 	w.result.SpotRoleMissing = true

@@ -145,7 +145,7 @@ func (neverAnswers) DescribeInstanceTypes(ctx context.Context, _ *ec2.DescribeIn
 }
 
 // An EC2 that never answers does not keep the controller from ending, which says what to check.
-func TestASilentConnectionIsGivenUp(t *testing.T) {
+func TestAConnectionWithoutResponseTimesOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -169,7 +169,7 @@ func TestARegionIsNeeded(t *testing.T) {
 	}
 }
 
-func TestPricesAreAskedInTheirOwnRegion(t *testing.T) {
+func TestPricesAreRequestedInTheirOwnRegion(t *testing.T) {
 	c, _ := connect(t, &ec2Server{answers: []int{200}})
 	if got := c.pricing.Options().Region; got != "eu-central-1" {
 		t.Error(got)

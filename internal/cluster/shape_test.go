@@ -219,7 +219,7 @@ func preferring(keys ...string) string {
 	return spec + "]}}}"
 }
 
-func TestLabelsNobodyLooksAtKeepNoPodsApart(t *testing.T) {
+func TestIrrelevantLabelsDoNotSplitShapes(t *testing.T) {
 	t.Parallel()
 	one, two := podYAML(t, ""), podYAML(t, "")
 	one.Labels = map[string]string{"app": "db", "statefulset.kubernetes.io/pod-name": "db-0", "pod-template-hash": "x"}
@@ -298,7 +298,7 @@ func TestPodsOfADaemonSetShareAShape(t *testing.T) {
 	}
 }
 
-func TestKeysOfEqualValueAreToldApart(t *testing.T) {
+func TestKeysOfEqualValueAreDistinguished(t *testing.T) {
 	t.Parallel()
 	r := newReader(cluster.ReaderOptions{})
 	texts := map[string]bool{}

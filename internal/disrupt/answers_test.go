@@ -10,7 +10,7 @@ import (
 
 // Moves are searched for again only when something changed that a search sees, and a search that was stopped is made again.
 // That decisions are the same either way is part of TestSameDecisionAnyWay.
-func TestTheSameQuestionIsAskedOnce(t *testing.T) {
+func TestTheSameSearchRunsOnce(t *testing.T) {
 	t.Parallel()
 	w := script.New()
 	out, err := w.Run("type name=m cpu=4 price=1\npool name=default\n" +

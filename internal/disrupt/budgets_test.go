@@ -80,7 +80,7 @@ func TestBudgetsAreLookedAtAgain(t *testing.T) {
 
 // G9, G12: a node whose command came to nothing is passed over by all but repair, and takes nothing from
 // others: neither a budget nor the turn of a static pool.
-func TestTiredNodes(t *testing.T) {
+func TestNodesInBackoff(t *testing.T) {
 	t.Parallel()
 	decide := func(v disrupt.View) string {
 		var got []string

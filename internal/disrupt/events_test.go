@@ -31,7 +31,7 @@ func TestNewsOfAnotherCauseIsNoRepeat(t *testing.T) {
 
 // Disruption 5: a node that starts passes through several causes within a minute. They are one piece of news, and
 // those of a thousand nodes do not push what stands out of the record.
-func TestNewsThatPassIsToldOnce(t *testing.T) {
+func TestTransientEventsAreEmittedOnce(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"general": general()}}}

@@ -27,7 +27,7 @@ func grown(v disrupt.View) disrupt.View {
 
 // Issue 6, no oscillation: what moves brought is looked at for half an hour, and what did not last counts
 // for a day. Moves that were not made, prices and other workloads do not.
-func TestPromises(t *testing.T) {
+func TestMoveOutcomes(t *testing.T) {
 	t.Parallel()
 	old := cluster.ManagedNode{Name: "n1", Claim: "c1", Created: noon.Add(-time.Hour)}
 	removed, bought := old, cluster.ManagedNode{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
@@ -72,7 +72,7 @@ func TestPromises(t *testing.T) {
 
 // Several moves of a decision have one expected cost together. If one of them is given up, the others are not to blame
 // for what it would have saved.
-func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
+func TestOutcomesWithoutCancelledMoves(t *testing.T) {
 	t.Parallel()
 	const one, two = "c1", "c2"
 	claim := func(name string, deleting bool) cluster.ManagedNode {
@@ -117,7 +117,7 @@ func TestPromisesWithoutMovesThatWereGivenUp(t *testing.T) {
 
 // Moves are judged at the prices at which they were decided: that these rose while a node was bought for
 // something else says nothing.
-func TestPromisesAtThePricesOfThen(t *testing.T) {
+func TestOutcomesAtThePricesOfTheDecision(t *testing.T) {
 	t.Parallel()
 	bought := cluster.ManagedNode{Name: "n2", Claim: "c2", Created: noon.Add(3 * time.Minute)}
 	for name, tc := range map[string]struct {
@@ -156,7 +156,7 @@ func TestPromisesAtThePricesOfThen(t *testing.T) {
 }
 
 // Moves that are not made because they were in vain before are told of, on each node.
-func TestG13_PromisedBeforeIsTold(t *testing.T) {
+func TestG13_PromisedBeforeIsReported(t *testing.T) {
 	t.Parallel()
 	v := scripted(t, "type name=big cpu=8 price=8\ntype name=small cpu=2 price=1\npool name=default\nnode name=n1 pool=default type=big\nbound name=p1 cpu=1 node=n1\n")
 	v.Outcomes = map[uint64]disrupt.MoveOutcome{disrupt.Workload(v.Cluster): {Cost: 1, At: noon, Reverted: true}}

@@ -174,7 +174,7 @@ func inBudgets(t *rapid.T, v disrupt.View, d disrupt.Decision) {
 }
 
 // Pods that look for a place get theirs first: what disruption does never takes it away.
-func TestHomelessComeFirst(t *testing.T) {
+func TestUnschedulablePodsComeFirst(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := random.Problem(drawn{t}, random.Options{})

@@ -310,7 +310,7 @@ func TestBreaker(t *testing.T) {
 }
 
 // V15-25: an unhealthy condition counts whatever its reason and however young, but only for its own pool.
-func TestBreakerCountsEverySickNode(t *testing.T) {
+func TestBreakerCountsEveryUnhealthyNode(t *testing.T) {
 	t.Parallel()
 	v := repairView(t, dead("a"))
 	for i := 1; i < 5; i++ {
@@ -329,7 +329,7 @@ func TestBreakerCountsEverySickNode(t *testing.T) {
 
 // features 4, FM K12: most nodes of the cluster fell silent at once. Pools are small here, so that their
 // own breakers allow one each.
-func TestFM_K12_SilentCluster(t *testing.T) {
+func TestFM_K12_AllKubeletsUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		nodes  int

@@ -53,7 +53,7 @@ func TestScoresCarryWhatTheyAreMadeOf(t *testing.T) {
 
 // V15-49: drifted nodes of a static pool that limits.nodes leaves no slot for are told so, also when there are
 // slots for others.
-func TestV15_49_NodesBeyondTheSlotsAreTold(t *testing.T) {
+func TestV15_49_NodesBeyondTheSlotsAreReported(t *testing.T) {
 	t.Parallel()
 	pool := general(func(p *cluster.ManagedPool) {
 		p.Static, p.Ready, p.Replicas, p.Running, p.Claims, p.NodeLimit = true, true, 3, 3, 3, 4

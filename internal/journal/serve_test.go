@@ -74,7 +74,7 @@ func TestGuard(t *testing.T) {
 
 // An answer is believed for a short time, a bad one for a shorter one, and strangers cannot make us ask
 // for ever.
-func TestGuardRemembers(t *testing.T) {
+func TestGuardCachesReviews(t *testing.T) {
 	t.Parallel()
 	now := noon
 	review := &judges{verdicts: map[string]journal.Verdict{"reader": journal.Allowed, "stranger": journal.Forbidden}}

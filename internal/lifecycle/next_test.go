@@ -229,7 +229,7 @@ func TestLaunchFails(t *testing.T) {
 }
 
 // An error that is remembered is neither news nor a reason to try before its time (G12).
-func TestRememberedFailureIsQuiet(t *testing.T) {
+func TestKnownFailureIsNotReportedAgain(t *testing.T) {
 	t.Parallel()
 	outcome := &lifecycle.Outcome{Err: errors.New("boom"), Wait: 10 * time.Minute, Told: true}
 	step := lifecycle.Next(lifecycle.Facts{Claim: fresh(), Launch: outcome, Tried: after(0), Now: after(4 * time.Minute)})

@@ -93,7 +93,7 @@ func TestValidationCondition(t *testing.T) {
 }
 
 // What was assumed is told once per generation, also over restarts: the condition remembers.
-func TestAssumptionsAreToldOnce(t *testing.T) {
+func TestAssumptionsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	f := facts(func(p *karpv1.NodePool) { p.Spec.Disruption.ConsolidationPolicy = "WhenUnderutilized" })
 	first := next(t, f)

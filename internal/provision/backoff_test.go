@@ -26,7 +26,7 @@ func in(key string, values ...string) karpv1.Requirement {
 }
 
 // FM F02: launches that fail for lack of capacity close what they asked for, for growing times.
-func TestFM_F02_Rest(t *testing.T) {
+func TestFM_F02_Backoff(t *testing.T) {
 	t.Parallel()
 	r, at := &LaunchBackoff{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	fail := func(n int) {
@@ -66,7 +66,7 @@ func TestFM_F02_Rest(t *testing.T) {
 }
 
 // FM A14: the pool rests for a minute, then for two, however many claims of one plan are denied.
-func TestFM_A14_Rest(t *testing.T) {
+func TestFM_A14_Backoff(t *testing.T) {
 	t.Parallel()
 	r, at := &LaunchBackoff{}, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, rest := range []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute} {

@@ -10,7 +10,7 @@ import (
 
 // FM I01: who is told that the scheduler keeps it off its node. Plans are made every ten seconds, pods are
 // expected for twenty.
-func TestFM_I01_WhoIsTold(t *testing.T) {
+func TestFM_I01_PodsThatGetEvents(t *testing.T) {
 	t.Parallel()
 	key := func(name string) cluster.PodKey { return cluster.PodKey{Namespace: "default", Name: name} }
 	for name, tc := range map[string]struct {

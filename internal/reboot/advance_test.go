@@ -79,7 +79,7 @@ func TestAdvance(t *testing.T) {
 
 // V15-38: the cloud has its time from the first call on, whatever passes and processes there are between. A call that
 // cannot work is not repeated, and another reboot of the claim begins anew.
-func TestCallsAreRemembered(t *testing.T) {
+func TestRebootCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	down := errors.New("connection reset")
 	log := reboot.CallLog{}

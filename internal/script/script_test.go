@@ -71,7 +71,7 @@ func TestFaultsNameTheLineAndTheFix(t *testing.T) {
 }
 
 // Of several faults in one argument always the same is told.
-func TestFirstFaultIsTold(t *testing.T) {
+func TestFirstFaultIsReported(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"pod name=a spread=zone/1/d:1/b:2/a:3/c:4":                  "spread option a is not known",

@@ -210,7 +210,7 @@ func (a *api) delete(obj client.Object, now time.Time) {
 	a.put(next)
 }
 
-// nodeNames and claimNames list names in order, for those who look often. Nobody writes to the lists.
+// nodeNames and claimNames list names in order, for frequent callers. The lists are not written to.
 func (a *api) nodeNames() []string {
 	if a.order[nodes] == nil {
 		a.order[nodes] = sorted(a.nodes)

@@ -29,12 +29,12 @@ const (
 	stirs      = 40 * time.Minute // moves may follow from a command for drift or repair for so long: drains take up to 20 minutes
 )
 
-// checks hold a run to the rules, and remember what they need for it.
+// checks checks the rules during a run, with the state that this needs.
 type checks struct {
 	w       *World
 	bought  map[types.UID]string     // the claim that was last ordered for a pod
 	served  map[types.UID][]purchase // claims that this process ordered for pending pods
-	tainted map[string]time.Time     // since when a node has had a taint of nobody
+	tainted map[string]time.Time     // since when a node has had a taint without a command
 	waiting map[string]time.Time     // since when pods have waited
 	idle    map[string]time.Time     // since when nodes have been drifted, going, or not up
 	shapes  []state                  // of the cluster at rest, in the quiet part of a run
@@ -109,7 +109,7 @@ func (c *checks) changed(obj, before client.Object, gone bool) {
 }
 
 // decided checks a decision against what the process could know: budgets (G5), protected pods (G6),
-// complete memory (G4).
+// complete cache (G4).
 func (c *checks) decided(p *process, d disrupt.Decision) {
 	if len(d.Commands) > 0 && !p.synced {
 		c.w.broken("G4", "%d commands although memory is not complete", len(d.Commands))
@@ -404,13 +404,13 @@ func (c *checks) started(cmd *disrupt.Running) {
 	c.recordReplacement(cmd)
 }
 
-// repaired notes that a sick node goes, be it by a command or by the controller of old. That comes from outside, so
+// repaired records that an unhealthy node is removed, by a command or by legacy repair. That comes from outside, so
 // what was before may come back, and moves may follow from it.
 func (c *checks) repaired() {
 	c.shapes, c.moved, c.stirred = nil, nil, c.w.now
 }
 
-// recordReplacement notes a command whose replacements stand for its nodes, be it one that a process has taken over.
+// recordReplacement records a command whose replacements stand for its nodes, also one that a process resumed.
 func (c *checks) recordReplacement(cmd *disrupt.Running) {
 	if len(cmd.ReplacementClaims) > 0 {
 		c.swaps = append(c.swaps, *cmd)

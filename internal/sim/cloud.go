@@ -22,7 +22,7 @@ import (
 // dryFor is how long an offering that could not be had is left out of plans.
 const dryFor = 3 * time.Minute
 
-// simCloud is the cloud: what is for sale, and the machines that run. To the controller it is a cloud.Provider; the
+// simCloud is the cloud: its offerings and the instances that run. To the controller it is a cloud.Provider; the
 // world around it does the rest.
 type simCloud struct {
 	w         *World
@@ -33,14 +33,14 @@ type simCloud struct {
 	byID      map[string]*instance
 	order     []string             // of byID; nil: since it was put in order, some came or went
 	gone      map[string]time.Time // offerings that cannot be had, until when
-	known     map[string]time.Time // those of them that somebody tried, until when
+	known     map[string]time.Time // those of them that a launch has tried, until when
 	failing   time.Time            // until when every launch fails
 	small     time.Time            // until when machines come up with less than their type should have
-	mute      time.Time            // until when the cloud gives no answer about instances
+	mute      time.Time            // until when the cloud does not respond to requests about instances
 	types     []catalog.InstanceType
 	reserved  *reservation // nil: the account has none
 	count     int
-	notices   []string // provider ids that will be interrupted; they wait until somebody reads them
+	notices   []string // provider ids that will be interrupted; they wait until a process reads them
 }
 
 // instance is a machine.
@@ -89,7 +89,7 @@ func (m *simCloud) offers() []catalog.InstanceType {
 }
 
 // launch buys the instance of a claim, the cheapest that its requirements allow and that can be had.
-// Asked again it answers with the one that was bought before.
+// It is idempotent: for the same claim it returns the same instance.
 func (m *simCloud) launch(claim *karpv1.NodeClaim) (cloud.Instance, error) {
 	if i := m.instances[claim.UID]; i != nil {
 		return i.described(), nil
@@ -195,7 +195,7 @@ func (m *simCloud) join(i *instance) {
 	m.w.after(m.w.between(time.Second, 10*time.Second), func() { m.w.setReady(i.node, true) })
 }
 
-// find returns an instance, unless the cloud gives no answer.
+// find returns an instance, unless the cloud does not respond.
 func (m *simCloud) find(id string) (i *instance, sure bool) {
 	if m.w.now.Before(m.mute) {
 		return nil, false
@@ -213,7 +213,7 @@ func (m *simCloud) terminate(i *instance) {
 	m.w.after(m.w.between(5*time.Second, 30*time.Second), func() { m.removeInstance(i) })
 }
 
-// removeInstance removes an instance that has ended, whoever ended it.
+// removeInstance removes an instance that was terminated, by any client.
 func (m *simCloud) removeInstance(i *instance) {
 	if i.dead {
 		return
@@ -269,7 +269,7 @@ func readiness(status corev1.ConditionStatus, now time.Time) []corev1.NodeCondit
 	return []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Kubelet", LastTransitionTime: metav1.NewTime(now)}}
 }
 
-// setReady has a kubelet say that its node is ready, or nobody hears of it any more.
+// setReady has a kubelet report that its node is ready, or stop reporting.
 func (w *World) setReady(name string, ready bool) {
 	status := corev1.ConditionFalse
 	if ready {

@@ -3,7 +3,7 @@
 // repair, static pools, reboots, drains.
 //
 // Modelled are the API server with its watches, a scheduler, kubelets, controllers of pods, volumes, and a
-// cloud; and everything that goes wrong with them: missing capacity, machines that break, never join or
+// cloud; and the failures that happen to them: missing capacity, machines that break, never join or
 // fall ill, interruptions, watches that lag or stand still, a controller that dies between any two writes.
 // One seed gives one run, bit for bit. Rules are checked at every step; what breaks one is a Violation.
 //

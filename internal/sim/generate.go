@@ -186,7 +186,7 @@ func (m *maker) changes() {
 	}
 }
 
-// protection is the annotation with which users of a run forbid disruption: the one of today, or one of old.
+// protection is the annotation with which users of a run forbid disruption: the current one or a deprecated one.
 func (w *World) protection() string {
 	keys := []string{karpv1.AnnotationDoNotDisrupt, karpv1.AnnotationDoNotEvict, karpv1.AnnotationDoNotConsolidate}
 	return keys[w.config.Seed%uint64(len(keys))]

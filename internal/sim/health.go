@@ -156,7 +156,7 @@ func (w *World) makeHealthy(name string) {
 	w.setReady(name, true)
 }
 
-// forbidRepair has somebody keep a node from being repaired.
+// forbidRepair has a user forbid the repair of a node.
 func (w *World) forbidRepair() {
 	if names := sorted(w.api.nodes); len(names) > 0 {
 		next := w.api.nodes[names[w.rnd.IntN(len(names))]].DeepCopy()

@@ -193,7 +193,7 @@ func sameClaim(a, b *karpv1.NodeClaim) bool {
 	return equality.Semantic.DeepEqual(x, y)
 }
 
-// launch asks the cloud, whose answer takes a while.
+// launch calls the cloud, whose response takes a while.
 func (p *process) launch(claim *karpv1.NodeClaim) {
 	p.launching[claim.UID] = true
 	p.after(p.w.between(500*time.Millisecond, 3*time.Second), func() {

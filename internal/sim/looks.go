@@ -27,7 +27,7 @@ func (c *checks) look() {
 	c.checkStability()
 }
 
-// taints checks that a taint of nobody goes soon (G7).
+// taints checks that a taint without a command is removed soon (G7).
 func (c *checks) taints() {
 	p := c.w.process
 	if p == nil || !p.synced || p.starting {
@@ -123,7 +123,7 @@ func (c *checks) reasons() {
 	}
 }
 
-// recordStuck notes something that is stuck; its text stays empty if somebody said lately why.
+// recordStuck notes something that is stuck; its text stays empty if an event said lately why.
 func (c *checks) recordStuck(p *process, what string, now map[string]string, how string, also ...string) {
 	for _, object := range append(also, what) {
 		if said, known := p.said[object]; known && c.w.now.Sub(said.at) < visible+c.w.config.Pass+time.Minute {
@@ -134,7 +134,7 @@ func (c *checks) recordStuck(p *process, what string, now map[string]string, how
 	now[what] = how
 }
 
-// checkStability checks that a cluster nobody does anything to never comes back to what it was, nor to the same machines
+// checkStability checks that a cluster without external changes never comes back to what it was, nor to the same machines
 // in one move, and gets no dearer unless nodes were replaced because of drift.
 func (c *checks) checkStability() {
 	if !c.w.quiet || c.w.now.Sub(c.w.start) < c.w.config.Active+10*time.Minute || c.w.expires() {
@@ -175,7 +175,7 @@ func (w *World) expires() bool {
 	return false
 }
 
-// end checks how a run ended: every pod runs, or somebody says why not (G14); nothing goes on for ever.
+// end checks how a run ended: every pod runs, or an event says why not (G14); no loop continues for ever.
 func (c *checks) end() {
 	for _, name := range sorted(c.w.apps) {
 		d := c.w.apps[name]

@@ -299,7 +299,7 @@ func (p *process) recordEvent(object, text string) {
 	p.said[object] = lastEvent{p.w.now, text}
 }
 
-// recordReason is say for a reason, whose text is only made if somebody reads it.
+// recordReason is recordEvent for a reason, whose text is only made if it is used.
 func (p *process) recordReason(object string, why reason.Reason) {
 	if p.w.config.Log != nil {
 		p.recordEvent(object, why.Text())

@@ -22,7 +22,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// requestPlan asks for a plan, on behalf of a pod or node. Nobody plans here for long, so that a window opens at once.
+// requestPlan requests a plan for a pod or node. Planning takes no time here, so that a window opens at once.
 func (p *process) requestPlan(uid types.UID) {
 	if p.window.Trigger(uid, p.w.now) && p.window.Open(p.w.now) {
 		p.awaitWindow()

@@ -88,7 +88,7 @@ func (c *checks) checkRepairBreakers(p *process, pool string) {
 	}
 }
 
-// unhealthy reports whether a node has a condition that policies are about, whatever its reason. Repair of old
+// unhealthy reports whether a node has a condition that policies are about, whatever its reason. Legacy repair
 // knows only those that replace a node, and asks for their reasons.
 func (c *checks) unhealthy(node *corev1.Node) bool {
 	for _, health := range node.Status.Conditions {

@@ -45,7 +45,7 @@ func (w *World) schedule() {
 	})
 	var rooms []*nodeHeadroom
 	for _, name := range w.api.nodeNames() {
-		if n := w.api.nodes[name]; !n.Spec.Unschedulable { // a node that goes is kept free by its taint alone
+		if n := w.api.nodes[name]; !n.Spec.Unschedulable { // a terminating node is kept free by its taint alone
 			rooms = append(rooms, w.roomOf(n))
 		}
 	}
@@ -124,7 +124,7 @@ func (w *World) choose(p *corev1.Pod, asks resources.Vec, rooms []*nodeHeadroom)
 	return best
 }
 
-// holds reports whether a pod of an app is on a node, be it ending.
+// holds reports whether a pod of an app is on a node, even a terminating one.
 func (w *World) holds(node, app string) bool {
 	for name := range w.api.onNode[node] {
 		if w.api.pods[name].Labels["app"] == app {

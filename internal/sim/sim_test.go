@@ -57,7 +57,7 @@ func TestSeeds(t *testing.T) {
 // Seeds that found something once: a panic of the planner (213), circles with the scheduler (241, 355, 374,
 // 7088, 13008, 16944), surplus nodes (151, 157, 278, 446), limits that were exceeded (1378). They are older
 // than static pools, repair and volumes.
-func TestSeedsOfOld(t *testing.T) {
+func TestRegressionSeeds(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{151, 157, 213, 241, 278, 355, 374, 446, 1378, 7088, 13008, 16944} {
 		report(t, seed, sim.Run(sim.Plain(seed)))

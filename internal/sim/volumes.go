@@ -192,7 +192,7 @@ func (w *World) attach(volume, pod string, uid types.UID) {
 	})
 }
 
-// detach takes a volume off a node that nobody needs it on any more.
+// detach detaches a volume from a node without pods that use it.
 func (w *World) detach(volume, name string, forced bool) {
 	a := stored[*storagev1.VolumeAttachment](w.api, attachment(volume, name))
 	if a == nil || slices.ContainsFunc(w.api.podsOn(name), func(p *corev1.Pod) bool { return slices.Contains(w.volumesOf(p), volume) }) {

@@ -142,7 +142,7 @@ func (w *World) podOf(d *deployment) *corev1.Pod {
 	}
 	if d.Protect != "" {
 		key := karpv1.AnnotationDoNotDisrupt
-		if d.Protect == "true" && d.Name[len(d.Name)-1]%2 == 1 { // some say it as it was said of old
+		if d.Protect == "true" && d.Name[len(d.Name)-1]%2 == 1 { // some use a deprecated annotation
 			key = karpv1.AnnotationDoNotEvict
 		}
 		p.Annotations = map[string]string{key: d.Protect}
@@ -196,7 +196,7 @@ func (w *World) kubelet(p *corev1.Pod) bool {
 	return node == nil || cluster.NodeReady(node) && (p.DeletionTimestamp != nil || w.attached(p))
 }
 
-// abandon deletes the pods of a node that nobody has heard of for five minutes, as Kubernetes does.
+// abandon deletes the pods of a node that has been unreachable for five minutes, as Kubernetes does.
 func (w *World) abandon(name string) {
 	node := w.api.nodes[name]
 	if node == nil || cluster.NodeReady(node) {

@@ -53,7 +53,7 @@ type Config struct {
 	Pass       time.Duration        // between two looks at an unchanged cluster
 
 	FirstOnly bool              // a run ends with its first violation
-	Log       func(line string) // nil: nobody reads it
+	Log       func(line string) // nil: not logged
 }
 
 // Change is something that happens.

@@ -50,7 +50,7 @@ func TestNodesOfOtherCloudsStay(t *testing.T) {
 
 // SC-52: a node that pending pods were promised is spoken for until they are bound, however long the
 // next plan takes.
-func TestPromisedNodesAreSpokenFor(t *testing.T) {
+func TestPlannedNodesAreReserved(t *testing.T) {
 	t.Parallel()
 	s := New(testOptions())
 	s.feedObject(poolObject("general"), false)
@@ -68,7 +68,7 @@ func TestPromisedNodesAreSpokenFor(t *testing.T) {
 
 // G8: a process that comes later keeps what the one before promised: the pods that a claim was ordered for
 // get its room, until it is up, where the scheduler decides, or goes.
-func TestPromisesAreRecalled(t *testing.T) {
+func TestPlannedNodesAreRestored(t *testing.T) {
 	t.Parallel()
 	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
 	order := func(change ...func(*karpv1.NodeClaim)) *karpv1.NodeClaim {

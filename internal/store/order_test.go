@@ -103,7 +103,7 @@ func TestIgnoredPodsAreInOrder(t *testing.T) {
 }
 
 // A claim of an earlier process that names a pod which another one names too does not get it by luck.
-func TestRecallPromisesTheFirstClaim(t *testing.T) {
+func TestRestoreReservesTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
 	alwaysSay(t, "map[default/w1:general-a]", func() string {

@@ -414,7 +414,7 @@ func BenchmarkSnapshot(b *testing.B) {
 
 // G8: a pod that was promised a claim keeps it until it needs no place, the claim goes, or another pod
 // has its name.
-func TestPromises(t *testing.T) {
+func TestPlannedNodes(t *testing.T) {
 	t.Parallel()
 	w1 := cluster.PodKey{Namespace: "default", Name: "w1"}
 	for name, tc := range map[string]struct {

@@ -83,7 +83,7 @@ func (s *scene) finalizers(obj client.Object, name string) []string {
 
 // LC-63, S-133: a class that nobody uses is cleaned under the lease, after whoever led has stopped, and stays as an object.
 // The lease is not given back: a replica that is still there would put the finalizer on again.
-func TestLC_63_ClassesThatNobodyUses(t *testing.T) {
+func TestLC_63_UnusedClasses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		unused, used, claim := nodeClass("unused"), nodeClass("used"), nodeClaim("a", "used")

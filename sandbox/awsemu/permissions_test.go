@@ -26,7 +26,7 @@ func asAPIError(err error) (smithy.APIError, bool) {
 	return api, ok
 }
 
-func TestPassRoleIsAskedFor(t *testing.T) {
+func TestPassRoleIsRequired(t *testing.T) {
 	t.Parallel()
 	c := startCloud(t)
 	c.locked(func(now time.Time) {

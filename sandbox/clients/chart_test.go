@@ -297,7 +297,7 @@ func devices(verbs ...string) string {
 }
 
 // S-116, install.md 4: the rights of the table, and not one verb more; further ones are asked for by name.
-func TestS_116_ChartAsksForTheRightsOfTheTable(t *testing.T) {
+func TestS_116_ChartRequestsTheRightsOfTheTable(t *testing.T) {
 	t.Parallel()
 	var want []string
 	for line := range strings.Lines(strings.TrimSpace(tableOfRights)) {

@@ -8,7 +8,7 @@ import (
 )
 
 // A test that sets Ready says for how long the kubelet leaves it alone; afterwards it reports again.
-func TestTrust_D04_AKubeletLeavesReadyAloneForAsLongAsAsked(t *testing.T) {
+func TestTrust_D04_AKubeletLeavesReadyAloneForTheGivenTime(t *testing.T) {
 	t.Parallel()
 	until := epoch.Add(time.Minute).Format(time.RFC3339)
 	for name, tc := range map[string]struct {

@@ -57,7 +57,7 @@ func TestFM_L01_ADayOfGrace(t *testing.T) {
 
 // FM L17, LC-23, LC-25, LC-28: somebody else deletes the Node first. The claim ends all the same, its instance with it, and all
 // is counted once.
-func TestFM_L17_SomebodyDeletesTheNodeFirst(t *testing.T) {
+func TestFM_L17_TheNodeIsDeletedFirst(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]struct {
 		first    func(*flow, *karpv1.NodeClaim, *corev1.Node)

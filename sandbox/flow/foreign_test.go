@@ -129,7 +129,7 @@ func TestFM_N10_ANodeGroupBesideUs(t *testing.T) {
 
 // FM N12: somebody cordons one of our nodes. No pod is planned onto it, it may go like any other, and the
 // cordon stays as long as the node does.
-func TestFM_N12_SomebodyCordonsANode(t *testing.T) {
+func TestFM_N12_AUserCordonsANode(t *testing.T) {
 	t.Parallel()
 	for name, ends := range map[string]func(*flow, *karpv1.NodePool, *appsv1.Deployment){
 		"its pods move to the other node": func(f *flow, p *karpv1.NodePool, _ *appsv1.Deployment) { f.become(p, consolidates) },

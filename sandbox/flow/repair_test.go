@@ -52,7 +52,7 @@ func TestV15_35_ARebootRunsToItsEnd(t *testing.T) {
 // V15-25, V15-27, V15-29, V15-67, LC-17, LC-41, LC-42, LC-43: while all nodes of a pool are called sick by their monitoring
 // agent none is repaired, and that is said. When it is one of two, it is replaced: the new one is up before the old
 // one goes. Conditions have to last half an hour, so the nodes are made older than they are.
-func TestV15_27_ASickNodeIsReplaced(t *testing.T) {
+func TestV15_27_AnUnhealthyNodeIsReplaced(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
 	f.down()

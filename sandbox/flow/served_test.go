@@ -91,7 +91,7 @@ func (f *flow) mayReadDecisions(account string) {
 // Decision 0019: what was decided about a node is told to the holder of a token that may read it, and to
 // nobody else. The API server is asked with that token, and so says who its owner is. S-037: an empty node is
 // tainted and deleted, and the log says so in this order.
-func TestDecisions_AreToldToWhoMayReadThem(t *testing.T) {
+func TestDecisions_AreServedToAuthorizedUsers(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, calm)
 	f.pool("", types("m5.large"), emptyAfter("1s"))

@@ -150,7 +150,7 @@ func TestListsArePaged(t *testing.T) {
 }
 
 // A hundred questions at a time are one call; what is known is no call at all (AWS provider 5.5, 6).
-func TestFindIsBatchedAndRemembered(t *testing.T) {
+func TestFindIsBatchedAndCached(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	ids, inv := l.bought(100, onDemand, owned()), l.inventory()

@@ -212,7 +212,7 @@ func TestLaunch(t *testing.T) {
 }
 
 // S-004: where the first offerings are out, the next are asked for at once: one more call and no wait.
-func TestS004_TheNextOfferingsAreAskedForAtOnce(t *testing.T) {
+func TestS004_TheNextOfferingsAreRequestedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		ice   string

@@ -236,7 +236,7 @@ func TestCallerThatLeavesEarlyIsNotSent(t *testing.T) {
 	})
 }
 
-func TestBatchEndsWhenNobodyWaits(t *testing.T) {
+func TestBatchEndsWithoutCallers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var l lab

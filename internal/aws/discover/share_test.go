@@ -41,7 +41,7 @@ func answering() *fake {
 
 // Classes with equal terms share one question, in whatever order the terms are written, and after its time
 // one again. What else the answer depends on tells questions apart.
-func TestEqualTermsAreAskedForOnce(t *testing.T) {
+func TestEqualTermsAreRequestedOnce(t *testing.T) {
 	t.Parallel()
 	a, b := awsv1.Tags{"team": "a", "zone": "*"}, awsv1.Tags{"team": "b"}
 	one := classNamed("one", awsv1.EC2NodeClassSpec{

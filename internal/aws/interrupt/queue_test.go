@@ -262,7 +262,7 @@ func TestFM_H03_AMessageWaitsForItsClaim(t *testing.T) {
 	}
 }
 
-func TestFM_H05_ASharedQueueIsToldOnce(t *testing.T) {
+func TestFM_H05_ASharedQueueIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, f, known := newCluster(), &sqsFake{}, fleet{}
@@ -277,7 +277,7 @@ func TestFM_H05_ASharedQueueIsToldOnce(t *testing.T) {
 	})
 }
 
-func TestFM_H06_AMissingQueueIsToldSlowlyAndFoundLater(t *testing.T) {
+func TestFM_H06_AMissingQueueIsReportedSlowlyAndFoundLater(t *testing.T) {
 	t.Parallel()
 	for name, missing := range map[string]string{"what SQS answers": "AWS.SimpleQueueService.NonExistentQueue", "what its model says": "QueueDoesNotExist"} {
 		t.Run(name, func(t *testing.T) {

@@ -188,7 +188,7 @@ const (
 	terminated   = ec2types.InstanceStateNameTerminated
 )
 
-func TestFindAsksOnceAndRemembers(t *testing.T) {
+func TestFindCallsOnceAndCaches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]ec2types.InstanceStateName{"i-1": running})
@@ -322,7 +322,7 @@ func TestFM_E20_TerminatedIsForever(t *testing.T) {
 }
 
 // EC2NodeClass 17: an instance that is gone is told of once, however it shows, with the time it was last seen.
-func TestEndsAreToldOnce(t *testing.T) {
+func TestTerminationsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		ends func(w *world, id string)
@@ -383,7 +383,7 @@ func TestListRefreshesAndPrunes(t *testing.T) {
 	})
 }
 
-func TestListAsksForOurTagsAndStates(t *testing.T) {
+func TestListFiltersByTagsAndStates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var got []ec2types.Filter
@@ -558,7 +558,7 @@ func TestAProtectedInstanceDoesNotKeepTheOthers(t *testing.T) {
 }
 
 // E19: memory serves a zone that is shifted away, and keeps it through a list.
-func TestFM_E19_AShiftedZoneIsServedFromMemory(t *testing.T) {
+func TestFM_E19_AShiftedZoneIsServedFromTheCache(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(map[string]ec2types.InstanceStateName{"i-1": running})

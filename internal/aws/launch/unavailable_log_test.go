@@ -15,7 +15,7 @@ import (
 
 // S-101: at the default level a search of the log for "instance type" finds what EC2 cannot deliver, in one line per answer,
 // however many offerings that names.
-func TestTrust_B09_UnavailableTypesAreToldAtTheDefaultLevel(t *testing.T) {
+func TestTrust_B09_UnavailableTypesAreLoggedAtTheDefaultLevel(t *testing.T) {
 	t.Parallel()
 	var types []catalog.InstanceType
 	for n := range 150 {

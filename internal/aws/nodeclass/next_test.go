@@ -351,7 +351,7 @@ func TestFM_E15_EmptyAnswers(t *testing.T) {
 	}
 }
 
-func TestDryRunIsAskedFor(t *testing.T) {
+func TestDryRunIsRequested(t *testing.T) {
 	t.Parallel()
 	f := with(func(f *nodeclass.Facts) { f.DryRun = nil })
 	step := nodeclass.Next(f)
@@ -414,7 +414,7 @@ func TestReservedCapacityGate(t *testing.T) {
 }
 
 // What was read into a class is told once per generation. S-077: a profile given as a role is one such thing.
-func TestS_077_AssumptionsAreToldOnce(t *testing.T) {
+func TestS_077_AssumptionsAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	f := with(func(f *nodeclass.Facts) {
 		f.Class.Spec.Role, f.Profile.Value = "KarpenterNodeInstanceProfile", "KarpenterNodeInstanceProfile"

@@ -287,7 +287,7 @@ func TestFM_P01_RefreshFails(t *testing.T) {
 	}
 }
 
-func TestPricingIsNotAskedWhereItIsNot(t *testing.T) {
+func TestPricingIsNotCalledInRegionsWithoutIt(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*Options){
 		"isolated VPC": func(o *Options) { o.Isolated = true },

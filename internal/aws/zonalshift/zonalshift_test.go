@@ -150,7 +150,7 @@ func TestAutoshiftHasNoEnd(t *testing.T) {
 	}
 }
 
-func TestDisabledAsksNobody(t *testing.T) {
+func TestDisabledMakesNoRequests(t *testing.T) {
 	t.Parallel()
 	s := newSubject(t, false)
 	s.api.answer = answer(shift("euw1-az1", start.Add(time.Hour), "APPLIED"))

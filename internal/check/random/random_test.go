@@ -25,7 +25,7 @@ func TestSameSourceSameProblem(t *testing.T) {
 }
 
 // What a Snapshot promises: order, unique names, one pointer per shape, no shape without alternatives.
-func TestProblemsKeepThePromisesOfASnapshot(t *testing.T) {
+func TestProblemsKeepTheInvariantsOfASnapshot(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(300) {
 		p := random.Problem(source(seed), random.Options{})

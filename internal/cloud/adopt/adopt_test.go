@@ -187,7 +187,7 @@ func TestOrphanFor(t *testing.T) {
 	}
 }
 
-func TestAnOrphanMustHaveWhatIsAskedFor(t *testing.T) {
+func TestAnOrphanMustMeetTheRequirements(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		r    karpv1.Requirement

@@ -150,7 +150,7 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 	}
 	after, err := r.advance(ctx, stored, claim)
 	if apierrors.IsConflict(err) {
-		return loop.RequeueAfter(loop.Soon), nil // somebody else wrote; look again once the cache has it
+		return loop.RequeueAfter(loop.Soon), nil // another client wrote; look again once the cache has it
 	}
 	return loop.RequeueAfter(after), client.IgnoreNotFound(err)
 }

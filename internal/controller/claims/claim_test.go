@@ -37,7 +37,7 @@ var claimBorn = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const claimInstance = "aws:///a/i-1"
 
-// claimWorld is an API server, a cloud that answers as told, and a clock.
+// claimWorld is an API server, a cloud with given responses, and a clock.
 type claimWorld struct {
 	api        client.Client
 	metrics    *metric.Set
@@ -277,7 +277,7 @@ func TestNoCapacityDeletesTheClaimAndTellsItsPods(t *testing.T) {
 }
 
 // Who waits for a pod looks at the pod: a launch that is denied is told there and on the claim, once an answer.
-func TestTrust_B05_ADeniedLaunchIsToldOnClaimAndPods(t *testing.T) {
+func TestTrust_B05_ADeniedLaunchIsReportedOnClaimAndPods(t *testing.T) {
 	t.Parallel()
 	waits := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "waits", Namespace: "ns"}}
 	w := newClaimWorld(t, newClaim(), waits)
@@ -330,7 +330,7 @@ func TestFM_A09_LaunchesAreSpaced(t *testing.T) {
 	}
 }
 
-// staleClient answers with the claim as it was.
+// staleClient returns the claim as it was.
 type staleClient struct {
 	client.Client
 	old *karpv1.NodeClaim

@@ -87,7 +87,7 @@ func TestCollector(t *testing.T) {
 	}
 }
 
-// Whoever strips the tags of an instance takes it out of the list, not out of the world: its node may be out of
+// An instance without its tags is missing in the list and still exists: its node may be out of
 // touch for a moment and is not to be removed for that. Once EC2 does not know the id any more, it is.
 func TestTrust_A09_AStrippedTagDoesNotCostANode(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 )
 
-// slowCloud answers launches when it is told to.
+// slowCloud responds to launches when the test lets it.
 type slowCloud struct {
 	asked  atomic.Int32
 	began  chan struct{}
@@ -45,7 +45,7 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 	t.Parallel()
 	w, shop, woken := newSlowWorld(t)
 	for range 3 {
-		w.pass(t) // comes back although the cloud does not answer
+		w.pass(t) // comes back although the cloud does not respond
 	}
 	<-shop.began
 	if w.writes != 1 {
@@ -63,7 +63,7 @@ func TestTrust_A08_LaunchesDoNotHoldWorkers(t *testing.T) {
 
 // What the cloud refuses while nobody waits for it is told once, also if the claim is looked at only when the
 // next try is due (LC-04).
-func TestTrust_A08_RefusedLaunchesAreToldOnce(t *testing.T) {
+func TestTrust_A08_RefusedLaunchesAreReportedOnce(t *testing.T) {
 	t.Parallel()
 	w, shop, woken := newSlowWorld(t)
 	w.pass(t)

@@ -62,7 +62,7 @@ func TestTrust_A03_PlannedPodsAreNominated(t *testing.T) {
 	}
 }
 
-// failedTestsAreInvalid answers as the API server does when a test of a patch fails.
+// failedTestsAreInvalid responds as the API server does when a test of a patch fails.
 func failedTestsAreInvalid(ctx context.Context, c client.Client, sub string, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
 	if err := c.SubResource(sub).Patch(ctx, obj, patch, opts...); err != nil {
 		return apierrors.NewGenericServerResponse(422, "patch", schema.GroupResource{Resource: "pods"}, obj.GetName(), err.Error(), 0, false)
@@ -72,7 +72,7 @@ func failedTestsAreInvalid(ctx context.Context, c client.Client, sub string, obj
 
 // Without the right to patch pods/status nothing is nominated, and the API server is not asked for every pod.
 // The right may be given later.
-func TestTrust_A03_WithoutTheRightNothingIsAsked(t *testing.T) {
+func TestTrust_A03_WithoutTheRightNoRequestIsMade(t *testing.T) {
 	t.Parallel()
 	asked, now := 0, time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	api := fake.NewClientBuilder().WithScheme(controllertest.Scheme(t)).WithInterceptorFuncs(interceptor.Funcs{

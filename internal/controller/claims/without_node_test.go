@@ -20,7 +20,7 @@ func TestFM_L12_ClaimOfAVanishedNodeGoes(t *testing.T) {
 	reused.Spec.ProviderID = "aws:///a/i-another"
 	for name, tc := range map[string]struct {
 		live    []client.Object // nodes that the API server knows and the cache does not
-		blind   bool            // nobody can be asked
+		blind   bool            // the API server cannot be read
 		deleted bool
 	}{
 		"gone":                              {deleted: true},

@@ -46,7 +46,7 @@ func (s *Catalogue) Types(context.Context, *karpv1.NodePool) ([]catalog.Instance
 	return out, nil
 }
 
-// Pulse is the heartbeat of a loop that nobody listens to.
+// Pulse is a heartbeat without a liveness check.
 type Pulse struct{}
 
 // Begin does nothing.

@@ -15,7 +15,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// comesBack has a pod of a sick node come back under its name, as those of StatefulSets do.
+// comesBack has a pod of an unhealthy node come back under its name, as those of StatefulSets do.
 func (s *scene) comesBack(name string) {
 	s.t.Helper()
 	if err := s.client.Delete(s.t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}); err != nil {

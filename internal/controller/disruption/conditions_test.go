@@ -23,7 +23,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/reason"
 )
 
-// driftless is a cloud that says what it is told about drift, and counts who asks what is for sale.
+// driftless is a cloud with given drift, which counts requests for instance types.
 type driftless struct {
 	says  reason.Code
 	fails error

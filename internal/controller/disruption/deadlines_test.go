@@ -107,7 +107,7 @@ func TestTrust_C04_TheBestSoFarIsUsed(t *testing.T) {
 }
 
 // Trust C04, FM D12: a pass of 21 minutes that advances is never taken for dead, one that does not advance is, and so is
-// one that goes on although it was told to stop.
+// one that continues after it was stopped.
 func TestTrust_C04_LivenessJudgesProgress(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

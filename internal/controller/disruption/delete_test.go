@@ -76,7 +76,7 @@ func TestFM_C03_DeletionsOfAStaleLeader(t *testing.T) {
 }
 
 // V15-29: a process that dies between the end of the drain and the deletion leaves none of it on a claim
-// that stays. A time that somebody else wrote is not ours to remove.
+// that stays. A deadline of another client is not removed.
 func TestBoundsOfClaimsThatStayAreTakenBack(t *testing.T) {
 	t.Parallel()
 	dead := false
@@ -115,7 +115,7 @@ func TestBoundsOfClaimsThatStayAreTakenBack(t *testing.T) {
 
 // Disruption 18: only a node that was replaced shows that drift of its pool works again. One that went
 // by itself shows nothing.
-func TestNodesThatGoByThemselvesEndNoRest(t *testing.T) {
+func TestNodesDeletedByOthersEndNoBackoff(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})
 	s.node("a", "web")

@@ -20,7 +20,7 @@ import (
 
 const costEvery = time.Minute
 
-// costStore is the memory that nodes are ranked on.
+// costStore is the cluster state that nodes are ranked on.
 type costStore interface {
 	Synced() bool
 	Changes() uint64

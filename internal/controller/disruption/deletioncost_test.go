@@ -33,7 +33,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// ranking is the memory of DeletionCosts: n nodes named n00, n01, … that consolidation could take.
+// ranking is the store of DeletionCosts: n nodes named n00, n01, … that consolidation could take.
 type ranking struct {
 	changes uint64
 	asked   int

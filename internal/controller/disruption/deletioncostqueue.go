@@ -34,7 +34,7 @@ type PodCost struct {
 	Value string
 }
 
-// CostWrites writes deletion costs on pods, one pod at a time (V15-56). It lives in memory: after a
+// CostWrites writes deletion costs on pods, one pod at a time (V15-56). It is in-memory state: after a
 // restart nodes are ranked anew. It must not be copied.
 type CostWrites struct {
 	Client  client.Client
@@ -86,7 +86,7 @@ func (q *CostWrites) Len() int {
 	return len(q.pending)
 }
 
-// Reconcile writes the cost of one pod. One that somebody else wrote meanwhile is left to the next
+// Reconcile writes the cost of one pod. One that another client wrote meanwhile is left to the next
 // ranking.
 func (q *CostWrites) Reconcile(ctx context.Context, id loop.PodID) (ctrl.Result, error) {
 	q.mu.Lock()

@@ -27,7 +27,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// seen is a memory that shows what it was told to, with the marks that were set since.
+// seen is a store with a given view, and the marks that were set since.
 type seen struct {
 	mu        sync.Mutex
 	view      cluster.DisruptionView
@@ -164,7 +164,7 @@ func TestS_037_S_051_TaintedThenDeletedAtOnce(t *testing.T) {
 	})
 }
 
-// G7: a command that fails half way leaves no node behind that is held and that nobody removes.
+// G7: a command that fails half way leaves no held node behind that no command removes.
 func TestFM_G7_FailedCommandsLetGo(t *testing.T) {
 	t.Parallel()
 	broken := true
@@ -268,7 +268,7 @@ func TestNodesNominatedMeanwhileStay(t *testing.T) {
 	}
 }
 
-// FM D01: a pod that was bound after the decision keeps its node, although memory does not show it yet
+// FM D01: a pod that was bound after the decision keeps its node, although the cache does not show it yet
 // (FM D03). It is not evicted, and the node is released.
 func TestFM_D01_PodsThatSlippedInKeepTheirNode(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ import (
 type mortal struct {
 	armed atomic.Bool
 	left  atomic.Int64 // writes until it dies
-	sent  bool         // the last one takes effect, and its answer is lost
+	sent  bool         // the last one takes effect, and its response is lost
 }
 
 func (m *mortal) dead() bool { return m.armed.Load() && m.left.Load() < 0 }

@@ -75,7 +75,7 @@ func TestTurns(t *testing.T) {
 }
 
 // Disruption 4: consolidation is left out while nothing changed since it found nothing; five minutes
-// later it looks again. Who was limited by budgets remembers nothing.
+// later it looks again. A pass that budgets limited has no cool-down.
 func TestConsolidationRestsWhileNothingChanges(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})

@@ -45,7 +45,7 @@ func keys(names ...string) (out []cluster.PodKey) {
 }
 
 // Events of pods are limited in number. Who is told first is told at all, so it is not for a map to say.
-func TestPodsAreToldOfReplacementsInOrder(t *testing.T) {
+func TestEventsOnPodsAboutReplacementsAreInOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{"a/3", "b/1", "b/2", "c/0"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -83,7 +83,7 @@ func TestErrorsOfCleaningUpAreInOrder(t *testing.T) {
 	}
 }
 
-// deadEnd is an API server that does not answer.
+// deadEnd is an API server that does not respond.
 type deadEnd struct{ client.Client }
 
 func (deadEnd) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

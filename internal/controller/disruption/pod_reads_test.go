@@ -49,7 +49,7 @@ func (r *rereads) List(ctx context.Context, list client.ObjectList, opts ...clie
 	return nil
 }
 
-// Before nodes are removed their pods are read again. One small read says how new the answers must be; the rest is served
+// Before nodes are removed their pods are read again. One small read says how new the responses must be; the rest is served
 // from the watch cache of the API server. Each read of the newest state of a node would be a scan of all pods in etcd.
 func TestTrust_C08_PodsAreReadAgainFromTheWatchCache(t *testing.T) {
 	t.Parallel()

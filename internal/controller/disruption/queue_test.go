@@ -73,8 +73,8 @@ func TestFM_K09_NodeDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// A node that is protected while its replacement comes up is not deleted, be it by an annotation of its own or
-// of its pool (L-15), of today or of old (LC-62).
+// A node that is protected while its replacement comes up is not deleted, whether by an annotation of its own or
+// of its pool (L-15), current or deprecated (LC-62).
 func TestProtectedWhileTheReplacementComesUp(t *testing.T) {
 	t.Parallel()
 	for name, protect := range map[string]func(s *scene){
@@ -110,7 +110,7 @@ func TestProtectedWhileTheReplacementComesUp(t *testing.T) {
 	}
 }
 
-// The replacement of a running command is removed by nobody, though it is empty.
+// The replacement of a running command is not removed, though it is empty.
 func TestReplacementsAreSpokenFor(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})
@@ -148,7 +148,7 @@ func TestBoundsAreOnlyTightened(t *testing.T) {
 			conflicts := 2
 			s := newScene(t, interceptor.Funcs{
 				Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
-					if obj.GetAnnotations()[karpv1.AnnotationTerminationTimestamp] != "" && conflicts > 0 { // somebody else writes too
+					if obj.GetAnnotations()[karpv1.AnnotationTerminationTimestamp] != "" && conflicts > 0 { // another client writes too
 						conflicts--
 						return apierrors.NewConflict(karpv1.GroupVersion().WithResource("nodeclaims").GroupResource(), obj.GetName(), nil)
 					}

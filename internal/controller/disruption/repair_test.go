@@ -24,7 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
-// repairScene is a scene in which sick nodes are looked after, by what is really decided.
+// repairScene is a scene in which unhealthy nodes are repaired, by the real decisions.
 type repairScene struct {
 	*scene
 	lines []string

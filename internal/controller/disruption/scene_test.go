@@ -34,7 +34,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/store"
 )
 
-// scene is a cluster with objects, a memory of them and who disrupts. Processes come and go: boot ends
+// scene is a cluster with objects, a store and a Disruption. Processes start and end: boot ends
 // one and starts the next over the same objects.
 type scene struct {
 	*disruption.Disruption
@@ -103,7 +103,7 @@ func (s *scene) create(objects ...client.Object) {
 	s.sync()
 }
 
-// sync tells memory of all objects, as watches do.
+// sync gives the store all objects, as watches do.
 func (s *scene) sync() {
 	s.t.Helper()
 	ctx := s.t.Context()
@@ -173,7 +173,7 @@ func (s *scene) bind(name, node string) {
 	s.create(pod)
 }
 
-// pass lets both loops do what they have to do once, with memory up to date before and after.
+// pass lets both loops do what they have to do once, with the store up to date before and after.
 func (s *scene) pass() error {
 	s.t.Helper()
 	s.sync()

@@ -287,7 +287,7 @@ func TestReplacementsFromTheTemplate(t *testing.T) {
 	}
 }
 
-// V15-50: a node that goes before its replacement comes is counted apart.
+// V15-50: a node that is terminated before its replacement exists is counted apart.
 func TestTerminateFirst(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, interceptor.Funcs{})

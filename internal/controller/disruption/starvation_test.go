@@ -21,7 +21,7 @@ import (
 )
 
 // G9: what always fails with one node, which would be first each time, keeps no other from its turn.
-func TestFM_G09_OneNodeStarvesNobody(t *testing.T) {
+func TestFM_G09_OneNodeDoesNotStarveOthers(t *testing.T) {
 	t.Parallel()
 	deny := errors.New("denied by a webhook")
 	for name, calls := range map[string]interceptor.Funcs{

@@ -48,7 +48,7 @@ func (i index) keys(o client.Object) []string {
 	return nil
 }
 
-// Index makes the cache answer the lookups of the reconcilers. It is called before the manager starts.
+// Index adds the indexes that the reconcilers look up. It is called before the manager starts.
 func Index(mgr ctrl.Manager) error {
 	for _, i := range indexes() {
 		if err := mgr.GetFieldIndexer().IndexField(context.Background(), i.object, i.field, i.keys); err != nil {

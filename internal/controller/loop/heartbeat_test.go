@@ -15,15 +15,15 @@ func (*steps) Begin()  {}
 func (s *steps) Beat() { s.count++ }
 func (*steps) Done()   {}
 
-// wire answers requests, or not.
+// wire responds to requests, or not.
 type wire struct{ err error }
 
 func (w wire) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusTooManyRequests, Body: http.NoBody}, w.err
 }
 
-// Trust C04: an answer of the API server, be it a refusal, is progress of the loop that asked, and of no other. A request
-// without an answer is none.
+// Trust C04: a response of the API server, even an error, is progress of the loop that sent the request, and of no other. A request
+// without a response is none.
 func TestTrust_C04_AnswersAreProgress(t *testing.T) {
 	t.Parallel()
 	one, two := &steps{}, &steps{}

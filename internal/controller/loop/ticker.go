@@ -17,7 +17,7 @@ type Ticker struct {
 	Every time.Duration
 	Pass  func(context.Context) error
 
-	Metrics *metric.Set // counts panics; nil: nobody does
+	Metrics *metric.Set // counts panics; nil: they are not counted
 }
 
 // NeedLeaderElection says that only the leader runs it.

@@ -123,7 +123,7 @@ func (r *ClaimTermination) writeTerminationTimestamp(ctx context.Context, claim 
 	} else {
 		metav1.SetMetaDataAnnotation(&after.ObjectMeta, karpv1.AnnotationTerminationTimestamp, step.Stamp)
 	}
-	// The lock keeps an earlier deadline that somebody writes at the same moment.
+	// The lock keeps an earlier deadline that another client writes at the same moment.
 	if err := r.Client.Patch(ctx, after, write.WithOptimisticLock(claim)); err != nil {
 		return claim, err
 	}

@@ -32,7 +32,7 @@ func TestFM_L14_AClaimThatWasNeverLaunchedGoesAtOnce(t *testing.T) {
 	}
 }
 
-func TestFM_A06_AnInstanceKnownOnlyInMemoryIsEnded(t *testing.T) {
+func TestFM_A06_AnInstanceOnlyInTheCacheIsTerminated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, interceptor.Funcs{}, endClaimObject(unlaunched))
 	w.claims.Launched = func(uid types.UID) (cloud.Instance, bool) { return cloud.Instance{ID: instanceID}, uid == "c" }

@@ -88,7 +88,7 @@ func TestG13_ADrainThatCannotEndSaysWhy(t *testing.T) {
 	}
 }
 
-// A node that goes without us leaves no series behind.
+// A node that another client deletes leaves no series behind.
 func TestDrainsForget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, interceptor.Funcs{}, endNodeObject(), endClaimObject(), endPod("p", func(p *corev1.Pod) {

@@ -32,7 +32,7 @@ type Eviction struct {
 	Due    bool   // the limit has come: look at the pod at once
 }
 
-// Evictions is the queue of pods that have to leave. It lives in memory: after a restart the drains fill
+// Evictions is the queue of pods to evict. It is in-memory state: after a restart the drains fill
 // it again. It must not be copied.
 type Evictions struct {
 	Client  client.Client
@@ -211,7 +211,7 @@ func (q *Evictions) recordEvicted(id loop.PodID, act drain.Act, now time.Time) {
 	}
 }
 
-// recordRefusal remembers what the API server said instead of yes.
+// recordRefusal records why the API server refused an eviction.
 func (q *Evictions) recordRefusal(id loop.PodID, err error, budget bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// evictionAPI answers evictions with err and remembers which pods, by UID, it was asked about.
+// evictionAPI responds to evictions with err and records the pods by UID.
 type evictionAPI struct {
 	err     error
 	uids    []string

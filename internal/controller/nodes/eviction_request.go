@@ -151,7 +151,7 @@ func evictionResultOf(err error) string {
 	return err.Error()
 }
 
-// codeOf is the answer of the API server as a metric has it.
+// codeOf is the status code of a response, as a metric has it.
 func codeOf(err error) string {
 	if err == nil {
 		return strconv.Itoa(http.StatusOK)

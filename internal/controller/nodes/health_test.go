@@ -42,7 +42,7 @@ func passForOthers(count int, pool string, change ...func(*corev1.Node)) []clien
 	return out
 }
 
-// V15-33, LC-41 to LC-43: sick nodes go by force, in the mode of old.
+// V15-33, LC-41 to LC-43: unhealthy nodes are terminated forcefully in legacy mode.
 func TestNodeHealth(t *testing.T) {
 	t.Parallel()
 	alone := func(n *corev1.Node) { delete(n.Labels, karpv1.LabelNodePool) }

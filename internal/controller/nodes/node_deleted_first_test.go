@@ -11,7 +11,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 )
 
-// FM L17: somebody else deletes the Node first, as a cloud controller manager does when the instance is gone.
+// FM L17: another client deletes the Node first, as a cloud controller manager does when the instance is gone.
 // The claim ends all the same, and everything is counted once, however often both are looked at.
 func TestFM_L17_TheNodeIsDeletedFirst(t *testing.T) {
 	t.Parallel()

@@ -43,7 +43,7 @@ type rebooter interface {
 	Reboot(ctx context.Context, claim *karpv1.NodeClaim, operation string) error
 }
 
-// rebootStore remembers how often nodes were rebooted.
+// rebootStore records how often nodes were rebooted.
 type rebootStore interface{ Rebooted(claim types.UID) }
 
 // Reboots reboots the nodes of claims that ask for it, and replaces those that do not come back (V15-34

@@ -19,8 +19,8 @@ import (
 )
 
 // Commit carries out a command that reboots a node: it only writes the request down, Reconcile does the
-// rest (V15-34). A claim that goes or reboots already is left alone; what was decided rests on an old
-// view then, and the error is a conflict, as it is if somebody writes the claim meanwhile.
+// rest (V15-34). A claim that is terminating or rebooting is left alone; what was decided rests on an old
+// view then, and the error is a conflict, as it is if another client writes the claim meanwhile.
 func (r *Reboots) Commit(ctx context.Context, c disrupt.Command) error {
 	n := c.Remove[0]
 	claim := &karpv1.NodeClaim{}

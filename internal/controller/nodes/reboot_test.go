@@ -26,7 +26,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// surgery is a world in which nodes are rebooted. It is the cloud and the memory, too.
+// surgery is a cluster in which nodes are rebooted. It is the cloud and the store, too.
 type surgery struct {
 	*world
 	reboots    *nodes.Reboots
@@ -205,7 +205,7 @@ func TestRebootIsRefused(t *testing.T) {
 	}
 }
 
-// V15-36, V15-38: an answer that may change is asked for again, under the same operation, also by the
+// V15-36, V15-38: a call whose error is transient is repeated, under the same operation, also by the
 // next process, which counts its own five minutes.
 func TestRebootIsTriedAgain(t *testing.T) {
 	t.Parallel()

@@ -142,7 +142,7 @@ func TestFM_L16_AnOutageKeepsTheFinalizer(t *testing.T) {
 	}
 }
 
-// A claim that somebody strips of its finalizer in the middle of a drain does not stop it.
+// A claim that loses its finalizer in the middle of a drain does not stop the drain.
 func TestTheDrainGoesOnWhenTheClaimVanishes(t *testing.T) {
 	t.Parallel()
 	vanished := interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {

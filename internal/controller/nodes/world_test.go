@@ -169,7 +169,7 @@ func endPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 type dyingCloud struct {
 	mu         sync.Mutex
 	alive      bool
-	err        error // instead of any answer
+	err        error // instead of a response
 	found      int   // calls
 	terminated int
 }

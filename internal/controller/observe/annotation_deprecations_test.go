@@ -14,7 +14,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/event"
 )
 
-// LC-62, API 11: whoever protects something by an annotation of old is told the name of today.
+// LC-62, API 11: a deprecated annotation leads to an event with the current name.
 func TestLC62_OldAnnotationsAreDeprecated(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

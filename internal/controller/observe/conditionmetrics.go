@@ -102,7 +102,7 @@ func (m *ConditionMetrics) Start(ctx context.Context) error {
 	return nil
 }
 
-// clearState empties memory, so that there is nothing to tell.
+// clearState empties the cached state, so that no series is exported.
 func (m *ConditionMetrics) clearState() {
 	m.mu.Lock()
 	defer m.mu.Unlock()

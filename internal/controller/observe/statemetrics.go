@@ -67,7 +67,7 @@ func (m *StateMetrics) Start(ctx context.Context) error {
 	return nil
 }
 
-// clearState empties memory, so that there is nothing to tell.
+// clearState empties the cached state, so that no series is exported.
 func (m *StateMetrics) clearState() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -183,7 +183,7 @@ func (m *StateMetrics) samples() []prometheus.Metric {
 	return s.out
 }
 
-// scrape is one answer in the making.
+// scrape collects the series of one response.
 type scrape struct {
 	set   *metric.Set
 	now   time.Time

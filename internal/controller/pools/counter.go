@@ -25,7 +25,7 @@ type usage interface {
 	// Usage returns the capacity of the nodes of a pool and their number, nodes in flight included and
 	// nodes being deleted left out.
 	Usage(pool string) (corev1.ResourceList, int64)
-	// Synced reports whether memory is complete, so that numbers mean something.
+	// Synced reports whether the cache is complete, so that numbers mean something.
 	Synced() bool
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
-func TestTrust_C05_ABudgetThatCannotBeReadIsTold(t *testing.T) {
+func TestTrust_C05_AnInvalidBudgetIsReported(t *testing.T) {
 	t.Parallel()
 	pool := controllertest.Pool("p")
 	pool.Spec.Disruption.Budgets = []karpv1.Budget{{Schedule: new("0 25 * * *"), Duration: new(karpv1.Duration("1h"))}}

@@ -61,7 +61,7 @@ func newPoolWorld(t *testing.T, objects ...client.Object) *poolWorld {
 	return w
 }
 
-// start is a start of the process: nothing in memory survives it.
+// start is a start of the process: no in-memory state survives it.
 func (w *poolWorld) start() {
 	clock := func() time.Time { return w.now }
 	w.pools = &pools.Pools{
@@ -170,7 +170,7 @@ func TestRegistrationHealthOfAPool(t *testing.T) {
 	}
 }
 
-// amounts is memory as the counter sees it.
+// amounts is the store as the counter sees it.
 type amounts struct {
 	synced bool
 	nodes  int64
@@ -181,7 +181,7 @@ func (a *amounts) Usage(string) (corev1.ResourceList, int64) {
 }
 func (a *amounts) Synced() bool { return a.synced }
 
-// LC-54: the status has what memory has, is written only when that changes, and not before memory is
+// LC-54: the status has what the cache has, is written only when that changes, and not before the cache is
 // complete; pools of others are left alone.
 func TestCounter(t *testing.T) {
 	t.Parallel()

@@ -31,10 +31,10 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// notSynced is how soon a static pool is looked at again while memory is incomplete.
+// notSynced is how soon a static pool is looked at again while the cache is incomplete.
 const notSynced = time.Second
 
-// staticStore is the memory that the size of pools is decided on.
+// staticStore is the cluster state that the size of pools is decided on.
 type staticStore interface {
 	Synced() bool
 	Loads(pool string) map[string]cluster.ClaimLoad
@@ -146,7 +146,7 @@ func (s *Static) Shrink(ctx context.Context, req ctrl.Request) (ctrl.Result, err
 	return loop.RequeueAfter(step.After), errors.Join(failed...)
 }
 
-// requeueUndecided is the answer for a pool that cannot be decided about: it is not ours, or memory is incomplete.
+// requeueUndecided is the result for a pool that cannot be decided about: it has another provider, or the cache is incomplete.
 func (s *Static) requeueUndecided(facts *pool.StaticFacts, err error) (ctrl.Result, error) {
 	if err == nil && facts == nil && !s.Store.Synced() {
 		return loop.RequeueAfter(notSynced), nil

@@ -40,7 +40,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-// fleet is a static pool at an API server, and a memory of it that lags.
+// fleet is a static pool at an API server, and a cache of it that lags.
 type fleet struct {
 	t       controllertest.T
 	api     client.Client
@@ -179,7 +179,7 @@ func (f *fleet) finish() {
 	}
 }
 
-// lagging is a memory that learns what others did only when told to look.
+// lagging is a cache that is updated only when the test says so.
 type lagging struct {
 	*fleet
 	mu    sync.Mutex
@@ -243,7 +243,7 @@ func (m *lagging) NeedsPlace(cluster.PodKey) bool            { return false }
 func (m *lagging) Pools() []*karpv1.NodePool                 { return []*karpv1.NodePool{m.pool()} }
 func (m *lagging) Usage(string) (corev1.ResourceList, int64) { return nil, 0 }
 
-// cached lists claims as memory has them.
+// cached lists claims as the cache has them.
 type cached struct {
 	client.Client
 	memory *lagging
@@ -318,8 +318,8 @@ func TestFM_M02_NeverMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// FM M01, crash matrix 19: a process that dies, or loses answers, after some of five claims makes five in all.
-func TestFM_M01_NeverMoreThanAsked(t *testing.T) {
+// FM M01, crash matrix 19: a process that crashes, or loses responses, after some of five claims creates five in all.
+func TestFM_M01_NeverMoreThanReplicas(t *testing.T) {
 	t.Parallel()
 	for name, die := range map[string]func(n int) (lost bool, err error){
 		"refused after three":     func(n int) (bool, error) { return false, ifMore(n) },
@@ -345,7 +345,7 @@ func TestFM_M01_NeverMoreThanAsked(t *testing.T) {
 					f.boot()
 				}
 				for range 3 {
-					if err := f.grow(); err != nil { // whether or not memory has heard of all
+					if err := f.grow(); err != nil { // whether or not the cache has all
 						t.Fatal(err)
 					}
 				}
@@ -364,7 +364,7 @@ func ifMore(n int) error {
 	return nil
 }
 
-// LC-46, LC-47: up and down, with what is counted; a pool of somebody else is left alone.
+// LC-46, LC-47: up and down, with what is counted; a pool of another provider is left alone.
 func TestStaticPool(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3, "")
@@ -376,7 +376,7 @@ func TestStaticPool(t *testing.T) {
 	}
 	f.scale(1)
 	f.memory.sync()
-	for range 2 { // the second time memory has not heard yet
+	for range 2 { // the second time the cache is stale
 		if err := f.shrink(); err != nil {
 			t.Fatal(err)
 		}

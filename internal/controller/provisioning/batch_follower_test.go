@@ -11,7 +11,7 @@ import (
 
 // A process that does not lead hears of pods for weeks and never plans: what asks must not pile up
 // there. When it leads, one window covers everybody.
-func TestBatcherForgetsWhileNobodyWaits(t *testing.T) {
+func TestBatcherDropsTriggersOfFollowers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := NewBatcher(time.Second, 10*time.Second)

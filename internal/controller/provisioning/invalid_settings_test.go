@@ -9,7 +9,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
-func TestTrust_C05_AMistypedInstanceTypeIsTold(t *testing.T) {
+func TestTrust_C05_AMistypedInstanceTypeIsReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	pool := controllertest.ReadyPool("general")

@@ -39,7 +39,7 @@ func keys(names ...string) (out []cluster.PodKey) {
 }
 
 // Events of pods are limited in number. Who is told first is told at all, so it is not for a map to say.
-func TestUnboundPodsAreToldInOrder(t *testing.T) {
+func TestEventsOnUnboundPodsAreInOrder(t *testing.T) {
 	t.Parallel()
 	want := []string{"a/3", "b/1", "b/2", "c/0"}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -54,7 +54,7 @@ func TestPreferencesAreNamedOnce(t *testing.T) {
 }
 
 // A pod with thousands of preferences is planned for by the heaviest, and told once.
-func TestTrust_C02_PreferencesThatDoNotCountAreTold(t *testing.T) {
+func TestTrust_C02_IgnoredPreferencesAreReported(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	pod := controllertest.PendingPod("villain", "1")

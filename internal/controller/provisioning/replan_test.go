@@ -25,7 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/controllertest"
 )
 
-// launchAll is what happens when the cloud answers: each claim has the cheapest type it allows.
+// launchAll is what happens when the cloud responds: each claim has the cheapest type it allows.
 func (l *lab) launchAll() {
 	for _, c := range l.claims() {
 		types := c.Spec.Requirements[len(c.Spec.Requirements)-1]

@@ -29,7 +29,7 @@ func (p leanPatch) Data(obj client.Object) ([]byte, error) {
 	return client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{}).Data(to)
 }
 
-// WithoutSpec is a copy of a claim to be patched; the answer of the API server fills in the rest.
+// WithoutSpec is a copy of a claim to be patched; the response of the API server fills in the rest.
 func WithoutSpec(claim *karpv1.NodeClaim) *karpv1.NodeClaim {
 	out := &karpv1.NodeClaim{TypeMeta: claim.TypeMeta, Status: *claim.Status.DeepCopy()}
 	claim.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
