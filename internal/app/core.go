@@ -25,6 +25,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/nodes"
 	"github.com/dovetail-sh/dovetail/internal/controller/observe"
+	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
 	"github.com/dovetail-sh/dovetail/internal/controller/pools"
 	"github.com/dovetail-sh/dovetail/internal/controller/provisioning"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -56,7 +57,8 @@ type core struct {
 
 	driver    driver.Driver
 	connected driver.Cloud
-	ledger    *adopt.Ledger // of instances that claims were given
+	ledger    *adopt.Ledger      // of instances that claims were given
+	overlays  *overlays.Overlays // nil: NodeOverlays are ignored
 
 	store            *store.Store
 	orders           *execute.Claims
@@ -93,6 +95,9 @@ func (c *core) add(ctx context.Context) error {
 		return err
 	}
 	if err := addLateWatch(ctx, c.mgr, c.store, c.cfg); err != nil {
+		return err
+	}
+	if err := c.addOverlays(); err != nil {
 		return err
 	}
 	plans := c.provisioner()

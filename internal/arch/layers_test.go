@@ -54,6 +54,7 @@ var layers = map[string]layer{
 	"0 api":       {packages: api, may: join(values, words, api), never: effects},
 	"0 api, AWS":  {packages: []string{"api/aws/..."}, may: join(values, words, api, images), never: effects},
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
+	"2 overlay":   {packages: []string{"internal/overlay"}, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: alone, may: join(values, words, api, view), never: effects},
 	"2 drain":     {packages: []string{"internal/drain"}, may: join(values, words, api, view, port), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
@@ -150,7 +151,7 @@ var (
 
 // concerns are the controllers, one package each. The directory above them only describes them.
 var concerns = []string{
-	"internal/controller", "internal/controller/claims", "internal/controller/disruption", "internal/controller/nodes", "internal/controller/observe",
+	"internal/controller", "internal/controller/claims", "internal/controller/disruption", "internal/controller/nodes", "internal/controller/observe", "internal/controller/overlays",
 	"internal/controller/pools", "internal/controller/provisioning",
 }
 

@@ -152,7 +152,7 @@ func (c *Cloud) compose() {
 	c.provider = &provider{
 		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: o.Ledger,
 		adopter: newAdopter(c.inventory, o.Client, o.Ledger, now),
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL,
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL, overlaid: o.Overlaid,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return launch.Tags(settings.ClusterName, class, pool)
 		},

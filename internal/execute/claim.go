@@ -73,6 +73,9 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 	if o.Node.Overlaid {
 		claim.Annotations[karpv1.AnnotationPriceOverlayApplied] = "true"
 	}
+	if o.Node.CapacityOverlaid {
+		claim.Annotations[karpv1.AnnotationCapacityOverlayApplied] = "true"
+	}
 	return claim, nil
 }
 
