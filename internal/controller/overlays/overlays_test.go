@@ -156,7 +156,7 @@ func (w *world) condition(name, kind string) metav1.Condition {
 }
 
 // P04: an edit takes effect as a whole, at once, for everybody; nothing is computed again while nothing changes.
-func TestOV_19_AChangeTakesEffectAtOnce(t *testing.T) {
+func TestOV_19_FM_P04_AChangeTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	o := priced("o", "large", "0.05")
 	w := newWorld(t, pool("a"), pool("b"), o)
