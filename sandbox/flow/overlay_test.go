@@ -1,11 +1,17 @@
 package flow_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -144,4 +150,99 @@ func TestOV_16_ConflictsAreSaid(t *testing.T) {
 	}
 	f.remove(second)
 	f.settled(first, metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+}
+
+// OV-19, P04: a price that changes acts through consolidation alone: no node drifts, and one that became too dear is replaced.
+func TestOV_19_AChangedPriceConsolidates(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, calm)
+	f.pool("", types("m5.large", "c5.large"), consolidates)
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	old := f.ready(1)[0]
+	bought := old.Labels[corev1.LabelInstanceTypeStable]
+	f.settled(f.overlay("-dear", `spec: {priceAdjustment: "+5", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [`+bought+`]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	f.gone(&old, later)
+	f.running("inflate", 1)
+	if now := typesOf(f.ready(1)); len(now) != 1 || now[0] == bought {
+		t.Errorf("the pod runs on %v, want another type than %s", now, bought)
+	}
+	if commands := f.commands(); !slices.Contains(commands, "underutilized replace") || slices.ContainsFunc(commands, func(c string) bool { return strings.HasPrefix(c, "drifted") }) {
+		t.Errorf("the log says %v", commands)
+	}
+}
+
+// OV-24: with the gate off an overlay is no more than an object.
+func TestOV_24_WithTheGateOffOverlaysAreIgnored(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.with("--feature-gates=NodeOverlay=false")
+	o := f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`)
+	f.pool("", types("m5.large", "m5.2xlarge"))
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	if got := typesOf(f.ready(1)); !slices.Equal(got, []string{"m5.large"}) {
+		t.Errorf("bought %v", got)
+	}
+	if err := f.kube.Get(t.Context(), keyOf(o), o); err != nil || len(o.Status.Conditions) > 0 {
+		t.Errorf("conditions %v, %v", o.Status.Conditions, err)
+	}
+}
+
+// OV-24, C12: without the CRD of overlays everything else works and one line says what to do. Once it is there, overlays are used, without
+// a restart.
+func TestOV_24_FM_C12_TheKindAppearsLater(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	for _, c := range f.server.CRDs {
+		if c.Spec.Names.Kind == "NodeOverlay" {
+			crd = c.DeepCopy()
+		}
+	}
+	config := f.server.Config
+	admin, err := apiextensions.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	crds := admin.ApiextensionsV1().CustomResourceDefinitions()
+	if err := crds.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	put := func() error {
+		crd.ResourceVersion, crd.UID, crd.Status = "", "", apiextensionsv1.CustomResourceDefinitionStatus{}
+		_, err := crds.Create(context.WithoutCancel(t.Context()), crd, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	}
+	t.Cleanup(func() {
+		if err := put(); err != nil {
+			t.Error(err)
+		}
+	})
+	f.await(soon, "the kind is not served", func() (bool, string) {
+		err := f.kube.List(t.Context(), &v1alpha1.NodeOverlayList{})
+		return err != nil, "it is"
+	})
+	f.with()
+	f.pool("", types("m5.large", "m5.2xlarge"))
+	d := f.deploy("inflate", 1, apart("inflate"))
+	f.running("inflate", 1)
+	f.ready(1)
+	f.toldOnce("the cluster does not serve NodeOverlays")
+	f.await(soon, "the kind is served again", func() (bool, string) {
+		if err := put(); err != nil {
+			return false, err.Error()
+		}
+		err := f.kube.List(t.Context(), &v1alpha1.NodeOverlayList{})
+		return err == nil, fmt.Sprint(err)
+	})
+	f.settled(f.overlay("-cheap", `spec: {price: "0.001", requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [m5.2xlarge]}]}`), metav1.ConditionTrue, karpv1.ConditionValidationSucceeded)
+	patch(f, d, func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(2)) })
+	f.running("inflate", 2)
+	if got := typesOf(f.ready(2)); !slices.Equal(got, []string{"m5.2xlarge", "m5.large"}) && !slices.Equal(got, []string{"m5.large", "m5.2xlarge"}) {
+		t.Errorf("bought %v", got)
+	}
 }
