@@ -31,31 +31,32 @@ const (
 
 // checks checks the rules during a run, with the state that this needs.
 type checks struct {
-	w       *World
-	bought  map[types.UID]string     // the claim that was last ordered for a pod
-	served  map[types.UID][]purchase // claims that this process ordered for pending pods
-	tainted map[string]time.Time     // since when a node has had a taint without a command
-	waiting map[string]time.Time     // since when pods have waited
-	idle    map[string]time.Time     // since when nodes have been drifted, going, or not up
-	shapes  []state                  // of the cluster at rest, in the quiet part of a run
-	moved   []string                 // claims that moves set out to remove since then
-	drifts  bool                     // nodes have been replaced because of drift since then
-	last    time.Time                // of the last move
-	stirred time.Time                // of the last command for drift or repair: moves may follow from it
-	swaps   []disrupt.Running        // that had replacements
-	failed  map[string]bool          // replacements of commands that were given up
-	asked   map[string]rebootCalls
-	ill     map[string]time.Time   // since when nodes could have been repaired
-	marked  map[string]time.Time   // since when nodes have had the taint of a reboot that is over
-	size    map[string]time.Time   // since when a static pool has been too large or too small
-	noticed map[string]bool        // instances whose interruption notice was handled
-	slots   []string               // claims that were ordered for the reservation
-	holds   map[string][]time.Time // when commands of this process held a node lately
+	w        *World
+	bought   map[types.UID]string     // the claim that was last ordered for a pod
+	served   map[types.UID][]purchase // claims that this process ordered for pending pods
+	tainted  map[string]time.Time     // since when a node has had a taint without a command
+	waiting  map[string]time.Time     // since when pods have waited
+	idle     map[string]time.Time     // since when nodes have been drifted, going, or not up
+	shapes   []state                  // of the cluster at rest, in the quiet part of a run
+	moved    []string                 // claims that moves set out to remove since then
+	drifts   bool                     // nodes have been replaced because of drift since then
+	last     time.Time                // of the last move
+	stirred  time.Time                // of the last command for drift or repair: moves may follow from it
+	swaps    []disrupt.Running        // that had replacements
+	failed   map[string]bool          // replacements of commands that were given up
+	asked    map[string]rebootCalls
+	ill      map[string]time.Time   // since when nodes could have been repaired
+	marked   map[string]time.Time   // since when nodes have had the taint of a reboot that is over
+	size     map[string]time.Time   // since when a static pool has been too large or too small
+	noticed  map[string]bool        // instances whose interruption notice was handled
+	slots    []string               // claims that were ordered for the reservation
+	holds    map[string][]time.Time // when commands of this process held a node lately
+	commands commandChecks
 }
 
 func newChecks(w *World) checks {
 	return checks{
-		w: w, noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
+		w: w, commands: newCommandChecks(), noticed: map[string]bool{}, asked: map[string]rebootCalls{}, ill: map[string]time.Time{}, marked: map[string]time.Time{}, size: map[string]time.Time{}, holds: map[string][]time.Time{},
 		bought: map[types.UID]string{}, served: map[types.UID][]purchase{}, tainted: map[string]time.Time{}, waiting: map[string]time.Time{}, failed: map[string]bool{}, idle: map[string]time.Time{},
 	}
 }
@@ -66,6 +67,7 @@ func (c *checks) died(p *process) {
 	clear(c.tainted)
 	clear(c.served)
 	clear(c.holds)
+	c.commands = newCommandChecks()
 	there := map[string][]string{} // replacements by command
 	for _, name := range c.w.api.claimNames() {
 		if order, is := cluster.ReadOrder(c.w.api.claims[name].Annotations); is && c.w.api.claims[name].DeletionTimestamp == nil {
@@ -128,6 +130,7 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 			}
 			going[n.Node] = true
 			c.protects(p, cmd, n)
+			c.backedOff(cmd, n)
 			if cmd.Reason == karpv1.ReasonUnhealthy {
 				c.checkRepairBreakers(p, n.Pool)
 			}
@@ -170,8 +173,11 @@ func (c *checks) held(n disrupt.Candidate) {
 }
 
 // deletes checks that a command which deletes its nodes has its replacements (disruption 17).
-func (c *checks) deletes(cmd *disrupt.Running) {
+func (c *checks) deletes(p *process, cmd *disrupt.Running) {
 	for _, name := range cmd.ReplacementClaims {
+		if known := p.observedClaim(name); known == nil || known.DeletionTimestamp != nil {
+			c.w.broken("queue", "nodes %v are deleted although replacement %s is lost", names(cmd.Remove), name)
+		}
 		if claim := c.w.api.claims[name]; claim != nil && claim.DeletionTimestamp == nil && !c.up(claim) {
 			c.w.broken("queue", "nodes %v are deleted although replacement %s is not initialized", names(cmd.Remove), name)
 		}

@@ -77,7 +77,10 @@ func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
 	for _, c := range list {
 		for _, effect := range p.commands.Begin(c, func(pool string) bool { return p.launches.PoolBackedOff(pool, p.w.now) }, p.w.now) {
 			switch e := effect.(type) {
+			case command.Refused:
+				p.w.checks.commands.recordFailure(e.Command.Reason, p.w.now, e.Command.Remove...)
 			case command.RequestReboot:
+				p.w.checks.commands.recordFailure(e.Command.Reason, p.w.now, e.Command.Remove...)
 				if p.requestReboot(e.Command) {
 					started++
 				}
@@ -110,9 +113,12 @@ func (p *process) requestPass(decided []disrupt.Command, started int) {
 func (p *process) holdNodes(c disrupt.Command) {
 	p.w.logf("controller: %s %s of %s, replaced by %d, %d pods move, saves $%.4f an hour", c.Reason, c.Decision, names(c.Remove), c.Replacements(), c.Moved, c.Saves)
 	p.held = append(p.held, c)
+	p.w.checks.commands.known[c.Token()] = true
 	lost := map[string]bool{}
 	for _, n := range c.Remove {
-		lost[n.Claim] = !p.holdNode(n, c.Token(), c.Reason)
+		if lost[n.Claim] = !p.holdNode(n, c.Token(), c.Reason); lost[n.Claim] {
+			p.w.checks.commands.recordFailure(c.Reason, p.w.now, n)
+		}
 	}
 	c, effects := p.commands.Held(c, lost, p.w.now)
 	p.perform(effects)
@@ -195,6 +201,9 @@ func (p *process) orderReplacements(c *disrupt.Command, decided, fresh disrupt.V
 			}
 			created = append(created, command.Replacement{Name: claim.Name, UID: claim.UID, Pods: list[i].Pods})
 		}
+	}
+	if err != nil {
+		p.w.checks.commands.recordFailure(c.Reason, p.w.now, c.Remove...)
 	}
 	p.perform(p.commands.Ordered(*c, created, err, outdated, p.w.now))
 	if err == nil && len(created) == 0 {

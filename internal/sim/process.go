@@ -265,6 +265,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 		p.lookAt(o.Name, 0)
 		p.lookAt(rebooting+o.Name, 0)
 		if gone || o.DeletionTimestamp != nil {
+			p.w.checks.losesReplacement(p, o.Name)
 			p.recheckCommandOf(o.Name)
 		}
 		if before == nil || gone || (before.GetDeletionTimestamp() == nil) != (o.DeletionTimestamp == nil) {

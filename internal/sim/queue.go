@@ -33,13 +33,15 @@ func (p *process) perform(effects []command.Effect) {
 				}
 			}
 		case command.Delete:
-			p.w.checks.deletes(&e.Command)
+			p.w.checks.deletes(p, &e.Command)
 			p.deleteAll(&e.Command)
 		case command.BackOff:
+			p.w.checks.commands.recordFailure(e.Reason, p.w.now, e.Nodes...)
 			p.commands.RecordFailure(e.Reason, p.w.now, e.Nodes...)
 		case command.Commit:
 			p.commit(&e)
 		case command.Resumed:
+			p.w.checks.resumed(&e.Command)
 			p.markResumed(&e.Command)
 		case command.Nominate:
 			for _, name := range e.Claims {
@@ -48,6 +50,7 @@ func (p *process) perform(effects []command.Effect) {
 		case command.WakePass:
 			p.after(command.AfterWake, p.runDisruptionPass)
 		case command.Failed:
+			p.w.checks.commands.recordFailure(e.Command.Reason, p.w.now, e.Command.Remove...)
 			p.undone = append(p.undone, e.Command)
 		case command.Objected:
 			p.recordEvent("node/"+e.Objection.Node, "stays after all: "+e.Objection.Text)
