@@ -47,7 +47,7 @@ func (p *process) types() map[string][]catalog.InstanceType {
 	out := map[string][]catalog.InstanceType{}
 	for _, pool := range p.store.Pools() {
 		all, _ := p.cloud.Types(context.Background(), pool) // the market always has a list
-		out[pool.Name] = p.launches.WithoutBackedOff(pool.Name, all, p.w.now)
+		out[pool.Name] = p.w.config.Steps.AvailableTypes(&p.launches, pool.Name, all, p.w.now)
 	}
 	return out
 }
