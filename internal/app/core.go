@@ -32,6 +32,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/journal"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
 	"github.com/dovetail-sh/dovetail/internal/metric"
+	"github.com/dovetail-sh/dovetail/internal/provision"
 	"github.com/dovetail-sh/dovetail/internal/report"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 	"github.com/dovetail-sh/dovetail/internal/store"
@@ -39,9 +40,6 @@ import (
 
 // largestPlan is how many claims are written at once; the rest of a larger plan follows at the rate of the setting.
 const largestPlan = 1000
-
-// shortestNomination is how long a node is reserved for nominated pods at least (SC-52).
-const shortestNomination = 10 * time.Second
 
 // core is everything that is the same for every cloud.
 type core struct {
@@ -131,7 +129,7 @@ func (c *core) countLanded(asPlanned bool) {
 }
 
 // nomination is how long a node is reserved for nominated pods.
-func (c *core) nomination() time.Duration { return max(2*c.cfg.Batch.Max, shortestNomination) }
+func (c *core) nomination() time.Duration { return provision.NominationPeriod(c.cfg.Batch.Max) }
 
 // policy is how all plans are made.
 func (c *core) policy() solve.Policy {

@@ -13,10 +13,6 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
-const (
-	taintSeen = 5 * time.Second // a command does not wait longer for its taints to come back through the watch
-)
-
 // runDisruptionPass resumes or cleans up the commands of an earlier process, decides on voluntary disruption, and
 // starts the commands (disruption 3).
 func (p *process) runDisruptionPass() {
@@ -94,7 +90,7 @@ func (p *process) startCommands(decided disrupt.View, list []disrupt.Command) {
 		return
 	}
 	p.starting = true
-	p.after(min(taintSeen, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
+	p.after(min(command.TaintTimeout, max(p.w.config.Lag[nodes], p.stalled[nodes].Sub(p.w.now))+50*time.Millisecond), func() {
 		started += p.carryOutCommands(decided)
 		p.held, p.starting = nil, false
 		p.requestPass(list, started)

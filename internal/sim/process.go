@@ -31,11 +31,13 @@ import (
 )
 
 const (
-	batchIdle  = time.Second
-	batchMax   = 10 * time.Second
-	nomination = 20 * time.Second
-	restart    = 20 * time.Second // of a process that died, at most
+	batchIdle = time.Second
+	batchMax  = 10 * time.Second
+	restart   = 20 * time.Second // of a process that died, at most
 )
+
+// nomination is how long a node is reserved for the pods that are planned onto it.
+func nomination() time.Duration { return provision.NominationPeriod(batchMax) }
 
 // process is the controller: all that it knows dies with it.
 type process struct {

@@ -69,12 +69,12 @@ func (p *process) provision() {
 		}
 	}
 	for _, b := range plan.Bind {
-		p.store.ExpectPod(b.Pod, b.Node, p.w.now.Add(nomination))
+		p.store.ExpectPod(b.Pod, b.Node, p.w.now.Add(nomination()))
 		p.store.RecordPlannedNode(b.Pod, b.Node)
 		p.recordEvent("pod/"+b.Pod.Name, "should be scheduled on "+b.Node)
 	}
 	bound := func(key cluster.PodKey) bool { pod := p.store.Pod(key); return pod != nil && pod.Spec.NodeName != "" }
-	for _, e := range p.state.ObserveBinds(view.Snapshot, plan.Bind, bound, p.w.now, nomination) {
+	for _, e := range p.state.ObserveBinds(view.Snapshot, plan.Bind, bound, p.w.now, nomination()) {
 		p.recordEvent("pod/"+e.Pod.Name, e.Event.Text)
 	}
 	if len(plan.Create) == 0 {

@@ -45,7 +45,7 @@ func (p *process) perform(effects []command.Effect) {
 			p.markResumed(&e.Command)
 		case command.Nominate:
 			for _, name := range e.Claims {
-				p.store.Nominate(name, p.w.now.Add(nomination))
+				p.store.Nominate(name, p.w.now.Add(nomination()))
 			}
 		case command.WakePass:
 			p.after(command.AfterWake, p.runDisruptionPass)
@@ -144,12 +144,10 @@ func (p *process) markResumed(r *disrupt.Running) {
 // commit marks the nodes of a command as being removed.
 func (p *process) commit(e *command.Commit) {
 	p.w.checks.committed(p, &e.Command)
-	places := e.Claims
 	for _, b := range e.Command.Bind {
-		p.store.Nominate(b.Node, p.w.now.Add(nomination))
-		places[b.Pod] = b.Node
+		p.store.Nominate(b.Node, p.w.now.Add(nomination()))
 	}
-	p.store.Replace(names(e.Command.Remove), places)
+	p.store.Replace(names(e.Command.Remove), e.Places())
 	p.w.started(&e.Command)
 }
 

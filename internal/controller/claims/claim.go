@@ -21,7 +21,6 @@ import (
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
-	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
@@ -100,8 +99,8 @@ func (r *Claims) Register(mgr ctrl.Manager) error {
 // the scheduler tried it before the node accepts pods.
 func (r *Claims) unnominated(ctx context.Context, e event.UpdateEvent, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	before, known := e.ObjectOld.(*corev1.Pod)
-	after, _ := e.ObjectNew.(*corev1.Pod)
-	if r.Nominate == nil || !known || before.Status.NominatedNodeName == "" || after.Status.NominatedNodeName != "" || after.Spec.NodeName != "" {
+	after, same := e.ObjectNew.(*corev1.Pod)
+	if r.Nominate == nil || !known || !same || !lifecycle.LosesNomination(before, after) {
 		return
 	}
 	node := &corev1.Node{}
@@ -214,12 +213,10 @@ func (r *Claims) observe(ctx context.Context, claim *karpv1.NodeClaim) (lifecycl
 	return facts, nil
 }
 
-// nodeIsGone reports whether the node of a claim was deleted. Only the API server counts: the cache may be
-// behind.
+// nodeIsGone reports whether the node of a claim was deleted.
 func (r *Claims) nodeIsGone(ctx context.Context, facts lifecycle.Facts) (bool, error) {
 	claim := facts.Claim
-	registered := condition.True(claim.Status.Conditions, karpv1.ConditionRegistered)
-	if r.Live == nil || len(facts.Nodes) > 0 || !registered || claim.Status.NodeName == "" {
+	if r.Live == nil || !lifecycle.NodeMissing(claim, facts.Nodes) {
 		return false, nil
 	}
 	node := &corev1.Node{}
@@ -230,7 +227,7 @@ func (r *Claims) nodeIsGone(ctx context.Context, facts lifecycle.Facts) (bool, e
 	if err != nil {
 		return false, fmt.Errorf("read node %s: %w", claim.Status.NodeName, err)
 	}
-	return node.Spec.ProviderID != claim.Status.ProviderID, nil
+	return lifecycle.NodeReplaced(claim, node), nil
 }
 
 // openGates calls the registration gates in parallel (LC-09).

@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
-	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/lifecycle"
@@ -59,19 +58,11 @@ func (r *PodEvents) recordPodEvent(obj client.Object, queue podQueue) {
 	}
 }
 
-// recordPodGone notes a pod that is gone. One that was seen to end has told so before; one that was deleted
-// without grace has not.
+// recordPodGone notes a pod that is gone.
 func (r *PodEvents) recordPodGone(obj client.Object, queue podQueue) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || lifecycle.PodEvent(pod).IsZero() {
-		return
+	if pod, ok := obj.(*corev1.Pod); ok {
+		r.enqueueIfLater(pod.Spec.NodeName, lifecycle.PodRemoved(pod, r.Now()), queue)
 	}
-	ended := cluster.PodEnded(pod)
-	if pod.DeletionTimestamp == nil && !ended {
-		r.enqueueIfLater(pod.Spec.NodeName, r.Now(), queue)
-		return
-	}
-	r.recordPodEvent(pod, queue)
 }
 
 // enqueueIfLater asks for a write only if the event is later than all that were noted before.

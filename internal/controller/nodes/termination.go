@@ -137,7 +137,7 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 		return facts, false, fmt.Errorf("list volume attachments: %w", err)
 	}
 	facts.Pods, facts.Attachments = lookup.ByName(pods.Items), lookup.ByName(attachments.Items)
-	if err = r.explain(ctx, &facts); err != nil {
+	if err = r.readGuards(ctx, &facts); err != nil {
 		return facts, false, err
 	}
 	if len(facts.Attachments) > 0 {
@@ -146,10 +146,9 @@ func (r *NodeTermination) observe(ctx context.Context, n *corev1.Node) (facts dr
 	return facts, true, err
 }
 
-// explain reads what may hold the pods on a node that has been waiting for a while.
-func (r *NodeTermination) explain(ctx context.Context, facts *drain.Facts) error {
-	const quick = 10 * time.Second // most nodes are empty by then
-	if facts.Now.Sub(facts.Node.DeletionTimestamp.Time) < quick {
+// readGuards reads what may hold the pods on a node that has been terminating for a while.
+func (r *NodeTermination) readGuards(ctx context.Context, facts *drain.Facts) error {
+	if !drain.ReadsGuards(facts.Node, facts.Now) {
 		return nil
 	}
 	facts.Tries = r.Queue.Tries(facts.Pods)

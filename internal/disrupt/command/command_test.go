@@ -197,3 +197,16 @@ func TestReplacementsAreOrderedTogether(t *testing.T) {
 		t.Errorf("%d nodes, %v", len(list), err)
 	}
 }
+
+func TestCommitPlaces(t *testing.T) {
+	t.Parallel()
+	a, b := cluster.PodKey{Namespace: "default", Name: "a"}, cluster.PodKey{Namespace: "default", Name: "b"}
+	commit := command.Commit{Claims: map[cluster.PodKey]string{a: "claim"}}
+	commit.Command.Bind = []solve.Bind{{Pod: b, Node: "node"}}
+	if diff := cmp.Diff(map[cluster.PodKey]string{a: "claim", b: "node"}, commit.Places()); diff != "" {
+		t.Error(diff)
+	}
+	if len(commit.Claims) != 1 {
+		t.Error("the claims of the effect were changed")
+	}
+}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -197,6 +198,16 @@ func Replacements(c *disrupt.Command, fromTemplate func(pool string) (solve.NewN
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// Places returns where the pods of a command go: to its replacements and to existing nodes.
+func (c Commit) Places() map[cluster.PodKey]string {
+	out := map[cluster.PodKey]string{}
+	maps.Copy(out, c.Claims)
+	for _, b := range c.Command.Bind {
+		out[b.Pod] = b.Node
+	}
+	return out
 }
 
 // Ordered continues a command whose replacements are ordered: it is running then. If one could not be, which err
