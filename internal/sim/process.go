@@ -55,9 +55,8 @@ type process struct {
 	stalled  [kinds]time.Time // until when a watch tells nothing
 	seen     [kinds]map[string]client.Object
 
-	outcomes     map[types.UID]*lifecycle.Outcome
+	launched     map[types.UID]lifecycle.LaunchResult // by claim
 	launching    map[types.UID]bool
-	tried        map[types.UID]time.Time // when the cloud was first asked for an instance
 	nodeCalls    drain.CallLog
 	interrupted  interruption.State
 	claimCalls   drain.CallLog
@@ -113,7 +112,7 @@ func (w *World) boot() {
 	w.processes++
 	p := &process{
 		w: w, cloud: w.market, number: w.processes, started: w.now,
-		outcomes: map[types.UID]*lifecycle.Outcome{}, launching: map[types.UID]bool{}, tried: map[types.UID]time.Time{},
+		launched: map[types.UID]lifecycle.LaunchResult{}, launching: map[types.UID]bool{},
 		podEvents: map[string]time.Time{}, due: map[string]time.Time{}, commands: w.newProtocol(),
 		said: map[string]lastEvent{}, logged: map[string]bool{}, passed: look{rev: -1}, planned: look{rev: -1}, window: provision.Window{Idle: batchIdle, Max: batchMax},
 	}
