@@ -158,7 +158,7 @@ func (c *core) lifeCycle() []registrant {
 		life.Nominate = (&claims.Nominator{Client: c.writer, Pods: c.store.Nominees, Metrics: c.metrics, Now: c.clock.time}).Nominate
 	}
 	reboots := c.reboots(queue)
-	life.Ending = (&nodes.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
+	life.Terminate = (&nodes.ClaimTermination{Client: cl, Provider: c.cloud("nodeclaim.lifecycle"), Launched: life.Launched, Events: c.events, Metrics: c.metrics, Drains: drains, Now: c.clock.time}).Terminate
 	return []registrant{
 		life, queue,
 		&nodes.NodeTermination{Client: cl, Provider: c.cloud("node.termination"), Queue: queue, Events: c.events, Metrics: c.metrics, Classes: k, Workers: many, Drains: drains, Now: c.clock.time},

@@ -51,17 +51,17 @@ type facts struct {
 }
 
 func (f *facts) commands() []script.Command {
-	f.forget()
+	f.resetFacts()
 	return []script.Command{
-		{Name: "about", Do: f.aboutNodes, Usage: "about NODE… [drift=AMIDrift] [ago=5m] [reservation=cr-1] [protected] [nominated] [rebooting] [commanded] [going] [notready] [unregistered] [age=1m] [bounded] [quiet] [unpriced]"},
+		{Name: "about", Do: f.aboutNodes, Usage: "about NODE… [drift=AMIDrift] [ago=5m] [reservation=cr-1] [protected] [nominated] [rebooting] [commanded] [deleting] [notready] [unregistered] [age=1m] [bounded] [quiet] [unpriced]"},
 		{Name: "guard", Do: f.aboutPods, Usage: "guard POD… [budgets=x/one,x/two] [blocked] [impossible] [protected]"},
 		{Name: "rules", Do: f.aboutPools, Usage: "rules POOL… [policy=Balanced] [budget=10%/Drifted]… [never] [protected] [unknown] [unready] [replicas=3] [limit=4] [claims=3] [running=3]"},
-		{Name: "tune", Do: f.aboutAll, Usage: "tune [horizon=1h] [podcost=0.1] [minage=5m] [spottospot] [terminatefirst] [resting=POOL] [fee=0.1]"},
+		{Name: "tune", Do: f.aboutAll, Usage: "tune [horizon=1h] [podcost=0.1] [minage=5m] [spottospot] [terminatefirst] [backedoff=POOL] [fee=0.1]"},
 		{Name: "next", Do: f.next, Usage: "next [news] [refused] [scores] [keep]: what is decided; keep keeps what about, guard, rules and tune said"},
 	}
 }
 
-func (f *facts) forget() {
+func (f *facts) resetFacts() {
 	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.PodOnNode){}, pools: map[string][]func(*cluster.ManagedPool){}}
 }
 
@@ -84,7 +84,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 		"nominated":    func(n *cluster.ManagedNode) { n.Nominated = true },
 		"rebooting":    func(n *cluster.ManagedNode) { n.Rebooting = true },
 		"commanded":    func(n *cluster.ManagedNode) { n.Commanded = true },
-		"going":        func(n *cluster.ManagedNode) { n.Deleting = true },
+		"deleting":     func(n *cluster.ManagedNode) { n.Deleting = true },
 		"notready":     func(n *cluster.ManagedNode) { n.Ready = false },
 		"unregistered": func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
 		"bounded":      func(n *cluster.ManagedNode) { n.Bounded = true },
@@ -156,11 +156,11 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 
 func (f *facts) aboutAll(_ *script.World, l *script.Line) string {
 	tuning := disrupt.Tuning{Horizon: span(l, "horizon"), PodCost: l.Price("podcost"), MinAge: span(l, "minage")}
-	spot, first, resting, nostatic := l.Flag("spottospot"), l.Flag("terminatefirst"), l.List("resting"), l.Flag("nostatic")
+	spot, first, backedOff, nostatic := l.Flag("spottospot"), l.Flag("terminatefirst"), l.List("backedoff"), l.Flag("nostatic")
 	f.general = append(f.general, func(v *disrupt.View) {
 		v.Tuning, v.Policy.SpotToSpot, v.Methods.TerminateFirstDrift, v.Methods.Static = tuning, spot, first, !nostatic
 		v.DriftBackoff = map[string]time.Time{}
-		for _, name := range resting {
+		for _, name := range backedOff {
 			v.DriftBackoff[name] = v.Now.Add(time.Minute)
 		}
 	})
@@ -236,7 +236,7 @@ func (f *facts) next(w *script.World, l *script.Line) string {
 		b.WriteString("VIOLATES " + found.String() + "\n")
 	}
 	if !keep {
-		f.forget()
+		f.resetFacts()
 	}
 	return b.String()
 }

@@ -33,7 +33,7 @@ type Outcome struct {
 	Instance cloud.Instance
 	Err      error
 	Wait     time.Duration // until it may be tried again; only with Err
-	Told     bool          // an answer of before, remembered: no news
+	Reported bool          // an earlier reconcile has reported it
 }
 
 // GateState is what a registration gate answered.

@@ -74,11 +74,11 @@ func (u *uninstaller) seize(ctx context.Context) (before coordinationv1.LeaseSpe
 		switch {
 		case apierrors.IsNotFound(err):
 			lease.Namespace, lease.Name = u.Lease.Namespace, u.Lease.Name
-			u.hold(lease)
+			u.setHolder(lease)
 			err = u.Client.Create(ctx, lease)
 		case err == nil:
 			before = *lease.Spec.DeepCopy()
-			u.hold(lease)
+			u.setHolder(lease)
 			err = u.Client.Update(ctx, lease)
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
@@ -87,8 +87,8 @@ func (u *uninstaller) seize(ctx context.Context) (before coordinationv1.LeaseSpe
 	}
 }
 
-// hold fills in who holds the lease.
-func (u *uninstaller) hold(lease *coordinationv1.Lease) {
+// setHolder makes this process the holder of a lease.
+func (u *uninstaller) setHolder(lease *coordinationv1.Lease) {
 	now := metav1.NewMicroTime(u.Now())
 	var changes int32
 	if lease.Spec.LeaseTransitions != nil {

@@ -41,7 +41,7 @@ type registrations interface {
 }
 
 // Claims takes NodeClaims from creation to a node that runs pods. It hands claims that are being deleted to
-// Ending.
+// Terminate.
 type Claims struct {
 	Client   client.Client
 	Provider launcher
@@ -55,8 +55,8 @@ type Claims struct {
 	Workers  int
 	Now      func() time.Time
 
-	// Ending is called with each claim, as stored, that is being deleted.
-	Ending func(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error)
+	// Terminate is called with each claim, as stored, that is being deleted.
+	Terminate func(ctx context.Context, claim *karpv1.NodeClaim) (ctrl.Result, error)
 	// PlannedPods names the pods that were planned onto a claim. It may be nil.
 	PlannedPods func(claim string) []types.NamespacedName
 	// Nominate has the pods that were planned onto a claim tried on its node first. It may be nil.
@@ -145,7 +145,7 @@ func (r *Claims) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 		if r.launches.isLaunching(stored.UID) {
 			return loop.RequeueAfter(loop.Soon), nil // the instance in flight has to be terminated with the claim
 		}
-		return r.Ending(ctx, stored)
+		return r.Terminate(ctx, stored)
 	}
 	after, err := r.advance(ctx, stored, claim)
 	if apierrors.IsConflict(err) {

@@ -29,9 +29,9 @@ type PodEvents struct {
 	Workers int
 	Now     func() time.Time
 
-	mu   sync.Mutex
-	last map[string]time.Time // latest event by node, written or not
-	told map[string]time.Time // latest event by node that was written: the cache may not have it yet
+	mu          sync.Mutex
+	last        map[string]time.Time // latest event by node, written or not
+	lastWritten map[string]time.Time // latest event by node that was written: the cache may not have it yet
 }
 
 type podQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -116,21 +116,21 @@ func (r *PodEvents) latest(node string) time.Time {
 func (r *PodEvents) written(node string) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told[node]
+	return r.lastWritten[node]
 }
 
 func (r *PodEvents) recordWrittenAt(node string, at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told == nil {
-		r.told = map[string]time.Time{}
+	if r.lastWritten == nil {
+		r.lastWritten = map[string]time.Time{}
 	}
-	r.told[node] = at
+	r.lastWritten[node] = at
 }
 
 func (r *PodEvents) dropNode(node string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.last, node)
-	delete(r.told, node)
+	delete(r.lastWritten, node)
 }

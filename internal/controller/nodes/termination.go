@@ -56,25 +56,25 @@ type NodeTermination struct {
 // spec.nodeName and of NodeClaims by status.providerID.
 func (r *NodeTermination) Register(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("node.termination").
-		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(ending))).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.endingNode), builder.WithPredicates(podLeft())).
+		For(&corev1.Node{}, builder.WithPredicates(predicate.NewPredicateFuncs(isTerminating))).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.terminatingNodeOf), builder.WithPredicates(podLeft())).
 		WithOptions(loop.Options(r.Workers, loop.DrainBackoff, loop.DrainBackoffMax)).
 		Complete(r)
 }
 
-// ending reports whether an object waits for us to let it go.
-func ending(obj client.Object) bool {
+// isTerminating reports whether an object is being deleted and has our finalizer.
+func isTerminating(obj client.Object) bool {
 	return obj.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(obj, karpv1.FinalizerTermination)
 }
 
-// endingNode is the node of a pod, if it waits for its pods.
-func (r *NodeTermination) endingNode(ctx context.Context, obj client.Object) []reconcile.Request {
+// terminatingNodeOf is the node of a pod, if it is terminating.
+func (r *NodeTermination) terminatingNodeOf(ctx context.Context, obj client.Object) []reconcile.Request {
 	p, ok := obj.(*corev1.Pod)
 	if !ok || p.Spec.NodeName == "" {
 		return nil
 	}
 	n, key := &corev1.Node{}, types.NamespacedName{Name: p.Spec.NodeName}
-	if err := r.Client.Get(ctx, key, n); err != nil || !ending(n) {
+	if err := r.Client.Get(ctx, key, n); err != nil || !isTerminating(n) {
 		return nil
 	}
 	return []reconcile.Request{{NamespacedName: key}}
@@ -86,7 +86,7 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if !ending(n) {
+	if !isTerminating(n) {
 		return ctrl.Result{}, nil
 	}
 	after, err := r.terminateNode(ctx, n)

@@ -152,17 +152,17 @@ func checkMoves(list []disrupt.Command, l *SecondLook) map[int]string {
 	if len(order) == 0 || l.Fresh.Cluster == nil {
 		return out
 	}
-	ground := l.Fresh.Cluster
+	view := l.Fresh.Cluster
 	if len(l.Fresh.PodsToPlace) > 0 {
-		ground = disrupt.PlacePendingPods(l.Fresh, l.StopPlacing)
+		view = disrupt.PlacePendingPods(l.Fresh, l.StopPlacing)
 	}
 	var moves []solve.Move
 	for _, i := range order {
 		moves = append(moves, move(&list[i]))
 	}
 	bad, upTo := map[int]check.Violation(nil), 0
-	if ground != nil {
-		bad, upTo = check.FilterMoves(solve.Question{View: ground, Candidates: names, Policy: l.Policy}, moves, l.StopChecking)
+	if view != nil {
+		bad, upTo = check.FilterMoves(solve.Question{View: view, Candidates: names, Policy: l.Policy}, moves, l.StopChecking)
 	}
 	for at, i := range order {
 		if v, is := bad[at]; is {
