@@ -11,7 +11,7 @@ import (
 
 // NodeNote is what ranking needs to know of a node beyond the view.
 type NodeNote struct {
-	Tainted bool // carries the taint of nodes that go
+	Tainted bool // has the disrupted taint
 	Pinned  bool // holds a pod that ReplicaSets, Jobs and DaemonSets do not look after
 }
 

@@ -214,7 +214,7 @@ func (c Created) Result() provision.OrderResult {
 	return out
 }
 
-// List reads all claims from the API server. Whoever begins to lead does it before its first plan: the watch may not have
+// List reads all claims from the API server. A new leader does it before its first plan: the watch may not have
 // delivered yet what the leader before it created (G8, FM C03).
 func (c *Claims) List(ctx context.Context) error {
 	list := &karpv1.NodeClaimList{}

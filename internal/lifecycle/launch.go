@@ -39,7 +39,7 @@ func (m *decision) launch() {
 	}
 	switch outcome := m.facts.Launch; {
 	case outcome == nil:
-		// A claim that was tried for long enough is not launched once more: whoever waits for it is planned anew.
+		// A claim that was tried for long enough is not launched once more: the pods that wait for it are planned again.
 		if m.removeIfTimedOut(); m.step.Remove == nil {
 			m.step.Launch = true
 		}

@@ -114,7 +114,7 @@ func (c *checks) changed(obj, before client.Object, gone bool) {
 // complete cache (G4).
 func (c *checks) decided(p *process, d disrupt.Decision) {
 	if len(d.Commands) > 0 && !p.synced {
-		c.w.broken("G4", "%d commands although memory is not complete", len(d.Commands))
+		c.w.broken("G4", "%d commands although the cache is not complete", len(d.Commands))
 	}
 	going := map[string]bool{}
 	for _, other := range p.commands.Running() {
@@ -126,7 +126,7 @@ func (c *checks) decided(p *process, d disrupt.Decision) {
 		cmd := &d.Commands[i]
 		for _, n := range cmd.Remove {
 			if going[n.Node] {
-				c.w.broken("queue", "node %s goes already", n.Node)
+				c.w.broken("queue", "node %s is being removed already", n.Node)
 			}
 			going[n.Node] = true
 			c.protects(p, cmd, n)
@@ -209,7 +209,7 @@ func (c *checks) withinBudget(p *process, why karpv1.DisruptionReason, pool stri
 		}
 	}
 	if allowed, _ := budget.Limit(cluster.Budgets(effective.Spec.Disruption.Budgets), string(why), total, c.w.now); busy > allowed {
-		c.w.broken("G5", "%d of %d nodes of pool %s go or are not ready, its budgets allow %d for %s", busy, total, pool, allowed, why)
+		c.w.broken("G5", "%d of %d nodes of pool %s are being removed or not ready, its budgets allow %d for %s", busy, total, pool, allowed, why)
 	}
 }
 
@@ -222,7 +222,7 @@ func (c *checks) seenClaim(p *process, node *corev1.Node) *karpv1.NodeClaim {
 	return nil
 }
 
-// protects checks that a node which goes holds no pod that may not be disturbed.
+// protects checks that a node which is removed has no protected pod.
 func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate) {
 	claim, _ := p.seen[claims][n.Claim].(*karpv1.NodeClaim)
 	node, _ := p.seen[nodes][n.Node].(*corev1.Node)
@@ -232,7 +232,7 @@ func (c *checks) protects(p *process, cmd *disrupt.Command, n disrupt.Candidate)
 	}
 	gentle := cmd.Reason == karpv1.ReasonEmpty || cmd.Reason == karpv1.ReasonUnderutilized
 	if cmd.Reason != karpv1.ReasonUnhealthy && (c.mayNotBeDisrupted(p, node, n.Pool) || claim.DeletionTimestamp != nil) {
-		c.w.broken("G6", "node %s is protected or goes already", n.Node)
+		c.w.broken("G6", "node %s is protected or terminating", n.Node)
 	}
 	if !gentle && (claim.Spec.TerminationGracePeriod != "" || cmd.Bound != nil) {
 		return
@@ -260,7 +260,7 @@ func (c *checks) deletesNode(p *process, cmd *disrupt.Running, node *corev1.Node
 }
 
 // mayNotBeDisrupted reports whether a Node, or its pool as the process knows it, has one of the annotations that forbid
-// disruption. It is written apart from what the controller asks.
+// disruption. It does not use the code of the controller.
 func (c *checks) mayNotBeDisrupted(p *process, node *corev1.Node, pool string) bool {
 	objects := []client.Object{}
 	if node != nil {
@@ -337,7 +337,7 @@ func (c *checks) evicts(pod *corev1.Pod) {
 	}
 }
 
-// forces checks that no pod is forced to go before the deadline of its node comes (G6).
+// forces checks that no pod is deleted by force before the deadline of its node comes (G6).
 func (c *checks) forces(pod *corev1.Pod) {
 	node := c.w.api.nodes[pod.Spec.NodeName]
 	if node == nil {
@@ -346,7 +346,7 @@ func (c *checks) forces(pod *corev1.Pod) {
 	at := c.deadline(node)
 	grace := time.Duration(*pod.Spec.TerminationGracePeriodSeconds) * time.Second
 	if at.IsZero() || pod.DeletionTimestamp == nil && c.w.now.Before(at.Add(-grace)) {
-		c.w.broken("G6", "pod %s is forced to go, the deadline of node %s is %s", pod.Name, node.Name, at)
+		c.w.broken("G6", "pod %s is deleted by force, the deadline of node %s is %s", pod.Name, node.Name, at)
 	}
 }
 
@@ -424,7 +424,7 @@ func (c *checks) recordReplacement(cmd *disrupt.Running) {
 }
 
 // surplusReplacements names the replacements of nodes that are still there: a pool may have both for a while, also when
-// whoever began with it died. One whose command was not begun yet when that happened says itself what it
+// the process that began with it died. One whose command was not begun yet when that happened says itself what it
 // stands for, until a process has taken it over or has found that it cannot (disruption 25.7, 25.8).
 func (c *checks) surplusReplacements() map[string]bool {
 	out := map[string]bool{}

@@ -52,7 +52,7 @@ type process struct {
 	handlers [kinds]toolscache.ResourceEventHandler
 	listed   [kinds]bool
 	last     [kinds]time.Time // when the last change that is on its way arrives
-	stalled  [kinds]time.Time // until when a watch tells nothing
+	stalled  [kinds]time.Time // until when a watch delivers nothing
 	seen     [kinds]map[string]client.Object
 
 	launched     map[types.UID]lifecycle.LaunchResult // by claim
@@ -78,7 +78,7 @@ type process struct {
 	passed       look             // the last pass of disruption
 	planned      look             // the last plan
 
-	said   map[string]lastEvent // what was told about objects
+	said   map[string]lastEvent // last events about objects
 	logged map[string]bool
 }
 
@@ -98,7 +98,7 @@ func (p *process) same(l *look) bool {
 	return false
 }
 
-// lastEvent is the last thing that was told about an object.
+// lastEvent is the last event about an object.
 type lastEvent struct {
 	at   time.Time
 	text string
@@ -225,7 +225,7 @@ func (p *process) list(k kind) {
 	p.requestPlan(provision.Retrigger)
 }
 
-// watch tells the process of a change, after the lag of the watch.
+// watch delivers a change to the process, after the lag of the watch.
 func (p *process) watch(obj client.Object, gone bool) {
 	k := kindOf(obj)
 	if !p.listed[k] {
@@ -242,7 +242,7 @@ func (p *process) watch(obj client.Object, gone bool) {
 	p.at(at, func() { p.deliver(obj, gone) })
 }
 
-// deliver is a watch that tells of a change.
+// deliver handles a change that a watch delivered.
 func (p *process) deliver(obj client.Object, gone bool) {
 	k := kindOf(obj)
 	before := p.seen[k][obj.GetName()]
@@ -292,7 +292,7 @@ func (p *process) deliver(obj client.Object, gone bool) {
 	}
 }
 
-// recordEvent notes what is told about an object.
+// recordEvent records an event about an object.
 func (p *process) recordEvent(object, text string) {
 	if p.w.config.Log != nil && !p.logged[object+text] {
 		p.logged[object+text] = true
@@ -339,7 +339,7 @@ type informer struct {
 	kind kind
 }
 
-// AddEventHandler takes in who wants to be told.
+// AddEventHandler registers a handler.
 func (i informer) AddEventHandler(h toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
 	if i.kind < kinds {
 		i.p.handlers[i.kind] = h

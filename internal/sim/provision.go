@@ -102,7 +102,7 @@ func (p *process) plan(view store.View) solve.Plan {
 	for {
 		problem := round.Problem()
 		if p.w.config.Log != nil {
-			p.w.logf("plan: %d pods, promised %v", len(problem.Pods), problem.PlannedBinds)
+			p.w.logf("plan: %d pods, planned before: %v", len(problem.Pods), problem.PlannedBinds)
 		}
 		answer := check.Sound(problem, func(q solve.Problem) (solve.Problem, solve.Plan) {
 			return solve.PlanAwaitingReplacement(q, view.AwaitingReplacement, func() bool { return false })
@@ -116,7 +116,7 @@ func (p *process) plan(view store.View) solve.Plan {
 	}
 }
 
-// confirm looks up claims that were created and that no watch has told of yet.
+// confirm looks up claims that were created and that no watch has delivered yet.
 func (p *process) confirm() {
 	for _, name := range p.store.UnwatchedClaims() {
 		if claim := p.w.api.claims[name]; claim != nil {

@@ -18,10 +18,10 @@ const (
 	renewEvery   = 5 * time.Second // so that no other replica takes it in between
 )
 
-// errLost says that somebody else holds the lease.
+// errLost says that another process holds the lease.
 var errLost = errors.New("another process took the lease")
 
-// takeLease takes the lease from whoever leads, and returns when that one has stopped: a leader whose renewals fail acts
+// takeLease takes the lease from the leader, and returns when that one has stopped: a leader whose renewals fail acts
 // no longer than its lease lasts. The context that it returns ends with the lease. Stop does not release it: until the
 // Deployment is deleted, another replica would lead, and put the finalizers back.
 func (u *uninstaller) takeLease(ctx context.Context) (held context.Context, stop func(), err error) {

@@ -51,7 +51,7 @@ func (r *PodEvents) Register(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// recordPodEvent notes what a pod tells about its node.
+// recordPodEvent records the last event of a pod for its node.
 func (r *PodEvents) recordPodEvent(obj client.Object, queue podQueue) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		r.enqueueIfLater(pod.Spec.NodeName, lifecycle.PodEvent(pod), queue)
@@ -65,7 +65,7 @@ func (r *PodEvents) recordPodGone(obj client.Object, queue podQueue) {
 	}
 }
 
-// enqueueIfLater asks for a write only if the event is later than all that were noted before.
+// enqueueIfLater requests a write only if the event is later than all that were recorded before.
 func (r *PodEvents) enqueueIfLater(node string, at time.Time, queue podQueue) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,12 +22,12 @@ import (
 // cacheDelay is how long the cache may take to show what was done to a pod.
 const cacheDelay = 10 * time.Second
 
-// Eviction asks for one pod to leave its node.
+// Eviction requests that one pod leaves its node.
 type Eviction struct {
 	Pod    loop.PodID
 	Node   string
 	Limit  drain.Limit
-	Reason string // why the node goes
+	Reason string // why the node is removed
 	Due    bool   // the limit has come: look at the pod at once
 }
 
@@ -49,7 +49,7 @@ type Evictions struct {
 type entry struct {
 	Eviction
 	tries int
-	try   drain.Try               // how far we are, for people
+	try   drain.Try               // progress, for explanations
 	acted map[drain.Act]time.Time // when an act succeeded
 }
 
@@ -70,7 +70,7 @@ func (q *Evictions) start(_ context.Context, queue workqueue.TypedRateLimitingIn
 	return nil
 }
 
-// Add asks for pods to leave. Asking again changes nothing, unless the limit is tighter then or due:
+// Add requests evictions. A repeated request changes nothing, unless the limit is tighter then or due:
 // the pod keeps its back-off.
 func (q *Evictions) Add(list ...Eviction) {
 	q.mu.Lock()
@@ -216,7 +216,7 @@ func (q *Evictions) recordProtected(id loop.PodID, now time.Time) {
 	}
 }
 
-// Tries says how far the queue is with pods, of those that are in it.
+// Tries returns the progress with those pods that are in the queue.
 func (q *Evictions) Tries(pods []*corev1.Pod) map[types.UID]drain.Try {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -30,13 +30,13 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/metric"
 )
 
-// evictor takes pods that have to leave.
+// evictor queues pods for eviction.
 type evictor interface {
 	Add(evictions ...Eviction)
 	Tries(pods []*corev1.Pod) map[types.UID]drain.Try
 }
 
-// NodeTermination drains Nodes that are being deleted, ends their instances and lets them go. It must
+// NodeTermination drains Nodes that are being deleted, terminates their instances and removes their finalizers. It must
 // not be copied.
 type NodeTermination struct {
 	Client   client.Client
@@ -80,7 +80,7 @@ func (r *NodeTermination) terminatingNodeOf(ctx context.Context, obj client.Obje
 	return []reconcile.Request{{NamespacedName: key}}
 }
 
-// Reconcile brings one node nearer to its end.
+// Reconcile advances the termination of one node.
 func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	n := &corev1.Node{}
 	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
@@ -94,7 +94,7 @@ func (r *NodeTermination) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	case write.IsStale(err):
 		return loop.RequeueAfter(loop.Soon), nil
 	case err != nil:
-		return ctrl.Result{}, fmt.Errorf("ending node %s: %w", req.Name, err)
+		return ctrl.Result{}, fmt.Errorf("terminate node %s: %w", req.Name, err)
 	}
 	return loop.RequeueAfter(after), nil
 }
@@ -272,7 +272,7 @@ func evictions(facts *drain.Facts, step drain.Step) []Eviction {
 	return out
 }
 
-// disruptionReason says why a node goes, as events and metrics of its pods tell it.
+// disruptionReason returns why a node is removed, as the events and metrics of its pods have it.
 func disruptionReason(claim *karpv1.NodeClaim) string {
 	if claim != nil {
 		if c := condition.Find(claim.Status.Conditions, karpv1.ConditionDisruptionReason); c != nil && condition.True(claim.Status.Conditions, c.Type) {
