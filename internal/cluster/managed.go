@@ -44,7 +44,7 @@ type ManagedNode struct {
 	Initialized      bool
 	Ready            bool // as its kubelet says
 	Terminating      bool // its instance is terminating
-	Deleting         bool // being deleted, or marked for deletion by a running command
+	BeingRemoved     bool // its NodeClaim or its Node is being deleted, or a running command has marked it for deletion; unlike Node.Deleting not if only its instance terminates or its replacements are ordered
 	Commanded        bool // part of a running command
 	Rebooting        bool
 	Nominated        bool   // a pending pod is expected

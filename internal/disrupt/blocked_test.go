@@ -18,7 +18,7 @@ func TestG13_BlockedNodesAreCounted(t *testing.T) {
 		node("a", func(n *cluster.ManagedNode) { n.Protected = true }),
 		node("b", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Protected: true})),
 		node("c", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Budgets: []string{"x/web"}, Blocked: true, Impossible: true})),
-		node("d", func(n *cluster.ManagedNode) { n.Deleting = true }),
+		node("d", func(n *cluster.ManagedNode) { n.BeingRemoved = true }),
 		node("e", func(n *cluster.ManagedNode) { n.Pool = "gone" }),
 	}}})
 	want := map[string]map[reason.Code]int{

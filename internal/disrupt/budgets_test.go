@@ -45,12 +45,12 @@ func TestBudgetsAreLookedAtAgain(t *testing.T) {
 		want    string
 	}{
 		"nothing happened":                        {2, nil, []disrupt.Command{removing(empty, "ab")}, ""},
-		"another one goes":                        {1, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
+		"another one goes":                        {1, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(empty, "a")}, "0:a"},
 		"another one is not ready":                {1, func(n []cluster.ManagedNode) { n[3].Ready = false }, []disrupt.Command{removing(empty, "a")}, "0:a"},
 		"and that does not matter to repair":      {1, func(n []cluster.ManagedNode) { n[3].Ready = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
-		"some empty nodes still fit":              {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
-		"the first command fits":                  {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
-		"one that does not fit leaves room":       {2, func(n []cluster.ManagedNode) { n[3].Deleting = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
+		"some empty nodes still fit":              {2, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(empty, "ab")}, "0:b"},
+		"the first command fits":                  {2, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(drifted, "a"), removing(drifted, "b")}, "1:b"},
+		"one that does not fit leaves room":       {2, func(n []cluster.ManagedNode) { n[3].BeingRemoved = true }, []disrupt.Command{removing(drifted, "ab"), removing(drifted, "c")}, "0:b"},
 		"one that is not initialized uses none":   {0, func(n []cluster.ManagedNode) { n[0].Initialized = false }, []disrupt.Command{removing(unhealthy, "a")}, ""},
 		"one that is gone is objected to already": {0, func(n []cluster.ManagedNode) { n[0].Claim = "other" }, []disrupt.Command{removing(drifted, "a")}, ""},
 	} {

@@ -138,7 +138,7 @@ func TestEmpty(t *testing.T) {
 			nodes: []cluster.ManagedNode{node("a"), node("b")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }), want: []string{"a"},
 		},
 		"a node on its way out uses it up": {
-			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Deleting = true })},
+			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.BeingRemoved = true })},
 			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 		},
 		"so does one that is not ready": {
@@ -204,7 +204,7 @@ func TestTrust_B06_NodesThatComeAndGoAreNoNews(t *testing.T) {
 		node cluster.ManagedNode
 		want int
 	}{
-		"it goes":                     {node: node("a", func(n *cluster.ManagedNode) { n.Deleting = true })},
+		"it goes":                     {node: node("a", func(n *cluster.ManagedNode) { n.BeingRemoved = true })},
 		"its instance ends":           {node: node("a", func(n *cluster.ManagedNode) { n.Terminating = true })},
 		"it starts":                   {node: node("a", func(n *cluster.ManagedNode) { n.Initialized, n.Created = false, noon.Add(-time.Minute) })},
 		"its first pods come":         {node: node("a", func(n *cluster.ManagedNode) { n.Nominated, n.Created = true, noon.Add(-time.Minute) })},

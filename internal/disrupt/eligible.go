@@ -36,7 +36,7 @@ func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason 
 		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
 	case n.Rebooting:
 		return why(reason.NodeRebooting, "", "")
-	case n.Deleting || n.Terminating:
+	case n.BeingRemoved || n.Terminating:
 		return why(reason.NodeDeleting, "", "")
 	case !n.Initialized && !n.Registered:
 		return why(reason.NodeStarting, "registered", "")
@@ -101,7 +101,7 @@ func (d *Decision) reportBlockedNodes(v *View) {
 	var passing []Refused
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		if !n.Deleting && !n.Terminating {
+		if !n.BeingRemoved && !n.Terminating {
 			d.Nodes = append(d.Nodes, n.Name)
 		}
 		why := blocked(v, n, graceful)

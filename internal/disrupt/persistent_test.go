@@ -29,7 +29,7 @@ func TestG13_StandingBlocks(t *testing.T) {
 		"the leader runs on it":            {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Leading = true }}, want: reason.LeaderAlone},
 		"a pod is expected":                {node: []func(*cluster.ManagedNode){func(n *cluster.ManagedNode) { n.Nominated = true }}},
 		"it starts":                        {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Initialized = false }}},
-		"it goes":                          {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Deleting = true }}},
+		"it goes":                          {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.BeingRemoved = true }}},
 		"a command has it":                 {node: []func(*cluster.ManagedNode){guarded, func(n *cluster.ManagedNode) { n.Commanded = true }}},
 		"consolidation is off":             {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.NeverConsolidate = true }},
 		"only empty nodes are wanted":      {node: []func(*cluster.ManagedNode){guarded}, pool: func(p *cluster.ManagedPool) { p.Policy = karpv1.ConsolidationWhenEmpty }},

@@ -40,7 +40,7 @@ func TestRecover(t *testing.T) {
 			RecoveryInput{Nodes: nodes, Held: map[string]string{"a": token}}, nil,
 		},
 		"row 13: one of the nodes goes already": {
-			RecoveryInput{Nodes: []cluster.ManagedNode{{Name: "node-a", Claim: "a", Deleting: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
+			RecoveryInput{Nodes: []cluster.ManagedNode{{Name: "node-a", Claim: "a", BeingRemoved: true}, nodes[1]}, Held: map[string]string{"a": token, "b": token}, Orders: both}, []string{"b"},
 		},
 		"the replaced nodes are gone: nothing is left of the command": {
 			RecoveryInput{Nodes: nodes[2:], Orders: both}, nil,

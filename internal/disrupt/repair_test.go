@@ -179,8 +179,8 @@ func TestRepair(t *testing.T) {
 		"V15-14 nominated":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, say: "a pending pod is expected"},
 		"SC-52 a pod may come that runs still": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, find: anew, want: "a replace Ready"},
 		"V15-14 rebooting":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Rebooting = true })}, say: "being rebooted"},
-		"FM M14 already going":                 {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Deleting = true })}, say: "node/a: "},
-		"FM M14 in a command: nothing is said": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Deleting, n.Commanded = true, true })}},
+		"FM M14 already going":                 {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.BeingRemoved = true })}, say: "node/a: "},
+		"FM M14 in a command: nothing is said": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.BeingRemoved, n.Commanded = true, true })}},
 		"V15-25 a budget of none":              {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0"}} })}, say: "a budget of the NodePool says 0"},
 		"V15-16 what is no node yet uses none": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "0"}} })}, find: anew, want: "a replace Ready", say: "a budget of the NodePool says 0"},
 		"V15-28 static":                        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, -1)}, want: "a replace Ready template p"},
@@ -189,7 +189,7 @@ func TestRepair(t *testing.T) {
 		},
 		"V15-28 static, an exchange runs": {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(21, 21, -1)}},
 		"V15-28 static, a command runs": {
-			nodes: []cluster.ManagedNode{dead("a"), {Name: "b", Pool: "p", Deleting: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
+			nodes: []cluster.ManagedNode{dead("a"), {Name: "b", Pool: "p", BeingRemoved: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
 		},
 		"V15-28 static, below the limit":        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
 		"V15-49 static, at the limit":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},
@@ -381,7 +381,7 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 				n.Health = nil
 			}
 			n.Pool = rapid.SampledFrom([]string{"p", "q"}).Draw(t, "pool")
-			n.DoNotRepair, n.Deleting, n.Rebooting = rapid.Bool().Draw(t, "veto"), rapid.Bool().Draw(t, "going"), rapid.Bool().Draw(t, "rebooting")
+			n.DoNotRepair, n.BeingRemoved, n.Rebooting = rapid.Bool().Draw(t, "veto"), rapid.Bool().Draw(t, "going"), rapid.Bool().Draw(t, "rebooting")
 			n.Initialized, n.Reboots = rapid.Bool().Draw(t, "initialized"), rapid.IntRange(0, 3).Draw(t, "reboots")
 			v.Nodes[i] = n
 		}
@@ -405,7 +405,7 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 			if unhealthy*5 > all+4 {
 				t.Errorf("%s: %d of %d are sick", n.Name, unhealthy, all)
 			}
-			if n.DoNotRepair || n.Deleting || n.Rebooting || n.Pool == "q" && n.Initialized {
+			if n.DoNotRepair || n.BeingRemoved || n.Rebooting || n.Pool == "q" && n.Initialized {
 				t.Errorf("%+v must stay", n)
 			}
 			if c.Decision == Reboot && n.Reboots >= maxReboots {
@@ -432,7 +432,7 @@ func TestRepairIsPaced(t *testing.T) {
 			d := decideRepair(v, anew)
 			for _, c := range d.Commands {
 				i := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == c.Remove[0].Node })
-				v.Nodes[i].Deleting, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
+				v.Nodes[i].BeingRemoved, v.Nodes[i].Commanded, v.Nodes[i].Rebooting = c.Decision != Reboot, c.Decision != Reboot, c.Decision == Reboot
 				begun++
 			}
 		}

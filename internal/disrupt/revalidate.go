@@ -104,7 +104,7 @@ func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, poo
 	}
 	repair := c.Reason == karpv1.ReasonUnhealthy
 	consolidation := c.Reason == karpv1.ReasonEmpty || c.Reason == karpv1.ReasonUnderutilized
-	note(n.Deleting, Churn, "it is already on its way out")
+	note(n.BeingRemoved, Churn, "it is already on its way out")
 	note(n.Rebooting, Churn, "it is rebooting")
 	note(n.Nominated || n.ExpectsDisplaced && !repair, Budget, "a pending pod is expected on it")
 	note(repair && n.DoNotRepair, Churn, "it carries annotation "+karpv1.AnnotationDoNotRepair)

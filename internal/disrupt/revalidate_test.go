@@ -29,7 +29,7 @@ func TestAgain(t *testing.T) {
 	}{
 		"nothing changed":                 {karpv1.ReasonUnderutilized, nil, now{live: []LivePod{known}}, ""},
 		"the claim is gone":               {karpv1.ReasonUnderutilized, nil, now{gone: true}, "churn: it is gone"},
-		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.Deleting = true }}, "churn: it is already on its way out"},
+		"it goes already":                 {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.BeingRemoved = true }}, "churn: it is already on its way out"},
 		"it reboots":                      {karpv1.ReasonUnhealthy, nil, now{node: func(n *cluster.ManagedNode) { n.Rebooting = true }}, "churn: it is rebooting"},
 		"nominated":                       {karpv1.ReasonUnderutilized, nil, now{node: func(n *cluster.ManagedNode) { n.Nominated = true }}, "budget: a pending pod is expected on it"},
 		"a pod of another node may come":  {karpv1.ReasonDrifted, nil, now{node: func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true }}, "budget: a pending pod is expected on it"},

@@ -84,7 +84,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 		"nominated":    func(n *cluster.ManagedNode) { n.Nominated = true },
 		"rebooting":    func(n *cluster.ManagedNode) { n.Rebooting = true },
 		"commanded":    func(n *cluster.ManagedNode) { n.Commanded = true },
-		"going":        func(n *cluster.ManagedNode) { n.Deleting = true },
+		"going":        func(n *cluster.ManagedNode) { n.BeingRemoved = true },
 		"notready":     func(n *cluster.ManagedNode) { n.Ready = false },
 		"unregistered": func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
 		"bounded":      func(n *cluster.ManagedNode) { n.Bounded = true },

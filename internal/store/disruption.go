@@ -79,7 +79,7 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 		Initialized:    labels[karpv1.LabelInitialized] == "true",
 		Ready:          cluster.NodeReady(p.node),
 		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
-		Deleting:       p.removing || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
+		BeingRemoved:   p.removing || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
 		Commanded:      p.commanded,
 		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
 		Protected:      mark != "",

@@ -84,7 +84,7 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	node.DeletionTimestamp, node.Finalizers = new(metav1.NewTime(w.now)), []string{karpv1.FinalizerTermination}
 	claim := w.claim(t)
 	claim.DeletionTimestamp, claim.Spec.TerminationGracePeriod = node.DeletionTimestamp, "1h"
-	seen.Deleting = true
+	seen.BeingRemoved = true
 	events.Emit(node, event.Event{Reason: event.DisruptionTerminating, Text: "it goes"})
 	events.Emit(claim, event.Event{Reason: event.DisruptionTerminating, Text: "it goes"})
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "slow", UID: "slow", DeletionTimestamp: node.DeletionTimestamp, DeletionGracePeriodSeconds: new(int64(3600))}}

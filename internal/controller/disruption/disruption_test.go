@@ -84,7 +84,7 @@ func (s *seen) Disruption(map[string][]catalog.InstanceType) cluster.DisruptionV
 	v.Nodes = slices.Clone(v.Nodes)
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
-		n.Deleting, n.Commanded = n.Deleting || s.marks[n.Name], n.Commanded || s.held[n.Name]
+		n.BeingRemoved, n.Commanded = n.BeingRemoved || s.marks[n.Name], n.Commanded || s.held[n.Name]
 		n.Nominated = n.Nominated || s.cuts > 1 && s.nominated == n.Name
 	}
 	return v
