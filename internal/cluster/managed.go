@@ -23,16 +23,16 @@ type DisruptionView struct {
 	PlannedBinds []Bind    // where earlier plans placed some of PodsToPlace
 }
 
-// ManagedNode is a NodeClaim with its Node, as disruption sees them.
+// ManagedNode is a NodeClaim with its Node, as disruption sees them: the Node of the snapshot, and what only disruption
+// looks at. What both plan with stands once, in Node.
 type ManagedNode struct {
-	Name, Claim, Pool string
+	// Node is that of the snapshot of the same instant. Only Name may differ: here it is always that of the Node
+	// object, which events and taints are written to. In the snapshot it is that of the NodeClaim as long as the Node
+	// says too little of itself to be planned with.
+	Node
 
-	InstanceType string
-	Zone         string
-	CapacityType string
-	Reservation  string // id, if it runs on reserved capacity
-	Price        float64
-	Frees        float64 // what it costs on demand if it is on reserved capacity, USD an hour: what others can use once it is gone
+	Reservation string  // id, if it runs on reserved capacity
+	Frees       float64 // what it costs on demand if it is on reserved capacity, USD an hour: what others can use once it is gone
 
 	Created     time.Time     // of the claim
 	Joined      time.Time     // of the Node
@@ -40,11 +40,14 @@ type ManagedNode struct {
 	Bounded     bool          // has a terminationGracePeriod,
 	Bound       time.Duration // which is this
 
-	Registered       bool
-	Initialized      bool
+	// BeingRemoved says that its NodeClaim or its Node is being deleted, or that a running command has marked it for
+	// deletion. Deleting, which planning goes by, holds for more nodes: also for those whose instance terminates
+	// (Terminating), and for those whose replacements are ordered although the command is not sure to remove them.
+	BeingRemoved bool
+
+	Registered       bool // its Node has been recognized as that of the claim
 	Ready            bool // as its kubelet says
 	Terminating      bool // its instance is terminating
-	BeingRemoved     bool // its NodeClaim or its Node is being deleted, or a running command has marked it for deletion; unlike Node.Deleting not if only its instance terminates or its replacements are ordered
 	Commanded        bool // part of a running command
 	Rebooting        bool
 	Nominated        bool   // a pending pod is expected
@@ -53,9 +56,8 @@ type ManagedNode struct {
 	Mark             string // as this annotation says; empty: that one (LC-62)
 	Leading          bool   // the leading replica runs on it, and no other replica could take over (FM C17)
 	DoNotRepair      bool   // carries do-not-repair
-	Consolidatable   bool
-	BackingOff       bool // in back-off after a failed command: only repair considers it
-	RepairBackingOff bool // in back-off after a failed repair: repair does not consider it either
+	BackingOff       bool   // in back-off after a failed command: only repair considers it
+	RepairBackingOff bool   // in back-off after a failed repair: repair does not consider it either
 
 	Drift     string // reason of the drift; empty if the node has not drifted
 	DriftedAt time.Time

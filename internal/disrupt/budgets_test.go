@@ -20,7 +20,7 @@ func fleet(count, allowed int) disrupt.View {
 	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1, Budgets: []cluster.Budget{{Nodes: fmt.Sprint(allowed)}}}}}}
 	for i := range count {
 		name := string(rune('a' + i))
-		v.Nodes = append(v.Nodes, cluster.ManagedNode{Name: name, Claim: name, Pool: "p", Registered: true, Initialized: true, Ready: true, Consolidatable: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: name, Pool: "p", Initialized: true}, Registered: true, Ready: true})
 	}
 	return v
 }

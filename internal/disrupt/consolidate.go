@@ -105,7 +105,7 @@ func (c *consolidation) eligible(n *cluster.ManagedNode) bool {
 	case pool.Policy == karpv1.ConsolidationWhenEmpty:
 		why.Code, why.Have = reason.EmptyOnly, pool.Name
 	default:
-		return n.Consolidatable && c.worthConsolidating(n)
+		return !n.Settling && c.worthConsolidating(n)
 	}
 	c.reportUnconsolidatable(n, karpv1.ReasonUnderutilized, why, c.g.utilizationText(n.Name))
 	return false

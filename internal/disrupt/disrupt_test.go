@@ -88,7 +88,7 @@ func TestMarks(t *testing.T) {
 }
 
 func node(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
-	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Registered: true, Initialized: true, Consolidatable: true}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: "claim-" + name, Pool: "general", Initialized: true}, Ready: true, Registered: true}
 	for _, c := range change {
 		c(&n)
 	}
@@ -125,7 +125,7 @@ func TestEmpty(t *testing.T) {
 		"a protected DaemonSet pod does (FM K25)": {
 			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
-		"inside the quiet time":   {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Consolidatable = false })}, pool: general()},
+		"inside the quiet time":   {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Settling = true })}, pool: general()},
 		"not initialized":         {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, pool: general(), say: "not initialized"},
 		"a pod of another comes":  {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, pool: general(), say: "pending pod is expected"},
 		"nominated":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
@@ -142,7 +142,7 @@ func TestEmpty(t *testing.T) {
 			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 		},
 		"so does one that is not ready": {
-			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Ready, n.Consolidatable = false, false })},
+			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Ready, n.Settling = false, true })},
 			pool:  general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "1"}} }),
 		},
 		"ten percent of 19 is two (FM K26)": {

@@ -29,7 +29,7 @@ func repairView(t interface{ Fatal(...any) }, nodes ...cluster.ManagedNode) View
 		Methods: Methods{Repair: true, Static: true}, Repairs: testSet(t),
 	}
 	for i := len(nodes); i < 20; i++ {
-		v.Nodes = append(v.Nodes, cluster.ManagedNode{Name: fmt.Sprintf("well-%02d", i), Claim: fmt.Sprintf("claim-%02d", i), Pool: "p", Registered: true, Initialized: true, Ready: true})
+		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: fmt.Sprintf("well-%02d", i), Claim: fmt.Sprintf("claim-%02d", i), Pool: "p", Initialized: true, Settling: true}, Registered: true, Ready: true})
 	}
 	return v
 }
@@ -44,7 +44,7 @@ func inPool(change func(*cluster.ManagedPool)) func(*View) {
 
 // unhealthyNode is a node of pool "p" with a condition.
 func unhealthyNode(name string, c corev1.NodeCondition, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
-	n := cluster.ManagedNode{Name: name, Claim: "claim-" + name, Pool: "p", Registered: true, Initialized: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: "claim-" + name, Pool: "p", Initialized: true, Settling: true}, Registered: true, Joined: ago(48 * time.Hour), Created: ago(48 * time.Hour), Health: []corev1.NodeCondition{c}}
 	for _, f := range change {
 		f(&n)
 	}
@@ -189,7 +189,7 @@ func TestRepair(t *testing.T) {
 		},
 		"V15-28 static, an exchange runs": {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(21, 21, -1)}},
 		"V15-28 static, a command runs": {
-			nodes: []cluster.ManagedNode{dead("a"), {Name: "b", Pool: "p", BeingRemoved: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
+			nodes: []cluster.ManagedNode{dead("a"), {Node: cluster.Node{Name: "b", Pool: "p"}, BeingRemoved: true, Commanded: true}}, change: []func(*View){static(21, 20, -1)},
 		},
 		"V15-28 static, below the limit":        {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 21)}, want: "a replace Ready template p"},
 		"V15-49 static, at the limit":           {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){static(20, 20, 20)}, say: "has 20 of 20 nodes"},

@@ -111,7 +111,7 @@ func (c *Command) findConcerns(candidate *Candidate, n *cluster.ManagedNode, poo
 	note(!repair && n.Protected, Churn, "it carries annotation "+protectionAnnotation(n.Mark))
 	note(!repair && pool.Protected, Churn, "NodePool "+n.Pool+" carries annotation "+protectionAnnotation(pool.Mark))
 	note(!repair && n.Leading, Churn, reason.Reason{Code: reason.LeaderAlone}.Text())
-	note(consolidation && (pool.NeverConsolidate || !n.Consolidatable), Churn, "it is not consolidatable any more")
+	note(consolidation && (pool.NeverConsolidate || n.Settling), Churn, "it is not consolidatable any more")
 	if !repair && !pool.Static { // a node of a static pool is replaced by one like it, whatever runs on it
 		for _, p := range live {
 			known := slices.Contains(candidate.Pods, p.Name) || c.Reason == karpv1.ReasonEmpty && p.EvictCost <= 0

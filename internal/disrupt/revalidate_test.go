@@ -56,7 +56,7 @@ func TestAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node := func(change func(*cluster.ManagedNode)) cluster.ManagedNode {
-				n := cluster.ManagedNode{Name: "n", Claim: "c", Pool: "p", Initialized: true, Consolidatable: true, Pods: []cluster.PodOnNode{{Name: web, Moves: true, EvictCost: 1}}}
+				n := cluster.ManagedNode{Node: cluster.Node{Name: "n", Claim: "c", Pool: "p", Initialized: true}, Pods: []cluster.PodOnNode{{Name: web, Moves: true, EvictCost: 1}}}
 				if change != nil {
 					change(&n)
 				}
@@ -87,7 +87,7 @@ func TestAgain(t *testing.T) {
 func TestAgainLooksAtDestinations(t *testing.T) {
 	t.Parallel()
 	c := Command{Reason: karpv1.ReasonUnderutilized, Remove: []Candidate{{Node: "n", Claim: "c"}}, Bind: []solve.Bind{{Node: "to"}}}
-	view := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Name: "n", Claim: "c", Consolidatable: true}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}}
+	view := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{{Node: cluster.Node{Name: "n", Claim: "c"}}}, Cluster: &cluster.Snapshot{Nodes: []cluster.Node{{Name: "n"}, {Name: "to"}}}}}
 	if got := Revalidate(c, view, view, nil); len(got) != 0 {
 		t.Errorf("objections %+v, want none", got)
 	}

@@ -88,7 +88,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 		"notready":     func(n *cluster.ManagedNode) { n.Ready = false },
 		"unregistered": func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
 		"bounded":      func(n *cluster.ManagedNode) { n.Bounded = true },
-		"quiet":        func(n *cluster.ManagedNode) { n.Consolidatable = false },
+		"quiet":        func(n *cluster.ManagedNode) { n.Settling = true },
 		"unpriced":     func(n *cluster.ManagedNode) { n.Price = 0 },
 		"poolless":     func(n *cluster.ManagedNode) { n.Pool = "" },
 		"zoneless":     func(n *cluster.ManagedNode) { n.Zone = "" },

@@ -28,9 +28,9 @@ func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) 
 			continue
 		}
 		n := cluster.ManagedNode{
-			Name: c.Name, Claim: c.Claim, Pool: c.Pool, InstanceType: c.InstanceType, Zone: c.Zone, CapacityType: c.CapacityType, Price: c.Price,
+			Node:    *c,
 			Frees:   view.Frees(c.Pool, c.InstanceType, c.Zone, c.CapacityType),
-			Created: view.Now.Add(-time.Hour), Registered: true, Initialized: c.Initialized, Ready: true, BeingRemoved: c.Deleting, Consolidatable: !c.Settling,
+			Created: view.Now.Add(-time.Hour), Registered: true, Ready: true, BeingRemoved: c.Deleting,
 		}
 		for _, p := range c.Pods {
 			n.Pods = append(n.Pods, cluster.PodOnNode{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: cmp.Or(p.EvictCost, 1)})

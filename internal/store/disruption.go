@@ -33,17 +33,19 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.Disr
 	}
 	guards, exposed := s.guardsByNamespace(), s.unreplicatedLeaderNode()
 	waiting, leaving := s.claimsWithExpectedPods()
-	// any order: nodes are sorted below, claims are counted
-	for _, p := range s.places {
+	for i := range frozen.Nodes {
+		node := &frozen.Nodes[i]
+		if node.Claim == "" {
+			continue
+		}
+		p := s.places[claimKey(node.Claim)]
 		s.countStatic(v.Pools, p)
-		if p.claim != nil && p.node != nil {
-			n := s.disruptNode(p, sizes, guards, now)
+		if p.node != nil {
+			n := s.disruptNode(p, node, sizes, guards, now)
 			n.Nominated, n.ExpectsDisplaced = s.podsExpected(p, now) || waiting[n.Claim], n.ExpectsDisplaced || now.Before(p.displacedUntil) || leaving[n.Claim]
+			n.Leading = n.Name == exposed
 			v.Nodes = append(v.Nodes, n)
 		}
-	}
-	if at := slices.IndexFunc(v.Nodes, func(n cluster.ManagedNode) bool { return n.Name == exposed }); at >= 0 {
-		v.Nodes[at].Leading = true
 	}
 	slices.SortFunc(v.Nodes, func(a, b cluster.ManagedNode) int { return strings.Compare(a.Name, b.Name) })
 	return v
@@ -51,9 +53,6 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.Disr
 
 // countStatic counts a claim of a static pool.
 func (s *Store) countStatic(pools map[string]cluster.ManagedPool, p *place) {
-	if p.claim == nil {
-		return
-	}
 	pool, known := pools[p.claim.Labels[karpv1.LabelNodePool]]
 	if !known || !pool.Static {
 		return
@@ -65,30 +64,28 @@ func (s *Store) countStatic(pools map[string]cluster.ManagedPool, p *place) {
 	pools[pool.Name] = pool
 }
 
-// disruptNode reads a place that has both a claim and a Node.
-func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGuard, now time.Time) cluster.ManagedNode {
+// disruptNode reads a place that has both a claim and a Node. node is how the snapshot has it.
+func (s *Store) disruptNode(p *place, node *cluster.Node, sizes index, guards map[string][]budgetGuard, now time.Time) cluster.ManagedNode {
 	labels, conditions := p.node.Labels, p.claim.Status.Conditions
 	mark := cluster.ForbiddenBy(p.node.Annotations)
 	n := cluster.ManagedNode{
-		Name: p.node.Name, Claim: p.claim.Name, Pool: p.claim.Labels[karpv1.LabelNodePool],
-		InstanceType: labels[corev1.LabelInstanceTypeStable], Zone: labels[corev1.LabelTopologyZone], CapacityType: labels[karpv1.LabelCapacityType],
-		Reservation:    labels[s.opts.ReservationLabel],
-		Created:        p.claim.CreationTimestamp.Time,
-		Joined:         p.node.CreationTimestamp.Time,
-		Registered:     labels[karpv1.LabelRegistered] == "true",
-		Initialized:    labels[karpv1.LabelInitialized] == "true",
-		Ready:          cluster.NodeReady(p.node),
-		Terminating:    condition.True(conditions, karpv1.ConditionInstanceTerminating),
-		BeingRemoved:   p.removing || p.claim.DeletionTimestamp != nil || p.node.DeletionTimestamp != nil,
-		Commanded:      p.commanded,
-		Rebooting:      condition.True(conditions, karpv1.ConditionRebooting),
-		Protected:      mark != "",
-		Mark:           mark,
-		DoNotRepair:    p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
-		Consolidatable: !p.insideConsolidateAfter(),
-		Health:         p.node.Status.Conditions,
-		Reboots:        s.rebootsOf(p.claim.UID, now),
+		Node:         *node,
+		Reservation:  labels[s.opts.ReservationLabel],
+		Created:      p.claim.CreationTimestamp.Time,
+		Joined:       p.node.CreationTimestamp.Time,
+		BeingRemoved: p.removing || p.isDeleting(),
+		Registered:   labels[karpv1.LabelRegistered] == "true",
+		Ready:        cluster.NodeReady(p.node),
+		Terminating:  condition.True(conditions, karpv1.ConditionInstanceTerminating),
+		Commanded:    p.commanded,
+		Rebooting:    condition.True(conditions, karpv1.ConditionRebooting),
+		Protected:    mark != "",
+		Mark:         mark,
+		DoNotRepair:  p.node.Annotations[karpv1.AnnotationDoNotRepair] == "true",
+		Health:       p.node.Status.Conditions,
+		Reboots:      s.rebootsOf(p.claim.UID, now),
 	}
+	n.Name = p.node.Name
 	if after, never, err := p.claim.Spec.ExpireAfter.ParseOrNever(); err == nil && !never {
 		n.ExpireAfter = after
 	}
@@ -105,7 +102,6 @@ func (s *Store) disruptNode(p *place, sizes index, guards map[string][]budgetGua
 	if t := sizes.find(n.Pool, n.InstanceType); t != nil && n.CapacityType == karpv1.CapacityTypeReserved {
 		n.Frees = t.PriceOf(karpv1.CapacityTypeOnDemand, n.Zone)
 	}
-	n.Price = sizes.price(&cluster.Node{Pool: n.Pool, InstanceType: n.InstanceType, Zone: n.Zone, CapacityType: n.CapacityType})
 	n.Pods = slices.Grow(n.Pods, len(s.onNode[n.Name]))
 	for _, slot := range s.onNode[n.Name] {
 		if slot.pod.Spec.NodeName != "" {

@@ -43,7 +43,7 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	events := report.New(out, func() time.Time { return w.now })
 	w.reconciler.Events = events
 	node := joinedNode()
-	seen := cluster.ManagedNode{Name: "n", Claim: "c", Pool: "p", Created: claimBorn, Consolidatable: true}
+	seen := cluster.ManagedNode{Node: cluster.Node{Name: "n", Claim: "c", Pool: "p"}, Created: claimBorn}
 	pools := map[string]cluster.ManagedPool{"p": {Name: "p", Known: true}}
 	judge := func() {
 		for _, s := range disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: w.now, Nodes: []cluster.ManagedNode{seen}, Pools: pools}}, nil).Events {

@@ -54,7 +54,7 @@ func ranked(nodes ...string) *ranking {
 		Cluster: &cluster.Snapshot{Pools: []cluster.Pool{{Name: "general", Types: []catalog.InstanceType{{Name: "large"}}}}},
 	}}
 	for _, name := range nodes {
-		r.view.Nodes = append(r.view.Nodes, cluster.ManagedNode{Name: name, Claim: name, Pool: "general", InstanceType: "large", Ready: true, Registered: true, Initialized: true, Price: 1})
+		r.view.Nodes = append(r.view.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: name, Pool: "general", InstanceType: "large", Initialized: true, Price: 1}, Ready: true, Registered: true})
 	}
 	return r
 }

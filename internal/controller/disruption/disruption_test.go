@@ -101,7 +101,7 @@ func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*disrupti
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
 	for _, name := range names {
 		memory.view.Nodes = append(memory.view.Nodes, cluster.ManagedNode{
-			Name: name, Claim: "claim-" + name, Pool: "general", Ready: true, Initialized: true, Consolidatable: true,
+			Node: cluster.Node{Name: name, Claim: "claim-" + name, Pool: "general", Initialized: true}, Ready: true,
 		})
 		builder.WithObjects(
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}},
@@ -330,7 +330,7 @@ func TestPoolGauges(t *testing.T) {
 	d, memory, _ := emptying(t, interceptor.Funcs{}, "a", "b")
 	memory.view.Nodes[0].Price, memory.view.Nodes[1].Price = 0.25, -1 // FM K17: what is below zero is no price
 	for i := range memory.view.Nodes {
-		memory.view.Nodes[i].Consolidatable = false
+		memory.view.Nodes[i].Settling = true
 	}
 	for range 2 {
 		if err := d.Pass(t.Context()); err != nil {
