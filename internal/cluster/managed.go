@@ -65,20 +65,34 @@ type ManagedNode struct {
 	Rebooted  time.Time              // when the last reboot ended
 	Reboots   int                    // in the last 24 hours
 
-	Pods []PodOnNode // that have not ended, by name
+	// Pods are those of Node, with what their eviction looks at.
+	Pods []ManagedPod
 }
 
-// PodOnNode is a pod of a ManagedNode, as disruption sees it.
-type PodOnNode struct {
-	Name       string // namespace/name
-	Moves      bool   // needs another node when this one is removed
-	Bare       bool   // no controller recreates it after eviction
-	Protected  bool   // do-not-disrupt is in force,
-	Mark       string // as this annotation says; empty: that one (LC-62)
-	Budgets    []string
-	Blocked    bool // its budgets allow no eviction now
-	Impossible bool // and never will, as they are written
-	EvictCost  float64
+// ManagedPod is a pod of a ManagedNode: the Pod of the snapshot, and what only its eviction looks at.
+type ManagedPod struct {
+	Pod
+
+	// Moves says that the pod needs another node once this one is removed, also if it cannot be evicted now. Stays,
+	// which planning goes by, says that no place is planned for it: a pod that do-not-disrupt or a budget holds moves
+	// and stays.
+	Moves      bool
+	Bare       bool     // no controller recreates it after eviction
+	Protected  bool     // do-not-disrupt is in force,
+	Mark       string   // as this annotation says; empty: that one (LC-62)
+	Budgets    []string // PodDisruptionBudgets that select it, namespace/name, sorted; none of a pod that would not be evicted
+	Blocked    bool     // its budgets allow no eviction now
+	Impossible bool     // and never will, as they are written
+}
+
+// NewManagedPod adds to a pod what its object says about an eviction. Budgets are for the caller to look up.
+func NewManagedPod(pod Pod, object *corev1.Pod, now time.Time) ManagedPod {
+	out := ManagedPod{Pod: pod, Moves: Reschedulable(object), Bare: Bare(object)}
+	if object.DeletionTimestamp == nil && !PodEnded(object) {
+		out.Mark = ProtectedBy(object, now)
+	}
+	out.Protected = out.Mark != ""
+	return out
 }
 
 // ManagedPool is a NodePool as disruption sees it.

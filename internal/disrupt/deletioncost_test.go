@@ -20,7 +20,7 @@ func TestV15_54_DeletionCosts(t *testing.T) {
 	sized := func(name string, price float64, change ...func(*cluster.ManagedNode)) cluster.ManagedNode {
 		return node(name, append([]func(*cluster.ManagedNode){func(n *cluster.ManagedNode) {
 			n.InstanceType, n.Price = "large", price
-			n.Pods = []cluster.PodOnNode{{Name: "x/" + name, Moves: true, EvictCost: 1}}
+			n.Pods = []cluster.ManagedPod{{Pod: podOf("x/"+name, 1), Moves: true}}
 		}}, change...)...)
 	}
 	drifted := func(n *cluster.ManagedNode) { n.Drift = "NodePoolDrifted" }

@@ -95,7 +95,13 @@ func node(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNode
 	return n
 }
 
-func podBlockingDrain(p cluster.PodOnNode) func(*cluster.ManagedNode) {
+// podOf is a pod of which only the name, namespace/name, and the cost of its eviction are known.
+func podOf(name string, cost float64) cluster.Pod {
+	namespace, name, _ := strings.Cut(name, "/")
+	return cluster.Pod{Key: cluster.PodKey{Namespace: namespace, Name: name}, EvictCost: cost}
+}
+
+func podBlockingDrain(p cluster.ManagedPod) func(*cluster.ManagedNode) {
 	return func(n *cluster.ManagedNode) { n.Pods = append(n.Pods, p) }
 }
 
@@ -119,11 +125,11 @@ func TestEmpty(t *testing.T) {
 		"empty nodes go, the dearest first": {
 			nodes: []cluster.ManagedNode{node("a"), node("b", func(n *cluster.ManagedNode) { n.Price = 2 })}, pool: general(), want: []string{"b", "a"},
 		},
-		"DaemonSet pods do not keep a node": {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", EvictCost: 1}))}, pool: general(), want: []string{"a"}},
-		"a pod that has to move does":       {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1}))}, pool: general()},
-		"a pod nobody would miss does not":  {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: -1}))}, pool: general(), want: []string{"a"}},
+		"DaemonSet pods do not keep a node": {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 1)}))}, pool: general(), want: []string{"a"}},
+		"a pod that has to move does":       {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true}))}, pool: general()},
+		"a pod nobody would miss does not":  {nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", -1), Moves: true}))}, pool: general(), want: []string{"a"}},
 		"a protected DaemonSet pod does (FM K25)": {
-			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), Protected: true}))}, pool: general(), say: "pod x/d carries annotation karpenter.sh/do-not-disrupt",
 		},
 		"inside the quiet time":   {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Settling = true })}, pool: general()},
 		"not initialized":         {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Initialized = false })}, pool: general(), say: "not initialized"},
@@ -158,10 +164,10 @@ func TestEmpty(t *testing.T) {
 			nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Budgets = []cluster.Budget{{Nodes: "many"}} }), say: "spec.disruption.budgets[0].nodes: budget many cannot be read",
 		},
 		"two PodDisruptionBudgets for one pod (FM K03)": {
-			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), Budgets: []string{"x/one", "x/two"}}))}, pool: general(), say: "more than one PodDisruptionBudget",
 		},
 		"a PodDisruptionBudget that allows nothing (FM K01)": {
-			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.PodOnNode{Name: "x/d", Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
+			nodes: []cluster.ManagedNode{node("a", podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/d", 0), Budgets: []string{"x/one"}, Blocked: true}))}, pool: general(), say: "PodDisruptionBudget x/one allows no eviction",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 // G13: what keeps a node until somebody does something is told apart from what passes.
 func TestG13_StandingBlocks(t *testing.T) {
 	t.Parallel()
-	guarded := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Protected: true})
-	budgeted := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Budgets: []string{"x/web"}, Blocked: true, Impossible: true})
-	busy := podBlockingDrain(cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1})
+	guarded := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Protected: true})
+	budgeted := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Budgets: []string{"x/web"}, Blocked: true, Impossible: true})
+	busy := podBlockingDrain(cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true})
 	for name, tc := range map[string]struct {
 		node []func(*cluster.ManagedNode)
 		pool func(*cluster.ManagedPool)

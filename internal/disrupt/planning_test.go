@@ -25,7 +25,7 @@ pod name=coming cpu=1
 		t.Fatal(err)
 	}
 	view, pods := w.Snapshot()
-	n := cluster.ManagedNode{Node: cluster.Node{Name: "n1"}, Pods: []cluster.PodOnNode{{Name: "default/free", Moves: true}, {Name: "default/held", Moves: true, Protected: true}, {Name: "default/logs"}}}
+	n := cluster.ManagedNode{Node: cluster.Node{Name: "n1"}, Pods: []cluster.ManagedPod{{Pod: podOf("default/free", 0), Moves: true}, {Pod: podOf("default/held", 0), Moves: true, Protected: true}, {Pod: podOf("default/logs", 0)}}}
 	for name, tc := range map[string]struct {
 		all  bool
 		want int

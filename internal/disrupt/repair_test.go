@@ -61,7 +61,7 @@ func broken(name string, change ...func(*cluster.ManagedNode)) cluster.ManagedNo
 }
 
 func guarded(n *cluster.ManagedNode) {
-	n.Pods = append(n.Pods, cluster.PodOnNode{Name: "x/p", Moves: true, EvictCost: 1, Blocked: true, Budgets: []string{"x/b"}})
+	n.Pods = append(n.Pods, cluster.ManagedPod{Pod: podOf("x/p", 1), Moves: true, Blocked: true, Budgets: []string{"x/b"}})
 }
 
 func static(claims, running, limit int64) func(*View) {
@@ -88,10 +88,16 @@ func decideRepair(v View, find relocateFunc) Decision {
 	return d
 }
 
+// podOf is a pod of which only the name, namespace/name, and the cost of its eviction are known.
+func podOf(name string, cost float64) cluster.Pod {
+	namespace, name, _ := strings.Cut(name, "/")
+	return cluster.Pod{Key: cluster.PodKey{Namespace: namespace, Name: name}, EvictCost: cost}
+}
+
 // moving is a pod that needs another place.
 func moving(cost float64) func(*cluster.ManagedNode) {
 	return func(n *cluster.ManagedNode) {
-		n.Pods = append(n.Pods, cluster.PodOnNode{Name: "x/m", Moves: true, EvictCost: cost})
+		n.Pods = append(n.Pods, cluster.ManagedPod{Pod: podOf("x/m", cost), Moves: true})
 	}
 }
 
@@ -156,9 +162,9 @@ func TestRepair(t *testing.T) {
 		},
 		"V15-22 who expires soon costs little": {
 			nodes: []cluster.ManagedNode{
-				dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.PodOnNode{{Name: "x/p", Moves: true, EvictCost: 2}} }),
+				dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.ManagedPod{{Pod: podOf("x/p", 2), Moves: true}} }),
 				dead("b", func(n *cluster.ManagedNode) {
-					n.Pods, n.ExpireAfter = []cluster.PodOnNode{{Name: "x/q", Moves: true, EvictCost: 3}, {Name: "x/d", EvictCost: 9}}, 49*time.Hour
+					n.Pods, n.ExpireAfter = []cluster.ManagedPod{{Pod: podOf("x/q", 3), Moves: true}, {Pod: podOf("x/d", 9)}}, 49*time.Hour
 				}),
 			}, find: anew, want: "b replace Ready",
 		},
@@ -167,7 +173,7 @@ func TestRepair(t *testing.T) {
 		"V15-23 not before it is due":          {nodes: []cluster.ManagedNode{unhealthyNode("a", health("Ready", "Unknown", "", time.Minute), func(n *cluster.ManagedNode) { n.DoNotRepair = true })}},
 		"V15-23 before V15-24":                 {nodes: []cluster.ManagedNode{dead("a", guarded, func(n *cluster.ManagedNode) { n.DoNotRepair = true })}, say: "do-not-repair"},
 		"V15-24 a guarded pod needs a bound":   {nodes: []cluster.ManagedNode{dead("a", guarded)}, say: "neither the repair policy nor the NodeClaim bounds it; node/a: PodDisruptionBudget x/b allows no eviction of pod x/p"},
-		"V15-24 a protected one too":           {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.PodOnNode{{Name: "x/p", Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
+		"V15-24 a protected one too":           {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pods = []cluster.ManagedPod{{Pod: podOf("x/p", 0), Protected: true}} })}, say: "nor the NodeClaim bounds it; node/a: pod x/p carries"},
 		"V15-24 the policy has one":            {nodes: []cluster.ManagedNode{broken("a", guarded)}, want: "a reboot 3m0s DiskReady"},
 		"V15-24 the claim has one":             {nodes: []cluster.ManagedNode{dead("a", guarded, func(n *cluster.ManagedNode) { n.Bounded, n.Bound = true, time.Hour })}, find: anew, want: "a replace Ready"},
 		"V15-15 do-not-disrupt is not for us":  {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Protected = true })}, find: anew, want: "a replace Ready"},

@@ -45,7 +45,7 @@ func text(d *datadriven.TestData) string {
 // facts is what lines say about disruption; they are forgotten once something was decided.
 type facts struct {
 	nodes   map[string][]func(*cluster.ManagedNode)
-	pods    map[string][]func(*cluster.PodOnNode)
+	pods    map[string][]func(*cluster.ManagedPod)
 	pools   map[string][]func(*cluster.ManagedPool)
 	general []func(*disrupt.View)
 }
@@ -62,7 +62,7 @@ func (f *facts) commands() []script.Command {
 }
 
 func (f *facts) forget() {
-	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.PodOnNode){}, pools: map[string][]func(*cluster.ManagedPool){}}
+	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.ManagedPod){}, pools: map[string][]func(*cluster.ManagedPool){}}
 }
 
 func span(l *script.Line, key string) time.Duration {
@@ -120,7 +120,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 func (f *facts) aboutPods(_ *script.World, l *script.Line) string {
 	budgets, blocked, impossible, protected := l.List("budgets"), l.Flag("blocked"), l.Flag("impossible"), l.Flag("protected")
 	for _, name := range l.Bare() {
-		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.PodOnNode) {
+		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.ManagedPod) {
 			p.Budgets, p.Blocked, p.Impossible, p.Protected = budgets, blocked || impossible, impossible, protected
 		})
 	}
@@ -176,7 +176,7 @@ func (f *facts) view(w *script.World) disrupt.View {
 			change(&v.Nodes[i])
 		}
 		for j := range v.Nodes[i].Pods {
-			for _, change := range f.pods[v.Nodes[i].Pods[j].Name] {
+			for _, change := range f.pods[v.Nodes[i].Pods[j].Key.String()] {
 				change(&v.Nodes[i].Pods[j])
 			}
 		}

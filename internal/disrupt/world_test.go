@@ -33,7 +33,8 @@ func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) 
 			Created: view.Now.Add(-time.Hour), Registered: true, Ready: true, BeingRemoved: c.Deleting,
 		}
 		for _, p := range c.Pods {
-			n.Pods = append(n.Pods, cluster.PodOnNode{Name: p.Key.String(), Moves: !p.Daemon, Protected: p.Stays && !p.Daemon, EvictCost: cmp.Or(p.EvictCost, 1)})
+			p.EvictCost = cmp.Or(p.EvictCost, 1)
+			n.Pods = append(n.Pods, cluster.ManagedPod{Pod: p, Moves: !p.Daemon, Protected: p.Stays && !p.Daemon})
 		}
 		v.Nodes = append(v.Nodes, n)
 	}

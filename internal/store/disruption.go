@@ -102,18 +102,17 @@ func (s *Store) disruptNode(p *place, node *cluster.Node, sizes index, guards ma
 	if t := sizes.find(n.Pool, n.InstanceType); t != nil && n.CapacityType == karpv1.CapacityTypeReserved {
 		n.Frees = t.PriceOf(karpv1.CapacityTypeOnDemand, n.Zone)
 	}
-	n.Pods = slices.Grow(n.Pods, len(s.onNode[n.Name]))
-	for _, slot := range s.onNode[n.Name] {
-		if slot.pod.Spec.NodeName != "" {
-			n.Pods = append(n.Pods, s.disruptPod(slot.pod, guards[slot.pod.Namespace], now))
+	n.Pods = make([]cluster.ManagedPod, 0, len(node.Pods))
+	for i := range node.Pods {
+		pod := &node.Pods[i]
+		object := s.pods[pod.Key].pod
+		if object.Spec.NodeName != "" {
+			n.Pods = append(n.Pods, disruptPod(pod, object, guards[object.Namespace], now))
 			continue
 		}
 		n.ExpectsDisplaced = true // what is about to be bound cannot be evicted, so nothing that guards against that counts
-		n.Pods = append(n.Pods, cluster.PodOnNode{
-			Name: slot.pod.Namespace + "/" + slot.pod.Name, Moves: cluster.Reschedulable(slot.pod), EvictCost: cluster.EvictCost(slot.pod, s.opts.CostManaged),
-		})
+		n.Pods = append(n.Pods, cluster.ManagedPod{Pod: *pod, Moves: cluster.Reschedulable(object)})
 	}
-	slices.SortFunc(n.Pods, func(a, b cluster.PodOnNode) int { return strings.Compare(a.Name, b.Name) })
 	return n
 }
 
@@ -169,22 +168,16 @@ func disruptPool(p *karpv1.NodePool, known bool) cluster.ManagedPool {
 	return out
 }
 
-// disruptPod reads a pod with the budgets that select it (disruption 6).
-func (s *Store) disruptPod(p *corev1.Pod, guards []budgetGuard, now time.Time) cluster.PodOnNode {
-	active := p.DeletionTimestamp == nil
-	out := cluster.PodOnNode{
-		Name: p.Namespace + "/" + p.Name, Moves: cluster.Reschedulable(p), Bare: cluster.Bare(p), EvictCost: cluster.EvictCost(p, s.opts.CostManaged),
-	}
-	if mark := cluster.ProtectedBy(p, now); active && mark != "" {
-		out.Protected, out.Mark = true, mark
-	}
-	if !active || !cluster.DrainWaits(p, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
+// disruptPod reads a pod with the budgets that select it (disruption 6). pod is how the snapshot has it.
+func disruptPod(pod *cluster.Pod, object *corev1.Pod, guards []budgetGuard, now time.Time) cluster.ManagedPod {
+	out := cluster.NewManagedPod(*pod, object, now)
+	if object.DeletionTimestamp != nil || !cluster.DrainWaits(object, karpv1.DisruptedTaint(), now) { // it would not be evicted (disruption 6)
 		return out
 	}
 	for i := range guards {
-		if g := &guards[i]; g.selector.Matches(p.Labels) {
+		if g := &guards[i]; g.selector.Matches(object.Labels) {
 			out.Budgets = append(out.Budgets, g.name)
-			if g.budget.Status.DisruptionsAllowed == 0 && !allowsUnreadyEviction(g.budget, p) {
+			if g.budget.Status.DisruptionsAllowed == 0 && !allowsUnreadyEviction(g.budget, object) {
 				out.Blocked = true
 				out.Impossible = out.Impossible || cluster.NeverAllows(g.budget)
 			}

@@ -154,18 +154,18 @@ func TestSecondLookReleasesWhatStays(t *testing.T) {
 	fresh := view
 	fresh.Nodes = []cluster.ManagedNode{view.Nodes[0], view.Nodes[1]}
 	fresh.Nodes[1].Rebooting = true
-	all := map[string][]disrupt.LivePod{"a": nil, "b": nil}
+	all := map[string][]cluster.ManagedPod{"a": nil, "b": nil}
 	for name, tc := range map[string]struct {
 		why  karpv1.DisruptionReason
 		now  disrupt.View
-		live map[string][]disrupt.LivePod
+		live map[string][]cluster.ManagedPod
 		left int
 		want []string
 	}{
 		"nothing changed":                          {karpv1.ReasonEmpty, view, all, 2, nil},
 		"an empty node changed":                    {karpv1.ReasonEmpty, fresh, all, 1, []string{"Objected", "BackOff", "Release"}},
 		"a drifted node changed":                   {karpv1.ReasonDrifted, fresh, all, 0, []string{"Objected", "BackOff", "Release", "Outcome"}},
-		"the pods of an empty node cannot be read": {karpv1.ReasonEmpty, view, map[string][]disrupt.LivePod{"a": nil}, 1, []string{"BackOff", "Release"}},
+		"the pods of an empty node cannot be read": {karpv1.ReasonEmpty, view, map[string][]cluster.ManagedPod{"a": nil}, 1, []string{"BackOff", "Release"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
