@@ -95,21 +95,25 @@ func NewManagedPod(pod Pod, object *corev1.Pod, now time.Time) ManagedPod {
 	return out
 }
 
-// ManagedPool is a NodePool as disruption sees it.
+// ManagedPool is a NodePool as disruption sees it: the Pool of the snapshot, and what only disruption looks at.
 type ManagedPool struct {
-	Name             string
+	Pool
+
 	Policy           karpv1.ConsolidationPolicy
-	Static           bool
-	Replicas         int64  // of a static pool
-	NodeLimit        int64  // of a static pool; below 0: none
-	Claims           int64  // of a static pool: all existing claims, also those being deleted
-	Running          int64  // of a static pool: claims that are neither being deleted nor part of a command
 	NeverConsolidate bool   // consolidateAfter
 	Protected        bool   // carries do-not-disrupt (L-15),
 	Mark             string // as this annotation says; empty: that one (LC-62)
-	Known            bool   // its instance types are known
-	Ready            bool   // can launch nodes: ready, and not being deleted
 	Budgets          []Budget
+
+	// Ready says that nodes can be launched for it: it is ready and not being deleted. Closed, which planning goes by,
+	// also holds for a static pool, whose nodes disruption replaces all the same.
+	Ready bool
+
+	Static   bool
+	Replicas int64 // of a static pool
+	MaxNodes int64 // of a static pool: limits.nodes as written, which Claims count against; below 0: none. NodeLimit is what remains of it
+	Claims   int64 // of a static pool: all existing claims, also those being deleted
+	Running  int64 // of a static pool: claims that are neither being deleted nor part of a command
 }
 
 // ClaimLoad is what memory knows of the node of a claim.

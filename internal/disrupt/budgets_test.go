@@ -11,13 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 )
 
 func fleet(count, allowed int) disrupt.View {
-	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1, Budgets: []cluster.Budget{{Nodes: fmt.Sprint(allowed)}}}}}}
+	v := disrupt.View{DisruptionView: cluster.DisruptionView{Now: noon, Pools: map[string]cluster.ManagedPool{"p": {Pool: cluster.Pool{Name: "p", Types: make([]catalog.InstanceType, 1)}, Ready: true, MaxNodes: -1, Budgets: []cluster.Budget{{Nodes: fmt.Sprint(allowed)}}}}}}
 	for i := range count {
 		name := string(rune('a' + i))
 		v.Nodes = append(v.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: name, Pool: "p", Initialized: true}, Registered: true, Ready: true})

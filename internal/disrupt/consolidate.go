@@ -47,15 +47,8 @@ func (d *Decision) consolidate(v *View, g *planningState) {
 		return
 	}
 	c := &consolidation{
-		Decision: d, v: v, g: g, nodes: make(map[string]*cluster.ManagedNode, len(v.Nodes)), types: map[string]map[string]bool{},
+		Decision: d, v: v, g: g, nodes: make(map[string]*cluster.ManagedNode, len(v.Nodes)), types: offeredTypes(v.Cluster),
 		pools: accounts(v), left: d.remainingBudgets(karpv1.ReasonUnderutilized), seen: map[string]bool{},
-	}
-	for i := range v.Cluster.Pools {
-		p := &v.Cluster.Pools[i]
-		c.types[p.Name] = make(map[string]bool, len(p.Types))
-		for j := range p.Types {
-			c.types[p.Name][p.Types[j].Name] = true
-		}
 	}
 	var names []string
 	for i := range v.Nodes {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -106,7 +107,7 @@ func podBlockingDrain(p cluster.ManagedPod) func(*cluster.ManagedNode) {
 }
 
 func general(change ...func(*cluster.ManagedPool)) cluster.ManagedPool {
-	p := cluster.ManagedPool{Name: "general", Known: true}
+	p := cluster.ManagedPool{Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}}
 	for _, c := range change {
 		c(&p)
 	}
@@ -137,7 +138,7 @@ func TestEmpty(t *testing.T) {
 		"nominated":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, pool: general(), say: "pending pod is expected"},
 		"protected":               {nodes: []cluster.ManagedNode{node("a", func(n *cluster.ManagedNode) { n.Protected = true })}, pool: general(), say: "the node carries annotation"},
 		"its pool is (L-15)":      {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Protected = true }), say: "NodePool general carries"},
-		"catalogue unknown (E10)": {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Known = false }), say: "cannot be resolved"},
+		"catalogue unknown (E10)": {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Types = nil }), say: "cannot be resolved"},
 		"never":                   {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.NeverConsolidate = true }), say: "consolidateAfter Never"},
 		"static":                  {nodes: []cluster.ManagedNode{node("a")}, pool: general(func(p *cluster.ManagedPool) { p.Static = true })},
 		"a budget of one": {

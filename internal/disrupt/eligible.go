@@ -51,7 +51,7 @@ func blocked(v *View, n *cluster.ManagedNode, c disruptionClass) *reason.Reason 
 		return why(reason.LeaderAlone, "", "")
 	case n.Pool == "":
 		return why(reason.PoolLabelAbsent, "", karpv1.LabelNodePool)
-	case !known || !pool.Known:
+	case !known || len(pool.Types) == 0:
 		return why(reason.PoolUnresolved, n.Pool, "")
 	}
 	if c == graceful || c == eventual && !n.Bounded {

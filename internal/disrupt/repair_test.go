@@ -23,7 +23,7 @@ func repairView(t interface{ Fatal(...any) }, nodes ...cluster.ManagedNode) View
 	v := View{
 		DisruptionView: cluster.DisruptionView{
 			Now:   now,
-			Pools: map[string]cluster.ManagedPool{"p": {Name: "p", Known: true, Ready: true, NodeLimit: -1}},
+			Pools: map[string]cluster.ManagedPool{"p": {Pool: cluster.Pool{Name: "p", Types: make([]catalog.InstanceType, 1)}, Ready: true, MaxNodes: -1}},
 			Nodes: nodes,
 		},
 		Methods: Methods{Repair: true, Static: true}, Repairs: testSet(t),
@@ -66,7 +66,7 @@ func guarded(n *cluster.ManagedNode) {
 
 func static(claims, running, limit int64) func(*View) {
 	return inPool(func(p *cluster.ManagedPool) {
-		p.Static, p.Replicas, p.Claims, p.Running, p.NodeLimit = true, 20, claims, running, limit
+		p.Static, p.Replicas, p.Claims, p.Running, p.MaxNodes = true, 20, claims, running, limit
 	})
 }
 
@@ -115,11 +115,11 @@ func TestRepair(t *testing.T) {
 		}
 		return nowhere(n, false)
 	}
-	taken := func(v *View) {
-		v.Cluster = &cluster.Snapshot{Pools: []cluster.Pool{{Name: "p", Types: []catalog.InstanceType{{Name: "t", Offerings: []catalog.Offering{
+	taken := inPool(func(p *cluster.ManagedPool) {
+		p.Types = []catalog.InstanceType{{Name: "t", Offerings: []catalog.Offering{
 			{Zone: "z", CapacityType: karpv1.CapacityTypeReserved, Reservation: "cr-1", Available: true},
-		}}}}}}
-	}
+		}}}
+	})
 	noTime := func(*cluster.ManagedNode, bool) relocation { return relocation{} }
 	for name, tc := range map[string]struct {
 		nodes  []cluster.ManagedNode
@@ -181,7 +181,7 @@ func TestRepair(t *testing.T) {
 		"V15-15 never registered":              {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Initialized, n.Registered = false, false })}, say: "not registered"},
 		"V15-15 no pool":                       {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "" })}, say: "repair needs one"},
 		"V15-15 a pool that nobody knows":      {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Pool = "q" })}, say: "NodePool q"},
-		"V15-15 types that cannot be listed":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Known = false })}, say: "cannot be resolved"},
+		"V15-15 types that cannot be listed":   {nodes: []cluster.ManagedNode{dead("a")}, change: []func(*View){inPool(func(p *cluster.ManagedPool) { p.Types = nil })}, say: "cannot be resolved"},
 		"V15-14 nominated":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Nominated = true })}, say: "a pending pod is expected"},
 		"SC-52 a pod may come that runs still": {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.ExpectsDisplaced = true })}, find: anew, want: "a replace Ready"},
 		"V15-14 rebooting":                     {nodes: []cluster.ManagedNode{dead("a", func(n *cluster.ManagedNode) { n.Rebooting = true })}, say: "being rebooted"},
@@ -356,7 +356,7 @@ func TestFM_K12_AllKubeletsUnreachable(t *testing.T) {
 			v.Nodes = v.Nodes[:tc.nodes]
 			for i := range v.Nodes {
 				v.Nodes[i].Pool = fmt.Sprintf("p%d", i)
-				v.Pools[v.Nodes[i].Pool] = cluster.ManagedPool{Name: v.Nodes[i].Pool, Known: true}
+				v.Pools[v.Nodes[i].Pool] = cluster.ManagedPool{Pool: cluster.Pool{Name: v.Nodes[i].Pool, Types: make([]catalog.InstanceType, 1)}}
 			}
 			for i := range tc.young {
 				v.Nodes[tc.nodes-1-i].Created = v.Now.Add(-30 * time.Minute)
@@ -391,7 +391,7 @@ func TestRepairStaysWithinBounds(t *testing.T) {
 			n.Initialized, n.Reboots = rapid.Bool().Draw(t, "initialized"), rapid.IntRange(0, 3).Draw(t, "reboots")
 			v.Nodes[i] = n
 		}
-		v.Pools["q"] = cluster.ManagedPool{Name: "q", Known: true, Budgets: []cluster.Budget{{Nodes: "0"}}}
+		v.Pools["q"] = cluster.ManagedPool{Pool: cluster.Pool{Name: "q", Types: make([]catalog.InstanceType, 1)}, Budgets: []cluster.Budget{{Nodes: "0"}}}
 		d := decideRepair(v, anew)
 		if len(d.Commands) > 1 {
 			t.Fatalf("%d commands", len(d.Commands))

@@ -62,7 +62,7 @@ func TestAgain(t *testing.T) {
 				}
 				return n
 			}
-			pool := cluster.ManagedPool{Name: "p"}
+			pool := cluster.ManagedPool{Pool: cluster.Pool{Name: "p"}}
 			decided := View{DisruptionView: cluster.DisruptionView{Nodes: []cluster.ManagedNode{node(tc.then)}, Pools: map[string]cluster.ManagedPool{"p": pool}}}
 			if tc.now.pool != nil {
 				tc.now.pool(&pool)

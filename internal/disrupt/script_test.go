@@ -143,11 +143,13 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 	for _, name := range l.Bare() {
 		f.pools[name] = append(f.pools[name], func(p *cluster.ManagedPool) {
 			p.Policy, p.Budgets, p.NeverConsolidate, p.Protected = karpv1.ConsolidationPolicy(policy), budgets, never, protected
-			p.Known = p.Known && !unknown
+			if unknown {
+				p.Types = nil
+			}
 			if replicas >= 0 {
 				p.Static, p.Ready, p.Replicas, p.Claims, p.Running = true, true, int64(replicas), int64(claims), int64(running)
 			}
-			p.NodeLimit = int64(limit)
+			p.MaxNodes = int64(limit)
 			p.Ready = p.Ready && !unready
 		})
 	}

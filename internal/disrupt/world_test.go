@@ -20,7 +20,7 @@ func viewOf(view *cluster.Snapshot, pending []cluster.Pod, policy solve.Policy) 
 	}
 	for i := range view.Pools {
 		p := &view.Pools[i]
-		v.Pools[p.Name] = cluster.ManagedPool{Name: p.Name, Known: len(p.Types) > 0, Ready: !p.Closed, NodeLimit: -1}
+		v.Pools[p.Name] = cluster.ManagedPool{Pool: *p, Ready: !p.Closed, MaxNodes: -1}
 	}
 	for i := range view.Nodes {
 		c := &view.Nodes[i]

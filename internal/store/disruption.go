@@ -28,8 +28,9 @@ func (s *Store) Disruption(types map[string][]catalog.InstanceType) cluster.Disr
 		v.PlannedBinds = append(v.PlannedBinds, cluster.Bind{Pod: pod, Node: node})
 	}
 	slices.SortFunc(v.PlannedBinds, func(a, b cluster.Bind) int { return strings.Compare(a.Pod.String(), b.Pod.String()) })
-	for name, p := range s.pools {
-		v.Pools[name] = disruptPool(p.effective, len(types[name]) > 0)
+	for i := range frozen.Pools {
+		p := &frozen.Pools[i]
+		v.Pools[p.Name] = disruptPool(p, s.pools[p.Name].effective)
 	}
 	guards, exposed := s.guardsByNamespace(), s.unreplicatedLeaderNode()
 	waiting, leaving := s.claimsWithExpectedPods()
@@ -150,12 +151,13 @@ func (s *Store) guardsByNamespace() map[string][]budgetGuard {
 	return out
 }
 
-func disruptPool(p *karpv1.NodePool, known bool) cluster.ManagedPool {
+// disruptPool reads a pool. pool is how the snapshot has it.
+func disruptPool(pool *cluster.Pool, p *karpv1.NodePool) cluster.ManagedPool {
 	_, never, err := p.Spec.Disruption.ConsolidateAfter.ParseOrNever()
 	mark := cluster.ForbiddenBy(p.Annotations)
 	out := cluster.ManagedPool{
-		Name: p.Name, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, NodeLimit: -1,
-		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark, Known: known,
+		Pool: *pool, Policy: p.Spec.Disruption.ConsolidationPolicy, Static: p.Spec.Replicas != nil, MaxNodes: -1,
+		NeverConsolidate: never || err != nil, Protected: mark != "", Mark: mark,
 		Ready:   p.DeletionTimestamp == nil && condition.True(p.Status.Conditions, karpv1.ConditionReady),
 		Budgets: cluster.Budgets(p.Spec.Disruption.Budgets),
 	}
@@ -163,7 +165,7 @@ func disruptPool(p *karpv1.NodePool, known bool) cluster.ManagedPool {
 		out.Replicas = *p.Spec.Replicas
 	}
 	if limit, set := p.Spec.Limits[karpv1.LimitNodes]; set {
-		out.NodeLimit = limit.Value()
+		out.MaxNodes = limit.Value()
 	}
 	return out
 }

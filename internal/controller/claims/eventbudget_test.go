@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/condition"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
@@ -44,7 +45,7 @@ func TestTrust_B06_EventsOfANodeHaveABudget(t *testing.T) {
 	w.reconciler.Events = events
 	node := joinedNode()
 	seen := cluster.ManagedNode{Node: cluster.Node{Name: "n", Claim: "c", Pool: "p"}, Created: claimBorn}
-	pools := map[string]cluster.ManagedPool{"p": {Name: "p", Known: true}}
+	pools := map[string]cluster.ManagedPool{"p": {Pool: cluster.Pool{Name: "p", Types: make([]catalog.InstanceType, 1)}}}
 	judge := func() {
 		for _, s := range disrupt.Next(disrupt.View{DisruptionView: cluster.DisruptionView{Now: w.now, Nodes: []cluster.ManagedNode{seen}, Pools: pools}}, nil).Events {
 			events.Emit(node, s.Event)

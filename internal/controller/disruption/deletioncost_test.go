@@ -50,7 +50,7 @@ func (r *ranking) Disruption(map[string][]catalog.InstanceType) cluster.Disrupti
 
 func ranked(nodes ...string) *ranking {
 	r := &ranking{view: cluster.DisruptionView{
-		Pools:   map[string]cluster.ManagedPool{"general": {Name: "general", Known: true}},
+		Pools:   map[string]cluster.ManagedPool{"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}}},
 		Cluster: &cluster.Snapshot{Pools: []cluster.Pool{{Name: "general", Types: []catalog.InstanceType{{Name: "large"}}}}},
 	}}
 	for _, name := range nodes {

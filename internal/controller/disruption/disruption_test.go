@@ -95,7 +95,7 @@ func emptying(t *testing.T, calls interceptor.Funcs, names ...string) (*disrupti
 	t.Helper()
 	scheme := controllertest.Scheme(t)
 	memory := &seen{marks: map[string]bool{}, held: map[string]bool{}, promised: map[cluster.PodKey]string{}, expected: map[string]bool{}, view: cluster.DisruptionView{Now: time.Now(), Pools: map[string]cluster.ManagedPool{
-		"general": {Name: "general", Known: true, Budgets: []cluster.Budget{{Nodes: "100%"}}},
+		"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}, Budgets: []cluster.Budget{{Nodes: "100%"}}},
 	}}}
 	builder := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(calls).WithStatusSubresource(&karpv1.NodeClaim{}).
 		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
