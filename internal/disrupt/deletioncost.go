@@ -43,7 +43,7 @@ func DeletionCosts(v View, notes map[string]NodeNote) []NodeCost {
 		eligible := !notes[n.Name].Pinned && types[n.Pool][n.InstanceType] && blocked(&v, n, graceful) == nil
 		group := 3
 		switch {
-		case n.Deleting || notes[n.Name].Tainted:
+		case n.BeingRemoved || notes[n.Name].Tainted:
 			group = 0
 		case !eligible:
 		case n.Drift != "" && !pool.Static:

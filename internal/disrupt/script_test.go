@@ -45,7 +45,7 @@ func text(d *datadriven.TestData) string {
 // facts is what lines say about disruption; they are forgotten once something was decided.
 type facts struct {
 	nodes   map[string][]func(*cluster.ManagedNode)
-	pods    map[string][]func(*cluster.PodOnNode)
+	pods    map[string][]func(*cluster.ManagedPod)
 	pools   map[string][]func(*cluster.ManagedPool)
 	general []func(*disrupt.View)
 }
@@ -62,7 +62,7 @@ func (f *facts) commands() []script.Command {
 }
 
 func (f *facts) resetFacts() {
-	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.PodOnNode){}, pools: map[string][]func(*cluster.ManagedPool){}}
+	*f = facts{nodes: map[string][]func(*cluster.ManagedNode){}, pods: map[string][]func(*cluster.ManagedPod){}, pools: map[string][]func(*cluster.ManagedPool){}}
 }
 
 func span(l *script.Line, key string) time.Duration {
@@ -84,11 +84,11 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 		"nominated":    func(n *cluster.ManagedNode) { n.Nominated = true },
 		"rebooting":    func(n *cluster.ManagedNode) { n.Rebooting = true },
 		"commanded":    func(n *cluster.ManagedNode) { n.Commanded = true },
-		"deleting":     func(n *cluster.ManagedNode) { n.Deleting = true },
+		"deleting":     func(n *cluster.ManagedNode) { n.BeingRemoved = true },
 		"notready":     func(n *cluster.ManagedNode) { n.Ready = false },
 		"unregistered": func(n *cluster.ManagedNode) { n.Registered, n.Initialized = false, false },
 		"bounded":      func(n *cluster.ManagedNode) { n.Bounded = true },
-		"quiet":        func(n *cluster.ManagedNode) { n.Consolidatable = false },
+		"quiet":        func(n *cluster.ManagedNode) { n.Settling = true },
 		"unpriced":     func(n *cluster.ManagedNode) { n.Price = 0 },
 		"poolless":     func(n *cluster.ManagedNode) { n.Pool = "" },
 		"zoneless":     func(n *cluster.ManagedNode) { n.Zone = "" },
@@ -120,7 +120,7 @@ func (f *facts) aboutNodes(_ *script.World, l *script.Line) string {
 func (f *facts) aboutPods(_ *script.World, l *script.Line) string {
 	budgets, blocked, impossible, protected := l.List("budgets"), l.Flag("blocked"), l.Flag("impossible"), l.Flag("protected")
 	for _, name := range l.Bare() {
-		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.PodOnNode) {
+		f.pods["default/"+name] = append(f.pods["default/"+name], func(p *cluster.ManagedPod) {
 			p.Budgets, p.Blocked, p.Impossible, p.Protected = budgets, blocked || impossible, impossible, protected
 		})
 	}
@@ -143,11 +143,13 @@ func (f *facts) aboutPools(_ *script.World, l *script.Line) string {
 	for _, name := range l.Bare() {
 		f.pools[name] = append(f.pools[name], func(p *cluster.ManagedPool) {
 			p.Policy, p.Budgets, p.NeverConsolidate, p.Protected = karpv1.ConsolidationPolicy(policy), budgets, never, protected
-			p.Known = p.Known && !unknown
+			if unknown {
+				p.Types = nil
+			}
 			if replicas >= 0 {
 				p.Static, p.Ready, p.Replicas, p.Claims, p.Running = true, true, int64(replicas), int64(claims), int64(running)
 			}
-			p.NodeLimit = int64(limit)
+			p.MaxNodes = int64(limit)
 			p.Ready = p.Ready && !unready
 		})
 	}
@@ -176,7 +178,7 @@ func (f *facts) view(w *script.World) disrupt.View {
 			change(&v.Nodes[i])
 		}
 		for j := range v.Nodes[i].Pods {
-			for _, change := range f.pods[v.Nodes[i].Pods[j].Name] {
+			for _, change := range f.pods[v.Nodes[i].Pods[j].Key.String()] {
 				change(&v.Nodes[i].Pods[j])
 			}
 		}

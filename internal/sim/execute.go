@@ -7,6 +7,7 @@ import (
 	"time"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/disrupt"
 	"github.com/dovetail-sh/dovetail/internal/disrupt/command"
 	"github.com/dovetail-sh/dovetail/internal/execute"
@@ -125,7 +126,7 @@ func (p *process) holdNodes(c disrupt.Command) {
 
 // carryOutCommands carries out what still holds (disruption 16). It returns how many commands it started.
 func (p *process) carryOutCommands(decided disrupt.View) (started int) {
-	live := map[string][]disrupt.LivePod{}
+	live := map[string][]cluster.ManagedPod{}
 	for _, c := range p.held {
 		for _, n := range c.Remove {
 			live[n.Node] = p.livePodsOn(n.Node)
@@ -168,8 +169,8 @@ func names(list []disrupt.Candidate) []string {
 }
 
 // livePodsOn reads the pods of a node past all caches.
-func (p *process) livePodsOn(node string) []disrupt.LivePod {
-	out := []disrupt.LivePod{}
+func (p *process) livePodsOn(node string) []cluster.ManagedPod {
+	out := []cluster.ManagedPod{}
 	for _, pod := range p.w.api.podsOn(node) {
 		out = append(out, disrupt.NewLivePod(pod, false, p.w.now))
 	}

@@ -50,11 +50,11 @@ func (r *ranking) Disruption(map[string][]catalog.InstanceType) cluster.Disrupti
 
 func ranked(nodes ...string) *ranking {
 	r := &ranking{view: cluster.DisruptionView{
-		Pools:   map[string]cluster.ManagedPool{"general": {Name: "general", Known: true}},
+		Pools:   map[string]cluster.ManagedPool{"general": {Pool: cluster.Pool{Name: "general", Types: make([]catalog.InstanceType, 1)}}},
 		Cluster: &cluster.Snapshot{Pools: []cluster.Pool{{Name: "general", Types: []catalog.InstanceType{{Name: "large"}}}}},
 	}}
 	for _, name := range nodes {
-		r.view.Nodes = append(r.view.Nodes, cluster.ManagedNode{Name: name, Claim: name, Pool: "general", InstanceType: "large", Ready: true, Registered: true, Initialized: true, Price: 1})
+		r.view.Nodes = append(r.view.Nodes, cluster.ManagedNode{Node: cluster.Node{Name: name, Claim: name, Pool: "general", InstanceType: "large", Initialized: true, Price: 1}, Ready: true, Registered: true})
 	}
 	return r
 }

@@ -60,7 +60,7 @@ func contains(list []disrupt.Candidate) func(disrupt.Candidate) bool {
 // SecondLook is what commands are validated against once their nodes are held.
 type SecondLook struct {
 	Decided, Fresh disrupt.View
-	Live           map[string][]disrupt.LivePod // by node, from the API server; a node that is missing could not be read
+	Live           map[string][]cluster.ManagedPod // by node, from the API server; a node that is missing could not be read
 	Policy         solve.Policy
 	StopPlacing    func() bool // whether to stop placing pending pods
 	StopChecking   func() bool // whether to stop checking moves
@@ -92,7 +92,7 @@ func Validate(held []disrupt.Command, l SecondLook) ([]disrupt.Command, []Effect
 
 // object releases the nodes that must stay: those with an objection, and those whose pods could not be read. The
 // rest of an Empty command continues, because its nodes do not depend on each other.
-func object(c *disrupt.Command, objections []disrupt.Objection, live map[string][]disrupt.LivePod) []Effect {
+func object(c *disrupt.Command, objections []disrupt.Objection, live map[string][]cluster.ManagedPod) []Effect {
 	var out []Effect
 	stays := map[string]bool{}
 	for _, o := range objections {
