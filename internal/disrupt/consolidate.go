@@ -100,7 +100,7 @@ func (c *consolidation) eligible(n *cluster.ManagedNode) bool {
 			return false
 		}
 		why.Code, why.Have = reason.ConsolidationOff, pool.Name
-	case isEmpty(n):
+	case isEmpty(n) && !c.g.heldByBuffer(n.Name):
 		return false
 	case pool.Policy == karpv1.ConsolidationWhenEmpty:
 		why.Code, why.Have = reason.EmptyOnly, pool.Name
