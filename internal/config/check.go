@@ -61,7 +61,6 @@ func unbuilt(g Gates) []string {
 		on   bool
 	}{
 		{"NodeOverlay", g.NodeOverlay},
-		{"CapacityBuffer", g.CapacityBuffer},
 	} {
 		if gate.on {
 			names = append(names, gate.name)

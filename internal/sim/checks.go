@@ -51,6 +51,8 @@ type checks struct {
 	noticed map[string]bool        // instances whose interruption notice was handled
 	slots   []string               // claims that were ordered for the reservation
 	holds   map[string][]time.Time // when commands of this process held a node lately
+
+	refilled int // how often room for buffers was launched since the cluster came to rest
 }
 
 func newChecks(w *World) checks {

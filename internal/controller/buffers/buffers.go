@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -39,6 +40,9 @@ const (
 	settle    = 200 * time.Millisecond
 	patience  = 30 * time.Second // for which plans wait for the buffers at the start
 )
+
+// AddToScheme registers CapacityBuffers.
+func AddToScheme(s *runtime.Scheme) error { return autoscalingv1beta1.AddToScheme(s) }
 
 // podStore takes the virtual pods.
 type podStore interface {
