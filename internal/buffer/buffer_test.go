@@ -59,13 +59,13 @@ func TestCB_10_Count(t *testing.T) {
 		requests string
 		want     int32
 	}{
-		"replicas":                                    {spec: spec{Replicas: new(int32(3))}, requests: "cpu=1", want: 3},
-		"none":                                        {spec: spec{Replicas: new(int32(0))}, requests: "cpu=1", want: 0},
-		"a share, rounded up":                         {spec: spec{ScalableRef: scalable(), Percentage: new(int32(25))}, workload: new(int32(10)), requests: "cpu=1", want: 3},
-		"a share of few is one":                       {spec: spec{ScalableRef: scalable(), Percentage: new(int32(1))}, workload: new(int32(2)), requests: "cpu=1", want: 1},
-		"a share of none":                             {spec: spec{ScalableRef: scalable(), Percentage: new(int32(50))}, workload: new(int32(0)), requests: "cpu=1", want: 0},
-		"0 % of some":                                 {spec: spec{ScalableRef: scalable(), Percentage: new(int32(0))}, workload: new(int32(9)), requests: "cpu=1", want: 0},
-		"more than all":                               {spec: spec{ScalableRef: scalable(), Percentage: new(int32(200))}, workload: new(int32(4)), requests: "cpu=1", want: 8},
+		"replicas":              {spec: spec{Replicas: new(int32(3))}, requests: "cpu=1", want: 3},
+		"none":                  {spec: spec{Replicas: new(int32(0))}, requests: "cpu=1", want: 0},
+		"a share, rounded up":   {spec: spec{ScalableRef: scalable(), Percentage: new(int32(25))}, workload: new(int32(10)), requests: "cpu=1", want: 3},
+		"a share of few is one": {spec: spec{ScalableRef: scalable(), Percentage: new(int32(1))}, workload: new(int32(2)), requests: "cpu=1", want: 1},
+		"a share of none":       {spec: spec{ScalableRef: scalable(), Percentage: new(int32(50))}, workload: new(int32(0)), requests: "cpu=1", want: 0},
+		"0 % of some":           {spec: spec{ScalableRef: scalable(), Percentage: new(int32(0))}, workload: new(int32(9)), requests: "cpu=1", want: 0},
+		"more than all":         {spec: spec{ScalableRef: scalable(), Percentage: new(int32(200))}, workload: new(int32(4)), requests: "cpu=1", want: 8},
 		"replicas of the workload absent are one":     {spec: spec{ScalableRef: scalable(), Percentage: new(int32(100))}, requests: "cpu=1", want: 1},
 		"the larger of both: replicas":                {spec: spec{ScalableRef: scalable(), Replicas: new(int32(7)), Percentage: new(int32(50))}, workload: new(int32(4)), requests: "cpu=1", want: 7},
 		"the larger of both: percentage":              {spec: spec{ScalableRef: scalable(), Replicas: new(int32(1)), Percentage: new(int32(50))}, workload: new(int32(4)), requests: "cpu=1", want: 2},

@@ -369,6 +369,9 @@ func (c *consolidation) reportKeptNodes(answer solve.Consolidation, moving bool)
 	for i := range answer.Kept {
 		k := &answer.Kept[i]
 		n, why := c.nodes[k.Node], k.Why
+		if isEmpty(n) { // a buffer holds it, as Emptiness has said
+			continue
+		}
 		if why.Code == reason.NothingCheaper && (moving || answer.Limited) {
 			continue
 		}
