@@ -18,6 +18,7 @@ import (
 	autoscalingv1beta1 "github.com/dovetail-sh/dovetail/api/autoscaling/v1beta1"
 	"github.com/dovetail-sh/dovetail/internal/buffer"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
+	_ "github.com/dovetail-sh/dovetail/internal/seed"
 )
 
 func template(requests string) corev1.PodTemplateSpec {
