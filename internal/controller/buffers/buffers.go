@@ -38,6 +38,7 @@ const (
 	pollEvery = 30 * time.Second // also for changes that no watch reports
 	retry     = 2 * time.Second  // after a failure; it doubles up to pollEvery
 	settle    = 200 * time.Millisecond
+	firstSync = 10 * time.Second // of a watch at most, before other buffers have their turn
 	patience  = 30 * time.Second // for which plans wait for the buffers at the start
 )
 
@@ -65,18 +66,24 @@ type Buffers struct {
 	wake     chan struct{}
 	resolved atomic.Bool // all buffers were, at least once, or cannot be read
 
-	watched map[reflect.Type]bool // kinds with an informer
-	told    string                // why buffers cannot be read, as last logged
-	failed  map[string]string     // buffers whose failure was logged, by key
+	watched    map[reflect.Type]bool       // kinds with an informer
+	unreadable map[reflect.Type]unreadable // kinds that cannot be watched
+	failed     map[string]string           // buffers whose failure was logged, by key
 
 	mu     sync.Mutex
 	placed map[cluster.PodKey]buffer.Placement // by the last plan; nil before the first
 }
 
+// unreadable is why a kind cannot be watched, and when that was last looked at.
+type unreadable struct {
+	text string
+	at   time.Time
+}
+
 // Register adds the loop to a manager.
 func (b *Buffers) Register(mgr ctrl.Manager) error {
 	b.elected, b.wake = mgr.Elected(), make(chan struct{}, 1)
-	b.watched, b.failed = map[reflect.Type]bool{}, map[string]string{}
+	b.watched, b.unreadable, b.failed = map[reflect.Type]bool{}, map[reflect.Type]unreadable{}, map[string]string{}
 	b.Store.AddFeed("CapacityBuffer", b.resolved.Load)
 	return mgr.Add(b)
 }
@@ -284,7 +291,7 @@ func (b *Buffers) get(ctx context.Context, namespace, name string, into client.O
 	case err != nil:
 		return false, err
 	case !readable:
-		return false, errors.New(b.told)
+		return false, errors.New(b.unreadable[reflect.TypeOf(into)].text)
 	}
 	err = b.Cache.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, into)
 	if apierrors.IsNotFound(err) {
@@ -294,27 +301,27 @@ func (b *Buffers) get(ctx context.Context, namespace, name string, into client.O
 }
 
 // follow starts the watch of a kind, unless it runs, and waits until it has delivered. It reports false for a kind that
-// the cluster does not serve, or that may not be read: the watch would never sync. Both may change.
+// the cluster does not serve, or that may not be read: the watch would never sync. Both may change, so it is tried again
+// from time to time.
 func (b *Buffers) follow(ctx context.Context, obj client.Object, list client.ObjectList) (bool, error) {
 	kind := reflect.TypeOf(obj)
-	if b.watched[kind] {
+	before := b.unreadable[kind]
+	switch {
+	case b.watched[kind]:
 		return true, nil
+	case before.text != "" && b.Now().Sub(before.at) < pollEvery:
+		return false, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, firstSync)
+	defer cancel()
 	if err := b.Live.List(ctx, list, client.Limit(1)); err != nil {
-		plural := strings.TrimPrefix(kind.String(), "*v1.")
-		plural = strings.TrimPrefix(plural, "*v1beta1.") + "s"
-		text := ""
-		switch {
-		case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
-			text = "the cluster does not serve " + plural + "; install the CustomResourceDefinition: dovetail crds | kubectl apply --server-side -f -"
-		case apierrors.IsForbidden(err):
-			text = plural + " cannot be read; allow the service account to list and watch them, as the chart does: " + err.Error()
-		default:
-			return false, fmt.Errorf("list %s: %w", plural, err)
+		text, lasts := whyUnreadable(kind, err)
+		if !lasts {
+			return false, fmt.Errorf("list %s: %w", kind, err)
 		}
-		if b.told != text {
-			b.told = text
-			log.FromContext(ctx).Info("WARNING: no room is kept for CapacityBuffers until this changes; everything else works. Set --feature-gates=CapacityBuffer=false if there are none", "reason", text)
+		b.unreadable[kind] = unreadable{text: text, at: b.Now()}
+		if before.text != text {
+			log.FromContext(ctx).Error(nil, "no room is kept for CapacityBuffers that need this; everything else works. "+text, "reason", err.Error())
 		}
 		return false, nil
 	}
@@ -334,7 +341,22 @@ func (b *Buffers) follow(ctx context.Context, obj client.Object, list client.Obj
 		return false, fmt.Errorf("watch %s: %w", kind, err)
 	}
 	b.watched[kind] = true
+	delete(b.unreadable, kind)
 	return true, nil
+}
+
+// whyUnreadable says what has to be done before a kind can be read, if it cannot be read until somebody does something.
+func whyUnreadable(kind reflect.Type, err error) (text string, lasts bool) {
+	_, plural, _ := strings.Cut(kind.String(), ".")
+	plural += "s"
+	switch {
+	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
+		return "the cluster does not serve " + plural + "; install the CustomResourceDefinitions with dovetail crds | kubectl apply --server-side -f -, " +
+			"or set --feature-gates=CapacityBuffer=false", true
+	case apierrors.IsForbidden(err):
+		return "the service account may not read " + plural + "; allow it to get, list and watch them, as the chart does", true
+	}
+	return "", false
 }
 
 // specChanged tells changes of specs from those of status, of which there are many more. Nothing that matters here

@@ -200,8 +200,9 @@ func (p *Provisioner) Pass(ctx context.Context) {
 			p.Journal.Planned(virtual, p.Now())
 		}
 	}
-	if len(plan.Create) == 0 {
-		plan = virtual // no plan launches nodes for both
+	forBuffers := len(plan.Create) == 0
+	if forBuffers { // no plan launches nodes for both
+		plan = virtual
 	}
 	if len(plan.Create) == 0 {
 		return
@@ -215,7 +216,7 @@ func (p *Provisioner) Pass(ctx context.Context) {
 	if small > 0 {
 		log.FromContext(ctx).Info("node(s) came up smaller than planned, without room for the pod(s) they were bought for; these need others", "pods", small, "nodes", listFew(nodes))
 	}
-	if n := p.state.Displaced(plan, view.PlannedNodes); n > 0 {
+	if n := p.state.Displaced(plan, view.PlannedNodes); n > 0 && !forBuffers { // of a buffer this is what the room is for
 		log.FromContext(ctx).Info("other pods were scheduled where pod(s) were expected; these need new nodes", "pods", n)
 	}
 	created := p.Claims.Create(ctx, execute.Batch{
