@@ -1,12 +1,13 @@
 package provision_test
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/check"
@@ -55,12 +56,15 @@ func TestCB_12_RealPodsFirst(t *testing.T) {
 	for name, tc := range map[string]struct {
 		script        string
 		bound, bought int // virtual pods
+		nodes         int // that are bought; 0: as many as pods
 		waits         bool
 	}{
 		"room on a node":          {script: "pool name=p\nnode name=n1 pool=p type=m\npod name=a cpu=2\npod name=v cpu=1 virtual", bound: 1},
 		"a real pod takes it":     {script: "pool name=p\nnode name=n1 pool=p type=m\npod name=z cpu=3\npod name=a cpu=3 virtual", bought: 1},
 		"nodes for real pods":     {script: "pool name=p\npod name=z cpu=3\npod name=a cpu=3 virtual", waits: true},
 		"only virtual ones":       {script: "pool name=p\npod name=a cpu=3 virtual\npod name=b cpu=3 virtual", bought: 2},
+		"alike ones share a node": {script: "pool name=p\npod name=a count=2 cpu=1 virtual", bought: 2, nodes: 1},
+		"anti-affinity spreads":   {script: "pool name=p\npod name=a count=2 cpu=1 labels=app:web anti=hostname/app=web virtual", bought: 2, nodes: 2},
 		"the limit is for others": {script: "pool name=p limits=cpu:4\nnode name=n1 pool=p type=m\npod name=z cpu=3\npod name=a cpu=3 virtual"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,6 +82,9 @@ func TestCB_12_RealPodsFirst(t *testing.T) {
 			bought := 0
 			for i := range of.Create {
 				bought += len(of.Create[i].Pods)
+			}
+			if want := cmp.Or(tc.nodes, tc.bought); len(of.Create) != want {
+				t.Errorf("%d nodes, want %d", len(of.Create), want)
 			}
 			if planned == tc.waits || len(of.Bind) != tc.bound || bought != tc.bought {
 				t.Errorf("planned %v, %d on nodes, %d on new ones; want %+v", planned, len(of.Bind), bought, tc)
@@ -114,7 +121,7 @@ func TestCB_12_PlanOfRealPodsIsTheSame(t *testing.T) {
 		without, _, _ := play(t, &provision.State{}, request)
 		request.Virtual = virtual
 		with, of, planned := play(t, &provision.State{}, request)
-		if diff := cmp.Diff(without, with); diff != "" {
+		if diff := gocmp.Diff(without, with); diff != "" {
 			t.Errorf("the plan for real pods changes:\n%s", diff)
 		}
 		for _, b := range of.Bind {
