@@ -28,9 +28,10 @@ func (s *Store) SetVirtualPods(pods []*corev1.Pod) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next, changed := make(map[podKey]*podSlot, len(pods)), len(pods) != len(s.virtual)
+	known := map[[2]*corev1.Container]bool{} // pods of one buffer share their spec, so each pair of specs is compared once
 	for _, pod := range pods {
 		key := keyOf(pod)
-		if old := s.virtual[key]; old != nil && old.pod.UID == pod.UID && sameTemplate(old.pod, pod) {
+		if old := s.virtual[key]; old != nil && old.pod.UID == pod.UID && sameTemplate(old.pod, pod, known) {
 			next[key] = old
 			continue
 		}
@@ -53,9 +54,18 @@ func (s *Store) SetVirtualPods(pods []*corev1.Pod) bool {
 	return true
 }
 
-// sameTemplate reports whether two virtual pods mean the same to planning.
-func sameTemplate(a, b *corev1.Pod) bool {
-	return equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels)
+// sameTemplate reports whether two virtual pods mean the same to planning. known has what was found out before.
+func sameTemplate(a, b *corev1.Pod, known map[[2]*corev1.Container]bool) bool {
+	if len(a.Spec.Containers) == 0 || len(b.Spec.Containers) == 0 {
+		return false
+	}
+	pair := [2]*corev1.Container{&a.Spec.Containers[0], &b.Spec.Containers[0]}
+	same, found := known[pair]
+	if !found {
+		same = equality.Semantic.DeepEqual(a.Spec, b.Spec) && maps.Equal(a.Labels, b.Labels)
+		known[pair] = same
+	}
+	return same
 }
 
 // DefaultRequests are the requests that LimitRanges give to containers of a namespace. They must not be changed.

@@ -194,7 +194,7 @@ func TestFM_M06_ABufferBeyondTheLimit(t *testing.T) {
 }
 
 // CB-17, FM C12: without the CRD one line of the log says so, and pods get nodes; once the CRD is there buffers work,
-// without a restart. With the gate off, buffers are ignored.
+// without a restart.
 func TestCB_17_WithoutTheCRD(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
@@ -224,4 +224,23 @@ func TestCB_17_WithoutTheCRD(t *testing.T) {
 	})
 	f.spare(spec)
 	f.ready(2)
+}
+
+// CB-17: with the gate off a buffer is only an object.
+func TestCB_17_WithTheGateOff(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.with("--feature-gates=CapacityBuffer=false")
+	f.pool("", types("m5.large"))
+	f.template()
+	b := f.spare(autoscalingv1beta1.CapacityBufferSpec{PodTemplateRef: &autoscalingv1beta1.LocalObjectRef{Name: "web"}, Replicas: new(int32(1))})
+	f.deploy("inflate", 1)
+	f.running("inflate", 1)
+	f.stays(40*time.Second, "one claim, and a buffer without status", func() (bool, string) {
+		if err := f.kube.Get(f.Context(), client.ObjectKeyFromObject(b), b); err != nil {
+			return false, err.Error()
+		}
+		list := f.claims()
+		return len(list) == 1 && len(b.Status.Conditions) == 0 && b.Status.Replicas == nil, fmt.Sprintf("%d claims, status %+v", len(list), b.Status)
+	})
 }
