@@ -25,6 +25,7 @@ import (
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/controller/buffers"
 	"github.com/dovetail-sh/dovetail/internal/controller/loop"
 	"github.com/dovetail-sh/dovetail/internal/controller/overlays"
 	"github.com/dovetail-sh/dovetail/internal/controller/write"
@@ -135,7 +136,7 @@ func limitMemory(bytes int64) {
 
 func newScheme(d driver.Driver) (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, overlays.AddToScheme, d.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, karpv1.AddToScheme, buffers.AddToScheme, overlays.AddToScheme, d.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, err
 		}

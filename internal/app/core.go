@@ -19,6 +19,7 @@ import (
 	"github.com/dovetail-sh/dovetail/internal/cloud/driver"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/config"
+	"github.com/dovetail-sh/dovetail/internal/controller/buffers"
 	"github.com/dovetail-sh/dovetail/internal/controller/claims"
 	"github.com/dovetail-sh/dovetail/internal/controller/disruption"
 	"github.com/dovetail-sh/dovetail/internal/controller/lookup"
@@ -106,6 +107,11 @@ func (c *core) add(ctx context.Context) error {
 		}
 		plans.Planned = state.Planned
 	}
+	if c.cfg.Gates.CapacityBuffer {
+		if err := c.addBuffers(plans); err != nil {
+			return err
+		}
+	}
 	if err := c.mgr.Add(plans); err != nil {
 		return err
 	}
@@ -122,6 +128,16 @@ func (c *core) provisioner() *provisioning.Provisioner {
 		Store: c.store, Cloud: c.cloud("provisioner"), Events: c.events, Metrics: c.metrics, Batcher: c.batcher, LaunchBackoff: c.backoff, Pulse: c.provisionerPulse, Journal: c.journal, Now: c.clock.time,
 		Claims: c.orders, Nomination: c.nomination(), Policy: c.policy(),
 	}
+}
+
+// addBuffers keeps room for CapacityBuffers.
+func (c *core) addBuffers(plans *provisioning.Provisioner) error {
+	b := &buffers.Buffers{
+		Client: c.mgr.GetClient(), Live: c.mgr.GetAPIReader(), Cache: c.mgr.GetCache(), Store: c.store, Metrics: c.metrics, Now: c.clock.time,
+		Trigger: func() { c.batcher.Trigger(provision.Retrigger) },
+	}
+	plans.BuffersPlanned = b.Planned
+	return b.Register(c.mgr)
 }
 
 // countLanded counts whether a pod was bound where it was planned.

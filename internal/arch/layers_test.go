@@ -59,6 +59,7 @@ var layers = map[string]layer{
 	"2 drain":     {packages: []string{"internal/drain"}, may: join(values, words, api, view, port), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
+	"2 buffer":    {packages: []string{"internal/buffer"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 	"2 steps":     {packages: steps, may: join(values, words, api, view, single, life, joint, []string{"internal/check"}), never: effects},
 	"2 provision": {packages: []string{"internal/provision"}, may: join(values, words, api, view, port, []string{"internal/check", "internal/solve"}), never: effects},
 	"2 lifecycle": {packages: life, may: join(values, words, api, view, port), never: effects},
@@ -82,7 +83,7 @@ var layers = map[string]layer{
 	"3 simulator": {
 		packages: []string{"internal/sim"},
 		may: join(values, words, api, view, single, joint, steps, life, port, []string{
-			"internal/budget", "internal/check", "internal/execute", "internal/provision", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
+			"internal/budget", "internal/buffer", "internal/check", "internal/execute", "internal/provision", "internal/store", "sigs.k8s.io/controller-runtime/...", "k8s.io/client-go/tools/cache",
 		}),
 		never: sdk,
 	},
@@ -151,7 +152,7 @@ var (
 
 // concerns are the controllers, one package each. The directory above them only describes them.
 var concerns = []string{
-	"internal/controller", "internal/controller/claims", "internal/controller/disruption", "internal/controller/nodes", "internal/controller/observe", "internal/controller/overlays",
+	"internal/controller", "internal/controller/buffers", "internal/controller/claims", "internal/controller/disruption", "internal/controller/nodes", "internal/controller/observe", "internal/controller/overlays",
 	"internal/controller/pools", "internal/controller/provisioning",
 }
 

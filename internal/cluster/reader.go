@@ -117,7 +117,7 @@ func (r *Reader) Shape(namespace string, t *corev1.PodTemplateSpec, defaults cor
 		p.ObjectMeta, p.Spec = t.ObjectMeta, t.Spec
 	}
 	p.Namespace = namespace
-	defaultRequests(&p.Spec, defaults)
+	CompleteRequests(&p.Spec, defaults)
 	return r.shape(input{pod: p, template: true})
 }
 
@@ -289,9 +289,9 @@ func (r *Reader) addLanes(list corev1.ResourceList) {
 	r.table = r.table.Extend(names...)
 }
 
-// defaultRequests does to a template what the API server does to pods: a limit without a request is
+// CompleteRequests does to a template what the API server does to pods: a limit without a request is
 // the request, and only then LimitRanges say what else a container asks for. The lists given are not changed.
-func defaultRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
+func CompleteRequests(spec *corev1.PodSpec, defaults corev1.ResourceList) {
 	asked := map[corev1.ResourceName]bool{}
 	for _, containers := range []*[]corev1.Container{&spec.Containers, &spec.InitContainers} {
 		*containers = append([]corev1.Container(nil), *containers...)

@@ -165,7 +165,6 @@ func TestWarnings(t *testing.T) {
 		"V15-02 legacy repair with the gate":    {args: []string{"--legacy-node-repair", "--feature-gates=NodeRepair=true"}},
 		"V15-01 terminate first without repair": {args: []string{"--feature-gates=TerminateFirstRepair=true"}, want: "does nothing without gate NodeRepair"},
 		"V15-01 terminate first with repair":    {args: []string{"--feature-gates=TerminateFirstRepair=true,NodeRepair=true"}},
-		"a gate that nothing looks at yet":      {args: []string{"--feature-gates=StaticCapacity=true,CapacityBuffer=true"}, want: "version: CapacityBuffer"},
 		"a gate that works":                     {args: []string{"--feature-gates=ReservedCapacity=false,PodDeletionCostManagement=true"}},
 		"devices by claim":                      {args: []string{"--ignore-dra-requests=false"}, want: "in any case"},
 		"a retired gate":                        {args: []string{"--feature-gates=Drift=true"}, want: `unknown gate "Drift" is ignored`},

@@ -39,7 +39,7 @@ func defaults() config.Config {
 			PreferencePolicy: config.RespectPreferences, MinValuesPolicy: config.StrictMinValues, IgnoreDRARequests: true, NominatePods: true, NodeFee: 0.02,
 		},
 		Disruption: config.Disruption{Horizon: 24 * time.Hour, PodCost: 0.01, MinSaving: 0.1},
-		Gates:      config.Gates{NodeOverlay: true, ReservedCapacity: true},
+		Gates:      config.Gates{NodeOverlay: true, ReservedCapacity: true, CapacityBuffer: true},
 		AWS: config.AWS{
 			ClusterName: "prod", VMMemoryOverheadPercent: 0.075,
 			AMIRefreshInterval: time.Minute, SubnetRefreshInterval: time.Minute,
@@ -139,10 +139,10 @@ func examples() map[string]example {
 		},
 		"feature-gates": {
 			text: "NodeRepair=true,ReservedCapacity=false,SpotToSpotConsolidation=true,NodeOverlay=false,StaticCapacity=true," +
-				"CapacityBuffer=true,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true",
+				"CapacityBuffer=false,TerminateFirstDrift=true,TerminateFirstRepair=true,PodDeletionCostManagement=true",
 			want: func(c *config.Config) {
 				c.Gates = config.Gates{
-					NodeRepair: true, SpotToSpotConsolidation: true, StaticCapacity: true, CapacityBuffer: true,
+					NodeRepair: true, SpotToSpotConsolidation: true, StaticCapacity: true,
 					TerminateFirstDrift: true, TerminateFirstRepair: true, PodDeletionCostManagement: true,
 				}
 			},

@@ -45,6 +45,14 @@ func forSpread(group, resource string) Right {
 	}
 }
 
+// forSpreadAndBuffers is the right to read workloads, which CapacityBuffers may name too.
+func forSpreadAndBuffers(resource string) Right {
+	right := forSpread(apps, resource)
+	right.For += "; the pods of CapacityBuffers that name one"
+	right.Without += ", and a CapacityBuffer that names one gets `ReadyForProvisioning=False`"
+	return right
+}
+
 // ownKinds are rights to NodePools, NodeClaims and NodeOverlays.
 func ownKinds() []Right {
 	return []Right{
@@ -96,16 +104,26 @@ func ownKinds() []Right {
 // coreKinds are rights to what every cluster has, and to buffers.
 func coreKinds() []Right {
 	return []Right{
-		idle(buffers, "capacitybuffers", read()...),
+		{
+			Role: Core, Group: buffers, Resource: "capacitybuffers", Verbs: read(), For: "which CapacityBuffers to keep room for (gate `CapacityBuffer`)",
+			Without: "no room is kept for CapacityBuffers: a warning in the log, which names the rule; everything else works",
+		},
 		idle(buffers, "capacitybuffers/status", read()...),
-		idle(buffers, "capacitybuffers/status", "update", "patch"),
+		{
+			Role: Core, Group: buffers, Resource: "capacitybuffers/status", Verbs: []string{"patch"}, For: "replicas and conditions of CapacityBuffers",
+			Without: "room is kept, and no condition of a CapacityBuffer says so: an error in the log with each attempt",
+		},
+		idle(buffers, "capacitybuffers/status", "update"),
 		vital("", "pods", "which pods wait, and what runs where"),
 		vital("", "nodes", "where pods may run"),
 		vital("", "persistentvolumes", "where volumes can be attached"),
 		vital("", "persistentvolumeclaims", "which volumes pods mount"),
 		forSpread("", "replicationcontrollers"),
 		vital("", "namespaces", "which namespaces affinity terms select"),
-		idle("", "podtemplates", read()...),
+		{
+			Role: Core, Resource: "podtemplates", Verbs: read(), For: "the pods of CapacityBuffers that name a PodTemplate",
+			Without: "such buffers get `ReadyForProvisioning=False`, which names the rule; everything else works",
+		},
 		idle("", "events", read()...),
 		{
 			Role: Core, Resource: "events", Verbs: []string{"create"}, For: "events, which tell users why",
@@ -143,11 +161,11 @@ func otherKinds() []Right {
 		vital(storage, "volumeattachments", "volumes that a node being removed still has"),
 		vital(apps, "daemonsets", "what runs on every new node"),
 		{
-			Role: Core, Group: apps, Resource: "deployments", Verbs: read(), For: "a second controller in another namespace is found by its Deployment",
+			Role: Core, Group: apps, Resource: "deployments", Verbs: read(), For: "a second controller in another namespace is found by its Deployment; the pods of CapacityBuffers that name a Deployment",
 			Without: "a warning in the log; a second controller in another namespace is not noticed, unless its lease may be read",
 		},
-		forSpread(apps, "replicasets"),
-		forSpread(apps, "statefulsets"),
+		forSpreadAndBuffers("replicasets"),
+		forSpreadAndBuffers("statefulsets"),
 		vital(policy, "poddisruptionbudgets", "which pods may not be evicted"),
 	}
 }

@@ -83,6 +83,8 @@ type Store struct {
 	incompleteSince time.Time // since when the cache has been incomplete; zero if it is complete
 
 	reboots map[types.UID][]time.Time // when reboots of claims were requested
+
+	virtual map[podKey]*podSlot // pods that CapacityBuffers keep room for; the API server has none of them
 }
 
 type podKey = cluster.PodKey

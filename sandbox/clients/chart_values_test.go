@@ -129,7 +129,7 @@ settings.featureGates.reservedCapacity=false                               Reser
 settings.featureGates.nodeOverlay=false                                    NodeOverlay=false
 settings.featureGates.spotToSpotConsolidation=true                         SpotToSpotConsolidation=true
 settings.featureGates.staticCapacity=true                                  StaticCapacity=true
-settings.featureGates.capacityBuffer=true                                  CapacityBuffer=true
+settings.featureGates.capacityBuffer=false                                 CapacityBuffer=false
 settings.featureGates.terminateFirstDrift=true                             TerminateFirstDrift=true
 settings.featureGates.terminateFirstRepair=true                            TerminateFirstRepair=true
 settings.featureGates.podDeletionCostManagement=true                       PodDeletionCostManagement=true
