@@ -152,7 +152,7 @@ func (c *Cloud) compose() {
 	c.provider = &provider{
 		reader: o.Client, types: c.catalog, launcher: c.launcher, inventory: c.inventory, place: c.cluster, events: o.Events, ledger: o.Ledger,
 		adopter: newAdopter(c.inventory, o.Client, o.Ledger, now),
-		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL,
+		lanes:   c.catalog.Lanes(), drifted: drifter.drifted, holds: c.reservations.Found, expressions: settings.Gates.NodeClassCEL, overlaid: o.Overlaid,
 		tags: func(class *awsv1.EC2NodeClass, pool string) map[string]string {
 			return launch.Tags(settings.ClusterName, class, pool)
 		},
@@ -190,7 +190,7 @@ func (c *Cloud) Priced() bool { return c.prices.Asked() }
 // Lanes names the resources that instance types can have. It never changes.
 func (c *Cloud) Lanes() resources.Table { return c.catalog.Lanes() }
 
-// Gates hold the registration of nodes until EC2 has told everything about them (LC-09).
+// Gates hold the registration of nodes until EC2 has returned everything about them (LC-09).
 func (c *Cloud) Gates() []cloud.Gate {
 	return []cloud.Gate{&partitionGate{inventory: c.inventory, strategy: func(ctx context.Context, claim *karpv1.NodeClaim) (string, error) {
 		class, _, err := c.class(ctx, claim.Spec.NodeClassRef, nil)

@@ -14,8 +14,10 @@ type InstanceType struct {
 	Overhead     resources.Vec  `json:"overhead"` // reserved for the system, the kubelet and eviction
 	Offerings    []Offering     `json:"offerings"`
 	VolumeLimits map[string]int `json:"volumeLimits,omitempty"` // by CSI driver; one that is absent is unlimited (V15-57)
-	Overlaid     bool           `json:"overlaid,omitempty"`     // a NodeOverlay changed its price or capacity
+	Overlaid     bool           `json:"overlaid,omitempty"`     // a NodeOverlay changed the price of an offering
 	Unsuited     string         `json:"unsuited,omitempty"`     // why the node class can never launch it; no offering is available then
+
+	CapacityOverlaid bool `json:"capacityOverlaid,omitempty"` // a NodeOverlay changed its capacity
 }
 
 // Offering is one way to buy an instance type.
@@ -50,7 +52,7 @@ func (s *Size) Allocatable() resources.Vec {
 }
 
 // PriceOf is what the type costs as a capacity type, in a zone if it is sold there, else where it is cheapest; 0 if that
-// is not known. Whether it can be had at present does not matter.
+// is not known. Whether it has capacity at present does not matter.
 func (t *InstanceType) PriceOf(capacityType, zone string) float64 {
 	least := 0.0
 	for i := range t.Offerings {

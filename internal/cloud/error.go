@@ -10,13 +10,17 @@ type Kind int
 const (
 	Unknown     Kind = iota
 	NotFound         // the instance does not exist
-	NoCapacity       // nothing of what was allowed can be had now; also: the node class does not exist
+	NoCapacity       // insufficient capacity for everything that was allowed; also: the node class does not exist
 	NotReady         // the node class is not ready, or its status lags its spec
 	Throttled        // too many requests; the same request may be repeated later
 	Denied           // not permitted, for a reason that a person has to change
 	Invalid          // the request can never succeed as it is
 	Unsupported      // the cloud has no such thing
 )
+
+// ErrUnevaluated is why a pool has no instance types before NodeOverlays were evaluated for it: nothing may be planned
+// with prices that they are about to change.
+var ErrUnevaluated = errors.New("NodeOverlays are not evaluated for the NodePool yet")
 
 // Error is what a Provider answers with instead of a result.
 type Error struct {

@@ -67,6 +67,12 @@ func (r *Reader) Renew() *Reader {
 	return fresh
 }
 
+// AddResources gives lanes to resources that have none yet, and returns the lanes known then.
+func (r *Reader) AddResources(names ...corev1.ResourceName) resources.Table {
+	r.table = r.table.Extend(names...)
+	return r.table
+}
+
 // Table returns the lanes known so far. Vecs made before it grew stay valid.
 func (r *Reader) Table() resources.Table { return r.table }
 

@@ -60,7 +60,6 @@ func unbuilt(g Gates) []string {
 		name string
 		on   bool
 	}{
-		{"NodeOverlay", g.NodeOverlay},
 		{"CapacityBuffer", g.CapacityBuffer},
 	} {
 		if gate.on {

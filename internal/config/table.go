@@ -217,7 +217,7 @@ func switching() []setting {
 	return []setting{
 		{
 			flag: "feature-gates", helm: "settings.featureGates",
-			def: "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=false," +
+			def: "NodeRepair=false,ReservedCapacity=true,SpotToSpotConsolidation=false,NodeOverlay=true," +
 				"StaticCapacity=false,CapacityBuffer=false,TerminateFirstDrift=false,TerminateFirstRepair=false," +
 				"PodDeletionCostManagement=false",
 			usage: "features to switch: comma list of name=true or name=false; the rest keeps its default; the log names those that have no effect yet",

@@ -73,6 +73,9 @@ func Claim(o Order) (*karpv1.NodeClaim, error) {
 	if o.Node.Overlaid {
 		claim.Annotations[karpv1.AnnotationPriceOverlayApplied] = "true"
 	}
+	if o.Node.CapacityOverlaid {
+		claim.Annotations[karpv1.AnnotationCapacityOverlayApplied] = "true"
+	}
 	return claim, nil
 }
 
@@ -201,7 +204,7 @@ func (b *Batch) seed(i int) string {
 	binary.BigEndian.PutUint64(version[:], b.Version)
 	text := string(version[:])
 	if b.Command != "" {
-		text = b.Command // however often memory began anew
+		text = b.Command // after any number of restarts
 	}
 	if len(b.Nodes[i].Pods) == 0 {
 		text += strconv.Itoa(i)

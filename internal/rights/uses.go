@@ -52,7 +52,10 @@ func ownKinds() []Right {
 		idle(karpenter, "nodepools/status", read()...),
 		vital(karpenter, "nodeclaims", "what was bought"),
 		idle(karpenter, "nodeclaims/status", read()...),
-		idle(karpenter, "nodeoverlays", read()...),
+		{
+			Role: Core, Group: karpenter, Resource: "nodeoverlays", Verbs: read(), For: "adjusted prices and capacity (feature gate `NodeOverlay`)",
+			Without: "an error in the log, and prices and capacities are not adjusted",
+		},
 		idle(karpenter, "nodeoverlays/status", read()...),
 		{
 			Role: Core, Group: karpenter, Resource: "nodeclaims", Verbs: []string{"create"}, For: "every node begins with a NodeClaim",
@@ -82,7 +85,11 @@ func ownKinds() []Right {
 			Without: "a new NodePool never becomes ready, and nothing is bought for it: an error in the log with each attempt",
 		},
 		idle(karpenter, "nodepools/status", "update"),
-		idle(karpenter, "nodeoverlays/status", "update", "patch"),
+		{
+			Role: Core, Group: karpenter, Resource: "nodeoverlays/status", Verbs: []string{"patch"}, For: "conditions of overlays",
+			Without: "overlays are applied and have no conditions: an error in the log with each attempt",
+		},
+		idle(karpenter, "nodeoverlays/status", "update"),
 	}
 }
 

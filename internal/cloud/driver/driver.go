@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	karpv1 "github.com/dovetail-sh/dovetail/api/v1"
+	"github.com/dovetail-sh/dovetail/internal/catalog"
 	"github.com/dovetail-sh/dovetail/internal/cloud"
 	"github.com/dovetail-sh/dovetail/internal/cloud/adopt"
 	"github.com/dovetail-sh/dovetail/internal/cloud/directory"
@@ -80,13 +81,13 @@ type Cloud interface {
 	Register(mgr ctrl.Manager) error
 }
 
-// Reporter tells users what happened to an object.
+// Reporter emits events about an object.
 type Reporter interface {
 	Emit(obj client.Object, events ...event.Event)
 	Flips(obj client.Object, flips []condition.Flip)
 }
 
-// Options are what a Cloud needs. All but the last two have to be set.
+// Options are what a Cloud needs. All but the last three have to be set.
 type Options struct {
 	Config  config.Config
 	Version string        // of this program, for the user agent
@@ -98,9 +99,12 @@ type Options struct {
 	Remover execute.Remover // of claims whose instance ends
 	Now     func() time.Time
 
-	// Ledger is shared with who collects instances without NodeClaim; nil: nobody does.
+	// Ledger is shared with the collector of instances without NodeClaim; nil: there is none.
 	Ledger *adopt.Ledger
 	// OverlayPrices are prices that NodeOverlays give to types without one; the version rises when they
 	// change. Nil: none.
 	OverlayPrices func() (prices map[string]float64, version uint64)
+	// Overlaid returns the instance types for the launch of a claim as NodeOverlays make them. The table has lanes for
+	// what they add; the zero Table: they add nothing. Nil: there are none.
+	Overlaid func(ctx context.Context, claim *karpv1.NodeClaim, types []catalog.InstanceType) ([]catalog.InstanceType, resources.Table, error)
 }
