@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	resourcev1 "k8s.io/api/resource/v1"
+
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
 )
@@ -16,6 +18,14 @@ type InstanceType struct {
 	VolumeLimits map[string]int `json:"volumeLimits,omitempty"` // by CSI driver; one that is absent is unlimited (V15-57)
 	Overlaid     bool           `json:"overlaid,omitempty"`     // a NodeOverlay changed its price or capacity
 	Unsuited     string         `json:"unsuited,omitempty"`     // why the node class can never launch it; no offering is available then
+	Devices      []DevicePool   `json:"devices,omitempty"`      // what drivers of dynamic resource allocation are expected to publish for a node of it
+}
+
+// DevicePool is what one driver of dynamic resource allocation publishes for a node: the template of its ResourceSlices.
+type DevicePool struct {
+	Driver   string                  `json:"driver"`
+	Devices  []resourcev1.Device     `json:"devices"`
+	Counters []resourcev1.CounterSet `json:"counters,omitempty"` // that the devices share
 }
 
 // Offering is one way to buy an instance type.

@@ -173,8 +173,8 @@ func fewObjects() []Right {
 // forDRA is the right to read what pods with resource claims use.
 func forDRA(resource string) Right {
 	return Right{
-		Role: Core, Group: "resource.k8s.io", Resource: resource, Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nothing yet: no nodes are made for pods with resource claims",
-		Without: "nothing changes", Unused: true,
+		Role: Core, Group: "resource.k8s.io", Resource: resource, Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nodes for pods with resource claims (`--ignore-dra-requests=false`)",
+		Without: "with `--ignore-dra-requests=false`, an error in the log, and no nodes are made for pods with resource claims",
 	}
 }
 

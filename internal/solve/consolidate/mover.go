@@ -154,9 +154,10 @@ func (g *compiledCluster) newMover(m *model.Model, except map[string]bool, stop 
 	return v
 }
 
-// cannotPlan reports whether pods of a class can be planned for at all.
+// cannotPlan reports whether pods of a class can be planned for at all. Moves are tried and undone many times, which
+// allocations of devices are not: a node with pods that hold devices is kept (DR-12).
 func (v *mover) cannotPlan(c *model.Class) bool {
-	return len(c.Shape.Invalid) > 0 || c.Shape.Refuses || len(c.Variants) == 0
+	return len(c.Shape.Invalid) > 0 || len(c.Shape.Devices) > 0 || c.Shape.Refuses || len(c.Variants) == 0
 }
 
 // appraiseNodes computes what resources are worth at the best prices for all movable pods, and from that how

@@ -1,0 +1,431 @@
+package devices
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/structured"
+
+	"github.com/dovetail-sh/dovetail/internal/cluster"
+	"github.com/dovetail-sh/dovetail/internal/reason"
+)
+
+// Ledger is which claims a plan in the making has allocated. Places are numbered by its owner. It belongs to one
+// goroutine.
+type Ledger struct {
+	inv       *Inventory
+	taken     structured.AllocatedState
+	made      map[string]allocation // by claim
+	templates map[int32][]string    // claims that the template of a place serves
+	refused   map[string]bool       // searches that failed: what is free only shrinks, so they fail again
+	answers   map[string]answer     // what a set of templates says to some claims
+	tooHard   map[string]bool       // claims whose search was cut off, by what they ask for
+}
+
+// allocation is a claim that the plan serves.
+type allocation struct {
+	place    int32 // the only one where it can be used; anywhere otherwise
+	selector *corev1.NodeSelector
+	results  []resourcev1.DeviceRequestAllocationResult // published devices; nil for a template
+}
+
+// anywhere is the place of an allocation that is not tied to one.
+const anywhere int32 = -1
+
+// answer is whether templates serve claims, and by which drivers.
+type answer struct {
+	fits    bool
+	drivers []string
+}
+
+// Ledger returns the state before anything is planned. It is nil if the Inventory is.
+func (inv *Inventory) Ledger() *Ledger {
+	if inv == nil {
+		return nil
+	}
+	return &Ledger{
+		inv: inv, taken: cloneState(inv.taken), made: map[string]allocation{}, templates: map[int32][]string{},
+		refused: map[string]bool{}, answers: map[string]answer{}, tooHard: map[string]bool{},
+	}
+}
+
+// Clone returns an independent copy without what is planned for places from one on.
+func (l *Ledger) Clone(from int32) *Ledger {
+	if l == nil {
+		return nil
+	}
+	c := *l
+	c.taken, c.made, c.refused, c.tooHard = cloneState(l.taken), maps.Clone(l.made), maps.Clone(l.refused), maps.Clone(l.tooHard)
+	c.templates, c.answers = maps.Clone(l.templates), maps.Clone(l.answers)
+	for place, list := range c.templates {
+		c.templates[place] = slices.Clip(list)
+	}
+	maps.DeleteFunc(c.templates, func(place int32, _ []string) bool { return place >= from })
+	maps.DeleteFunc(c.made, func(_ string, a allocation) bool { return a.place >= from })
+	return &c
+}
+
+// Offer is a way to serve the claims of a pod at a place. It is valid until the next Commit.
+type Offer struct {
+	place  int32
+	made   map[string]allocation
+	wanted []string // claims that a template has to serve, together with those it serves already
+}
+
+// Template reports whether the pod needs devices of a node that is not initialized: Serves says which types have them.
+func (o *Offer) Template() bool { return len(o.wanted) > 0 }
+
+// OnNode finds devices for the claims of a pod on a node that exists. Of a node that is not initialized, every instance
+// type that it can become must have them.
+func (l *Ledger) OnNode(n *cluster.Node, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	if n.Pool != "" && !n.Initialized {
+		o, why := l.onFutureNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}, place, claims, stop)
+		if why != nil || !o.Template() {
+			return o, why
+		}
+		types := []string{n.InstanceType}
+		if r, says := n.Needs[corev1.LabelInstanceTypeStable]; n.InstanceType == "" && says && !r.Not {
+			types = r.Values
+		}
+		for _, name := range types {
+			if set, known := l.inv.setOf[typeOfPool{n.Pool, name}]; !known || !l.serves(o, l.before(place, n), set, stop).fits {
+				return nil, l.Missing(claims)
+			}
+		}
+		return o, nil
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name, Labels: n.Labels}}
+	open, why := l.open(node, place, claims)
+	if why != nil || len(open) == 0 {
+		return &Offer{place: place}, why
+	}
+	local := l.inv.local[n.Name]
+	if len(local)+len(l.inv.shared) == 0 {
+		return nil, l.Missing(claims)
+	}
+	key := n.Name + l.textOf(open)
+	again := !slices.ContainsFunc(open, func(c string) bool { return l.inv.leaving[c] })
+	if again && l.refused[key] {
+		return nil, l.Missing(claims)
+	}
+	results, err := l.search(node, open, slices.Concat(local, l.inv.shared), l.stateWithout(open), stop)
+	if err != nil {
+		return nil, l.failed(open, err)
+	}
+	if results == nil {
+		if again {
+			l.refused[key] = true
+		}
+		return nil, l.Missing(claims)
+	}
+	o := &Offer{place: place, made: map[string]allocation{}}
+	for i, claim := range open {
+		o.made[claim] = allocated(results[i], place, n.Name)
+	}
+	return o, nil
+}
+
+// allocated reads a result of the allocator.
+func allocated(r resourcev1.AllocationResult, place int32, node string) allocation {
+	a := allocation{place: anywhere, selector: r.NodeSelector, results: r.Devices.Results}
+	if onlyNode(r.NodeSelector) == node {
+		a.place = place
+	}
+	return a
+}
+
+// OnNewNode finds devices for the claims of a pod on a node that is to be launched, as far as they do not depend on its
+// instance type.
+func (l *Ledger) OnNewNode(place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	return l.onFutureNode(nil, place, claims, stop)
+}
+
+// onFutureNode serves claims by devices that every node can reach, one by one, and leaves the rest to templates. node
+// is nil if nothing of it is certain.
+func (l *Ledger) onFutureNode(node *corev1.Node, place int32, claims []string, stop func() bool) (*Offer, *reason.Reason) {
+	open, why := l.open(node, place, claims)
+	if why != nil {
+		return nil, why
+	}
+	o := &Offer{place: place, made: map[string]allocation{}}
+	state := l.stateWithout(open)
+	for _, claim := range open {
+		var results []resourcev1.AllocationResult
+		if len(l.inv.general) > 0 {
+			var err error
+			any := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
+			if results, err = l.search(any, []string{claim}, l.inv.general, state, stop); err != nil {
+				return nil, l.failed(open, err)
+			}
+		}
+		if results == nil || results[0].NodeSelector != nil {
+			o.made[claim] = allocation{place: place}
+			o.wanted = append(o.wanted, claim)
+			continue
+		}
+		o.made[claim] = allocated(results[0], place, newNode)
+		take(&state, results[0].Devices.Results)
+	}
+	return o, nil
+}
+
+// Serves reports whether the template of an instance type has the devices that an offer wants from it.
+func (l *Ledger) Serves(o *Offer, pool, instanceType string, stop func() bool) bool {
+	set, known := l.inv.setOf[typeOfPool{pool, instanceType}]
+	return known && l.serves(o, nil, set, stop).fits
+}
+
+// Drivers returns the drivers whose devices the claims at a place use on an instance type, in order.
+func (l *Ledger) Drivers(place int32, pool, instanceType string) []string {
+	if l == nil || len(l.templates[place]) == 0 {
+		return nil
+	}
+	set, known := l.inv.setOf[typeOfPool{pool, instanceType}]
+	if !known {
+		return nil
+	}
+	return l.serves(&Offer{place: place}, nil, set, nil).drivers
+}
+
+// before returns the claims that hold devices of a node that is not initialized since before the plan.
+func (l *Ledger) before(place int32, n *cluster.Node) []string {
+	var out []string
+	for _, claim := range l.inv.at[n.Name] {
+		if _, moved := l.made[claim]; !moved && !l.inv.leaving[claim] {
+			out = append(out, claim)
+		}
+	}
+	return out
+}
+
+// serves asks a set of templates for all claims of a place together.
+func (l *Ledger) serves(o *Offer, before []string, set int, stop func() bool) answer {
+	claims := slices.Concat(before, l.templates[o.place], o.wanted)
+	if len(l.inv.sets[set].slices) == 0 {
+		return answer{}
+	}
+	key := strconv.Itoa(set) + l.textOf(claims)
+	if known, found := l.answers[key]; found {
+		return known
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
+	var a answer
+	results, err := l.search(node, claims, l.inv.sets[set].slices, cloneState(structured.AllocatedState{AggregatedCapacity: structured.NewConsumedCapacityCollection()}), stop)
+	if err == nil && results != nil {
+		a.fits = true
+		for _, r := range results {
+			for i := range r.Devices.Results {
+				a.drivers = append(a.drivers, r.Devices.Results[i].Driver)
+			}
+		}
+		slices.Sort(a.drivers)
+		a.drivers = slices.Compact(a.drivers)
+	}
+	if !errors.Is(err, errStopped) {
+		l.answers[key] = a
+	}
+	return a
+}
+
+// Commit records that a pod is placed as an offer says.
+func (l *Ledger) Commit(o *Offer) {
+	if o == nil {
+		return
+	}
+	// any order: claims are independent
+	for claim, a := range o.made {
+		if c := l.inv.claims[claim]; c.Status.Allocation != nil { // it leaves the devices that it had
+			giveBack(&l.taken, c.Status.Allocation.Devices.Results)
+		}
+		l.made[claim] = a
+		take(&l.taken, a.results)
+	}
+	if len(o.wanted) > 0 {
+		l.templates[o.place] = append(l.templates[o.place], o.wanted...)
+	}
+}
+
+// stateWithout is what is allocated, without what some claims hold that are about to be allocated anew.
+func (l *Ledger) stateWithout(open []string) structured.AllocatedState {
+	if !slices.ContainsFunc(open, func(c string) bool { return l.inv.leaving[c] }) && len(l.inv.general) == 0 {
+		return l.taken // the allocator only reads it
+	}
+	state := cloneState(l.taken)
+	for _, claim := range open {
+		if a := l.inv.claims[claim].Status.Allocation; a != nil {
+			giveBack(&state, a.Devices.Results)
+		}
+	}
+	return state
+}
+
+// open returns the claims that still need devices at a place, in order, or why the pod cannot be there. Without a node,
+// only allocations that every node can reach are usable.
+func (l *Ledger) open(node *corev1.Node, place int32, claims []string) ([]string, *reason.Reason) {
+	var open []string
+	if why := l.Unusable(claims); why != nil {
+		return nil, why
+	}
+	for _, key := range claims {
+		subject := "resourceclaim/" + key
+		c := l.inv.claims[key]
+		if a, planned := l.made[key]; planned {
+			if a.place != anywhere && a.place != place || a.place == anywhere && !selects(a.selector, node) {
+				return nil, &reason.Reason{Code: reason.DevicesElsewhere, Subject: subject, Have: "the node that is planned for another pod of it"}
+			}
+			continue
+		}
+		if a := c.Status.Allocation; a != nil && !l.inv.leaving[key] {
+			if !selects(a.NodeSelector, node) {
+				return nil, &reason.Reason{Code: reason.DevicesElsewhere, Subject: subject, Have: where(a.NodeSelector)}
+			}
+			if len(c.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
+				return nil, &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subject, Have: "it is in use by as many pods as Kubernetes allows", Want: "use a further claim"}
+			}
+			continue
+		}
+		if !slices.Contains(open, key) {
+			open = append(open, key)
+		}
+	}
+	return open, nil
+}
+
+// Unusable says which of some claims no node can serve, whatever its devices. kube-scheduler could not allocate it either.
+func (l *Ledger) Unusable(claims []string) *reason.Reason {
+	for _, key := range claims {
+		subject := "resourceclaim/" + key
+		switch c := l.inv.claims[key]; {
+		case c == nil:
+			return &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subject, Have: "it does not exist", Want: "create it"}
+		case c.DeletionTimestamp != nil:
+			return &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subject, Have: "it is being deleted", Want: "create it again"}
+		case c.Status.Allocation == nil:
+			if why := l.classMissing(c); why != nil {
+				return why
+			}
+		}
+	}
+	return nil
+}
+
+// classMissing says which DeviceClass of a claim does not exist.
+func (l *Ledger) classMissing(c *resourcev1.ResourceClaim) *reason.Reason {
+	missing := func(name string) *reason.Reason {
+		if _, found := l.inv.classes[name]; found {
+			return nil
+		}
+		return &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: "resourceclaim/" + c.Namespace + "/" + c.Name, Have: "its DeviceClass " + name + " does not exist", Want: "create the class, or install the driver that brings it"}
+	}
+	for i := range c.Spec.Devices.Requests {
+		r := &c.Spec.Devices.Requests[i]
+		if r.Exactly != nil {
+			if why := missing(r.Exactly.DeviceClassName); why != nil {
+				return why
+			}
+		}
+		for j := range r.FirstAvailable {
+			if why := missing(r.FirstAvailable[j].DeviceClassName); why != nil {
+				return why
+			}
+		}
+	}
+	return nil
+}
+
+// selects reports whether a node certainly matches the node selector of an allocation.
+func selects(s *corev1.NodeSelector, node *corev1.Node) bool {
+	if s == nil {
+		return true
+	}
+	if node == nil {
+		return false
+	}
+	ok, err := structured.NodeMatches(features, node, "", false, s)
+	return err == nil && ok
+}
+
+// where writes a node selector for a reason.
+func where(s *corev1.NodeSelector) string {
+	if node := onlyNode(s); node != "" {
+		return "node " + node
+	}
+	var parts []string
+	for _, term := range s.NodeSelectorTerms {
+		for _, e := range slices.Concat(term.MatchFields, term.MatchExpressions) {
+			parts = append(parts, e.Key+" "+string(e.Operator)+" "+strings.Join(e.Values, ", "))
+		}
+	}
+	return "nodes with " + strings.Join(parts, " and ")
+}
+
+// textOf says what claims ask for: claims that ask for the same have the same text.
+func (l *Ledger) textOf(claims []string) string {
+	var b strings.Builder
+	for _, c := range claims {
+		b.WriteByte(0)
+		b.WriteString(l.inv.specs[c])
+	}
+	return b.String()
+}
+
+// Missing says that no free devices serve some claims.
+func (l *Ledger) Missing(claims []string) *reason.Reason {
+	return &reason.Reason{Code: reason.DevicesMissing, Subject: "resourceclaim/" + strings.Join(claims, ", resourceclaim/")}
+}
+
+// failed says why a search gave no answer. Its text is the allocator's: it names the claim and the selector at fault.
+func (l *Ledger) failed(claims []string, err error) *reason.Reason {
+	subject := "resourceclaim/" + strings.Join(claims, ", resourceclaim/")
+	if errors.Is(err, errTooHard) || errors.Is(err, errStopped) {
+		return &reason.Reason{Code: reason.DeviceSearchCut, Subject: subject}
+	}
+	return &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subject, Have: strings.Join(strings.Fields(err.Error()), " "), Want: "correct the claim or its DeviceClass"}
+}
+
+// search runs the allocator. nil without an error means that the devices do not suffice.
+func (l *Ledger) search(node *corev1.Node, claims []string, published []*resourcev1.ResourceSlice, state structured.AllocatedState, stop func() bool) ([]resourcev1.AllocationResult, error) {
+	text := l.textOf(claims)
+	if l.tooHard[text] {
+		return nil, errTooHard
+	}
+	if state.AllocatedDevices == nil {
+		state.AllocatedDevices, state.AllocatedSharedDeviceIDs = sets.New[structured.DeviceID](), sets.New[structured.SharedDeviceID]()
+	}
+	list := make([]*resourcev1.ResourceClaim, len(claims))
+	for i, key := range claims {
+		list[i] = l.inv.claims[key]
+		if list[i].Status.Allocation != nil { // to be allocated anew
+			fresh := *list[i]
+			fresh.Status = resourcev1.ResourceClaimStatus{}
+			list[i] = &fresh
+		}
+	}
+	effort := &effort{left: mostSteps, stop: stop}
+	allocator, err := structured.NewAllocator(effort, features, state, l.inv.classes, published, l.inv.cel)
+	if err != nil {
+		return nil, err
+	}
+	results, err := allocator.Allocate(effort, node, list)
+	switch {
+	case effort.stopped:
+		return nil, errStopped
+	case effort.left < 0:
+		l.tooHard[text] = true
+		return nil, errTooHard
+	case errors.Is(err, structured.ErrFailedAllocationOnNode):
+		return nil, nil // only here; another node may do
+	case err != nil:
+		return nil, err
+	case len(results) != len(claims):
+		return nil, nil
+	}
+	return results, nil
+}
