@@ -61,10 +61,7 @@ func New(view *cluster.Snapshot, moved []cluster.Pod) *Inventory {
 		claims: make(map[string]*resourcev1.ResourceClaim, len(d.Claims)), specs: make(map[string]string, len(d.Claims)),
 		classes: make(classLister, len(d.Classes)), local: map[string][]*resourcev1.ResourceSlice{},
 		at: map[string][]string{}, setOf: map[typeOfPool]int{}, cel: celCache(),
-		taken: structured.AllocatedState{
-			AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
-			AggregatedCapacity: structured.NewConsumedCapacityCollection(),
-		},
+		taken: emptyState(),
 	}
 	for _, c := range d.Classes {
 		inv.classes[c.Name] = c
@@ -252,6 +249,13 @@ func giveBack(s *structured.AllocatedState, results []resourcev1.DeviceRequestAl
 		}
 		s.AllocatedSharedDeviceIDs.Delete(structured.MakeSharedDeviceID(id, r.ShareID))
 		s.AggregatedCapacity.Remove(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
+	}
+}
+
+func emptyState() structured.AllocatedState {
+	return structured.AllocatedState{
+		AllocatedDevices: sets.New[structured.DeviceID](), AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AggregatedCapacity: structured.NewConsumedCapacityCollection(),
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/dynamic-resource-allocation/structured"
 
 	"github.com/dovetail-sh/dovetail/internal/cluster"
@@ -23,7 +22,7 @@ type Ledger struct {
 	inv       *Inventory
 	taken     structured.AllocatedState
 	made      map[string]allocation // by claim
-	templates map[int32][]string    // claims that the template of a place serves
+	templates map[int32][][]string  // claims that the template of a place serves, pod by pod
 	refused   map[string]bool       // searches that failed: what is free only shrinks, so they fail again
 	answers   map[string]answer     // what a set of templates says to some claims
 	tooHard   map[string]bool       // claims whose search was cut off, by what they ask for
@@ -39,10 +38,11 @@ type allocation struct {
 // anywhere is the place of an allocation that is not tied to one.
 const anywhere int32 = -1
 
-// answer is whether templates serve claims, and by which drivers.
+// answer is whether templates serve claims, by which drivers, and which devices that takes.
 type answer struct {
 	fits    bool
 	drivers []string
+	state   structured.AllocatedState
 }
 
 // Ledger returns the state before anything is planned. It is nil if the Inventory is.
@@ -51,7 +51,7 @@ func (inv *Inventory) Ledger() *Ledger {
 		return nil
 	}
 	return &Ledger{
-		inv: inv, taken: cloneState(inv.taken), made: map[string]allocation{}, templates: map[int32][]string{},
+		inv: inv, taken: cloneState(inv.taken), made: map[string]allocation{}, templates: map[int32][][]string{},
 		refused: map[string]bool{}, answers: map[string]answer{}, tooHard: map[string]bool{},
 	}
 }
@@ -67,7 +67,7 @@ func (l *Ledger) Clone(from int32) *Ledger {
 	for place, list := range c.templates {
 		c.templates[place] = slices.Clip(list)
 	}
-	maps.DeleteFunc(c.templates, func(place int32, _ []string) bool { return place >= from })
+	maps.DeleteFunc(c.templates, func(place int32, _ [][]string) bool { return place >= from })
 	maps.DeleteFunc(c.made, func(_ string, a allocation) bool { return a.place >= from })
 	return &c
 }
@@ -205,33 +205,54 @@ func (l *Ledger) before(place int32, n *cluster.Node) []string {
 	return out
 }
 
-// serves asks a set of templates for all claims of a place together.
+// serves asks a set of templates for the claims of a place. They are served in the order in which pods came, each with
+// what the earlier ones left, as kube-scheduler does: all together, there would be too many ways.
 func (l *Ledger) serves(o *Offer, before []string, set int, stop func() bool) answer {
-	claims := slices.Concat(before, l.templates[o.place], o.wanted)
 	if len(l.inv.sets[set].slices) == 0 {
 		return answer{}
 	}
-	key := strconv.Itoa(set) + l.textOf(claims)
-	if known, found := l.answers[key]; found {
-		return known
+	groups := make([][]string, 0, len(before)+len(l.templates[o.place])+1)
+	for _, claim := range before {
+		groups = append(groups, []string{claim})
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
-	var a answer
-	results, err := l.search(node, claims, l.inv.sets[set].slices, cloneState(structured.AllocatedState{AggregatedCapacity: structured.NewConsumedCapacityCollection()}), stop)
-	if err == nil && results != nil {
-		a.fits = true
-		for _, r := range results {
-			for i := range r.Devices.Results {
-				a.drivers = append(a.drivers, r.Devices.Results[i].Driver)
+	groups = append(groups, l.templates[o.place]...)
+	if len(o.wanted) > 0 {
+		groups = append(groups, o.wanted)
+	}
+	a, key := answer{fits: true, state: emptyState()}, strconv.Itoa(set)
+	for _, claims := range groups {
+		key += "\x01" + l.textOf(claims)
+		next, known := l.answers[key]
+		if !known {
+			var stopped bool
+			if next, stopped = l.extend(a, claims, set, stop); !stopped {
+				l.answers[key] = next
 			}
 		}
-		slices.Sort(a.drivers)
-		a.drivers = slices.Compact(a.drivers)
-	}
-	if !errors.Is(err, errStopped) {
-		l.answers[key] = a
+		if a = next; !a.fits {
+			break
+		}
 	}
 	return a
+}
+
+// extend serves some claims more from a set of templates.
+func (l *Ledger) extend(a answer, claims []string, set int, stop func() bool) (next answer, stopped bool) {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: newNode}}
+	results, err := l.search(node, claims, l.inv.sets[set].slices, a.state, stop)
+	if err != nil || results == nil {
+		return answer{}, errors.Is(err, errStopped)
+	}
+	next = answer{fits: true, state: cloneState(a.state), drivers: slices.Clone(a.drivers)}
+	for _, r := range results {
+		take(&next.state, r.Devices.Results)
+		for i := range r.Devices.Results {
+			next.drivers = append(next.drivers, r.Devices.Results[i].Driver)
+		}
+	}
+	slices.Sort(next.drivers)
+	next.drivers = slices.Compact(next.drivers)
+	return next, false
 }
 
 // Commit records that a pod is placed as an offer says.
@@ -248,7 +269,7 @@ func (l *Ledger) Commit(o *Offer) {
 		take(&l.taken, a.results)
 	}
 	if len(o.wanted) > 0 {
-		l.templates[o.place] = append(l.templates[o.place], o.wanted...)
+		l.templates[o.place] = append(l.templates[o.place], o.wanted)
 	}
 }
 
@@ -376,8 +397,11 @@ func (l *Ledger) textOf(claims []string) string {
 	return b.String()
 }
 
-// Missing says that no free devices serve some claims.
+// Missing says that no free devices serve some claims, or that it is not known.
 func (l *Ledger) Missing(claims []string) *reason.Reason {
+	if l.tooHard[l.textOf(claims)] {
+		return l.failed(claims, errTooHard)
+	}
 	return &reason.Reason{Code: reason.DevicesMissing, Subject: "resourceclaim/" + strings.Join(claims, ", resourceclaim/")}
 }
 
@@ -395,9 +419,6 @@ func (l *Ledger) search(node *corev1.Node, claims []string, published []*resourc
 	text := l.textOf(claims)
 	if l.tooHard[text] {
 		return nil, errTooHard
-	}
-	if state.AllocatedDevices == nil {
-		state.AllocatedDevices, state.AllocatedSharedDeviceIDs = sets.New[structured.DeviceID](), sets.New[structured.SharedDeviceID]()
 	}
 	list := make([]*resourcev1.ResourceClaim, len(claims))
 	for i, key := range claims {
