@@ -181,7 +181,12 @@ func forDRA(resource string) Right {
 // optional are rights that values of the chart grant.
 func optional() []Right {
 	return []Right{
-		forDRA("deviceclasses"), forDRA("resourceclaims"), forDRA("resourceclaimtemplates"), forDRA("resourceslices"),
+		forDRA("deviceclasses"), forDRA("resourceclaims"),
+		{
+			Role: Core, Group: "resource.k8s.io", Resource: "resourceclaimtemplates", Verbs: read(), Value: "settings.ignoreDRARequests=false", For: "nothing yet: the claims made from them are read",
+			Without: "nothing changes", Unused: true,
+		},
+		forDRA("resourceslices"),
 		{
 			Role: Core, Resource: "pods/status", Verbs: []string{"patch"}, Value: "optionalRights.nominatePods=true", For: "the scheduler tries pods first on the node that was bought for them",
 			Without: "with `--nominate-pods`, an error in the log, and the scheduler decides alone",
