@@ -299,13 +299,13 @@ func (l *Ledger) open(node *corev1.Node, place int32, claims []string) ([]string
 		c := l.inv.claims[key]
 		if a, planned := l.made[key]; planned {
 			if a.place != anywhere && a.place != place || a.place == anywhere && !selects(a.selector, node) {
-				return nil, &reason.Reason{Code: reason.DevicesElsewhere, Subject: subject, Have: "the node that is planned for another pod of it"}
+				return nil, &reason.Reason{Code: reason.DevicesElsewhere, Subject: subject, Have: "the node that is planned for another pod with it", Want: "claim " + key}
 			}
 			continue
 		}
 		if a := c.Status.Allocation; a != nil && !l.inv.leaving[key] {
 			if !selects(a.NodeSelector, node) {
-				return nil, &reason.Reason{Code: reason.DevicesElsewhere, Subject: subject, Have: where(a.NodeSelector)}
+				return nil, &reason.Reason{Code: reason.DevicesElsewhere, Subject: subject, Have: where(a.NodeSelector), Want: "claim " + key}
 			}
 			if len(c.Status.ReservedFor) >= resourcev1.ResourceClaimReservedForMaxSize {
 				return nil, &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subject, Have: "it is in use by as many pods as Kubernetes allows", Want: "use a further claim"}
@@ -402,14 +402,22 @@ func (l *Ledger) Missing(claims []string) *reason.Reason {
 	if l.tooHard[l.textOf(claims)] {
 		return l.failed(claims, errTooHard)
 	}
-	return &reason.Reason{Code: reason.DevicesMissing, Subject: "resourceclaim/" + strings.Join(claims, ", resourceclaim/")}
+	return &reason.Reason{Code: reason.DevicesMissing, Subject: "resourceclaim/" + claims[0], Have: claimsText(claims)}
+}
+
+// claimsText names claims.
+func claimsText(claims []string) string {
+	if len(claims) == 1 {
+		return "claim " + claims[0]
+	}
+	return "claims " + strings.Join(claims, ", ")
 }
 
 // failed says why a search gave no answer. Its text is the allocator's: it names the claim and the selector at fault.
 func (l *Ledger) failed(claims []string, err error) *reason.Reason {
-	subject := "resourceclaim/" + strings.Join(claims, ", resourceclaim/")
+	subject := "resourceclaim/" + claims[0]
 	if errors.Is(err, errTooHard) || errors.Is(err, errStopped) {
-		return &reason.Reason{Code: reason.DeviceSearchCut, Subject: subject}
+		return &reason.Reason{Code: reason.DeviceSearchCut, Subject: subject, Have: claimsText(claims)}
 	}
 	return &reason.Reason{Code: reason.DeviceClaimUnusable, Subject: subject, Have: strings.Join(strings.Fields(err.Error()), " "), Want: "correct the claim or its DeviceClass"}
 }

@@ -424,3 +424,36 @@ func TestDevicesArePlannedRepeatably(t *testing.T) {
 		}
 	}
 }
+
+// The text of a refusal names the claim and where its devices are.
+func TestTextsAboutDevices(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		build func(w *deviceWorld)
+		want  string
+	}{
+		"DR-04": {func(w *deviceWorld) { w.pod("p", 1, "c") }, "resourceclaim/default/c: it does not exist; create it"},
+		"DR-06": {
+			func(w *deviceWorld) {
+				w.node("n1", "g1", 4, gpus(1, "a"))
+				allocate(w.claim("c", 1, ""), "n1", "gpu-0", "p")
+				w.pod("p", 5, "c")
+			},
+			"nodepool/default: the devices of claim default/c are on node n1",
+		},
+		"DR-07": {func(w *deviceWorld) { w.claim("c", 9, ""); w.pod("p", 1, "c") }, "nodepool/default: no devices are free that serve claim default/c"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDeviceWorld()
+			tc.build(w)
+			plan := w.solve()
+			if len(plan.Unplaced) != 1 {
+				t.Fatalf("%d pods have no node", len(plan.Unplaced))
+			}
+			if got := plan.Unplaced[0].Why[0].Text(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

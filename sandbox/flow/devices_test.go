@@ -117,7 +117,7 @@ func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	})
 	f.await(soon, "the pod", func() (bool, string) { return len(f.pods("train")) == 1, "" })
-	f.event("Pod", f.pods("train")[0].Name, "FailedScheduling", "no devices are free that serve it")
+	f.event("Pod", f.pods("train")[0].Name, "FailedScheduling", "no devices are free that serve claim "+f.namespace+"/seven")
 	if n := len(f.claims()); n != 0 {
 		t.Errorf("%d nodes were made", n)
 	}

@@ -186,7 +186,6 @@ func (e *explainer) nodeReason(w *tally) reason.Reason {
 		r.Want, r.Have = topology.Want, topology.Have
 	case reason.DeviceClaimUnusable, reason.DeviceSearchCut, reason.DevicesMissing, reason.DevicesElsewhere, reason.DevicesUnsupported:
 		if _, why := e.s.DevicesOnNode(e.c, w.shown); why != nil {
-			r.Because = []reason.Reason{*why}
 			r.Have, r.Want = why.Have, why.Want
 		}
 	default: // settling and unready need no detail
