@@ -26,6 +26,7 @@ type Ledger struct {
 	refused   map[string]bool       // searches that failed: what is free only shrinks, so they fail again
 	answers   map[string]answer     // what a set of templates says to some claims
 	tooHard   map[string]bool       // claims whose search was cut off, by what they ask for
+	history   []*Offer              // what was committed, for Undo
 }
 
 // allocation is a claim that the plan serves.
@@ -62,6 +63,7 @@ func (l *Ledger) Clone(from int32) *Ledger {
 		return nil
 	}
 	c := *l
+	c.history = nil
 	c.taken, c.made, c.refused, c.tooHard = cloneState(l.taken), maps.Clone(l.made), maps.Clone(l.refused), maps.Clone(l.tooHard)
 	c.templates, c.answers = maps.Clone(l.templates), maps.Clone(l.answers)
 	for place, list := range c.templates {
@@ -271,6 +273,55 @@ func (l *Ledger) Commit(o *Offer) {
 	if len(o.wanted) > 0 {
 		l.templates[o.place] = append(l.templates[o.place], o.wanted)
 	}
+	l.history = append(l.history, o)
+}
+
+// Mark returns a point that Undo can go back to. It is no point of a clone.
+func (l *Ledger) Mark() int {
+	if l == nil {
+		return 0
+	}
+	return len(l.history)
+}
+
+// Undo goes back to a point, unless it has done so already.
+func (l *Ledger) Undo(mark int) {
+	if l == nil || mark >= len(l.history) {
+		return
+	}
+	for _, o := range slices.Backward(l.history[mark:]) {
+		// any order: claims are independent
+		for claim, a := range o.made {
+			delete(l.made, claim)
+			giveBack(&l.taken, a.results)
+			if c := l.inv.claims[claim]; c.Status.Allocation != nil {
+				take(&l.taken, c.Status.Allocation.Devices.Results)
+			}
+		}
+		if len(o.wanted) > 0 {
+			list := l.templates[o.place]
+			l.templates[o.place] = list[: len(list)-1 : len(list)-1]
+		}
+	}
+	l.history = l.history[:mark]
+	clear(l.refused) // what was given back may serve now
+}
+
+// Seal keeps what is planned for places from one on, and lets the places be used for other nodes.
+func (l *Ledger) Seal(from int32) {
+	if l == nil {
+		return
+	}
+	const elsewhere int32 = -2 // no place of this plan
+	// any order: keys are independent
+	for claim, a := range l.made {
+		if a.place >= from {
+			a.place = elsewhere
+			l.made[claim] = a
+		}
+	}
+	maps.DeleteFunc(l.templates, func(place int32, _ [][]string) bool { return place >= from })
+	l.history = nil
 }
 
 // stateWithout is what is allocated, without what some claims hold that are about to be allocated anew.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/dovetail-sh/dovetail/internal/catalog"
+	"github.com/dovetail-sh/dovetail/internal/check"
 	"github.com/dovetail-sh/dovetail/internal/cluster"
 	"github.com/dovetail-sh/dovetail/internal/reqs"
 	"github.com/dovetail-sh/dovetail/internal/resources"
@@ -28,7 +29,6 @@ type deviceWorld struct {
 	view  cluster.Snapshot
 	pods  []cluster.Pod
 	moved []cluster.Pod
-	binds []solve.Bind
 }
 
 func cpus(n int64) resources.Vec {
@@ -143,7 +143,11 @@ func (w *deviceWorld) publish(name, node string, devices []resourcev1.Device, of
 }
 
 func (w *deviceWorld) solve() solve.Plan {
-	return solve.Solve(solve.Problem{View: &w.view, Pods: w.pods, Moved: w.moved, PlannedBinds: w.binds, Policy: solve.Policy{Workers: 1}}, nil)
+	return solve.Solve(w.problem(), nil)
+}
+
+func (w *deviceWorld) problem() solve.Problem {
+	return solve.Problem{View: &w.view, Pods: w.pods, Moved: w.moved, Policy: solve.Policy{Workers: 1}}
 }
 
 // outcome is a plan in short: pods on nodes, new nodes, and reasons.
@@ -368,8 +372,12 @@ func TestDevices(t *testing.T) {
 			t.Parallel()
 			w := newDeviceWorld()
 			tc.build(w)
-			if diff := cmp.Diff(tc.want, outcome(w.solve())); diff != "" {
+			plan := w.solve()
+			if diff := cmp.Diff(tc.want, outcome(plan)); diff != "" {
 				t.Errorf("want - got +\n%s", diff)
+			}
+			if wrong := check.Plan(w.problem(), plan); len(wrong) > 0 {
+				t.Errorf("the plan breaks rules: %v", wrong)
 			}
 		})
 	}
@@ -453,6 +461,133 @@ func TestTextsAboutDevices(t *testing.T) {
 			}
 			if got := plan.Unplaced[0].Why[0].Text(); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// running puts a pod with claims on a node; the claims hold the devices named.
+func (w *deviceWorld) running(node, pod string, cpu int64, claims ...string) {
+	p := devicePod(pod, cpu, claims...)
+	for i := range w.view.Nodes {
+		n := &w.view.Nodes[i]
+		if n.Name != node {
+			continue
+		}
+		for _, name := range claims {
+			held := 0
+			for _, c := range w.view.Devices.Claims {
+				if c.Status.Allocation != nil && c.Status.Allocation.Devices.Results[0].Pool == node {
+					held++
+				}
+			}
+			for _, c := range w.view.Devices.Claims {
+				if c.Name == name {
+					allocate(c, node, fmt.Sprint("gpu-", held), pod)
+				}
+			}
+		}
+		n.Pods = append(n.Pods, p)
+	}
+}
+
+func TestConsolidationOfNodesWithDevices(t *testing.T) {
+	t.Parallel()
+	modelIs := func(m string) string { return `device.attributes["` + gpuDriver + `"].model == "` + m + `"` }
+	priced := func(price float64) func(*cluster.Node) {
+		return func(n *cluster.Node) { n.Price, n.Zone, n.CapacityType = price, "z1", "on-demand" }
+	}
+	for name, tc := range map[string]struct {
+		build      func(w *deviceWorld)
+		candidates []string
+		want       []string
+	}{
+		"DR-12: a node with more devices than its pods use is replaced": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g4", 16, gpus(4, "b"), priced(3))
+				w.claim("c", 1, "")
+				w.running("n1", "p", 1, "c")
+			},
+			candidates: []string{"n1"},
+			want:       []string{"remove n1", "new g1 for p drivers " + gpuDriver},
+		},
+		"DR-12: pods move to free devices of another node": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, gpus(1, "a"), priced(1))
+				w.node("n2", "g4", 16, gpus(4, "b"), priced(3))
+				w.claim("c", 1, "")
+				w.claim("d", 3, "")
+				w.running("n1", "p", 1, "c")
+				w.running("n2", "q", 1, "d")
+			},
+			candidates: []string{"n1"},
+			want:       []string{"remove n1", "p on n2"},
+		},
+		"DR-12: a node without free devices takes no pod, however much room it has": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, gpus(1, "a"), priced(1))
+				w.node("n2", "c1", 4, nil, priced(0.1))
+				w.claim("c", 1, "")
+				w.running("n1", "p", 1, "c")
+			},
+			candidates: []string{"n1"},
+			want:       nil,
+		},
+		"DR-12: two pods cannot have the one device that is free": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g1", 4, gpus(1, "a"), priced(1))
+				w.node("n2", "g1", 4, gpus(1, "a"), priced(1))
+				w.node("n3", "g1", 4, gpus(1, "a"), priced(1))
+				w.claim("c1", 1, modelIs("a"))
+				w.claim("c2", 1, modelIs("a"))
+				w.running("n1", "p1", 1, "c1")
+				w.running("n2", "p2", 1, "c2")
+			},
+			candidates: []string{"n1", "n2"},
+			want:       []string{"remove n1", "p1 on n3"},
+		},
+		"DR-12: a claim that a pod elsewhere uses keeps its node": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g4", 16, gpus(4, "b"), priced(3))
+				c := w.claim("c", 1, "")
+				w.running("n1", "p", 1, "c")
+				c.Status.ReservedFor = append(c.Status.ReservedFor, resourcev1.ResourceClaimConsumerReference{Resource: "pods", Name: "other", UID: "other"})
+			},
+			candidates: []string{"n1"},
+			want:       nil,
+		},
+		"DR-12: pods that share a claim move together": {
+			build: func(w *deviceWorld) {
+				w.node("n1", "g4", 16, gpus(4, "b"), priced(3))
+				c := w.claim("c", 1, "")
+				w.running("n1", "p1", 1, "c")
+				w.running("n1", "p2", 1, "c")
+				c.Status.ReservedFor = []resourcev1.ResourceClaimConsumerReference{{Resource: "pods", Name: "p1", UID: "p1"}, {Resource: "pods", Name: "p2", UID: "p2"}}
+			},
+			candidates: []string{"n1"},
+			want:       []string{"remove n1", "new g1 for p1,p2 drivers " + gpuDriver},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newDeviceWorld()
+			tc.build(w)
+			for _, greedy := range []bool{false, true} {
+				q := solve.Question{View: &w.view, Candidates: tc.candidates, Policy: solve.Policy{Workers: 1, AnySaving: true, Greedy: greedy}}
+				answer := solve.Consolidate(q, nil)
+				var got []string
+				for _, m := range answer.Moves {
+					for _, n := range m.Remove {
+						got = append(got, "remove "+n)
+					}
+					got = append(got, outcome(solve.Plan{Bind: m.Bind, Create: m.Create})...)
+				}
+				if diff := cmp.Diff(tc.want, got); diff != "" {
+					t.Errorf("want - got +\n%s", diff)
+				}
+				if wrong := check.Consolidation(q, answer); len(wrong) > 0 {
+					t.Errorf("it breaks rules: %v", wrong)
+				}
 			}
 		})
 	}

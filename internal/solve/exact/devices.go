@@ -110,3 +110,41 @@ func (s *State) driversOf(b *Bin, at int, types []string) []string {
 	}
 	return all
 }
+
+// MarkDevices returns a point that UndoDevices can go back to.
+func (s *State) MarkDevices() int { return s.Devices.Mark() }
+
+// UndoDevices gives back the devices that pods were given since a point.
+func (s *State) UndoDevices(mark int) { s.Devices.Undo(mark) }
+
+// SealDevices keeps the devices that planned nodes have given away, when those nodes take no further pods.
+func (s *State) SealDevices() { s.Devices.Seal(int32(len(s.Model.Nodes))) }
+
+// TakeDevicesOfType gives a pod devices of a planned node of one type, and reports whether there are any.
+func (s *State) TakeDevicesOfType(c *model.Class, place int32, poolID, t int) bool {
+	if len(c.Shape.Devices) == 0 {
+		return true
+	}
+	if s.Devices == nil {
+		return false
+	}
+	o, why := s.Devices.OnNewNode(place, c.Shape.Devices, s.stop)
+	pl := &s.Model.Pools[poolID]
+	name := s.Model.Catalogues[pl.Catalogue].Types[t].InstanceType.Name
+	if why != nil || o.Template() && !s.Devices.Serves(o, pl.Source.Name, name, s.stop) {
+		return false
+	}
+	s.Devices.Commit(o)
+	return true
+}
+
+// HasDevicesOfType is TakeDevicesOfType without taking them.
+func (s *State) HasDevicesOfType(c *model.Class, place int32, poolID, t int) bool {
+	mark := s.MarkDevices()
+	if len(c.Shape.Devices) == 0 {
+		return true
+	}
+	fits := s.TakeDevicesOfType(c, place, poolID, t)
+	s.UndoDevices(mark)
+	return fits
+}
