@@ -100,8 +100,7 @@ func TestDR_07_NodesForResourceClaims(t *testing.T) {
 	}
 }
 
-// DR-06: a claim that only another device can serve than any node will have is refused with the reason, and nothing is
-// bought for it.
+// DR-06: a claim for more devices than any node will have is refused with the reason, and nothing is bought for it.
 func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t, alone)
@@ -112,7 +111,7 @@ func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 	claim.Name, claim.Namespace = "seven", f.namespace
 	f.create(claim)
 	f.pool("", types("m5.large", "g4dn.xlarge"))
-	f.deploy("train", 1, func(p *corev1.PodTemplateSpec) {
+	d := f.deploy("train", 1, func(p *corev1.PodTemplateSpec) {
 		p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimName: new("seven")}}
 		p.Spec.Containers[0].Resources.Claims = []corev1.ResourceClaim{{Name: "gpu"}}
 	})
@@ -120,5 +119,34 @@ func TestDR_06_NoNodeForDevicesThatNoNodeHas(t *testing.T) {
 	f.event("Pod", f.pods("train")[0].Name, "FailedScheduling", "no devices are free that serve claim "+f.namespace+"/seven")
 	if n := len(f.claims()); n != 0 {
 		t.Errorf("%d nodes were made", n)
+	}
+	f.scale(d, 0) // nothing is left to wait for
+}
+
+// DR-12, DR-09: a node whose pod uses one of four GPUs is replaced by one with a single GPU. The replacement is
+// initialized once the driver has published it, and only then does the pod move.
+func TestDR_12_ConsolidationOfDevices(t *testing.T) {
+	t.Parallel()
+	f := newFlow(t, alone)
+	f.withRights([]string{"settings.ignoreDRARequests=false"}, "--ignore-dra-requests=false")
+	f.gpuTemplate()
+	pool := f.pool("", types("g4dn.12xlarge"))
+	f.deploy("train", 1, withGPU)
+	large := f.claim("waits for the driver", waitsFor(karpv1.ConditionInitialized, lifecycle.DriverPoolsNotPublished))
+	f.publishGPU(f.nodeOf(large))
+	f.running("train", 1)
+	f.ready(1)
+	patch(f, pool, func(p *karpv1.NodePool) {
+		types("g4dn.xlarge", "g4dn.12xlarge")(p)
+		p.Spec.Disruption.ConsolidationPolicy, p.Spec.Disruption.ConsolidateAfter = karpv1.ConsolidationWhenEmptyOrUnderutilized, "0s"
+	})
+	small := f.claim("replaces it and waits for the driver", func(c *karpv1.NodeClaim) bool {
+		return c.Name != large.Name && c.Labels[corev1.LabelInstanceTypeStable] == "g4dn.xlarge" && waitsFor(karpv1.ConditionInitialized, lifecycle.DriverPoolsNotPublished)(c)
+	})
+	f.publishGPU(f.nodeOf(small))
+	f.gone(large)
+	f.running("train", 1)
+	if got := f.ready(1); got[0].Name != small.Name {
+		t.Errorf("%s is left, want %s", got[0].Name, small.Name)
 	}
 }
