@@ -59,7 +59,7 @@ func addLateWatch(ctx context.Context, mgr ctrl.Manager, state *store.Store, cfg
 		} {
 			watches = append(watches, &lateWatch{
 				list: kind.list, kinds: kind.name,
-				follow: func(ctx context.Context) error { return memory.WatchDevices(ctx, mgr.GetCache(), kind.object) },
+				follow: func(ctx context.Context) error { return state.WatchDevices(ctx, mgr.GetCache(), kind.object) },
 				effect: kind.name + " of resource.k8s.io/v1 cannot be read, so no nodes are made for pods with ResourceClaims; " +
 					"use Kubernetes 1.34 or newer, and allow the service account to list and watch them (value settings.ignoreDRARequests=false of the chart)",
 			})

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/dovetail-sh/dovetail/internal/check"
+	_ "github.com/dovetail-sh/dovetail/internal/seed"
 	"github.com/dovetail-sh/dovetail/internal/solve"
 )
 
