@@ -68,10 +68,13 @@ var layers = map[string]layer{
 	"2 scenario":  {packages: []string{"internal/scenario"}, may: join(values, words, api, view, single, yaml), never: effects},
 	"2 check":     {packages: []string{"internal/check"}, may: join(values, words, api, view, []string{"internal/solve"}), never: effects},
 
+	// What is known of devices. The allocator is kube-scheduler's, and as pure as we are: its context is ours.
+	"2 devices": {packages: []string{"internal/devices"}, may: join(values, words, view, []string{"k8s.io/dynamic-resource-allocation/cel", "k8s.io/dynamic-resource-allocation/structured"}), never: effects},
+
 	"2 solve":             {packages: []string{"internal/solve"}, may: join(values, words, api, view, rooms), never: effects},
 	"2 solve tools":       {packages: tools, may: []string{"std"}, never: effects},
-	"2 solve model":       {packages: []string{"internal/solve/model"}, may: join(values, words, api, view, tools), never: effects},
-	"2 solve exact":       {packages: []string{"internal/solve/exact"}, may: join(values, words, api, view, model), never: effects},
+	"2 solve model":       {packages: []string{"internal/solve/model"}, may: join(values, words, api, view, tools, []string{"internal/devices"}), never: effects},
+	"2 solve exact":       {packages: []string{"internal/solve/exact"}, may: join(values, words, api, view, model, []string{"internal/devices"}), never: effects},
 	"2 solve bound":       {packages: []string{"internal/solve/bound"}, may: join(values, words, api, view, model), never: effects},
 	"2 solve pack":        {packages: []string{"internal/solve/pack"}, may: join(values, words, api, view, exact), never: effects},
 	"2 solve explain":     {packages: []string{"internal/solve/explain"}, may: join(values, words, api, view, exact), never: effects},

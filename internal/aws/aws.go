@@ -128,7 +128,7 @@ func (c *Cloud) compose() {
 	})
 	c.catalog = offering.New(offering.Options{
 		EC2: c.clients.ec2, Prices: c.prices, Unavailable: c.unavailable, Reservations: c.reservations, Region: c.clients.region,
-		Settings: settings, Reserved: o.Config.Gates.ReservedCapacity, Now: now,
+		Settings: settings, Reserved: o.Config.Gates.ReservedCapacity, Devices: !o.Config.Scheduling.IgnoreDRARequests, Now: now,
 		Shifted: c.shifts.Shifted, Group: c.discoverer.KnownPlacementGroup, OverlayPrices: o.OverlayPrices,
 	})
 	c.inventory = inventory.New(inventory.Options{

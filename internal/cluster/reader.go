@@ -20,6 +20,7 @@ type ReaderOptions struct {
 	DeletionCostManaged bool                              // gate PodDeletionCostManagement: pod-deletion-cost is ours, not the user's (V15-52)
 	UnsupportedDrivers  map[string]bool                   // provisioners no node supports (3.4 f)
 	UnsupportedTopology map[string]bool                   // keys of allowedTopologies no node supports (3.4 f)
+	Devices             bool                              // pods with ResourceClaims are planned for (DR-01)
 }
 
 // Reader turns Kubernetes objects into the values of a Snapshot. Pods that mean the same get the same

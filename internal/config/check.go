@@ -30,9 +30,6 @@ func advise(c Config, found map[string]given, f *findings) {
 	if c.Gates.TerminateFirstRepair && !c.Gates.NodeRepair {
 		f.warn(found["feature-gates"], "gate TerminateFirstRepair does nothing without gate NodeRepair")
 	}
-	if !c.Scheduling.IgnoreDRARequests {
-		f.warn(found["ignore-dra-requests"], "this version makes no nodes for pods with resource claims in any case")
-	}
 	if c.AWS.VMMemoryOverheadPercent >= 1 {
 		f.warn(found["vm-memory-overhead-percent"], "a fraction of 1 or more leaves no memory for pods; 7.5 % is 0.075")
 	}

@@ -166,7 +166,6 @@ func TestWarnings(t *testing.T) {
 		"V15-01 terminate first without repair": {args: []string{"--feature-gates=TerminateFirstRepair=true"}, want: "does nothing without gate NodeRepair"},
 		"V15-01 terminate first with repair":    {args: []string{"--feature-gates=TerminateFirstRepair=true,NodeRepair=true"}},
 		"a gate that works":                     {args: []string{"--feature-gates=ReservedCapacity=false,PodDeletionCostManagement=true"}},
-		"devices by claim":                      {args: []string{"--ignore-dra-requests=false"}, want: "in any case"},
 		"a retired gate":                        {args: []string{"--feature-gates=Drift=true"}, want: `unknown gate "Drift" is ignored`},
 		"a retired gate with any value":         {args: []string{"--feature-gates=Drift=maybe"}, want: `unknown gate "Drift" is ignored`},
 		"a gate spelt as in the chart":          {args: []string{"--feature-gates=nodeRepair=true"}, want: `did you mean "NodeRepair"?`},

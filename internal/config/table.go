@@ -165,7 +165,7 @@ func placing() []setting {
 		},
 		{
 			flag: "ignore-dra-requests", def: "true", helm: "settings.ignoreDRARequests",
-			usage: "make no nodes for pods with resource claims; so far none are made either way",
+			usage: "make no nodes for pods with resource claims, and read nothing of resource.k8s.io",
 			as:    boolean(func(c *Config) *bool { return &c.Scheduling.IgnoreDRARequests }),
 		},
 		{

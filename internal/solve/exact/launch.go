@@ -92,6 +92,7 @@ func (s *State) WritePlan() (model.Plan, Leftover) {
 		plan.Create = append(plan.Create, model.NewNode{
 			Pool: m.Pools[b.Pool].Source.Name, Needs: l.needs, Types: l.types, Requests: resources.Of(lanes...),
 			Pods: pods[i], Offer: l.offer, Relaxed: l.relaxed, Overlaid: l.overlaid, CapacityOverlaid: l.resized,
+			Drivers: s.driversOf(b, i, l.types),
 		})
 		plan.Cost += l.offer.Price
 	}
