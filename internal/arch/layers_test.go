@@ -31,7 +31,7 @@ var (
 	tools  = []string{"internal/solve/bitset", "internal/solve/parallel"}
 	model  = join(tools, []string{"internal/solve/model"})
 	exact  = join(model, []string{"internal/solve/exact"})
-	shared = join(exact, []string{"internal/solve/explain", "internal/solve/pack"})
+	shared = join(exact, []string{"internal/solve/explain", "internal/solve/pack", "internal/solve/spread"})
 	rooms  = join(shared, []string{"internal/solve/bound", "internal/solve/consolidate"})
 	life   = []string{"internal/lifecycle"}
 	joint  = []string{"internal/disrupt", "internal/interruption", "internal/pool", "internal/reboot"}
@@ -73,6 +73,7 @@ var layers = map[string]layer{
 	"2 solve bound":       {packages: []string{"internal/solve/bound"}, may: join(values, words, api, view, model), never: effects},
 	"2 solve pack":        {packages: []string{"internal/solve/pack"}, may: join(values, words, api, view, exact), never: effects},
 	"2 solve explain":     {packages: []string{"internal/solve/explain"}, may: join(values, words, api, view, exact), never: effects},
+	"2 solve spread":      {packages: []string{"internal/solve/spread"}, may: join(values, words, api, view, exact), never: effects},
 	"2 solve consolidate": {packages: []string{"internal/solve/consolidate"}, may: join(values, words, api, view, shared), never: effects},
 
 	"3 port": {packages: port, may: join(values, words, api), never: effects},
