@@ -58,9 +58,12 @@ type Unplaced struct {
 	Deferred bool            `json:"deferred,omitempty"` // waits for reserved capacity; no event (SC-46)
 }
 
-// SpreadCostShare is how much more than its cheapest offering a spot node may cost so that its workload is spread over
-// spot pools, as a share of the price.
-const SpreadCostShare = 0.03
+// What spreading spot nodes may add to their prices, as shares of their cheapest offerings: to all nodes of a plan
+// together, and to one of them.
+const (
+	SpreadCostShare     = 0.03
+	SpreadNodeCostShare = 0.10
+)
 
 // MaxTypes is how many instance types a NodeClaim lists (SC-48).
 const MaxTypes = 600

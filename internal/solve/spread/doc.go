@@ -7,7 +7,8 @@
 // cell, and a cell takes no more than a share of the pods of the workload. Cells are disjoint, so whatever the cloud
 // chooses within them, no spot pool has more than the share.
 //
-// The bound is soft. A node moves to another cell only if its cheapest offering there costs at most [CostShare] more,
-// and where no cell is left within the bound, the one that exceeds it least is used. Nothing is left unplaced, no node is
-// added, and on-demand and reserved nodes stay as they are. Enter at Nodes.
+// The bound is soft. All spot nodes of a plan together cost at most model.SpreadCostShare more than their cheapest
+// offerings, and one of them at most model.SpreadNodeCostShare. Where no cell is left within the bound and the budget,
+// the one that exceeds the bound least is used. Nothing is left unplaced, no node is added, and on-demand and reserved
+// nodes stay as they are. Enter at Nodes.
 package spread

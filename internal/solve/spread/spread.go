@@ -20,8 +20,6 @@ import (
 const (
 	// LeastNodes is how many spot nodes a workload has, at least, before they are spread.
 	LeastNodes = 3
-	// CostShare is how much more than its cheapest offering a node may cost to be spread, as a share of the price.
-	CostShare = model.SpreadCostShare
 	// leastTypes is how many types a cell keeps for a node, so that the cloud still has a choice.
 	leastTypes = 3
 	rounding   = 1e-9
@@ -47,9 +45,18 @@ func Nodes(state *exact.State, nodes []*model.NewNode, binds []model.Bind, remov
 		}
 	}
 	s.countExisting(binds, shapes, removed)
+	spread := func(i int) bool {
+		return slices.ContainsFunc(counts[i], func(c podCount) bool { return s.workloads[c.workload].nodes >= LeastNodes })
+	}
 	for i, n := range nodes {
-		if isSpot(n) && slices.ContainsFunc(counts[i], func(c podCount) bool { return s.workloads[c.workload].nodes >= LeastNodes }) {
-			added += s.narrow(n, counts[i])
+		if spread(i) {
+			s.budget += n.Offer.Price * model.SpreadCostShare
+		}
+	}
+	for i, n := range nodes {
+		if spread(i) {
+			cost := s.narrow(n, counts[i])
+			added, s.budget = added+cost, s.budget-cost
 		}
 	}
 	return added
@@ -82,6 +89,7 @@ type spreader struct {
 	state     *exact.State
 	m         *model.Model
 	share     float64
+	budget    float64 // USD an hour that may still be added to prices
 	ids       map[*cluster.Shape]int
 	workloads []workload
 	ranks     map[string]map[string]int // by zone, by type: its position by price among the types seen so far
@@ -255,7 +263,7 @@ func (s *spreader) options(n *model.NewNode) []option {
 	if cat.HasSizes { // what a node holds differs between offerings of one type
 		return nil
 	}
-	limit := n.Offer.Price * (1 + CostShare)
+	limit := n.Offer.Price + min(n.Offer.Price*model.SpreadNodeCostShare, max(s.budget, 0))
 	columns, types := s.choicesOf(n, poolID, cat)
 	var zones []string
 	offers := map[string][]priced{}
