@@ -55,6 +55,7 @@ var layers = map[string]layer{
 	"0 api, AWS":  {packages: []string{"api/aws/..."}, may: join(values, words, api, images), never: effects},
 	"1 view":      {packages: view, may: join(values, words, api), never: effects},
 	"2 decisions": {packages: alone, may: join(values, words, api, view), never: effects},
+	"2 risk":      {packages: []string{"internal/risk"}, may: []string{"std"}, never: effects},
 	"2 drain":     {packages: []string{"internal/drain"}, may: join(values, words, api, view, port), never: effects},
 	"2 budget":    {packages: []string{"internal/budget"}, may: join(values, words, api, view, []string{"github.com/robfig/cron/v3"}), never: effects},
 	"2 joint":     {packages: joint, may: join(values, words, api, view, single, port, []string{"internal/budget", "internal/lifecycle"}), never: effects},
